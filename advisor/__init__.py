@@ -1,0 +1,29 @@
+"""Which memory strategy should your code use on this device? The public names; see README.md.
+
+The names are loaded on first use, so that `import advisor` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from advisor.profiles import Profile, load
+    from advisor.workloads import Buffer, In, InOut, Out, Workload, device, host, workload
+
+_HOME = {
+    **dict.fromkeys(
+        ("Buffer", "In", "InOut", "Out", "Workload", "device", "host", "workload"), "advisor.workloads"
+    ),
+    **dict.fromkeys(("Profile", "load"), "advisor.profiles"),
+}
+__all__ = ["Buffer", "In", "InOut", "Out", "Profile", "Workload", "device", "host", "load", "workload"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'advisor' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)

@@ -1,0 +1,1 @@
+"""What a device is: its attributes, the memory class that follows from them, and the catalogue."""

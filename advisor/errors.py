@@ -1,0 +1,42 @@
+"""The one tree of errors a user can meet: what happened, with the value, and the next step.
+
+Anything that is not an `AdvisorError` is a bug in advisor and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+
+class AdvisorError(Exception):
+    """What happened; `next_step` says what to do about it, `detail` is text to show verbatim below."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, next_step: str = "", detail: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.next_step = next_step
+        self.detail = detail
+
+
+class UsageError(AdvisorError):
+    """A wrong option or argument."""
+
+    exit_code = 2
+
+
+class WorkloadError(AdvisorError):
+    """The workload cannot be loaded, or is wrong."""
+
+    exit_code = 3
+
+
+class NothingMeasured(AdvisorError):
+    """Nothing could be measured or predicted."""
+
+    exit_code = 4
+
+
+class FileProblem(AdvisorError):
+    """A file is missing, damaged, or of an unknown format."""
+
+    exit_code = 5

@@ -1,0 +1,409 @@
+"""The data: everything one `advisor profile` learned, as it stands in profile.json.
+
+Measuring writes a `Profile`; advice, prediction and reports are pure functions of it. Times are in
+seconds, sizes in bytes. What was not observed is None (with the reason in an `absent` table), never 0.
+The JSON Schema is published as docs/profile.schema.json.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from advisor.errors import FileProblem
+
+FORMAT = 1
+
+Kind = Literal["cuda", "cpu", "catalogue"]
+MemoryClass = Literal["tegra", "tegra-io-coherent", "tegra-coherent", "discrete", "discrete-hmm", "coherent"]
+MemoryKind = Literal["pageable", "pinned", "managed", "device"]
+AccessMode = Literal["in", "out", "inout"]
+Side = Literal["host", "device"]
+Verdict = Literal["clear", "tie", "inconclusive"]
+Unit = Literal["seconds", "bytes", "bytes_per_second", "ratio", "count"]
+
+Seconds = Annotated[float, Field(ge=0)]
+PositiveSeconds = Annotated[float, Field(gt=0)]
+Bytes = Annotated[int, Field(ge=0, le=2**63 - 1)]
+Interval = tuple[PositiveSeconds, PositiveSeconds]
+
+
+class Record(BaseModel):
+    """Immutable, strict: no unknown keys, no NaN, no infinity, no silent conversion."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Tool(Record):
+    """What wrote the file."""
+
+    name: Literal["advisor"] = "advisor"
+    version: str
+
+
+class Environment(Record):
+    """The machine and the software, without user or host names."""
+
+    system: str
+    machine: str
+    python: str
+    packages: dict[str, str] = Field(default_factory=dict, description="Package name to version")
+    cpu_model: str | None = None
+    cpu_count: int | None = None
+    memory_bytes: Bytes | None = None
+    gpu: dict[str, str | int | float] = Field(
+        default_factory=dict, description="Driver, CUDA runtime and what else the GPU told"
+    )
+    absent: dict[str, str] = Field(default_factory=dict, description="What could not be read, and why")
+    warnings: tuple[str, ...] = ()
+
+
+class Method(Record):
+    """How the figures were taken, so that they can be taken again."""
+
+    rounds: int = Field(gt=0)
+    max_seconds: PositiveSeconds = Field(description="Sampling time per strategy, over all rounds")
+    seed: int
+    confidence: float = Field(gt=0, lt=1)
+    order: tuple[tuple[str, ...], ...] = Field(description="The strategies of each round, in the order run")
+
+
+class BufferRecord(Record):
+    """One buffer; `access` maps each stage that touches it to what it does to it."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    bytes: Bytes
+    access: dict[str, AccessMode]
+    external: bool = False
+    scratch: bool = False
+
+
+class StageRecord(Record):
+    """One stage; `passes` and `flops` are what the user declared for a kernel tracing cannot see."""
+
+    name: str
+    side: Side
+    phase: Literal["setup", "frame"]
+    passes: dict[str, float] = Field(default_factory=dict)
+    flops: float | None = None
+
+
+class WorkloadRecord(Record):
+    """What was run. `file` is relative to the working directory where that is possible."""
+
+    name: str
+    file: str
+    sha256: str
+    summary: str = ""
+    parameters: dict[str, int | float | bool | str]
+    buffers: tuple[BufferRecord, ...]
+    stages: tuple[StageRecord, ...]
+
+    def frame_stages(self, side: Side | None = None) -> tuple[StageRecord, ...]:
+        """The stages of a frame in order, of one side or both."""
+        return tuple(s for s in self.stages if s.phase == "frame" and side in (None, s.side))
+
+    def touching(self, buffer: BufferRecord, side: Side) -> dict[str, AccessMode]:
+        """Frame stages of that side that touch the buffer, with what they do to it."""
+        return {s.name: buffer.access[s.name] for s in self.frame_stages(side) if s.name in buffer.access}
+
+
+class Device(Record):
+    """A device and the attributes everything keys on (CUDA's names, in snake case)."""
+
+    name: str
+    kind: Kind
+    memory_class: MemoryClass | None = Field(
+        default=None, description="None for the CPU device, which has no second memory"
+    )
+    attributes: dict[str, int | float | str | bool] = Field(default_factory=dict)
+
+
+class Footprint(Record):
+    """Memory by kind. Requested is what the buffers need, reserved what was taken for them."""
+
+    requested: dict[MemoryKind, Bytes]
+    reserved: dict[MemoryKind, Bytes]
+    physical_bytes: Bytes = Field(description="Reserved in all; memory seen from both sides counted once")
+    peak_process_bytes: Bytes | None = Field(
+        default=None, description="Proportional set size added by the run"
+    )
+    locked_bytes: Bytes | None = Field(default=None, description="VmLck: page-locked by the kernel's count")
+    device_used_bytes: Bytes | None = Field(default=None, description="Drop of the GPU's free memory")
+    absent: dict[str, str] = Field(default_factory=dict)
+
+
+class Measured(Record):
+    """A strategy that ran and gave the right results."""
+
+    strategy: str
+    status: Literal["measured"] = "measured"
+    frame_seconds: tuple[PositiveSeconds, ...] = Field(min_length=1, description="Raw, in the order taken")
+    frames_per_round: tuple[Annotated[int, Field(gt=0)], ...] = Field(
+        min_length=1, description="How many of frame_seconds each process gave; sums to its length"
+    )
+    median_seconds: PositiveSeconds
+    interval_seconds: Interval = Field(description="Bootstrap interval of the median")
+    stage_seconds: dict[str, Seconds] = Field(description="Median time of each stage of a frame")
+    transfer_seconds: Seconds = Field(description="Copies between the sides in one frame, both directions")
+    transfer_bytes: dict[Literal["to-device", "to-host"], Bytes] = Field(default_factory=dict)
+    synchronize_seconds: Seconds = 0.0
+    device_path_seconds: Seconds = Field(
+        description="Frame without its host stages: copies, kernels, waiting"
+    )
+    setup_seconds: Seconds = Field(description="Allocate, pin, set-up stages, first frame")
+    footprint: Footprint
+    verified: bool = Field(description="Annotations, results across strategies and the user's check held")
+    stopped: tuple[str, ...] = Field(default=(), description="Why sampling ended, per round")
+
+    @property
+    def rounds(self) -> tuple[tuple[float, ...], ...]:
+        """`frame_seconds` split by process."""
+        ends = [sum(self.frames_per_round[: i + 1]) for i in range(len(self.frames_per_round))]
+        return tuple(
+            self.frame_seconds[end - count : end]
+            for end, count in zip(ends, self.frames_per_round, strict=True)
+        )
+
+
+class Skipped(Record):
+    """A strategy that does not apply here, or that the model declines to predict."""
+
+    strategy: str
+    status: Literal["skipped"] = "skipped"
+    reason: str
+
+
+class Failed(Record):
+    """A strategy that was tried: what happened, and the end of what the process said."""
+
+    strategy: str
+    status: Literal["failed"] = "failed"
+    reason: str
+    detail: str = ""
+
+
+class Predicted(Record):
+    """A computed figure, never shown as measured. `terms` add up to `likely_seconds`."""
+
+    strategy: str
+    status: Literal["predicted"] = "predicted"
+    low_seconds: PositiveSeconds
+    likely_seconds: PositiveSeconds
+    high_seconds: PositiveSeconds
+    terms: dict[str, Seconds] = Field(
+        description="Parts of the likely time of one frame, named as the NVTX ranges of a measured one: "
+        "host:<stage>, to-device, device:<stage>, to-host, synchronize"
+    )
+    physical_bytes: Bytes
+
+    @property
+    def dominant(self) -> str:
+        """The largest term."""
+        return max(self.terms, key=lambda name: self.terms[name])
+
+
+Result = Annotated[Measured | Skipped | Failed, Field(discriminator="status")]
+PredictedResult = Annotated[Predicted | Skipped, Field(discriminator="status")]
+
+
+class Recommendation(Record):
+    """Which strategy, how sure. `strategy` is None where the figures cannot tell the best ones apart."""
+
+    strategy: str | None
+    verdict: Verdict
+    speedup: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="Baseline's time over the recommended one's"
+    )
+    interval: tuple[float, float] | None = None
+    baseline: str | None = None
+    tied_with: tuple[str, ...] = ()
+    reason: str
+    next_step: str = ""
+
+
+class Evidence(Record):
+    """A figure of this very run that made a rule speak."""
+
+    label: str
+    value: float
+    unit: Unit
+    predicted: bool = False
+
+
+class Gain(Record):
+    """What following the advice is worth. Measured where the proposed strategy ran too."""
+
+    seconds_per_frame: float | None = None
+    bytes: int | None = None
+    basis: Literal["measured", "estimated"]
+
+
+class Advice(Record):
+    """What one rule concluded."""
+
+    rule: str
+    device: str = Field(description="The device it speaks of: measured, or one that was predicted")
+    outcome: Literal["advice", "pass", "not-applicable", "error"]
+    title: str
+    detail: str
+    strategy: str | None = Field(default=None, description="The strategy it proposes")
+    evidence: tuple[Evidence, ...] = ()
+    gain: Gain | None = None
+    snippet: str | None = None
+    sources: tuple[str, ...] = ()
+
+
+class Traffic(Record):
+    """What one stage reads and writes of one buffer in one frame. Bytes count every pass over the data."""
+
+    stage: str
+    buffer: str
+    bytes_read: float = Field(ge=0)
+    bytes_written: float = Field(ge=0)
+    source: Literal["traced", "declared", "assumed"] = Field(
+        description="Seen by tracing, declared by the user, or assumed to be one pass"
+    )
+
+
+class StageWork(Record):
+    """What a stage did in the traced CPU run, beside its buffers. `seconds` was measured on this CPU."""
+
+    stage: str
+    flops: float | None = None
+    temporary_bytes: float = Field(default=0, ge=0, description="Read and written in arrays of its own")
+    seconds: Seconds | None = None
+
+
+class Trace(Record):
+    """What the traced CPU run saw."""
+
+    traffic: tuple[Traffic, ...] = ()
+    work: tuple[StageWork, ...] = ()
+
+
+class Prediction(Record):
+    """What the model computes for one device. Its recommendation never says "clear" inside the ranges."""
+
+    device: Device
+    results: tuple[PredictedResult, ...]
+    recommendation: Recommendation | None
+    assumptions: tuple[str, ...]
+
+
+class NsysTrace(Record):
+    """What nsys saw, or the reason there is none."""
+
+    reason: str
+
+
+class Profile(Record):
+    """One run of one workload on one device."""
+
+    format: Literal[1] = 1
+    tool: Tool
+    created: str = Field(description="ISO 8601, UTC")
+    command: str
+    environment: Environment
+    method: Method
+    workload: WorkloadRecord
+    device: Device
+    results: tuple[Result, ...]
+    recommendation: Recommendation | None = None
+    advice: tuple[Advice, ...] = ()
+    traffic: Trace | None = None
+    predictions: tuple[Prediction, ...] = ()
+    trace: NsysTrace = NsysTrace(reason="not asked for")
+    notes: tuple[str, ...] = Field(default=(), description="Interruptions and what else limits the run")
+
+    def measured(self) -> dict[str, Measured]:
+        """The measured results by strategy, in the order of the file."""
+        return {r.strategy: r for r in self.results if isinstance(r, Measured)}
+
+    def save(self, path: Path) -> None:
+        """Writes the file in one step: a reader sees the old one or the new one, never half.
+
+        Raises `FileProblem` when it cannot be written.
+        """
+        write_atomically(path, self.model_dump_json(indent=1) + "\n")
+
+
+def load(path: Path) -> Profile:
+    """Reads a profile; raises `FileProblem` when it is missing, damaged, or of an unknown format."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise FileProblem(
+            f"{path} does not exist",
+            next_step="Give the path of a profile.json that `advisor profile` wrote.",
+        ) from None
+    except (OSError, UnicodeDecodeError) as problem:
+        raise FileProblem(
+            f"{path} cannot be read: {problem}", next_step="Check the path and its permissions."
+        ) from None
+    return parse(text, str(path))
+
+
+def parse(text: str, name: str) -> Profile:
+    """A profile from JSON; `name` is what messages call it. Raises `FileProblem`."""
+    try:
+        head = json.loads(text)
+    except (ValueError, RecursionError) as problem:
+        raise FileProblem(
+            f"{name} is damaged: {problem}", next_step="Profile again, or take an undamaged copy."
+        ) from None
+    version = head.get("format") if isinstance(head, dict) else None
+    if version != FORMAT or isinstance(version, bool):
+        raise FileProblem(
+            f"{name} has format {version!r}; this advisor reads format {FORMAT}",
+            next_step="Is it a profile.json? If a newer advisor wrote it, upgrade: "
+            "pip install -U gpu-memory-advisor",
+        )
+    try:
+        return Profile.model_validate_json(text)
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise FileProblem(
+            f"{name} is damaged: {where}: {first['msg']} ({problem.error_count()} problem(s) in all)",
+            next_step="Profile again, or take an undamaged copy.",
+        ) from None
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of the file, published as docs/profile.schema.json."""
+    return Profile.model_json_schema()
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Writes beside the target, then renames. Raises `FileProblem` when that cannot be done."""
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
+        ) as file:
+            temporary = Path(file.name)
+            try:
+                file.write(text)
+                file.close()
+                temporary.chmod(0o666 & ~_umask())
+                os.replace(temporary, path)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
+    except OSError as problem:
+        raise FileProblem(
+            f"{path} cannot be written: {problem}", next_step="Choose another directory with --out DIR."
+        ) from None
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

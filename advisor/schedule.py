@@ -1,0 +1,170 @@
+"""Which side holds the current copy of each buffer, and what must happen between the stages.
+
+`plan` is a pure function of the stages' annotations and of how each buffer is placed. It inserts the
+transfers and synchronisations that are needed and no others: data is moved when a side reads what the
+other side wrote last, and the host waits when it touches memory that work in flight still uses.
+The model predicts from the same plan that the worker runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from advisor.errors import WorkloadError
+from advisor.profiles import AccessMode, Side, WorkloadRecord
+
+Action = Literal["host", "device", "to-device", "to-host", "synchronize"]
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What the schedule must know of a placement."""
+
+    moves: Literal["copies", "prefetches", "never"]
+    """copies: two memories. prefetches: one memory that migrates on request. never: one memory."""
+    blocking: bool = False
+    """A copy returns only when the host memory may be touched again."""
+    kernels_reach_host_memory: bool = False
+    """Kernels work on the memory the host sees, so the host must wait for them before touching it."""
+    exclusive: bool = False
+    """The host may not touch it while any kernel runs (managed memory without concurrent access)."""
+
+
+@dataclass(frozen=True)
+class StageUse:
+    """A stage as the schedule sees it: its side, and what it does to each buffer."""
+
+    name: str
+    side: Side
+    access: Mapping[str, AccessMode]
+
+    def reads(self) -> list[str]:
+        """Buffers whose contents it needs, in order."""
+        return [name for name, mode in self.access.items() if mode != "out"]
+
+    def writes(self) -> list[str]:
+        """Buffers it changes, in order."""
+        return [name for name, mode in self.access.items() if mode != "in"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One action of a frame: `name` is a stage for host and device, a buffer for the transfers."""
+
+    action: Action
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Set-up, the first frame (which also moves what set-up wrote), and every frame after it."""
+
+    setup: tuple[Step, ...]
+    first: tuple[Step, ...]
+    steady: tuple[Step, ...]
+
+
+def plan(setup: Sequence[StageUse], frame: Sequence[StageUse], traits: Mapping[str, Traits]) -> Plan:
+    """The steps of set-up, of the first and of the steady frame.
+
+    Raises `WorkloadError` when a stage reads a buffer that nothing has written yet.
+    """
+    tracker = _Tracker(traits)
+    return Plan(*(tracker.run(stages) for stages in (setup, frame, frame)))
+
+
+def stage_uses(workload: WorkloadRecord, phase: Literal["setup", "frame"]) -> list[StageUse]:
+    """The stages of a recorded workload, for planning without its code."""
+    return [
+        StageUse(s.name, s.side, {b.name: b.access[s.name] for b in workload.buffers if s.name in b.access})
+        for s in workload.stages
+        if s.phase == phase
+    ]
+
+
+@dataclass
+class _Tracker:
+    """Holds where each buffer is current and what is in flight, from one stage to the next."""
+
+    traits: Mapping[str, Traits]
+    current: dict[str, set[Side]] = field(default_factory=dict)
+    being_read: set[str] = field(default_factory=set)
+    being_written: set[str] = field(default_factory=set)
+    in_flight: bool = False
+    steps: list[Step] = field(default_factory=list)
+
+    def run(self, stages: Iterable[StageUse]) -> tuple[Step, ...]:
+        self.steps = []
+        for stage in stages:
+            self._require_written(stage)
+            if stage.side == "host":
+                self._host(stage)
+            else:
+                self._device(stage)
+        if self.in_flight:
+            self._synchronize()
+        return tuple(self.steps)
+
+    def _require_written(self, stage: StageUse) -> None:
+        for name in stage.reads():
+            if not self.current.get(name):
+                raise WorkloadError(
+                    f"stage {stage.name!r} reads buffer {name!r} before any stage has written it",
+                    next_step=f"Fill {name!r} in an earlier stage or in setup=[...], or annotate it Out "
+                    "where the stage overwrites all of it.",
+                )
+
+    def _host(self, stage: StageUse) -> None:
+        for name in self._to_move(stage):
+            self.steps.append(Step("to-host", name))
+            if self.traits[name].moves == "copies" and self.traits[name].blocking:
+                self._settle()
+            else:
+                self.in_flight = True
+                self.being_written.add(name)
+        if any(self._must_wait(name, mode) for name, mode in stage.access.items()):
+            self._synchronize()
+        self.steps.append(Step("host", stage.name))
+        self._record(stage)
+
+    def _device(self, stage: StageUse) -> None:
+        for name in self._to_move(stage):
+            self.steps.append(Step("to-device", name))
+            if not self.traits[name].blocking:
+                self.in_flight = True
+                self.being_read.add(name)
+        self.steps.append(Step("device", stage.name))
+        self.in_flight = True
+        for names, pending in ((stage.reads(), self.being_read), (stage.writes(), self.being_written)):
+            pending.update(name for name in names if self.traits[name].kernels_reach_host_memory)
+        self._record(stage)
+
+    def _to_move(self, stage: StageUse) -> list[str]:
+        """Buffers that must come to the stage's side first."""
+        copied = [n for n in stage.reads() if self.traits[n].moves == "copies"]
+        migrated = [n for n in stage.access if self.traits[n].moves == "prefetches"]
+        return [n for n in (*copied, *migrated) if self.current.get(n) and stage.side not in self.current[n]]
+
+    def _record(self, stage: StageUse) -> None:
+        written = set(stage.writes())
+        for name in stage.access:
+            alone = name in written or self.traits[name].moves == "prefetches"
+            self.current[name] = {stage.side} if alone else self.current[name] | {stage.side}
+
+    def _must_wait(self, name: str, mode: AccessMode) -> bool:
+        return (
+            name in self.being_written
+            or (mode != "in" and name in self.being_read)
+            or (self.traits[name].exclusive and self.in_flight)
+        )
+
+    def _synchronize(self) -> None:
+        self.steps.append(Step("synchronize"))
+        self._settle()
+
+    def _settle(self) -> None:
+        self.being_read.clear()
+        self.being_written.clear()
+        self.in_flight = False

@@ -1,0 +1,45 @@
+"""Numbers with their units, for people: three significant digits, one spelling everywhere."""
+
+from __future__ import annotations
+
+import math
+
+_TIME = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+_BYTES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+def digits(value: float, significant: int = 3) -> str:
+    """`value` with so many significant digits and no exponent: 0.0123, 1.23, 123, 12345."""
+    if value == 0:
+        return "0"
+    decimals = significant - 1 - math.floor(math.log10(abs(value)))
+    rounded = round(value, decimals)
+    decimals = significant - 1 - math.floor(math.log10(abs(rounded)))
+    return f"{rounded:.{max(decimals, 0)}f}"
+
+
+def seconds(value: float) -> str:
+    """1.23 ms, 45.6 µs, 12.0 s."""
+    scale, unit = next(((s, u) for s, u in _TIME if abs(value) >= s * 0.9995), _TIME[-1])
+    return f"{digits(value / scale)} {unit}"
+
+
+def size(value: float) -> str:
+    """512 B, 64.0 MiB, 1.50 GiB (powers of 1024)."""
+    scale, unit = next(((s, u) for s, u in _BYTES if abs(value) >= s * 0.9995), (1, "B"))
+    return f"{value:.0f} B" if scale == 1 else f"{digits(value / scale)} {unit}"
+
+
+def rate(value: float) -> str:
+    """12.3 GB/s (powers of 1000, as links and memories are quoted)."""
+    return f"{digits(value / 1e9)} GB/s"
+
+
+def ratio(value: float) -> str:
+    """2.31×."""
+    return f"{digits(value)}×"
+
+
+def percent(value: float) -> str:
+    """A share as 12 % or 1.5 %."""
+    return f"{digits(value * 100, 2)} %"
