@@ -1,0 +1,84 @@
+"""What placements and the frame loop need of a device: raw memory, copies, a stream, timestamps.
+
+One thin interface, so that unit tests can put a recording fake in the GPU's place. Pointers are integers;
+whoever allocates frees (see `advisor.placements.arena`). Copies and kernels are asynchronous on the
+backend's one stream unless a backend says otherwise.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from advisor.profiles import Device, MemoryKind
+
+Array = npt.NDArray[Any]
+
+
+class Backend(Protocol):
+    """A device and its memory calls; CUDA's own names for what they do, in snake case."""
+
+    xp: Any
+    """The array module device stages are given: cupy or numpy."""
+    stream: Any
+    """The stream device stages run on: a `cupy.cuda.Stream`, or a stand-in with `synchronize` and `ptr`."""
+
+    def device(self) -> Device:
+        """The device with its attributes."""
+
+    def environment(self) -> dict[str, str | int | float]:
+        """Versions of driver and runtime; empty where there are none."""
+
+    def kind_of(self, asked: MemoryKind) -> MemoryKind:
+        """What memory asked for as one kind really is here: on the CPU everything is pageable."""
+
+    def malloc(self, nbytes: int) -> int:
+        """Device memory."""
+
+    def free(self, pointer: int) -> None:
+        """Frees device or managed memory."""
+
+    def host_alloc(self, nbytes: int, *, mapped: bool = False) -> int:
+        """Page-locked host memory, mapped into the device's address space or not."""
+
+    def free_host(self, pointer: int) -> None:
+        """Frees page-locked memory."""
+
+    def malloc_managed(self, nbytes: int) -> int:
+        """Managed memory, attached globally."""
+
+    def host_device_pointer(self, pointer: int) -> int:
+        """The device's address of mapped host memory."""
+
+    def copy_to_device(self, target: int, source: int, nbytes: int) -> None:
+        """Host to device on the stream; the host memory is in use until the stream is synchronised."""
+
+    def copy_to_host(self, target: int, source: int, nbytes: int) -> None:
+        """Device to host on the stream; the host memory is valid once the stream is synchronised."""
+
+    def device_array(self, pointer: int, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """An array of `xp` over device-visible memory that somebody else owns."""
+
+    def synchronize(self) -> None:
+        """Waits until the stream has done everything."""
+
+    def timestamp(self) -> Any:
+        """A mark in the stream's work, for `seconds_between`."""
+
+    def seconds_between(self, start: Any, end: Any) -> float:
+        """Time the stream spent between two marks; both must have been reached."""
+
+    def free_memory(self) -> int | None:
+        """Bytes of device memory that are free; None where the device does not say."""
+
+    def pool_reserved(self) -> int | None:
+        """Bytes the array library's own pools hold for temporaries; None where there is no pool."""
+
+
+def host_array(pointer: int, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """A NumPy array over memory that somebody else owns and frees."""
+    memory = (ctypes.c_byte * nbytes).from_address(pointer)
+    return np.frombuffer(memory, dtype=dtype).reshape(shape)

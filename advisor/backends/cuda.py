@@ -1,0 +1,156 @@
+"""CUDA through CuPy. Every CUDA call of the program is made here.
+
+Memory comes straight from the runtime (cudaMalloc, cudaHostAlloc, cudaMallocManaged), not from CuPy's pools,
+which round up and keep what they took. One non-blocking stream is current for the life of the backend.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import numpy as np
+
+from advisor.devices.memory_class import memory_class
+from advisor.errors import NothingMeasured
+from advisor.profiles import Device, MemoryKind
+
+_ATTRIBUTES = {
+    "integrated": "Integrated",
+    "can_map_host_memory": "CanMapHostMemory",
+    "managed_memory": "ManagedMemory",
+    "concurrent_managed_access": "ConcurrentManagedAccess",
+    "pageable_memory_access": "PageableMemoryAccess",
+    "pageable_memory_access_uses_host_page_tables": "PageableMemoryAccessUsesHostPageTables",
+    "direct_managed_mem_access_from_host": "DirectManagedMemAccessFromHost",
+    "host_register_supported": "HostRegisterSupported",
+    "host_native_atomic_supported": "HostNativeAtomicSupported",
+    "multiprocessor_count": "MultiProcessorCount",
+    "l2_cache_bytes": "L2CacheSize",
+    "async_engine_count": "AsyncEngineCount",
+}
+
+
+class CudaBackend:
+    """See `advisor.backends.base.Backend`. Creates the context of one GPU."""
+
+    def __init__(self, gpu: int) -> None:
+        try:
+            import cupy
+        except ImportError as problem:
+            raise NothingMeasured(
+                f"CuPy cannot be imported: {problem}",
+                next_step="Install it for your CUDA: pip install 'gpu-memory-advisor[cuda13]' (or cuda12).",
+            ) from None
+        self.xp = cupy
+        self._runtime = cupy.cuda.runtime
+        self._gpu = gpu
+        self._require_gpu()
+        self._device = cupy.cuda.Device(gpu)
+        self._device.use()
+        self.stream = cupy.cuda.Stream(non_blocking=True)
+        self.stream.use()
+
+    def _require_gpu(self) -> None:
+        try:
+            count = self._runtime.getDeviceCount()
+        except self._runtime.CUDARuntimeError as problem:
+            raise NothingMeasured(
+                f"CUDA found no usable GPU: {problem}",
+                next_step="Check the driver with nvidia-smi, or leave --gpu out to predict without a GPU.",
+            ) from None
+        if self._gpu >= count:
+            raise NothingMeasured(
+                f"there is no GPU {self._gpu}; CUDA sees {count}",
+                next_step=f"Choose --gpu 0 to {count - 1}; CUDA_VISIBLE_DEVICES hides the others.",
+            )
+
+    def device(self) -> Device:
+        """The GPU with the attributes that everything keys on."""
+        known = self._device.attributes
+        attributes: dict[str, int | float | str | bool] = {
+            ours: int(known[theirs]) for ours, theirs in _ATTRIBUTES.items() if theirs in known
+        }
+        capability = str(self._device.compute_capability)
+        attributes["compute_capability"] = f"{capability[:-1]}.{capability[-1]}"
+        properties = self._runtime.getDeviceProperties(self._gpu)
+        attributes["memory_bytes"] = int(properties["totalGlobalMem"])
+        name = properties["name"].decode(errors="replace")
+        return Device(name=name, kind="cuda", memory_class=memory_class(attributes), attributes=attributes)
+
+    def environment(self) -> dict[str, str | int | float]:
+        """CUDA versions as CUDA writes them: 13000 is 13.0."""
+        versions = {
+            "cuda_driver": self._runtime.driverGetVersion(),
+            "cuda_runtime": self._runtime.runtimeGetVersion(),
+        }
+        return {name: f"{value // 1000}.{value % 1000 // 10}" for name, value in versions.items()}
+
+    def kind_of(self, asked: MemoryKind) -> MemoryKind:
+        """As asked."""
+        return asked
+
+    def malloc(self, nbytes: int) -> int:
+        """cudaMalloc."""
+        return int(self._runtime.malloc(nbytes))
+
+    def free(self, pointer: int) -> None:
+        """cudaFree."""
+        self._runtime.free(pointer)
+
+    def host_alloc(self, nbytes: int, *, mapped: bool = False) -> int:
+        """cudaHostAlloc, with cudaHostAllocMapped or the default flags."""
+        flags = self._runtime.hostAllocMapped if mapped else self._runtime.hostAllocDefault
+        return int(self._runtime.hostAlloc(nbytes, flags))
+
+    def free_host(self, pointer: int) -> None:
+        """cudaFreeHost."""
+        self._runtime.freeHost(pointer)
+
+    def malloc_managed(self, nbytes: int) -> int:
+        """cudaMallocManaged with cudaMemAttachGlobal, CuPy's default."""
+        return int(self._runtime.mallocManaged(nbytes))
+
+    def host_device_pointer(self, pointer: int) -> int:
+        """CuPy has no cudaHostGetDevicePointer; cudaPointerGetAttributes tells the same."""
+        return int(self._runtime.pointerGetAttributes(pointer).devicePointer)
+
+    def copy_to_device(self, target: int, source: int, nbytes: int) -> None:
+        """cudaMemcpyAsync."""
+        kind = self._runtime.memcpyHostToDevice
+        self._runtime.memcpyAsync(target, source, nbytes, kind, self.stream.ptr)
+
+    def copy_to_host(self, target: int, source: int, nbytes: int) -> None:
+        """cudaMemcpyAsync."""
+        kind = self._runtime.memcpyDeviceToHost
+        self._runtime.memcpyAsync(target, source, nbytes, kind, self.stream.ptr)
+
+    def device_array(self, pointer: int, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """A cupy.ndarray over memory that CuPy does not own."""
+        cuda = self.xp.cuda
+        memory = cuda.UnownedMemory(pointer, nbytes, owner=self, device_id=self._gpu)
+        return self.xp.ndarray(shape, dtype, memptr=cuda.MemoryPointer(memory, 0))
+
+    def synchronize(self) -> None:
+        """cudaStreamSynchronize."""
+        self.stream.synchronize()
+
+    def timestamp(self) -> Any:
+        """A CUDA event recorded on the stream."""
+        event = self.xp.cuda.Event()
+        event.record(self.stream)
+        return event
+
+    def seconds_between(self, start: Any, end: Any) -> float:
+        """cudaEventElapsedTime; its resolution is about half a microsecond."""
+        return float(self.xp.cuda.get_elapsed_time(start, end)) * 1e-3
+
+    def free_memory(self) -> int | None:
+        """cudaMemGetInfo; on Tegra it ignores swap."""
+        with contextlib.suppress(self._runtime.CUDARuntimeError):
+            return int(self._runtime.memGetInfo()[0])
+        return None
+
+    def pool_reserved(self) -> int | None:
+        """What CuPy's default device pool holds."""
+        return int(self.xp.get_default_memory_pool().total_bytes())

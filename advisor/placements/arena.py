@@ -1,0 +1,81 @@
+"""Memory of one run: every allocation is booked by kind when it is made and freed in every path.
+
+Placements take their memory here and never free it themselves; leaving the `with` block gives all of it
+back in reverse order, also when an allocation half-way fails.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from types import TracebackType
+
+import numpy as np
+
+from advisor import units
+from advisor.backends.base import Array, Backend
+from advisor.profiles import MemoryKind
+
+
+class AllocationFailed(Exception):
+    """Memory of a kind could not be had; the text says how much and why."""
+
+
+class Arena:
+    """Allocates through one backend and frees on exit."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self.requested: Counter[MemoryKind] = Counter()
+        self._owned: dict[int, Array] = {}
+        self._cleanup = ExitStack()
+
+    def __enter__(self) -> Arena:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._cleanup.close()
+
+    def pageable(self, nbytes: int) -> int:
+        """malloc, as any ordinary array has it. The host's pointer."""
+        return self._book("pageable", nbytes, lambda: self._malloc(nbytes), self._owned.pop)
+
+    def pinned(self, nbytes: int) -> int:
+        """Page-locked host memory. The host's pointer."""
+        return self._book("pinned", nbytes, lambda: self.backend.host_alloc(nbytes), self.backend.free_host)
+
+    def mapped(self, nbytes: int) -> int:
+        """Page-locked host memory that the device reaches too. The host's pointer."""
+        return self._book(
+            "pinned", nbytes, lambda: self.backend.host_alloc(nbytes, mapped=True), self.backend.free_host
+        )
+
+    def managed(self, nbytes: int) -> int:
+        """Managed memory. One pointer for both sides."""
+        return self._book("managed", nbytes, lambda: self.backend.malloc_managed(nbytes), self.backend.free)
+
+    def device(self, nbytes: int) -> int:
+        """Device memory. The device's pointer."""
+        return self._book("device", nbytes, lambda: self.backend.malloc(nbytes), self.backend.free)
+
+    def _malloc(self, nbytes: int) -> int:
+        array = np.empty(nbytes, np.uint8)
+        pointer = int(array.ctypes.data)
+        self._owned[pointer] = array
+        return pointer
+
+    def _book(
+        self, kind: MemoryKind, nbytes: int, take: Callable[[], int], give: Callable[[int], object]
+    ) -> int:
+        try:
+            pointer = take()
+        except Exception as problem:
+            raise AllocationFailed(
+                f"allocating {units.size(nbytes)} of {kind} memory failed: {problem or type(problem).__name__}"
+            ) from problem
+        self._cleanup.callback(give, pointer)
+        self.requested[self.backend.kind_of(kind)] += nbytes
+        return pointer

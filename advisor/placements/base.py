@@ -1,0 +1,99 @@
+"""A placement: how one buffer is allocated and reached from both sides."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from advisor.backends.base import Array, host_array
+from advisor.placements.arena import Arena
+from advisor.profiles import Device, MemoryKind
+from advisor.schedule import Traits
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Shape and dtype of a buffer, C order."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A buffer in memory. A side that cannot reach it has None; one that needs no copy has no mover."""
+
+    host: Array | None
+    device: Any
+    to_device: Callable[[], None] | None = None
+    to_host: Callable[[], None] | None = None
+
+
+class Placement(ABC):
+    """One way to place a buffer. Stateless; the memory belongs to the arena."""
+
+    host_kind: ClassVar[MemoryKind]
+    """The kind of memory that host stages work on."""
+    device_kind: ClassVar[MemoryKind]
+    """The kind of memory that device stages work on."""
+    takes_foreign_memory: ClassVar[bool] = False
+    """Works on memory the program did not choose, without a copy to its own."""
+
+    @abstractmethod
+    def traits(self, device: Device) -> Traits:
+        """What the schedule must know of it on that device."""
+
+    @abstractmethod
+    def place(self, arena: Arena, layout: Layout) -> Placed:
+        """Allocates the buffer. Raises `AllocationFailed`."""
+
+    def unavailable(self, device: Device) -> str | None:
+        """Why it cannot be used on that device, or None."""
+        if device.kind == "cpu":
+            return "the CPU device has one ordinary memory: only pageable and zero-copy differ there"
+        return None
+
+
+def two_memories(arena: Arena, host_pointer: int, layout: Layout, *, blocking: bool) -> Placed:
+    """Host memory with a twin in device memory, and the copies between them."""
+    backend, nbytes = arena.backend, layout.nbytes
+    device_pointer = arena.device(nbytes)
+
+    def to_device() -> None:
+        backend.copy_to_device(device_pointer, host_pointer, nbytes)
+        if blocking:
+            backend.synchronize()
+
+    def to_host() -> None:
+        backend.copy_to_host(host_pointer, device_pointer, nbytes)
+        if blocking:
+            backend.synchronize()
+
+    return Placed(
+        host_array(host_pointer, nbytes, layout.shape, layout.dtype),
+        backend.device_array(device_pointer, nbytes, layout.shape, layout.dtype),
+        to_device,
+        to_host,
+    )
+
+
+def one_memory(arena: Arena, host_pointer: int, device_pointer: int, layout: Layout) -> Placed:
+    """Memory that both sides reach; nothing is copied."""
+    return Placed(
+        host_array(host_pointer, layout.nbytes, layout.shape, layout.dtype),
+        arena.backend.device_array(device_pointer, layout.nbytes, layout.shape, layout.dtype),
+    )
+
+
+def flag_is_off(device: Device, attribute: str) -> bool:
+    """True when the device says that it lacks a capability; an unknown attribute is no "no"."""
+    return attribute in device.attributes and not device.attributes[attribute]

@@ -1,0 +1,35 @@
+"""Page-locked host memory that kernels read and write in place."""
+
+from __future__ import annotations
+
+from advisor.placements.arena import Arena
+from advisor.placements.base import Layout, Placed, Placement, flag_is_off, one_memory
+from advisor.profiles import Device
+from advisor.schedule import Traits
+
+
+class ZeroCopy(Placement):
+    """cudaHostAlloc with cudaHostAllocMapped; kernels use the device's address of the same memory.
+
+    Good: no copy and half the memory on a shared DRAM; on a card, small buffers and data that is read once.
+    Bad: what the GPU reads again crosses PCIe again on a card, and bypasses the GPU's cache on a Jetson
+    (CUDA for Tegra, "Memory Types"; CUDA C++ Best Practices Guide, "Zero Copy").
+    """
+
+    host_kind = "pinned"
+    device_kind = "pinned"
+
+    def traits(self, device: Device) -> Traits:
+        """Nothing moves; the host waits for kernels before it touches the memory."""
+        return Traits(moves="never", kernels_reach_host_memory=True)
+
+    def unavailable(self, device: Device) -> str | None:
+        """Needs canMapHostMemory. On the CPU device it is one buffer for both sides."""
+        if flag_is_off(device, "can_map_host_memory"):
+            return f"{device.name} cannot map host memory (canMapHostMemory is 0)"
+        return None
+
+    def place(self, arena: Arena, layout: Layout) -> Placed:
+        """One memory with two addresses."""
+        pointer = arena.mapped(layout.nbytes)
+        return one_memory(arena, pointer, arena.backend.host_device_pointer(pointer), layout)

@@ -1,0 +1,93 @@
+"""The strategies, in the order they are shown: each places every shared buffer and names the change it costs.
+
+To add one: write its placement in `advisor/placements/`, and list it here.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from advisor.errors import UsageError
+from advisor.placements.base import Placement
+from advisor.placements.external import External
+from advisor.placements.managed import Managed
+from advisor.placements.one_sided import DeviceOnly, HostOnly
+from advisor.placements.pageable import Pageable
+from advisor.placements.pinned import Pinned
+from advisor.placements.zero_copy import ZeroCopy
+from advisor.profiles import BufferRecord, Device, MemoryKind, WorkloadRecord
+from advisor.schedule import Traits
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A named way to place all buffers that both sides use."""
+
+    name: str
+    summary: str
+    placement: Placement
+    code_change: int
+    """How much of the user's code changes, as a rank: 0 is none. Breaks ties between equal strategies."""
+
+    def unavailable(self, device: Device) -> str | None:
+        """Why it cannot be used on that device, or None."""
+        return self.placement.unavailable(device)
+
+    def traits(self, device: Device) -> Traits:
+        """What the schedule must know of a shared buffer under this strategy."""
+        return self.placement.traits(device)
+
+    @property
+    def host_kind(self) -> MemoryKind:
+        """The kind of memory host stages work on."""
+        return self.placement.host_kind
+
+    @property
+    def device_kind(self) -> MemoryKind:
+        """The kind of memory device stages work on."""
+        return self.placement.device_kind
+
+    def placements(self, workload: WorkloadRecord) -> dict[str, Placement]:
+        """Where each buffer goes: one that a single side uses stays there, the others as the strategy says."""
+        return {buffer.name: self._place(buffer, workload) for buffer in workload.buffers}
+
+    def _place(self, buffer: BufferRecord, workload: WorkloadRecord) -> Placement:
+        sides = {stage.side for stage in workload.stages if stage.name in buffer.access}
+        if sides == {"device"}:
+            return DeviceOnly()
+        if sides <= {"host"}:
+            return HostOnly()
+        if buffer.external and not self.placement.takes_foreign_memory:
+            return External(self.placement)
+        return self.placement
+
+
+BASELINE = "pageable"
+
+STRATEGIES: tuple[Strategy, ...] = (
+    Strategy(BASELINE, "ordinary memory, synchronous copies: the baseline", Pageable(), 0),
+    Strategy("pinned", "page-locked memory, asynchronous copies", Pinned(), 1),
+    Strategy("zero-copy", "page-locked memory that kernels use in place", ZeroCopy(), 2),
+    Strategy("managed", "one address for both sides, moved by the driver", Managed(), 1),
+)
+
+
+def by_name(name: str) -> Strategy:
+    """The strategy of that name. Raises `UsageError`, with the nearest names."""
+    for strategy in STRATEGIES:
+        if strategy.name == name:
+            return strategy
+    names = [strategy.name for strategy in STRATEGIES]
+    near = difflib.get_close_matches(name, names, n=2)
+    raise UsageError(
+        f"there is no strategy {name!r}" + (f"; did you mean {' or '.join(near)}?" if near else ""),
+        next_step=f"Choose from {', '.join(names)} (see `advisor strategies`).",
+    )
+
+
+def choose(names: Iterable[str]) -> tuple[Strategy, ...]:
+    """The named strategies in the order of the table; all of them when none is named."""
+    wanted = {by_name(name).name for name in names}
+    return tuple(s for s in STRATEGIES if not wanted or s.name in wanted)
