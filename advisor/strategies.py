@@ -50,7 +50,7 @@ class Strategy:
         return self.placement.device_kind
 
     def placements(self, workload: WorkloadRecord) -> dict[str, Placement]:
-        """Where each buffer goes: one that a single side uses stays there, the others as the strategy says."""
+        """Where each buffer goes; one that a single side uses stays on that side."""
         return {buffer.name: self._place(buffer, workload) for buffer in workload.buffers}
 
     def _place(self, buffer: BufferRecord, workload: WorkloadRecord) -> Placement:

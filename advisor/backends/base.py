@@ -81,4 +81,4 @@ class Backend(Protocol):
 def host_array(pointer: int, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """A NumPy array over memory that somebody else owns and frees."""
     memory = (ctypes.c_byte * nbytes).from_address(pointer)
-    return np.frombuffer(memory, dtype=dtype).reshape(shape)
+    return np.frombuffer(memoryview(memory), dtype=dtype).reshape(shape)

@@ -28,8 +28,8 @@ class CpuBackend:
     """See `advisor.backends.base.Backend`."""
 
     def __init__(self) -> None:
-        self.xp = np
-        self.stream = NullStream()
+        self.xp: Any = np
+        self.stream: Any = NullStream()
         self._owned: dict[int, Array] = {}
 
     def device(self) -> Device:

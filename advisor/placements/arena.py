@@ -73,8 +73,9 @@ class Arena:
         try:
             pointer = take()
         except Exception as problem:
+            reason = str(problem) or type(problem).__name__
             raise AllocationFailed(
-                f"allocating {units.size(nbytes)} of {kind} memory failed: {problem or type(problem).__name__}"
+                f"allocating {units.size(nbytes)} of {kind} memory failed: {reason}"
             ) from problem
         self._cleanup.callback(give, pointer)
         self.requested[self.backend.kind_of(kind)] += nbytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -41,11 +41,11 @@ class Placed:
 class Placement(ABC):
     """One way to place a buffer. Stateless; the memory belongs to the arena."""
 
-    host_kind: ClassVar[MemoryKind]
+    host_kind: MemoryKind
     """The kind of memory that host stages work on."""
-    device_kind: ClassVar[MemoryKind]
+    device_kind: MemoryKind
     """The kind of memory that device stages work on."""
-    takes_foreign_memory: ClassVar[bool] = False
+    takes_foreign_memory: bool = False
     """Works on memory the program did not choose, without a copy to its own."""
 
     @abstractmethod

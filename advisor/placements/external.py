@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from advisor.backends.base import host_array
 from advisor.placements.arena import Arena
 from advisor.placements.base import Layout, Placed, Placement
-from advisor.profiles import Device, MemoryKind
+from advisor.profiles import Device
 from advisor.schedule import Traits
 
 
-@dataclass(frozen=True)
 class External(Placement):
     """Another placement behind foreign memory: the host copies between the two before and after.
 
@@ -21,17 +18,11 @@ class External(Placement):
     kind, and that costs a pass over it on the CPU.
     """
 
-    inner: Placement
+    host_kind = "pageable"
 
-    @property
-    def host_kind(self) -> MemoryKind:  # type: ignore[override]
-        """Stages see the foreign memory."""
-        return "pageable"
-
-    @property
-    def device_kind(self) -> MemoryKind:  # type: ignore[override]
-        """As the inner placement."""
-        return self.inner.device_kind
+    def __init__(self, inner: Placement) -> None:
+        self.inner = inner
+        self.device_kind = inner.device_kind
 
     def traits(self, device: Device) -> Traits:
         """Copies that return when the foreign memory may be touched again."""
