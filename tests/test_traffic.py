@@ -1,0 +1,343 @@
+"""Tracing: the same results as plain NumPy, and bytes that can be counted by hand."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor.model.traced_arrays import TracedArray
+from advisor.model.traffic import TrafficRecorder
+from advisor.profiles import AccessMode, Trace
+from advisor.schedule import StageUse
+
+N = 1000
+F4 = 4 * N  # bytes of a float32 buffer of N elements
+
+
+def run(function: Callable[..., Any], **buffers: Any) -> Trace:
+    """Traces one stage over the buffers, all annotated InOut; declares and assumes nothing unseen."""
+    recorder = TrafficRecorder()
+    traced = {name: recorder.wrap(name, array) for name, array in buffers.items()}
+    with recorder.stage("s"):
+        function(**traced)
+    return trace_of(recorder, dict.fromkeys(buffers, "inout"), {n: a.nbytes for n, a in buffers.items()})
+
+
+def trace_of(recorder: TrafficRecorder, access: dict[str, AccessMode], bytes_of: dict[str, int]) -> Trace:
+    use = StageUse("s", "host", access)
+    return recorder.trace([use], {}, {}, bytes_of, {"s": 0.5})
+
+
+def seen(function: Callable[..., Any], **buffers: Any) -> tuple[float, float]:
+    """Bytes read and written of the first buffer; what was not seen is 0."""
+    recorder = TrafficRecorder()
+    traced = {name: recorder.wrap(name, array) for name, array in buffers.items()}
+    with recorder.stage("s"):
+        function(**traced)
+    first = next(iter(buffers))
+    (record,) = trace_of(recorder, {first: "in"}, {first: 0}).traffic
+    (written,) = trace_of(recorder, {first: "out"}, {first: 0}).traffic
+    return (0.0 if record.source == "assumed" else record.bytes_read), written.bytes_written
+
+
+def work(function: Callable[..., Any], **buffers: Any) -> tuple[float | None, float]:
+    """Arithmetic and bytes of temporaries."""
+    (stage,) = run(function, **buffers).work
+    return stage.flops, stage.temporary_bytes
+
+
+def zeros(n: int = N) -> Any:
+    return np.zeros(n, np.float32)
+
+
+def test_one_ufunc_reads_its_inputs_and_writes_its_output() -> None:
+    trace = run(lambda a, b, c: np.add(a, b, out=c), a=zeros(), b=zeros(), c=zeros())
+    by_name = {t.buffer: t for t in trace.traffic}
+    assert (by_name["a"].bytes_read, by_name["b"].bytes_read, by_name["c"].bytes_written) == (F4, F4, F4)
+    assert trace.work[0].flops == N
+    assert trace.work[0].temporary_bytes == 0
+    assert trace.work[0].seconds == 0.5
+
+
+def put(a: Any) -> None:
+    a.put([1, 2], 5)
+
+
+def setslice(a: Any) -> None:
+    a[10:20] = 1
+
+
+def slice_iadd(a: Any) -> None:
+    a[10:20] += 1
+
+
+def fancy_set(a: Any) -> None:
+    a[np.array([1, 5, 7])] = 2
+
+
+def mask_set(a: Any) -> None:
+    a[np.arange(N) < 100] = 2
+
+
+def iadd(a: Any) -> None:
+    a += 1
+
+
+def add_at(a: Any) -> None:
+    np.add.at(a, np.array([1, 1, 3]), 2.0)
+
+
+def sort(a: Any) -> None:
+    a.sort()
+
+
+COUNTED: list[tuple[str, Callable[..., Any], float, float]] = [
+    ("fill", lambda a: a.fill(3), 0, F4),
+    ("sum", lambda a: a.sum(), F4, 0),
+    ("np.sum", lambda a: np.sum(a), F4, 0),
+    ("mean", lambda a: a.mean(), F4, 0),
+    ("np.mean", lambda a: np.mean(a), F4, 0),
+    ("var", lambda a: a.var(), 2 * F4, 0),
+    ("np.std", lambda a: np.std(a), 2 * F4, 0),
+    ("max", lambda a: a.max(), F4, 0),
+    ("any", lambda a: a.any(), F4, 0),
+    ("argmax", lambda a: a.argmax(), F4, 0),
+    ("np.argmin", lambda a: np.argmin(a), F4, 0),
+    ("cumsum", lambda a: a.cumsum(), F4, 0),
+    ("np.cumsum", lambda a: np.cumsum(a), F4, 0),
+    ("clip", lambda a: a.clip(0, 1), F4, 0),
+    ("round", lambda a: a.round(1), F4, 0),
+    ("copy", lambda a: a.copy(), F4, 0),
+    ("copy.copy", lambda a: copy.copy(a), F4, 0),
+    ("deepcopy", lambda a: copy.deepcopy(a), F4, 0),
+    ("np.copy", lambda a: np.copy(a), F4, 0),
+    ("astype", lambda a: a.astype(np.float64), F4, 0),
+    ("astype without copy", lambda a: a.astype(np.float32, copy=False), 0, 0),
+    ("tobytes", lambda a: a.tobytes(), F4, 0),
+    ("tolist", lambda a: a.tolist(), F4, 0),
+    ("item", lambda a: a.item(3), 4, 0),
+    ("nonzero", lambda a: a.nonzero(), F4, 0),
+    ("take", lambda a: a.take([1, 2, 3]), 12, 0),
+    ("np.take", lambda a: np.take(a, [1, 2, 3]), 12, 0),
+    ("sort in place", sort, F4, F4),
+    ("np.sort", lambda a: np.sort(a), F4, 0),
+    ("dot", lambda a: a.dot(np.ones(N, np.float32)), F4, 0),
+    ("matmul", lambda a: a @ np.ones(N, np.float32), F4, 0),
+    ("einsum", lambda a: np.einsum("i,i", a, a), 2 * F4, 0),
+    ("concatenate", lambda a: np.concatenate([a, a]), 2 * F4, 0),
+    ("contains", lambda a: 1.0 in a, F4, 0),
+    ("iteration", lambda a: list(a), F4, 0),
+    ("reduce", lambda a: np.add.reduce(a), F4, 0),
+    ("reduceat", lambda a: np.add.reduceat(a, [0, 10]), F4, 0),
+    ("accumulate", lambda a: np.add.accumulate(a), F4, 0),
+    ("outer", lambda a: np.multiply.outer(a, np.ones(2)), F4, 0),
+    ("at", add_at, 12, 12),
+    ("where", lambda a: np.where(a > 0, a, 0), 2 * F4, 0),
+    ("masked ufunc", lambda a: np.add(a, 1, out=a, where=np.arange(N) < 100), F4 / 10, F4 / 10),
+    ("in place", iadd, F4, F4),
+    ("copyto", lambda a: np.copyto(a, 1), 0, F4),
+    ("copyto masked", lambda a: np.copyto(a, 1, where=np.arange(N) < 100), 0, F4 / 10),
+    ("put", put, 0, 8),
+    ("np.place", lambda a: np.place(a, np.arange(N) < 100, 1), 0, F4 / 10),
+    ("scalar", lambda a: a[3], 4, 0),
+    ("slice", lambda a: a[10:20], 0, 0),
+    ("views", lambda a: a[::2].reshape(5, -1).T[None].swapaxes(0, 1).squeeze().view(np.int32), 0, 0),
+    ("view functions", lambda a: np.transpose(np.reshape(a, (10, -1))), 0, 0),
+    ("split", lambda a: np.split(a, 4), 0, 0),
+    ("metadata", lambda a: (a.shape, a.nbytes, len(a), np.shape(a), np.ndim(a)), 0, 0),
+    ("zeros_like", lambda a: np.zeros_like(a), 0, 0),
+    ("fancy", lambda a: a[[1, 2, 3]], 12, 0),
+    ("boolean", lambda a: a[np.arange(N) < 100], F4 / 10, 0),
+    ("set slice", setslice, 0, 40),
+    ("set fancy", fancy_set, 0, 12),
+    ("set boolean", mask_set, 0, F4 / 10),
+    ("slice in place", slice_iadd, 40, 40),
+    ("view of a view", lambda a: a[10:30][::2].sum(), 40, 0),
+    ("broadcast", lambda a: np.broadcast_to(a, (50, N)).sum(), F4, 0),
+    ("out of a function", lambda a: np.sum(np.ones((N, 2)), axis=1, out=a), 0, F4),
+    ("positional out", lambda a: np.dot(np.ones((N, 2), "f4"), np.ones(2, "f4"), a), 0, F4),
+    ("twice", lambda a: (a.sum(), a.sum()), 2 * F4, 0),
+]
+
+
+@pytest.mark.parametrize(
+    ("function", "read", "written"), [c[1:] for c in COUNTED], ids=[c[0] for c in COUNTED]
+)
+def test_bytes(function: Callable[..., Any], read: float, written: float) -> None:
+    assert seen(function, a=zeros()) == pytest.approx((read, written))
+
+
+def test_temporaries_are_the_stages_own() -> None:
+    # a * 2 writes one, + 1 reads it and writes another, sum reads that.
+    assert work(lambda a: (a * 2 + 1).sum(), a=zeros()) == (3 * N, 4 * F4)
+
+
+def test_arithmetic_of_products() -> None:
+    a, b = np.ones((10, 20), np.float32), np.ones((20, 30), np.float32)
+    expected = 2 * 10 * 20 * 30
+    assert work(lambda a, b: a @ b, a=a, b=b)[0] == expected
+    assert work(lambda a, b: np.dot(a, b), a=a, b=b)[0] == pytest.approx(expected)
+    assert work(lambda a, b: np.tensordot(a, b, 1), a=a, b=b)[0] == pytest.approx(expected)
+    assert work(lambda a, b: np.einsum("ij,jk->ik", a, b), a=a, b=b)[0] == expected
+    assert work(lambda a, b: np.matmul(np.stack([a] * 3), b), a=a, b=b)[0] == 3 * expected
+
+
+def test_comparisons_are_no_arithmetic() -> None:
+    assert work(lambda a: (a > 0) & (a < 1), a=zeros())[0] is None
+
+
+def test_outside_of_a_stage_nothing_is_counted() -> None:
+    recorder = TrafficRecorder()
+    a = recorder.wrap("a", zeros())
+    a += 1
+    (record,) = trace_of(recorder, {"a": "in"}, {"a": F4}).traffic
+    assert record.source == "assumed"
+
+
+def test_each_stage_has_its_own_figures_for_one_run() -> None:
+    recorder = TrafficRecorder()
+    a = recorder.wrap("a", zeros())
+    for _ in range(3):
+        with recorder.stage("s"):
+            a.sum()
+        with recorder.stage("t"):
+            a.fill(0)
+    uses = [StageUse("s", "host", {"a": "in"}), StageUse("t", "device", {"a": "out"})]
+    s, t = recorder.trace(uses, {}, {}, {"a": F4}, {}).traffic
+    assert (s.bytes_read, s.bytes_written, s.source) == (F4, 0, "traced")
+    assert (t.bytes_read, t.bytes_written, t.source) == (0, F4, "traced")
+
+
+def test_what_tracing_cannot_see_is_assumed_to_be_one_pass() -> None:
+    recorder = TrafficRecorder()
+    a, b = recorder.wrap("a", zeros()), recorder.wrap("b", zeros())
+    with recorder.stage("s"):
+        memoryview(np.asarray(a)).tolist()
+        np.random.default_rng(0).random(out=b, dtype=np.float32)
+    read, written = trace_of(recorder, {"a": "in", "b": "out"}, {"a": F4, "b": F4}).traffic
+    assert (read.bytes_read, read.source) == (F4, "assumed")
+    assert (written.bytes_written, written.source) == (F4, "assumed")
+
+
+def test_declared_passes_and_arithmetic_win() -> None:
+    recorder = TrafficRecorder()
+    a = recorder.wrap("a", zeros())
+    with recorder.stage("s"):
+        a.sum()
+    use = StageUse("s", "device", {"a": "in"})
+    trace = recorder.trace([use], {"s": {"a": 8.0}}, {"s": 123.0}, {"a": F4}, {})
+    assert (trace.traffic[0].bytes_read, trace.traffic[0].source) == (8 * F4, "declared")
+    assert trace.work[0].flops == 123.0
+    assert trace.work[0].seconds is None
+
+
+def test_a_read_only_array_stays_so_with_the_same_error() -> None:
+    plain = zeros()
+    plain.setflags(write=False)
+    a = TrafficRecorder().wrap("a", plain)
+    assert not a.flags.writeable
+    for change in (iadd, setslice, sort, lambda x: x.fill(1), lambda x: np.copyto(x, 1)):
+        with pytest.raises(ValueError) as of_plain:
+            change(plain)
+        with pytest.raises(ValueError) as of_traced:
+            change(a)
+        assert str(of_plain.value) == str(of_traced.value)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda a: a + np.zeros(3),
+        lambda a: a[N],
+        lambda a: a["x"],
+        lambda a: a @ np.zeros(7),
+        lambda a: np.concatenate([a, np.zeros((2, 2))]),
+        lambda a: a.reshape(7, 7),
+        lambda a: np.add(a, 1, out=np.zeros(N, np.int8)),
+    ],
+)
+def test_errors_are_numpys_own(wrong: Callable[..., Any]) -> None:
+    with pytest.raises(Exception) as of_plain:
+        wrong(zeros())
+    recorder = TrafficRecorder()
+    with recorder.stage("s"), pytest.raises(type(of_plain.value)) as of_traced:
+        wrong(recorder.wrap("a", zeros()))
+    assert str(of_plain.value) == str(of_traced.value)
+
+
+def test_results_are_traced_scalars_are_plain_and_out_is_the_same_object() -> None:
+    recorder = TrafficRecorder()
+    a = recorder.wrap("a", zeros())
+    assert isinstance(a + 1, TracedArray)
+    assert type(a.sum()) is np.float32
+    assert np.add(a, 1, out=a) is a
+    assert np.sum(a, axis=0, keepdims=True, out=a[:1]).base is not None
+    assert all(isinstance(part, TracedArray) for part in np.split(a, 2))
+    assert repr(a) == repr(np.asarray(a))
+
+
+def test_a_view_shares_the_memory() -> None:
+    plain = zeros()
+    TrafficRecorder().wrap("a", plain)[3] = 7
+    assert plain[3] == 7
+
+
+UNARY: list[Callable[[Any], Any]] = [
+    np.negative,
+    np.abs,
+    np.square,
+    np.sort,
+    np.flip,
+    lambda x: x[::-1],
+    lambda x: x[1:] - x[:-1],
+    lambda x: x.cumsum(),
+    lambda x: x - x.mean(),
+    lambda x: np.where(x > 0, x, 1.0),
+    lambda x: np.concatenate([x, x[:2]]),
+    lambda x: x[x >= 0] if (x >= 0).any() else x,
+    lambda x: np.outer(x, x).sum(axis=0),
+    lambda x: x.reshape(1, -1).T @ np.ones((1, 2)) @ np.ones(2),
+    lambda x: np.divide(x, x, out=np.ones_like(x), where=x != 0),
+    lambda x: np.maximum.accumulate(x),
+    lambda x: x.astype(np.float32).astype(np.float64),
+    lambda x: np.take(x, np.argsort(x)),
+]
+BINARY: list[Callable[[Any, Any], Any]] = [
+    np.add,
+    np.multiply,
+    np.maximum,
+    lambda x, y: np.einsum("i,j->i", x, y),
+    lambda x, y: np.stack([x, y]).max(axis=0),
+    lambda x, y: np.convolve(x, y)[: len(x)],
+]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.integers(-50, 50), min_size=4, max_size=12),
+    st.lists(st.integers(0, len(UNARY) + len(BINARY) - 1), min_size=1, max_size=6),
+)
+def test_random_expressions_have_the_same_values(values: list[int], steps: list[int]) -> None:
+    def evaluate(x: Any) -> Any:
+        start = x
+        for step in steps:
+            if step < len(UNARY):
+                x = UNARY[step](x)
+            else:
+                n = min(len(x), len(start))
+                x = BINARY[step - len(UNARY)](x[:n], start[:n])
+        x[...] = x * 2
+        return x, x.sum(), x.std(), x.dtype
+
+    recorder = TrafficRecorder()
+    with recorder.stage("s"), np.errstate(all="ignore"):
+        plain = evaluate(np.array(values, np.float64))
+        traced = evaluate(recorder.wrap("a", np.array(values, np.float64)))
+    np.testing.assert_array_equal(np.asarray(traced[0]), plain[0])
+    assert [str(x) for x in traced[1:]] == [str(x) for x in plain[1:]]
