@@ -5,14 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from advisor.profiles import (
+    Advice,
     BufferRecord,
     Device,
     Environment,
+    Evidence,
+    Failed,
     Footprint,
+    Gain,
     Measured,
     MemoryClass,
     Method,
+    Predicted,
+    Prediction,
     Profile,
+    Recommendation,
+    Skipped,
     StageRecord,
     Tool,
     WorkloadRecord,
@@ -110,3 +118,108 @@ def profile(**fields: Any) -> Profile:
         "results": (measured("pageable", 0.040), measured("pinned", 0.020)),
     }
     return Profile(**{**parts, **fields})
+
+
+def recommendation(strategy: str | None = "pinned", **fields: Any) -> Recommendation:
+    """Clear, twice as fast as pageable, unless told otherwise."""
+    parts: dict[str, Any] = {
+        "verdict": "clear",
+        "speedup": 2.0,
+        "interval": (1.98, 2.02),
+        "baseline": "pageable",
+        "reason": "Its interval lies wholly below that of every other strategy.",
+        "next_step": "Allocate the buffers page-locked, as shown below.",
+    }
+    return Recommendation(strategy=strategy, **{**parts, **fields})
+
+
+def skipped(strategy: str = "managed", reason: str = "no managed memory on this device") -> Skipped:
+    return Skipped(strategy=strategy, reason=reason)
+
+
+def failed(strategy: str = "zero-copy", reason: str = "ended with a bus error", detail: str = "") -> Failed:
+    return Failed(strategy=strategy, reason=reason, detail=detail)
+
+
+def advice(rule: str = "pageable-transfer", device: str = "Test discrete", **fields: Any) -> Advice:
+    """Fired advice with evidence, gain and code, unless told otherwise."""
+    parts: dict[str, Any] = {
+        "outcome": "advice",
+        "title": "Page-lock the buffers that are copied",
+        "detail": "Copies from `pageable` memory pass through a staging buffer of the driver.",
+        "strategy": "pinned",
+        "evidence": (
+            Evidence(label="copied per frame", value=192 * MIB, unit="bytes"),
+            Evidence(label="time spent copying", value=0.012, unit="seconds"),
+        ),
+        "gain": Gain(seconds_per_frame=0.02, basis="measured"),
+        "snippet": "memory = cupy.cuda.alloc_pinned_memory(nbytes)\n"
+        "a = numpy.frombuffer(memory, numpy.float32, n)",
+        "sources": ("CUDA C++ Best Practices Guide, 10.1.1 Pinned Memory",),
+    }
+    return Advice(rule=rule, device=device, **{**parts, **fields})
+
+
+def predicted(strategy: str, likely: float, *, spread: float = 0.3, **fields: Any) -> Predicted:
+    """A row whose terms add up to `likely`, with a range of `likely * (1 ± spread)`."""
+    shares = {"host:produce": 0.3, "to-device": 0.2, "device:add": 0.1, "to-host": 0.1}
+    shares |= {"synchronize": 0.05, "host:consume": 0.25}
+    row: dict[str, Any] = {
+        "low_seconds": likely * (1 - spread),
+        "likely_seconds": likely,
+        "high_seconds": likely * (1 + spread),
+        "terms": {name: share * likely for name, share in shares.items()},
+        "physical_bytes": 384 * MIB,
+    }
+    return Predicted(strategy=strategy, **{**row, **fields})
+
+
+def catalogue_device(name: str, memory_class: MemoryClass = "discrete") -> Device:
+    return Device(name=name, kind="catalogue", memory_class=memory_class)
+
+
+def prediction(name: str = "NVIDIA GeForce RTX 4090", **fields: Any) -> Prediction:
+    """One device with two predicted strategies and one declined."""
+    parts: dict[str, Any] = {
+        "device": catalogue_device(name),
+        "results": (
+            predicted("pageable", 0.040),
+            predicted("pinned", 0.020),
+            skipped("managed", "no published figure for page faults on this device"),
+        ),
+        "recommendation": recommendation(
+            verdict="tie",
+            interval=(1.1, 3.2),
+            reason="The ranges overlap; the likely times differ by half.",
+            next_step=f"Run the same command on the {name}.",
+        ),
+        "assumptions": ("The link carries 25 GB/s from page-locked memory.",),
+    }
+    return Prediction(**{**parts, **fields})
+
+
+def cpu_profile(**fields: Any) -> Profile:
+    """A run without a GPU: two CPU rows, and predictions for three devices."""
+    jetson = catalogue_device("NVIDIA Jetson Orin Nano 8GB", "tegra-io-coherent")
+    zero_copy = recommendation("zero-copy", interval=(1.3, 3.1), next_step="Run this on the Jetson.")
+    parts: dict[str, Any] = {
+        "device": Device(name="Test CPU", kind="cpu"),
+        "results": (measured("pageable", 0.060), measured("zero-copy", 0.050)),
+        "predictions": (
+            prediction(
+                device=jetson,
+                results=(predicted("pageable", 0.090), predicted("zero-copy", 0.045)),
+                recommendation=zero_copy,
+            ),
+            prediction("NVIDIA GeForce RTX 4090"),
+            prediction("NVIDIA H200"),
+        ),
+        "advice": (
+            advice("zero-copy-reread", jetson.name, outcome="pass", title="Copy once", detail="One pass."),
+            *(
+                advice(device=name, gain=Gain(seconds_per_frame=0.02, basis="estimated"))
+                for name in ("NVIDIA GeForce RTX 4090", "NVIDIA H200")
+            ),
+        ),
+    }
+    return profile(**{**parts, **fields})

@@ -1,0 +1,113 @@
+"""What to change in the code, and what each rule concluded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from advisor import units
+from advisor.profiles import Advice, Evidence, Gain, Profile, Unit
+from advisor.report import words
+
+_WRITE: dict[Unit, Callable[[float], str]] = {
+    "seconds": units.seconds,
+    "bytes": units.size,
+    "bytes_per_second": units.rate,
+    "ratio": units.ratio,
+    "count": lambda value: f"{value:,.0f}" if value == round(value) else units.digits(value),
+}
+_OUTCOMES = {"advice": "advice", "pass": "passed", "not-applicable": "not applicable", "error": "error"}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure that made a rule speak; `predicted` ones are marked as such."""
+
+    label: str
+    value: str
+    predicted: bool
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One rule on one or more devices, where it said the same of them."""
+
+    rule: str
+    outcome: str
+    devices: str
+    title: str
+    detail: str
+    strategy: str
+    gain: str
+    snippet: str
+    evidence: tuple[Figure, ...]
+    sources: tuple[str, ...]
+
+    @property
+    def fired(self) -> bool:
+        """Whether a reader must see it unasked: advice, or a rule that failed."""
+        return self.outcome in ("advice", "error")
+
+
+def findings(profile: Profile) -> tuple[Finding, ...]:
+    """What the rules concluded: the recommended strategy's advice first, then other advice, errors, the rest.
+
+    Conclusions that read the same on several devices are joined.
+    """
+    joined: dict[tuple[object, ...], list[Advice]] = {}
+    for advice in sorted(profile.advice, key=lambda a: _rank(profile, a)):
+        says = (advice.rule, advice.outcome, advice.title, advice.detail, advice.snippet, advice.evidence)
+        joined.setdefault(says, []).append(advice)
+    return tuple(_finding(same) for same in joined.values())
+
+
+def changes(found: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """The advice that shows code, each snippet once."""
+    by_snippet = {f.snippet: f for f in reversed(found) if f.snippet and f.outcome == "advice"}
+    return tuple(reversed(by_snippet.values()))
+
+
+def _rank(profile: Profile, advice: Advice) -> tuple[int, bool, float]:
+    recommended = {
+        (device, chosen.strategy)
+        for device, chosen in (
+            (profile.device.name, profile.recommendation),
+            *((p.device.name, p.recommendation) for p in profile.predictions),
+        )
+        if chosen is not None
+    }
+    outcome = ("advice", "error", "pass", "not-applicable").index(advice.outcome)
+    saved = advice.gain.seconds_per_frame if advice.gain else None
+    return outcome, (advice.device, advice.strategy) not in recommended, -(saved or 0.0)
+
+
+def _finding(same: list[Advice]) -> Finding:
+    advice = same[0]
+    return Finding(
+        rule=words.name(advice.rule),
+        outcome=_OUTCOMES[advice.outcome],
+        devices=words.listing(dict.fromkeys(words.name(a.device) for a in same)),
+        title=words.line(advice.title, 200),
+        detail=words.line(advice.detail),
+        strategy=words.name(advice.strategy) if advice.strategy else "",
+        gain=words.listing(dict.fromkeys(filter(None, (_gain(a.gain) for a in same))), "or"),
+        snippet=words.block(advice.snippet, 3_000) if advice.snippet else "",
+        evidence=tuple(_figure(e) for e in advice.evidence),
+        sources=tuple(words.line(source, 300) for source in advice.sources),
+    )
+
+
+def _figure(evidence: Evidence) -> Figure:
+    return Figure(words.line(evidence.label, 200), _WRITE[evidence.unit](evidence.value), evidence.predicted)
+
+
+def _gain(gain: Gain | None) -> str:
+    if gain is None:
+        return ""
+    parts = [
+        f"{units.seconds(abs(s))} {'less' if s >= 0 else 'more'} per frame"
+        for s in (gain.seconds_per_frame,)
+        if s
+    ]
+    parts += [f"{units.size(abs(b))} {'less' if b >= 0 else 'more'} memory" for b in (gain.bytes,) if b]
+    return f"{words.listing(parts)} ({gain.basis})" if parts else ""

@@ -1,0 +1,76 @@
+"""Markdown for a pull request's comment: short, whatever the profile holds, and inert."""
+
+from __future__ import annotations
+
+import re
+
+from markupsafe import Markup
+
+from advisor.profiles import Profile
+from advisor.report import templates, words
+from advisor.report.view import view
+
+LIMIT = 10_000
+
+# `@` and `#` start a mention and a reference, which GitHub finds after the escapes are gone: a
+# character of no width parts them from the name. `$` would start a formula.
+_ESCAPES = {
+    **{character: f"\\{character}" for character in "\\`*_[]|~"},
+    "&": "&amp;",
+    "<": "&lt;",
+    ">": "&gt;",
+    "@": "@&#8203;",
+    "#": "#&#8203;",
+    "$": "&#36;",
+}
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9 ._:/=+-]+")
+
+
+def render_markdown(profile: Profile) -> str:
+    """Verdict, one table, the first advice and the environment, under 10,000 characters."""
+    made = templates.environment().get_template("report.md.j2")
+    return made.render(report=view(profile), md=escape, code=code, prose=prose, fence=fence)
+
+
+def escape(text: str, limit: int = 200) -> Markup:
+    """Text that Markdown and HTML show as it is. `limit` counts what is written, escapes included."""
+    written, length = [], 0
+    for character in " ".join(text.split()):
+        piece = _ESCAPES.get(character, character)
+        length += len(piece)
+        if length > limit:
+            written.append("…")
+            break
+        written.append(piece)
+    return Markup("".join(written))
+
+
+def code(name: str, *, tags: bool = False) -> Markup:
+    """A name in typewriter face: between backticks where it is plain, else escaped between tags."""
+    if _PLAIN_NAME.fullmatch(name) and not tags:
+        return Markup(f"`{name}`")
+    return Markup(f"<code>{escape(name, 120)}</code>")
+
+
+def prose(text: str, limit: int = 300) -> Markup:
+    """Prose whose `names` stay code."""
+    written = Markup("")
+    for span in words.spans(text):
+        if len(written) >= limit:
+            return written + "…"
+        written += code(span.text) if span.code else _spaced(span.text, limit - len(written))
+    return written
+
+
+def _spaced(text: str, limit: int) -> Markup:
+    """`escape`, which strips, with the blanks beside a name kept."""
+    before, after = " " * text.startswith(" "), " " * text.endswith(" ")
+    return Markup(before) + escape(text, limit) + after
+
+
+def fence(text: str, limit: int = 1_500) -> Markup:
+    """A Python code block whose fence is longer than any run of backticks within."""
+    cut = text if len(text) <= limit else text[:limit] + "\n# … cut, see the report"
+    longest = max((len(run) for run in re.findall("`+", cut)), default=0)
+    marks = "`" * max(3, longest + 1)
+    return Markup(f"{marks}python\n{cut}\n{marks}")

@@ -1,0 +1,110 @@
+"""What the stacked charts show: the parts of a frame, measured or predicted, and memory by kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import cycle
+
+from advisor import units
+from advisor.profiles import Measured, MemoryKind, Predicted, Prediction, Profile, Side
+from advisor.report import words
+from advisor.report.charts import Category, Chart, Part, Stack, binary_step, chart
+
+_KINDS: tuple[MemoryKind, ...] = ("pageable", "pinned", "managed", "device")
+
+
+def frame_chart(profile: Profile) -> Chart:
+    """Time per stage of each measured strategy, with the interval of the whole frame."""
+    chosen = profile.recommendation.strategy if profile.recommendation else None
+    sides: dict[str, Side] = {s.name: s.side for s in profile.workload.stages}
+    here = "on this CPU, not on a GPU" if profile.device.kind == "cpu" else "measured"
+    return chart(
+        "frame",
+        f"Time of one frame by stage, {here}",
+        [_measured_stack(row, sides, row.strategy == chosen) for row in profile.measured().values()],
+    )
+
+
+def prediction_chart(prediction: Prediction, index: int) -> Chart:
+    """The terms of each predicted strategy, with the range of the whole frame."""
+    chosen = prediction.recommendation.strategy if prediction.recommendation else None
+    rows = [r for r in prediction.results if isinstance(r, Predicted)]
+    return chart(
+        f"predicted-{index}",
+        f"Predicted time of one frame by part on {words.name(prediction.device.name)}",
+        [_predicted_stack(row, row.strategy == chosen) for row in rows],
+        predicted=True,
+    )
+
+
+def footprint_chart(profile: Profile) -> Chart:
+    """Reserved memory by kind; the value beside each name is the physical total."""
+    chosen = profile.recommendation.strategy if profile.recommendation else None
+    return chart(
+        "footprint",
+        "Memory reserved by kind",
+        [_footprint_stack(row, row.strategy == chosen) for row in profile.measured().values()],
+        write=units.size,
+        step=binary_step,
+    )
+
+
+def _measured_stack(row: Measured, sides: Mapping[str, Side], emphasised: bool) -> Stack:
+    shades = _shades()
+    stages = [
+        Part(words.name(stage, 40), next(shades[sides[stage]]) if stage in sides else "rest", seconds)
+        for stage, seconds in row.stage_seconds.items()
+    ]
+    parts = [
+        *stages,
+        Part("copies", "transfer", row.transfer_seconds),
+        Part("synchronize", "wait", row.synchronize_seconds),
+    ]
+    # Parts are medians of their own: they seldom add up to the median of the frame exactly.
+    rest = max(0.0, row.median_seconds - sum(p.amount for p in parts))
+    return Stack(
+        label=row.strategy,
+        value=units.seconds(row.median_seconds),
+        note=words.seconds_between(*row.interval_seconds),
+        parts=(*parts, Part("other", "rest", rest)),
+        middle=row.median_seconds,
+        interval=row.interval_seconds,
+        emphasised=emphasised,
+    )
+
+
+def _shades() -> dict[str, Iterator[Category]]:
+    """Two shades for each side, in turn, so that neighbours differ."""
+    return {"host": cycle(("host", "host-2")), "device": cycle(("kernel", "kernel-2"))}
+
+
+def _predicted_stack(row: Predicted, emphasised: bool) -> Stack:
+    shades = _shades()
+    return Stack(
+        label=row.strategy,
+        value=units.seconds(row.likely_seconds),
+        note=words.seconds_between(row.low_seconds, row.high_seconds),
+        parts=tuple(_term(term, seconds, shades) for term, seconds in row.terms.items()),
+        middle=row.likely_seconds,
+        interval=(row.low_seconds, row.high_seconds),
+        emphasised=emphasised,
+    )
+
+
+def _term(term: str, seconds: float, shades: Mapping[str, Iterator[Category]]) -> Part:
+    side, _, stage = term.partition(":")
+    if stage and side in shades:
+        return Part(words.name(stage, 40), next(shades[side]), seconds)
+    fixed: dict[str, Category] = {"to-device": "transfer", "to-host": "transfer-2", "synchronize": "wait"}
+    return Part(words.name(term, 40), fixed.get(term, "rest"), seconds)
+
+
+def _footprint_stack(row: Measured, emphasised: bool) -> Stack:
+    reserved = row.footprint.reserved
+    return Stack(
+        label=row.strategy,
+        value=f"{units.size(row.footprint.physical_bytes)} physical",
+        note="",
+        parts=tuple(Part(kind, kind, reserved.get(kind, 0)) for kind in _KINDS),
+        emphasised=emphasised,
+    )

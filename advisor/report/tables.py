@@ -1,0 +1,170 @@
+"""Rows for the tables: the strategies side by side, what is missing and why, and the predictions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from advisor import units
+from advisor.profiles import Failed, Measured, Predicted, Prediction, Profile, Result, Skipped
+from advisor.report import words
+from advisor.stats import ratio_interval
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A figure, and beneath it what qualifies it: an interval, a condition."""
+
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measured strategy beside the others; `tag` is "recommended", "baseline" or nothing."""
+
+    strategy: str
+    tag: str
+    """recommended, "baseline" or nothing."""
+    frame: Cell
+    ratio: Cell
+    device_path: Cell
+    setup: Cell
+    footprint: Cell
+    verified: bool
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A strategy without figures. `detail` is what its process said last."""
+
+    strategy: str
+    status: str
+    reason: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """A predicted strategy on one device, or why there is none."""
+
+    likely: str
+    between: str
+    footprint: str
+    recommended: bool
+    declined: str = ""
+
+
+@dataclass(frozen=True)
+class Forecasts:
+    """Strategies down, devices across; a cell is None where the model was not asked."""
+
+    devices: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Forecast | None, ...]], ...]
+
+
+def baseline(profile: Profile) -> Measured | None:
+    """What ratios and break-even compare with: the recommendation's baseline, else `pageable`."""
+    named = profile.recommendation.baseline if profile.recommendation else None
+    return profile.measured().get(named or "pageable")
+
+
+def rows(profile: Profile) -> tuple[Row, ...]:
+    """The measured strategies in the order of the file."""
+    base = baseline(profile)
+    return tuple(_row(profile, row, base) for row in profile.measured().values())
+
+
+def _row(profile: Profile, row: Measured, base: Measured | None) -> Row:
+    chosen = profile.recommendation.strategy if profile.recommendation else None
+    tag = "recommended" if row.strategy == chosen else "baseline" if row is base else ""
+    return Row(
+        strategy=words.name(row.strategy),
+        tag=tag,
+        frame=Cell(units.seconds(row.median_seconds), words.seconds_between(*row.interval_seconds)),
+        ratio=_ratio(profile, row, base),
+        device_path=Cell(units.seconds(row.device_path_seconds)),
+        setup=Cell(units.seconds(row.setup_seconds), break_even(row, base) if base else ""),
+        footprint=_footprint(row),
+        verified=row.verified,
+    )
+
+
+def _ratio(profile: Profile, row: Measured, base: Measured | None) -> Cell:
+    if base is None:
+        return Cell("–", "no baseline")
+    if row is base:
+        return Cell(units.ratio(1.0))
+    chosen = profile.recommendation
+    if chosen and chosen.strategy == row.strategy and chosen.speedup and chosen.interval:
+        return Cell(units.ratio(chosen.speedup), words.ratio_between(*chosen.interval))
+    method = profile.method
+    found = ratio_interval(base.rounds, row.rounds, confidence=method.confidence, seed=method.seed)
+    return Cell(units.ratio(found.value), words.ratio_between(found.low, found.high))
+
+
+def _footprint(row: Measured) -> Cell:
+    requested = sum(row.footprint.requested.values())
+    reserved = sum(row.footprint.reserved.values())
+    note = f"asked for {units.size(requested)}" if reserved > requested else ""
+    return Cell(units.size(row.footprint.physical_bytes), note)
+
+
+def break_even(row: Measured, base: Measured) -> str:
+    """After how many frames the set-up pays against the baseline; says so where the noise hides it.
+
+    Both costs are linear: set-up + frames x median. They cross where the differences cancel.
+    """
+    if row is base:
+        return ""
+    extra = row.setup_seconds - base.setup_seconds
+    apart = row.interval_seconds[1] < base.interval_seconds[0]
+    behind = row.interval_seconds[0] > base.interval_seconds[1]
+    if not apart and not behind:
+        return "frames tie with the baseline's"
+    crossing = extra / (base.median_seconds - row.median_seconds)
+    if apart:
+        return "pays at once" if extra <= 0 else f"pays after {words.count(math.ceil(crossing), 'frame')}"
+    return "never pays" if crossing < 1 else f"ahead for {words.count(math.floor(crossing), 'frame')} only"
+
+
+def gaps(results: Iterable[Result | Predicted]) -> tuple[Gap, ...]:
+    """Failed strategies, then skipped ones, each with its reason."""
+    without = [r for r in results if isinstance(r, (Failed, Skipped))]
+    return tuple(_gap(r) for r in sorted(without, key=lambda r: r.status))
+
+
+def _gap(row: Failed | Skipped) -> Gap:
+    detail = words.block(row.detail) if isinstance(row, Failed) else ""
+    return Gap(words.name(row.strategy), row.status, words.line(row.reason), detail)
+
+
+def forecasts(predictions: tuple[Prediction, ...]) -> Forecasts:
+    """All predictions in one table."""
+    strategies = dict.fromkeys(r.strategy for p in predictions for r in p.results)
+    by_device = [{r.strategy: r for r in p.results} for p in predictions]
+    return Forecasts(
+        devices=tuple(words.name(p.device.name) for p in predictions),
+        rows=tuple(
+            (
+                words.name(s),
+                tuple(_forecast(p, cells.get(s)) for p, cells in zip(predictions, by_device, strict=True)),
+            )
+            for s in strategies
+        ),
+    )
+
+
+def _forecast(prediction: Prediction, row: Predicted | Skipped | None) -> Forecast | None:
+    if row is None:
+        return None
+    if isinstance(row, Skipped):
+        return Forecast("", "", "", recommended=False, declined=words.line(row.reason, 200))
+    chosen = prediction.recommendation
+    return Forecast(
+        likely=units.seconds(row.likely_seconds),
+        between=words.seconds_between(row.low_seconds, row.high_seconds),
+        footprint=units.size(row.physical_bytes),
+        recommended=chosen is not None and chosen.strategy == row.strategy,
+    )

@@ -1,0 +1,113 @@
+"""The summary for a terminal: plain text of at most 80 columns, the verdict first."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from advisor.profiles import Profile
+from advisor.report import words
+from advisor.report.tables import Forecasts
+from advisor.report.verdicts import Verdict
+from advisor.report.view import Report, view
+
+WIDTH = 80
+MARK = "→ "
+
+
+def summary(profile: Profile) -> str:
+    """Verdict, next step, a small table, and every strategy without figures with its reason."""
+    report = view(profile)
+    paragraphs = (
+        _title(report),
+        *(_verdict(v, named=report.predicted) for v in report.verdicts),
+        *_forecasts(report.forecasts),
+        _measured(report),
+        _gaps(report),
+        _remarks(report),
+    )
+    return "\n\n".join("\n".join(lines) for lines in map(list, paragraphs) if lines) + "\n"
+
+
+def _title(report: Report) -> Iterator[str]:
+    if report.predicted:
+        yield from _wrap(f"{report.workload}: predicted. Nothing was measured on a GPU.")
+    else:
+        yield from _wrap(f"{report.workload} on {report.device}")
+
+
+def _verdict(verdict: Verdict, *, named: bool) -> Iterator[str]:
+    indent = "  "
+    if named:
+        yield from _wrap(verdict.device, indent)
+        indent += "  "
+    certainty = f" ({verdict.certainty})" if verdict.certainty else ""
+    yield from _wrap(verdict.headline + certainty, indent)
+    if verdict.basis == "predicted" and verdict.facts:
+        time = verdict.facts[0]
+        yield from _wrap(f"{time.label} {time.value}, {time.note}", indent)
+    yield from _wrap(verdict.reason, indent)
+    if verdict.next_step:
+        yield from _wrap(f"Next: {verdict.next_step}", indent)
+
+
+def _measured(report: Report) -> Iterator[str]:
+    if not report.rows:
+        return
+    if report.predicted:
+        yield from _wrap(f"Frames {report.measured_label}:")
+    head = ("strategy", "frame", f"{report.confidence} interval", "memory", f"vs {report.baseline}", "")
+    body = [
+        (
+            row.strategy,
+            row.frame.value,
+            row.frame.note,
+            row.footprint.value,
+            row.ratio.value,
+            row.ratio.note.replace("× to ", "–").replace("×", ""),
+        )
+        for row in report.rows
+    ]
+    marks = [row.tag == "recommended" for row in report.rows]
+    yield from _table(head, body, marks)
+
+
+def _forecasts(forecasts: Forecasts) -> Iterator[Iterator[str]]:
+    for i, device in enumerate(forecasts.devices):
+        cells = [(strategy, row[i]) for strategy, row in forecasts.rows]
+        told = [(s, c) for s, c in cells if c is not None and not c.declined]
+        if told:
+            body = [(s, c.likely, c.between, c.footprint) for s, c in told]
+            head = ("strategy", "predicted", "range", "memory")
+            lines = _table(head, body, [c.recommended for _, c in told])
+            yield iter([*_wrap(f"Predicted time per frame on {device}:"), *lines])
+
+
+def _table(head: Sequence[str], body: Sequence[Sequence[str]], marks: Sequence[bool]) -> list[str]:
+    """Aligned columns; the names give way where the figures need the width."""
+    figures = sum(max(len(row[i]) for row in (head, *body)) + 2 for i in range(1, len(head)))
+    room = max(12, WIDTH - len(MARK) - figures)
+    cut = [(words.name(row[0], room), *(words.line(cell, 20) for cell in row[1:])) for row in (head, *body)]
+    lines = words.table(cut, [False] + [True] * (len(head) - 1))
+    return [
+        f"{MARK if marked else ' ' * len(MARK)}{line}"
+        for line, marked in zip(lines, (False, *marks), strict=True)
+    ]
+
+
+def _gaps(report: Report) -> Iterator[str]:
+    for gap in report.gaps:
+        yield from _wrap(f"{gap.status} {gap.strategy}: {words.line(gap.reason, 300)}", hanging="    ")
+    for prediction in report.predictions:
+        for gap in prediction.declined:
+            text = f"not predicted {gap.strategy} on {prediction.device}: {words.line(gap.reason, 300)}"
+            yield from _wrap(text, hanging="    ")
+
+
+def _remarks(report: Report) -> Iterator[str]:
+    for text in (*report.notes, *report.warnings):
+        yield from _wrap(f"Note: {text}", hanging="    ")
+
+
+def _wrap(text: str, indent: str = "", hanging: str = "") -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent + hanging)

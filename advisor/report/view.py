@@ -1,0 +1,230 @@
+"""The report as data: every word and number ready, so that the templates only loop and print."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from advisor import units
+from advisor.devices.memory_class import EXPLAINED
+from advisor.profiles import Environment, Measured, Prediction, Profile, Skipped
+from advisor.report import words
+from advisor.report.advising import Finding, changes, findings
+from advisor.report.charts import Chart
+from advisor.report.distribution import Distribution, distribution
+from advisor.report.stacks import footprint_chart, frame_chart, prediction_chart
+from advisor.report.tables import Forecasts, Gap, Row, baseline, forecasts, gaps, rows
+from advisor.report.verdicts import Verdict, predicted_verdict, verdicts
+
+CPU_LABEL = "measured on this CPU, not on a GPU"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A name and what stands against it."""
+
+    label: str
+    value: str
+
+
+@dataclass(frozen=True)
+class DevicePrediction:
+    """What the model says of one device."""
+
+    device: str
+    memory: str
+    verdict: Verdict
+    chart: Chart | None
+    declined: tuple[Gap, ...]
+    assumptions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Report:
+    """All of one report. `predicted` says that no figure in it was measured on a GPU."""
+
+    title: str
+    workload: str
+    summary: str
+    parameters: str
+    device: str
+    memory: str
+    created: str
+    tool: str
+    predicted: bool
+    measured_label: str
+    verdicts: tuple[Verdict, ...]
+    changes: tuple[Finding, ...]
+    baseline: str
+    confidence: str
+    rows: tuple[Row, ...]
+    gaps: tuple[Gap, ...]
+    frame_chart: Chart | None
+    footprint_chart: Chart | None
+    distributions: tuple[Distribution, ...]
+    findings: tuple[Finding, ...]
+    predictions: tuple[DevicePrediction, ...]
+    forecasts: Forecasts
+    method: tuple[Entry, ...]
+    workload_facts: tuple[Entry, ...]
+    environment: tuple[Entry, ...]
+    absent: tuple[Entry, ...]
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+    command: str
+
+    @property
+    def fired(self) -> tuple[Finding, ...]:
+        """Findings to show unasked."""
+        return tuple(f for f in self.findings if f.fired)
+
+    @property
+    def quiet(self) -> tuple[Finding, ...]:
+        """Findings to fold: rules that passed or do not apply."""
+        return tuple(f for f in self.findings if not f.fired)
+
+
+def view(profile: Profile) -> Report:
+    """Everything a profile says, in words."""
+    predicted, found = profile.device.kind == "cpu", findings(profile)
+    measured, base = profile.measured(), baseline(profile)
+    device = words.name(profile.device.name)
+    return Report(
+        title=_title(profile, predicted),
+        workload=words.name(profile.workload.name),
+        summary=words.line(profile.workload.summary, 300),
+        parameters=_pairs(profile.workload.parameters),
+        device=device,
+        memory=EXPLAINED[profile.device.memory_class] if profile.device.memory_class else "",
+        created=_created(profile.created),
+        tool=f"advisor {words.name(profile.tool.version)}",
+        predicted=predicted,
+        measured_label=CPU_LABEL if predicted else f"measured on {device}",
+        verdicts=verdicts(profile),
+        changes=changes(found),
+        baseline=words.name(base.strategy) if base else "baseline",
+        confidence=units.percent(profile.method.confidence),
+        rows=rows(profile),
+        gaps=gaps(profile.results),
+        frame_chart=frame_chart(profile) if measured else None,
+        footprint_chart=footprint_chart(profile) if measured else None,
+        distributions=tuple(distribution(row, i) for i, row in enumerate(measured.values(), 1)),
+        findings=found,
+        predictions=tuple(_prediction(p, i) for i, p in enumerate(profile.predictions, 1)),
+        forecasts=forecasts(profile.predictions),
+        method=_method(profile),
+        workload_facts=_workload(profile),
+        environment=_environment(profile.environment, profile.device.attributes),
+        absent=_absent(profile),
+        warnings=tuple(words.line(w) for w in profile.environment.warnings),
+        notes=tuple(words.line(n) for n in profile.notes),
+        command=words.line(profile.command, 500),
+    )
+
+
+def _title(profile: Profile, predicted: bool) -> str:
+    workload = words.name(profile.workload.name)
+    if not predicted:
+        return f"{workload} on {words.name(profile.device.name)}"
+    targets = words.listing(words.name(p.device.name) for p in profile.predictions)
+    return f"{workload}, predicted for {targets}" if targets else f"{workload}, without a GPU"
+
+
+def _created(text: str) -> str:
+    """`2026-01-02T03:04:05+00:00` as `2026-01-02 03:04 UTC`; any other form as it is."""
+    day, separator, time = text.partition("T")
+    utc = time.endswith(("+00:00", "Z"))
+    return words.name(f"{day} {time[:5]} UTC" if separator and utc else text)
+
+
+def _pairs(values: dict[str, int | float | bool | str]) -> str:
+    return ", ".join(f"{words.name(k)} = {words.name(str(v))}" for k, v in list(values.items())[:20])
+
+
+def _prediction(prediction: Prediction, index: int) -> DevicePrediction:
+    declined = tuple(r for r in prediction.results if isinstance(r, Skipped))
+    memory = prediction.device.memory_class
+    return DevicePrediction(
+        device=words.name(prediction.device.name),
+        memory=EXPLAINED[memory] if memory else "",
+        verdict=predicted_verdict(prediction),
+        chart=prediction_chart(prediction, index) if len(declined) < len(prediction.results) else None,
+        declined=gaps(declined),
+        assumptions=tuple(words.line(a) for a in prediction.assumptions),
+    )
+
+
+def _method(profile: Profile) -> tuple[Entry, ...]:
+    method = profile.method
+    stopped = Counter(reason for row in profile.measured().values() for reason in row.stopped)
+    return (
+        Entry("Command", words.line(profile.command, 500)),
+        Entry(
+            "Order",
+            f"{words.count(method.rounds, 'round')}; in each, every strategy runs in a fresh process, "
+            f"in an order shuffled with seed {method.seed}",
+        ),
+        Entry("Time", f"at most {units.seconds(method.max_seconds)} of sampling per strategy"),
+        Entry(
+            "Figures",
+            "median wall time of a steady frame, host stages included. Medians and ratios carry their "
+            f"{units.percent(method.confidence)} interval, from resampling processes and their frames",
+        ),
+        Entry("Device path", "the frame without its host stages: copies, kernels and waiting"),
+        Entry("Set-up", "allocate, pin, set-up stages and first frame; not part of the frame time"),
+        *(Entry("Sampling ended", _stops(stopped)) for _ in (1,) if stopped),
+        Entry("Trace", words.line(profile.trace.reason, 300)),
+    )
+
+
+def _stops(stopped: Counter[str]) -> str:
+    return words.listing(
+        f"{words.name(reason, 100)} ({words.count(n, 'time')})" for reason, n in stopped.most_common()
+    )
+
+
+def _workload(profile: Profile) -> tuple[Entry, ...]:
+    workload = profile.workload
+    buffers = [
+        f"{words.name(b.name)}: {words.name(b.dtype)} {' × '.join(map(str, b.shape[:6]))}, {units.size(b.bytes)}"
+        for b in workload.buffers[:40]
+    ]
+    stages = [f"{words.name(s.name)} ({s.side})" for s in workload.frame_stages()[:40]]
+    return (
+        Entry("File", words.line(workload.file, 300)),
+        Entry("SHA-256", words.name(workload.sha256, 64)),
+        Entry("Parameters", _pairs(workload.parameters) or "none"),
+        Entry("Buffers", "; ".join(buffers)),
+        Entry("Frame", " → ".join(stages)),
+    )
+
+
+def _environment(
+    environment: Environment, attributes: dict[str, int | float | str | bool]
+) -> tuple[Entry, ...]:
+    told = (
+        ("System", f"{environment.system}, {environment.machine}"),
+        ("Python", environment.python),
+        ("CPU", environment.cpu_model),
+        ("CPU cores", environment.cpu_count),
+        ("Memory", units.size(environment.memory_bytes) if environment.memory_bytes else None),
+    )
+    return (
+        *(Entry(label, words.line(str(value), 200)) for label, value in told if value is not None),
+        *_entries(environment.gpu.items()),
+        *_entries(environment.packages.items()),
+        *_entries(attributes.items()),
+    )
+
+
+def _entries(items: Iterable[tuple[str, object]]) -> list[Entry]:
+    return [Entry(words.name(key), words.line(str(value), 200)) for key, value in items]
+
+
+def _absent(profile: Profile) -> tuple[Entry, ...]:
+    """What could not be read, with the reason; the same reason in several rows is told once."""
+    told = dict(profile.environment.absent)
+    for row in (r for r in profile.results if isinstance(r, Measured)):
+        told.update(row.footprint.absent)
+    return tuple(_entries(told.items()))

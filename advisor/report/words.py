@@ -1,0 +1,119 @@
+"""Words and figures for every form of the report: cut to length, cleaned, with their units.
+
+Text in a view is plain. A name between backticks is to be set as code; `spans` finds them, and each
+template escapes what it prints.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from advisor import units
+
+NAME_LENGTH = 60
+PROSE_LENGTH = 1_000
+BLOCK_LENGTH = 6_000
+
+# Control characters, the bidirectional overrides that make text read otherwise than it is, and lone
+# surrogates, which cannot be encoded.
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_SPACE = re.compile(r"\s+")
+_CODE = re.compile(r"`([^`]+)`")
+
+
+@dataclass(frozen=True)
+class Span:
+    """A piece of prose; `code` marks a name that is set in the typewriter face."""
+
+    text: str
+    code: bool = False
+
+
+def spans(prose: str) -> tuple[Span, ...]:
+    """Prose cut at its `names`; a backtick without a partner stays as it is."""
+    pieces = _CODE.split(prose)
+    return tuple(Span(piece, code=i % 2 == 1) for i, piece in enumerate(pieces) if piece)
+
+
+def line(text: str, limit: int = PROSE_LENGTH) -> str:
+    """Text on one line, printable, cut to `limit` characters with a mark that says how much is gone."""
+    # Cut roughly first: collapsing the space of a very long text is slow.
+    flat = _SPACE.sub(" ", _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text[: 4 * limit])).strip()
+    if len(flat) <= limit and len(text) <= 4 * limit:
+        return flat
+    mark = f" … [{len(text) - limit:,} more characters]" if limit >= 2 * NAME_LENGTH else "…"
+    return flat[: limit - 1 if mark == "…" else limit].rstrip() + mark
+
+
+def name(text: str, limit: int = NAME_LENGTH) -> str:
+    """A name on one line without backticks, so that it can be set as code."""
+    return line(text.replace("`", "'"), limit) or "(no name)"
+
+
+def code(text: str) -> str:
+    """A name marked as code within prose."""
+    return f"`{name(text)}`"
+
+
+def block(text: str, limit: int = BLOCK_LENGTH) -> str:
+    """Several lines, printable; of a long text the end is kept, where a traceback says what happened."""
+    printable = _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text[-limit:].replace("\r\n", "\n"))
+    body = textwrap.dedent(printable.expandtabs(4)).strip("\n")
+    return f"[{len(text) - limit:,} characters cut] …\n{body}" if len(text) > limit else body
+
+
+def listing(items: Iterable[str], last: str = "and", limit: int = 6) -> str:
+    """a, b and c; after `limit` items only how many more there are."""
+    shown = list(items)
+    if len(shown) > limit:
+        shown = [*shown[: limit - 1], f"{len(shown) - limit + 1} more"]
+    return f" {last} ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """1 frame, 1,234 frames."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def seconds_between(low: float, high: float) -> str:
+    """19.9 to 20.1 ms: one unit where both ends share it, more digits where three cannot tell them apart."""
+    return _between(low, high, _seconds)
+
+
+def ratio_between(low: float, high: float) -> str:
+    """1.98× to 2.02×."""
+    return _between(low, high, lambda value, digits: f"{units.digits(value, digits)}×")
+
+
+def _between(low: float, high: float, write: Callable[[float, int], str]) -> str:
+    texts = next((pair for d in (3, 4, 5) if len(set(pair := (write(low, d), write(high, d)))) == 2), None)
+    if texts is None:
+        return write(low, 3)
+    (first, first_unit), (second, second_unit) = (_split_unit(text) for text in texts)
+    return f"{first} to {second}{second_unit}" if first_unit == second_unit else " to ".join(texts)
+
+
+def _seconds(value: float, digits: int) -> str:
+    number, unit = units.seconds(value).split(" ")
+    scale = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}[unit]
+    return f"{units.digits(value / scale, digits) if digits > 3 else number} {unit}"
+
+
+def _split_unit(text: str) -> tuple[str, str]:
+    number, space, unit = text.partition(" ")
+    return (number, space + unit) if space else (text, "")
+
+
+def table(rows: Sequence[Sequence[str]], right: Sequence[bool], gap: str = "  ") -> list[str]:
+    """Lines of a plain table with aligned columns; `right` says which columns are figures."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(right))]
+    return [
+        gap.join(
+            cell.rjust(width) if flush else cell.ljust(width)
+            for cell, width, flush in zip(row, widths, right, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
