@@ -38,7 +38,8 @@ def extent(array: Array) -> tuple[int, int]:
 def unique_bytes(array: Array) -> int:
     """Bytes an operand has in memory: repetition by broadcasting (stride 0) is not counted."""
     lengths = (n for n, s in zip(array.shape, array.strides, strict=True) if s != 0 or n == 0)
-    return math.prod(lengths) * int(array.itemsize)
+    count: int = math.prod(lengths)
+    return count * int(array.itemsize)
 
 
 class TracedArray(np.ndarray[Any, Any]):

@@ -103,11 +103,13 @@ class TrafficRecorder:
         """The record of what was seen, for one run of each stage.
 
         `passes` and `flops` by stage are what the user declared: they win. An annotated access of which
-        nothing was seen (the array went to a C library) is taken as one pass, marked "assumed".
+        nothing was seen (the array went to a C library) is taken as one pass, marked "assumed". Of a stage
+        that did not run, and of which nothing is declared, there is no record.
         """
         traffic = tuple(
             self._traffic(use, buffer, passes.get(use.name, {}), bytes_of[buffer])
             for use in uses
+            if use.name in self._tallies or passes.get(use.name)
             for buffer in use.access
         )
         work = tuple(self._work(use.name, flops.get(use.name), seconds.get(use.name)) for use in uses)
