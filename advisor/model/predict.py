@@ -158,6 +158,11 @@ def _of_the_trace(profile: Profile, target: CatalogueEntry) -> list[str]:
         for t in traffic
         if t.source == "assumed"
     )
+    if any(t.source == "declared" for t in traffic):
+        sentences.append(
+            "A kernel with declared passes finds what it reads again in the L2 cache, where memory is cached; "
+            "at the upper end only if all it touches fits."
+        )
     return sentences
 
 

@@ -154,11 +154,14 @@ class Frame:
         machine = self.machine
         cached = [t for t in traffic if self._kind(t.buffer, "device") != "pinned"]
         touched = sum(min(max(self._bytes(t)), self._buffer(t.buffer).bytes) for t in cached)
+        l2 = machine.find("l2_bytes") or 0.0
         from_memory, from_cache = work.temporary_bytes, 0.0
         for t in cached:
             read, written = self._bytes(t)
-            l2 = machine.find("l2_bytes") or 0.0
-            first, again = terms.split_passes(read, self._buffer(t.buffer).bytes, touched, l2)
+            # A kernel with declared passes mostly reads again what is near; NumPy sweeps over all of it.
+            local = t.source == "declared" and machine.scenario != "slow" and l2 > 0
+            size = self._buffer(t.buffer).bytes
+            first, again = terms.split_passes(read, size, cached=local or touched <= l2)
             from_memory += first + written
             from_cache += again
         seconds = terms.stream(from_memory, machine.memory_rate())

@@ -32,15 +32,15 @@ def overlapped_rate(link: float, host_copy: float) -> float:
     return min(link, host_copy)
 
 
-def split_passes(read: float, size: float, working_set: float, cache: float) -> tuple[float, float]:
+def split_passes(read: float, size: float, *, cached: bool) -> tuple[float, float]:
     """Bytes read from memory and from the cache, of `read` bytes from a buffer of `size`.
 
-    The first pass comes from memory; later ones from the cache if all that the stage touches fits in it
-    (LRU over a cyclic sweep keeps either everything or nothing: Hennessy and Patterson, appendix B).
+    The first pass comes from memory, later ones from the cache where it keeps what was read. A cyclic
+    sweep keeps everything that fits and nothing of what does not (LRU; Hennessy and Patterson, appendix B).
     """
     first = min(read, size)
     again = read - first
-    return (first, again) if working_set <= cache else (first + again, 0.0)
+    return (first, again) if cached else (read, 0.0)
 
 
 def kernel(launch: float, arithmetic: float, memory: float) -> float:
