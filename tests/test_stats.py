@@ -1,0 +1,213 @@
+"""Medians, intervals and their coverage, checked against SciPy and by simulation."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor import stats
+
+times = st.floats(min_value=1e-9, max_value=1e5)
+rounds = st.lists(st.lists(times, min_size=1, max_size=12), min_size=1, max_size=6)
+
+
+def simulated(generator: np.random.Generator, processes: int, frames: int, between: float, within: float):
+    """Log-normal frames around 1 s: processes differ by `between`, frames of one process by `within`."""
+    levels = generator.normal(0, between, (processes, 1))
+    return np.exp(levels + generator.normal(0, within, (processes, frames)))
+
+
+@given(rounds)
+def test_interval_is_finite_positive_and_holds_the_median(data):
+    low, high = stats.median_interval(data, resamples=50)
+    assert 0 < low <= stats.median(data) <= high < math.inf
+
+
+@given(rounds, rounds)
+def test_ratio_is_finite_positive_ordered_and_inverts(above, below):
+    ratio = stats.ratio_interval(above, below, resamples=50)
+    assert 0 < ratio.low <= ratio.value <= ratio.high < math.inf
+    assert ratio.value == pytest.approx(stats.median(above) / stats.median(below))
+    assert ratio.inverse().inverse().high == pytest.approx(ratio.high)
+
+
+@given(rounds, st.sampled_from([1e-3, 7.0, 1e3]))
+def test_interval_scales_with_the_unit(data, factor):
+    scaled = [[value * factor for value in frames] for frames in data]
+    expected = [end * factor for end in stats.median_interval(data, resamples=50)]
+    assert stats.median_interval(scaled, resamples=50) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("data", [[[0.5]], [[0.5] * 40], [[0.5] * 40] * 3])
+def test_samples_without_spread_have_an_interval_without_width(data):
+    assert stats.median_interval(data) == pytest.approx((0.5, 0.5))
+    assert stats.ratio_interval(data, [[0.25]]) == stats.Ratio(2.0, 2.0, 2.0)
+
+
+def test_wildly_different_processes_stay_finite():
+    low, high = stats.median_interval([[1e-9], [1e300]], confidence=0.999)
+    assert 0 < low < high < math.inf
+
+
+def test_a_few_huge_outliers_do_not_move_the_interval():
+    calm = [[1.0 + i / 1000 for i in range(100)]] * 3
+    disturbed = [[*frames[:-3], 1e6, 1e6, 1e6] for frames in calm]
+    assert stats.median_interval(disturbed) == pytest.approx(stats.median_interval(calm), rel=0.02)
+
+
+@pytest.mark.parametrize("data", [[], [[]], [[0.0]], [[-1.0]], [[math.nan]], [[1.0], [math.inf]]])
+def test_times_that_are_none_are_refused(data):
+    with pytest.raises(ValueError, match="frame times"):
+        stats.median_interval(data)
+
+
+def test_empty_rounds_do_not_count():
+    assert stats.median_interval([[1.0, 2.0], []]) == stats.median_interval([[1.0, 2.0]])
+
+
+@pytest.mark.parametrize("frames", [7, 40, 101])
+def test_one_process_is_the_percentile_bootstrap_of_scipy(frames):
+    data = np.random.default_rng(frames).lognormal(0, 0.1, frames)
+    ours = stats.median_interval([list(data)], resamples=20_000, seed=1)
+    theirs = scipy.stats.bootstrap(
+        (data,), np.median, method="percentile", n_resamples=20_000, rng=np.random.default_rng(2), axis=-1
+    ).confidence_interval
+    gap = np.diff(np.sort(data)).max()
+    assert ours == pytest.approx(tuple(theirs), abs=gap)
+    assert ours[0] < np.median(data) < ours[1]
+
+
+def test_bootstrap_medians_have_the_distribution_of_resampled_ones():
+    data, generator = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0], np.random.default_rng(3)
+    ours = stats._bootstrap_medians([np.array(data)], 20_000, generator)
+    plain = np.median(generator.choice(data, (20_000, 6)), axis=1)
+    assert scipy.stats.ks_2samp(ours, plain).pvalue > 0.001
+
+
+def test_cluster_bootstrap_draws_whole_processes():
+    """Two processes far apart: a quarter of the resamples hold one twice, half of them both."""
+    draws = stats._bootstrap_medians([np.full(9, 1.0), np.full(9, 3.0)], 8000, np.random.default_rng(4))
+    assert np.mean(draws == 1.0) > 0.25
+    assert np.mean(draws == 3.0) > 0.25
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.99])
+@pytest.mark.parametrize("freedom", [1, 1.5, 2, 2.7, 4, 9, 30, 200])
+def test_student_quantile(confidence, freedom):
+    expected = scipy.stats.t.ppf((1 + confidence) / 2, freedom)
+    assert stats._student_quantile(confidence, freedom) == pytest.approx(expected, rel=1e-4)
+
+
+def test_ratio_holds_the_interval_of_welch_over_processes():
+    above, below = ([[1.00], [1.06], [1.11], [1.03]], [[0.50], [0.54], [0.49]])
+    logs = [np.log(np.ravel(side)) for side in (above, below)]
+    expected = scipy.stats.ttest_ind(*logs, equal_var=False).confidence_interval(0.95)
+    centre, half = stats._welch(*logs, 0.95)
+    assert (centre - half, centre + half) == pytest.approx(tuple(expected), rel=1e-4)
+    ratio = stats.ratio_interval(above, below)
+    assert ratio.low <= math.exp(centre - half)
+    assert ratio.high >= math.exp(centre + half)
+
+
+def test_a_single_process_borrows_the_spread_of_the_other_side():
+    several = [[1.0] * 20, [1.1] * 20, [0.9] * 20]
+    ratio = stats.ratio_interval([[2.0] * 20], several)
+    assert ratio.low < 1.5
+    assert ratio.high > 2.5
+
+
+def coverage(processes: int, between: float, within: float, frames: int = 100, runs: int = 400):
+    """How often the intervals hold the truth, which is 1: of a median, of a ratio, of the bootstrap alone."""
+    generator = np.random.default_rng(5)
+    hits = np.zeros(3)
+    for seed in range(runs):
+        first, second = (simulated(generator, processes, frames, between, within) for _ in range(2))
+        low, high = stats.median_interval(first, resamples=500, seed=seed)
+        ratio = stats.ratio_interval(first, second, resamples=500, seed=seed)
+        alone = stats._percentiles(
+            stats._bootstrap_medians(list(first), 500, np.random.default_rng(seed)), 0.95
+        )
+        hits += [low <= 1 <= high, ratio.low <= 1 <= ratio.high, alone[0] <= 1 <= alone[1]]
+    return hits / runs
+
+
+def test_coverage_of_three_processes_that_differ():
+    interval, ratio, bootstrap_alone = coverage(3, between=0.02, within=0.01)
+    assert 0.92 <= interval <= 0.98
+    assert 0.93 <= ratio <= 0.99
+    assert bootstrap_alone < 0.82, "if this holds, the interval need not be widened"
+
+
+def test_coverage_of_three_processes_that_do_not_differ():
+    interval, ratio, _ = coverage(3, between=0.0, within=0.01)
+    assert interval >= 0.96
+    assert ratio >= 0.96
+
+
+def test_coverage_of_ten_processes():
+    interval, ratio, _ = coverage(10, between=0.01, within=0.01, frames=30, runs=200)
+    assert 0.91 <= interval <= 0.99
+    assert 0.91 <= ratio <= 0.99
+
+
+def test_coverage_of_one_process():
+    interval, _, bootstrap_alone = coverage(1, between=0.0, within=0.02, frames=50)
+    assert interval == bootstrap_alone
+    assert 0.91 <= interval <= 0.98
+
+
+@pytest.mark.parametrize("confidence", [0.9, 0.95, 0.99])
+def test_half_width_takes_ranks_that_cover(confidence):
+    """The samples 1..n name their own ranks, so that the interval's ends can be read off its width."""
+    for count in range(1, 400):
+        half = stats.median_half_width(np.arange(1.0, count + 1), confidence)
+        if math.isinf(half):
+            assert 1 - 2 * 0.5**count < confidence + 0.02
+            continue
+        rank = round((count + 1) / 2 * (1 - half))
+        covered = 1 - 2 * scipy.stats.binom.cdf(rank - 1, count, 0.5)
+        wider = 1 - 2 * scipy.stats.binom.cdf(rank + 1, count, 0.5)
+        assert covered >= confidence - 0.002
+        assert wider < confidence, "the interval is wider than it need be"
+
+
+@given(st.lists(times, max_size=60))
+def test_half_width_is_never_nan(samples):
+    half = stats.median_half_width(samples)
+    assert half >= 0
+    assert (len(samples) <= 5) <= math.isinf(half)
+
+
+def test_half_width_shrinks_as_the_sample_grows():
+    samples = np.random.default_rng(6).lognormal(0, 0.05, 4000)
+    widths = [stats.median_half_width(samples[:count]) for count in (40, 400, 4000)]
+    assert widths[0] > 2 * widths[1] > 4 * widths[2]
+
+
+@settings(max_examples=20)
+@given(st.randoms())
+def test_order_of_frames_and_rounds_does_not_matter(random):
+    data = [[1.0, 1.1, 1.2], [1.3, 1.05], [0.9, 1.0, 1.4, 1.2]]
+    shuffled = [random.sample(frames, len(frames)) for frames in data]
+    assert stats.median_interval(shuffled) == stats.median_interval(data)
+
+
+def test_fast_enough_for_every_report():
+    """Generous bounds, since this runs beside other work."""
+    generator = np.random.default_rng(7)
+    strategies = [simulated(generator, 3, 333, 0.01, 0.02).tolist() for _ in range(14)]
+    start = time.perf_counter()
+    for data in strategies:
+        stats.median_interval(data)
+        stats.ratio_interval(data, strategies[0])
+    assert time.perf_counter() - start < 1.0
+    start = time.perf_counter()
+    for _ in range(100):
+        stats.median_half_width(strategies[0][0] * 3)
+    assert (time.perf_counter() - start) / 100 < 500e-6
