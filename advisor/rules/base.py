@@ -1,0 +1,226 @@
+"""What a rule is, the case it judges, and what it can find.
+
+A rule is data and one pure function. `judge` is called with the parts of the case that the rule declares in
+`needs`, by name, and with its thresholds as `limits`: it cannot look at anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from advisor import stats, units
+from advisor.profiles import (
+    Advice,
+    Device,
+    Evidence,
+    Gain,
+    MemoryClass,
+    Unit,
+    WorkloadRecord,
+)
+
+Need = Literal["device", "workload", "rows", "absent", "reads", "recommended"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One strategy's figures, measured or predicted, in seconds and bytes per frame."""
+
+    strategy: str
+    seconds: float
+    interval: tuple[float, float]
+    """Of the median when measured; the model's low and high when predicted."""
+    device_seconds: float
+    """Kernels alone: the sum of the device stages."""
+    transfer_seconds: float
+    transfer_bytes: int | None
+    """Copied in one frame, both directions; None where it was not recorded."""
+    physical_bytes: int
+    predicted: bool
+    rounds: tuple[tuple[float, ...], ...] = ()
+    """Raw frames of each process; empty when predicted."""
+
+    def over(self, other: Row) -> stats.Ratio:
+        """This time over the other's. Predicted: from the two ranges, the widest it can be."""
+        if self.rounds and other.rounds:
+            return stats.ratio_interval(self.rounds, other.rounds)
+        low, high = self.interval[0] / other.interval[1], self.interval[1] / other.interval[0]
+        return stats.Ratio(self.seconds / other.seconds, low, high)
+
+    def beats(self, other: Row) -> bool:
+        """Surely faster when measured; likely, by more than the equivalence margin, when predicted.
+
+        The model errs alike for all strategies of a device, so its ranges may overlap where the order is
+        plain; measured intervals may not.
+        """
+        ratio = self.over(other)
+        if self.predicted or other.predicted:
+            return ratio.value < 1 / (1 + stats.EQUIVALENCE)
+        return ratio.high < 1
+
+
+@dataclass(frozen=True)
+class Reads:
+    """How often the kernels of one frame read a buffer that both sides use."""
+
+    buffer: str
+    bytes: int
+    passes: float
+    stages: tuple[str, ...]
+    known: bool
+    """Traced or declared; otherwise each stage that reads it is taken to do so once."""
+    new_each_frame: bool
+    """A stage of the frame writes it, so that it has to reach the device again."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One device with its figures: what rules judge. Made by `advisor.rules.case`."""
+
+    device: Device
+    workload: WorkloadRecord
+    rows: Mapping[str, Row]
+    absent: Mapping[str, str]
+    """Strategies without figures, and why."""
+    reads: tuple[Reads, ...]
+    recommended: str | None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a rule concluded. An `advice` proposes a strategy and says what it is worth."""
+
+    outcome: Literal["advice", "pass", "not-applicable"]
+    detail: str
+    title: str | None = None
+    """In place of the rule's own, where the advice differs by device."""
+    strategy: str | None = None
+    evidence: tuple[Evidence, ...] = ()
+    gain: Gain | None = None
+    snippet: str | None = None
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A named number that a rule decides by, and where it comes from."""
+
+    name: str
+    default: float
+    unit: Unit
+    meaning: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule. `id` is the noun of the problem, `title` says in the imperative what to do about it."""
+
+    id: str
+    title: str
+    why: str
+    memory_classes: tuple[MemoryClass, ...]
+    elsewhere: str
+    """Why it does not apply to the other memory classes."""
+    needs: tuple[Need, ...]
+    thresholds: tuple[Threshold, ...]
+    sources: tuple[str, ...]
+    judge: Callable[..., Finding]
+
+
+def apply(rule: Rule, case: Case) -> Advice:
+    """What the rule says of the case. One that raises becomes an `error`, so that the others still speak."""
+    try:
+        finding = _judge(rule, case)
+    except Exception as problem:
+        return Advice(
+            rule=rule.id,
+            device=case.device.name,
+            outcome="error",
+            title=rule.title,
+            detail=f"This rule failed, which is a bug in advisor: {type(problem).__name__}: {problem}",
+            sources=rule.sources,
+        )
+    return Advice(
+        rule=rule.id,
+        device=case.device.name,
+        outcome=finding.outcome,
+        title=finding.title or rule.title,
+        detail=finding.detail,
+        strategy=finding.strategy,
+        evidence=finding.evidence,
+        gain=finding.gain,
+        snippet=finding.snippet,
+        sources=rule.sources,
+    )
+
+
+def _judge(rule: Rule, case: Case) -> Finding:
+    if case.device.memory_class not in rule.memory_classes:
+        return not_applicable(rule.elsewhere)
+    if not case.rows:
+        return not_applicable(f"No strategy has figures on {case.device.name}.")
+    handed = {need: getattr(case, need) for need in rule.needs}
+    return rule.judge(**handed, limits={t.name: t.default for t in rule.thresholds})
+
+
+def passed(detail: str, *evidence: Evidence) -> Finding:
+    """Nothing to advise; the evidence shows why."""
+    return Finding("pass", detail, evidence=evidence)
+
+
+def not_applicable(reason: str) -> Finding:
+    """The rule has nothing to say of this case."""
+    return Finding("not-applicable", reason)
+
+
+def no_figures(strategy: str, absent: Mapping[str, str]) -> Finding:
+    """Not applicable, since the strategy it is about was not run."""
+    reason = absent.get(strategy)
+    return not_applicable(f"{strategy} has no figures here" + (f": {reason}" if reason else "."))
+
+
+def proposal(candidates: Iterable[Row], against: Row, recommended: str | None) -> Row | None:
+    """The candidate that beats `against`: the recommended one where it does, or else the fastest, or None.
+
+    So a report never recommends one strategy and advises another that is as good.
+    """
+    faster = [row for row in candidates if row.strategy != against.strategy and row.beats(against)]
+    chosen = [row for row in faster if row.strategy == recommended]
+    return min(chosen or faster, key=lambda row: row.seconds, default=None)
+
+
+def gain(better: Row, against: Row) -> Gain:
+    """What changing from one to the other is worth; bytes only where fewer are needed."""
+    saved = against.physical_bytes - better.physical_bytes
+    return Gain(
+        seconds_per_frame=against.seconds - better.seconds,
+        bytes=saved if saved > 0 else None,
+        basis="estimated" if better.predicted or against.predicted else "measured",
+    )
+
+
+def frame_evidence(row: Row) -> Evidence:
+    """The row's time of one frame."""
+    return evidence(f"{row.strategy}: one frame", row.seconds, "seconds", row)
+
+
+def evidence(label: str, value: float, unit: Unit, row: Row) -> Evidence:
+    """A figure of that row."""
+    return Evidence(label=label, value=value, unit=unit, predicted=row.predicted)
+
+
+def takes(row: Row, seconds: float) -> str:
+    """ "pinned takes 1.23 ms", or that it is predicted to."""
+    return f"{row.strategy} {'is predicted to take' if row.predicted else 'takes'} {units.seconds(seconds)}"
+
+
+def times(ratio: stats.Ratio) -> str:
+    """A ratio with its interval: 2.00× (1.98× to 2.02×)."""
+    return f"{units.ratio(ratio.value)} ({units.ratio(ratio.low)} to {units.ratio(ratio.high)})"
+
+
+def shares_dram(device: Device) -> bool:
+    """CPU and GPU use one DRAM, so that a copy moves data to where it already is."""
+    return (device.memory_class or "").startswith("tegra") or bool(device.attributes.get("integrated"))

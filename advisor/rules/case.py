@@ -1,0 +1,117 @@
+"""From a profile to the cases that the rules judge: one for the measured GPU, or one per predicted device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from advisor.profiles import (
+    BufferRecord,
+    Measured,
+    Predicted,
+    Prediction,
+    Profile,
+    Recommendation,
+    Trace,
+    WorkloadRecord,
+)
+from advisor.rules.base import Case, Reads, Row
+
+
+def cases(profile: Profile) -> tuple[Case, ...]:
+    """The measured CUDA device; without one, each device that was predicted."""
+    if profile.device.kind == "cuda":
+        return (_measured_case(profile),)
+    return tuple(_predicted_case(profile, prediction) for prediction in profile.predictions)
+
+
+def _measured_case(profile: Profile) -> Case:
+    measured = profile.measured()
+    return Case(
+        device=profile.device,
+        workload=profile.workload,
+        rows={name: _measured_row(result, profile.workload) for name, result in measured.items()},
+        absent={r.strategy: r.reason for r in profile.results if not isinstance(r, Measured)},
+        reads=tuple(_reads(profile.workload, profile.traffic or Trace())),
+        recommended=_strategy(profile.recommendation),
+    )
+
+
+def _predicted_case(profile: Profile, prediction: Prediction) -> Case:
+    predicted = [r for r in prediction.results if isinstance(r, Predicted)]
+    return Case(
+        device=prediction.device,
+        workload=profile.workload,
+        rows={r.strategy: _predicted_row(r) for r in predicted},
+        absent={r.strategy: r.reason for r in prediction.results if not isinstance(r, Predicted)},
+        reads=tuple(_reads(profile.workload, profile.traffic or Trace())),
+        recommended=_strategy(prediction.recommendation),
+    )
+
+
+def _strategy(recommendation: Recommendation | None) -> str | None:
+    return recommendation.strategy if recommendation else None
+
+
+def _measured_row(result: Measured, workload: WorkloadRecord) -> Row:
+    stages = [stage.name for stage in workload.frame_stages("device")]
+    return Row(
+        strategy=result.strategy,
+        seconds=result.median_seconds,
+        interval=result.interval_seconds,
+        device_seconds=sum(result.stage_seconds.get(name, 0.0) for name in stages),
+        transfer_seconds=result.transfer_seconds,
+        transfer_bytes=sum(result.transfer_bytes.values()) if result.transfer_bytes else None,
+        physical_bytes=result.footprint.physical_bytes,
+        predicted=False,
+        rounds=result.rounds,
+    )
+
+
+def _predicted_row(result: Predicted) -> Row:
+    kernels = [seconds for term, seconds in result.terms.items() if term.startswith("device:")]
+    return Row(
+        strategy=result.strategy,
+        seconds=result.likely_seconds,
+        interval=(result.low_seconds, result.high_seconds),
+        device_seconds=sum(kernels),
+        transfer_seconds=sum(result.terms.get(term, 0.0) for term in ("to-device", "to-host")),
+        transfer_bytes=None,
+        physical_bytes=result.physical_bytes,
+        predicted=True,
+    )
+
+
+def _reads(workload: WorkloadRecord, trace: Trace) -> Iterator[Reads]:
+    for buffer in workload.buffers:
+        sides = {stage.side for stage in workload.stages if stage.name in buffer.access}
+        readers = [name for name, mode in workload.touching(buffer, "device").items() if mode != "out"]
+        if sides == {"host", "device"} and readers and buffer.bytes:
+            yield _buffer_reads(buffer, readers, workload, trace)
+
+
+def _buffer_reads(buffer: BufferRecord, readers: list[str], workload: WorkloadRecord, trace: Trace) -> Reads:
+    known = _known_passes(buffer, workload, trace)
+    writers = [stage for stage in workload.frame_stages() if buffer.access.get(stage.name, "in") != "in"]
+    return Reads(
+        buffer=buffer.name,
+        bytes=buffer.bytes,
+        passes=sum(known.get(name, 1.0) for name in readers),
+        stages=tuple(readers),
+        known=all(name in known for name in readers),
+        new_each_frame=bool(writers),
+    )
+
+
+def _known_passes(buffer: BufferRecord, workload: WorkloadRecord, trace: Trace) -> dict[str, float]:
+    """Passes by stage: what the user declared, or else what the trace saw."""
+    traced = {
+        row.stage: row.bytes_read / buffer.bytes
+        for row in trace.traffic
+        if row.buffer == buffer.name and row.source != "assumed"
+    }
+    declared = {
+        stage.name: stage.passes[buffer.name]
+        for stage in workload.frame_stages("device")
+        if buffer.name in stage.passes
+    }
+    return {**traced, **declared}

@@ -1,0 +1,144 @@
+"""duplicate-allocation: explicit copies on a shared DRAM hold every buffer twice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from advisor import stats, units
+from advisor.profiles import Device, Evidence, WorkloadRecord
+from advisor.rules.base import (
+    Finding,
+    Row,
+    Rule,
+    Threshold,
+    evidence,
+    frame_evidence,
+    gain,
+    no_figures,
+    not_applicable,
+    passed,
+    shares_dram,
+    takes,
+    times,
+)
+from advisor.rules.snippets import snippet
+from advisor.strategies import BASELINE
+
+
+def judge(
+    device: Device,
+    workload: WorkloadRecord,
+    rows: Mapping[str, Row],
+    absent: Mapping[str, str],
+    recommended: str | None,
+    limits: Mapping[str, float],
+) -> Finding:
+    """Advises a strategy that holds the buffers once, if a frame takes no longer for it."""
+    if not shares_dram(device):
+        return not_applicable(_ELSEWHERE)
+    baseline = rows.get(BASELINE)
+    if baseline is None:
+        return no_figures(BASELINE, absent)
+    least = max(limits["saving"] * baseline.physical_bytes, limits["bytes"])
+    once = [row for row in rows.values() if baseline.physical_bytes - row.physical_bytes >= least]
+    if not once:
+        return passed(
+            f"No strategy here needs {units.size(least)} less than the {units.size(baseline.physical_bytes)} "
+            f"of {BASELINE}.",
+            _held(baseline),
+        )
+    no_slower = [row for row in once if _no_slower(row, baseline)]
+    if not no_slower:
+        return _too_slow(once, baseline)
+    chosen = [row for row in no_slower if row.strategy == recommended]
+    better = min(chosen or no_slower, key=lambda row: row.seconds)
+    return Finding(
+        "advice",
+        _detail(device, once, baseline, better),
+        strategy=better.strategy,
+        evidence=_evidence(once, baseline, better),
+        gain=gain(better, baseline),
+        snippet=snippet(better.strategy, workload, device),
+    )
+
+
+_ELSEWHERE = "The GPU has a memory of its own: its copy of a buffer takes none of the host's."
+
+
+def _no_slower(row: Row, baseline: Row) -> bool:
+    """Equal within the margin or better; measured rows to the end of their interval."""
+    ratio = row.over(baseline)
+    return (ratio.value if row.predicted else ratio.high) <= 1 + stats.EQUIVALENCE
+
+
+def _too_slow(once: Sequence[Row], baseline: Row) -> Finding:
+    fastest = min(once, key=lambda row: row.seconds)
+    return passed(
+        f"{_names(once)} would hold the buffers once ({units.size(fastest.physical_bytes)} and not "
+        f"{units.size(baseline.physical_bytes)}), but not surely without losing time: "
+        f"{takes(fastest, fastest.seconds)} a frame, {times(fastest.over(baseline))} that of {BASELINE}.",
+        *_evidence(once, baseline, fastest),
+    )
+
+
+def _detail(device: Device, once: Sequence[Row], baseline: Row, better: Row) -> str:
+    saved = baseline.physical_bytes - better.physical_bytes
+    return (
+        f"On {device.name} CPU and GPU share one DRAM, and {BASELINE} holds each buffer in it twice: "
+        f"{units.size(baseline.physical_bytes)}. "
+        f"{_names(once)} {'hold' if len(once) > 1 else 'holds'} it once. "
+        f"{better.strategy} needs {units.size(better.physical_bytes)}, {units.size(saved)} less, and "
+        f"is {times(baseline.over(better))} as fast{', as predicted' if better.predicted else ''}."
+    )
+
+
+def _names(rows: Sequence[Row]) -> str:
+    names = [row.strategy for row in rows]
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _held(row: Row) -> Evidence:
+    return evidence(f"{row.strategy}: memory", row.physical_bytes, "bytes", row)
+
+
+def _evidence(once: Sequence[Row], baseline: Row, better: Row) -> tuple[Evidence, ...]:
+    return (
+        *(_held(row) for row in (baseline, *once)),
+        frame_evidence(baseline),
+        frame_evidence(better),
+    )
+
+
+RULE = Rule(
+    id="duplicate-allocation",
+    title="Hold each buffer once: CPU and GPU share the memory",
+    why="On a Jetson the memory that cudaMalloc gives comes from the same DRAM as every NumPy array. A "
+    "program written for a card, with a host array, a device array and a copy between them, holds everything "
+    "twice; on a board of 4 or 8 GB that decides what fits.",
+    memory_classes=("tegra", "tegra-io-coherent", "tegra-coherent", "coherent"),
+    elsewhere=_ELSEWHERE,
+    needs=("device", "workload", "rows", "absent", "recommended"),
+    thresholds=(
+        Threshold(
+            "saving",
+            0.10,
+            "ratio",
+            "part of the baseline's memory that must be saved",
+            "a choice: published savings are close to 50 % (Choi et al., CCPE 33(4), 2021), so that less "
+            "than 10 % has other causes",
+        ),
+        Threshold(
+            "bytes",
+            float(2 << 20),
+            "bytes",
+            "the least saving worth a change of code",
+            "the granularity of CUDA's device allocations, 2 MiB: less can be rounding",
+        ),
+    ),
+    sources=(
+        "https://docs.nvidia.com/cuda/cuda-for-tegra-appnote/index.html#memory-management",
+        "Choi et al., Concurrency and Computation: Practice and Experience 33(4), 2021",
+        "NVIDIA GTC 2022, SE2600: explicit copies take twice the memory on Xavier NX",
+    ),
+    judge=judge,
+)

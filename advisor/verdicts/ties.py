@@ -1,0 +1,62 @@
+"""Several strategies that time does not tell apart: the smaller footprint wins, then the smaller change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from advisor import units
+from advisor.strategies import STRATEGIES
+
+SAME_MEMORY = 0.01
+"""Footprints within 1 % are the same: whole pages and CUDA's own granularity make up that much."""
+
+
+@dataclass(frozen=True)
+class Equal:
+    """One of several that time does not tell apart. `code_change` is a rank: 0 is none."""
+
+    strategy: str
+    seconds: float
+    physical_bytes: int
+    code_change: int
+
+
+def code_change(strategy: str) -> int:
+    """The strategy's rank of code change; one that this version does not know counts as the largest."""
+    ranks = {s.name: s.code_change for s in STRATEGIES}
+    return ranks.get(strategy, max(ranks.values()) + 1)
+
+
+def break_tie(equals: Sequence[Equal]) -> tuple[str, str]:
+    """The one with the smallest footprint, then the smallest code change, then time; and why, in words."""
+    smallest = min(row.physical_bytes for row in equals)
+    lean = [row for row in equals if row.physical_bytes <= smallest * (1 + SAME_MEMORY)]
+    winner = min(lean, key=lambda row: (row.code_change, row.seconds))
+    steps = [_memory_step(equals, lean, smallest)]
+    if len(lean) > 1:
+        steps.append(_change_step(lean, winner))
+    return winner.strategy, "; ".join(steps)
+
+
+def _memory_step(equals: Sequence[Equal], lean: Sequence[Equal], smallest: int) -> str:
+    if len(lean) == len(equals):
+        return f"all need the same memory, {units.size(smallest)}"
+    next_least = min(row.physical_bytes for row in equals if row not in lean)
+    return (
+        f"{listing([row.strategy for row in lean])} {'need' if len(lean) > 1 else 'needs'} the least memory, "
+        f"{units.size(smallest)} ({units.percent(smallest / next_least)} of the next least)"
+    )
+
+
+def _change_step(lean: Sequence[Equal], winner: Equal) -> str:
+    level = [row for row in lean if row.code_change == winner.code_change]
+    if len(level) == 1:
+        return f"{winner.strategy} changes the least code"
+    names = listing([row.strategy for row in level])
+    return f"{names} change as little code, and {winner.strategy} has the lower time of these"
+
+
+def listing(names: Sequence[str]) -> str:
+    """a; a and b; a, b and c."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
