@@ -64,6 +64,8 @@ class Plan:
     setup: tuple[Step, ...]
     first: tuple[Step, ...]
     steady: tuple[Step, ...]
+    current: Mapping[str, frozenset[Side]]
+    """After a frame: the sides that hold each buffer's newest contents; empty where nothing wrote it."""
 
 
 def plan(setup: Sequence[StageUse], frame: Sequence[StageUse], traits: Mapping[str, Traits]) -> Plan:
@@ -72,7 +74,9 @@ def plan(setup: Sequence[StageUse], frame: Sequence[StageUse], traits: Mapping[s
     Raises `WorkloadError` when a stage reads a buffer that nothing has written yet.
     """
     tracker = _Tracker(traits)
-    return Plan(*(tracker.run(stages) for stages in (setup, frame, frame)))
+    first, second, steady = (tracker.run(stages) for stages in (setup, frame, frame))
+    current = {name: frozenset(tracker.current.get(name, ())) for name in traits}
+    return Plan(first, second, steady, current)
 
 
 def stage_uses(workload: WorkloadRecord, phase: Literal["setup", "frame"]) -> list[StageUse]:

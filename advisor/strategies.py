@@ -6,6 +6,8 @@ To add one: write its placement in `advisor/placements/`, and list it here.
 from __future__ import annotations
 
 import difflib
+import inspect
+import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -91,3 +93,17 @@ def choose(names: Iterable[str]) -> tuple[Strategy, ...]:
     """The named strategies in the order of the table; all of them when none is named."""
     wanted = {by_name(name).name for name in names}
     return tuple(s for s in STRATEGIES if not wanted or s.name in wanted)
+
+
+def describe() -> str:
+    """All strategies as text of 80 columns: name, summary, and what it is good and bad for."""
+    return "\n\n".join(
+        f"{strategy.name}: {strategy.summary}\n"
+        + textwrap.fill(
+            " ".join(inspect.cleandoc(type(strategy.placement).__doc__ or "").split()),
+            width=80,
+            initial_indent="  ",
+            subsequent_indent="  ",
+        )
+        for strategy in STRATEGIES
+    )

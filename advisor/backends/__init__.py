@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
+from importlib.util import find_spec
 from typing import Literal
 
 from advisor.backends.base import Backend
+
+__all__ = ["Backend", "BackendName", "gpu_count", "has_cupy", "open_backend"]
 
 BackendName = Literal["cpu", "cuda"]
 
@@ -18,3 +22,20 @@ def open_backend(name: BackendName, gpu: int = 0) -> Backend:
     from advisor.backends.cuda import CudaBackend
 
     return CudaBackend(gpu)
+
+
+def gpu_count() -> int:
+    """How many GPUs the CUDA driver shows (CUDA_VISIBLE_DEVICES counts); creates no context."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return 0
+    count = ctypes.c_int(0)
+    if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0:
+        return 0
+    return count.value
+
+
+def has_cupy() -> bool:
+    """Whether CuPy is installed, without importing it."""
+    return find_spec("cupy") is not None

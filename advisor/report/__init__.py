@@ -8,9 +8,10 @@ from pathlib import Path
 from advisor.profiles import Profile, write_atomically
 from advisor.report.html import render_html
 from advisor.report.markdown import render_markdown
+from advisor.report.step_summary import append_step_summary
 from advisor.report.terminal import summary
 
-__all__ = ["FORMATS", "render_html", "render_markdown", "summary", "write"]
+__all__ = ["FORMATS", "append_step_summary", "render_html", "render_markdown", "summary", "write"]
 
 _RENDER: dict[str, Callable[[Profile], str]] = {"html": render_html, "md": render_markdown}
 FORMATS = ("html", "md", "json")

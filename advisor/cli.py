@@ -1,0 +1,209 @@
+"""The command line: options, exit codes, what goes to stdout and what to stderr. Nothing else.
+
+Imports wait until a command needs them, so that `advisor --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from advisor import __version__
+from advisor.errors import AdvisorError, NothingMeasured
+
+if TYPE_CHECKING:
+    from advisor.backends import BackendName
+    from advisor.profiles import Profile
+
+INTERRUPTED = 130
+app = typer.Typer(
+    help="Which memory strategy should my code use on this device, how sure are we, and what do I change?",
+    epilog="Exit codes: 0 done; 1 a gate failed; 2 wrong usage; 3 the workload cannot be loaded or is wrong; "
+    "4 nothing could be measured or predicted; 5 a file is missing, damaged or of an unknown format; "
+    "130 interrupted.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+FormatOption = Annotated[str, typer.Option("--format", help="Of html, md and json, separated by commas.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no messages, results only.")]
+
+
+def main() -> NoReturn:
+    """The entry point: runs the command; an error of ours is one clear message and its exit code."""
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    try:
+        app()
+    except AdvisorError as error:
+        _say(f"error: {error.message}")
+        if error.next_step:
+            _say(f"  next: {error.next_step}")
+        if error.detail:
+            _say(f"\n{error.detail}")
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        _say("interrupted: nothing was measured")
+        sys.exit(INTERRUPTED)
+    sys.exit(0)
+
+
+@app.callback(invoke_without_command=True)
+def _version(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if version:
+        print(f"advisor {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def profile(
+    workload: Annotated[str, typer.Argument(metavar="FILE[::NAME]", help="The workload file.")],
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the workload; repeatable."),
+    ] = None,
+    strategy: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this strategy; repeatable. See `advisor strategies`."),
+    ] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(metavar="DEVICE", help="Predict for this device; repeatable. A name or a TOML file."),
+    ] = None,
+    gpu: Annotated[int | None, typer.Option(min=0, help="Which GPU; the first where none is given.")] = None,
+    no_gpu: Annotated[bool, typer.Option("--no-gpu", help="Run on the CPU and predict.")] = False,
+    rounds: Annotated[int, typer.Option(help="Processes per strategy.")] = 3,
+    max_seconds: Annotated[
+        float, typer.Option(help="Sampling time per strategy, over all rounds.", show_default=True)
+    ] = 5.0,
+    timeout: Annotated[float, typer.Option(help="Seconds after which a process is ended.")] = 120.0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the order of runs and of `rng`.")] = 0,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the report goes.")] = Path("advisor-report"),
+    formats: FormatOption = "html,md,json",
+    quiet: QuietOption = False,
+) -> None:
+    """Run a workload under every strategy, and report which one to use.
+
+    Without a GPU the workload runs on the CPU and the strategies are predicted for the target devices.
+    """
+    from advisor import pipeline, report, settings
+    from advisor.environment import command_line
+    from advisor.progress import make_progress
+
+    wanted = settings.parse_formats(formats)
+    made = settings.make_settings(
+        workload,
+        backend=_backend(gpu, no_gpu, quiet),
+        gpu=gpu or 0,
+        assignments=assignments or (),
+        strategies=strategy or (),
+        targets=target or (),
+        rounds=rounds,
+        max_seconds=max_seconds,
+        timeout=timeout,
+        seed=seed,
+        command=command_line(sys.argv[1:]),
+    )
+    with settings.output_directory(out) as directory:
+        with make_progress(quiet=quiet) as progress:
+            result = pipeline.profile(made, progress, keep_in=directory)
+        paths = report.write(result, directory, wanted)
+        (directory / pipeline.PARTIAL).unlink(missing_ok=True)
+    _show(result, paths, quiet)
+    report.append_step_summary(result)
+    if pipeline.was_interrupted(result):
+        sys.exit(INTERRUPTED)
+    _require_figures(result)
+
+
+@app.command("report")
+def report_command(
+    file: Annotated[Path, typer.Argument(metavar="PROFILE", help="A profile.json.")],
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the report goes; beside the profile.")
+    ] = None,
+    formats: FormatOption = "html,md",
+    quiet: QuietOption = False,
+) -> None:
+    """Render the report of a profile again."""
+    from advisor import profiles, report, settings
+
+    wanted = settings.parse_formats(formats)
+    loaded = profiles.load(file)
+    with settings.output_directory(out or file.parent) as directory:
+        _show(loaded, report.write(loaded, directory, wanted), quiet)
+
+
+@app.command()
+def strategies() -> None:
+    """List the strategies: what each does and what it is good and bad for."""
+    from advisor.strategies import describe
+
+    print(describe())
+
+
+@app.command()
+def rules(
+    rule: Annotated[str | None, typer.Argument(metavar="[ID]", help="Explain this rule.")] = None,
+) -> None:
+    """List the rules, or explain one."""
+    from advisor.rules import describe_all, describe_one
+
+    print(describe_one(rule) if rule else describe_all())
+
+
+def _backend(gpu: int | None, no_gpu: bool, quiet: bool) -> BackendName:
+    """A GPU where there is one and CuPy to use it; a GPU that was asked for is never replaced."""
+    from advisor.backends import gpu_count, has_cupy
+    from advisor.errors import UsageError
+
+    if no_gpu and gpu is not None:
+        raise UsageError("--gpu and --no-gpu contradict one another", next_step="Leave one of them out.")
+    if gpu is not None:
+        return "cuda"
+    if no_gpu or gpu_count() == 0:
+        return "cpu"
+    if has_cupy():
+        return "cuda"
+    if not quiet:
+        _say(
+            "There is a GPU, but CuPy is not installed, so this run predicts.\n"
+            "  next: pip install 'gpu-memory-advisor[cuda13]' (or cuda12) to measure on it."
+        )
+    return "cpu"
+
+
+def _show(result: Profile, paths: list[Path], quiet: bool) -> None:
+    from advisor import report
+
+    print(report.summary(result))
+    if not quiet:
+        _say("wrote " + ", ".join(str(path) for path in paths))
+
+
+def _require_figures(result: Profile) -> None:
+    """Exit code 4 when nothing was measured on the device asked for and nothing predicted."""
+    predicted = any(r.status == "predicted" for p in result.predictions for r in p.results)
+    if not result.measured() and not predicted:
+        raise NothingMeasured(
+            "no strategy could be measured or predicted", next_step="The report has the reason for each."
+        )
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def _as_interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    main()

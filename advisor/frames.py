@@ -1,0 +1,154 @@
+"""The frame loop: a plan, the placed buffers and the user's functions made into steps that just run."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from advisor.backends.base import Backend
+from advisor.binding import BoundStage, BoundWorkload
+from advisor.placements.base import Placed
+from advisor.ranges import Ranges
+from advisor.schedule import Plan, Step
+
+
+@dataclass(frozen=True)
+class Action:
+    """One step ready to run: `run` takes the frame's index."""
+
+    label: str
+    """As the NVTX range: host:<stage>, to-device, device:<stage>, to-host or synchronize."""
+    on_stream: bool
+    """Its work is done by the stream, so the stream's clock times it."""
+    run: Callable[[int], object]
+    attributes: Any
+
+
+class FrameLoop:
+    """Runs set-up and frames of a bound workload whose buffers are placed."""
+
+    def __init__(
+        self,
+        bound: BoundWorkload,
+        plan: Plan,
+        placed: Mapping[str, Placed],
+        backend: Backend,
+        *,
+        seed: int,
+        ranges: Ranges,
+    ) -> None:
+        self._placed = placed
+        self._backend = backend
+        self._seed = seed
+        self._ranges = ranges
+        self._stages = {stage.name: stage for stage in bound.stages}
+        self._salts = {stage.name: number for number, stage in enumerate(bound.stages)}
+        self._setup = self._actions(plan.setup)
+        self.first = self._actions(plan.first)
+        self.steady = self._actions(plan.steady)
+
+    def run_setup(self) -> None:
+        """The set-up stages, once."""
+        for action in self._setup:
+            self.act(action, 0)
+
+    def first_frame(self) -> None:
+        """Frame 0, which also moves what set-up wrote."""
+        self._run(self.first, 0)
+
+    def frame(self, index: int) -> None:
+        """A steady frame. This is what is timed: nothing here but the steps and their ranges."""
+        self._run(self.steady, index)
+
+    def timed_frame(self, index: int) -> dict[str, float]:
+        """A steady frame with each step timed, for the breakdown and not for the score. Seconds by label.
+
+        The stream's work is timed by its own marks, host stages by the host's clock. "frame" is the whole
+        frame; what is in it and in no step is launching, synchronising and waiting.
+        """
+        seconds: defaultdict[str, float] = defaultdict(float)
+        marks: list[tuple[str, Any, Any]] = []
+        begin = time.perf_counter()
+        for action in self.steady:
+            start = self._backend.timestamp() if action.on_stream else time.perf_counter()
+            self.act(action, index)
+            if action.on_stream:
+                marks.append((action.label, start, self._backend.timestamp()))
+            elif action.label != "synchronize":
+                seconds[action.label] += time.perf_counter() - start
+        self._backend.synchronize()
+        seconds["frame"] = time.perf_counter() - begin
+        for label, start, end in marks:
+            seconds[label] += self._backend.seconds_between(start, end)
+        return dict(seconds)
+
+    def act(self, action: Action, index: int) -> None:
+        """One step in its range."""
+        self._ranges.push(action.attributes)
+        try:
+            action.run(index)
+        finally:
+            self._ranges.pop()
+
+    def _run(self, actions: Iterable[Action], index: int) -> None:
+        push, pop = self._ranges.push, self._ranges.pop
+        self._ranges.push_frame(index)
+        try:
+            for action in actions:
+                push(action.attributes)
+                try:
+                    action.run(index)
+                finally:
+                    pop()
+        finally:
+            pop()
+
+    def _actions(self, steps: Iterable[Step]) -> tuple[Action, ...]:
+        return tuple(self._action(step) for step in steps)
+
+    def _action(self, step: Step) -> Action:
+        if step.action in ("host", "device"):
+            label, run = f"{step.action}:{step.name}", self._call(self._stages[step.name])
+        elif step.action == "synchronize":
+            label, run = "synchronize", lambda _: self._backend.synchronize()
+        else:
+            placed = self._placed[step.name]
+            move = placed.to_device if step.action == "to-device" else placed.to_host
+            assert move is not None
+            mover = move
+            label, run = step.action, lambda _: mover()
+        on_stream = step.action in ("device", "to-device", "to-host")
+        return Action(label, on_stream, run, self._ranges.attributes(label))
+
+    def _call(self, stage: BoundStage) -> Callable[[int], object]:
+        """The user's function with its arguments filled in; only what changes is set for each frame."""
+        function = stage.stage.function
+        if self._backend.xp is np and stage.stage.cpu is not None:
+            function = stage.stage.cpu
+        arguments: dict[str, Any] = {name: self._view(stage, name) for name in stage.access}
+        constants = {"xp": self._backend.xp, "stream": self._backend.stream}
+        arguments.update({name: value for name, value in constants.items() if name in stage.specials})
+        takes_frame, takes_rng = "frame" in stage.specials, "rng" in stage.specials
+        salt = self._salts[stage.name]
+
+        def run(index: int) -> object:
+            if takes_frame:
+                arguments["frame"] = index
+            if takes_rng:
+                arguments["rng"] = np.random.default_rng((self._seed, index, salt))
+            return function(**arguments)
+
+        return run
+
+    def _view(self, stage: BoundStage, name: str) -> Any:
+        placed = self._placed[name]
+        array = placed.host if stage.side == "host" else placed.device
+        if stage.access[name] == "in" and isinstance(array, np.ndarray):
+            array = array.view()
+            array.flags.writeable = False
+        return array

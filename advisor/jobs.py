@@ -1,0 +1,124 @@
+"""What parent and worker say to one another: a job goes in, files come out of the job's directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from advisor.backends import BackendName
+from advisor.errors import (
+    AdvisorError,
+    FileProblem,
+    NothingMeasured,
+    UsageError,
+    WorkloadError,
+)
+from advisor.profiles import (
+    Bytes,
+    Device,
+    Footprint,
+    PositiveSeconds,
+    Record,
+    Seconds,
+    Trace,
+    WorkloadRecord,
+)
+
+DESCRIPTION = "description.json"
+OUTCOME = "outcome.json"
+_ERRORS = (WorkloadError, UsageError, FileProblem, NothingMeasured)
+
+
+class Job(Record):
+    """One process's work. `reference` is the directory of the reference run's results."""
+
+    task: Literal["reference", "trace", "measure"]
+    file: str
+    workload: str | None
+    assignments: dict[str, str]
+    backend: BackendName
+    gpu: int
+    strategy: str
+    seconds: PositiveSeconds
+    seed: int
+    directory: str
+    reference: str
+
+
+class Description(Record):
+    """What the reference run knows before it runs anything of the user's frames."""
+
+    device: Device
+    gpu: dict[str, str | int | float]
+    packages: dict[str, str]
+    workload: WorkloadRecord
+
+
+class ReferenceRun(Record):
+    """The annotations held. `repeatable`: a frame's results depend on its index alone."""
+
+    task: Literal["reference"] = "reference"
+    repeatable: bool
+
+
+class TraceRun(Record):
+    """What tracing on the CPU saw."""
+
+    task: Literal["trace"] = "trace"
+    trace: Trace
+
+
+class Cell(Record):
+    """What one process measured of one strategy in one round."""
+
+    task: Literal["measure"] = "measure"
+    frame_seconds: tuple[PositiveSeconds, ...]
+    stopped: str
+    breakdown: tuple[dict[str, Seconds], ...]
+    transfer_bytes: dict[Literal["to-device", "to-host"], Bytes]
+    setup_seconds: Seconds
+    footprint: Footprint
+    verified: bool
+
+
+class Problem(Record):
+    """Why a process has no result. `cause` tells the user's mistakes from the device's and from ours."""
+
+    task: Literal["problem"] = "problem"
+    cause: Literal["wrong", "raised", "differs", "memory", "device", "bug"]
+    error: str = ""
+    message: str
+    next_step: str = ""
+    detail: str = ""
+
+    def as_error(self) -> AdvisorError:
+        """The error of our tree that it was, or a `WorkloadError`."""
+        kinds = {kind.__name__: kind for kind in _ERRORS}
+        kind = kinds.get(self.error, WorkloadError)
+        return kind(self.message, next_step=self.next_step, detail=self.detail)
+
+
+Outcome = ReferenceRun | TraceRun | Cell | Problem
+_BY_TASK: dict[str, type[ReferenceRun] | type[TraceRun] | type[Cell] | type[Problem]] = {
+    "reference": ReferenceRun,
+    "trace": TraceRun,
+    "measure": Cell,
+    "problem": Problem,
+}
+
+
+def read_outcome(directory: Path) -> Outcome | None:
+    """The outcome a worker left; None where it left none."""
+    try:
+        text = (directory / OUTCOME).read_text(encoding="utf-8")
+    except OSError:
+        return None
+    task, _, body = text.partition("\n")
+    return _BY_TASK[task].model_validate_json(body)
+
+
+def write_outcome(directory: Path, outcome: Outcome) -> None:
+    """Leaves the outcome: its task on the first line, then JSON."""
+    part = directory / f"{OUTCOME}.part"
+    part.write_text(f"{outcome.task}\n{outcome.model_dump_json()}", encoding="utf-8")
+    part.rename(directory / OUTCOME)

@@ -1,0 +1,153 @@
+"""Starts a worker, watches over it, and says how it ended."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+import psutil
+
+from advisor import units
+from advisor.jobs import Job, Outcome, read_outcome
+
+_START = (
+    "import sys; sys.path = [p for p in sys.path if p] + [sys.argv[1]]; "
+    "from advisor.worker import main; main(sys.argv[2:])"
+)
+_POLL_SECONDS = 0.25
+_LOG_TAIL = 4000
+_LEAST_FREE = 256 << 20
+_LEAST_FREE_SHARE = 0.02
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A process's outcome, or how it ended without one, and the end of what it printed."""
+
+    outcome: Outcome | None
+    how: Literal["finished", "timeout", "memory", "died"]
+    reason: str = ""
+    log: str = ""
+
+
+class Launcher(Protocol):
+    """Runs a job to its end. Ctrl-C ends the job's processes and goes on as KeyboardInterrupt."""
+
+    def __call__(self, job: Job) -> Ended: ...
+
+
+@dataclass(frozen=True)
+class ProcessLauncher:
+    """Fresh Python processes, each in a session of its own so that all it started ends with it."""
+
+    timeout: float
+
+    def __call__(self, job: Job) -> Ended:
+        directory = Path(job.directory)
+        directory.mkdir(parents=True)
+        message = directory / "job.json"
+        message.write_text(job.model_dump_json(), encoding="utf-8")
+        root = str(Path(__file__).resolve().parents[1])
+        with (directory / "log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-c", _START, root, str(message)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            try:
+                stopped = self._watch(process)
+            finally:
+                _end(process)
+        return _ended(process.returncode, stopped, directory)
+
+    def _watch(self, process: subprocess.Popen[bytes]) -> Ended | None:
+        """Waits for the end; a verdict of our own when it takes too long or too much memory."""
+        deadline = time.monotonic() + self.timeout
+        while not _wait(process, _POLL_SECONDS):
+            if time.monotonic() > deadline:
+                return Ended(None, "timeout", f"did not finish within {units.digits(self.timeout)} s")
+            free, least = _memory()
+            if free < least:
+                held = _resident(process.pid)
+                return Ended(
+                    None, "memory", f"filled the memory: it held {held}, {units.size(free)} were left"
+                )
+        return None
+
+
+def _wait(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Whether the process ended within that time, asleep all the while."""
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except OSError:
+        return process.poll() is not None
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        poll.poll(seconds * 1000)
+    finally:
+        os.close(descriptor)
+    return process.poll() is not None
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ends the whole session, also what the workload left running."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _ended(code: int, stopped: Ended | None, directory: Path) -> Ended:
+    log = (directory / "log").read_bytes()[-_LOG_TAIL:].decode(errors="replace")
+    if stopped:
+        return Ended(None, stopped.how, stopped.reason, log)
+    outcome = read_outcome(directory)
+    if outcome is not None:
+        return Ended(outcome, "finished", log=log)
+    return Ended(None, "died", _cause_of_death(code), log)
+
+
+def _cause_of_death(code: int) -> str:
+    if code >= 0:
+        return f"the process exited with code {code} before it had a result"
+    name = signal.Signals(-code).name
+    hints = {
+        "SIGKILL": "; most often the system was out of memory",
+        "SIGBUS": "; on a device without concurrent managed access the CPU must not touch managed memory "
+        "while a kernel runs",
+    }
+    return f"the process was killed by {name}{hints.get(name, '')}"
+
+
+def _memory() -> tuple[int, int]:
+    """Bytes that are available, and the least that must stay so; a container's limit counts."""
+    memory = psutil.virtual_memory()
+    available, total = int(memory.available), int(memory.total)
+    group = Path("/sys/fs/cgroup")
+    try:
+        limit = int((group / "memory.max").read_text())
+        used = int((group / "memory.current").read_text())
+        cache = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+    except (OSError, ValueError):
+        limit = total
+    else:
+        available = min(available, limit - used + int(cache.get("file", 0)))
+    least = max(_LEAST_FREE, int(min(limit, total) * _LEAST_FREE_SHARE))
+    return available, least
+
+
+def _resident(pid: int) -> str:
+    try:
+        return units.size(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
+        return "an unknown amount"

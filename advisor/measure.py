@@ -1,0 +1,109 @@
+"""Sampling: warm up, time frames until the median is known well enough, then break a few frames down."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from advisor.stats import median_half_width
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop sampling."""
+
+    seconds: float
+    min_frames: int = 5
+    max_frames: int = 1000
+    precision: float = 0.005
+    """Stop when the interval of the median is within this share of it."""
+    improvement: float = 0.1
+    """Stop when twice the frames narrowed the interval by less than this share: the noise is stable."""
+    confidence: float = 0.95
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Raw frame times in seconds, and why there are no more of them."""
+
+    frame_seconds: tuple[float, ...]
+    stopped: str
+
+
+def warm_up(frame: Callable[[int], None], clock: Clock, first: int, seconds: float) -> int:
+    """Runs frames from index `first` for that long, three at least; the next free index."""
+    index, end = first, clock() + seconds
+    while index < first + 3 or clock() < end:
+        frame(index)
+        index += 1
+    return index
+
+
+def sample(frame: Callable[[int], None], clock: Clock, first: int, limits: Limits) -> Samples:
+    """Times frames one by one, with the garbage collector at rest, until one of the limits says stop."""
+    times: list[float] = []
+    with _quiet():
+        started, checks = clock(), _Checks(limits)
+        while True:
+            before = clock()
+            frame(first + len(times))
+            after = clock()
+            times.append(after - before)
+            stopped = checks.reason(times, after - started)
+            if stopped:
+                return Samples(tuple(times), stopped)
+
+
+def breakdown(
+    timed_frame: Callable[[int], dict[str, float]], clock: Clock, first: int, seconds: float
+) -> list[dict[str, float]]:
+    """Up to ten separately timed frames, three at least: seconds by label."""
+    frames: list[dict[str, float]] = []
+    end = clock() + seconds
+    while len(frames) < 3 or (len(frames) < 10 and clock() < end):
+        frames.append(timed_frame(first + len(frames)))
+    return frames
+
+
+class _Checks:
+    """Looks at the interval at growing distances, so that looking costs little."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._next = max(limits.min_frames, 10)
+        self._widths: dict[int, float] = {}
+
+    def reason(self, times: list[float], elapsed: float) -> str:
+        """Why to stop now; empty to go on."""
+        limits, count = self._limits, len(times)
+        if count >= limits.max_frames:
+            return f"{limits.max_frames} frames"
+        if elapsed >= limits.seconds and count >= limits.min_frames:
+            return "time is up"
+        if count < self._next:
+            return ""
+        width = median_half_width(times, limits.confidence)
+        earlier = [w for n, w in self._widths.items() if n <= count // 2]
+        self._widths[count] = width
+        self._next = count + max(count // 2, 5)
+        if width <= limits.precision:
+            return "precise"
+        stable = count >= 100 and earlier and width > earlier[-1] * (1 - limits.improvement)
+        return "noise is stable" if stable else ""
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No garbage collection while frames are timed."""
+    gc.collect()
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

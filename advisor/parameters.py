@@ -1,0 +1,143 @@
+"""A workload's parameters: from its signature and from `--set name=value`."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import math
+import re
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
+
+from advisor.errors import UsageError, WorkloadError
+from advisor.workloads import Definition
+
+Value = int | float | bool | str
+
+_POWER = re.compile(r"(\d+)(\*\*|<<)(\d+)")
+_ARRAY_LIMIT = 1 << 63
+
+
+def resolve(definition: Definition, assignments: Mapping[str, str]) -> dict[str, Value]:
+    """The values of all parameters: what was set, else the defaults.
+
+    Raises `WorkloadError` when the signature is not usable, `UsageError` when a setting is not.
+    """
+    declared = _declared(definition)
+    for name in assignments:
+        if name not in declared:
+            raise UsageError(
+                f"workload {definition.name!r} has no parameter {name!r}{_nearest(name, declared)}",
+                next_step=f"It has: {', '.join(declared) or 'none'}.",
+            )
+    values: dict[str, Value] = {}
+    for name, (annotation, default) in declared.items():
+        if name in assignments:
+            values[name] = _parse(name, assignments[name], annotation)
+        elif default is inspect.Parameter.empty:
+            raise UsageError(
+                f"parameter {name!r} of workload {definition.name!r} has no default",
+                next_step=f"Give it with --set {name}=VALUE.",
+            )
+        else:
+            values[name] = default
+    return values
+
+
+def parse_assignments(settings: typing.Iterable[str]) -> dict[str, str]:
+    """`["n=4096", "dtype=f4"]` as a dict. Raises `UsageError`."""
+    assignments: dict[str, str] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or not name.strip().isidentifier():
+            raise UsageError(f"--set {setting!r} is not NAME=VALUE", next_step="Write --set n=4096.")
+        if not value.isprintable():
+            raise UsageError(f"--set {name}={value!r} has unprintable characters", next_step="Remove them.")
+        assignments[name.strip()] = value.strip()
+    return assignments
+
+
+def _declared(definition: Definition) -> dict[str, tuple[Any, Any]]:
+    function = definition.function
+    try:
+        hints = typing.get_type_hints(function)
+    except Exception:
+        hints = dict(getattr(function, "__annotations__", {}))
+    declared = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise WorkloadError(
+                f"workload {definition.name!r} takes {parameter}; its parameters must have plain names",
+                next_step="Write each parameter as name: type = default.",
+            )
+        annotation = _usable(definition, name, hints.get(name, parameter.annotation), parameter.default)
+        declared[name] = (annotation, parameter.default)
+    return declared
+
+
+def _usable(definition: Definition, name: str, annotation: Any, default: Any) -> Any:
+    if annotation is inspect.Parameter.empty:
+        guess = type(default).__name__ if isinstance(default, (int, float, str)) else "int"
+        raise WorkloadError(
+            f"parameter {name!r} of workload {definition.name!r} has no annotation",
+            next_step=f"Write {name}: {guess}, so that --set {name}=VALUE can be read.",
+        )
+    origin = typing.get_origin(annotation)
+    options = typing.get_args(annotation)
+    plain = annotation in (int, float, bool, str) or (
+        origin is typing.Literal and all(isinstance(option, (int, str)) for option in options)
+    )
+    union = origin in (typing.Union, types.UnionType) and all(o in (int, float, bool, str) for o in options)
+    if not (plain or union):
+        raise WorkloadError(
+            f"parameter {name!r} of workload {definition.name!r} is annotated {annotation!r}",
+            next_step="Parameters can be int, float, bool, str or a Literal of these.",
+        )
+    allowed = default is inspect.Parameter.empty or isinstance(default, (int, bool, str))
+    if not allowed and not (isinstance(default, float) and math.isfinite(default)):
+        raise WorkloadError(
+            f"parameter {name!r} of workload {definition.name!r} has the default {default!r}",
+            next_step="A default must be a finite number, a bool or a string.",
+        )
+    return annotation
+
+
+def _parse(name: str, text: str, annotation: Any) -> Value:
+    if annotation is int or (annotation is not str and _POWER.fullmatch(text.replace(" ", ""))):
+        text = _integer(name, text)
+    try:
+        value: Value = TypeAdapter(annotation).validate_strings(text)
+    except (ValidationError, PydanticUserError):
+        kind = getattr(annotation, "__name__", str(annotation)).replace("typing.", "")
+        raise UsageError(
+            f"--set {name}={text} is not of type {kind}", next_step=f"Give {name} as {kind}."
+        ) from None
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UsageError(f"--set {name}={text} is not finite", next_step=f"Give {name} as a finite number.")
+    return value
+
+
+def _integer(name: str, text: str) -> str:
+    """Decimal digits of `4096`, `2**24`, `1<<24`, `1e6` or `1_000_000`; other text as it is."""
+    power = _POWER.fullmatch(text.replace(" ", ""))
+    if power:
+        base, operator, exponent = int(power[1]), power[2], int(power[3])
+        bits = exponent * max(base.bit_length(), 1) if operator == "**" else base.bit_length() + exponent
+        if bits > _ARRAY_LIMIT.bit_length() * 2:
+            raise UsageError(f"--set {name}={text} is too large", next_step="Give less than 2**63.")
+        return str(base**exponent if operator == "**" else base << exponent)
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return str(int(number)) if "e" in text.lower() and number.is_integer() else text
+
+
+def _nearest(name: str, names: typing.Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(names), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,89 @@
+"""The whole flow: read this first. It is the Python API behind `advisor profile` too.
+
+    workload.py -> one process per strategy and round -> Profile -> prediction, rules -> report
+
+Everything after the processes is a pure function of the profile.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from advisor import __version__
+from advisor.advise import advise
+from advisor.environment import environment
+from advisor.launcher import Launcher, ProcessLauncher
+from advisor.model.predict import predict
+from advisor.profiles import Environment, Method, Profile, Tool
+from advisor.runner import CONFIDENCE, Progress, Run, run
+from advisor.settings import Settings
+
+PARTIAL = "profile.partial.json"
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What is known before anything runs."""
+
+    environment: Environment
+    created: str
+
+
+def profile(
+    settings: Settings, progress: Progress, *, keep_in: Path, launcher: Launcher | None = None
+) -> Profile:
+    """Runs the workload under every strategy and concludes.
+
+    What is measured so far is kept in `keep_in` after each process, as a whole profile. Raises
+    `AdvisorError` when the workload cannot be loaded or run at all.
+    """
+    begun = Begun(environment(), datetime.now(timezone.utc).isoformat(timespec="seconds"))
+    launch = launcher or ProcessLauncher(settings.timeout)
+    with tempfile.TemporaryDirectory(prefix="advisor-") as scratch:
+        measured = run(
+            settings,
+            launch,
+            progress,
+            Path(scratch),
+            keep=lambda so_far: assemble(settings, so_far, begun).save(keep_in / PARTIAL),
+        )
+    return conclude(assemble(settings, measured, begun), settings)
+
+
+def assemble(settings: Settings, measured: Run, begun: Begun) -> Profile:
+    """The profile of a run, before anything is concluded from it."""
+    description = measured.description
+    return Profile(
+        tool=Tool(version=__version__),
+        created=begun.created,
+        command=settings.command,
+        environment=begun.environment.model_copy(
+            update={"packages": description.packages, "gpu": description.gpu}
+        ),
+        method=Method(
+            rounds=settings.rounds,
+            max_seconds=settings.max_seconds,
+            seed=settings.seed,
+            confidence=CONFIDENCE,
+            order=measured.order,
+        ),
+        workload=description.workload,
+        device=description.device,
+        results=measured.rows,
+        traffic=measured.trace,
+        notes=measured.notes,
+    )
+
+
+def conclude(profile: Profile, settings: Settings) -> Profile:
+    """Predictions for the target devices, then advice and verdict."""
+    predictions = tuple(predict(profile, target, settings.strategies) for target in settings.targets)
+    return advise(profile.model_copy(update={"predictions": predictions}))
+
+
+def was_interrupted(profile: Profile) -> bool:
+    """Whether Ctrl-C ended the run before all was measured."""
+    return any(note.startswith("Interrupted") for note in profile.notes)

@@ -1,0 +1,42 @@
+"""NVTX ranges in the domain `advisor`: strategy:<name> > frame > host:<stage>, to-device, and so on.
+
+Names are few and made once, since nvtx keeps every distinct message for ever; what varies (the frame's
+index) is the payload. With no tool attached a range costs about 0.05 µs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import nvtx
+
+
+class Ranges:
+    """Pushes and pops ranges; every push is popped in every path."""
+
+    def __init__(self) -> None:
+        self._domain: Any = nvtx.get_domain("advisor")
+        self._frame = self.attributes("frame")
+        self.push = self._domain.push_range
+        self.pop = self._domain.pop_range
+
+    def attributes(self, message: str) -> Any:
+        """What `push` takes for a range of that name; None when no tool listens."""
+        return self._domain.get_event_attributes(message=message)
+
+    def push_frame(self, index: int) -> None:
+        """Opens the range of one frame, its index as payload."""
+        if self._frame is not None:
+            self._frame.payload = index
+        self.push(self._frame)
+
+    @contextmanager
+    def strategy(self, name: str) -> Iterator[None]:
+        """The range around everything that runs under one strategy."""
+        self.push(self.attributes(f"strategy:{name}"))
+        try:
+            yield
+        finally:
+            self.pop()

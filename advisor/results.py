@@ -1,0 +1,64 @@
+"""From the cells of a strategy to its row: raw samples kept, medians and intervals derived."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from advisor import stats
+from advisor.jobs import Cell, Problem
+from advisor.launcher import Ended
+from advisor.profiles import Failed, Measured, WorkloadRecord
+
+_SAYS: dict[str, str] = {
+    "differs": "its results are wrong: ",
+    "memory": "not enough memory: ",
+    "bug": "",
+    "device": "",
+    "raised": "the workload failed: ",
+    "wrong": "",
+}
+
+
+def combine(strategy: str, cells: Sequence[Cell], workload: WorkloadRecord, *, confidence: float) -> Measured:
+    """The row of a strategy from its processes, one cell each."""
+    rounds = [cell.frame_seconds for cell in cells]
+    frames = [frame for cell in cells for frame in cell.breakdown]
+    hosts = [f"host:{stage.name}" for stage in workload.frame_stages("host")]
+    names = {f"{stage.side}:{stage.name}": stage.name for stage in workload.frame_stages()}
+    stages = {name: _median(frames, label) for label, name in names.items()}
+    parts = [*names, "to-device", "to-host"]
+    return Measured(
+        strategy=strategy,
+        frame_seconds=tuple(seconds for round_ in rounds for seconds in round_),
+        frames_per_round=tuple(len(round_) for round_ in rounds),
+        median_seconds=stats.median(rounds),
+        interval_seconds=stats.median_interval(rounds, confidence=confidence),
+        stage_seconds=stages,
+        transfer_seconds=_median(frames, "to-device") + _median(frames, "to-host"),
+        transfer_bytes=cells[0].transfer_bytes,
+        synchronize_seconds=_median_rest(frames, parts),
+        device_path_seconds=_median_rest(frames, hosts),
+        setup_seconds=median(cell.setup_seconds for cell in cells),
+        footprint=max((cell.footprint for cell in cells), key=lambda f: f.peak_process_bytes or 0),
+        verified=all(cell.verified for cell in cells),
+        stopped=tuple(cell.stopped for cell in cells),
+    )
+
+
+def failure(strategy: str, ended: Ended) -> Failed:
+    """The row of a strategy whose process had no figures."""
+    outcome = ended.outcome
+    if isinstance(outcome, Problem):
+        reason = f"{_SAYS[outcome.cause]}{outcome.message}"
+        return Failed(strategy=strategy, reason=reason, detail=outcome.detail or ended.log)
+    return Failed(strategy=strategy, reason=ended.reason, detail=ended.log)
+
+
+def _median(frames: Sequence[dict[str, float]], label: str) -> float:
+    return median(frame.get(label, 0.0) for frame in frames)
+
+
+def _median_rest(frames: Sequence[dict[str, float]], parts: Sequence[str]) -> float:
+    """What is in a frame and in none of the parts; work that overlaps can leave nothing."""
+    return median(max(frame["frame"] - sum(frame.get(p, 0.0) for p in parts), 0.0) for frame in frames)

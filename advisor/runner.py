@@ -1,0 +1,194 @@
+"""The parent: one reference run, one traced run, then one process per strategy and round.
+
+Rounds are interleaved and shuffled, so that drift of clocks and temperature hits every strategy alike.
+A process that fails costs its strategy and nothing else.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal, Protocol
+
+from advisor.errors import NothingMeasured, WorkloadError
+from advisor.jobs import DESCRIPTION, Cell, Description, Job, Problem, ReferenceRun, TraceRun
+from advisor.launcher import Ended, Launcher
+from advisor.profiles import Failed, Result, Skipped, Trace
+from advisor.results import combine, failure
+from advisor.settings import Settings
+from advisor.strategies import BASELINE, Strategy
+
+CONFIDENCE = 0.95
+
+
+class Progress(Protocol):
+    """Hears what is at work."""
+
+    def start(self, total: int) -> None:
+        """So many processes are to come."""
+
+    def begin(self, what: str) -> None:
+        """One of them starts."""
+
+    def end(self) -> None:
+        """It has ended."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the processes told; everything of a profile that had to be measured."""
+
+    description: Description
+    trace: Trace | None
+    order: tuple[tuple[str, ...], ...]
+    rows: tuple[Result, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+Keep = Callable[[Run], None]
+
+
+def run(settings: Settings, launcher: Launcher, progress: Progress, directory: Path, keep: Keep) -> Run:
+    """Runs everything; `keep` gets the run so far after each process, and Ctrl-C ends it with what there is.
+
+    Raises `AdvisorError` when the workload cannot be run at all.
+    """
+    runner = _Runner(settings, launcher, progress, directory)
+    progress.start(2 + settings.rounds * len(settings.strategies))
+    description, notes = runner.reference()
+    trace, trace_notes = runner.trace()
+    available = [s for s in settings.strategies if not s.unavailable(description.device)]
+    order = _shuffled(available, settings.rounds, settings.seed)
+    progress.start(2 + sum(len(round_) for round_ in order))
+    begun = Run(description, trace, order, notes=(*notes, *trace_notes))
+    return runner.measure(begun, keep)
+
+
+def _shuffled(strategies: Sequence[Strategy], rounds: int, seed: int) -> tuple[tuple[str, ...], ...]:
+    names = [strategy.name for strategy in strategies]
+    generator = random.Random(seed)
+    return tuple(tuple(generator.sample(names, len(names))) for _ in range(rounds))
+
+
+@dataclass
+class _Runner:
+    settings: Settings
+    launcher: Launcher
+    progress: Progress
+    directory: Path
+    cells: dict[str, list[Cell]] = field(default_factory=dict)
+    failed: dict[str, Failed] = field(default_factory=dict)
+
+    def reference(self) -> tuple[Description, list[str]]:
+        """What the workload is, and that its annotations hold."""
+        ended = self._launch("reference", "reference", BASELINE)
+        problem = ended.outcome if isinstance(ended.outcome, Problem) else None
+        if problem and problem.cause in ("wrong", "raised", "bug"):
+            raise problem.as_error()
+        try:
+            text = (self.directory / "reference" / DESCRIPTION).read_text(encoding="utf-8")
+        except OSError:
+            raise self._hopeless(ended) from None
+        if ended.how == "timeout":
+            raise WorkloadError(
+                f"the workload's first frames did not finish: {ended.reason}",
+                next_step="Give more time with --timeout SECONDS, or smaller parameters with --set.",
+                detail=ended.log,
+            )
+        notes = []
+        if isinstance(ended.outcome, ReferenceRun):
+            if not ended.outcome.repeatable:
+                notes.append(
+                    "Frames depend on those before them: results were compared after the first frames only."
+                )
+        else:
+            reason = problem.message if problem else ended.reason
+            notes.append(f"The reference run failed ({reason}), so results could not be compared.")
+        return Description.model_validate_json(text), notes
+
+    def trace(self) -> tuple[Trace | None, list[str]]:
+        """What each stage reads and writes, from a run on the CPU; absent where that is not possible."""
+        ended = self._launch("trace", "trace", "zero-copy")
+        if isinstance(ended.outcome, TraceRun):
+            return ended.outcome.trace, []
+        reason = ended.outcome.message if isinstance(ended.outcome, Problem) else ended.reason
+        step = ended.outcome.next_step if isinstance(ended.outcome, Problem) else ""
+        return None, [f"Traffic could not be traced on the CPU: {reason}. {step}".strip()]
+
+    def measure(self, begun: Run, keep: Keep) -> Run:
+        """All cells, round by round."""
+        now = begun
+        try:
+            for number, names in enumerate(begun.order, start=1):
+                for name in names:
+                    if name not in self.failed:
+                        self._cell(name, number)
+                        now = replace(begun, rows=self._rows(begun))
+                        keep(now)
+        except KeyboardInterrupt:
+            done = sum(len(cells) for cells in self.cells.values())
+            note = f"Interrupted after {done} of {sum(map(len, begun.order))} measurements."
+            return replace(begun, rows=self._rows(begun), notes=(*begun.notes, note))
+        return replace(begun, rows=self._rows(begun)) if now is begun else now
+
+    def _cell(self, name: str, number: int) -> None:
+        ended = self._launch("measure", f"{name}-{number}", name, f"{name}, round {number}")
+        if isinstance(ended.outcome, Cell):
+            self.cells.setdefault(name, []).append(ended.outcome)
+        else:
+            self.failed[name] = failure(name, ended)
+
+    def _rows(self, begun: Run) -> tuple[Result, ...]:
+        """Every strategy that was asked for, in the order of the table; none is left out."""
+        return tuple(self._row(strategy, begun) for strategy in self.settings.strategies)
+
+    def _row(self, strategy: Strategy, begun: Run) -> Result:
+        reason = strategy.unavailable(begun.description.device)
+        if reason:
+            return Skipped(strategy=strategy.name, reason=reason)
+        if strategy.name in self.failed:
+            return self.failed[strategy.name]
+        cells = self.cells.get(strategy.name)
+        if not cells:
+            return Skipped(strategy=strategy.name, reason="the run ended before it was measured")
+        return combine(strategy.name, cells, begun.description.workload, confidence=CONFIDENCE)
+
+    def _launch(
+        self,
+        task: Literal["reference", "trace", "measure"],
+        label: str,
+        strategy: str,
+        shown: str = "",
+    ) -> Ended:
+        settings = self.settings
+        job = Job(
+            task=task,
+            file=str(settings.file),
+            workload=settings.workload,
+            assignments=dict(settings.assignments),
+            backend="cpu" if task == "trace" else settings.backend,
+            gpu=settings.gpu,
+            strategy=strategy,
+            seconds=settings.cell_seconds,
+            seed=settings.seed,
+            directory=str(self.directory / label),
+            reference=str(self.directory / "results"),
+        )
+        self.progress.begin(shown or {"reference": "checking the workload", "trace": "tracing it"}[task])
+        ended = self.launcher(job)
+        self.progress.end()
+        return ended
+
+    @staticmethod
+    def _hopeless(ended: Ended) -> Exception:
+        if isinstance(ended.outcome, Problem):
+            return NothingMeasured(
+                ended.outcome.message, next_step=ended.outcome.next_step, detail=ended.outcome.detail
+            )
+        return WorkloadError(
+            f"the workload could not be loaded: {ended.reason}",
+            next_step="Does the file run by itself with python?",
+            detail=ended.log,
+        )

@@ -1,0 +1,123 @@
+"""What the user asked for, validated once, before anything runs."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from advisor.backends import BackendName
+from advisor.devices.catalogue import DEFAULT_TARGETS, CatalogueEntry
+from advisor.devices.catalogue import load as load_device
+from advisor.errors import UsageError
+from advisor.parameters import parse_assignments
+from advisor.strategies import Strategy, choose
+
+FORMATS = ("html", "md", "json")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One run of `advisor profile`."""
+
+    file: Path
+    workload: str | None
+    assignments: Mapping[str, str]
+    backend: BackendName
+    gpu: int
+    strategies: tuple[Strategy, ...]
+    targets: tuple[CatalogueEntry, ...]
+    rounds: int
+    max_seconds: float
+    """Sampling time per strategy over all rounds."""
+    timeout: float
+    """Seconds after which a process is ended."""
+    seed: int
+    command: str
+
+    @property
+    def cell_seconds(self) -> float:
+        """Sampling time of one process."""
+        return self.max_seconds / self.rounds
+
+
+def make_settings(
+    target: str,
+    *,
+    backend: BackendName,
+    gpu: int = 0,
+    assignments: Sequence[str] = (),
+    strategies: Sequence[str] = (),
+    targets: Sequence[str] = (),
+    rounds: int = 3,
+    max_seconds: float = 5.0,
+    timeout: float = 120.0,
+    seed: int = 0,
+    command: str = "",
+) -> Settings:
+    """Settings from what the command line gives; `target` is FILE or FILE::NAME.
+
+    Without a GPU the default catalogue devices are predicted when no target is named.
+    Raises `UsageError`, or `FileProblem` for a target's file.
+    """
+    file, _, name = target.partition("::")
+    if not file or (not name and "::" in target):
+        raise UsageError(f"{target!r} is not FILE or FILE::NAME", next_step="Write workloads/vector_add.py.")
+    if not 1 <= rounds <= 1000:
+        raise UsageError(f"--rounds {rounds} is out of range", next_step="Give 1 to 1000; the default is 3.")
+    for option, value in (("--max-seconds", max_seconds), ("--timeout", timeout)):
+        if not 0 < value < math.inf:
+            raise UsageError(f"{option} {value} is out of range", next_step="Give seconds above 0.")
+    chosen = targets or (DEFAULT_TARGETS if backend == "cpu" else ())
+    return Settings(
+        file=Path(file),
+        workload=name or None,
+        assignments=parse_assignments(assignments),
+        backend=backend,
+        gpu=gpu,
+        strategies=choose(strategies),
+        targets=tuple(load_device(device) for device in dict.fromkeys(chosen)),
+        rounds=rounds,
+        max_seconds=max_seconds,
+        timeout=timeout,
+        seed=seed,
+        command=command,
+    )
+
+
+def parse_formats(text: str) -> tuple[str, ...]:
+    """`html,md,json` as names. Raises `UsageError`."""
+    names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    unknown = [name for name in names if name not in FORMATS]
+    if unknown or not names:
+        raise UsageError(
+            f"there is no format {', '.join(unknown) or repr(text)}",
+            next_step=f"Choose from {', '.join(FORMATS)}, separated by commas.",
+        )
+    return names
+
+
+@contextmanager
+def output_directory(directory: Path) -> Iterator[Path]:
+    """Makes sure that the output can be written before anything is measured; leaves no empty folder behind.
+
+    Raises `UsageError`.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as problem:
+        raise UsageError(
+            f"--out {directory} cannot be written: {problem.strerror or problem}",
+            next_step="Choose a directory you may write to: --out DIR.",
+        ) from None
+    try:
+        yield directory
+    finally:
+        with suppress(OSError):
+            if not any(directory.iterdir()):
+                directory.rmdir()

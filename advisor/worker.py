@@ -1,0 +1,116 @@
+"""The child process: one job, one strategy, one outcome. Run as `python -m advisor.worker JOB.json`.
+
+Whatever the workload does to its process stays in its process; the parent reads the outcome file, or the
+way the process ended.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import signal
+import sys
+import traceback
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+
+from advisor import tasks
+from advisor.backends import Backend, open_backend
+from advisor.errors import AdvisorError
+from advisor.jobs import DESCRIPTION, Description, Job, Outcome, Problem, write_outcome
+from advisor.loading import Loaded, load, user_traceback
+from advisor.placements.arena import AllocationFailed
+from advisor.ranges import Ranges
+
+_PACKAGES = ("numpy", "cupy-cuda12x", "cupy-cuda13x", "cupy", "nvtx", "cuda-bindings")
+_TWIN = "Without a GPU this device stage needs a CPU twin: device(function, cpu=numpy_function)."
+_PR_SET_PDEATHSIG = 1
+
+
+def main(arguments: list[str]) -> None:
+    """Runs the job and leaves its outcome; exits with 0 whenever there is one."""
+    _die_with_parent()
+    job = Job.model_validate_json(Path(arguments[0]).read_text(encoding="utf-8"))
+    random.seed(job.seed)
+    np.random.seed(job.seed)  # a workload that ignores `rng` still repeats
+    write_outcome(Path(job.directory), _attempt(job))
+
+
+def _attempt(job: Job) -> Outcome:
+    """The outcome, with everything that can go wrong turned into a `Problem`."""
+    path = Path(job.file)
+    try:
+        return _run(job, path)
+    except AdvisorError as error:
+        return _wrong(error)
+    except tasks.ResultsDiffer as error:
+        return Problem(cause="differs", message=str(error))
+    except (AllocationFailed, MemoryError) as error:
+        return Problem(cause="memory", message=str(error) or "out of memory")
+    except (Exception, SystemExit) as error:
+        return _explain(error, path)
+
+
+def _explain(error: BaseException, path: Path) -> Problem:
+    """Tells an error of the device from one of the user's code and from one of ours."""
+    detail = user_traceback(error, path)
+    if type(error).__module__.startswith("cupy"):
+        return Problem(cause="device", message=f"CUDA: {error}", detail=detail)
+    if not detail.startswith("Traceback"):
+        return Problem(cause="bug", message=f"advisor failed: {error!r}", detail=traceback.format_exc())
+    message = f"{type(error).__name__}: {error}"
+    if isinstance(error, SystemExit):
+        message = f"the workload called exit({error.code!r})"
+    twin_missing = "cupy" in message or "module 'numpy' has no attribute" in message
+    next_step = _TWIN if twin_missing else f"The traceback is of your own code, in {path}."
+    return Problem(cause="raised", message=message, next_step=next_step, detail=detail)
+
+
+def _wrong(error: AdvisorError) -> Problem:
+    return Problem(
+        cause="wrong",
+        error=type(error).__name__,
+        message=error.message,
+        next_step=error.next_step,
+        detail=error.detail,
+    )
+
+
+def _run(job: Job, path: Path) -> Outcome:
+    backend = open_backend(job.backend, job.gpu)
+    loaded = load(path, job.workload, job.assignments)
+    if job.task == "reference":
+        _describe(job, loaded, backend)
+    ranges = Ranges()
+    with ranges.strategy(job.strategy), tasks.stand(job, loaded, backend, ranges) as stand:
+        if job.task == "reference":
+            return tasks.reference(job, loaded, backend, stand)
+        if job.task == "trace":
+            return tasks.trace(job, loaded, backend, stand)
+        return tasks.measure(job, loaded, backend, stand)
+
+
+def _describe(job: Job, loaded: Loaded, backend: Backend) -> None:
+    packages = {}
+    for name in _PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            packages[name] = metadata.version(name)
+    description = Description(
+        device=backend.device(), gpu=backend.environment(), packages=packages, workload=loaded.record
+    )
+    (Path(job.directory) / DESCRIPTION).write_text(description.model_dump_json(), encoding="utf-8")
+
+
+def _die_with_parent() -> None:
+    """A killed parent leaves no child behind, and when memory is out the kernel takes the child."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,68 @@
+"""Reads its input again and again: the kernel for which zero-copy memory bypasses the cache.
+
+On a Jetson before Thor the GPU does not cache mapped pinned memory, on a card every pass crosses PCIe.
+With passes=1 zero-copy should do well, with passes=64 it should not.
+"""
+
+import numpy as np
+
+from advisor import Buffer, In, Out, Workload, device, host, workload
+
+KERNEL = r"""
+extern "C" __global__ void reread(const float* a, float* b, int n, int passes) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    float sum = 0.0f;
+    for (int pass = 0; pass < passes; ++pass) {
+        // Each pass starts elsewhere, so that a value is not kept in a register between two passes.
+        sum += a[(int)((i + (long long)pass * 4099) % n)];
+    }
+    b[i] = sum;
+}
+"""
+THREADS = 256
+
+
+@workload
+def reread(n: int = 1 << 20, passes: int = 8) -> Workload:
+    """Sums `passes` elements of a float32 vector for each of its n elements."""
+
+    def produce(a: Out, frame: int) -> None:
+        a.fill(frame % 128)
+
+    def read(xp, a: In, b: Out) -> None:
+        kernel = compiled(xp)
+        kernel(((n + THREADS - 1) // THREADS,), (THREADS,), (a, b, np.int32(n), np.int32(passes)))
+
+    def read_on_cpu(a: In, b: Out) -> None:
+        b.fill(0)
+        for number in range(passes):
+            start = number * 4099 % n
+            b[: n - start] += a[start:]
+            b[n - start :] += a[:start]
+
+    def consume(b: In) -> None:
+        b.sum()
+
+    def check(b: In, frame: int) -> None:
+        np.testing.assert_array_equal(b, np.float32(frame % 128 * passes))
+
+    return Workload(
+        buffers={"a": Buffer(n, np.float32), "b": Buffer(n, np.float32)},
+        frame=[
+            host(produce),
+            device(read, cpu=read_on_cpu, passes={"a": passes}, flops=float(n) * passes),
+            host(consume),
+        ],
+        check=check,
+    )
+
+
+def compiled(xp):
+    """The kernel, compiled at its first use and kept."""
+    if xp not in _kernels:
+        _kernels[xp] = xp.RawKernel(KERNEL, "reread")
+    return _kernels[xp]
+
+
+_kernels: dict = {}
