@@ -225,16 +225,24 @@ def test_what_tracing_cannot_see_is_assumed_to_be_one_pass() -> None:
     assert (written.bytes_written, written.source) == (F4, "assumed")
 
 
-def test_declared_passes_and_arithmetic_win() -> None:
+def test_declared_passes_and_arithmetic_win_over_the_twin() -> None:
     recorder = TrafficRecorder()
-    a = recorder.wrap("a", zeros())
+    a, b = recorder.wrap("a", zeros()), recorder.wrap("b", zeros())
     with recorder.stage("s"):
-        a.sum()
-    use = StageUse("s", "device", {"a": "in"})
-    trace = recorder.trace([use], {"s": {"a": 8.0}}, {"s": 123.0}, {"a": F4}, {})
-    assert (trace.traffic[0].bytes_read, trace.traffic[0].source) == (8 * F4, "declared")
-    assert trace.work[0].flops == 123.0
-    assert trace.work[0].seconds is None
+        for _ in range(8):
+            b += a * 2
+    use = StageUse("s", "device", {"a": "in", "b": "out"})
+    trace = recorder.trace([use], {"s": {"a": 8.0}}, {"s": 123.0}, {"a": F4, "b": F4}, {})
+    read, written = trace.traffic
+    assert (read.bytes_read, read.bytes_written, read.source) == (8 * F4, 0, "declared")
+    assert (written.bytes_read, written.bytes_written, written.source) == (0, F4, "declared")
+    assert (trace.work[0].flops, trace.work[0].temporary_bytes, trace.work[0].seconds) == (123.0, 0, None)
+
+
+def test_a_stage_that_did_not_run_is_unknown_unless_declared() -> None:
+    uses = [StageUse("s", "device", {"a": "in"}), StageUse("t", "device", {"a": "in"})]
+    trace = TrafficRecorder().trace(uses, {"t": {"a": 2.0}}, {}, {"a": F4}, {})
+    assert [(t.stage, t.bytes_read) for t in trace.traffic] == [("t", 2 * F4)]
 
 
 def test_a_read_only_array_stays_so_with_the_same_error() -> None:

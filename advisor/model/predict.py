@@ -160,8 +160,8 @@ def _of_the_trace(profile: Profile, target: CatalogueEntry) -> list[str]:
     )
     if any(t.source == "declared" for t in traffic):
         sentences.append(
-            "A kernel with declared passes finds what it reads again in the L2 cache, where memory is cached; "
-            "at the upper end only if all it touches fits."
+            "A kernel with declared passes finds what it reads again in the L2 cache, where that memory is "
+            "cached; at the upper end only if all it touches fits."
         )
     return sentences
 

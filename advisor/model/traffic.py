@@ -102,46 +102,57 @@ class TrafficRecorder:
     ) -> Trace:
         """The record of what was seen, for one run of each stage.
 
-        `passes` and `flops` by stage are what the user declared: they win. An annotated access of which
-        nothing was seen (the array went to a C library) is taken as one pass, marked "assumed". Of a stage
-        that did not run, and of which nothing is declared, there is no record.
+        A stage whose `passes` the user declared counts those, and one pass over its other buffers: its CPU
+        twin is not the kernel. Declared `flops` win too. An annotated access of which nothing was seen (the
+        array went to a C library) is taken as one pass, marked "assumed". Of a stage that did not run, and of
+        which nothing is declared, there is no record.
         """
-        traffic = tuple(
-            self._traffic(use, buffer, passes.get(use.name, {}), bytes_of[buffer])
+        traffic = [
+            _declared(use, buffer, passes[use.name].get(buffer, 1.0), bytes_of[buffer])
+            if passes.get(use.name)
+            else self._seen(use, buffer, bytes_of[buffer])
             for use in uses
-            if use.name in self._tallies or passes.get(use.name)
+            if passes.get(use.name) or use.name in self._tallies
             for buffer in use.access
-        )
-        work = tuple(self._work(use.name, flops.get(use.name), seconds.get(use.name)) for use in uses)
-        return Trace(traffic=traffic, work=work)
+        ]
+        work = [
+            self._work(use.name, flops.get(use.name), seconds.get(use.name), raw=bool(passes.get(use.name)))
+            for use in uses
+        ]
+        return Trace(traffic=tuple(traffic), work=tuple(work))
 
-    def _traffic(self, use: StageUse, buffer: str, passes: Mapping[str, float], size: int) -> Traffic:
-        tally = self._tallies.get(use.name, _Tally())
-        runs = max(tally.runs, 1)
-        read, written = tally.read.get(buffer, 0.0) / runs, tally.written.get(buffer, 0.0) / runs
+    def _seen(self, use: StageUse, buffer: str, size: int) -> Traffic:
+        tally = self._tallies[use.name]
+        read, written = tally.read.get(buffer, 0.0) / tally.runs, tally.written.get(buffer, 0.0) / tally.runs
         unread = use.access[buffer] != "out" and read == 0
         unwritten = use.access[buffer] != "in" and written == 0
-        if unwritten:
-            written = float(size)
-        if buffer in passes:
-            read = passes[buffer] * size
-        elif unread:
-            read = float(size)
         return Traffic(
             stage=use.name,
             buffer=buffer,
-            bytes_read=read,
-            bytes_written=written,
-            source="declared" if buffer in passes else "assumed" if unread or unwritten else "traced",
+            bytes_read=float(size) if unread else read,
+            bytes_written=float(size) if unwritten else written,
+            source="assumed" if unread or unwritten else "traced",
         )
 
-    def _work(self, stage: str, declared: float | None, seconds: float | None) -> StageWork:
+    def _work(self, stage: str, flops: float | None, seconds: float | None, *, raw: bool) -> StageWork:
         tally = self._tallies.get(stage, _Tally())
         runs = max(tally.runs, 1)
         seen = tally.flops / runs if tally.flops else None
         return StageWork(
             stage=stage,
-            flops=seen if declared is None else declared,
-            temporary_bytes=tally.temporary / runs,
+            flops=seen if flops is None else flops,
+            temporary_bytes=0.0 if raw else tally.temporary / runs,
             seconds=seconds,
         )
+
+
+def _declared(use: StageUse, buffer: str, passes: float, size: int) -> Traffic:
+    """A buffer of a kernel that tracing cannot see: the passes that read it, and one that writes it."""
+    mode = use.access[buffer]
+    return Traffic(
+        stage=use.name,
+        buffer=buffer,
+        bytes_read=0.0 if mode == "out" else passes * size,
+        bytes_written=0.0 if mode == "in" else float(size),
+        source="declared",
+    )
