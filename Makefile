@@ -1,0 +1,41 @@
+# Run `make` to see what there is. Everything uses the Python of the active virtual environment.
+PYTHON ?= python
+
+.DEFAULT_GOAL := help
+.PHONY: help install check lint types test test-gpu bench bench-gpu samples schema accept
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install:  ## Install the package for development, with CuPy where there is a GPU
+	$(PYTHON) -m pip install -e ".[dev$$($(PYTHON) -m advisor.extras | tr "[]" ", ")]"
+
+check: lint types test  ## Everything that must be clean before a commit
+
+lint:  ## Style and formatting
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+
+types:  ## Static types, strict
+	$(PYTHON) -m mypy
+
+test:  ## All tests that need no GPU (layers, golden reports and browser among them)
+	$(PYTHON) -m pytest
+
+test-gpu:  ## The tests on a real CUDA GPU
+	$(PYTHON) -m pytest tests/gpu -m gpu
+
+bench:  ## Benchmarks without a GPU, printed as ratios
+	$(PYTHON) -m tests.benchmarks
+
+bench-gpu:  ## Benchmarks on a CUDA GPU, printed as ratios
+	$(PYTHON) -m tests.benchmarks --gpu
+
+samples:  ## Make the committed sample reports again
+	$(PYTHON) -m advisor profile workloads/vector_add.py --no-gpu --out reports/no-gpu/vector_add
+
+schema:  ## Write docs/profile.schema.json again
+	$(PYTHON) -m advisor.profiles > docs/profile.schema.json
+
+accept:  ## Accept the present reports as the golden ones
+	$(PYTHON) -m pytest tests/test_report.py --accept
