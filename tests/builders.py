@@ -22,7 +22,10 @@ from advisor.profiles import (
     Recommendation,
     Skipped,
     StageRecord,
+    StageWork,
     Tool,
+    Trace,
+    Traffic,
     WorkloadRecord,
 )
 
@@ -62,6 +65,32 @@ def vector_add_workload(n: int = 1 << 24) -> WorkloadRecord:
             StageRecord(name="add", side="device", phase="frame"),
             StageRecord(name="consume", side="host", phase="frame"),
         ),
+    )
+
+
+def vector_add_trace(n: int = 1 << 24, passes: float = 1.0) -> Trace:
+    """What tracing sees of `vector_add_workload`, its kernel reading both inputs so many times."""
+    size = 4.0 * n
+    seen = (
+        ("produce", "a", 0.0, size),
+        ("produce", "b", 0.0, size),
+        ("add", "a", passes * size, 0.0),
+        ("add", "b", passes * size, 0.0),
+        ("add", "c", 0.0, size),
+        ("consume", "c", size, 0.0),
+    )
+    return Trace(
+        traffic=tuple(
+            Traffic(
+                stage=stage,
+                buffer=buffer,
+                bytes_read=read,
+                bytes_written=written,
+                source="traced" if passes == 1 or stage != "add" else "declared",
+            )
+            for stage, buffer, read, written in seen
+        ),
+        work=tuple(StageWork(stage=stage, flops=passes * n) for stage in ("produce", "add", "consume")),
     )
 
 

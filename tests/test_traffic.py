@@ -196,6 +196,8 @@ def test_outside_of_a_stage_nothing_is_counted() -> None:
     recorder = TrafficRecorder()
     a = recorder.wrap("a", zeros())
     a += 1
+    with recorder.stage("s"):
+        pass
     (record,) = trace_of(recorder, {"a": "in"}, {"a": F4}).traffic
     assert record.source == "assumed"
 

@@ -7,6 +7,7 @@ the model then takes a default for the memory class and says so.
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -113,11 +114,10 @@ class CatalogueEntry(Record):
         for key in ("integrated", "compute_capability"):
             if key not in self.attributes:
                 raise ValueError(f"attributes.{key}, which is missing")
-        try:
-            computed = memory_class(self._attributes())
-        except ValueError:
-            capability = self.attributes["compute_capability"].value
-            raise ValueError(f'attributes.compute_capability as in "8.7", but it is {capability!r}') from None
+        capability = self.attributes["compute_capability"].value
+        if not re.fullmatch(r"\d+\.\d+", str(capability)):
+            raise ValueError(f'attributes.compute_capability as in "8.7", but it is {capability!r}')
+        computed = memory_class(self._attributes())
         if computed != self.memory_class:
             raise ValueError(f"memory_class = {computed!r}: that follows from the attributes")
         if self.memory_class.startswith("discrete"):

@@ -1,0 +1,335 @@
+"""The model: each term by hand, then what must hold of whole predictions whatever the figures are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import builders
+import published
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from published import device_path, predicted
+
+from advisor.devices.catalogue import DEFAULT_TARGETS, load
+from advisor.model import terms
+from advisor.model.predict import predict
+from advisor.profiles import (
+    BufferRecord,
+    Predicted,
+    Prediction,
+    Profile,
+    Skipped,
+    StageRecord,
+    StageWork,
+    Trace,
+    Traffic,
+    WorkloadRecord,
+)
+from advisor.strategies import by_name
+
+N = 1 << 24
+CARDS = ("rtx-4090", "h200")
+
+
+def vector_add(n: int = N, passes: float = 1.0) -> Profile:
+    return builders.profile(
+        workload=builders.vector_add_workload(n), traffic=builders.vector_add_trace(n, passes)
+    )
+
+
+def seconds(profile: Profile, device: str) -> dict[str, float]:
+    return {name: row.likely_seconds for name, row in predicted(profile, device).items()}
+
+
+def with_trace(profile: Profile, **fields: Any) -> Profile:
+    assert profile.traffic is not None
+    return profile.model_copy(update={"traffic": profile.traffic.model_copy(update=fields)})
+
+
+# Terms
+
+
+def test_copies_pay_the_call_and_the_bytes() -> None:
+    assert terms.copy(10e9, 1e-6, 5e9) == 2.000001
+
+
+def test_staged_copies_pay_both_ways_or_the_slower_one() -> None:
+    assert terms.staged_rate(12e9, 12e9) == 6e9
+    assert terms.overlapped_rate(12e9, 9e9) == 9e9
+
+
+def test_only_the_first_pass_comes_from_memory_where_the_cache_keeps_it() -> None:
+    assert terms.split_passes(800, 100, cached=True) == (100, 700)
+    assert terms.split_passes(800, 100, cached=False) == (800, 0)
+    assert terms.split_passes(50, 100, cached=True) == (50, 0)
+
+
+def test_a_kernel_takes_the_longer_of_arithmetic_and_memory() -> None:
+    assert terms.kernel(1, 2, 3) == 4
+    assert terms.kernel(1, 5, 3) == 6
+
+
+def test_a_link_works_both_ways_at_once() -> None:
+    assert terms.link_both_ways(100, 50, 10, 10) == 10
+    assert terms.link_both_ways(10, 50, 10, 10) == 5
+
+
+def test_faults_come_in_whole_granules() -> None:
+    assert terms.faults(65537, 65536, 1e-5) == 2e-5
+    assert terms.faults(0, 65536, 1e-5) == 0
+
+
+def test_a_cache_cannot_hold_more_than_its_size() -> None:
+    assert terms.maintenance(100, 40, 10) == 4
+    assert terms.maintenance(20, 40, 10) == 2
+
+
+def test_a_host_stage_lies_between_its_bytes_and_its_measured_time() -> None:
+    assert terms.host_pass(1.0, None) == 1.0
+    assert terms.host_pass(1.0, 4.0) == 2.0
+    assert terms.host_pass(4.0, 1.0) == 4.0
+    assert terms.host_pass(0.0, 3.0) == 3.0
+
+
+# Whole predictions
+
+
+@pytest.mark.parametrize("device", DEFAULT_TARGETS)
+def test_terms_add_up_and_are_named_as_measured_ranges(device: str) -> None:
+    for row in predicted(vector_add(), device).values():
+        assert sum(row.terms.values()) == pytest.approx(row.likely_seconds)
+        assert 0 < row.low_seconds <= row.likely_seconds <= row.high_seconds
+        assert set(row.terms) <= {
+            "host:produce",
+            "host:consume",
+            "device:add",
+            "to-device",
+            "to-host",
+            "synchronize",
+        }
+    assert {"to-device", "to-host"} <= set(predicted(vector_add(), device)["pinned"].terms)
+    assert "to-device" not in predicted(vector_add(), device)["zero-copy"].terms
+
+
+def test_transfers_are_the_ones_the_runner_would_do() -> None:
+    row = predicted(vector_add(), "rtx-4090")["pinned"]
+    size = 4 * N
+    assert row.terms["to-device"] == pytest.approx(2 * (3e-6 + size / 26.1e9))
+    assert row.terms["to-host"] == pytest.approx(3e-6 + size / 26.8e9)
+
+
+def test_one_memory_beats_copies_on_a_jetson_with_half_the_memory() -> None:
+    rows = predicted(vector_add(), "orin-nano")
+    for name in ("zero-copy", "managed"):
+        assert rows[name].likely_seconds < rows["pinned"].likely_seconds < rows["pageable"].likely_seconds
+        assert rows[name].physical_bytes * 2 == rows["pageable"].physical_bytes
+        # GTC 2022 SE2600: 6.5 times on the Xavier NX's device path.
+        assert 4 < device_path(rows["pageable"]) / device_path(rows[name]) < 12
+
+
+@pytest.mark.parametrize("device", CARDS)
+def test_page_locked_copies_beat_pageable_ones_on_a_card(device: str) -> None:
+    found = seconds(vector_add(), device)
+    assert found["pinned"] < found["pageable"]
+    assert found["pinned"] < found["managed"]
+
+
+@pytest.mark.parametrize("device", DEFAULT_TARGETS)
+def test_reading_again_is_bad_for_zero_copy_on_both_classes(device: str) -> None:
+    found = predicted(vector_add(1 << 20, passes=64), device)
+    assert device_path(found["zero-copy"]) > 1.5 * device_path(found["pinned"])
+    once, again = (predicted(vector_add(1 << 20, p), device)["zero-copy"] for p in (1, 64))
+    assert again.terms["device:add"] > 30 * once.terms["device:add"]
+
+
+@pytest.mark.parametrize("device", CARDS)
+def test_zero_copy_is_best_for_tiny_buffers_on_a_card(device: str) -> None:
+    found = seconds(vector_add(1 << 10), device)
+    assert min(found, key=lambda name: found[name]) == "zero-copy"
+
+
+def test_uploads_of_weights_cost_nothing_in_steady_frames() -> None:
+    access: dict[str, dict[str, Any]] = {
+        "weights": {"load": "out", "apply": "in"},
+        "x": {"produce": "out", "apply": "inout", "consume": "in"},
+    }
+    stages = (("load", "host", "setup"), ("produce", "host", "frame"), ("apply", "device", "frame"))
+    workload = WorkloadRecord(
+        name="weights", file="w.py", sha256="0" * 64, parameters={},
+        buffers=tuple(
+            BufferRecord(name=n, shape=(N,), dtype="float32", bytes=4 * N, access=access[n]) for n in access
+        ),
+        stages=tuple(
+            StageRecord(name=n, side=side, phase=phase)  # type: ignore[arg-type]
+            for n, side, phase in (*stages, ("consume", "host", "frame"))
+        ),
+    )  # fmt: skip
+    seen = [("produce", "x", 0, 1), ("apply", "weights", 1, 0), ("apply", "x", 1, 1), ("consume", "x", 1, 0)]
+    traffic = tuple(
+        Traffic(stage=s, buffer=b, bytes_read=r * 4.0 * N, bytes_written=w * 4.0 * N, source="traced")
+        for s, b, r, w in seen
+    )
+    rows = predicted(builders.profile(workload=workload, traffic=Trace(traffic=traffic)), "rtx-4090")
+    assert rows["pinned"].terms["to-device"] == pytest.approx(3e-6 + 4 * N / 26.1e9)
+    # Managed weights stay on the card: only x comes and goes.
+    faults = 4 * N / 65536 * 22e-6
+    assert rows["managed"].terms["device:apply"] == pytest.approx(faults, rel=0.1)
+
+
+def test_pinned_memory_is_uncached_by_the_cpu_of_old_jetsons() -> None:
+    rows = predicted(vector_add(), "jetson-nano")
+    # xnd-project/cuda-benchmarks PR 3: reads 12.4 times slower than managed memory, writes 1.2 times.
+    reads = rows["zero-copy"].terms["host:consume"] / rows["managed"].terms["host:consume"]
+    writes = rows["zero-copy"].terms["host:produce"] / rows["managed"].terms["host:produce"]
+    assert 8 < reads < 16
+    assert 1 < writes < 1.5
+    assert rows["managed"].likely_seconds < rows["pinned"].likely_seconds
+
+
+def test_a_compute_bound_host_stage_widens_the_range() -> None:
+    slow = with_trace(vector_add(), work=(StageWork(stage="consume", seconds=1.0),))
+    row = predicted(slow, "rtx-4090")["pinned"]
+    assert row.low_seconds < 0.1
+    assert row.high_seconds > 1.0
+    assert predicted(slow, "orin-nano")["pinned"].high_seconds > 1.85
+
+
+def test_arithmetic_bounds_a_kernel() -> None:
+    busy = with_trace(vector_add(), work=(StageWork(stage="add", flops=82.6e12),))
+    assert predicted(busy, "rtx-4090")["pinned"].terms["device:add"] == pytest.approx(1.0, rel=1e-3)
+
+
+def test_temporaries_cost_the_stages_side() -> None:
+    more = with_trace(vector_add(), work=(StageWork(stage="add", temporary_bytes=920e9),))
+    row = predicted(more, "rtx-4090")["zero-copy"]
+    assert row.terms["device:add"] > 0.99
+
+
+def test_assumed_traffic_widens_the_range_and_is_named() -> None:
+    profile = vector_add()
+    assert profile.traffic is not None
+    assumed = tuple(t.model_copy(update={"source": "assumed"}) for t in profile.traffic.traffic)
+    unsure = with_trace(profile, traffic=assumed)
+    sure, wide = (predicted(p, "h200")["zero-copy"] for p in (profile, unsure))
+    assert wide.likely_seconds == sure.likely_seconds
+    assert wide.high_seconds > 1.9 * sure.high_seconds
+    sentences = predict(unsure, load("h200")).assumptions
+    assert any("could not see stage 'add' use buffer 'a'" in sentence for sentence in sentences)
+    assert not any("could not see" in sentence for sentence in predict(profile, load("h200")).assumptions)
+
+
+def test_assumptions_name_every_default_with_its_source_and_say_predicted() -> None:
+    found = predict(vector_add(), load("rtx-4090")).assumptions
+    assert "predicted, none was measured" in found[0]
+    assert any("fault time" in s and "22.0 µs" in s and "ObservUVM" in s for s in found)
+    assert not any("pinned to device" in s for s in found)  # the entry knows it
+
+
+def test_foreign_memory_pays_a_copy_by_the_cpu() -> None:
+    workload = builders.vector_add_workload()
+    buffers = tuple(b.model_copy(update={"external": b.name == "a"}) for b in workload.buffers)
+    camera = vector_add().model_copy(update={"workload": workload.model_copy(update={"buffers": buffers})})
+    plain, foreign = (predicted(p, "rtx-4090") for p in (vector_add(), camera))
+    copied = 4 * N / 16.8e9
+    assert foreign["pinned"].terms["to-device"] - plain["pinned"].terms["to-device"] == pytest.approx(copied)
+    assert foreign["zero-copy"].terms["to-device"] == pytest.approx(copied)
+    assert foreign["pageable"].terms == plain["pageable"].terms
+    assert foreign["zero-copy"].physical_bytes == plain["zero-copy"].physical_bytes + 4 * N
+
+
+def skipped(prediction: Prediction) -> dict[str, str]:
+    return {r.strategy: r.reason for r in prediction.results if isinstance(r, Skipped)}
+
+
+def test_without_traffic_every_strategy_is_declined() -> None:
+    found = predict(builders.profile(), load("h200"))
+    assert set(skipped(found)) == {"pageable", "pinned", "zero-copy", "managed"}
+    assert "nothing was traced" in skipped(found)["pinned"]
+    assert found.recommendation is None
+    assert found.assumptions == ()
+
+
+def test_an_unseen_device_stage_is_declined_with_the_way_out() -> None:
+    profile = vector_add()
+    assert profile.traffic is not None
+    host_only = tuple(t for t in profile.traffic.traffic if t.stage != "add")
+    reason = skipped(predict(with_trace(profile, traffic=host_only), load("h200")))["pinned"]
+    assert "'add'" in reason
+    assert "cpu=" in reason
+    assert "passes=" in reason
+
+
+def test_what_does_not_fit_is_declined() -> None:
+    found = predict(vector_add(1 << 29), load("orin-nano"))  # 6 GB, twice where there are two memories
+    assert set(skipped(found)) == {"pageable", "pinned"}
+    assert "12.0 GiB" in skipped(found)["pageable"]
+    large = predict(vector_add(1 << 32), load("rtx-4090"))  # 48 GB on a card of 24 GB
+    assert set(skipped(large)) == {"pageable", "pinned", "managed"}
+
+
+def test_an_unavailable_strategy_keeps_its_reason(tmp_path: Path) -> None:
+    text = (published.DATA / "devices" / "rtx-2060.toml").read_text(encoding="utf-8")
+    flag = '[attributes]\ncan_map_host_memory = { value = 0, source = "test" }'
+    path = tmp_path / "no-map.toml"
+    path.write_text(text.replace("[attributes]", flag), encoding="utf-8")
+    assert "canMapHostMemory" in skipped(predict(vector_add(), load(str(path))))["zero-copy"]
+
+
+def test_a_memory_class_the_model_does_not_cover_is_declined(tmp_path: Path) -> None:
+    text = (published.DATA / "devices" / "rtx-2060.toml").read_text(encoding="utf-8")
+    path = tmp_path / "coherent.toml"
+    flag = '[attributes]\npageable_memory_access_uses_host_page_tables = { value = 1, source = "test" }'
+    path.write_text(text.replace("[attributes]", flag).replace('"discrete"', '"coherent"'), encoding="utf-8")
+    assert "coherent" in skipped(predict(vector_add(), load(str(path))))["pinned"]
+
+
+def test_only_the_strategies_asked_for() -> None:
+    found = predict(vector_add(), load("h200"), (by_name("pinned"),))
+    assert [r.strategy for r in found.results] == ["pinned"]
+    assert found.recommendation is not None
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(4, 26),
+    st.integers(1, 100),
+    st.sampled_from(DEFAULT_TARGETS),
+    st.sampled_from(["pageable", "pinned", "zero-copy", "managed"]),
+)
+def test_more_work_never_takes_less_time(power: int, passes: int, device: str, strategy: str) -> None:
+    def row(n: int, p: float) -> Predicted:
+        return predicted(vector_add(n, p), device)[strategy]
+
+    small, longer = row(1 << power, passes), row(1 << power, passes + 1)
+    large = row(1 << (power + 1), passes)
+    for more in (longer, large):
+        assert more.low_seconds >= small.low_seconds * (1 - 1e-12)
+        assert more.likely_seconds >= small.likely_seconds * (1 - 1e-12)
+        assert more.high_seconds >= small.high_seconds * (1 - 1e-12)
+
+
+# Published figures; the table is in docs/model.md
+
+
+def test_the_published_best_is_found_in_most_sizes() -> None:
+    rows = list(published.unified_memory_perf())
+    cases = {row.case for row in rows}
+    right = 0
+    for case in cases:
+        of_case = [row for row in rows if row.case == case]
+        chosen = min(of_case, key=lambda row: row.likely)
+        right += chosen.published <= 1.05 * min(row.published for row in of_case)
+    assert len(cases) == 7
+    assert right >= 6
+
+
+def test_streamed_faults_are_in_the_range() -> None:
+    row = published.streamed_faults()
+    assert row.low < row.published < row.high
+
+
+def test_the_documentation_shows_this_table() -> None:
+    text = (Path(__file__).parent.parent / "docs" / "model.md").read_text(encoding="utf-8")
+    assert "\n".join(published.table()) in text
