@@ -1,0 +1,535 @@
+"""Each rule: cases that fire it and near ones that must not, on integrated and discrete devices."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from builders import (
+    MIB,
+    catalogue_device,
+    cuda_device,
+    failed,
+    footprint,
+    measured,
+    predicted,
+    prediction,
+    profile,
+    skipped,
+    vector_add_workload,
+)
+
+from advisor.advise import advise
+from advisor.errors import UsageError
+from advisor.profiles import Advice, Device, Measured, MemoryClass, Predicted, Profile, Trace, Traffic
+from advisor.rules import RULES, by_id, describe
+from advisor.rules.base import apply
+from advisor.rules.case import cases
+
+JETSONS = ("tegra", "tegra-io-coherent", "tegra-coherent")
+CARDS = ("discrete", "discrete-hmm")
+
+
+def row(strategy: str, median: float, *, kernels: float, copies: float = 0.0, **fields: Any) -> Measured:
+    """A measured row with so much of its time in kernels and in copies; half the memory without copies."""
+    whole = footprint(pageable=192 * MIB, device=192 * MIB)
+    return measured(
+        strategy,
+        median,
+        stage_seconds={"produce": 0.001, "add": kernels, "consume": 0.001},
+        transfer_seconds=copies,
+        transfer_bytes={"to-device": 128 * MIB, "to-host": 64 * MIB} if copies else {},
+        **{"footprint": whole if copies else footprint(pinned=192 * MIB), **fields},
+    )
+
+
+def bet(strategy: str, likely: float, *, kernels: float, copies: float = 0.0, memory: int = 384) -> Predicted:
+    terms = {"host:produce": 0.001, "device:add": kernels, "to-device": copies * 0.6, "to-host": copies * 0.4}
+    return predicted(strategy, likely, terms=terms, physical_bytes=memory * MIB)
+
+
+def read(passes: float, source: Any = "traced") -> Trace:
+    """What tracing saw: a read so many times by the kernel, b once."""
+    return Trace(
+        traffic=tuple(
+            Traffic(stage="add", buffer=name, bytes_read=times * 64 * MIB, bytes_written=0, source=source)
+            for name, times in (("a", passes), ("b", 1.0))
+        )
+    )
+
+
+def says(rule: str, run: Profile) -> Advice:
+    (found,) = [advice for advice in advise(run).advice if advice.rule == rule]
+    assert found.outcome != "error", found.detail
+    return found
+
+
+PAGEABLE = row("pageable", 0.040, kernels=0.002, copies=0.020)
+PINNED = row("pinned", 0.020, kernels=0.002, copies=0.010)
+MANAGED = row("managed", 0.012, kernels=0.002)
+SLOW_ZERO_COPY = row("zero-copy", 0.030, kernels=0.025)
+FAST_ZERO_COPY = row("zero-copy", 0.011, kernels=0.002)
+
+
+# zero-copy-reread
+
+
+@pytest.mark.parametrize("memory_class", ["tegra", "tegra-io-coherent"])
+def test_reread_on_a_jetson_proposes_the_cached_managed_memory(memory_class: MemoryClass):
+    run = profile(
+        device=cuda_device(memory_class), results=(PAGEABLE, PINNED, SLOW_ZERO_COPY, MANAGED), traffic=read(8)
+    )
+    found = says("zero-copy-reread", run)
+    assert (found.outcome, found.strategy) == ("advice", "managed")
+    assert found.title == "Keep buffers that kernels re-read in memory the GPU caches"
+    assert "a 8.00 times" in found.detail
+    assert "does not cache page-locked memory" in found.detail
+    assert "cached on both sides" in found.detail
+    assert "25.0 ms with zero-copy and 2.00 ms with managed" in found.detail
+    assert "PCIe" not in found.detail
+    assert found.gain.seconds_per_frame == pytest.approx(0.018)
+    assert found.gain.basis == "measured"
+    figures = {item.label: (item.value, item.unit, item.predicted) for item in found.evidence}
+    assert figures["reads of a by add"] == (8.0, "count", False)
+    assert figures["zero-copy: kernels"] == (0.025, "seconds", False)
+    assert "managed_empty" in found.snippet
+
+
+def test_reread_on_thor_does_not_call_managed_memory_cached():
+    rows = (PAGEABLE, PINNED, SLOW_ZERO_COPY)
+    thor = cuda_device("tegra-coherent")
+    found = says("zero-copy-reread", profile(device=thor, results=rows, traffic=read(8)))
+    assert (found.outcome, found.strategy) == ("advice", "pinned")
+    assert "device memory, which the GPU caches" in found.detail
+    found = says("zero-copy-reread", profile(device=thor, results=(*rows, MANAGED), traffic=read(8)))
+    assert found.strategy == "managed"
+    assert "not cached there either" in found.detail
+
+
+@pytest.mark.parametrize("memory_class", CARDS)
+def test_reread_on_a_card_proposes_one_copy(memory_class: MemoryClass):
+    run = profile(
+        device=cuda_device(memory_class), results=(PAGEABLE, PINNED, SLOW_ZERO_COPY), traffic=read(8)
+    )
+    found = says("zero-copy-reread", run)
+    assert (found.outcome, found.strategy) == ("advice", "pinned")
+    assert found.title == "Copy once instead of reading through the link"
+    assert "512 MiB a frame cross it" in found.detail
+    assert "cache page-locked" not in found.detail
+
+
+@pytest.mark.parametrize("memory_class", [*JETSONS, *CARDS])
+def test_read_once_passes_with_the_figure(memory_class: MemoryClass):
+    rows = (PAGEABLE, PINNED, SLOW_ZERO_COPY, MANAGED)
+    found = says("zero-copy-reread", profile(device=cuda_device(memory_class), results=rows, traffic=read(1)))
+    assert found.outcome == "pass"
+    assert "about once a frame (a 1.00 times)" in found.detail
+    assert found.evidence[0].value == 1.0
+    assert found.strategy is None
+
+
+@pytest.mark.parametrize("memory_class", [*JETSONS, *CARDS])
+def test_reread_that_costs_nothing_passes(memory_class: MemoryClass):
+    rows = (PAGEABLE, PINNED, FAST_ZERO_COPY, MANAGED)
+    found = says("zero-copy-reread", profile(device=cuda_device(memory_class), results=rows, traffic=read(8)))
+    assert found.outcome == "pass"
+    assert "zero-copy takes 11.0 ms a frame" in found.detail
+
+
+def test_passes_in_between_decide_by_the_threshold():
+    def outcome(passes: float) -> str:
+        rows = (PAGEABLE, PINNED, SLOW_ZERO_COPY)
+        return says("zero-copy-reread", profile(results=rows, traffic=read(passes))).outcome
+
+    assert [outcome(1.4), outcome(1.5)] == ["pass", "advice"]
+
+
+def test_a_slow_frame_is_not_blamed_on_re_reads_when_the_kernels_are_as_fast():
+    """Of a Nano: the CPU's uncached reads are what makes zero-copy slow, not the kernels."""
+    slow_host = row("zero-copy", 0.030, kernels=0.0024)
+    run = profile(device=cuda_device("tegra"), results=(PAGEABLE, slow_host, MANAGED), traffic=read(8))
+    assert says("zero-copy-reread", run).outcome == "pass"
+    slower = row("zero-copy", 0.030, kernels=0.0026)
+    run = profile(device=cuda_device("tegra"), results=(PAGEABLE, slower, MANAGED), traffic=read(8))
+    assert says("zero-copy-reread", run).outcome == "advice"
+
+
+def test_on_a_card_the_copies_count_for_the_other_side():
+    """Reading through the link may take as long as the copies that it saves."""
+    through_link = row("zero-copy", 0.030, kernels=0.014)
+    run = profile(results=(PAGEABLE, PINNED, through_link), traffic=read(8))
+    assert says("zero-copy-reread", run).outcome == "pass"
+
+
+def test_noise_is_no_gain():
+    noisy = row("pinned", 0.029, kernels=0.002, copies=0.010, spread=0.5)
+    run = profile(results=(PAGEABLE, noisy, SLOW_ZERO_COPY), traffic=read(8))
+    assert says("zero-copy-reread", run).outcome == "pass"
+
+
+def test_declared_passes_win_over_traced_ones():
+    workload = vector_add_workload()
+    stages = tuple(
+        s.model_copy(update={"passes": {"a": 8.0}}) if s.name == "add" else s for s in workload.stages
+    )
+    run = profile(
+        workload=workload.model_copy(update={"stages": stages}),
+        results=(PAGEABLE, PINNED, SLOW_ZERO_COPY),
+        traffic=read(1),
+    )
+    assert "a 8.00 times" in says("zero-copy-reread", run).detail
+
+
+@pytest.mark.parametrize("traffic", [None, read(1, "assumed")])
+def test_unknown_passes_are_judged_by_the_kernels(traffic: Trace | None):
+    jetson = cuda_device("tegra-io-coherent")
+    found = says(
+        "zero-copy-reread", profile(device=jetson, results=(SLOW_ZERO_COPY, MANAGED), traffic=traffic)
+    )
+    assert (found.outcome, found.strategy) == ("advice", "managed")
+    assert "declare `passes`" in found.detail
+    found = says(
+        "zero-copy-reread", profile(device=jetson, results=(FAST_ZERO_COPY, MANAGED), traffic=traffic)
+    )
+    assert found.outcome == "pass"
+    assert "not known" in found.detail
+
+
+def weights_run(memory_class: MemoryClass) -> Profile:
+    """The buffer a is written by set-up alone and read once in each frame."""
+    workload = vector_add_workload()
+    a, *others = workload.buffers
+    setup = workload.stages[0].model_copy(update={"name": "load", "phase": "setup"})
+    resident = a.model_copy(update={"access": {"load": "out", "add": "in"}})
+    return profile(
+        workload=workload.model_copy(
+            update={"buffers": (resident, *others), "stages": (setup, *workload.stages)}
+        ),
+        device=cuda_device(memory_class),
+        results=(PAGEABLE, PINNED, SLOW_ZERO_COPY),
+        traffic=read(1),
+    )
+
+
+def test_data_that_no_frame_renews_is_re_read_through_the_link():
+    found = says("zero-copy-reread", weights_run("discrete"))
+    assert found.outcome == "advice"
+    assert "a 1.00 times, the same data in each frame" in found.detail
+    assert "a_device.set(a, stream=stream)" in found.snippet.split("# Once, after set-up")[1]
+    assert says("zero-copy-reread", weights_run("tegra-io-coherent")).outcome == "pass"
+
+
+def test_the_baseline_in_use_is_no_advice():
+    """Only pageable, which the user has, is faster than zero-copy: there is nothing to change."""
+    run = profile(
+        results=(row("pageable", 0.010, kernels=0.002, copies=0.005), SLOW_ZERO_COPY), traffic=read(8)
+    )
+    found = says("zero-copy-reread", run)
+    assert (found.outcome, found.strategy) == ("pass", None)
+    assert "pageable takes 10.0 ms" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("results", "reason"),
+    [
+        ((PAGEABLE, skipped("zero-copy", "cannot map host memory")), "cannot map host memory"),
+        ((PAGEABLE, failed("zero-copy", "ended with a bus error")), "ended with a bus error"),
+        ((PAGEABLE, PINNED), "zero-copy has no figures here."),
+    ],
+)
+def test_reread_without_zero_copy_does_not_apply(results, reason):
+    found = says("zero-copy-reread", profile(results=results, traffic=read(8)))
+    assert found.outcome == "not-applicable"
+    assert reason in found.detail
+
+
+def test_reread_over_a_coherent_link_does_not_apply():
+    run = profile(device=cuda_device("coherent"), results=(PINNED, SLOW_ZERO_COPY), traffic=read(8))
+    assert says("zero-copy-reread", run).outcome == "not-applicable"
+
+
+def test_the_proposal_is_the_recommended_strategy_where_that_helps():
+    """managed is a little faster than pinned but tied, and pinned wins the tie by memory."""
+    pinned = row("pinned", 0.0121, kernels=0.002, copies=0.001, footprint=footprint(pinned=100 * MIB))
+    run = profile(
+        device=cuda_device("tegra-io-coherent"),
+        results=(PAGEABLE, pinned, SLOW_ZERO_COPY, MANAGED),
+        traffic=read(8),
+    )
+    assert advise(run).recommendation.strategy == "pinned"
+    assert {advice.strategy for advice in advise(run).advice} == {"pinned"}
+
+
+# pageable-transfer
+
+
+@pytest.mark.parametrize("memory_class", [*CARDS, "coherent"])
+def test_pageable_copies_on_a_card(memory_class: MemoryClass):
+    found = says("pageable-transfer", profile(device=cuda_device(memory_class), results=(PAGEABLE, PINNED)))
+    assert (found.outcome, found.strategy) == ("advice", "pinned")
+    assert found.title == "Move the copies off pageable memory"
+    assert "50 % of a frame of pageable, 20.0 ms" in found.detail
+    assert "the copy engine reads directly" in found.detail
+    assert "2.00× (" in found.detail
+    assert found.gain.seconds_per_frame == pytest.approx(0.020)
+    assert found.gain.bytes is None
+    figures = {item.label: item.value for item in found.evidence}
+    assert figures["pageable: rate of the copies"] == pytest.approx(192 * MIB / 0.020)
+    assert "pinned_empty" in found.snippet
+
+
+@pytest.mark.parametrize("memory_class", JETSONS)
+def test_on_a_jetson_the_point_is_that_no_copy_is_needed(memory_class: MemoryClass):
+    rows = (PAGEABLE, PINNED, FAST_ZERO_COPY)
+    found = says("pageable-transfer", profile(device=cuda_device(memory_class), results=rows))
+    assert (found.outcome, found.strategy) == ("advice", "zero-copy")
+    assert found.title == "Drop the copies: CPU and GPU share one memory"
+    assert "within the one DRAM" in found.detail
+    assert "page-locked memory take 10.0 ms" in found.detail
+    assert "mapped_empty" in found.snippet
+
+
+def test_a_jetson_whose_best_strategy_still_copies_hears_so():
+    rows = (PAGEABLE, PINNED, row("zero-copy", 0.050, kernels=0.045))
+    found = says("pageable-transfer", profile(device=cuda_device("tegra-io-coherent"), results=rows))
+    assert found.strategy == "pinned"
+    assert found.title == "Move the copies off pageable memory"
+    assert "still copies" in found.detail
+
+
+@pytest.mark.parametrize("memory_class", ["tegra-io-coherent", "discrete"])
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [
+        ((row("pageable", 0.040, kernels=0.030, copies=0.0036), PINNED), "only 9.0 %"),
+        ((row("pageable", 0.040, kernels=0.030), PINNED), "Nothing is copied"),
+        ((PAGEABLE, row("pinned", 0.041, kernels=0.002, copies=0.010)), "surely faster"),
+        ((PAGEABLE, row("pinned", 0.038, kernels=0.002, copies=0.010, spread=0.5)), "surely faster"),
+        ((PAGEABLE, row("pinned", 0.020, kernels=0.002, copies=0.021)), "surely faster"),
+        ((PAGEABLE,), "No other strategy has figures"),
+        ((PAGEABLE, failed("pinned"), skipped("managed")), "No other strategy has figures"),
+    ],
+)
+def test_pageable_transfer_passes(memory_class: MemoryClass, rows, text):
+    found = says("pageable-transfer", profile(device=cuda_device(memory_class), results=rows))
+    assert found.outcome == "pass"
+    assert text in found.detail
+    assert found.evidence
+
+
+def test_pageable_transfer_without_a_baseline_does_not_apply():
+    found = says("pageable-transfer", profile(results=(PINNED, failed("pageable", "ran out of memory"))))
+    assert found.outcome == "not-applicable"
+    assert "ran out of memory" in found.detail
+
+
+# duplicate-allocation
+
+
+@pytest.mark.parametrize("memory_class", JETSONS)
+def test_copies_on_a_shared_dram_hold_everything_twice(memory_class: MemoryClass):
+    rows = (PAGEABLE, PINNED, FAST_ZERO_COPY, MANAGED)
+    found = says("duplicate-allocation", profile(device=cuda_device(memory_class), results=rows))
+    assert (found.outcome, found.strategy) == ("advice", "zero-copy")
+    assert found.gain.bytes == 192 * MIB
+    assert found.gain.basis == "measured"
+    assert "zero-copy and managed hold it once" in found.detail
+    assert "192 MiB less" in found.detail
+
+
+def test_coherent_devices_share_a_dram_only_when_integrated():
+    rows = (PAGEABLE, MANAGED)
+    spark = says("duplicate-allocation", profile(device=cuda_device("coherent", integrated=1), results=rows))
+    grace = says("duplicate-allocation", profile(device=cuda_device("coherent"), results=rows))
+    assert (spark.outcome, grace.outcome) == ("advice", "not-applicable")
+
+
+@pytest.mark.parametrize("memory_class", CARDS)
+def test_a_card_has_a_memory_of_its_own(memory_class: MemoryClass):
+    found = says(
+        "duplicate-allocation", profile(device=cuda_device(memory_class), results=(PAGEABLE, MANAGED))
+    )
+    assert found.outcome == "not-applicable"
+    assert "memory of its own" in found.detail
+
+
+def test_half_the_memory_at_the_same_speed_is_worth_it():
+    rows = (PAGEABLE, row("managed", 0.0402, kernels=0.002))
+    found = says("duplicate-allocation", profile(device=cuda_device("tegra"), results=rows))
+    assert (found.outcome, found.strategy) == ("advice", "managed")
+
+
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [
+        ((PAGEABLE, PINNED), "No strategy here needs"),
+        ((PAGEABLE, row("managed", 0.044, kernels=0.002)), "not surely without losing time"),
+        ((PAGEABLE, row("managed", 0.040, kernels=0.002, spread=0.5)), "not surely without losing time"),
+        (
+            (PAGEABLE, row("managed", 0.02, kernels=0.0, footprint=footprint(managed=350 * MIB))),
+            "38.4 MiB less",
+        ),
+        ((PAGEABLE, skipped("managed"), failed("zero-copy")), "No strategy here needs"),
+    ],
+)
+def test_duplicate_allocation_passes(rows, text):
+    found = says("duplicate-allocation", profile(device=cuda_device("tegra-io-coherent"), results=rows))
+    assert found.outcome == "pass"
+    assert text in found.detail
+
+
+def test_a_few_bytes_are_not_worth_it():
+    small = row("pageable", 0.04, kernels=0.002, copies=0.02, footprint=footprint(pageable=MIB, device=MIB))
+    once = row("managed", 0.01, kernels=0.002, footprint=footprint(managed=MIB))
+    found = says("duplicate-allocation", profile(device=cuda_device("tegra"), results=(small, once)))
+    assert found.outcome == "pass"
+
+
+# Predictions
+
+
+def predicted_run(device: Device, *rows: Any, traffic: Trace | None = None) -> Profile:
+    return profile(
+        device=Device(name="Test CPU", kind="cpu"),
+        results=(measured("pageable", 0.06),),
+        traffic=traffic,
+        predictions=(prediction(device=device, results=rows, recommendation=None),),
+    )
+
+
+def test_predicted_figures_are_marked_and_estimated():
+    orin = catalogue_device("Orin Nano", "tegra-io-coherent")
+    rows = (
+        bet("pageable", 0.040, kernels=0.002, copies=0.020),
+        bet("zero-copy", 0.030, kernels=0.025, memory=192),
+        bet("managed", 0.012, kernels=0.002, memory=192),
+    )
+    run = predicted_run(orin, *rows, traffic=read(8))
+    for rule in RULES:
+        found = says(rule.id, run)
+        assert (found.device, found.outcome, found.strategy) == ("Orin Nano", "advice", "managed"), rule.id
+        assert found.gain.basis == "estimated"
+        assert found.evidence
+        assert all(item.predicted for item in found.evidence)
+        assert "predicted" in found.detail
+
+
+def test_predicted_reread_on_a_card():
+    card = catalogue_device("RTX 4090", "discrete")
+    rows = (bet("pinned", 0.020, kernels=0.002, copies=0.010), bet("zero-copy", 0.090, kernels=0.080))
+    found = says("zero-copy-reread", predicted_run(card, *rows, traffic=read(8)))
+    assert (found.outcome, found.strategy) == ("advice", "pinned")
+    close = (bet("pinned", 0.020, kernels=0.002, copies=0.010), bet("zero-copy", 0.0208, kernels=0.016))
+    assert says("zero-copy-reread", predicted_run(card, *close, traffic=read(8))).outcome == "pass"
+
+
+def test_declined_predictions_keep_their_reason():
+    card = catalogue_device("RTX 4090", "discrete")
+    rows = (bet("pageable", 0.04, kernels=0.0, copies=0.02), skipped("zero-copy", "no figure for it"))
+    assert "no figure for it" in says("zero-copy-reread", predicted_run(card, *rows)).detail
+
+
+# All rules
+
+
+@pytest.mark.parametrize("memory_class", get_args(MemoryClass))
+@pytest.mark.parametrize(
+    "results",
+    [
+        (),
+        (skipped("pageable"), failed("zero-copy")),
+        (PAGEABLE,),
+        (FAST_ZERO_COPY,),
+        (MANAGED, failed("pageable")),
+        (
+            row("pageable", 0.04, kernels=0.0),
+            row("zero-copy", 0.04, kernels=0.0),
+            row("managed", 0.01, kernels=0.0),
+        ),
+        (PAGEABLE, row("from-the-future", 0.001, kernels=0.0001)),
+        tuple(
+            measured(name, 0.01, stage_seconds={"other": 0.01})
+            for name in ("pageable", "zero-copy", "pinned")
+        ),
+    ],
+)
+def test_odd_profiles_break_nothing(memory_class: MemoryClass, results):
+    run = profile(device=cuda_device(memory_class), results=results, traffic=read(8))
+    absent = {"pageable", "pinned", "zero-copy", "managed"} - set(run.measured())
+    for advice in advise(run).advice:
+        assert advice.outcome != "error", advice.detail
+        assert advice.strategy not in absent
+        assert advice.strategy != "pageable"
+        assert "nan" not in advice.detail
+        assert (advice.outcome == "advice") == (advice.strategy is not None) == (advice.gain is not None)
+
+
+def test_without_figures_no_rule_applies():
+    assert {advice.outcome for advice in advise(profile(results=(failed(),))).advice} == {"not-applicable"}
+
+
+def test_buffers_of_one_side_are_not_read_by_zero_copy():
+    """Scratch memory stays on the device under every strategy."""
+    workload = vector_add_workload()
+    scratch = workload.buffers[0].model_copy(update={"access": {"add": "inout"}, "scratch": True})
+    only = workload.model_copy(update={"buffers": (scratch, workload.buffers[2])})
+    run = profile(workload=only, results=(PAGEABLE, PINNED, SLOW_ZERO_COPY), traffic=read(8))
+    found = says("zero-copy-reread", run)
+    assert found.outcome == "not-applicable"
+    assert "No kernel reads a buffer" in found.detail
+
+
+def test_a_broken_rule_is_an_error_and_the_others_still_speak(monkeypatch: pytest.MonkeyPatch):
+    def broken(**_: Any) -> Any:
+        raise ZeroDivisionError("no frames")
+
+    rules = (replace(RULES[0], judge=broken), *RULES[1:])
+    monkeypatch.setattr("advisor.advise.RULES", rules)
+    first, *others = advise(profile()).advice
+    assert (first.outcome, first.rule) == ("error", RULES[0].id)
+    assert "ZeroDivisionError: no frames" in first.detail
+    assert [advice.rule for advice in others] == [rule.id for rule in RULES[1:]]
+    assert all(advice.outcome != "error" for advice in others)
+
+
+def test_a_rule_is_handed_only_what_it_needs():
+    seen: dict[str, Any] = {}
+
+    def spy(**handed: Any) -> Any:
+        seen.update(handed)
+        return RULES[0].judge(**{n: handed.get(n) for n in RULES[0].needs}, limits=handed["limits"])
+
+    rule = replace(RULES[0], needs=("device", "rows"), judge=spy)
+    (case,) = cases(profile())
+    apply(rule, case)
+    assert set(seen) == {"device", "rows", "limits"}
+    assert seen["limits"] == {"share": 0.10}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_every_rule_is_complete_described_and_documented(rule):
+    text = describe(rule)
+    assert max(map(len, text.splitlines())) <= 80 or any("https://" in line for line in text.splitlines())
+    flat = " ".join(text.split())
+    assert rule.title in flat
+    assert rule.why in flat
+    assert rule.sources
+    assert all(threshold.source and threshold.name in flat for threshold in rule.thresholds)
+    document = (Path(__file__).parent.parent / "docs" / "rules.md").read_text(encoding="utf-8")
+    section = document.split(f"## `{rule.id}`")[1].split("\n## ")[0]
+    assert rule.title in section
+    assert all(f"`{threshold.name}`" in section for threshold in rule.thresholds)
+    assert all(source in section for source in rule.sources)
+
+
+def test_ids_are_unique_and_found():
+    assert len({rule.id for rule in RULES}) == len(RULES)
+    assert all(by_id(rule.id) is rule for rule in RULES)
+
+
+def test_an_unknown_id_offers_the_nearest():
+    with pytest.raises(UsageError, match="did you mean zero-copy-reread") as caught:
+        by_id("zerocopy-reread")
+    assert "pageable-transfer" in caught.value.next_step
