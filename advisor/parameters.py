@@ -19,6 +19,7 @@ from advisor.workloads import Definition
 
 Value = int | float | bool | str
 
+_EXPONENT = re.compile(r"\d+(\.\d+)?[eE]\d{1,2}")
 _POWER = re.compile(r"(\d+)(\*\*|<<)(\d+)")
 _ARRAY_LIMIT = 1 << 63
 
@@ -49,17 +50,26 @@ def resolve(definition: Definition, assignments: Mapping[str, str]) -> dict[str,
     return values
 
 
-def parse_assignments(settings: typing.Iterable[str]) -> dict[str, str]:
+def parse_assignments(settings: typing.Iterable[str], option: str = "--set") -> dict[str, str]:
     """`["n=4096", "dtype=f4"]` as a dict. Raises `UsageError`."""
     assignments: dict[str, str] = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals or not name.strip().isidentifier():
-            raise UsageError(f"--set {setting!r} is not NAME=VALUE", next_step="Write --set n=4096.")
+            raise UsageError(f"{option} {setting!r} is not NAME=VALUE", next_step=f"Write {option} n=4096.")
         if not value.isprintable():
-            raise UsageError(f"--set {name}={value!r} has unprintable characters", next_step="Remove them.")
+            raise UsageError(f"{option} {name}={value!r} is not printable", next_step="Remove what is not.")
         assignments[name.strip()] = value.strip()
     return assignments
+
+
+def parse_number(text: str) -> int | float:
+    """`4096`, `2**24`, `1<<20`, `1e6` or `0.5`; whole numbers as int. Raises ValueError."""
+    digits = _decimal(text.strip())
+    try:
+        return int(digits)
+    except ValueError:
+        return float(digits)
 
 
 def _declared(definition: Definition) -> dict[str, tuple[Any, Any]]:
@@ -108,12 +118,13 @@ def _usable(definition: Definition, name: str, annotation: Any, default: Any) ->
 
 
 def _parse(name: str, text: str, annotation: Any) -> Value:
-    if annotation is int or (annotation is not str and _POWER.fullmatch(text.replace(" ", ""))):
-        text = _integer(name, text)
     try:
-        value: Value = TypeAdapter(annotation).validate_strings(text)
+        plain = text if annotation is str else _decimal(text)
+        value: Value = TypeAdapter(annotation).validate_strings(plain)
+    except OverflowError:
+        raise UsageError(f"--set {name}={text} is too large", next_step="Give less than 2**63.") from None
     except (ValidationError, PydanticUserError):
-        kind = getattr(annotation, "__name__", str(annotation)).replace("typing.", "")
+        kind = annotation.__name__ if isinstance(annotation, type) else str(annotation).replace("typing.", "")
         raise UsageError(
             f"--set {name}={text} is not of type {kind}", next_step=f"Give {name} as {kind}."
         ) from None
@@ -122,20 +133,19 @@ def _parse(name: str, text: str, annotation: Any) -> Value:
     return value
 
 
-def _integer(name: str, text: str) -> str:
-    """Decimal digits of `4096`, `2**24`, `1<<24`, `1e6` or `1_000_000`; other text as it is."""
+def _decimal(text: str) -> str:
+    """Decimal digits of `2**24`, `1<<24` or `1e6`; other text as it is. Raises OverflowError."""
     power = _POWER.fullmatch(text.replace(" ", ""))
     if power:
         base, operator, exponent = int(power[1]), power[2], int(power[3])
         bits = exponent * max(base.bit_length(), 1) if operator == "**" else base.bit_length() + exponent
         if bits > _ARRAY_LIMIT.bit_length() * 2:
-            raise UsageError(f"--set {name}={text} is too large", next_step="Give less than 2**63.")
+            raise OverflowError
         return str(base**exponent if operator == "**" else base << exponent)
-    try:
-        number = float(text)
-    except ValueError:
+    if not _EXPONENT.fullmatch(text):
         return text
-    return str(int(number)) if "e" in text.lower() and number.is_integer() else text
+    number = float(text)
+    return str(int(number)) if number.is_integer() else text
 
 
 def _nearest(name: str, names: typing.Iterable[str]) -> str:

@@ -35,7 +35,7 @@ class Lines(Silent):
     """One line for each process, for logs."""
 
     def __init__(self) -> None:
-        self._done, self._total = 0, 0
+        self._done, self._total = 0, 0  # the total is known once the workload is
 
     def start(self, total: int) -> None:
         """So many in all."""
@@ -43,7 +43,8 @@ class Lines(Silent):
 
     def begin(self, what: str) -> None:
         """Prints what starts."""
-        print(f"[{self._done + 1}/{self._total}] {what}", file=sys.stderr, flush=True)
+        of = f"/{self._total}" if self._total else ""
+        print(f"[{self._done + 1}{of}] {what}", file=sys.stderr, flush=True)
 
     def end(self) -> None:
         """Counts it."""

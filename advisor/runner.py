@@ -53,10 +53,9 @@ Keep = Callable[[Run], None]
 def run(settings: Settings, launcher: Launcher, progress: Progress, directory: Path, keep: Keep) -> Run:
     """Runs everything; `keep` gets the run so far after each process, and Ctrl-C ends it with what there is.
 
-    Raises `AdvisorError` when the workload cannot be run at all.
+    Raises `AdvisorError` when the workload cannot be run at all, KeyboardInterrupt before the first figures.
     """
     runner = _Runner(settings, launcher, progress, directory)
-    progress.start(2 + settings.rounds * len(settings.strategies))
     description, notes = runner.reference()
     trace, trace_notes = runner.trace()
     available = [s for s in settings.strategies if not s.unavailable(description.device)]
@@ -129,6 +128,8 @@ class _Runner:
                         keep(now)
         except KeyboardInterrupt:
             done = sum(len(cells) for cells in self.cells.values())
+            if not done:
+                raise
             note = f"Interrupted after {done} of {sum(map(len, begun.order))} measurements."
             return replace(begun, rows=self._rows(begun), notes=(*begun.notes, note))
         return replace(begun, rows=self._rows(begun)) if now is begun else now

@@ -1,0 +1,26 @@
+"""Everything here needs a real CUDA GPU and is skipped, with the reason, where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from advisor.backends import Backend, gpu_count, has_cupy, open_backend
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    reason = "the CUDA driver shows no GPU" if gpu_count() == 0 else "" if has_cupy() else "CuPy is missing"
+    for item in items:
+        if "gpu" in item.path.parts:
+            item.add_marker(pytest.mark.gpu)
+            if reason:
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def cuda() -> Iterator[Backend]:
+    """The first GPU."""
+    backend = open_backend("cuda")
+    yield backend
+    backend.synchronize()
