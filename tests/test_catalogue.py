@@ -109,6 +109,11 @@ def test_a_users_file_has_the_same_form(tmp_path: Path) -> None:
         ("value = 500e9", "value = 500e9, high = 4e9", "expected low <= value <= high"),
         ('500e9, source = "test"', "500e9", "device_memory_bytes_per_second.source: is missing"),
         ("[figures]", "[figures]\nachievable_share = { value = 1.2, source = 'x' }", "share of at most 1"),
+        (
+            "[figures]",
+            "[figures]\nachievable_share = { value = 0.9, high = 1.1, source = 'x' }",
+            "share of at most 1, but it is 1.1",
+        ),
         ("[figures]", "[figures]\nspeed = { value = 1, source = 'x' }", "speed: is not a key"),
         (
             "pinned_to_host_bytes_per_second",

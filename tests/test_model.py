@@ -227,16 +227,48 @@ def test_assumptions_name_every_default_with_its_source_and_say_predicted() -> N
     assert not any("pinned to device" in s for s in found)  # the entry knows it
 
 
-def test_foreign_memory_pays_a_copy_by_the_cpu() -> None:
+def external(*names: str) -> Profile:
+    """vector_add whose named buffers arrive in foreign memory."""
     workload = builders.vector_add_workload()
-    buffers = tuple(b.model_copy(update={"external": b.name == "a"}) for b in workload.buffers)
-    camera = vector_add().model_copy(update={"workload": workload.model_copy(update={"buffers": buffers})})
-    plain, foreign = (predicted(p, "rtx-4090") for p in (vector_add(), camera))
+    buffers = tuple(b.model_copy(update={"external": b.name in names}) for b in workload.buffers)
+    return vector_add().model_copy(update={"workload": workload.model_copy(update={"buffers": buffers})})
+
+
+def test_foreign_memory_pays_a_copy_by_the_cpu() -> None:
+    plain, foreign = (predicted(p, "rtx-4090") for p in (vector_add(), external("a")))
     copied = 4 * N / 16.8e9
     assert foreign["pinned"].terms["to-device"] - plain["pinned"].terms["to-device"] == pytest.approx(copied)
     assert foreign["zero-copy"].terms["to-device"] == pytest.approx(copied)
     assert foreign["pageable"].terms == plain["pageable"].terms
     assert foreign["zero-copy"].physical_bytes == plain["zero-copy"].physical_bytes + 4 * N
+    # The copy into managed memory takes its pages back from the card.
+    assert foreign["managed"].terms["to-device"] == pytest.approx(copied + 4 * N / 65536 * 22e-6)
+
+
+def test_foreign_results_come_out_of_uncached_memory_slowly() -> None:
+    rows = predicted(external("a", "c"), "jetson-nano")
+    assert rows["zero-copy"].terms["to-host"] == pytest.approx(4 * N / 0.167e9)
+    assert rows["zero-copy"].terms["to-device"] == pytest.approx(4 * N / 0.9e9)
+
+
+def test_caches_are_written_back_once_at_launch_and_at_synchronise() -> None:
+    workload = builders.vector_add_workload()
+    more = StageRecord(name="again", side="device", phase="frame")
+    stages = (*workload.stages[:2], more, workload.stages[2])
+    buffers = tuple(
+        b.model_copy(update={"access": {**b.access, "again": "inout"} if b.name == "c" else b.access})
+        for b in workload.buffers
+    )
+    profile = vector_add().model_copy(
+        update={"workload": workload.model_copy(update={"stages": stages, "buffers": buffers})}
+    )
+    assert profile.traffic is not None
+    again = Traffic(stage="again", buffer="c", bytes_read=4 * N, bytes_written=4 * N, source="traced")
+    rows = predicted(with_trace(profile, traffic=(*profile.traffic.traffic, again)), "orin-nano")
+    extra = {k: s - rows["zero-copy"].terms[k] for k, s in rows["managed"].terms.items()}
+    assert extra["device:add"] == pytest.approx(4e6 / 20.4e9)
+    assert extra["device:again"] == pytest.approx(0)
+    assert extra["synchronize"] == pytest.approx(2097152 / (0.65 * 68e9))
 
 
 def skipped(prediction: Prediction) -> dict[str, str]:

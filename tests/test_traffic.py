@@ -162,6 +162,7 @@ COUNTED: list[tuple[str, Callable[..., Any], float, float]] = [
     ("broadcast", lambda a: np.broadcast_to(a, (50, N)).sum(), F4, 0),
     ("out of a function", lambda a: np.sum(np.ones((N, 2)), axis=1, out=a), 0, F4),
     ("positional out", lambda a: np.dot(np.ones((N, 2), "f4"), np.ones(2, "f4"), a), 0, F4),
+    ("backwards", lambda a: a[::-1].sum(), F4, 0),
     ("twice", lambda a: (a.sum(), a.sum()), 2 * F4, 0),
 ]
 
@@ -171,6 +172,35 @@ COUNTED: list[tuple[str, Callable[..., Any], float, float]] = [
 )
 def test_bytes(function: Callable[..., Any], read: float, written: float) -> None:
     assert seen(function, a=zeros()) == pytest.approx((read, written))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda index, a: a[index],
+        lambda index, a: a.__setitem__(index, 0),
+        lambda index, a: a.take(index),
+        lambda index, a: np.add(a, 1, out=a, where=index),
+        lambda index, a: np.copyto(a, 1, where=index),
+    ],
+)
+def test_an_index_or_a_mask_in_a_buffer_is_read(use: Callable[..., Any]) -> None:
+    assert seen(use, index=np.arange(N) % 2 == 0, a=zeros()) == (N, 0)
+
+
+def test_a_buffer_may_run_backwards_in_memory() -> None:
+    assert seen(lambda a: a[5:].sum(), a=zeros()[::-1]) == (F4 - 20, 0)
+
+
+def test_a_stage_within_a_stage_gives_way_again() -> None:
+    recorder = TrafficRecorder()
+    a = recorder.wrap("a", zeros())
+    with recorder.stage("s"):
+        with recorder.stage("t"):
+            a.fill(0)
+        a.sum()
+    (record,) = trace_of(recorder, {"a": "in"}, {"a": F4}).traffic
+    assert (record.bytes_read, record.bytes_written, record.source) == (F4, 0, "traced")
 
 
 def test_temporaries_are_the_stages_own() -> None:
