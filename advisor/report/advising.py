@@ -39,6 +39,7 @@ class Finding:
     detail: str
     strategy: str
     gain: str
+    estimated: bool
     snippet: str
     evidence: tuple[Figure, ...]
     sources: tuple[str, ...]
@@ -91,6 +92,7 @@ def _finding(same: list[Advice]) -> Finding:
         detail=words.line(advice.detail),
         strategy=words.name(advice.strategy) if advice.strategy else "",
         gain=words.listing(dict.fromkeys(filter(None, (_gain(a.gain) for a in same))), "or"),
+        estimated=any(a.gain is not None and a.gain.basis == "estimated" for a in same),
         snippet=words.block(advice.snippet, 3_000) if advice.snippet else "",
         evidence=tuple(_figure(e) for e in advice.evidence),
         sources=tuple(words.line(source, 300) for source in advice.sources),

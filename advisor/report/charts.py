@@ -20,9 +20,7 @@ Category = Literal[
     "pageable", "pinned", "managed", "device",
 ]  # fmt: skip
 
-LABEL_HEIGHT = 20
-BAR_HEIGHT = 24
-ROW_HEIGHT = 60
+ROW_HEIGHT = 68
 AXIS_HEIGHT = 22
 LABEL_LENGTH = 26
 LEGEND_LIMIT = 12
@@ -41,7 +39,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Stack:
-    """One bar to draw: its parts, the value beside its label, and its interval."""
+    """One bar to draw: its parts, the value beside its label, and the interval around `middle`."""
 
     label: str
     value: str

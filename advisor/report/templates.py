@@ -10,9 +10,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from advisor.report import words
 
 
-def directory() -> Path:
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def directory(package: Path = _PACKAGE) -> Path:
     """Where the templates are: inside the installed package, or at the root of a checkout."""
-    package = Path(__file__).resolve().parent.parent
     installed = package / "templates"
     return installed if installed.is_dir() else package.parent / "templates"
 

@@ -99,8 +99,8 @@ def _gaps(report: Report) -> Iterator[str]:
     for gap in report.gaps:
         yield from _wrap(f"{gap.status} {gap.strategy}: {words.line(gap.reason, 300)}", hanging="    ")
     for prediction in report.predictions:
-        for gap in prediction.declined:
-            text = f"not predicted {gap.strategy} on {prediction.device}: {words.line(gap.reason, 300)}"
+        for entry in prediction.declined:
+            text = f"not predicted {entry.label} on {prediction.device}: {words.line(entry.value, 300)}"
             yield from _wrap(text, hanging="    ")
 
 

@@ -36,7 +36,7 @@ class DevicePrediction:
     memory: str
     verdict: Verdict
     chart: Chart | None
-    declined: tuple[Gap, ...]
+    declined: tuple[Entry, ...]
     assumptions: tuple[str, ...]
 
 
@@ -150,7 +150,7 @@ def _prediction(prediction: Prediction, index: int) -> DevicePrediction:
         memory=EXPLAINED[memory] if memory else "",
         verdict=predicted_verdict(prediction),
         chart=prediction_chart(prediction, index) if len(declined) < len(prediction.results) else None,
-        declined=gaps(declined),
+        declined=tuple(Entry(words.name(r.strategy), words.line(r.reason)) for r in declined),
         assumptions=tuple(words.line(a) for a in prediction.assumptions),
     )
 
@@ -186,9 +186,10 @@ def _stops(stopped: Counter[str]) -> str:
 
 def _workload(profile: Profile) -> tuple[Entry, ...]:
     workload = profile.workload
+    shapes = [" × ".join(map(str, b.shape[:6])) for b in workload.buffers]
     buffers = [
-        f"{words.name(b.name)}: {words.name(b.dtype)} {' × '.join(map(str, b.shape[:6]))}, {units.size(b.bytes)}"
-        for b in workload.buffers[:40]
+        f"{words.name(b.name)}: {words.name(b.dtype)} {shape}, {units.size(b.bytes)}"
+        for b, shape in list(zip(workload.buffers, shapes, strict=True))[:40]
     ]
     stages = [f"{words.name(s.name)} ({s.side})" for s in workload.frame_stages()[:40]]
     return (

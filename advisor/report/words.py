@@ -31,6 +31,11 @@ class Span:
     text: str
     code: bool = False
 
+    @property
+    def short(self) -> bool:
+        """Whether it fits a phone's line, so that it need not be broken."""
+        return len(self.text) <= 22
+
 
 def spans(prose: str) -> tuple[Span, ...]:
     """Prose cut at its `names`; a backtick without a partner stays as it is."""

@@ -1,0 +1,215 @@
+"""The forms of the report: what they look like, what they hold, and how large they grow."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from builders import (
+    MIB,
+    advice,
+    cpu_profile,
+    failed,
+    footprint,
+    measured,
+    predicted,
+    prediction,
+    profile,
+    recommendation,
+    skipped,
+)
+from jinja2 import UndefinedError
+
+from advisor.errors import FileProblem
+from advisor.profiles import Environment, Gain, Profile, load, parse
+from advisor.report import render_html, render_markdown, summary, templates, write
+from advisor.report.html import download
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def gpu_profile() -> Profile:
+    """Every kind of row once. The third row's frames are equal, so its ratio does not hang on resampling."""
+    zero_copy = measured("zero-copy", 0.025, spread=0, footprint=footprint(pinned=192 * MIB))
+    return profile(
+        results=(
+            measured("pageable", 0.040, spread=0),
+            measured("pinned", 0.020, setup_seconds=0.9),
+            zero_copy,
+            failed("managed", "ended with a bus error", "Traceback:\n  File 'w.py', line 3\nBus error"),
+            skipped("system", "pageable_memory_access is 0"),
+        ),
+        recommendation=recommendation(),
+        advice=(
+            advice(),
+            advice("zero-copy-reread", outcome="pass", title="Copy once", detail="Read once.", snippet=None),
+            advice("duplicate-allocation", outcome="error", detail="KeyError: 'a'", snippet=None, gain=None),
+        ),
+        environment=Environment(
+            system="Linux 6.1",
+            machine="x86_64",
+            python="3.11.7",
+            gpu={"driver": "550.54"},
+            absent={"temperature": "NVML is missing"},
+            warnings=("the GPU was in use by another process",),
+        ),
+        notes=("interrupted in round 3",),
+    )
+
+
+PROFILES: dict[str, Callable[[], Profile]] = {
+    "gpu": gpu_profile,
+    "cpu": cpu_profile,
+    "nothing": lambda: profile(results=(failed(), skipped())),
+}
+FORMS: dict[str, Callable[[Profile], str]] = {
+    "html": render_html,
+    "md": render_markdown,
+    "txt": summary,
+}
+
+
+def stable(html: str) -> str:
+    """The page without the stylesheet and the embedded profile, which have tests of their own."""
+    html = re.sub(r"<style>.*</style>", "<style>…</style>", html, flags=re.DOTALL)
+    return re.sub(r"sha256-[^']+|data:application/[^\"]+", "…", html)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", PROFILES)
+def test_report_looks_as_accepted(name: str, form: str, request: pytest.FixtureRequest) -> None:
+    path = GOLDEN / f"{name}.{form}"
+    now = stable(FORMS[form](PROFILES[name]()))
+    if request.config.getoption("--accept"):
+        path.write_text(now, encoding="utf-8")
+    assert now == path.read_text(encoding="utf-8"), (
+        "accept with: python -m pytest tests/test_report.py --accept"
+    )
+
+
+def test_write_gives_the_files_that_were_asked_for(tmp_path: Path) -> None:
+    written = write(gpu_profile(), tmp_path, ("md", "json"))
+    assert written == [tmp_path / "profile.json", tmp_path / "report.md"]
+    assert sorted(tmp_path.iterdir()) == sorted(written)
+    assert load(tmp_path / "profile.json") == gpu_profile()
+
+
+def test_write_says_where_it_cannot(tmp_path: Path) -> None:
+    with pytest.raises(FileProblem, match="cannot be written"):
+        write(gpu_profile(), tmp_path / "missing", ("html",))
+
+
+def test_page_needs_no_network_and_no_script() -> None:
+    html = render_html(gpu_profile())
+    assert "<script" not in html
+    assert not re.findall(r"""(?:src|href)=["'](?!#|data:)""", html)
+    assert "@import" not in html
+    assert not re.search(r"url\((?!#)", html)
+
+
+def test_policy_allows_our_stylesheet_and_nothing_else() -> None:
+    html = render_html(gpu_profile())
+    style = re.search(r"<style>(.*)</style>", html, re.DOTALL)
+    assert style is not None
+    digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
+    assert f"default-src 'none'; style-src 'sha256-{digest}'" in html
+    assert "style=" not in html, "an inline style would be refused"
+
+
+def test_embedded_profile_is_the_profile() -> None:
+    link = re.search(
+        r'href="data:application/json,([^"]+)" download="profile.json"', render_html(gpu_profile())
+    )
+    assert link is not None
+    assert parse(unquote(link[1].replace("&#39;", "'").replace("&amp;", "&")), "link") == gpu_profile()
+
+
+def many_frames(strategies: int, frames: int) -> Profile:
+    """Random frame times: each takes its 17 digits, as real ones do."""
+    chance = random.Random(0)
+    rows = []
+    for i in range(strategies):
+        times = tuple(chance.uniform(0.01, 0.02) for _ in range(frames))
+        rows.append(measured(f"strategy-{i}", 0.015, frame_seconds=times, frames_per_round=(frames,)))
+    return profile(results=tuple(rows))
+
+
+@pytest.mark.parametrize(
+    ("strategies", "frames", "filename", "carried"),
+    [
+        (4, 300, "profile.json", True),
+        (14, 900, "profile.json.gz", True),
+        (14, 2_500, "profile.json", False),
+    ],
+)
+def test_page_stays_below_300_kb(strategies: int, frames: int, filename: str, carried: bool) -> None:
+    many = many_frames(strategies, frames)
+    link = download(many)
+    assert (link.filename, bool(link.href)) == (filename, carried)
+    html = render_html(many)
+    assert len(html.encode()) <= 300_000
+    assert ("too large to carry" in html) is not carried
+    if filename.endswith(".gz"):
+        packed = base64.b64decode(link.href.partition(",")[2])
+        assert parse(gzip.decompress(packed).decode(), "link") == many
+
+
+def test_markdown_keeps_ten_rows_and_three_pieces_of_advice() -> None:
+    rows = tuple(measured(f"strategy-{i}", 0.02, spread=0) for i in range(9))
+    gaps = tuple(skipped(f"skipped-{i}") for i in range(5))
+    told = tuple(advice(f"rule-{i}", title=f"Advice {i}") for i in range(5))
+    text = render_markdown(profile(results=(*rows, *gaps), advice=told))
+    assert len(re.findall(r"^\| `", text, re.MULTILINE)) == 10
+    assert "\n4 more in the report.\n" in text
+    assert re.findall(r"^\d\. \*\*(.*?)\*\*", text, re.MULTILINE) == ["Advice 0", "Advice 1", "Advice 2"]
+
+
+def test_without_a_gpu_every_form_says_predicted_and_whose_times_these_are() -> None:
+    html, text = render_html(cpu_profile()), summary(cpu_profile())
+    for said in (html, text):
+        assert "measured on this CPU, not on a GPU" in said
+    assert render_markdown(cpu_profile()).splitlines()[0].endswith("predicted: nothing was measured on a GPU")
+    assert text.splitlines()[0] == "vector_add: predicted. Nothing was measured on a GPU."
+    assert 'class="badge measured"' not in html
+    assert html.count("badge predicted") > 3 * len(cpu_profile().predictions)
+    assert html.index('id="predictions"') < html.index('id="evidence"')
+
+
+def test_predicted_bars_are_hatched_and_measured_ones_are_not() -> None:
+    both = profile(predictions=(prediction(results=(predicted("pinned", 0.02),)),))
+    for figure in re.findall(r'<figure class="chart.*?</figure>', render_html(both), re.DOTALL):
+        assert (
+            ('class="chart predicted"' in figure)
+            == ("url(#hatch-" in figure)
+            == ("predicted 20.0 ms" in figure)
+        )
+        assert ("predicted" in figure) == ('class="chart predicted"' in figure)
+
+
+def test_estimated_gain_is_called_so() -> None:
+    told = advice(gain=Gain(seconds_per_frame=0.01, bytes=-MIB, basis="estimated"))
+    html = render_html(profile(advice=(told,)))
+    assert 'class="gain estimated">10.0 ms less per frame and 1.00 MiB more memory (estimated)<' in html
+
+
+def test_templates_are_found_in_a_checkout_and_in_an_installed_package(tmp_path: Path) -> None:
+    assert (templates.directory() / "report.html.j2").is_file()
+    package = tmp_path / "advisor"
+    (package / "templates").mkdir(parents=True)
+    assert templates.directory(package) == package / "templates"
+    (package / "templates").rmdir()
+    assert templates.directory(package) == tmp_path / "templates"
+
+
+def test_every_template_escapes_and_stops_at_an_unknown_name() -> None:
+    made = templates.environment()
+    assert made.from_string("{{ x }}").render(x="<b>") == "&lt;b&gt;"
+    with pytest.raises(UndefinedError):
+        made.from_string("{{ missing }}").render()

@@ -1,0 +1,204 @@
+"""Whatever a profile's strings hold is shown as text: the forms keep their structure."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+from builders import (
+    advice,
+    catalogue_device,
+    cuda_device,
+    failed,
+    measured,
+    predicted,
+    prediction,
+    profile,
+    recommendation,
+    skipped,
+    vector_add_workload,
+)
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from advisor.profiles import Environment, Profile
+from advisor.report import render_html, render_markdown, summary, words
+from advisor.report.markdown import LIMIT, escape
+
+HOSTILE = (
+    "<script>document.title='taken'</script>", "<img src=x onerror=alert(1)>", "</title></style></svg>",
+    "{{ 7 * 7 }}", "{% include 'x' %}", "{# no", "`", "```", "\n\n# big\n", "\n| a | b |\n", "|", "@user",
+    "![x](http://x)", "**", "__", "~~~", "\\", "-->", "<!--", "]]>", "&lt;", "&",
+    '"', "'", "$x$", "#12", "\x1b[2J", "\x00", "\u202e", "\r", "<https://x>", "    ", "- ", "> ",
+    "</details>", "\n```\n", "\U0001f600", "[x](javascript:alert(1))",
+)  # fmt: skip
+pieces = st.lists(st.sampled_from(HOSTILE) | st.text(max_size=8), min_size=1, max_size=6)
+times = st.sampled_from((1, 1, 1, 3_000))
+
+
+def joined(pieces: list[str], times: int) -> str:
+    """One text. A letter on both sides keeps it from being blank, and from ending in what a cut removes."""
+    return f"a{''.join(pieces) * times}z"
+
+
+def everywhere(text: str) -> Profile:
+    """A profile with the text wherever a user's or a process's string can stand."""
+    workload = vector_add_workload()
+    workload = workload.model_copy(
+        update={"name": text, "file": text, "summary": text, "parameters": {text: text}}
+    )
+    told = advice(
+        text,
+        text,
+        title=text,
+        detail=text,
+        strategy=text,
+        snippet=text,
+        sources=(text,),
+        evidence=(),
+        gain=None,
+    )
+    chosen = recommendation(text, tied_with=(text,), reason=text, next_step=text)
+    return profile(
+        workload=workload,
+        command=text,
+        device=cuda_device().model_copy(update={"name": text}),
+        environment=Environment(
+            system=text,
+            machine=text,
+            python=text,
+            packages={text: text},
+            absent={text: text},
+            warnings=(text,),
+        ),
+        results=(
+            measured("pageable", 0.04, stage_seconds={text: 0.01}, stopped=(text,) * 3),
+            measured(text, 0.02),
+            failed(text, text, text),
+            skipped(text, text),
+        ),
+        recommendation=chosen,
+        advice=(told,),
+        predictions=(
+            prediction(
+                device=catalogue_device(text),
+                results=(predicted(text, 0.02, terms={f"host:{text}": 0.02}), skipped("managed", text)),
+                recommendation=chosen,
+                assumptions=(text,),
+            ),
+        ),
+        notes=(text,),
+    )
+
+
+class Tags(HTMLParser):
+    """The tags of a page in order, with the names of their attributes."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.seen: list[tuple[str, ...]] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, *(name for name, _ in attrs if name != "class")))
+
+    def handle_endtag(self, tag: str) -> None:
+        self.seen.append((f"/{tag}",))
+
+
+def structure(html: str) -> list[tuple[str, ...]]:
+    """All tags but code, which a pair of backticks in prose may add."""
+    return [tag for tag in Tags(html).seen if tag[0] not in ("code", "/code")]
+
+
+PLAIN_PAGE = structure(render_html(everywhere("plain")))
+
+
+@settings(max_examples=40, deadline=None)
+@given(pieces, times)
+@example(["<script>document.title='taken'</script>"], 3_000)
+def test_page_keeps_its_structure(pieces: list[str], times: int) -> None:
+    assert structure(render_html(everywhere(joined(pieces, times)))) == PLAIN_PAGE
+
+
+def markdown_structure(text: str) -> list[str]:
+    """Types of all tokens but text and code; inline HTML is given as it is."""
+    kept = []
+    for block in MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text):
+        for token in (block, *(block.children or ())):
+            if token.type in ("html_inline", "html_block"):
+                kept += re.findall(r"<(?!/?code)[^>]*>", token.content)
+            elif token.type not in ("text", "text_special", "code_inline"):
+                kept.append(token.type)
+    return kept
+
+
+PLAIN_MARKDOWN = markdown_structure(render_markdown(everywhere("plain")))
+
+
+@settings(max_examples=60, deadline=None)
+@given(pieces, times)
+@example(["\n```\n"], 1)
+def test_markdown_keeps_its_structure_and_its_limit(pieces: list[str], times: int) -> None:
+    written = render_markdown(everywhere(joined(pieces, times)))
+    assert markdown_structure(written) == PLAIN_MARKDOWN
+    assert len(written) < LIMIT
+
+
+@given(pieces)
+def test_markdown_shows_the_very_text_in_one_cell(pieces: list[str]) -> None:
+    text = words.line(joined(pieces, 1), 5_000)
+    table = f"| x | y |\n| - | - |\n| {escape(text, 50_000)} | end |\n"
+    cells = [
+        t for t in MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(table) if t.children
+    ]
+    shown = ["".join(child.content for child in cell.children or ()) for cell in cells[2:]]
+    assert [cell.replace("\u200b", "") for cell in shown] == [text.replace("\u200b", ""), "end"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(pieces, times)
+@example(["@user"], 1)
+def test_markdown_mentions_nobody(pieces: list[str], times: int) -> None:
+    text = joined(pieces, times)
+    outside_code = re.sub(
+        r"^(`{3,})python\n.*?^\1$", "", render_markdown(everywhere(text)), flags=re.S | re.M
+    )
+    assert not re.search(r"@\w", outside_code)
+
+
+@settings(max_examples=60, deadline=None)
+@given(pieces, times)
+@example(["\x1b[2J", "\u202e"], 3_000)
+def test_terminal_text_fits_and_holds_no_control_characters(pieces: list[str], times: int) -> None:
+    text = joined(pieces, times)
+    lines = summary(everywhere(text)).split("\n")
+    assert max(map(len, lines)) <= 80
+    assert all(
+        line.isprintable() or not re.search(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e]", line) for line in lines
+    )
+
+
+def test_long_text_is_cut_with_a_mark() -> None:
+    run = everywhere("<b>" * 40_000)
+    html, text = render_html(run), summary(run)
+    assert "more characters]" in html
+    assert "characters cut] …" in html
+    assert "more characters]" in text
+    assert "&lt;b&gt;" in html
+
+
+def test_markdown_stays_small_whatever_it_is_given() -> None:
+    many = everywhere("@" * 100_000)
+    crowded = many.model_copy(
+        update={
+            "results": (*many.results, *(failed(f"{'|' * 500}{i}", "@" * 500, "x" * 500) for i in range(50))),
+            "predictions": many.predictions * 30,
+            "advice": many.advice * 30,
+        }
+    )
+    assert len(render_markdown(crowded)) < LIMIT
+    cpu = crowded.model_copy(update={"device": crowded.device.model_copy(update={"kind": "cpu"})})
+    assert len(render_markdown(cpu)) < LIMIT

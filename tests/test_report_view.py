@@ -1,0 +1,229 @@
+"""The words and figures of the report, before any template."""
+
+from __future__ import annotations
+
+import pytest
+from builders import (
+    MIB,
+    advice,
+    cpu_profile,
+    failed,
+    footprint,
+    measured,
+    predicted,
+    prediction,
+    profile,
+    recommendation,
+    skipped,
+)
+
+from advisor.profiles import Device, Evidence, Measured
+from advisor.report import words
+from advisor.report.advising import changes, findings
+from advisor.report.tables import break_even, forecasts, rows
+from advisor.report.verdicts import predicted_verdict, verdicts
+from advisor.report.view import view
+
+
+def headline(**fields: object) -> str:
+    verdict = verdicts(profile(recommendation=recommendation(**fields)))[0]  # type: ignore[arg-type]
+    return f"{verdict.headline} ({verdict.certainty})" if verdict.certainty else verdict.headline
+
+
+def test_clear_verdict_names_the_strategy_the_factor_and_its_interval() -> None:
+    assert headline() == "Use `pinned`: 2.00× faster than `pageable` (95 % interval 1.98× to 2.02×)"
+
+
+def test_tie_names_the_others_and_gives_the_reason() -> None:
+    tie = recommendation(
+        "zero-copy", verdict="tie", tied_with=("managed",), reason="its footprint is smaller"
+    )
+    verdict = verdicts(profile(recommendation=tie))[0]
+    assert verdict.headline == "Use `zero-copy`: tied with `managed`, 2.00× faster than `pageable`"
+    assert (verdict.tone, verdict.reason) == ("tie", "its footprint is smaller")
+
+
+def test_baseline_is_kept_not_said_to_be_faster_than_itself() -> None:
+    assert (
+        headline(strategy="pageable", speedup=1.0, interval=(1.0, 1.0))
+        == "Keep `pageable`: nothing tried is faster"
+    )
+    assert headline(strategy="pageable", tied_with=("staged",)) == "Keep `pageable`: tied with `staged`"
+
+
+def test_inconclusive_names_what_cannot_be_told_apart() -> None:
+    undecided = {"strategy": None, "verdict": "inconclusive", "speedup": None, "interval": None}
+    assert (
+        headline(**undecided, tied_with=("pinned", "managed"))
+        == "`pinned` and `managed` cannot be told apart by these measurements"
+    )
+    assert headline(**undecided) == "The best strategy cannot be told by these measurements"
+
+
+def test_slower_recommendation_is_not_called_faster() -> None:
+    assert headline(speedup=0.99, interval=(0.98, 1.01)).startswith(
+        "Use `pinned`: 0.990× the speed of `pageable`"
+    )
+
+
+def test_nothing_measured_says_why() -> None:
+    verdict = verdicts(profile(results=(skipped(), failed(reason="killed by signal 9"))))[0]
+    assert verdict.headline == "Nothing could be measured: 1 failed, 1 skipped"
+    assert verdict.reason == "`zero-copy`: killed by signal 9"
+    assert verdict.next_step
+
+
+def test_cpu_run_has_one_predicted_verdict_per_device() -> None:
+    told = verdicts(cpu_profile())
+    assert [v.device for v in told] == [p.device.name for p in cpu_profile().predictions]
+    assert all(v.basis == "predicted" and v.headline.startswith("Predicted: ") for v in told)
+    assert told[0].facts[0].value == "45.0 ms"
+    assert told[0].facts[0].note == "range 31.5 to 58.5 ms"
+    assert told[0].certainty == "predicted range 1.30× to 3.10×"
+
+
+def test_cpu_run_without_predictions_claims_nothing() -> None:
+    told = verdicts(cpu_profile(predictions=()))
+    assert [v.basis for v in told] == ["nothing"]
+    assert "--target" in told[0].next_step
+
+
+def test_declined_prediction_says_why() -> None:
+    declined = prediction(results=(skipped("managed", "no figures"),), recommendation=None)
+    verdict = predicted_verdict(declined)
+    assert verdict.reason == "`managed`: no figures"
+    assert view(cpu_profile(predictions=(declined,))).predictions[0].chart is None
+
+
+def pair(frame: float, setup: float, spread: float = 0.001) -> tuple[Measured, Measured]:
+    """A row beside a baseline of 10 ms a frame and 1 s of set-up."""
+    base = measured("pageable", 0.010, spread=0.001, setup_seconds=1.0)
+    return measured("pinned", frame, spread=spread, setup_seconds=setup), base
+
+
+@pytest.mark.parametrize(
+    ("frame", "setup", "said"),
+    [
+        (0.008, 2.0, "pays after 500 frames"),
+        (0.008, 1.0005, "pays after 1 frame"),
+        (0.008, 0.5, "pays at once"),
+        (0.012, 2.0, "never pays"),
+        (0.012, 0.995, "ahead for 2 frames only"),
+        (0.012, 0.9999, "never pays"),
+        (0.010, 2.0, "frames tie with the baseline's"),
+    ],
+)
+def test_break_even(frame: float, setup: float, said: str) -> None:
+    assert break_even(*pair(frame, setup)) == said
+
+
+def test_baseline_has_no_break_even_and_ratio_one() -> None:
+    base, other = rows(profile())
+    assert (base.tag, base.setup.note, base.ratio.value, base.ratio.note) == ("baseline", "", "1.00×", "")
+    low, _, high = other.ratio.note.replace("×", "").partition(" to ")
+    assert 1.99 < float(low) < 2.0 < float(high) < 2.01
+
+
+def test_recommended_row_repeats_the_verdicts_own_ratio() -> None:
+    chosen = recommendation(speedup=1.9, interval=(1.5, 2.5))
+    row = rows(profile(recommendation=chosen))[1]
+    assert (row.tag, row.ratio.value, row.ratio.note) == ("recommended", "1.90×", "1.50× to 2.50×")
+
+
+def test_footprint_is_physical_and_tells_what_was_asked_for() -> None:
+    rounded = footprint(pinned=256 * MIB)
+    rounded = rounded.model_copy(update={"requested": {"pinned": 192 * MIB}})
+    row = rows(profile(results=(measured("staged", 0.02, footprint=rounded),)))[0]
+    assert (row.footprint.value, row.footprint.note) == ("256 MiB", "asked for 192 MiB")
+    assert row.ratio.note == "no baseline"
+
+
+def test_forecasts_hold_every_strategy_and_leave_gaps_empty() -> None:
+    table = forecasts(cpu_profile().predictions)
+    cells = dict(table.rows)
+    assert list(cells) == ["pageable", "zero-copy", "pinned", "managed"]
+    assert cells["zero-copy"][1] is None
+    assert cells["managed"][0] is None
+    declined = cells["managed"][1]
+    assert declined is not None
+    assert declined.declined.startswith("no published figure")
+    assert [bool(c and c.recommended) for c in cells["pinned"]] == [False, True, True]
+
+
+def test_same_advice_for_several_devices_is_said_once() -> None:
+    found = findings(cpu_profile())
+    assert [(f.rule, f.devices) for f in found] == [
+        ("pageable-transfer", "NVIDIA GeForce RTX 4090 and NVIDIA H200"),
+        ("zero-copy-reread", "NVIDIA Jetson Orin Nano 8GB"),
+    ]
+    assert [f.fired for f in found] == [True, False]
+
+
+def test_advice_for_the_recommended_strategy_comes_first() -> None:
+    other = advice("b-rule", strategy="managed", snippet="b = 1")
+    quiet = advice("c-rule", outcome="pass", snippet="c = 1")
+    run = profile(recommendation=recommendation(), advice=(quiet, other, advice("a-rule", snippet="a = 1")))
+    assert [f.rule for f in findings(run)] == ["a-rule", "b-rule", "c-rule"]
+    assert [f.snippet for f in changes(findings(run))] == ["a = 1", "b = 1"]
+
+
+def test_evidence_has_units_and_marks_what_is_predicted() -> None:
+    told = advice(
+        evidence=(
+            Evidence(label="passes", value=3, unit="count"),
+            Evidence(label="rate", value=25e9, unit="bytes_per_second", predicted=True),
+            Evidence(label="factor", value=2.5, unit="ratio"),
+        )
+    )
+    figures = findings(profile(advice=(told,)))[0].evidence
+    assert [(f.value, f.predicted) for f in figures] == [("3", False), ("25.0 GB/s", True), ("2.50×", False)]
+
+
+def test_view_tells_what_is_absent_and_why() -> None:
+    silent = footprint(device=MIB).model_copy(update={"absent": {"device_used_bytes": "NVML is silent"}})
+    told = view(profile(results=(measured("pinned", 0.02, footprint=silent),))).absent
+    assert [(e.label, e.value) for e in told] == [("device_used_bytes", "NVML is silent")]
+
+
+def test_cpu_device_is_never_called_measured_on_its_name_alone() -> None:
+    assert view(cpu_profile()).measured_label == "measured on this CPU, not on a GPU"
+    assert view(profile(device=Device(name="T4", kind="cuda"))).measured_label == "measured on T4"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (0.0199, 0.0201, "19.9 to 20.1 ms"),
+        (0.01998, 0.02002, "19.98 to 20.02 ms"),
+        (0.000998, 0.00102, "998 µs to 1.02 ms"),
+        (0.02, 0.02, "20.0 ms"),
+    ],
+)
+def test_intervals_keep_their_ends_apart(low: float, high: float, said: str) -> None:
+    assert words.seconds_between(low, high) == said
+
+
+def test_words_are_cut_with_a_mark() -> None:
+    assert words.line("word " * 3_000, 200).endswith("… [14,800 more characters]")
+    assert words.name("n" * 100) == "n" * 59 + "…"
+    assert words.name(" ") == "(no name)"
+    assert words.line("a\x1b[31m\n\tb\u202ec") == "a\N{REPLACEMENT CHARACTER}[31m b\N{REPLACEMENT CHARACTER}c"
+    assert words.block("x" * 10 + "\nlast line", 9) == "[11 characters cut] …\nlast line"
+
+
+def test_backticks_mark_code_only_in_pairs() -> None:
+    assert [(s.text, s.code) for s in words.spans("use `a` or `b")] == [
+        ("use ", False),
+        ("a", True),
+        (" or `b", False),
+    ]
+
+
+def test_listing_counts_what_it_leaves_out() -> None:
+    assert words.listing("ab") == "a and b"
+    assert words.listing("abcdefg") == "a, b, c, d, e and 2 more"
+
+
+def test_predicted_facts_name_the_largest_part() -> None:
+    facts = predicted_verdict(prediction(results=(predicted("pinned", 0.02),))).facts
+    assert (facts[2].value, facts[2].note) == ("host:produce", "6.00 ms")
