@@ -25,7 +25,7 @@ class Traits:
     moves: Literal["copies", "prefetches", "never"]
     """copies: two memories. prefetches: one memory that migrates on request. never: one memory."""
     blocking: bool = False
-    """A copy returns only when the host memory may be touched again."""
+    """A copy returns only when it is done, and with it all that was on the stream before it."""
     kernels_reach_host_memory: bool = False
     """Kernels work on the memory the host sees, so the host must wait for them before touching it."""
     exclusive: bool = False
@@ -123,7 +123,7 @@ class _Tracker:
     def _host(self, stage: StageUse) -> None:
         for name in self._to_move(stage):
             self.steps.append(Step("to-host", name))
-            if self.traits[name].moves == "copies" and self.traits[name].blocking:
+            if self.traits[name].blocking:
                 self._settle()
             else:
                 self.in_flight = True
@@ -136,7 +136,9 @@ class _Tracker:
     def _device(self, stage: StageUse) -> None:
         for name in self._to_move(stage):
             self.steps.append(Step("to-device", name))
-            if not self.traits[name].blocking:
+            if self.traits[name].blocking:
+                self._settle()
+            else:
                 self.in_flight = True
                 self.being_read.add(name)
         self.steps.append(Step("device", stage.name))

@@ -1,0 +1,404 @@
+"""The plan: counted by hand for the cases users write, and simulated for all others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor.errors import WorkloadError
+from advisor.profiles import AccessMode, Side
+from advisor.schedule import Plan, StageUse, Step, Traits, plan, stage_uses
+from builders import vector_add_workload
+
+COPIES = Traits(moves="copies", blocking=True)
+ASYNC = Traits(moves="copies")
+ZERO_COPY = Traits(moves="never", kernels_reach_host_memory=True)
+EXCLUSIVE = Traits(moves="never", kernels_reach_host_memory=True, exclusive=True)
+PREFETCHED = Traits(moves="prefetches", kernels_reach_host_memory=True)
+ONE_SIDED = Traits(moves="never")
+
+
+def host(name: str, **access: AccessMode) -> StageUse:
+    return StageUse(name, "host", access)
+
+
+def device(name: str, **access: AccessMode) -> StageUse:
+    return StageUse(name, "device", access)
+
+
+def spelled(steps: Sequence[Step]) -> list[str]:
+    """Steps in one word each: `produce`, `>a` to the device, `<a` to the host, `|` synchronize."""
+    marks = {"to-device": ">", "to-host": "<", "synchronize": "|"}
+    return [marks.get(step.action, "") + step.name for step in steps]
+
+
+def words(text: str) -> list[str]:
+    return text.split()
+
+
+PRODUCE = host("produce", a="out")
+COMPUTE = device("compute", a="in", b="out")
+CONSUME = host("consume", b="in")
+FRESH = [PRODUCE, COMPUTE, CONSUME]
+
+
+@pytest.mark.parametrize(
+    ("traits", "steps"),
+    [
+        (COPIES, "produce >a compute <b consume"),
+        (ASYNC, "produce >a compute <b | consume"),
+        (ZERO_COPY, "produce compute | consume"),
+        (EXCLUSIVE, "produce compute | consume"),
+    ],
+)
+def test_fresh_data(traits: Traits, steps: str) -> None:
+    planned = plan([], FRESH, dict.fromkeys("ab", traits))
+    assert spelled(planned.first) == words(steps)
+    assert planned.steady == planned.first
+    assert planned.setup == ()
+
+
+def test_fresh_data_prefetched() -> None:
+    planned = plan([], FRESH, dict.fromkeys("ab", PREFETCHED))
+    # In the first frame nothing holds b yet, and a is first touched where it is written.
+    assert spelled(planned.first) == words("produce >a compute <b | consume")
+    assert spelled(planned.steady) == words("<a | produce >a >b compute <b | consume")
+
+
+@pytest.mark.parametrize("traits", [COPIES, ASYNC])
+def test_weights_are_uploaded_once(traits: Traits) -> None:
+    setup = [host("load", w="out")]
+    frame = [PRODUCE, device("compute", a="in", w="in", b="out"), CONSUME]
+    planned = plan(setup, frame, dict.fromkeys("abw", traits))
+    assert spelled(planned.setup) == ["load"]
+    assert spelled(planned.first).count(">w") == 1
+    assert spelled(planned.steady) == [step for step in spelled(planned.first) if step != ">w"]
+    assert planned.current["w"] == {"host", "device"}
+
+
+def test_weights_written_on_the_device_in_setup_are_never_uploaded() -> None:
+    planned = plan([device("init", w="out")], [device("use", w="in", b="out")], dict.fromkeys("wb", ASYNC))
+    assert spelled(planned.setup) == ["init", "|"]
+    assert spelled(planned.first) == spelled(planned.steady) == ["use", "|"]
+    assert planned.current == {"w": {"device"}, "b": {"device"}}
+
+
+@pytest.mark.parametrize("traits", [COPIES, ASYNC])
+def test_state_that_stays_on_the_device_is_not_copied(traits: Traits) -> None:
+    frame = [device("step", state="inout"), device("again", state="inout")]
+    planned = plan([host("start", state="out")], frame, {"state": traits})
+    assert spelled(planned.first) == words(">state step again |")
+    assert spelled(planned.steady) == words("step again |")
+    assert planned.current["state"] == {"device"}
+
+
+@pytest.mark.parametrize(
+    ("traits", "steps"),
+    [
+        (COPIES, "<x cpu >x gpu <x cpu2 >x gpu2 |"),
+        (ASYNC, "<x | cpu >x gpu <x | cpu2 >x gpu2 |"),
+        (ZERO_COPY, "cpu gpu | cpu2 gpu2 |"),
+        (PREFETCHED, "<x | cpu >x gpu <x | cpu2 >x gpu2 |"),
+    ],
+)
+def test_taking_turns_costs_one_copy_a_turn(traits: Traits, steps: str) -> None:
+    frame = [host("cpu", x="inout"), device("gpu", x="inout")]
+    frame += [host("cpu2", x="inout"), device("gpu2", x="inout")]
+    planned = plan([host("start", x="out")], frame, {"x": traits})
+    assert spelled(planned.steady) == words(steps)
+
+
+def test_a_buffer_read_by_both_sides_is_copied_once() -> None:
+    frame = [PRODUCE, host("look", a="in"), device("f", a="in"), host("peek", a="in"), device("g", a="in")]
+    planned = plan([], frame, {"a": ASYNC})
+    assert spelled(planned.steady) == words("produce look >a f peek g |")
+
+
+def test_zero_copy_waits_before_reading_what_a_kernel_writes() -> None:
+    planned = plan([], [device("k", a="out"), host("read", a="in")], {"a": ZERO_COPY})
+    assert spelled(planned.steady) == words("k | read")
+
+
+def test_zero_copy_waits_before_writing_what_a_kernel_reads() -> None:
+    planned = plan([], [PRODUCE, device("k", a="in"), host("again", a="out")], {"a": ZERO_COPY})
+    assert spelled(planned.steady) == words("produce k | again")
+
+
+def test_zero_copy_waits_before_writing_what_a_kernel_writes() -> None:
+    planned = plan([], [device("k", a="out"), host("again", a="out")], {"a": ZERO_COPY})
+    assert spelled(planned.steady) == words("k | again")
+
+
+def test_zero_copy_reads_beside_a_kernel_that_reads() -> None:
+    planned = plan([], [PRODUCE, device("k", a="in"), host("look", a="in")], {"a": ZERO_COPY})
+    assert spelled(planned.steady) == words("produce k look |")
+
+
+def test_the_host_works_on_other_buffers_while_kernels_run() -> None:
+    frame = [PRODUCE, device("k", a="in"), host("other", h="out")]
+    planned = plan([], frame, {"a": ZERO_COPY, "h": ONE_SIDED})
+    assert spelled(planned.steady) == words("produce k other |")
+
+
+def test_exclusive_memory_is_off_limits_while_any_kernel_runs() -> None:
+    frame = [PRODUCE, device("k", w="inout"), host("look", a="in")]
+    traits = {"a": EXCLUSIVE, "w": ONE_SIDED}
+    planned = plan([device("init", w="out")], frame, traits)
+    assert spelled(planned.steady) == words("produce k | look")
+    planned = plan([device("init", w="out")], frame, {**traits, "a": ZERO_COPY})
+    assert spelled(planned.steady) == words("produce k look |")
+
+
+def test_the_host_waits_before_overwriting_a_buffer_in_upload() -> None:
+    frame = [PRODUCE, device("k", a="in"), host("again", a="out"), device("k2", a="in")]
+    assert spelled(plan([], frame, {"a": ASYNC}).steady) == words("produce >a k | again >a k2 |")
+    assert spelled(plan([], frame, {"a": COPIES}).steady) == words("produce >a k again >a k2 |")
+
+
+def test_the_host_reads_a_buffer_in_upload() -> None:
+    frame = [PRODUCE, device("k", a="in"), host("look", a="in")]
+    assert spelled(plan([], frame, {"a": ASYNC}).steady) == words("produce >a k look |")
+
+
+def test_a_blocking_upload_ends_what_ran_before_it() -> None:
+    frame = [
+        PRODUCE,
+        device("k", a="in"),
+        host("load", b="out"),
+        device("k2", b="in"),
+        host("again", a="out"),
+    ]
+    planned = plan([], frame, {"a": ZERO_COPY, "b": COPIES})
+    # The stream is in order: when b has arrived, k is done with a.
+    assert spelled(planned.steady) == words("produce k load >b k2 again |")
+
+
+def test_a_blocking_download_ends_what_ran_before_it() -> None:
+    frame = [device("k", a="out", b="out"), host("take", b="in"), host("look", a="in")]
+    planned = plan([], frame, {"a": ZERO_COPY, "b": COPIES})
+    assert spelled(planned.steady) == words("k <b take look")
+
+
+def test_one_wait_serves_several_downloads() -> None:
+    frame = [device("k", a="out", b="out"), host("take", a="in", b="in")]
+    assert spelled(plan([], frame, dict.fromkeys("ab", ASYNC)).steady) == words("k <a <b | take")
+
+
+def test_output_of_a_stage_is_not_downloaded_before_it_is_overwritten() -> None:
+    frame = [device("k", a="out"), host("reset", a="out"), device("use", a="in")]
+    assert spelled(plan([], frame, {"a": COPIES}).steady) == words("k reset >a use |")
+
+
+def test_a_frame_without_kernels_does_not_wait() -> None:
+    planned = plan([], [PRODUCE, host("look", a="in")], {"a": ONE_SIDED})
+    assert spelled(planned.steady) == words("produce look")
+
+
+def test_prefetched_memory_follows_each_change_of_side_also_for_reading() -> None:
+    frame = [PRODUCE, device("k", a="in"), host("look", a="in"), device("k2", a="in")]
+    planned = plan([], frame, {"a": PREFETCHED})
+    assert spelled(planned.steady) == words("<a | produce >a k <a | look >a k2 |")
+    assert planned.current["a"] == {"device"}
+
+
+@pytest.mark.parametrize(
+    ("setup", "frame"),
+    [
+        ([], [device("k", a="in")]),
+        ([], [host("h", a="inout")]),
+        ([], [host("late", a="in"), host("early", a="out")]),
+        ([device("k", a="in")], [PRODUCE]),
+    ],
+)
+def test_reading_before_anything_is_written(setup: list[StageUse], frame: list[StageUse]) -> None:
+    reader = (setup or frame)[0].name
+    with pytest.raises(WorkloadError) as raised:
+        plan(setup, frame, {"a": COPIES})
+    assert raised.value.message == f"stage {reader!r} reads buffer 'a' before any stage has written it"
+    assert "setup" in raised.value.next_step
+
+
+def test_a_frame_may_read_what_setup_wrote() -> None:
+    planned = plan([PRODUCE], [host("late", a="in"), host("early", a="out")], {"a": COPIES})
+    assert spelled(planned.steady) == words("late early")
+
+
+def test_a_buffer_nobody_writes_is_current_nowhere() -> None:
+    assert plan([], [PRODUCE], {"a": COPIES, "b": COPIES}).current == {"a": {"host"}, "b": frozenset()}
+
+
+def test_stages_of_a_recorded_workload() -> None:
+    record = vector_add_workload()
+    assert stage_uses(record, "setup") == []
+    assert stage_uses(record, "frame") == [
+        host("produce", a="out", b="out"),
+        device("add", a="in", b="in", c="out"),
+        host("consume", c="in"),
+    ]
+
+
+# The specification: a tiny machine on which plans are executed.
+
+
+class Broken(Exception):
+    """A stage saw old data, touched memory in use, or the frame ended with work in flight."""
+
+
+@dataclass
+class Machine:
+    """Two memories with version numbers; work on the stream happens when the host waits, no earlier.
+
+    Each stage leaves a new version in what it writes. `newest` is what a program run strictly in order
+    would hold.
+    """
+
+    traits: Mapping[str, Traits]
+    memory: dict[tuple[str, Side], int] = field(default_factory=dict)
+    place: dict[str, Side] = field(default_factory=dict)
+    newest: dict[str, int] = field(default_factory=dict)
+    queue: list[tuple[str, Mapping[str, int], Mapping[str, int], str]] = field(default_factory=list)
+    versions: int = 0
+
+    def run(self, steps: Sequence[Step], stages: Mapping[str, StageUse]) -> None:
+        for step in steps:
+            if step.action == "synchronize":
+                self.drain()
+            elif step.action in ("to-device", "to-host"):
+                self.move(step.name, "device" if step.action == "to-device" else "host")
+            else:
+                self.stage(stages[step.name])
+        if self.queue:
+            raise Broken("the frame ends with work in flight")
+        for name, version in self.newest.items():
+            if version not in {self.memory.get((name, side)) for side in ("host", "device")}:
+                raise Broken(f"the newest {name} is lost")
+
+    def move(self, name: str, side: Side) -> None:
+        traits = self.traits[name]
+        if traits.moves == "prefetches":
+            self.place[name] = side
+            self.queue.append(("migrate", {}, {}, name))
+            return
+        self.queue.append((f"copy to {side}", {}, {}, name))
+        if traits.blocking:
+            self.drain()
+
+    def key(self, name: str, side: Side) -> tuple[str, Side]:
+        """Where a side finds a buffer: copied buffers have two memories, all others one."""
+        return (name, side if self.traits[name].moves == "copies" else "host")
+
+    def stage(self, stage: StageUse) -> None:
+        needs = {name: self.newest[name] for name in stage.reads()}
+        gives = {}
+        for name in stage.writes():
+            self.versions += 1
+            self.newest[name] = gives[name] = self.versions
+        for name in stage.access:
+            if self.traits[name].moves == "prefetches" and self.place.setdefault(name, stage.side) != stage.side:
+                raise Broken(f"{stage.name} would fault on {name}")
+        if stage.side == "device":
+            self.queue.append(("kernel", needs, gives, stage.name))
+            return
+        if any(self.traits[name].exclusive for name in stage.access) and self.queue:
+            raise Broken(f"{stage.name} touches managed memory while the device is at work")
+        for item in self.queue:
+            reads, writes = self.host_memory_used(*item)
+            if writes & set(stage.access) or reads & set(stage.writes()):
+                raise Broken(f"{stage.name} touches memory in use")
+        self.work(stage.name, "host", needs, gives)
+
+    def host_memory_used(
+        self, action: str, needs: Mapping[str, int], gives: Mapping[str, int], name: str
+    ) -> tuple[set[str], set[str]]:
+        """Buffers whose host side the work in flight reads, and those whose host side it changes."""
+        if action == "kernel":
+            reached = {buffer for buffer, traits in self.traits.items() if traits.moves != "copies"}
+            return reached & set(needs), reached & set(gives)
+        return ({name}, set()) if action == "copy to device" else (set(), {name})
+
+    def work(self, name: str, side: Side, needs: Mapping[str, int], gives: Mapping[str, int]) -> None:
+        for buffer, version in needs.items():
+            if self.memory.get(self.key(buffer, side)) != version:
+                raise Broken(f"{name} sees an old {buffer}")
+        for buffer, version in gives.items():
+            self.memory[self.key(buffer, side)] = version
+
+    def drain(self) -> None:
+        for action, needs, gives, name in self.queue:
+            if action == "kernel":
+                self.work(name, "device", needs, gives)
+            elif action == "copy to device":
+                self.memory[name, "device"] = self.memory[name, "host"]
+            elif action == "copy to host":
+                self.memory[name, "host"] = self.memory[name, "device"]
+        self.queue.clear()
+
+
+def execute(planned: Plan, stages: Sequence[StageUse], traits: Mapping[str, Traits]) -> None:
+    """Set-up and four frames. Raises `Broken`."""
+    by_name = {stage.name: stage for stage in stages}
+    machine = Machine(traits)
+    for steps in (planned.setup, planned.first, *[planned.steady] * 3):
+        machine.run(steps, by_name)
+
+
+NAMES = ("a", "b", "c")
+SHARED = [COPIES, ASYNC, ZERO_COPY, EXCLUSIVE, PREFETCHED, replace(PREFETCHED, exclusive=True)]
+
+
+@st.composite
+def stage_lists(draw: st.DrawFn, prefix: str, most: int) -> list[StageUse]:
+    modes: list[AccessMode] = ["in", "out", "inout"]
+    accesses = draw(
+        st.lists(
+            st.dictionaries(st.sampled_from(NAMES), st.sampled_from(modes), min_size=1), max_size=most
+        )
+    )
+    sides: list[Side] = [draw(st.sampled_from(["host", "device"])) for _ in accesses]
+    return [
+        StageUse(f"{prefix}{i}", side, access)
+        for i, (side, access) in enumerate(zip(sides, accesses, strict=True))
+    ]
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    stage_lists("s", 2),
+    stage_lists("f", 6),
+    st.fixed_dictionaries({name: st.sampled_from(SHARED) for name in NAMES}),
+)
+def test_every_stage_sees_the_newest_data_and_no_step_can_be_left_out(
+    setup: list[StageUse], frame: list[StageUse], traits: dict[str, Traits]
+) -> None:
+    prepared = [host("prepare", **dict.fromkeys(NAMES, "out")), *setup]
+    planned = plan(prepared, frame, traits)
+    stages = [*prepared, *frame]
+    execute(planned, stages, traits)
+    for phase in ("setup", "first", "steady"):
+        steps: tuple[Step, ...] = getattr(planned, phase)
+        for i, step in enumerate(steps):
+            if step.action in ("host", "device"):
+                continue
+            without = replace(planned, **{phase: steps[:i] + steps[i + 1 :]})
+            with pytest.raises((Broken, KeyError)):
+                execute(without, stages, traits)
+
+
+@settings(max_examples=100, deadline=None)
+@given(stage_lists("f", 6), st.sampled_from(SHARED))
+def test_current_names_the_sides_that_hold_the_newest_data(frame: list[StageUse], traits: Traits) -> None:
+    everything = dict.fromkeys(NAMES, traits)
+    prepared = [host("prepare", **dict.fromkeys(NAMES, "out"))]
+    planned = plan(prepared, frame, everything)
+    stages = {stage.name: stage for stage in (*prepared, *frame)}
+    machine = Machine(everything)
+    for steps in (planned.setup, planned.first, planned.steady):
+        machine.run(steps, stages)
+    for name in NAMES:
+        assert planned.current[name]
+        for side in planned.current[name]:
+            assert machine.memory[machine.key(name, side)] == machine.newest[name]
