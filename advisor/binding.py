@@ -26,6 +26,14 @@ class BoundStage:
     phase: Phase
     access: Mapping[str, AccessMode]
     specials: frozenset[str]
+    cpu_specials: frozenset[str] = frozenset()
+    """Those that the CPU twin takes."""
+
+    def implementation(self, *, cpu: bool) -> tuple[StageFunction, frozenset[str]]:
+        """What to run, and the specials it takes: the twin where there is one and no GPU."""
+        if cpu and self.stage.cpu is not None:
+            return self.stage.cpu, self.cpu_specials
+        return self.stage.function, self.specials
 
     @property
     def side(self) -> Side:
@@ -105,6 +113,7 @@ def _bind(stage: Stage, phase: Phase, workload: Workload, taken: set[str]) -> Bo
                 f"passes of stage {name!r} names {buffer!r}, which the stage does not take",
                 next_step=f"It takes: {', '.join(access) or 'no buffer'}.",
             )
+    twin_specials: set[str] = set()
     if stage.cpu is not None:
         twin, twin_specials = _parameters(stage.cpu, f"{name} (cpu)", workload.buffers, default=access)
         if dict(twin) != dict(access):
@@ -112,8 +121,7 @@ def _bind(stage: Stage, phase: Phase, workload: Workload, taken: set[str]) -> Bo
                 f"the CPU twin of stage {name!r} takes {_text(twin)}, the stage itself {_text(access)}",
                 next_step="Give both the same buffers with the same annotations.",
             )
-        specials |= twin_specials
-    return BoundStage(stage, name, phase, access, frozenset(specials))
+    return BoundStage(stage, name, phase, access, frozenset(specials), frozenset(twin_specials))
 
 
 def _bind_check(function: StageFunction, workload: Workload) -> BoundStage:

@@ -127,13 +127,11 @@ class FrameLoop:
 
     def _call(self, stage: BoundStage) -> Callable[[int], object]:
         """The user's function with its arguments filled in; only what changes is set for each frame."""
-        function = stage.stage.function
-        if self._backend.xp is np and stage.stage.cpu is not None:
-            function = stage.stage.cpu
+        function, specials = stage.implementation(cpu=self._backend.xp is np)
         arguments: dict[str, Any] = {name: self._view(stage, name) for name in stage.access}
         constants = {"xp": self._backend.xp, "stream": self._backend.stream}
-        arguments.update({name: value for name, value in constants.items() if name in stage.specials})
-        takes_frame, takes_rng = "frame" in stage.specials, "rng" in stage.specials
+        arguments.update({name: value for name, value in constants.items() if name in specials})
+        takes_frame, takes_rng = "frame" in specials, "rng" in specials
         salt = self._salts[stage.name]
 
         def run(index: int) -> object:
