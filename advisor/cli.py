@@ -5,8 +5,11 @@ Imports wait until a command needs them, so that `advisor --help` answers at onc
 
 from __future__ import annotations
 
+import io
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -38,6 +41,9 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, n
 def main() -> NoReturn:
     """The entry point: runs the command; an error of ours is one clear message and its exit code."""
     signal.signal(signal.SIGTERM, _as_interrupt)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without µ shows ?
     try:
         app()
     except AdvisorError as error:
@@ -48,7 +54,6 @@ def main() -> NoReturn:
             _say(f"\n{error.detail}")
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        _say("interrupted: nothing was measured")
         sys.exit(INTERRUPTED)
     sys.exit(0)
 
@@ -111,7 +116,7 @@ def profile(
         seed=seed,
         command=command_line(sys.argv[1:]),
     )
-    with settings.output_directory(out) as directory:
+    with settings.output_directory(out) as directory, _telling_what_is_kept(directory / pipeline.PARTIAL):
         with make_progress(quiet=quiet) as progress:
             result = pipeline.profile(made, progress, keep_in=directory)
         paths = report.write(result, directory, wanted)
@@ -154,9 +159,9 @@ def rules(
     rule: Annotated[str | None, typer.Argument(metavar="[ID]", help="Explain this rule.")] = None,
 ) -> None:
     """List the rules, or explain one."""
-    from advisor.rules import describe_all, describe_one
+    from advisor.rules import RULES, by_id, describe
 
-    print(describe_one(rule) if rule else describe_all())
+    print(describe(by_id(rule)) if rule else "\n".join(f"{each.id}: {each.title}" for each in RULES))
 
 
 def _backend(gpu: int | None, no_gpu: bool, quiet: bool) -> BackendName:
@@ -167,6 +172,11 @@ def _backend(gpu: int | None, no_gpu: bool, quiet: bool) -> BackendName:
     if no_gpu and gpu is not None:
         raise UsageError("--gpu and --no-gpu contradict one another", next_step="Leave one of them out.")
     if gpu is not None:
+        if gpu_count() == 0:
+            raise NothingMeasured(
+                f"--gpu {gpu}: the CUDA driver shows no GPU",
+                next_step="Check the driver with nvidia-smi, or leave --gpu out to predict without a GPU.",
+            )
         return "cuda"
     if no_gpu or gpu_count() == 0:
         return "cpu"
@@ -178,6 +188,20 @@ def _backend(gpu: int | None, no_gpu: bool, quiet: bool) -> BackendName:
             "  next: pip install 'gpu-memory-advisor[cuda13]' (or cuda12) to measure on it."
         )
     return "cpu"
+
+
+@contextmanager
+def _telling_what_is_kept(partial: Path) -> Iterator[None]:
+    """Ctrl-C before there is a report: says where the figures are, if there are any yet."""
+    before = partial.stat().st_mtime_ns if partial.exists() else None
+    try:
+        yield
+    except KeyboardInterrupt:
+        if partial.exists() and partial.stat().st_mtime_ns != before:
+            _say(f"interrupted: {partial} keeps what was measured\n  next: advisor report {partial}")
+        else:
+            _say("interrupted: nothing was measured")
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _show(result: Profile, paths: list[Path], quiet: bool) -> None:

@@ -33,7 +33,8 @@ def environment() -> Environment:
 def command_line(arguments: Sequence[str]) -> str:
     """The command as typed, the home directory shortened."""
     home = str(Path.home())
-    return shlex.join(["advisor", *(a.replace(home, "~") if home != "/" else a for a in arguments)])
+    typed = shlex.join(["advisor", *(a.replace(home, "~") if home != "/" else a for a in arguments)])
+    return typed.encode("utf-8", "replace").decode("utf-8")
 
 
 def _cpu_model() -> str | None:

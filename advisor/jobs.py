@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator
 
 from advisor.backends import BackendName
 from advisor.errors import (
@@ -27,6 +29,14 @@ from advisor.profiles import (
 DESCRIPTION = "description.json"
 OUTCOME = "outcome.json"
 _ERRORS = (WorkloadError, UsageError, FileProblem, NothingMeasured)
+
+
+def _encodable(text: str) -> str:
+    """Text of the user's with what UTF-8 has no bytes for, as in names of files, replaced."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+Told = Annotated[str, BeforeValidator(_encodable)]
 
 
 class Job(Record):
@@ -87,9 +97,9 @@ class Problem(Record):
     task: Literal["problem"] = "problem"
     cause: Literal["wrong", "raised", "differs", "memory", "device", "bug"]
     error: str = ""
-    message: str
-    next_step: str = ""
-    detail: str = ""
+    message: Told
+    next_step: Told = ""
+    detail: Told = ""
 
     def as_error(self) -> AdvisorError:
         """The error of our tree that it was, or a `WorkloadError`."""

@@ -58,7 +58,7 @@ class ProcessLauncher:
         root = str(Path(__file__).resolve().parents[1])
         with (directory / "log").open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, "-c", _START, root, str(message)],
+                [sys.executable, "-c", _START, root, str(message), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -86,10 +86,12 @@ class ProcessLauncher:
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Whether the process ended within that time, asleep all the while."""
+    """Whether the process ended within that time, asleep all the while: a busy parent would be noise."""
     try:
         descriptor = os.pidfd_open(process.pid)
-    except OSError:
+    except (AttributeError, OSError):  # Linux before 5.3 (JetPack 4), or forbidden in a container
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
         return process.poll() is not None
     try:
         poll = select.poll()
@@ -101,14 +103,35 @@ def _wait(process: subprocess.Popen[bytes], seconds: float) -> bool:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends the whole session, also what the workload left running."""
+    """Ends the whole session, also what the workload left running, in whatever process group it is."""
+    process.kill()
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
+    for pid in _session(process.pid):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
     process.wait()
 
 
+def _session(leader: int) -> list[int]:
+    members = []
+    for pid in psutil.pids():
+        with suppress(OSError):
+            if os.getsid(pid) == leader:
+                members.append(pid)
+    return members
+
+
+def _log_tail(path: Path) -> str:
+    """The end of what the process printed; the whole may be larger than the memory."""
+    with path.open("rb") as log:
+        size = log.seek(0, os.SEEK_END)
+        log.seek(max(size - _LOG_TAIL, 0))
+        return log.read(_LOG_TAIL).decode(errors="replace")
+
+
 def _ended(code: int, stopped: Ended | None, directory: Path) -> Ended:
-    log = (directory / "log").read_bytes()[-_LOG_TAIL:].decode(errors="replace")
+    log = _log_tail(directory / "log")
     if stopped:
         return Ended(None, stopped.how, stopped.reason, log)
     outcome = read_outcome(directory)

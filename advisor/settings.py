@@ -68,6 +68,8 @@ def make_settings(
         raise UsageError(f"{target!r} is not FILE or FILE::NAME", next_step="Write workloads/vector_add.py.")
     if not 1 <= rounds <= 1000:
         raise UsageError(f"--rounds {rounds} is out of range", next_step="Give 1 to 1000; the default is 3.")
+    if not 0 <= seed < 1 << 32:
+        raise UsageError(f"--seed {seed} is out of range", next_step="Give 0 to 4294967295 (2**32 - 1).")
     for option, value in (("--max-seconds", max_seconds), ("--timeout", timeout)):
         if not 0 < value < math.inf:
             raise UsageError(f"{option} {value} is out of range", next_step="Give seconds above 0.")
@@ -102,11 +104,12 @@ def parse_formats(text: str) -> tuple[str, ...]:
 
 @contextmanager
 def output_directory(directory: Path) -> Iterator[Path]:
-    """Makes sure that the output can be written before anything is measured; leaves no empty folder behind.
+    """Makes sure that the output can be written before anything is measured; removes empty folders it made.
 
     Raises `UsageError`.
     """
     try:
+        made = [folder for folder in (directory, *directory.parents) if not folder.exists()]
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):
             pass
@@ -118,6 +121,6 @@ def output_directory(directory: Path) -> Iterator[Path]:
     try:
         yield directory
     finally:
-        with suppress(OSError):
-            if not any(directory.iterdir()):
-                directory.rmdir()
+        with suppress(OSError):  # a folder that holds something stays
+            for folder in made:
+                folder.rmdir()

@@ -33,6 +33,10 @@ from advisor.verify import Inspector
 COMPARED = 2
 """The frame after the two verification frames."""
 _REPEATABLE = "repeatable"
+_PERHAPS_RANDOM = (
+    "; repeating a frame in one process changes them too: if stages draw random numbers, "
+    "take them from the parameter `rng`, which gives the same in every process"
+)
 
 
 class ResultsDiffer(Exception):
@@ -154,7 +158,8 @@ def _compare(inspector: Inspector, kept: Path, path: Path) -> bool:
         return False
     differences = list(verify.differences(inspector.results(), kept))
     if differences:
-        raise ResultsDiffer("; ".join(differences))
+        repeatable = (kept / _REPEATABLE).read_text(encoding="utf-8")
+        raise ResultsDiffer("; ".join(differences) + ("" if repeatable else _PERHAPS_RANDOM))
     _user_check(inspector, path)
     return True
 

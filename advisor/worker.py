@@ -1,4 +1,4 @@
-"""The child process: one job, one strategy, one outcome. Run as `python -m advisor.worker JOB.json`.
+"""The child process: one job, one strategy, one outcome. Run as `main([JOB.json, PARENT_PID])`.
 
 Whatever the workload does to its process stays in its process; the parent reads the outcome file, or the
 way the process ended.
@@ -7,9 +7,11 @@ way the process ended.
 from __future__ import annotations
 
 import ctypes
+import os
 import random
 import signal
 import sys
+import threading
 import traceback
 from contextlib import suppress
 from importlib import metadata
@@ -31,12 +33,13 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(arguments: list[str]) -> None:
-    """Runs the job and leaves its outcome; exits with 0 whenever there is one."""
-    _die_with_parent()
+    """Runs the job of a file for the parent of that id; exits with 0 whenever it leaves an outcome."""
+    _die_with_parent(int(arguments[1]))
     job = Job.model_validate_json(Path(arguments[0]).read_text(encoding="utf-8"))
     random.seed(job.seed)
     np.random.seed(job.seed)  # a workload that ignores `rng` still repeats
     write_outcome(Path(job.directory), _attempt(job))
+    _leave_threads_behind()
 
 
 def _attempt(job: Job) -> Outcome:
@@ -49,8 +52,9 @@ def _attempt(job: Job) -> Outcome:
     except tasks.ResultsDiffer as error:
         return Problem(cause="differs", message=str(error))
     except (AllocationFailed, MemoryError) as error:
-        return Problem(cause="memory", message=str(error) or "out of memory")
-    except (Exception, SystemExit) as error:
+        message = _said(error) or "out of memory"
+        return Problem(cause="memory", message=message, detail=user_traceback(error, path))
+    except BaseException as error:  # sys.exit, and what test and async libraries derive from it
         return _explain(error, path)
 
 
@@ -58,15 +62,23 @@ def _explain(error: BaseException, path: Path) -> Problem:
     """Tells an error of the device from one of the user's code and from one of ours."""
     detail = user_traceback(error, path)
     if type(error).__module__.startswith("cupy"):
-        return Problem(cause="device", message=f"CUDA: {error}", detail=detail)
+        return Problem(cause="device", message=f"CUDA: {_said(error)}", detail=detail)
     if not detail.startswith("Traceback"):
         return Problem(cause="bug", message=f"advisor failed: {error!r}", detail=traceback.format_exc())
-    message = f"{type(error).__name__}: {error}"
+    message = f"{type(error).__name__}: {_said(error)}".rstrip(": ")
     if isinstance(error, SystemExit):
         message = f"the workload called exit({error.code!r})"
     twin_missing = "cupy" in message or "module 'numpy' has no attribute" in message
     next_step = _TWIN if twin_missing else f"The traceback is of your own code, in {path}."
     return Problem(cause="raised", message=message, next_step=next_step, detail=detail)
+
+
+def _said(error: BaseException) -> str:
+    """The first line of its text; an exception of the user's can fail even at that."""
+    try:
+        return str(error).strip().partition("\n")[0]
+    except Exception:
+        return ""
 
 
 def _wrong(error: AdvisorError) -> Problem:
@@ -104,13 +116,18 @@ def _describe(job: Job, loaded: Loaded, backend: Backend) -> None:
     (Path(job.directory) / DESCRIPTION).write_text(description.model_dump_json(), encoding="utf-8")
 
 
-def _die_with_parent() -> None:
+def _die_with_parent(parent: int) -> None:
     """A killed parent leaves no child behind, and when memory is out the kernel takes the child."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died while this process was still starting
+        os._exit(1)
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 
 
-if __name__ == "__main__":
-    main(sys.argv[1:])
+def _leave_threads_behind() -> None:
+    """Ends at once where the workload left threads running, for which Python would wait for ever."""
+    if any(not t.daemon for t in threading.enumerate() if t is not threading.main_thread()):
+        sys.stdout.flush()
+        os._exit(0)

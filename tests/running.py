@@ -1,0 +1,104 @@
+"""Runs the program as its users do, and settings and fakes for running parts of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+from builders import cuda_device, footprint, vector_add_workload
+
+from advisor.jobs import DESCRIPTION, Cell, Description, Job, ReferenceRun, TraceRun
+from advisor.launcher import Ended
+from advisor.profiles import Device, Trace
+from advisor.settings import Settings, make_settings
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+FILES = Path(__file__).resolve().parent / "workload_files"
+MISBEHAVING = FILES / "misbehaving.py"
+QUICK = ("--max-seconds", "0.02", "--rounds", "1")
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """This process's variables, the checkout importable, none that changes what the program prints."""
+    kept = {
+        k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "GITHUB_STEP_SUMMARY", "FORCE_COLOR")
+    }
+    return {**kept, "PYTHONPATH": str(REPOSITORY), **changes}
+
+
+def advisor(*arguments: str | Path, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """`python -m advisor ...` in a folder, its output captured."""
+    return subprocess.run(
+        [sys.executable, "-m", "advisor", *map(str, arguments)],
+        cwd=cwd,
+        env=environment(**variables),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def cpu_settings(target: str | Path = MISBEHAVING, *assignments: str, **options: Any) -> Settings:
+    """A small run on the CPU device under the two strategies it has, without predictions."""
+    given = {"rounds": 1, "max_seconds": 0.02, "strategies": ("pageable", "zero-copy"), **options}
+    return make_settings(str(target), backend="cpu", assignments=assignments, **given)
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended; one that nobody waited for yet has ended too."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def cell(seconds: float = 0.001, **fields: Any) -> Cell:
+    """What a process measured: three frames of that length."""
+    parts: dict[str, Any] = {
+        "frame_seconds": (seconds,) * 3,
+        "stopped": "time is up",
+        "breakdown": ({"frame": seconds, "host:produce": seconds / 2, "device:add": seconds / 4},),
+        "transfer_bytes": {"to-device": 8, "to-host": 4},
+        "setup_seconds": 0.1,
+        "footprint": footprint(pageable=64),
+        "verified": True,
+    }
+    return Cell(**{**parts, **fields})
+
+
+class FakeLauncher:
+    """Answers jobs at once: the reference and the trace well, each measurement as `measure` says."""
+
+    def __init__(
+        self, measure: Callable[[Job], Ended] | None = None, *, device: Device | None = None, **answers: Any
+    ) -> None:
+        self.jobs: list[Job] = []
+        self._measure = measure or (lambda job: Ended(cell(), "finished"))
+        self._device = device or cuda_device()
+        self._reference: Ended = answers.get("reference", Ended(ReferenceRun(repeatable=True), "finished"))
+        self._trace: Ended = answers.get("trace", Ended(TraceRun(trace=Trace()), "finished"))
+        self._described: bool = answers.get("described", True)
+
+    def __call__(self, job: Job) -> Ended:
+        self.jobs.append(job)
+        if job.task == "trace":
+            return self._trace
+        if job.task == "measure":
+            return self._measure(job)
+        if self._described:
+            directory = Path(job.directory)
+            directory.mkdir(parents=True)
+            described = Description(device=self._device, gpu={}, packages={}, workload=vector_add_workload())
+            (directory / DESCRIPTION).write_text(described.model_dump_json(), encoding="utf-8")
+        return self._reference
+
+    @property
+    def measured(self) -> list[tuple[str, str]]:
+        """Round and strategy of each measurement, in order."""
+        names = [Path(job.directory).name for job in self.jobs if job.task == "measure"]
+        return [(name.rpartition("-")[2], name.rpartition("-")[0]) for name in names]

@@ -1,0 +1,186 @@
+"""Real processes that end in every way there is, and what the parent makes of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from running import MISBEHAVING, environment, is_gone
+
+from advisor import launcher as launchers
+from advisor.jobs import Cell, Job, Problem, ReferenceRun, TraceRun
+from advisor.launcher import Ended, ProcessLauncher
+
+
+def job(directory: Path, task: str = "measure", file: Path = MISBEHAVING, **assignments: str) -> Job:
+    return Job.model_validate(
+        {
+            "task": task,
+            "file": str(file),
+            "workload": None,
+            "assignments": assignments,
+            "backend": "cpu",
+            "gpu": 0,
+            "strategy": "zero-copy",
+            "seconds": 0.02,
+            "seed": 0,
+            "directory": str(directory / task),
+            "reference": str(directory / "results"),
+        }
+    )
+
+
+def launched(directory: Path, timeout: float = 30, **assignments: str) -> Ended:
+    return ProcessLauncher(timeout)(job(directory, **assignments))
+
+
+def eventually(holds: Callable[[], bool], seconds: float = 5) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if holds():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.mark.parametrize(
+    ("task", "outcome"), [("reference", ReferenceRun), ("trace", TraceRun), ("measure", Cell)]
+)
+def test_a_job_that_ends_well_gives_its_outcome(tmp_path: Path, task: str, outcome: type) -> None:
+    ended = ProcessLauncher(30)(job(tmp_path, task))
+    assert ended.how == "finished"
+    assert isinstance(ended.outcome, outcome)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("raise", "ValueError: this frame is bad"),
+        ("odd", "Odd"),
+        ("bytes", "OSError: cannot open caf?.raw"),
+        ("exit", "the workload called exit(7)"),
+        ("interrupt", "KeyboardInterrupt"),
+    ],
+)
+def test_what_a_stage_raises_is_told_with_the_users_traceback(tmp_path: Path, how: str, message: str) -> None:
+    problem = launched(tmp_path, how=how, at="2").outcome
+    assert isinstance(problem, Problem)
+    assert (problem.cause, problem.message) == ("raised", message)
+    assert problem.detail.startswith(f'Traceback (most recent call last):\n  File "{MISBEHAVING}"')
+    assert "advisor/" not in problem.detail.replace(str(MISBEHAVING), "")
+
+
+def test_a_memory_error_is_told_as_one(tmp_path: Path) -> None:
+    problem = launched(tmp_path, how="memory", at="2").outcome
+    assert isinstance(problem, Problem)
+    assert problem.cause == "memory"
+    assert "1.00 EiB" in problem.message
+    assert MISBEHAVING.name in problem.detail
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ("_exit", "exited with code 0 before it had a result"),
+        ("kill", "killed by SIGKILL; most often the system was out of memory"),
+        ("segfault", "killed by SIGSEGV"),
+    ],
+)
+def test_a_process_that_dies_says_how(tmp_path: Path, how: str, reason: str) -> None:
+    ended = launched(tmp_path, how=how, at="2")
+    assert (ended.outcome, ended.how) == (None, "died")
+    assert reason in ended.reason
+
+
+def test_a_process_that_hangs_is_ended(tmp_path: Path) -> None:
+    begin = time.monotonic()
+    ended = launched(tmp_path, timeout=1.5, how="hang", at="2")
+    assert (ended.how, ended.reason) == ("timeout", "did not finish within 1.50 s")
+    assert time.monotonic() - begin < 10
+
+
+def test_a_process_that_fills_the_memory_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launchers, "_memory", lambda: (100 << 20, 200 << 20))
+    ended = launched(tmp_path, how="hang")
+    assert ended.how == "memory"
+    assert ended.reason.startswith("filled the memory: it held ")
+    assert ended.reason.endswith("100 MiB were left")
+
+
+def test_the_limit_of_a_container_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {"memory.max": "1000", "memory.current": "900", "memory.stat": "anon 700\nfile 200\n"}
+
+    class Group:
+        def __init__(self, *_: str) -> None:
+            pass
+
+        def __truediv__(self, name: str) -> Group:
+            self.name = name
+            return self
+
+        def read_text(self) -> str:
+            return files[self.name]
+
+    monkeypatch.setattr(launchers, "Path", Group)
+    assert launchers._memory()[0] == 300  # what is cached can be had back
+
+
+@pytest.mark.parametrize("how", ["process", "fork"])
+def test_what_the_workload_started_ends_with_it(tmp_path: Path, how: str) -> None:
+    note = tmp_path / "pid"
+    launched(tmp_path, timeout=2, how=how, at="2", note=str(note))
+    pid = int(note.read_text())
+    assert eventually(lambda: is_gone(pid))
+
+
+def test_a_thread_left_behind_does_not_delay_the_end(tmp_path: Path) -> None:
+    ended = launched(tmp_path, how="thread", at="2")
+    assert isinstance(ended.outcome, Cell)
+
+
+def test_the_end_of_a_long_log_is_kept(tmp_path: Path) -> None:
+    ended = launched(tmp_path, how="print", at="2")
+    assert isinstance(ended.outcome, Cell)
+    assert ended.log.endswith("line 19999 of the log of a workload that talks\n")
+    assert len(ended.log) == 4000
+
+
+def test_without_pidfd_the_parent_waits_asleep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Linux before 5.3, and Python built there."""
+    monkeypatch.delattr(os, "pidfd_open")
+    begin = time.process_time()
+    ended = launched(tmp_path, timeout=1, how="hang", at="2")
+    assert ended.how == "timeout"
+    assert time.process_time() - begin < 0.5
+
+
+def test_ctrl_c_in_the_parent_ends_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def interrupted(process: subprocess.Popen[bytes], seconds: float) -> bool:
+        seen.append(process.pid)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(launchers, "_wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        launched(tmp_path, how="hang")
+    assert is_gone(seen[0])
+
+
+def test_a_worker_whose_parent_is_gone_already_ends_at_once(tmp_path: Path) -> None:
+    """The parent was killed while the worker was still starting, before it could ask to die with it."""
+    asked = job(tmp_path, how="hang")
+    directory = Path(asked.directory)
+    directory.mkdir()
+    (directory / "job.json").write_text(asked.model_dump_json(), encoding="utf-8")
+    nobody = "1" if os.getpid() != 1 else "2"
+    code = "import sys; from advisor.worker import main; main(sys.argv[1:])"
+    arguments = [sys.executable, "-c", code, str(directory / "job.json"), nobody]
+    ended = subprocess.run(arguments, env=environment(), timeout=20, capture_output=True)
+    assert ended.returncode == 1
+    assert list(directory.iterdir()) == [directory / "job.json"]

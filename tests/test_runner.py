@@ -1,0 +1,245 @@
+"""The order of processes, and what becomes of those that fail; with a launcher that answers at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from running import FakeLauncher, cell, cpu_settings
+
+from advisor.errors import NothingMeasured, UsageError, WorkloadError
+from advisor.jobs import Job, Problem, ReferenceRun
+from advisor.launcher import Ended
+from advisor.profiles import Device, Failed, Measured, Skipped
+from advisor.progress import Silent
+from advisor.runner import Run, run
+from advisor.settings import Settings
+
+ALL = ("pageable", "pinned", "zero-copy", "managed")
+
+
+def settings(**options: object) -> Settings:
+    return cpu_settings("w.py", **{"strategies": ALL, "rounds": 3, **options})
+
+
+def ran(launcher: FakeLauncher, asked: Settings, directory: Path) -> tuple[Run, list[Run]]:
+    """The run, and what was kept after each process."""
+    kept: list[Run] = []
+    return run(asked, launcher, Silent(), directory, kept.append), kept
+
+
+def died(reason: str = "the process was killed by SIGBUS", log: str = "what it printed") -> Ended:
+    return Ended(None, "died", reason, log)
+
+
+def dies_for(strategy: str, ended: Ended) -> Callable[[Job], Ended]:
+    return lambda job: ended if job.strategy == strategy else Ended(cell(), "finished")
+
+
+def test_every_round_has_every_strategy_and_rounds_follow_one_another(tmp_path: Path) -> None:
+    launcher = FakeLauncher()
+    result, _ = ran(launcher, settings(), tmp_path)
+    assert [number for number, _ in launcher.measured] == ["1"] * 4 + ["2"] * 4 + ["3"] * 4
+    for number in "123":
+        assert {name for n, name in launcher.measured if n == number} == set(ALL)
+    assert [name for _, name in launcher.measured] == [name for names in result.order for name in names]
+
+
+def test_the_order_is_the_seeds(tmp_path: Path) -> None:
+    orders = [
+        ran(FakeLauncher(), settings(seed=seed, rounds=6), tmp_path / str(i))[0].order
+        for i, seed in enumerate((1, 1, 2))
+    ]
+    assert orders[0] == orders[1] != orders[2]
+    assert len(set(orders[0])) > 1  # the rounds are shuffled, not one order repeated
+
+
+def test_the_sampling_time_is_shared_among_the_rounds(tmp_path: Path) -> None:
+    launcher = FakeLauncher()
+    ran(launcher, settings(max_seconds=6.0), tmp_path)
+    assert {job.seconds for job in launcher.jobs} == {2.0}
+
+
+def test_samples_of_all_rounds_are_kept_and_split_by_process(tmp_path: Path) -> None:
+    def measure(job: Job) -> Ended:
+        return Ended(cell(float(job.directory[-1])), "finished")
+
+    result, _ = ran(FakeLauncher(measure), settings(strategies=("pageable",)), tmp_path)
+    (row,) = result.rows
+    assert isinstance(row, Measured)
+    assert row.rounds == ((1.0,) * 3, (2.0,) * 3, (3.0,) * 3)
+    assert row.median_seconds == 2.0
+    assert row.stopped == ("time is up",) * 3
+
+
+def test_a_strategy_that_fails_is_not_run_again_and_the_others_are_measured(tmp_path: Path) -> None:
+    launcher = FakeLauncher(dies_for("zero-copy", died()))
+    result, _ = ran(launcher, settings(), tmp_path)
+    assert [name for _, name in launcher.measured].count("zero-copy") == 1
+    assert [row.status for row in result.rows] == ["measured", "measured", "failed", "measured"]
+    assert result.rows[2] == Failed(
+        strategy="zero-copy", reason="the process was killed by SIGBUS", detail="what it printed"
+    )
+    assert len(result.rows[0].frame_seconds) == 9  # type: ignore[union-attr]
+
+
+def test_failing_in_a_later_round_is_failing(tmp_path: Path) -> None:
+    def measure(job: Job) -> Ended:
+        return died() if job.directory.endswith("pinned-2") else Ended(cell(), "finished")
+
+    result, _ = ran(FakeLauncher(measure), settings(), tmp_path)
+    assert [row.status for row in result.rows] == ["measured", "failed", "measured", "measured"]
+
+
+@pytest.mark.parametrize(
+    ("problem", "reason"),
+    [
+        (Problem(cause="differs", message="1 of 2 differ"), "its results are wrong: 1 of 2 differ"),
+        (Problem(cause="memory", message="no room"), "not enough memory: no room"),
+        (Problem(cause="raised", message="E: x"), "the workload failed: E: x"),
+        (Problem(cause="device", message="CUDA: 700"), "CUDA: 700"),
+        (Problem(cause="bug", message="advisor failed"), "advisor failed"),
+    ],
+)
+def test_a_problem_becomes_the_reason_of_its_row(tmp_path: Path, problem: Problem, reason: str) -> None:
+    launcher = FakeLauncher(dies_for("managed", Ended(problem, "finished", log="the log")))
+    result, _ = ran(launcher, settings(), tmp_path)
+    assert result.rows[3] == Failed(strategy="managed", reason=reason, detail="the log")
+
+
+def test_what_does_not_apply_is_skipped_with_the_reason_and_never_run(tmp_path: Path) -> None:
+    launcher = FakeLauncher(device=Device(name="CPU", kind="cpu"))
+    result, _ = ran(launcher, settings(), tmp_path)
+    assert [row.status for row in result.rows] == ["measured", "skipped", "measured", "skipped"]
+    assert all(row.reason for row in result.rows if isinstance(row, Skipped))
+    assert {name for _, name in launcher.measured} == {"pageable", "zero-copy"}
+
+
+def test_the_run_so_far_is_kept_after_every_process(tmp_path: Path) -> None:
+    _, kept = ran(FakeLauncher(), settings(rounds=1), tmp_path)
+    assert [sum(row.status == "measured" for row in so_far.rows) for so_far in kept] == [1, 2, 3, 4]
+    assert all(len(so_far.rows) == 4 for so_far in kept)
+    waiting = [row for row in kept[0].rows if isinstance(row, Skipped)]
+    assert {row.reason for row in waiting} == {"the run ended before it was measured"}
+
+
+def test_ctrl_c_keeps_what_was_measured_and_says_so(tmp_path: Path) -> None:
+    measured: list[str] = []
+
+    def measure(job: Job) -> Ended:
+        if len(measured) == 5:
+            raise KeyboardInterrupt
+        measured.append(job.strategy)
+        return Ended(cell(), "finished")
+
+    result, _ = ran(FakeLauncher(measure), settings(), tmp_path)
+    assert result.notes[-1] == "Interrupted after 5 of 12 measurements."
+    assert sum(len(row.rounds) for row in result.rows if isinstance(row, Measured)) == 5
+    assert {row.status for row in result.rows} == {"measured"}
+
+
+def test_ctrl_c_before_the_first_figures_ends_the_run(tmp_path: Path) -> None:
+    def measure(job: Job) -> Ended:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ran(FakeLauncher(measure), settings(), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [Ended(Problem(cause="raised", message="E: x", next_step="Give a twin"), "finished"), died("E: x")],
+    ids=["problem", "died"],
+)
+def test_a_trace_that_fails_is_a_note(tmp_path: Path, ended: Ended) -> None:
+    result, _ = ran(FakeLauncher(trace=ended), settings(), tmp_path)
+    assert result.trace is None
+    (note,) = result.notes
+    assert note.startswith("Traffic could not be traced on the CPU: E: x")
+    assert ("Give a twin" in note) == (ended.how == "finished")
+    assert {row.status for row in result.rows} == {"measured"}
+
+
+def test_the_trace_runs_on_the_cpu_even_where_a_gpu_is_measured(tmp_path: Path) -> None:
+    launcher = FakeLauncher()
+    ran(launcher, replace(settings(), backend="cuda"), tmp_path)
+    assert {(job.task, job.backend) for job in launcher.jobs} == {
+        ("reference", "cuda"),
+        ("trace", "cpu"),
+        ("measure", "cuda"),
+    }
+
+
+def test_frames_that_depend_on_those_before_are_noted(tmp_path: Path) -> None:
+    launcher = FakeLauncher(reference=Ended(ReferenceRun(repeatable=False), "finished"))
+    result, _ = ran(launcher, settings(), tmp_path)
+    assert "compared after the first frames only" in result.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("problem", "error"),
+    [
+        (Problem(cause="wrong", error="UsageError", message="no parameter"), UsageError),
+        (Problem(cause="wrong", error="WorkloadError", message="no buffer"), WorkloadError),
+        (Problem(cause="raised", message="E: x", next_step="see", detail="Traceback"), WorkloadError),
+    ],
+)
+def test_a_workload_that_is_wrong_ends_the_run(
+    tmp_path: Path, problem: Problem, error: type[Exception]
+) -> None:
+    launcher = FakeLauncher(reference=Ended(problem, "finished"))
+    with pytest.raises(error) as raised:
+        ran(launcher, settings(), tmp_path)
+    assert (raised.value.message, raised.value.detail) == (problem.message, problem.detail)  # type: ignore[attr-defined]
+    assert len(launcher.jobs) == 1
+
+
+def test_a_device_that_cannot_be_opened_ends_the_run(tmp_path: Path) -> None:
+    problem = Problem(cause="device", message="CUDA: no device", next_step="", detail="")
+    with pytest.raises(NothingMeasured, match="no device"):
+        ran(FakeLauncher(reference=Ended(problem, "finished"), described=False), settings(), tmp_path)
+
+
+def test_a_process_that_dies_while_loading_ends_the_run_with_what_it_printed(tmp_path: Path) -> None:
+    launcher = FakeLauncher(reference=died(), described=False)
+    with pytest.raises(WorkloadError, match="could not be loaded: the process was killed") as raised:
+        ran(launcher, settings(), tmp_path)
+    assert raised.value.detail == "what it printed"
+
+
+def test_first_frames_that_hang_end_the_run(tmp_path: Path) -> None:
+    hangs = Ended(None, "timeout", "did not finish within 5 s")
+    with pytest.raises(WorkloadError, match="first frames did not finish") as raised:
+        ran(FakeLauncher(reference=hangs), settings(), tmp_path)
+    assert "--timeout" in raised.value.next_step
+
+
+def test_a_reference_that_crashes_is_noted_and_the_strategies_are_tried(tmp_path: Path) -> None:
+    """It may be the baseline alone that crashes."""
+    result, _ = ran(FakeLauncher(reference=died()), settings(), tmp_path)
+    assert "could not be compared" in result.notes[0]
+    assert {row.status for row in result.rows} == {"measured"}
+
+
+def test_progress_hears_of_every_process(tmp_path: Path) -> None:
+    class Heard(Silent):
+        def __init__(self) -> None:
+            self.said: list[object] = []
+
+        def start(self, total: int) -> None:
+            self.said.append(total)
+
+        def begin(self, what: str) -> None:
+            self.said.append(what)
+
+        def end(self) -> None:
+            self.said.append(".")
+
+    heard = Heard()
+    asked = settings(rounds=1, strategies=("pageable", "pinned"))
+    launcher = FakeLauncher(device=Device(name="CPU", kind="cpu"))
+    run(asked, launcher, heard, tmp_path, lambda so_far: None)
+    words = ["checking the workload", ".", "tracing it", ".", 3, "pageable, round 1", "."]
+    assert [w for w in heard.said if w != 4] == words  # 4: the first guess, before what applies is known

@@ -1,0 +1,178 @@
+"""What a worker checks before it believes a figure: annotations, results, the user's own check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from running import MISBEHAVING, cpu_settings
+
+from advisor.errors import AdvisorError, WorkloadError
+from advisor.launcher import ProcessLauncher
+from advisor.profiles import Failed, Measured
+from advisor.progress import Silent
+from advisor.runner import Run, run
+from advisor.settings import Settings
+
+HEAD = """
+import ctypes, os
+import numpy as np
+from advisor import Buffer, In, InOut, Out, Workload, device, host, workload
+"""
+
+
+def ran(asked: Settings, directory: Path) -> Run:
+    return run(asked, ProcessLauncher(asked.timeout), Silent(), directory, lambda so_far: None)
+
+
+def of(text: str, directory: Path) -> Run:
+    """A run of a workload whose body stands here: `frame` lists the stages."""
+    body = "\n".join(f"    {line}" for line in text.strip("\n").splitlines())
+    source = f"{HEAD}\n@workload\ndef w(n: int = 64) -> Workload:\n{body}\n"
+    path = directory / "w.py"
+    path.write_text(source, encoding="utf-8")
+    return ran(cpu_settings(path), directory / "run")
+
+
+def refusal(text: str, directory: Path) -> AdvisorError:
+    with pytest.raises(AdvisorError) as raised:
+        of(text, directory)
+    return raised.value
+
+
+AB = 'return Workload({"a": Buffer(n, "f4"), "b": Buffer(n, "f4")}, [host(p), device(c), host(r)]'
+PLAIN = """
+def p(a: Out, frame: int) -> None:
+    a.fill(frame)
+def c(xp, a: In, b: Out) -> None:
+    xp.add(a, 1, out=b)
+def r(b: In) -> None:
+    b.sum()
+"""
+
+
+def test_a_failure_under_one_strategy_costs_that_strategy_alone(tmp_path: Path) -> None:
+    asked = cpu_settings(MISBEHAVING, "how=segfault", "at=20", "only_shared=true")
+    result = ran(asked, tmp_path)
+    assert [row.status for row in result.rows] == ["measured", "failed"]
+    assert result.rows[1].reason == "the process was killed by SIGSEGV"  # type: ignore[union-attr]
+
+
+def test_a_strategy_with_other_results_is_failed_however_fast(tmp_path: Path) -> None:
+    asked = cpu_settings(MISBEHAVING, "how=differ", "at=2", "only_shared=true")
+    good, bad = ran(asked, tmp_path).rows
+    assert isinstance(good, Measured)
+    assert good.verified
+    assert isinstance(bad, Failed)
+    assert bad.reason == "its results are wrong: 1 of 64 elements of 'b' differ from the reference run"
+
+
+def test_results_that_go_wrong_later_are_found_too(tmp_path: Path) -> None:
+    """Frame 2 is run again at the end: here the memory of frame 50 shines through."""
+    text = """
+seen = []
+def p(a: Out, frame: int) -> None:
+    seen.append(frame)
+    a.fill(frame + (len(seen) > 50))
+def c(xp, a: In, b: Out) -> None:
+    xp.add(a, 1, out=b)
+def r(b: In) -> None:
+    b.sum()
+"""
+    result = of(text + AB + ")", tmp_path)
+    assert {row.status for row in result.rows} == {"failed"}
+    assert "64 of 64 elements of 'b' differ" in result.rows[0].reason  # type: ignore[union-attr]
+
+
+def test_unseeded_randomness_is_named_with_the_remedy(tmp_path: Path) -> None:
+    text = PLAIN.replace("a.fill(frame)", "a[:] = np.frombuffer(os.urandom(n), np.uint8)")
+    result = of(text + AB + ")", tmp_path)
+    assert [row.status for row in result.rows] == ["failed", "failed"]
+    assert "take them from the parameter `rng`" in result.rows[0].reason  # type: ignore[union-attr]
+
+
+def test_randomness_of_the_seeded_kinds_is_the_same_everywhere(tmp_path: Path) -> None:
+    """rng of course; and numpy.random's and random's global state, for workloads that ignore rng."""
+    text = """
+import random
+def p(a: Out, rng) -> None:
+    a[:] = rng.random(n) + np.random.random(n) + random.random()
+""" + PLAIN.partition("    a.fill(frame)\n")[2]
+    result = of(text + AB + ")", tmp_path)
+    assert all(isinstance(row, Measured) and row.verified for row in result.rows)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("xp.add(a, 1, out=b)", "b = a + 1", "stage 'c' does not write buffer 'b', which it annotates Out"),
+        ("out=b", "out=b); xp.add(a[1:], 1, out=b[1:]", None),
+        (
+            "xp.add(a, 1, out=b)",
+            "xp.add(a[1:], 1, out=b[1:])",
+            "stage 'c' leaves 1 of 64 elements of buffer 'b' unwritten, which it annotates Out",
+        ),
+    ],
+)
+def test_a_forgotten_output_is_named(tmp_path: Path, old: str, new: str, message: str | None) -> None:
+    text = PLAIN.replace(old, new) + AB + ")"
+    if message is None:
+        assert {row.status for row in of(text, tmp_path).rows} == {"measured"}
+    else:
+        assert refusal(text, tmp_path).message == message
+
+
+def test_a_hidden_write_is_named(tmp_path: Path) -> None:
+    text = """
+def p(a: Out, frame: int) -> None:
+    a.fill(frame)
+def c(xp, a: In, b: Out) -> None:
+    xp.add(a, 1, out=b)
+    memory = (ctypes.c_byte * a.nbytes).from_address(a.ctypes.data)
+    np.frombuffer(memory, "f4")[0] += 1
+def r(b: In) -> None:
+    b.sum()
+"""
+    error = refusal(text + AB + ")", tmp_path)
+    assert error.message == "stage 'c' changes buffer 'a', which it annotates In"
+    assert "InOut" in error.next_step
+
+
+def test_host_inputs_cannot_be_written(tmp_path: Path) -> None:
+    error = refusal(PLAIN.replace("b.sum()", "b[0] = 1") + AB + ")", tmp_path)
+    assert error.message == "ValueError: assignment destination is read-only"
+    assert "in r\n    b[0] = 1" in error.detail
+
+
+@pytest.mark.parametrize("body", ["assert (b == frame + 2).all()", "return (b == frame + 2).all()"])
+def test_a_check_that_does_not_hold_is_the_users_error(tmp_path: Path, body: str) -> None:
+    text = PLAIN + f"def k(b, frame):\n    {body}\n" + AB + ", check=k)"
+    error = refusal(text, tmp_path)
+    assert isinstance(error, WorkloadError)
+    assert error.message.startswith("the workload's check raised AssertionError")
+
+
+def test_reading_what_nothing_wrote_is_found_before_anything_runs(tmp_path: Path) -> None:
+    error = refusal(PLAIN.replace("a: Out", "a: InOut") + AB + ")", tmp_path)
+    assert error.message == "stage 'p' reads buffer 'a' before any stage has written it"
+
+
+def test_a_device_stage_without_cpu_twin_says_that_it_needs_one(tmp_path: Path) -> None:
+    text = PLAIN.replace("xp.add(a, 1, out=b)", 'xp.RawKernel("", "k")((1,), (1,), (a, b))') + AB + ")"
+    error = refusal(text, tmp_path)
+    assert "RawKernel" in error.message
+    assert "cpu=numpy_function" in error.next_step
+
+
+def test_memory_that_cannot_be_had_is_a_reason_and_no_crash(tmp_path: Path) -> None:
+    result = of(PLAIN + AB.replace("Buffer(n", "Buffer(2**48") + ")", tmp_path)
+    assert {row.status for row in result.rows} == {"failed"}
+    reason = result.rows[0].reason  # type: ignore[union-attr]
+    assert reason.startswith("not enough memory: allocating ")
+    assert "of pageable memory failed" in reason
+
+
+def test_a_workload_can_import_its_neighbours(tmp_path: Path) -> None:
+    (tmp_path / "neighbour.py").write_text("VALUE = 3\n", encoding="utf-8")
+    text = PLAIN.replace("a.fill(frame)", "import neighbour; a.fill(neighbour.VALUE)")
+    assert {row.status for row in of(text + AB + ")", tmp_path).rows} == {"measured"}
