@@ -29,7 +29,9 @@ def advise(profile: Profile) -> Profile:
 def candidates(profile: Profile) -> tuple[Candidate, ...]:
     """The measured strategies of a profile."""
     return tuple(
-        Candidate(row.strategy, row.rounds, row.footprint.physical_bytes, code_change(row.strategy))
+        Candidate(
+            row.strategy, row.rounds, row.footprint.physical_bytes, code_change(row.strategy), row.verified
+        )
         for row in profile.results
         if isinstance(row, Measured)
     )

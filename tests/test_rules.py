@@ -159,8 +159,11 @@ def test_a_slow_frame_is_not_blamed_on_re_reads_when_the_kernels_are_as_fast():
 def test_on_a_card_the_copies_count_for_the_other_side():
     """Reading through the link may take as long as the copies that it saves."""
     through_link = row("zero-copy", 0.030, kernels=0.014)
-    run = profile(results=(PAGEABLE, PINNED, through_link), traffic=read(8))
-    assert says("zero-copy-reread", run).outcome == "pass"
+    rows = (PAGEABLE, PINNED, through_link)
+    assert says("zero-copy-reread", profile(results=rows, traffic=read(8))).outcome == "pass"
+    jetson = cuda_device("tegra-io-coherent")
+    found = says("zero-copy-reread", profile(device=jetson, results=rows, traffic=read(8)))
+    assert (found.outcome, found.strategy) == ("advice", "pinned")
 
 
 def test_noise_is_no_gain():
@@ -217,7 +220,11 @@ def test_data_that_no_frame_renews_is_re_read_through_the_link():
     found = says("zero-copy-reread", weights_run("discrete"))
     assert found.outcome == "advice"
     assert "a 1.00 times, the same data in each frame" in found.detail
-    assert "a_device.set(a, stream=stream)" in found.snippet.split("# Once, after set-up")[1]
+    frame, once = found.snippet.split("# Once, after set-up")
+    assert "a_device.set(a, stream=stream)" in once
+    assert "a_device.set(" not in frame
+    assert "b_device.set(b, stream=stream)" in frame
+    assert "b_device.set(" not in once
     assert says("zero-copy-reread", weights_run("tegra-io-coherent")).outcome == "pass"
 
 
@@ -413,6 +420,8 @@ def test_predicted_figures_are_marked_and_estimated():
         assert found.gain.basis == "estimated"
         assert found.evidence
         assert all(item.predicted for item in found.evidence)
+        figures = {item.label: item.value for item in found.evidence}
+        assert figures.get("pageable: copies", 0.020) == pytest.approx(0.020)
         assert "predicted" in found.detail
 
 
@@ -467,7 +476,10 @@ def test_odd_profiles_break_nothing(memory_class: MemoryClass, results):
 
 
 def test_without_figures_no_rule_applies():
-    assert {advice.outcome for advice in advise(profile(results=(failed(),))).advice} == {"not-applicable"}
+    run = profile(device=cuda_device("tegra"), results=(failed(),))
+    assert {(advice.outcome, advice.detail) for advice in advise(run).advice} == {
+        ("not-applicable", "No strategy has figures on Test tegra.")
+    }
 
 
 def test_buffers_of_one_side_are_not_read_by_zero_copy():

@@ -31,6 +31,8 @@ class Candidate:
     rounds: tuple[tuple[float, ...], ...]
     physical_bytes: int
     code_change: int
+    verified: bool = True
+    """Its results were compared with another run's."""
 
     @property
     def seconds(self) -> float:
@@ -110,7 +112,7 @@ def _verdict(
         interval=(speedup.low, speedup.high) if speedup else None,
         baseline=BASELINE if speedup else None,
         tied_with=tuple(tied),
-        reason=reason + _caveat(contest),
+        reason=reason + _caveat(contest) + _unverified(winner),
         next_step=_adopt(winner.strategy),
     )
 
@@ -133,6 +135,10 @@ def _caveat(contest: _Contest) -> str:
     if contest.rounds > 1:
         return ""
     return " Each strategy ran in one process only: differences between processes are not in the intervals."
+
+
+def _unverified(winner: Candidate) -> str:
+    return "" if winner.verified else f" The results of {winner.strategy} could not be compared."
 
 
 def _alone(contest: _Contest) -> Recommendation:
