@@ -126,7 +126,6 @@ class _Tracker:
             if self.traits[name].blocking:
                 self._settle()
             else:
-                self.in_flight = True
                 self.being_written.add(name)
         if any(self._must_wait(name, mode) for name, mode in stage.access.items()):
             self._synchronize()
@@ -139,7 +138,6 @@ class _Tracker:
             if self.traits[name].blocking:
                 self._settle()
             else:
-                self.in_flight = True
                 self.being_read.add(name)
         self.steps.append(Step("device", stage.name))
         self.in_flight = True

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from builders import cuda_device
 
 from advisor.profiles import Device, MemoryKind
-from builders import cuda_device
 
 ON_DEVICE = 1 << 52
 """Set in addresses that only the device knows; no process has memory there."""
@@ -91,7 +91,7 @@ class Mark:
 class RecordingBackend:
     """A GPU in ordinary memory. Every call is in `calls`, as its name and its arguments.
 
-    fail_at: the n-th call (from 1) raises. deferred: copies and kernels happen only in `synchronize`, the
+    fail_at: the n-th call (from 1) raises, and with broken_after every call after it. deferred: copies and kernels happen only in `synchronize`, the
     latest moment CUDA allows; else at once, the earliest. Memory is never really given back, so that a use
     after free is found here and does not end the process.
     """
@@ -102,6 +102,7 @@ class RecordingBackend:
         device: Device | None = None,
         deferred: bool = False,
         fail_at: int | None = None,
+        broken_after: bool = False,
         copy_seconds: float = 0.0,
         kernel_seconds: float = 0.0,
     ) -> None:
@@ -112,7 +113,8 @@ class RecordingBackend:
         self.stream: Any = types.SimpleNamespace(ptr=7, synchronize=self.synchronize)
         self.pool: int | None = None
         self.free_bytes: int | None = 1 << 30
-        self.fail_at = fail_at
+        self._fail_at = fail_at
+        self._broken_after = broken_after
         self._device = device or cuda_device(**CAPABLE)
         self._deferred = deferred
         self._cost = {"copy": copy_seconds, "kernel": kernel_seconds}
@@ -219,7 +221,8 @@ class RecordingBackend:
 
     def _call(self, name: str, *arguments: Any) -> None:
         self.calls.append((name, *arguments))
-        if len(self.calls) == self.fail_at:
+        number, failing = len(self.calls), self._fail_at
+        if failing and (number == failing or (self._broken_after and number > failing)):
             raise FakeCudaError(f"{name} failed")
 
     def _allocate(self, kind: str, nbytes: int) -> int:
@@ -325,9 +328,7 @@ class FakeCupy(types.ModuleType):
         }
         calls = {name: self._record(name, result) for name, result in results.items()}
         numbers = {"memcpyHostToDevice": 1, "memcpyDeviceToHost": 2, "hostAllocDefault": 0}
-        return types.SimpleNamespace(
-            CUDARuntimeError=CUDARuntimeError, hostAllocMapped=2, **numbers, **calls
-        )
+        return types.SimpleNamespace(CUDARuntimeError=CUDARuntimeError, hostAllocMapped=2, **numbers, **calls)
 
     def _record(self, name: str, result: Any) -> Callable[..., Any]:
         def call(*arguments: Any, **keywords: Any) -> Any:

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
+from builders import vector_add_workload
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.errors import WorkloadError
 from advisor.profiles import AccessMode, Side
 from advisor.schedule import Plan, StageUse, Step, Traits, plan, stage_uses
-from builders import vector_add_workload
 
 COPIES = Traits(moves="copies", blocking=True)
 ASYNC = Traits(moves="copies")
@@ -298,7 +298,10 @@ class Machine:
             self.versions += 1
             self.newest[name] = gives[name] = self.versions
         for name in stage.access:
-            if self.traits[name].moves == "prefetches" and self.place.setdefault(name, stage.side) != stage.side:
+            if (
+                self.traits[name].moves == "prefetches"
+                and self.place.setdefault(name, stage.side) != stage.side
+            ):
                 raise Broken(f"{stage.name} would fault on {name}")
         if stage.side == "device":
             self.queue.append(("kernel", needs, gives, stage.name))
@@ -354,9 +357,7 @@ SHARED = [COPIES, ASYNC, ZERO_COPY, EXCLUSIVE, PREFETCHED, replace(PREFETCHED, e
 def stage_lists(draw: st.DrawFn, prefix: str, most: int) -> list[StageUse]:
     modes: list[AccessMode] = ["in", "out", "inout"]
     accesses = draw(
-        st.lists(
-            st.dictionaries(st.sampled_from(NAMES), st.sampled_from(modes), min_size=1), max_size=most
-        )
+        st.lists(st.dictionaries(st.sampled_from(NAMES), st.sampled_from(modes), min_size=1), max_size=most)
     )
     sides: list[Side] = [draw(st.sampled_from(["host", "device"])) for _ in accesses]
     return [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext, suppress
 from types import TracebackType
 
 import numpy as np
@@ -37,7 +37,8 @@ class Arena:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._cleanup.close()
+        with suppress(Exception) if error else nullcontext():  # the first error says what happened
+            self._cleanup.close()
 
     def pageable(self, nbytes: int) -> int:
         """malloc, as any ordinary array has it. The host's pointer."""
