@@ -80,7 +80,7 @@ def _slowdown(zero_copy: Row, other: Row, device: Device) -> float:
 def _read_once(reads: Sequence[Reads], zero_copy: Row) -> Finding:
     most = max(reads, key=lambda read: read.passes)
     return passed(
-        f"Kernels read each shared buffer about once a frame ({most.buffer} "
+        f"Kernels read each shared buffer about once a frame ({most.buffer}: "
         f"{units.digits(most.passes)} times), as zero-copy memory wants it.",
         _passes(most, zero_copy),
     )
@@ -126,7 +126,7 @@ def _cause(device: Device, again: Sequence[Reads]) -> str:
             "memory, so that each pass goes to DRAM."
         )
     per_frame = sum(read.bytes * read.passes for read in again)
-    amount = f" {units.size(per_frame)} a frame cross it." if again else ""
+    amount = f" Up to {units.size(per_frame)} a frame cross it." if again else ""
     return (
         f"Kernels read zero-copy memory again{seen}. On {device.name} each pass that the caches do not "
         f"serve crosses the link.{amount}"
@@ -145,7 +145,7 @@ def _cure(device: Device, better: Row) -> str:
 
 def _count(read: Reads) -> str:
     passes = f"{units.digits(read.passes)} times{'' if read.known else ', at least'}"
-    return f"{read.buffer} {passes}" + ("" if read.new_each_frame else ", the same data in each frame")
+    return f"{read.buffer}: {passes}" + ("" if read.new_each_frame else ", the same data in each frame")
 
 
 def _names(again: Sequence[Reads]) -> str:
