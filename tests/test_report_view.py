@@ -60,6 +60,25 @@ def test_inconclusive_names_what_cannot_be_told_apart() -> None:
     assert headline(**undecided) == "The best strategy cannot be told by these measurements"
 
 
+def test_a_bet_is_not_worded_as_a_verdict() -> None:
+    bet = recommendation("zero-copy", verdict="inconclusive", interval=(0.6, 3.1), tied_with=("pinned",))
+    verdict = predicted_verdict(prediction(recommendation=bet))
+    assert verdict.headline == "Predicted: likely `zero-copy`, 2.00× faster than `pageable`"
+    kept = recommendation("pageable", verdict="inconclusive", speedup=1.0, interval=(1.0, 1.0))
+    assert predicted_verdict(prediction(recommendation=kept)).headline == "Predicted: likely `pageable`"
+    sure = recommendation("pageable", speedup=1.0, interval=(1.0, 1.0))
+    verdict = predicted_verdict(prediction(recommendation=sure))
+    assert verdict.headline == "Predicted: keep `pageable`: nothing predicted is faster"
+    assert verdict.certainty == ""
+
+
+def test_next_step_that_is_the_same_everywhere_is_said_once() -> None:
+    alike = recommendation(next_step="Run it there.")
+    told = view(cpu_profile(predictions=tuple(prediction(n, recommendation=alike) for n in "ab")))
+    assert (told.next_step, [v.next_step for v in told.verdicts]) == ("Run it there.", ["", ""])
+    assert (view(cpu_profile()).next_step, view(profile()).next_step) == ("", "")
+
+
 def test_slower_recommendation_is_not_called_faster() -> None:
     assert headline(speedup=0.99, interval=(0.98, 1.01)).startswith(
         "Use `pinned`: 0.990× the speed of `pageable`"
@@ -152,11 +171,23 @@ def test_forecasts_hold_every_strategy_and_leave_gaps_empty() -> None:
 
 def test_same_advice_for_several_devices_is_said_once() -> None:
     found = findings(cpu_profile())
-    assert [(f.rule, f.devices) for f in found] == [
+    assert [(f.rule, f.where) for f in found] == [
         ("pageable-transfer", "NVIDIA GeForce RTX 4090 and NVIDIA H200"),
         ("zero-copy-reread", "NVIDIA Jetson Orin Nano 8GB"),
     ]
     assert [f.fired for f in found] == [True, False]
+
+
+def test_same_code_for_several_devices_is_shown_once() -> None:
+    told = (
+        advice(device="a", detail="first", snippet="x = 1"),
+        advice(device="b", detail="second", snippet="x = 1", gain=None),
+        advice(device="c", snippet="y = 1"),
+    )
+    found = changes(findings(profile(advice=told)))
+    assert [(f.snippet, f.where) for f in found] == [("x = 1", "a and b"), ("y = 1", "c")]
+    assert found[0].gain == "", "their gains differ"
+    assert found[1].gain
 
 
 def test_advice_for_the_recommended_strategy_comes_first() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from advisor import units
 from advisor.profiles import Advice, Evidence, Gain, Profile, Unit
@@ -34,7 +34,7 @@ class Finding:
 
     rule: str
     outcome: str
-    devices: str
+    devices: tuple[str, ...]
     title: str
     detail: str
     strategy: str
@@ -43,6 +43,11 @@ class Finding:
     snippet: str
     evidence: tuple[Figure, ...]
     sources: tuple[str, ...]
+
+    @property
+    def where(self) -> str:
+        """The devices in words."""
+        return words.listing(self.devices)
 
     @property
     def fired(self) -> bool:
@@ -63,9 +68,19 @@ def findings(profile: Profile) -> tuple[Finding, ...]:
 
 
 def changes(found: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """The advice that shows code, each snippet once."""
-    by_snippet = {f.snippet: f for f in reversed(found) if f.snippet and f.outcome == "advice"}
-    return tuple(reversed(by_snippet.values()))
+    """The advice that shows code, each snippet once, with all devices it is for."""
+    by_snippet: dict[str, list[Finding]] = {}
+    for finding in found:
+        if finding.snippet and finding.outcome == "advice":
+            by_snippet.setdefault(finding.snippet, []).append(finding)
+    return tuple(_joined(same) for same in by_snippet.values())
+
+
+def _joined(same: list[Finding]) -> Finding:
+    """The first of them for all their devices; a gain that differs is left to each one's own text."""
+    devices = dict.fromkeys(device for finding in same for device in finding.devices)
+    gain = same[0].gain if len({finding.gain for finding in same}) == 1 else ""
+    return replace(same[0], devices=tuple(devices), gain=gain)
 
 
 def _rank(profile: Profile, advice: Advice) -> tuple[int, bool, float]:
@@ -87,7 +102,7 @@ def _finding(same: list[Advice]) -> Finding:
     return Finding(
         rule=words.name(advice.rule),
         outcome=_OUTCOMES[advice.outcome],
-        devices=words.listing(dict.fromkeys(words.name(a.device) for a in same)),
+        devices=tuple(dict.fromkeys(words.name(a.device) for a in same)),
         title=words.line(advice.title, 200),
         detail=words.line(advice.detail),
         strategy=words.name(advice.strategy) if advice.strategy else "",

@@ -20,7 +20,8 @@ Category = Literal[
     "pageable", "pinned", "managed", "device",
 ]  # fmt: skip
 
-ROW_HEIGHT = 68
+ROW_HEIGHT = 56
+WHISKER_HEIGHT = 12
 AXIS_HEIGHT = 22
 LABEL_LENGTH = 26
 LEGEND_LIMIT = 12
@@ -131,13 +132,14 @@ def chart(
     stacks = _folded(stacks)
     extent = max((_extent(s) for s in stacks), default=0.0) * 1.02 or 1.0
     legend = _legend(stacks)
-    bars = tuple(_bar(s, i, extent, legend, write) for i, s in enumerate(stacks))
+    row = ROW_HEIGHT + (WHISKER_HEIGHT if any(s.interval for s in stacks) else 0)
+    bars = tuple(_bar(s, i * row, extent, legend, write) for i, s in enumerate(stacks))
     return Chart(
         identifier=identifier,
         title=title,
         description=_describe(bars, predicted),
         predicted=predicted,
-        height=len(bars) * ROW_HEIGHT + AXIS_HEIGHT,
+        height=len(bars) * row + AXIS_HEIGHT,
         bars=bars,
         ticks=_ticks(extent, (step or decimal_step)(extent), write),
         legend=legend,
@@ -189,13 +191,13 @@ def _legend(stacks: Sequence[Stack]) -> tuple[Key, ...]:
 
 
 def _bar(
-    stack: Stack, index: int, extent: float, legend: tuple[Key, ...], write: Callable[[float], str]
+    stack: Stack, top: int, extent: float, legend: tuple[Key, ...], write: Callable[[float], str]
 ) -> Bar:
     return Bar(
         label=words.name(stack.label, LABEL_LENGTH),
         value=stack.value,
         note=stack.note,
-        top=index * ROW_HEIGHT,
+        top=top,
         segments=_segments(stack, extent, legend, write),
         whisker=_whisker(stack, extent),
         emphasised=stack.emphasised,

@@ -9,7 +9,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from advisor.report import words
 
-
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 

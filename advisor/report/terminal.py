@@ -21,6 +21,7 @@ def summary(profile: Profile) -> str:
     paragraphs = (
         _title(report),
         *(_verdict(v, named=report.predicted) for v in report.verdicts),
+        _wrap(f"Next: {report.next_step}", "  ") if report.next_step else [],
         *_forecasts(report.forecasts),
         _measured(report),
         _gaps(report),
@@ -46,7 +47,8 @@ def _verdict(verdict: Verdict, *, named: bool) -> Iterator[str]:
     if verdict.basis == "predicted" and verdict.facts:
         time = verdict.facts[0]
         yield from _wrap(f"{time.label} {time.value}, {time.note}", indent)
-    yield from _wrap(verdict.reason, indent)
+    if verdict.basis != "predicted":
+        yield from _wrap(verdict.reason, indent)
     if verdict.next_step:
         yield from _wrap(f"Next: {verdict.next_step}", indent)
 
@@ -96,12 +98,16 @@ def _table(head: Sequence[str], body: Sequence[Sequence[str]], marks: Sequence[b
 
 
 def _gaps(report: Report) -> Iterator[str]:
+    """One line for each reason, with all the strategies it holds for."""
+    alike: dict[tuple[str, str], list[str]] = {}
     for gap in report.gaps:
-        yield from _wrap(f"{gap.status} {gap.strategy}: {words.line(gap.reason, 300)}", hanging="    ")
+        alike.setdefault((gap.status, gap.reason), []).append(gap.strategy)
     for prediction in report.predictions:
         for entry in prediction.declined:
-            text = f"not predicted {entry.label} on {prediction.device}: {words.line(entry.value, 300)}"
-            yield from _wrap(text, hanging="    ")
+            alike.setdefault((f"not predicted on {prediction.device}", entry.value), []).append(entry.label)
+    for (status, reason), strategies in alike.items():
+        text = f"{words.listing(strategies)} {status}: {words.line(reason, 300)}"
+        yield from _wrap(text, hanging="    ")
 
 
 def _remarks(report: Report) -> Iterator[str]:

@@ -76,7 +76,7 @@ def predicted_verdict(prediction: Prediction) -> Verdict:
         basis="predicted",
         tone=chosen.verdict,
         device=device,
-        headline=f"Predicted: {_uncapitalised(_headline(chosen, likely='likely '))}",
+        headline=f"Predicted: {_uncapitalised(_headline(chosen, predicted=True))}",
         certainty=_certainty(chosen, "predicted range"),
         reason=words.line(chosen.reason),
         next_step=words.line(chosen.next_step),
@@ -84,16 +84,22 @@ def predicted_verdict(prediction: Prediction) -> Verdict:
     )
 
 
-def _headline(chosen: Recommendation, likely: str = "") -> str:
+def _headline(chosen: Recommendation, *, predicted: bool = False) -> str:
     if chosen.strategy is None:
-        return f"{_undecided(chosen)}{'' if likely else ' by these measurements'}"
-    strategy = words.code(chosen.strategy)
-    if chosen.strategy == chosen.baseline:
-        tied = f": tied with {_names(chosen.tied_with)}" if chosen.tied_with else ": nothing tried is faster"
-        return f"Keep {strategy}{tied}"
+        return f"{_undecided(chosen)}{'' if predicted else ' by these measurements'}"
+    strategy, kept = words.code(chosen.strategy), chosen.strategy == chosen.baseline
+    if chosen.verdict == "inconclusive":
+        # A prediction whose ranges overlap still names its bet; it must not read as a verdict.
+        return ", ".join(filter(None, (f"Likely {strategy}", "" if kept else _faster(chosen))))
     tied = f"tied with {_names(chosen.tied_with)}" if chosen.tied_with else ""
-    why = ", ".join(filter(None, (tied, _faster(chosen, likely))))
+    if kept:
+        return f"Keep {strategy}: {tied or f'nothing {_tried(predicted)} is faster'}"
+    why = ", ".join(filter(None, (tied, _faster(chosen, "likely " if predicted else ""))))
     return f"Use {strategy}: {why}" if why else f"Use {strategy}"
+
+
+def _tried(predicted: bool) -> str:
+    return "predicted" if predicted else "tried"
 
 
 def _uncapitalised(sentence: str) -> str:
@@ -110,7 +116,7 @@ def _names(strategies: tuple[str, ...]) -> str:
     return words.listing(map(words.code, strategies))
 
 
-def _faster(chosen: Recommendation, likely: str) -> str:
+def _faster(chosen: Recommendation, likely: str = "") -> str:
     if chosen.speedup is None or chosen.baseline is None:
         return ""
     direction = "faster than" if chosen.speedup >= 1 else "the speed of"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from advisor import units
 from advisor.devices.memory_class import EXPLAINED
@@ -55,6 +55,7 @@ class Report:
     predicted: bool
     measured_label: str
     verdicts: tuple[Verdict, ...]
+    next_step: str
     changes: tuple[Finding, ...]
     baseline: str
     confidence: str
@@ -89,6 +90,7 @@ def view(profile: Profile) -> Report:
     """Everything a profile says, in words."""
     predicted, found = profile.device.kind == "cpu", findings(profile)
     measured, base = profile.measured(), baseline(profile)
+    told, next_step = _shared_next_step(verdicts(profile))
     device = words.name(profile.device.name)
     return Report(
         title=_title(profile, predicted),
@@ -101,7 +103,8 @@ def view(profile: Profile) -> Report:
         tool=f"advisor {words.name(profile.tool.version)}",
         predicted=predicted,
         measured_label=CPU_LABEL if predicted else f"measured on {device}",
-        verdicts=verdicts(profile),
+        verdicts=told,
+        next_step=next_step,
         changes=changes(found),
         baseline=words.name(base.strategy) if base else "baseline",
         confidence=units.percent(profile.method.confidence),
@@ -121,6 +124,14 @@ def view(profile: Profile) -> Report:
         notes=tuple(words.line(n) for n in profile.notes),
         command=words.line(profile.command, 500),
     )
+
+
+def _shared_next_step(told: tuple[Verdict, ...]) -> tuple[tuple[Verdict, ...], str]:
+    """Verdicts on several devices that end in the same next step say it once, together."""
+    steps = {verdict.next_step for verdict in told}
+    if len(told) == 1 or len(steps) > 1:
+        return told, ""
+    return tuple(replace(verdict, next_step="") for verdict in told), steps.pop()
 
 
 def _title(profile: Profile, predicted: bool) -> str:
