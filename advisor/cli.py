@@ -94,7 +94,7 @@ def profile(
     formats: FormatOption = "html,md,json",
     quiet: QuietOption = False,
 ) -> None:
-    """Run a workload under every strategy, and report which one to use.
+    """Run a workload under every strategy; report which to use.
 
     Without a GPU the workload runs on the CPU and the strategies are predicted for the target devices.
     """
@@ -148,7 +148,7 @@ def report_command(
 
 @app.command()
 def strategies() -> None:
-    """List the strategies: what each does and what it is good and bad for."""
+    """List the strategies, and what each is good and bad for."""
     from advisor.strategies import describe
 
     print(describe())
@@ -156,7 +156,7 @@ def strategies() -> None:
 
 @app.command()
 def rules(
-    rule: Annotated[str | None, typer.Argument(metavar="[ID]", help="Explain this rule.")] = None,
+    rule: Annotated[str | None, typer.Argument(metavar="ID", help="Explain this rule.")] = None,
 ) -> None:
     """List the rules, or explain one."""
     from advisor.rules import RULES, by_id, describe

@@ -65,9 +65,10 @@ def user_traceback(error: BaseException, path: Path) -> str:
 
 def user_error(what: str, error: BaseException, path: Path) -> WorkloadError:
     """An exception of the user's own code, shown as theirs."""
+    no_cupy = isinstance(error, ModuleNotFoundError) and error.name == "cupy"
     return WorkloadError(
         f"{what} raised {type(error).__name__}",
-        next_step=f"The traceback is of your own code, in {path}.",
+        next_step=_NO_CUPY if no_cupy else f"The traceback is of your own code, in {path}.",
         detail=user_traceback(error, path),
     )
 
@@ -77,8 +78,8 @@ def _source(path: Path) -> bytes:
         return path.read_bytes()
     except FileNotFoundError:
         raise FileProblem(
-            f"{path} does not exist",
-            next_step=f"Give the path of a Python file with a @workload function{_similar(path)}.",
+            f"{path} does not exist{_similar(path)}",
+            next_step="Give the path of a Python file with a @workload function.",
         ) from None
     except OSError as problem:
         raise FileProblem(
@@ -91,7 +92,7 @@ def _similar(path: Path) -> str:
         names = [p.name for p in path.parent.iterdir() if p.suffix == ".py"]
     except OSError:
         return ""
-    near = difflib.get_close_matches(path.name, names, n=1)
+    near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.75)
     return f"; did you mean {path.parent / near[0]}?" if near else ""
 
 
@@ -112,11 +113,11 @@ def _import(path: Path) -> ModuleType:
         raise
     except (SyntaxError, UnicodeDecodeError) as problem:
         raise WorkloadError(
-            f"{path} is no Python that this interpreter understands",
+            f"{getattr(problem, 'filename', None) or path} is no Python that this interpreter understands",
             next_step="Correct the file, or check the Python version.",
             detail="".join(traceback.format_exception_only(type(problem), problem)).rstrip(),
         ) from None
-    except (Exception, SystemExit) as problem:
+    except BaseException as problem:  # sys.exit too, and what test libraries derive from it
         if isinstance(problem, ValueError) and "null bytes" in str(problem):
             raise WorkloadError(
                 f"{path} is no Python file: {problem}", next_step="Give a Python source file."
@@ -151,7 +152,7 @@ def _call(path: Path, definition: Definition, parameters: Mapping[str, Value]) -
         result = definition(**parameters)
     except AdvisorError:
         raise
-    except (Exception, SystemExit) as problem:
+    except BaseException as problem:
         raise user_error(f"workload {definition.name!r}", problem, path) from None
     if not isinstance(result, Workload):
         raise WorkloadError(
@@ -168,6 +169,10 @@ def _relative(path: Path) -> str:
         return path.name
 
 
+_NO_CUPY = (
+    "CuPy is not installed. Let device stages take the array module as a parameter named xp in place of "
+    "the import, and they run without it; or install it: pip install 'gpu-memory-advisor[cuda13]' (or cuda12)."
+)
 EXAMPLE = """\
 import numpy as np
 from advisor import Buffer, In, Out, Workload, device, host, workload

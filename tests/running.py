@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 from builders import cuda_device, footprint, vector_add_workload
 
+from advisor import cli
 from advisor.jobs import DESCRIPTION, Cell, Description, Job, ReferenceRun, TraceRun
 from advisor.launcher import Ended
 from advisor.profiles import Device, Trace
@@ -102,3 +106,37 @@ class FakeLauncher:
         """Round and strategy of each measurement, in order."""
         names = [Path(job.directory).name for job in self.jobs if job.task == "measure"]
         return [(name.rpartition("-")[2], name.rpartition("-")[0]) for name in names]
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command answered."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def error(self) -> list[str]:
+        """The message on stderr from its `error:` line on."""
+        lines = self.err.splitlines()
+        return lines[next(i for i, line in enumerate(lines) if line.startswith("error: ")) :]
+
+
+class Command:
+    """`advisor ...` in this process, which saves its start; workers are real."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch, self._capsys = monkeypatch, capsys
+
+    def __call__(self, *arguments: str | Path) -> Said:
+        self._monkeypatch.setattr(sys, "argv", ["advisor", *map(str, arguments)])
+        before = signal.getsignal(signal.SIGTERM)
+        try:
+            with pytest.raises(SystemExit) as ended:
+                cli.main()
+        finally:
+            signal.signal(signal.SIGTERM, before)
+        told = self._capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return Said(ended.value.code, told.out, told.err)
