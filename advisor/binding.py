@@ -94,7 +94,7 @@ def bind(workload: Workload) -> BoundWorkload:
     taken: set[str] = set()
     setup = tuple(_bind(stage, "setup", workload, taken) for stage in workload.setup)
     frame = tuple(_bind(stage, "frame", workload, taken) for stage in workload.frame)
-    check = None if workload.check is None else _bind_check(workload.check, workload)
+    check = None if workload.check is None else _bind_check(workload.check, workload, (*setup, *frame))
     return BoundWorkload(workload, setup, frame, check)
 
 
@@ -124,9 +124,16 @@ def _bind(stage: Stage, phase: Phase, workload: Workload, taken: set[str]) -> Bo
     return BoundStage(stage, name, phase, access, frozenset(specials), frozenset(twin_specials))
 
 
-def _bind_check(function: StageFunction, workload: Workload) -> BoundStage:
+def _bind_check(function: StageFunction, workload: Workload, stages: tuple[BoundStage, ...]) -> BoundStage:
     everything: dict[str, AccessMode] = dict.fromkeys(workload.buffers, "in")
     access, specials = _parameters(function, "check", workload.buffers, default=everything)
+    written = {name for stage in stages for name in stage.use.writes()}
+    for buffer in access:
+        if buffer not in written:
+            raise WorkloadError(
+                f"check reads buffer {buffer!r}, which no stage writes",
+                next_step="Take that parameter out of check, or write the buffer in a stage.",
+            )
     return BoundStage(Stage(function, "host"), "check", "frame", access, frozenset(specials))
 
 

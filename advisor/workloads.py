@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
@@ -56,6 +57,13 @@ class Buffer:
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", _shape(self.shape))
         object.__setattr__(self, "dtype", _dtype(self.dtype))
+        nbytes = math.prod(self.dimensions) * self.element.itemsize
+        if nbytes >= 1 << 63:
+            raise WorkloadError(
+                f"a buffer of shape {self.dimensions} and dtype {self.element} has {nbytes} bytes; "
+                "the most is 2**63 - 1",
+                next_step="Choose a smaller shape.",
+            )
         if self.external and self.scratch:
             raise WorkloadError(
                 "a buffer cannot be both external and scratch",
@@ -86,7 +94,7 @@ class Stage:
     @property
     def name(self) -> str:
         """The function's name."""
-        return str(getattr(self.function, "__name__", type(self.function).__name__))
+        return _named(self.function)
 
 
 def host(function: StageFunction) -> Stage:
@@ -107,8 +115,13 @@ def device(
     buffer, and flops: how much arithmetic it does, where tracing cannot see it (raw kernels).
     Raises `WorkloadError` on negative or non-finite figures.
     """
-    for name, value in {**(passes or {}), "flops": flops or 0}.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
+    if passes is not None and not isinstance(passes, Mapping):
+        raise WorkloadError(
+            f"device({_name(function)}): passes is {passes!r}; it must map buffers to numbers",
+            next_step='Write passes={"image": 8}.',
+        )
+    for name, value in (*(passes or {}).items(), ("flops", 0 if flops is None else flops)):
+        if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value < math.inf:
             raise WorkloadError(
                 f"device({_name(function)}): {name} is {value!r}; it must be a number, 0 or more",
                 next_step="Give how often the kernel reads the buffer, or leave it out to have it traced.",
@@ -151,7 +164,7 @@ class Definition:
     @property
     def name(self) -> str:
         """The function's name, as in FILE::NAME."""
-        return self.function.__name__
+        return _named(self.function)
 
     @property
     def summary(self) -> str:
@@ -184,12 +197,16 @@ def _dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
         element = np.dtype(dtype)
     except (TypeError, ValueError):
         element = None
-    if dtype is None or element is None or element.hasobject or element.itemsize == 0:
+    if dtype is None or element is None or _unusable(element):
         raise WorkloadError(
             f"a buffer's dtype is {dtype!r}; it must be a NumPy dtype of fixed size without objects",
             next_step="Write Buffer(1024, np.float32), for example.",
         )
     return element
+
+
+def _unusable(element: np.dtype[Any]) -> bool:
+    return element.hasobject or element.itemsize == 0 or element.subdtype is not None
 
 
 def _callable(function: object, where: str) -> Callable[..., object]:
@@ -226,6 +243,10 @@ def _require_stages(part: str, stages: object) -> None:
     for index, stage in enumerate(stages):
         if not isinstance(stage, Stage):
             raise WorkloadError(f"{part}[{index}] is {_name(stage)}, which is no stage", next_step=_WRAP)
+
+
+def _named(function: StageFunction) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
 
 
 def _name(thing: object) -> str:

@@ -91,9 +91,9 @@ class Mark:
 class RecordingBackend:
     """A GPU in ordinary memory. Every call is in `calls`, as its name and its arguments.
 
-    fail_at: the n-th call (from 1) raises, and with broken_after every call after it. deferred: copies and kernels happen only in `synchronize`, the
-    latest moment CUDA allows; else at once, the earliest. Memory is never really given back, so that a use
-    after free is found here and does not end the process.
+    fail_at: the n-th call (from 1) raises, and with broken_after every call after it. deferred: copies and
+    kernels happen only in `synchronize`, the latest moment CUDA allows; else at once, the earliest. Memory
+    is never really given back, so that a use after free is found here and does not end the process.
     """
 
     def __init__(

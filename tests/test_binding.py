@@ -1,0 +1,269 @@
+"""Binding: parameters against buffers, however the annotations are written."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import numpy as np
+import pytest
+
+import advisor
+from advisor import In as Reads
+from advisor import InOut as Changes
+from advisor import Out as Overwrites
+from advisor.binding import BoundWorkload, bind
+from advisor.errors import WorkloadError
+from advisor.profiles import AccessMode
+from advisor.schedule import StageUse
+from advisor.workloads import Access, Buffer, In, InOut, Out, Stage, Workload, device, host
+
+BUFFERS = {name: Buffer((2, 3), np.float32) for name in ("a", "b", "image")}
+
+
+def bound(*stages: Stage, **parts: Any) -> BoundWorkload:
+    return bind(Workload({**BUFFERS, **parts.pop("buffers", {})}, frame=stages, **parts))
+
+
+def access(function: Callable[..., object]) -> dict[str, AccessMode]:
+    return dict(bound(host(function)).frame[0].access)
+
+
+def refusal(*stages: Stage, **parts: Any) -> WorkloadError:
+    with pytest.raises(WorkloadError) as raised:
+        bound(*stages, **parts)
+    assert raised.value.next_step
+    return raised.value
+
+
+# Annotations. This file has them as strings; `unstringed` below has them as objects.
+
+
+def plain(a: In, b: Out, image: InOut) -> None: ...
+
+
+def aliased(a: Reads, b: Overwrites, image: Changes) -> None: ...
+
+
+def qualified(a: advisor.In, b: advisor.Out, image: advisor.InOut) -> None: ...
+
+
+def spelled_out(
+    a: Annotated[np.ndarray, Access("in")],
+    b: Annotated[np.ndarray, "note", Access("out")],
+    image: Annotated[Any, Access("inout")],
+) -> None: ...
+
+
+SCOPE: dict[str, Any] = {"In": In, "Out": Out, "InOut": InOut}
+exec("def unstringed(a: In, b: Out, image: InOut): ...", SCOPE)
+unstringed = SCOPE["unstringed"]
+
+
+def wrapped(function: Callable[..., object]) -> Callable[..., object]:
+    @functools.wraps(function)
+    def wrapper(*arguments: Any, **keywords: Any) -> object:
+        return function(*arguments, **keywords)
+
+    return wrapper
+
+
+class Instance:
+    def __call__(self, a: In, b: Out, image: InOut) -> None: ...
+
+    def method(self, a: Reads, b: Overwrites, image: Changes) -> None: ...
+
+
+ALL: dict[str, AccessMode] = {"a": "in", "b": "out", "image": "inout"}
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        plain,
+        aliased,
+        qualified,
+        spelled_out,
+        unstringed,
+        wrapped(aliased),
+        functools.partial(unstringed),
+        Instance(),
+        Instance().method,
+    ],
+)
+def test_however_annotations_are_written(function: Callable[..., object]) -> None:
+    assert access(function) == ALL
+
+
+def test_annotations_imported_inside_the_workload_function() -> None:
+    def make() -> list[Callable[..., object]]:
+        import advisor as library
+
+        def one(a: In, b: Out, image: InOut) -> None: ...
+        def two(a: library.In, b: library.Out, image: library.InOut) -> None: ...
+
+        return [one, two]
+
+    assert [access(function) for function in make()] == [ALL, ALL]
+
+
+def test_an_alias_of_the_enclosing_function_that_the_stage_also_uses() -> None:
+    I = In  # noqa: E741, N806
+
+    def stage(a: I) -> None:
+        print(I)
+
+    assert access(stage) == {"a": "in"}
+
+
+def test_order_of_access_is_the_order_of_parameters() -> None:
+    def stage(b: Out, frame: int, a: In) -> None: ...
+
+    assert list(access(stage)) == ["b", "a"]
+
+
+def test_special_parameters() -> None:
+    def stage(xp, a: In, rng, frame, stream) -> None: ...  # type: ignore[no-untyped-def]
+    def other(a: In, frame: int) -> None: ...
+
+    stages = bound(device(stage), host(other)).frame
+    assert [stage.specials for stage in stages] == [{"xp", "rng", "frame", "stream"}, {"frame"}]
+    assert [list(stage.access) for stage in stages] == [["a"], ["a"]]
+
+
+def test_parameters_with_a_default_are_the_stages_own() -> None:
+    def stage(a: In, scale: float = 2.0) -> None: ...
+
+    assert access(stage) == {"a": "in"}
+
+
+def test_a_parameter_that_names_no_buffer() -> None:
+    def stage(imag: In) -> None: ...
+
+    error = refusal(host(stage))
+    assert error.message == "stage 'stage' takes 'imag', which is no buffer; did you mean 'image'?"
+    assert error.next_step == "Buffers: a, b, image. Also given by name: xp, rng, frame, stream."
+
+
+def test_a_parameter_that_is_nearly_special() -> None:
+    def stage(fram: int) -> None: ...
+    def other(qqq: int) -> None: ...
+
+    assert "did you mean 'frame'?" in refusal(host(stage)).message
+    assert refusal(host(other)).message == "stage 'other' takes 'qqq', which is no buffer"
+
+
+@pytest.mark.parametrize("annotation", ["", ": int", ": np.ndarray", ": Missing", ": host", ": 'In | Out'"])
+def test_a_buffer_without_a_usable_annotation(annotation: str) -> None:
+    scope: dict[str, Any] = {"np": np, "In": In, "Out": Out}
+    exec(f"from __future__ import annotations\ndef stage(a{annotation}): ...", scope)
+    error = refusal(host(scope["stage"]))
+    assert error.message == "stage 'stage' does not say what it does to buffer 'a'"
+    assert error.next_step == "Annotate the parameter: a: In (reads), Out (overwrites) or InOut."
+
+
+def test_star_arguments_and_positional_only_parameters() -> None:
+    def stars(*buffers: In) -> None: ...
+    def keywords(**buffers: In) -> None: ...
+    def positional(a: In, /) -> None: ...
+
+    assert "stage 'stars' takes *buffers" in refusal(host(stars)).message
+    assert "stage 'keywords' takes **buffers" in refusal(host(keywords)).message
+    assert "stage 'positional' takes a" in refusal(host(positional)).message
+    assert refusal(host(stars)).next_step == "Name the buffers it uses: a, b, image."
+
+
+def test_a_function_whose_parameters_cannot_be_read() -> None:
+    error = refusal(host(type))
+    assert error.message == "stage 'type' is <class 'type'>, whose parameters cannot be read"
+
+
+def test_scratch_stays_on_the_device() -> None:
+    def on_host(tmp: In) -> None: ...
+    def on_device(tmp: Out) -> None: ...
+
+    scratch = {"tmp": Buffer(4, np.float32, scratch=True)}
+    assert bound(device(on_device), buffers=scratch).frame[0].access == {"tmp": "out"}
+    error = refusal(device(on_device), host(on_host), buffers=scratch)
+    assert error.message == (
+        "host stage 'on_host' uses buffer 'tmp', which is scratch and never leaves the device"
+    )
+
+
+def test_passes_of_a_buffer_the_stage_does_not_take() -> None:
+    def stage(a: In) -> None: ...
+
+    error = refusal(device(stage, passes={"b": 2}))
+    assert error.message == "passes of stage 'stage' names 'b', which the stage does not take"
+    assert error.next_step == "It takes: a."
+    assert bound(device(stage, passes={"a": 2})).frame[0].record().passes == {"a": 2.0}
+
+
+def test_the_cpu_twin_takes_the_same_buffers() -> None:
+    def stage(xp: Any, a: In, b: Out) -> None: ...
+    def same(b, a, frame) -> None: ...  # type: ignore[no-untyped-def]
+    def fewer(a: In) -> None: ...
+    def otherwise(a: In, b: InOut) -> None: ...
+
+    twin = bound(device(stage, cpu=same)).frame[0]
+    assert twin.access == {"a": "in", "b": "out"}
+    assert twin.implementation(cpu=True) == (same, {"frame"})
+    assert twin.implementation(cpu=False) == (stage, {"xp"})
+    error = refusal(device(stage, cpu=fewer))
+    assert error.message == "the CPU twin of stage 'stage' takes a: in, the stage itself a: in, b: out"
+    assert "b: inout" in refusal(device(stage, cpu=otherwise)).message
+
+
+def test_a_stage_without_a_twin_runs_itself_everywhere() -> None:
+    def stage(xp: Any, a: In) -> None: ...
+
+    found = bound(device(stage)).frame[0]
+    assert found.implementation(cpu=True) == found.implementation(cpu=False) == (stage, {"xp"})
+
+
+def test_stages_of_the_same_name_are_told_apart() -> None:
+    def stage(a: Out) -> None: ...
+
+    found = bound(host(stage), device(stage), setup=[host(stage)])
+    assert [s.name for s in found.stages] == ["stage", "stage-2", "stage-3"]
+    assert [s.phase for s in found.stages] == ["setup", "frame", "frame"]
+    assert found.buffer_records()[0].access == {"stage": "out", "stage-2": "out", "stage-3": "out"}
+
+
+def test_a_check_reads_the_buffers_it_names() -> None:
+    def stage(a: Out) -> None: ...
+    def check(a, frame) -> None: ...  # type: ignore[no-untyped-def]
+    def wrong(A) -> None: ...  # type: ignore[no-untyped-def]  # noqa: N803
+
+    found = bound(host(stage), check=check).check
+    assert found is not None
+    assert (found.access, found.specials, found.side) == ({"a": "in"}, {"frame"}, "host")
+    assert bound(host(stage)).check is None
+    assert "stage 'check' takes 'A'" in refusal(host(stage), check=wrong).message
+
+
+def test_a_check_of_a_buffer_that_nothing_writes() -> None:
+    def stage(a: Out) -> None: ...
+    def check(a: In, b: In) -> None: ...
+
+    error = refusal(host(stage), check=check)
+    assert error.message == "check reads buffer 'b', which no stage writes"
+    assert bound(host(stage), setup=[host(writes_b)], check=check).check is not None
+
+
+def writes_b(b: Out) -> None: ...
+
+
+def test_what_the_schedule_and_the_profile_get() -> None:
+    def stage(a: In, b: Out) -> None: ...
+
+    found = bound(host(writes_b), device(stage, flops=3), buffers={"raw": Buffer(5, "u2", external=True)})
+    assert found.frame[1].use == StageUse("stage", "device", {"a": "in", "b": "out"})
+    record = found.frame[1].record()
+    assert (record.name, record.side, record.phase, record.flops) == ("stage", "device", "frame", 3.0)
+    assert found.frame[0].record().flops is None
+    records = {r.name: r for r in found.buffer_records()}
+    assert (records["a"].shape, records["a"].dtype, records["a"].bytes) == ((2, 3), "float32", 24)
+    assert records["b"].access == {"writes_b": "out", "stage": "out"}
+    assert (records["raw"].bytes, records["raw"].external, records["raw"].scratch) == (10, True, False)
