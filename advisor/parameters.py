@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic.errors import PydanticUserError
 
 from advisor.errors import UsageError, WorkloadError
 from advisor.workloads import Definition
@@ -22,6 +21,7 @@ Value = int | float | bool | str
 _EXPONENT = re.compile(r"\d+(\.\d+)?[eE]\d{1,2}")
 _POWER = re.compile(r"(\d+)(\*\*|<<)(\d+)")
 _ARRAY_LIMIT = 1 << 63
+_PLAIN = {kind.__name__: kind for kind in (int, float, bool, str)}
 
 
 def resolve(definition: Definition, assignments: Mapping[str, str]) -> dict[str, Value]:
@@ -77,7 +77,9 @@ def _declared(definition: Definition) -> dict[str, tuple[Any, Any]]:
     try:
         hints = typing.get_type_hints(function)
     except Exception:
-        hints = dict(getattr(function, "__annotations__", {}))
+        # One annotation that cannot be evaluated, such as one for type checkers only, must not cost the rest.
+        texts = getattr(function, "__annotations__", {})
+        hints = {name: _PLAIN.get(text, text) for name, text in texts.items()}
     declared = {}
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
@@ -108,29 +110,55 @@ def _usable(definition: Definition, name: str, annotation: Any, default: Any) ->
             f"parameter {name!r} of workload {definition.name!r} is annotated {annotation!r}",
             next_step="Parameters can be int, float, bool, str or a Literal of these.",
         )
-    allowed = default is inspect.Parameter.empty or isinstance(default, (int, bool, str))
-    if not allowed and not (isinstance(default, float) and math.isfinite(default)):
+    if default is not inspect.Parameter.empty and not _fits(annotation, default):
         raise WorkloadError(
-            f"parameter {name!r} of workload {definition.name!r} has the default {default!r}",
-            next_step="A default must be a finite number, a bool or a string.",
+            f"parameter {name!r} of workload {definition.name!r} has the default {default!r}, "
+            f"which is not {_wanted(annotation)}",
+            next_step="Numbers must be finite, too. Correct the default or the annotation.",
         )
     return annotation
 
 
+def _fits(annotation: Any, value: object) -> bool:
+    try:
+        TypeAdapter(annotation).validate_python(value, strict=True)
+    except ValidationError:
+        return False
+    return type(value) is not float or math.isfinite(value)
+
+
+def _wanted(annotation: Any) -> str:
+    if typing.get_origin(annotation) is typing.Literal:
+        return "one of " + ", ".join(repr(option) for option in typing.get_args(annotation))
+    return f"of type {annotation.__name__ if isinstance(annotation, type) else annotation}"
+
+
 def _parse(name: str, text: str, annotation: Any) -> Value:
     try:
-        plain = text if annotation is str else _decimal(text)
-        value: Value = TypeAdapter(annotation).validate_strings(plain)
+        value = _read(text, annotation)
     except OverflowError:
         raise UsageError(f"--set {name}={text} is too large", next_step="Give less than 2**63.") from None
-    except (ValidationError, PydanticUserError):
-        kind = annotation.__name__ if isinstance(annotation, type) else str(annotation).replace("typing.", "")
+    except ValueError:
+        wanted = _wanted(annotation)
         raise UsageError(
-            f"--set {name}={text} is not of type {kind}", next_step=f"Give {name} as {kind}."
+            f"--set {name}={text} is not {wanted}", next_step=f"Give a value that is {wanted}."
         ) from None
     if isinstance(value, float) and not math.isfinite(value):
         raise UsageError(f"--set {name}={text} is not finite", next_step=f"Give {name} as a finite number.")
     return value
+
+
+def _read(text: str, annotation: Any) -> Value:
+    """Raises ValueError where the text is no such value, OverflowError where it is absurdly large."""
+    plain = text if annotation is str else _decimal(text)
+    if typing.get_origin(annotation) is not typing.Literal:
+        value: Value = TypeAdapter(annotation).validate_strings(plain)
+        return value
+    for option in typing.get_args(annotation):
+        if text == str(option) or plain == str(option):
+            chosen: Value = option
+            return chosen
+    raise ValueError
 
 
 def _decimal(text: str) -> str:

@@ -1,0 +1,261 @@
+"""Parameters of a workload: its signature, and what `--set` may say."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Literal, Optional, Union
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.errors import UsageError, WorkloadError
+from advisor.parameters import parse_assignments, parse_number, resolve
+from advisor.workloads import Definition, workload
+
+if TYPE_CHECKING:
+    from nowhere import Something  # type: ignore[import-not-found]
+
+
+def typed(annotation: Any, default: Any = None) -> Definition:
+    """A workload with one parameter `n` of that annotation; without a default where None is given."""
+
+    def sample(n=default): ...  # type: ignore[no-untyped-def]
+
+    sample.__annotations__["n"] = annotation
+    if default is None:
+        sample.__defaults__ = ()
+    return workload(sample)
+
+
+def read(annotation: Any, text: str) -> Any:
+    return resolve(typed(annotation), {"n": text})["n"]
+
+
+@workload
+def sample(n: int = 4, scale: float = 0.5, fast: bool = True, mode: str = "a") -> None: ...
+
+
+def test_defaults_and_settings() -> None:
+    assert resolve(sample, {}) == {"n": 4, "scale": 0.5, "fast": True, "mode": "a"}
+    assert resolve(sample, {"mode": "b", "n": "8"}) == {"n": 8, "scale": 0.5, "fast": True, "mode": "b"}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("4096", 4096),
+        ("-3", -3),
+        ("2**24", 1 << 24),
+        ("2 ** 24", 1 << 24),
+        ("1<<20", 1 << 20),
+        ("3<<2", 12),
+        ("1e6", 1_000_000),
+        ("1E6", 1_000_000),
+        ("1.5e3", 1500),
+        ("1_000", 1000),
+        ("0", 0),
+    ],
+)
+def test_integers(text: str, value: int) -> None:
+    found = read(int, text)
+    assert found == value
+    assert type(found) is int
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1.5", "x", "1e-3", "1.25e1", "nan", "inf", "2**-1", "0x10", "--4", "true"]
+)
+def test_what_is_no_integer(text: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        read(int, text)
+    assert raised.value.message == f"--set n={text} is not of type int"
+    assert raised.value.next_step == "Give a value that is of type int."
+
+
+@pytest.mark.parametrize("text", ["2**9999999999", "1<<9999999999", "999**999"])
+def test_absurdly_large_powers_are_not_even_computed(text: str) -> None:
+    for annotation in (int, float, int | float):
+        with pytest.raises(UsageError) as raised:
+            read(annotation, text)
+        assert raised.value.message == f"--set n={text} is too large"
+
+
+@given(st.integers(-(10**18), 10**18))
+def test_every_integer_is_read_as_written(value: int) -> None:
+    assert read(int, str(value)) == value
+    assert read(int, f"{value:_}") == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("0.5", 0.5), ("1e-3", 1e-3), ("2**3", 8.0), ("-1", -1.0), ("1e6", 1e6), ("7", 7.0)]
+)
+def test_floats(text: str, value: float) -> None:
+    found = read(float, text)
+    assert found == value
+    assert type(found) is float
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-inf", "1e999"])
+def test_floats_must_be_finite(text: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        read(float, text)
+    assert raised.value.message == f"--set n={text} is not finite"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("true", True), ("false", False), ("1", True), ("0", False), ("no", False), ("on", True)],
+)
+def test_bools(text: str, value: bool) -> None:
+    assert read(bool, text) is value
+
+
+def test_what_is_no_bool() -> None:
+    with pytest.raises(UsageError, match="--set n=2 is not of type bool"):
+        read(bool, "2")
+
+
+@pytest.mark.parametrize("text", ["", "2**24", "1e6", " x", "nan", "true"])
+def test_strings_stay_as_they_are(text: str) -> None:
+    assert read(str, text) == text
+
+
+def test_one_of_several() -> None:
+    choices = Literal["small", 16, "2**3", True]
+    assert read(choices, "small") == "small"
+    assert read(choices, "16") == 16
+    assert read(choices, "2**4") == 16
+    assert read(choices, "2**3") == "2**3"
+    assert read(choices, "True") is True
+    with pytest.raises(UsageError) as raised:
+        read(choices, "17")
+    assert raised.value.message == "--set n=17 is not one of 'small', 16, '2**3', True"
+
+
+@pytest.mark.parametrize("annotation", [int | float, Union[int, float], Union[float, int]])  # noqa: UP007
+def test_a_union_takes_what_fits(annotation: Any) -> None:
+    assert read(annotation, "2**3") == 8
+    assert read(annotation, "0.5") == 0.5
+    with pytest.raises(UsageError, match=r"is not of type (int \| float|typing.Union\[.*\])$"):
+        read(annotation, "x")
+
+
+def test_a_union_with_text() -> None:
+    assert read(int | str, "4") == 4
+    assert read(int | str, "auto") == "auto"
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [list, list[int], None, Optional[int], int | None, dict, "Missing", Literal[1.5], Literal[None], Any],  # noqa: UP045
+)
+def test_annotations_that_no_text_can_fill(annotation: Any) -> None:
+    with pytest.raises(WorkloadError) as raised:
+        resolve(typed(annotation, 3), {})
+    assert "parameter 'n' of workload 'sample' is annotated" in raised.value.message
+    assert raised.value.next_step == "Parameters can be int, float, bool, str or a Literal of these."
+
+
+@pytest.mark.parametrize(
+    ("default", "guess"), [(3, "int"), (0.5, "float"), (True, "bool"), ("a", "str"), ([], "int")]
+)
+def test_a_parameter_without_annotation(default: Any, guess: str) -> None:
+    def bare(n=default): ...  # type: ignore[no-untyped-def]
+
+    with pytest.raises(WorkloadError) as raised:
+        resolve(workload(bare), {})
+    assert raised.value.message == "parameter 'n' of workload 'bare' has no annotation"
+    assert raised.value.next_step == f"Write n: {guess}, so that --set n=VALUE can be read."
+
+
+def test_a_parameter_without_default() -> None:
+    with pytest.raises(UsageError) as raised:
+        resolve(typed(int), {})
+    assert raised.value.message == "parameter 'n' of workload 'sample' has no default"
+    assert raised.value.next_step == "Give it with --set n=VALUE."
+
+
+@pytest.mark.parametrize(
+    ("annotation", "default", "wanted"),
+    [
+        (int, 1.5, "of type int"),
+        (int, "big", "of type int"),
+        (int, True, "of type int"),
+        (float, math.nan, "of type float"),
+        (float, math.inf, "of type float"),
+        (bool, 1, "of type bool"),
+        (str, 4, "of type str"),
+        (Literal["a", "b"], "c", "one of 'a', 'b'"),
+        (int | float, "x", "of type int | float"),
+        (int, [], "of type int"),
+    ],
+)
+def test_a_default_must_fit_its_annotation(annotation: Any, default: Any, wanted: str) -> None:
+    for settings in ({}, {"n": "4"}):
+        with pytest.raises(WorkloadError) as raised:
+            resolve(typed(annotation, default), settings)
+        assert raised.value.message == (
+            f"parameter 'n' of workload 'sample' has the default {default!r}, which is not {wanted}"
+        )
+
+
+def test_an_integer_will_do_where_a_float_is_wanted() -> None:
+    assert resolve(typed(float, 2), {}) == {"n": 2}
+
+
+def test_an_annotation_for_type_checkers_only_does_not_cost_the_others() -> None:
+    @workload
+    def sample(n: int = 4) -> Something: ...
+
+    assert resolve(sample, {"n": "8"}) == {"n": 8}
+
+
+def test_an_unknown_parameter_offers_the_nearest() -> None:
+    with pytest.raises(UsageError) as raised:
+        resolve(sample, {"scal": "1"})
+    assert raised.value.message == "workload 'sample' has no parameter 'scal'; did you mean 'scale'?"
+    assert raised.value.next_step == "It has: n, scale, fast, mode."
+    with pytest.raises(UsageError) as raised:
+        resolve(workload(lambda: None), {"n": "1"})
+    assert raised.value.next_step == "It has: none."
+
+
+def test_star_parameters() -> None:
+    def stars(*n: int) -> None: ...
+    def keywords(**n: int) -> None: ...
+    def positional(n: int = 1, /) -> None: ...
+
+    for function in (stars, keywords, positional):
+        with pytest.raises(WorkloadError, match="its parameters must have plain names"):
+            resolve(workload(function), {})
+
+
+def test_assignments() -> None:
+    assert parse_assignments(["n=4", " mode = a=b ", "n=5", "e="]) == {"n": "5", "mode": "a=b", "e": ""}
+    assert parse_assignments([]) == {}
+
+
+@pytest.mark.parametrize("text", ["n", "=4", "a b=4", "4=4", ""])
+def test_what_is_no_assignment(text: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        parse_assignments([text], "--sweep")
+    assert raised.value.message == f"--sweep {text!r} is not NAME=VALUE"
+
+
+def test_what_cannot_be_printed() -> None:
+    with pytest.raises(UsageError, match="not printable"):
+        parse_assignments(["n=\x1b[31m"])
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("4096", 4096), ("2**24", 1 << 24), ("1e6", 10**6), ("0.5", 0.5)]
+)
+def test_numbers(text: str, value: float) -> None:
+    assert parse_number(f" {text} ") == value
+    assert type(parse_number(text)) is type(value)
+
+
+def test_what_is_no_number() -> None:
+    with pytest.raises(ValueError, match="could not convert"):
+        parse_number("x")
