@@ -45,7 +45,7 @@ def main() -> NoReturn:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without µ shows ?
     try:
-        app()
+        app(prog_name="advisor")
     except AdvisorError as error:
         _say(f"error: {error.message}")
         if error.next_step:

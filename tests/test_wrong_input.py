@@ -1,0 +1,308 @@
+"""Whatever is wrong with what the user gave: one message, the next step, the exit code, no trace of ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from builders import cpu_profile
+from running import MISBEHAVING, QUICK, Command, advisor
+
+GOOD = """
+import numpy as np
+from advisor import Buffer, In, Out, Workload, device, host, workload
+
+@workload
+def w(n: int = 64) -> Workload:
+    def p(a: Out, frame: int) -> None:
+        a.fill(frame)
+    def c(xp, a: In, b: Out) -> None:
+        xp.add(a, 1, out=b)
+    def r(b: In) -> None:
+        b.sum()
+    return Workload({"a": Buffer(n, "f4"), "b": Buffer(n, "f4")}, [host(p), device(c), host(r)])
+"""
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    Path("w.py").write_text(GOOD, encoding="utf-8")
+    return Command(monkeypatch, capsys)
+
+
+def refused(command: Command, code: int, *arguments: str) -> list[str]:
+    """The message of a profile that is refused: nothing on stdout, nothing written, none of our frames."""
+    said = command("profile", *QUICK, *arguments)
+    assert said.out == ""
+    assert said.code == code, said.err
+    assert not Path("advisor-report").exists()
+    lines = said.error
+    assert lines[0].removeprefix("error: ")
+    assert lines[1].startswith("  next: ")
+    assert "/advisor/" not in "\n".join(lines)
+    return lines
+
+
+def wrong_file(command: Command, text: str | bytes) -> list[str]:
+    Path("w.py").write_bytes(text if isinstance(text, bytes) else text.encode())
+    return refused(command, 3, "w.py")
+
+
+def without_traceback(lines: list[str]) -> list[str]:
+    assert not any(line.startswith("Traceback") for line in lines)
+    return lines
+
+
+def test_a_missing_file(command: Command) -> None:
+    lines = refused(command, 5, "ww.py")
+    assert lines == [
+        "error: ww.py does not exist; did you mean w.py?",
+        "  next: Give the path of a Python file with a @workload function.",
+    ]
+
+
+def test_a_directory(command: Command) -> None:
+    assert refused(command, 5, ".")[0] == "error: . cannot be read: Is a directory"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(:\n",
+        "x = 'caf\udce9'\n".encode("utf-8", "surrogateescape"),
+        b"\x7fELF\x02\x00\x00",
+        "a = b = \n",
+    ],
+    ids=["syntax", "latin-1", "binary", "half"],
+)
+def test_no_python(command: Command, text: str | bytes) -> None:
+    lines = without_traceback(wrong_file(command, text))
+    assert lines[0] == "error: w.py is no Python that this interpreter understands"
+    assert lines[-1].startswith(("SyntaxError", "UnicodeDecodeError", "ValueError"))
+
+
+def test_a_neighbour_that_is_no_python_is_the_one_named(command: Command) -> None:
+    Path("neighbour.py").write_text("x = = 3\n", encoding="utf-8")
+    assert "neighbour.py is no Python" in wrong_file(command, "import neighbour\n")[0]
+
+
+def test_raising_on_import_shows_the_users_traceback_and_none_of_ours(command: Command) -> None:
+    lines = wrong_file(command, "def f():\n    return 1 / 0\nf()\n")
+    assert lines[0] == "error: importing w.py raised ZeroDivisionError"
+    assert lines[3] == "Traceback (most recent call last):"
+    assert lines[4] == '  File "w.py", line 3, in <module>'
+    assert lines[-1] == "ZeroDivisionError: division by zero"
+    assert sum(line.startswith("  File") for line in lines) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("import sys\nsys.exit(3)\n", "error: importing w.py raised SystemExit"),
+        ("raise KeyboardInterrupt\n", "error: importing w.py raised KeyboardInterrupt"),
+        (
+            "import os\nos._exit(3)\n",
+            "error: the workload could not be loaded: the process exited with code 3 before it had a result",
+        ),
+    ],
+)
+def test_ending_the_process_on_import(command: Command, text: str, message: str) -> None:
+    assert wrong_file(command, text)[0] == message
+
+
+def test_importing_cupy_where_it_is_not_installed_says_how_to_do_without(command: Command) -> None:
+    lines = wrong_file(command, 'import sys\nsys.modules["cupy"] = None\nimport cupy\n')
+    assert lines[0] == "error: importing w.py raised ModuleNotFoundError"
+    assert "a parameter named xp" in lines[1]
+
+
+@pytest.mark.parametrize("text", ["", "print(1)\n"], ids=["empty", "script"])
+def test_no_workload(command: Command, text: str) -> None:
+    lines = without_traceback(wrong_file(command, text))
+    assert lines[0] == "error: w.py has no function marked with @workload"
+    assert lines[1].startswith("  next: Mark the function that returns your Workload")
+
+
+def test_the_smallest_workload_that_is_shown_runs(command: Command) -> None:
+    example = "\n".join(wrong_file(command, "import numpy\n")).partition("The smallest workload:\n")[2]
+    Path("w.py").write_text(example, encoding="utf-8")
+    assert command("profile", *QUICK, "w.py", "--set", "n=16").code == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message", "step"),
+    [
+        ("a: In, b", "a: In, bb", "stage 'c' takes 'bb', which is no buffer; did you mean 'b'?", "a, b"),
+        ("a: In, b: Out", "a, b: Out", "stage 'c' does not say what it does to buffer 'a'", "a: In"),
+        ("n: int = 64", "n=64", "parameter 'n' of workload 'w' has no annotation", "Write n: int"),
+        ("n: int = 64", "*n: int", "workload 'w' takes *n: int; its parameters", "name: type = default"),
+        ("return Workload(", "return dict(b=3) or (", "workload 'w' returned dict, not", "return Workload"),
+        ("    return Workload(", "    (lambda *_: 0)(", "workload 'w' returned NoneType", "return Workload"),
+        ("host(p), device(c)", "p, device(c)", "frame[0] is p, which is no stage", "host(produce)"),
+        ('"b": Buffer(n, "f4")', '"b": n', "buffers['b'] is 64; names must be", "naming a parameter"),
+        ('"b": Buffer(n, "f4")', '"b": Buffer(n, "f5")', "a buffer's dtype is 'f5'", "np.float32"),
+        ('"b": Buffer(n, "f4")', '"b": Buffer(0, "f4")', "a buffer's shape is 0", "Buffer(1024"),
+        ("a: Out, frame: int", "a: In, frame: int", "stage 'p' reads buffer 'a' before any", "setup=[...]"),
+    ],
+)  # fmt: skip
+def test_a_workload_that_is_wrong(command: Command, old: str, new: str, message: str, step: str) -> None:
+    assert old in GOOD
+    lines = without_traceback(wrong_file(command, GOOD.replace(old, new)))
+    assert lines[0].startswith(f"error: {message}")
+    assert step in lines[1]
+    assert len(lines) == 2
+
+
+def test_a_stage_that_raises_in_the_first_frame(command: Command) -> None:
+    lines = wrong_file(command, GOOD.replace("b.sum()", "raise ValueError('bad\\nworse')"))
+    assert lines[0] == "error: ValueError: bad"
+    assert lines[1] == "  next: The traceback is of your own code, in w.py."
+    assert [line for line in lines if line.startswith("  File")] == ['  File "w.py", line 12, in r']
+    assert lines[-2:] == ["ValueError: bad", "worse"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "step"),
+    [
+        (["--set", "m=3"], "workload 'w' has no parameter 'm'", "It has: n."),
+        (["--set", "n=x"], "--set n=x is not of type int", "Give n as int."),
+        (["--set", "n"], "--set 'n' is not NAME=VALUE", "--set n=4096"),
+        (["--set", "n=2**99999"], "--set n=2**99999 is too large", "2**63"),
+        (["--strategy", "pined"], "there is no strategy 'pined'; did you mean pinned?", "zero-copy"),
+        (["--target", "h20"], "there is no device 'h20' in the catalogue; did you mean h200?", "rtx-4090"),
+        (["--format", "pdf"], "there is no format pdf", "html, md, json"),
+        (["--format", ","], "there is no format ','", "html, md, json"),
+        (["--rounds", "0"], "--rounds 0 is out of range", "the default is 3"),
+        (["--max-seconds", "nan"], "--max-seconds nan is out of range", "above 0"),
+        (["--timeout", "0"], "--timeout 0.0 is out of range", "above 0"),
+        (["--seed", "4294967296"], "--seed 4294967296 is out of range", "4294967295"),
+        (["--gpu", "0", "--no-gpu"], "--gpu and --no-gpu contradict one another", "one of them"),
+        (["--out", "w.py"], "--out w.py cannot be written: File exists", "--out DIR"),
+        (["--out", "w.py/deep/er"], "--out w.py/deep/er cannot be written: Not a directory", "--out DIR"),
+        (["--out", "/proc/advisor"], "--out /proc/advisor cannot be written", "--out DIR"),
+    ],
+)
+def test_a_wrong_option(command: Command, arguments: list[str], message: str, step: str) -> None:
+    lines = refused(command, 2, "w.py", *arguments)
+    assert lines[0].startswith(f"error: {message}")
+    assert step in lines[1]
+    assert len(lines) == 2
+
+
+def test_an_output_that_cannot_be_written_is_found_before_anything_runs(command: Command) -> None:
+    Path("w.py").write_text("open('ran', 'w')\n" + GOOD, encoding="utf-8")
+    said = command("profile", *QUICK, "w.py", "--out", "/proc/advisor")
+    assert "checking the workload" not in said.err
+    assert not Path("ran").exists()
+    assert command("profile", *QUICK, "w.py").code == 0
+    assert Path("ran").exists()
+
+
+@pytest.mark.parametrize("target", ["w.py::", "::w", ""])
+def test_a_target_that_is_not_file_and_name(command: Command, target: str) -> None:
+    assert refused(command, 2, target)[0] == f"error: {target!r} is not FILE or FILE::NAME"
+
+
+def test_a_missing_name_lists_the_workloads(command: Command) -> None:
+    other = (
+        GOOD.partition("@workload")[2]
+        .replace("def w(", "def other(")
+        .replace("    def p", '    """The other one."""\n    def p', 1)
+    )
+    both = f"{GOOD}\n@workload{other}"
+    lines = wrong_file(command, both)
+    assert lines[:4] == ["error: w.py has 2 workloads", "  next: Name one of them:", "  w.py::w",
+                         "  w.py::other  The other one."]  # fmt: skip
+    assert refused(command, 3, "w.py::othr")[0] == "error: w.py has no workload 'othr'; did you mean 'other'?"
+
+
+def test_wrong_options_of_the_command_line_itself(command: Command) -> None:
+    for arguments in (["--nonsense"], ["--rounds", "many"], []):
+        said = command("profile", *arguments)
+        assert (said.code, said.out) == (2, "")
+        assert "Try 'advisor profile -h' for help." in said.err
+        assert said.err.splitlines()[-1].startswith("Error: ")
+
+
+def test_a_gpu_that_is_not_there(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("advisor.backends.gpu_count", lambda: 0)
+    lines = refused(command, 4, "w.py", "--gpu", "0")
+    assert lines == [
+        "error: --gpu 0: the CUDA driver shows no GPU",
+        "  next: Check the driver with nvidia-smi, or leave --gpu out to predict without a GPU.",
+    ]
+
+
+def test_a_missing_file_of_a_device(command: Command) -> None:
+    assert refused(command, 5, "w.py", "--target", "my.toml")[0] == "error: my.toml does not exist"
+
+
+def test_nothing_measured_and_nothing_predicted(command: Command) -> None:
+    """The report is written all the same: it has the reasons."""
+    said = command("profile", *QUICK, f"{MISBEHAVING}", "--set", "how=kill")
+    assert said.code == 4
+    assert said.error[0] == "error: no strategy could be measured or predicted"
+    assert "killed by SIGKILL" in said.out
+    assert Path("advisor-report/report.html").exists()
+
+
+def test_a_failing_run_leaves_earlier_reports_alone(command: Command) -> None:
+    assert command("profile", *QUICK, "w.py").code == 0
+    before = {path: path.read_bytes() for path in Path("advisor-report").iterdir()}
+    assert len(before) == 3
+    Path("w.py").write_text(GOOD.replace("b.sum()", "b.summ()"), encoding="utf-8")
+    assert command("profile", *QUICK, "w.py").code == 3
+    assert {path: path.read_bytes() for path in Path("advisor-report").iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "p.json does not exist"),
+        ("", "p.json is damaged: Expecting value"),
+        ("[" * 100000, "p.json is damaged"),
+        ("{}", "p.json has format None; this advisor reads format 1"),
+        ('{"format": 99}', "p.json has format 99; this advisor reads format 1"),
+        ('{"format": 1}', "p.json is damaged: tool: Field required"),
+        ("\udcff", "p.json cannot be read: 'utf-8' codec can't decode"),
+        ("half", "p.json is damaged"),
+        ("extra", "p.json is damaged: surprise: Extra inputs"),
+    ],
+)
+def test_a_profile_that_cannot_be_read(command: Command, text: str | None, message: str) -> None:
+    whole = cpu_profile().model_dump_json()
+    made = {"half": whole[: len(whole) // 2], "extra": whole[:-1] + ', "surprise": 1}'}
+    if text is not None:
+        Path("p.json").write_text(made.get(text, text), encoding="utf-8", errors="surrogateescape")
+    said = command("report", "p.json")
+    assert (said.code, said.out) == (5, "")
+    assert said.error[0].startswith(f"error: {message}")
+    assert said.error[1].startswith("  next: ")
+    assert len(said.error) == 2
+    assert sorted(path.name for path in Path().iterdir()) == ["p.json", "w.py"][text is None :]
+
+
+def test_unknown_rule(command: Command) -> None:
+    said = command("rules", "pageable")
+    assert said.code == 2
+    assert said.error[0] == "error: there is no rule 'pageable'; did you mean pageable-transfer?"
+
+
+def test_a_real_process_says_the_same(tmp_path: Path) -> None:
+    (tmp_path / "w.py").write_text("import numpy as np\n1 / 0\n", encoding="utf-8")
+    said = advisor("profile", "w.py", cwd=tmp_path)
+    assert (said.returncode, said.stdout) == (3, "")
+    assert said.stderr.splitlines() == [
+        "[1] checking the workload",
+        "error: importing w.py raised ZeroDivisionError",
+        "  next: The traceback is of your own code, in w.py.",
+        "",
+        "Traceback (most recent call last):",
+        '  File "w.py", line 2, in <module>',
+        "    1 / 0",
+        *([] if "~~^~~" not in said.stderr else ["    ~~^~~"]),
+        "ZeroDivisionError: division by zero",
+    ]
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] in ([], ["__pycache__"])
