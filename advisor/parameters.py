@@ -141,7 +141,8 @@ def _parse(name: str, text: str, annotation: Any) -> Value:
     except ValueError:
         wanted = _wanted(annotation)
         raise UsageError(
-            f"--set {name}={text} is not {wanted}", next_step=f"Give a value that is {wanted}."
+            f"--set {name}={text} is not {wanted}",
+            next_step=f"Give {name} as {wanted.removeprefix('of type ')}.",
         ) from None
     if isinstance(value, float) and not math.isfinite(value):
         raise UsageError(f"--set {name}={text} is not finite", next_step=f"Give {name} as a finite number.")

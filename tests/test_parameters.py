@@ -63,14 +63,12 @@ def test_integers(text: str, value: int) -> None:
     assert type(found) is int
 
 
-@pytest.mark.parametrize(
-    "text", ["", "1.5", "x", "1e-3", "1.25e1", "nan", "inf", "2**-1", "0x10", "--4", "true"]
-)
+@pytest.mark.parametrize("text", ["", "1.5", "x", "1e-3", "1.25e1", "nan", "inf", "2**-1", "0x10", "true"])
 def test_what_is_no_integer(text: str) -> None:
     with pytest.raises(UsageError) as raised:
         read(int, text)
     assert raised.value.message == f"--set n={text} is not of type int"
-    assert raised.value.next_step == "Give a value that is of type int."
+    assert raised.value.next_step == "Give n as int."
 
 
 @pytest.mark.parametrize("text", ["2**9999999999", "1<<9999999999", "999**999"])
