@@ -7,7 +7,6 @@ import hashlib
 import importlib.machinery
 import importlib.util
 import linecache
-import os
 import sys
 import traceback
 from collections.abc import Mapping
@@ -53,14 +52,18 @@ def load(path: Path, name: str | None, assignments: Mapping[str, str]) -> Loaded
 
 
 def user_traceback(error: BaseException, path: Path) -> str:
-    """The traceback from the user's file on, without our own frames above it."""
-    file = str(path.resolve())
+    """The traceback from the user's file, or a neighbour of it, on: without our own frames above it."""
     frames = traceback.extract_tb(error.__traceback__)
-    inside = [i for i, frame in enumerate(frames) if os.path.realpath(frame.filename) == file]
+    inside = [i for i, frame in enumerate(frames) if _beside(path, frame.filename)]
     linecache.checkcache()
     shown = frames[inside[0] :] if inside else []
     lines = traceback.format_list(shown) + traceback.format_exception_only(type(error), error)
     return ("Traceback (most recent call last):\n" if shown else "") + "".join(lines).rstrip()
+
+
+def _beside(path: Path, file: str) -> bool:
+    """In the folder of the user's file; code without a file has a name in angle brackets."""
+    return not file.startswith("<") and Path(file).resolve().parent == path.resolve().parent
 
 
 def user_error(what: str, error: BaseException, path: Path) -> WorkloadError:
@@ -111,19 +114,21 @@ def _import(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except AdvisorError:
         raise
-    except (SyntaxError, UnicodeDecodeError) as problem:
-        raise WorkloadError(
-            f"{getattr(problem, 'filename', None) or path} is no Python that this interpreter understands",
+    except BaseException as problem:  # sys.exit too, and what test libraries derive from it
+        raise _import_error(path, problem) from None
+    return module
+
+
+def _import_error(path: Path, problem: BaseException) -> WorkloadError:
+    if isinstance(problem, SyntaxError) and Path(problem.filename or path).is_file():
+        return WorkloadError(
+            f"{problem.filename or path} is no Python that this interpreter understands",
             next_step="Correct the file, or check the Python version.",
             detail="".join(traceback.format_exception_only(type(problem), problem)).rstrip(),
-        ) from None
-    except BaseException as problem:  # sys.exit too, and what test libraries derive from it
-        if isinstance(problem, ValueError) and "null bytes" in str(problem):
-            raise WorkloadError(
-                f"{path} is no Python file: {problem}", next_step="Give a Python source file."
-            ) from None
-        raise user_error(f"importing {path}", problem, path) from None
-    return module
+        )
+    if isinstance(problem, ValueError) and "null bytes" in str(problem):  # Python before 3.11.4
+        return WorkloadError(f"{path} is no Python file: {problem}", next_step="Give a Python source file.")
+    return user_error(f"importing {path}", problem, path)
 
 
 def _pick(path: Path, name: str | None, module: ModuleType) -> Definition:
@@ -170,8 +175,8 @@ def _relative(path: Path) -> str:
 
 
 _NO_CUPY = (
-    "CuPy is not installed. Let device stages take the array module as a parameter named xp in place of "
-    "the import, and they run without it; or install it: pip install 'gpu-memory-advisor[cuda13]' (or cuda12)."
+    "CuPy is not installed. Let device stages take the array module as a parameter named xp in place of the "
+    "import, and they run without it; or install it: pip install 'gpu-memory-advisor[cuda13]' (or cuda12)."
 )
 EXAMPLE = """\
 import numpy as np

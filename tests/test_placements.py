@@ -345,6 +345,7 @@ def test_the_cpu_as_a_device() -> None:
     assert backend.free_memory() is None
     assert backend.pool_reserved() is None
     backend.stream.synchronize()
+    assert backend.stream.ptr == 0
     start = backend.timestamp()
     assert backend.seconds_between(start, start + 0.25) == 0.25
 

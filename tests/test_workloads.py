@@ -74,6 +74,13 @@ def test_a_wrong_dtype(dtype: Any) -> None:
     assert "Buffer(1024, np.float32)" in raised.value.next_step
 
 
+def test_buffers_are_neither_external_nor_scratch_unless_told() -> None:
+    for external, scratch in ((False, False), (True, False), (False, True)):
+        buffer = Buffer(4, np.float32, external=external, scratch=scratch)
+        assert (buffer.external, buffer.scratch) == (external, scratch)
+    assert Buffer(4, np.float32) == Buffer(4, np.float32, external=False, scratch=False)
+
+
 def test_external_and_scratch_exclude_one_another() -> None:
     with pytest.raises(WorkloadError, match="both external and scratch"):
         Buffer(4, np.float32, external=True, scratch=True)
@@ -180,6 +187,11 @@ def test_stages_come_in_a_list(wrong: Any) -> None:
         Workload(BUFFERS, frame=wrong)
     with pytest.raises(WorkloadError, match=r"setup is .* it must be a list of stages"):
         Workload(BUFFERS, frame=[host(produce)], setup=wrong)
+
+
+def test_a_workload_needs_neither_setup_nor_check() -> None:
+    made = Workload(BUFFERS, frame=(host(produce),))
+    assert (made.setup, made.check) == ((), None)
 
 
 def test_a_frame_needs_a_stage() -> None:

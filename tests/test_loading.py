@@ -1,0 +1,275 @@
+"""Loading a user's file: every way it can be wrong has one clear message."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from advisor.errors import FileProblem, UsageError, WorkloadError
+from advisor.loading import EXAMPLE, Loaded, load, user_traceback
+
+HEAD = """\
+import numpy as np
+from advisor import Buffer, In, Out, Workload, device, host, workload
+
+def produce(a: Out): a.fill(1)
+"""
+RETURN = 'return Workload({"a": Buffer(n, np.float32)}, frame=[host(produce)])'
+ONE = f'{HEAD}\n@workload\ndef one(n: int = 4):\n    """The first."""\n    {RETURN}\n'
+TWO = f'{ONE}\n@workload\ndef two(n: int = 4):\n    """The second.\n\n    At length."""\n    {RETURN}\n'
+
+
+@pytest.fixture(autouse=True)
+def _clean_imports() -> Iterator[None]:
+    path, modules = list(sys.path), set(sys.modules)
+    yield
+    sys.path[:] = path
+    for name in set(sys.modules) - modules:
+        del sys.modules[name]
+
+
+def written(folder: Path, text: str, name: str = "sample.py") -> Path:
+    path = folder / name
+    path.write_text(dedent(text), encoding="utf-8")
+    return path
+
+
+def refused(path: Path, name: str | None = None, **settings: str) -> WorkloadError:
+    with pytest.raises(WorkloadError) as raised:
+        load(path, name, settings)
+    assert raised.value.next_step
+    assert "advisor/loading.py" not in raised.value.detail
+    return raised.value
+
+
+def test_a_workload_is_loaded_and_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path, ONE)
+    monkeypatch.chdir(tmp_path)
+    loaded = load(path, None, {"n": "2**3"})
+    record = loaded.record
+    assert (record.name, record.file, record.summary) == ("one", "sample.py", "The first.")
+    assert record.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert record.parameters == {"n": 8}
+    assert record.buffers[0].bytes == 32
+    assert [stage.name for stage in record.stages] == ["produce"]
+    assert loaded.bound.frame[0].access == {"a": "out"}
+
+
+def test_a_file_elsewhere_is_recorded_by_its_name_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path, ONE)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert load(path, None, {}).record.file == "sample.py"
+    monkeypatch.chdir(tmp_path.parent)
+    assert load(path, None, {}).record.file == f"{tmp_path.name}/sample.py"
+
+
+def test_the_example_of_the_message_works(tmp_path: Path) -> None:
+    path = written(tmp_path, EXAMPLE)
+    loaded: Loaded = load(path, "double", {})
+    assert [stage.side for stage in loaded.bound.frame] == ["host", "device", "host"]
+
+
+def test_settings_are_checked(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="has no parameter 'm'"):
+        load(written(tmp_path, ONE), None, {"m": "1"})
+
+
+def test_a_missing_file_offers_the_nearest(tmp_path: Path) -> None:
+    written(tmp_path, ONE)
+    with pytest.raises(FileProblem) as raised:
+        load(tmp_path / "sampel.py", None, {})
+    expected = f"{tmp_path / 'sampel.py'} does not exist; did you mean {tmp_path / 'sample.py'}?"
+    assert raised.value.message == expected
+    with pytest.raises(FileProblem, match=r"/x does not exist$"):
+        load(tmp_path / "nowhere" / "x", None, {})
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(FileProblem, match="cannot be read: Is a directory") as raised:
+        load(tmp_path, None, {})
+    assert raised.value.next_step == "Give the path of a Python file."
+
+
+@pytest.mark.parametrize("content", [b"\x7fELF\x00\x00", b"\xff\xfe\x80 binary"])
+def test_a_binary_file(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "program"
+    path.write_bytes(content)
+    assert refused(path).message.startswith(f"{path} is no Python")
+
+
+def test_a_syntax_error_shows_the_line(tmp_path: Path) -> None:
+    path = written(tmp_path, "x = 1\ndef f(:\n")
+    error = refused(path)
+    assert error.message == f"{path} is no Python that this interpreter understands"
+    assert f'File "{path}", line 2' in error.detail
+    assert "def f(:" in error.detail
+    assert "Traceback" not in error.detail
+
+
+def test_a_syntax_error_beside_the_file_names_that_file(tmp_path: Path) -> None:
+    written(tmp_path, "def f(:\n", "neighbour_with_error.py")
+    error = refused(written(tmp_path, "import neighbour_with_error\n"))
+    assert "neighbour_with_error.py is no Python" in error.message
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("import nothing_of_that_name", "ModuleNotFoundError"),
+        ("raise SystemExit(3)", "SystemExit"),
+        ("1 / 0", "ZeroDivisionError"),
+        ("bytes([255]).decode()", "UnicodeDecodeError"),
+        ("raise ValueError('wrong')", "ValueError"),
+    ],
+)
+def test_what_is_raised_on_import_is_shown_as_the_users(tmp_path: Path, line: str, kind: str) -> None:
+    path = written(tmp_path, f"# first\n{line}\n")
+    error = refused(path)
+    assert error.message == f"importing {path} raised {kind}"
+    assert str(path) in error.next_step
+    lines = error.detail.splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert lines[1] == f'  File "{path}", line 2, in <module>'
+    assert lines[2].strip() == line
+    assert lines[-1].startswith(kind)
+
+
+def test_a_file_named_from_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The import system's frames have no file; they must not count as files of the working directory."""
+    written(tmp_path, "1 / 0\n")
+    monkeypatch.chdir(tmp_path)
+    assert refused(Path("sample.py")).detail.splitlines()[1] == '  File "sample.py", line 1, in <module>'
+
+
+def test_a_syntax_error_in_text_the_user_evaluates(tmp_path: Path) -> None:
+    path = written(tmp_path, "eval('1 +')\n")
+    error = refused(path)
+    assert error.message == f"importing {path} raised SyntaxError"
+    assert f'File "{path}", line 1' in error.detail
+
+
+def test_cupy_missing_on_import_has_its_own_next_step(tmp_path: Path) -> None:
+    error = refused(written(tmp_path, "raise ModuleNotFoundError(name='cupy')\n"))
+    assert "xp" in error.next_step
+    assert "pip install" in error.next_step
+
+
+def test_an_error_of_ours_on_import_is_left_as_it_is(tmp_path: Path) -> None:
+    error = refused(written(tmp_path, "from advisor import Buffer\nBuffer(0, 'f4')\n"))
+    assert error.message.startswith("a buffer's shape is 0")
+
+
+def test_a_file_without_workloads(tmp_path: Path) -> None:
+    path = written(tmp_path, "x = 1\n")
+    error = refused(path)
+    assert error.message == f"{path} has no function marked with @workload"
+    assert EXAMPLE in error.next_step
+
+
+def test_several_workloads_must_be_told_apart(tmp_path: Path) -> None:
+    path = written(tmp_path, TWO)
+    error = refused(path)
+    assert error.message == f"{path} has 2 workloads"
+    assert error.next_step == f"Name one of them:\n  {path}::one  The first.\n  {path}::two  The second."
+    assert load(path, "two", {}).record.name == "two"
+
+
+def test_a_name_that_is_not_there_offers_the_nearest(tmp_path: Path) -> None:
+    path = written(tmp_path, TWO)
+    error = refused(path, "tow")
+    assert error.message == f"{path} has no workload 'tow'; did you mean 'two'?"
+    assert f"{path}::one" in error.next_step
+    assert refused(path, "qqq").message == f"{path} has no workload 'qqq'"
+
+
+def test_imported_workloads_count_only_where_there_are_no_others(tmp_path: Path) -> None:
+    written(tmp_path, ONE, "library_of_one.py")
+    alone = written(tmp_path, "from library_of_one import one\n", "alone.py")
+    assert load(alone, None, {}).record.name == "one"
+    beside = written(tmp_path, f"from library_of_one import one\n{ONE.replace('one', 'own')}", "beside.py")
+    assert load(beside, None, {}).record.name == "own"
+    assert load(beside, "one", {}).record.name == "one"
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"), [("None", "NoneType"), ("{'a': 1}", "dict"), ("Workload", "type")]
+)
+def test_a_workload_function_that_returns_something_else(tmp_path: Path, value: str, kind: str) -> None:
+    path = written(tmp_path, f"{HEAD}\n@workload\ndef one(n: int = 4):\n    return {value}\n")
+    error = refused(path)
+    assert error.message == f"workload 'one' returned {kind}, not a Workload"
+    assert "return Workload(" in error.next_step
+
+
+@pytest.mark.parametrize("statement", ["raise RuntimeError('no')", "exit(2)", "np.zeros(-1)"])
+def test_a_workload_function_that_raises(tmp_path: Path, statement: str) -> None:
+    path = written(tmp_path, f"{HEAD}\n@workload\ndef one(n: int = 4):\n    {statement}\n")
+    error = refused(path)
+    assert error.message.startswith("workload 'one' raised ")
+    assert error.detail.splitlines()[1] == f'  File "{path}", line 8, in one'
+
+
+def test_a_wrong_workload_keeps_its_message(tmp_path: Path) -> None:
+    text = ONE.replace("a: Out", "b: Out")
+    assert refused(written(tmp_path, text)).message.startswith("stage 'produce' takes 'b'")
+
+
+def test_neighbours_can_be_imported_also_later(tmp_path: Path) -> None:
+    written(tmp_path, "SIZE = 5\n", "neighbour_of_sample.py")
+    text = ONE.replace(RETURN, "from neighbour_of_sample import SIZE as n\n    " + RETURN)
+    assert load(written(tmp_path, text), None, {}).record.buffers[0].shape == (5,)
+
+
+def test_the_traceback_starts_at_the_users_code_and_keeps_what_it_calls(tmp_path: Path) -> None:
+    written(tmp_path, "def fail():\n    raise KeyError('deep')\n", "helper_that_fails.py")
+    path = written(tmp_path, "import helper_that_fails\ndef go():\n    helper_that_fails.fail()\ngo()\n")
+    lines = refused(path).detail.splitlines()
+    files = [line.split('"')[1] for line in lines if line.startswith("  File")]
+    assert files == [str(path), str(path), str(tmp_path / "helper_that_fails.py")]
+    assert lines[-1] == "KeyError: 'deep'"
+
+
+def test_the_traceback_of_a_decorator_beside_the_users_file(tmp_path: Path) -> None:
+    """A wrapper that fails before it calls the stage: no frame of the user's file is on the stack."""
+    decorator = """\
+        import functools
+        def checked(function):
+            @functools.wraps(function)
+            def wrapper(**arguments):
+                raise RuntimeError("in the wrapper")
+            return wrapper
+        """
+    written(tmp_path, decorator, "decorators_of_mine.py")
+    text = f"from decorators_of_mine import checked\n{ONE}".replace("def produce", "@checked\ndef produce")
+    path = written(tmp_path, text)
+    function = load(path, None, {}).bound.frame[0].stage.function
+    with pytest.raises(RuntimeError) as raised:
+        function(a=None)
+    shown = user_traceback(raised.value, path).splitlines()
+    assert shown[0] == "Traceback (most recent call last):"
+    assert shown[1] == f'  File "{tmp_path / "decorators_of_mine.py"}", line 5, in wrapper'
+    assert "test_loading" not in "\n".join(shown)
+
+
+def test_an_error_outside_of_the_users_code_has_no_traceback(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError) as raised:
+        _ = 1 // 0
+    assert user_traceback(raised.value, tmp_path / "sample.py") == (
+        "ZeroDivisionError: integer division or modulo by zero"
+    )
+
+
+def test_a_link_to_the_file_is_the_file(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    real = written(tmp_path / "real", "1 / 0\n")
+    link = tmp_path / "link.py"
+    link.symlink_to(real)
+    assert "Traceback" in refused(link).detail
