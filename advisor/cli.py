@@ -209,7 +209,7 @@ def _show(result: Profile, paths: list[Path], quiet: bool) -> None:
 
     print(report.summary(result))
     if not quiet:
-        _say("wrote " + ", ".join(str(path) for path in paths))
+        _say("wrote " + "\n      ".join(str(path) for path in paths))
 
 
 def _require_figures(result: Profile) -> None:

@@ -7,8 +7,10 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -18,7 +20,7 @@ import psutil
 from advisor import units
 from advisor.jobs import Job, Outcome, read_outcome
 
-_START = (
+_PROGRAM = (
     "import sys; sys.path = [p for p in sys.path if p] + [sys.argv[1]]; "
     "from advisor.worker import main; main(sys.argv[2:])"
 )
@@ -55,18 +57,13 @@ class ProcessLauncher:
         directory.mkdir(parents=True)
         message = directory / "job.json"
         message.write_text(job.model_dump_json(), encoding="utf-8")
-        root = str(Path(__file__).resolve().parents[1])
-        with (directory / "log").open("wb") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-c", _START, root, str(message), str(os.getpid())],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-            try:
-                stopped = self._watch(process)
-            finally:
+        process = None
+        try:
+            with _uninterrupted():
+                process = _start(message, directory / "log")
+            stopped = self._watch(process)
+        finally:
+            if process is not None:
                 _end(process)
         return _ended(process.returncode, stopped, directory)
 
@@ -83,6 +80,38 @@ class ProcessLauncher:
                     None, "memory", f"filled the memory: it held {held}, {units.size(free)} were left"
                 )
         return None
+
+
+def _start(message: Path, log: Path) -> subprocess.Popen[bytes]:
+    root = str(Path(__file__).resolve().parents[1])
+    with log.open("wb") as output:
+        return subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, root, str(message), str(os.getpid())],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Holds Ctrl-C back for a moment: amid the start it would leave a child that nobody knows of."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are the main thread's
+        return
+    held: list[int] = []
+    handlers = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
+    before = {n: handler for n, handler in handlers.items() if handler is not None}  # None: not Python's
+    try:
+        for number in before:
+            signal.signal(number, lambda number, _: held.append(number))
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if held:
+        signal.raise_signal(held[0])
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -170,6 +172,31 @@ def test_ctrl_c_in_the_parent_ends_the_process(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(KeyboardInterrupt):
         launched(tmp_path, how="hang")
     assert is_gone(seen[0])
+
+
+def test_ctrl_c_amid_the_start_waits_until_the_child_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[int] = []
+    start = launchers._start
+
+    def interrupted(message: Path, log: Path) -> subprocess.Popen[bytes]:
+        process = start(message, log)
+        started.append(process.pid)
+        signal.raise_signal(signal.SIGINT)
+        return process
+
+    monkeypatch.setattr(launchers, "_start", interrupted)
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        launched(tmp_path, how="hang")
+    assert is_gone(started[0])
+    assert signal.getsignal(signal.SIGINT) == before
+
+
+def test_jobs_can_be_launched_from_another_thread(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(launched, tmp_path, how="nothing").result().how == "finished"
 
 
 def test_a_worker_whose_parent_is_gone_already_ends_at_once(tmp_path: Path) -> None:

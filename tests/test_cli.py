@@ -1,0 +1,306 @@
+"""The command as its users start it: what goes where, signals, terminals, pipes, other directories."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import random
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+import pytest
+from builders import cpu_profile
+from running import FILES, MISBEHAVING, QUICK, REPOSITORY, Command, advisor, environment, is_gone
+
+import advisor as package
+
+REPORTS = {"profile.json", "report.html", "report.md"}
+SLOW = ("profile", str(MISBEHAVING), "--strategy", "pageable", "--strategy", "zero-copy", "--target", "h200")
+ESCAPE = "\x1b"
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    return Command(monkeypatch, capsys)
+
+
+def names(directory: Path) -> set[str]:
+    return {path.name for path in directory.iterdir()}
+
+
+def test_profile_in_an_empty_directory(tmp_path: Path) -> None:
+    said = advisor("profile", REPOSITORY / "workloads/vector_add.py", "--set", "n=500", *QUICK, cwd=tmp_path)
+    assert said.returncode == 0
+    assert names(tmp_path) == {"advisor-report"}
+    assert names(tmp_path / "advisor-report") == REPORTS
+    assert said.stdout.startswith("vector_add: predicted. Nothing was measured on a GPU.\n")
+    assert said.stderr.splitlines()[:2] == ["[1] checking the workload", "[2] tracing it"]
+    assert said.stderr.splitlines()[-3:] == [
+        "wrote advisor-report/profile.json",
+        "      advisor-report/report.html",
+        "      advisor-report/report.md",
+    ]
+    assert ESCAPE not in said.stdout + said.stderr
+    loaded = package.load(tmp_path / "advisor-report/profile.json")
+    assert loaded.command.endswith("vector_add.py --set n=500 --max-seconds 0.02 --rounds 1")
+    assert loaded.command.startswith("advisor profile ")
+    assert [row.status for row in loaded.results] == ["measured", "skipped", "measured", "skipped"]
+    assert len(loaded.predictions) == 3
+
+
+def test_quiet_prints_results_only_and_the_summary_goes_to_github(tmp_path: Path) -> None:
+    summary = tmp_path / "summary.md"
+    summary.write_text("before\n", encoding="utf-8")
+    arguments = ("profile", FILES / "counter.py", "--quiet", "--format", "md", "--out", "deep/er", *QUICK)
+    said = advisor(*arguments, cwd=tmp_path, GITHUB_STEP_SUMMARY=str(summary), PYTHONIOENCODING="ascii")
+    assert (said.returncode, said.stderr) == (0, "")
+    assert said.stdout.startswith("counter: predicted.")
+    assert "?s" in said.stdout  # µs, on a terminal that has no µ
+    assert names(tmp_path / "deep/er") == {"report.md"}
+    report = (tmp_path / "deep/er/report.md").read_text(encoding="utf-8")
+    assert summary.read_text(encoding="utf-8") == f"before\n{report}\n"
+
+
+def test_a_gpu_without_cupy_is_told_of_unless_the_user_chose_the_cpu(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("advisor.backends.gpu_count", lambda: 1)
+    monkeypatch.setattr("advisor.backends.has_cupy", lambda: False)
+    told = "There is a GPU, but CuPy is not installed, so this run predicts.\n  next: pip install"
+    assert told in command("profile", "missing.py").err
+    assert "CuPy" not in command("profile", "missing.py", "--quiet").err
+    assert "CuPy" not in command("profile", "missing.py", "--no-gpu").err
+
+
+def test_one_workload_of_several_by_name(command: Command) -> None:
+    said = command("profile", f"{FILES / 'several.py'}::many", "--set", "n=32", *QUICK, "--target", "h200")
+    assert (said.code, said.out.partition(":")[0]) == (0, "many")
+
+
+def test_failures_late_in_the_run_are_rows_and_predictions_stand(command: Command) -> None:
+    """Frame 20 is past the frames that are checked and traced, so its failure costs measurements alone."""
+    said = command(*SLOW, "--set", "how=raise", "--set", "at=20", *QUICK)
+    assert said.code == 0
+    loaded = package.load(Path("advisor-report/profile.json"))
+    assert {(r.status, r.reason) for r in loaded.results} == {  # type: ignore[union-attr]
+        ("failed", "the workload failed: ValueError: this frame is bad")
+    }
+    assert "misbehaving.py" in loaded.results[0].detail  # type: ignore[union-attr]
+    assert {row.status for row in loaded.predictions[0].results} == {"predicted"}
+    assert "ValueError: this frame is bad" in " ".join(said.out.split())
+
+
+def test_report_renders_a_profile_again(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/p.json").write_text(cpu_profile().model_dump_json(), encoding="utf-8")
+    said = command("report", "sub/p.json")
+    assert said.code == 0
+    assert names(tmp_path / "sub") == {"p.json", "report.html", "report.md"}
+    again = command("report", "sub/p.json", "--out", "other", "--format", "json", "-q")
+    assert (again.code, again.err, again.out) == (0, "", said.out)
+    assert json.loads(Path("other/profile.json").read_text())["format"] == 1
+
+
+@pytest.mark.parametrize("arguments", [["strategies"], ["rules"], ["rules", "zero-copy-reread"], ["--help"]])
+def test_what_is_printed_fits_80_columns_and_is_complete(command: Command, arguments: list[str]) -> None:
+    said = command(*arguments)
+    assert (said.code, said.err) == (0, "")
+    lines = said.out.splitlines()
+    assert max(len(line) for line in lines if "://" not in line) <= 80
+    assert not [line for line in lines if line.endswith("...") and "Usage" not in line]
+    expected = {
+        "strategies": ["pageable:", "pinned:", "zero-copy:", "managed:"],
+        "rules": ["zero-copy-reread"],
+        "--help": ["profile", "report", "strategies", "rules", "--version", "130 interrupted"],
+    }[arguments[0]]
+    assert all(word in said.out for word in expected)
+
+
+@pytest.mark.parametrize("name", ["profile", "report", "strategies", "rules"])
+def test_each_command_explains_itself(command: Command, name: str) -> None:
+    for option in ("--help", "-h"):
+        said = command(name, option)
+        assert said.code == 0
+        assert said.out.startswith(f"Usage: advisor {name} ")
+
+
+def test_the_version(tmp_path: Path) -> None:
+    said = advisor("--version", cwd=tmp_path)
+    assert (said.returncode, said.stdout) == (0, f"advisor {package.__version__}\n")
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    program = f"{sys.executable} -m advisor strategies | head -c 1"
+    said = subprocess.run(
+        program, shell=True, cwd=tmp_path, env=environment(), capture_output=True, text=True
+    )
+    assert (said.stdout, said.stderr) == ("p", "")
+
+
+def test_a_bug_shows_its_traceback(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> str:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("advisor.strategies.describe", broken)
+    with pytest.raises(RuntimeError, match="a bug"):
+        command("strategies")
+
+
+@contextmanager
+def started(directory: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """`advisor` in a process group of its own, as a shell starts it; none of it is left afterwards."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "advisor", *arguments],
+        cwd=directory,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        for child in psutil.Process(process.pid).children() if process.poll() is None else ():
+            child.kill()
+        process.kill()
+        process.communicate()
+
+
+def at_work_on(process: subprocess.Popen[str], label: str) -> psutil.Process:
+    """The worker that is at work on the process of that label."""
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        for child in psutil.Process(process.pid).children():
+            with suppress(psutil.Error):  # it may end while it is looked at
+                if f"/{label}/job.json" in " ".join(child.cmdline()):
+                    return child
+        time.sleep(0.01)
+    raise AssertionError(f"no worker at {label}")
+
+
+@pytest.fixture
+def seed_of_pageable_first() -> str:
+    for seed in range(20):
+        if random.Random(seed).sample(["pageable", "zero-copy"], 2)[0] == "pageable":
+            return str(seed)
+    raise AssertionError
+
+
+def hanging(seed: str) -> list[str]:
+    """Measures pageable, then hangs in zero-copy, if the seed orders them so."""
+    assignments = ["--set", "how=hang", "--set", "at=20", "--set", "only_shared=true"]
+    return [*SLOW, *assignments, "--rounds", "1", "--max-seconds", "0.02", "--seed", seed]
+
+
+@pytest.mark.parametrize(
+    ("number", "whole_group"), [(signal.SIGINT, False), (signal.SIGINT, True), (signal.SIGTERM, False)]
+)
+def test_ctrl_c_keeps_what_was_measured(
+    tmp_path: Path, number: signal.Signals, whole_group: bool, seed_of_pageable_first: str
+) -> None:
+    with started(tmp_path, *hanging(seed_of_pageable_first)) as process:
+        worker = at_work_on(process, "zero-copy-1")
+        (os.killpg if whole_group else os.kill)(process.pid, number)
+        out, err = process.communicate(timeout=20)
+    assert process.returncode == 130, err
+    assert is_gone(worker.pid)
+    assert "Interrupted after 1 of 2 measurements." in out
+    assert "Traceback" not in err
+    assert names(tmp_path / "advisor-report") == REPORTS
+    loaded = package.load(tmp_path / "advisor-report/profile.json")
+    assert [row.status for row in loaded.results] == ["measured", "skipped"]
+    assert {row.status for row in loaded.predictions[0].results} == {"predicted"}
+
+
+def test_ctrl_c_before_the_first_figures_leaves_nothing_behind(tmp_path: Path) -> None:
+    with started(tmp_path, *SLOW, "--set", "how=hang", *QUICK) as process:
+        worker = at_work_on(process, "reference")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    assert (process.returncode, out) == (130, "")
+    assert err.splitlines()[-1] == "interrupted: nothing was measured"
+    assert is_gone(worker.pid)
+    assert names(tmp_path) == set()
+
+
+def test_a_killed_parent_leaves_no_child_and_what_was_measured(
+    tmp_path: Path, seed_of_pageable_first: str
+) -> None:
+    with started(tmp_path, *hanging(seed_of_pageable_first)) as process:
+        worker = at_work_on(process, "zero-copy-1")
+        process.kill()
+        process.wait(timeout=20)
+        end = time.monotonic() + 10
+        while not is_gone(worker.pid) and time.monotonic() < end:
+            time.sleep(0.02)
+        assert is_gone(worker.pid)
+    assert names(tmp_path / "advisor-report") == {"profile.partial.json"}
+    partial = package.load(tmp_path / "advisor-report/profile.partial.json")
+    assert [row.status for row in partial.results] == ["measured", "skipped"]
+    rendered = advisor("report", "advisor-report/profile.partial.json", cwd=tmp_path)
+    assert rendered.returncode == 0
+    assert "the run ended before it was measured" in " ".join(rendered.stdout.split())
+
+
+def test_a_run_that_succeeds_takes_the_partial_profile_away(command: Command) -> None:
+    Path("advisor-report").mkdir()
+    Path("advisor-report/profile.partial.json").write_text("of an earlier run", encoding="utf-8")
+    assert command("profile", FILES / "counter.py", *QUICK, "--target", "h200").code == 0
+    assert names(Path("advisor-report")) == REPORTS
+
+
+def in_a_terminal(directory: Path, *arguments: str, **variables: str) -> str:
+    """What an 80 column terminal gets to see."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(directory)
+        given = {"TERM": "xterm", "COLUMNS": "80", "LINES": "24", **variables}
+        os.execvpe(sys.executable, [sys.executable, "-m", "advisor", *arguments], environment(**given))
+    seen, end = b"", time.monotonic() + 60
+    while time.monotonic() < end:
+        if select.select([terminal], [], [], 0.2)[0]:
+            try:
+                part = os.read(terminal, 65536)
+            except OSError:
+                break
+            if not part:
+                break
+            seen += part
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    return seen.decode()
+
+
+def shown_lines(text: str) -> list[str]:
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+    return [line.rstrip() for line in re.split(r"[\r\n]+", plain)]
+
+
+def test_a_terminal_shows_a_bar_with_the_strategy_and_the_time_left(tmp_path: Path) -> None:
+    arguments = ("profile", str(FILES / "counter.py"), "--max-seconds", "0.6", "--rounds", "2")
+    lines = shown_lines(in_a_terminal(tmp_path, *arguments))
+    assert max(map(len, lines)) <= 80
+    bars = [line for line in lines if line.endswith(" left")]
+    assert any(re.match(r"checking the workload +\S* ", line) for line in bars)
+    assert any(re.match(r"(pageable|zero-copy), round 2 +\S+ 5/6 +\S*\d:\d\d left", line) for line in bars), (
+        bars
+    )
+    assert not any(line.startswith("[") for line in lines)
+
+
+def test_no_color_in_a_terminal(tmp_path: Path) -> None:
+    text = in_a_terminal(tmp_path, "profile", str(FILES / "counter.py"), *QUICK, NO_COLOR="1")
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]m", text)
+    assert "round 1" in text

@@ -1,0 +1,108 @@
+"""The whole flow as a function: one profile out, the same data kept on the way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from running import FakeLauncher, cell, cpu_settings
+
+from advisor import __version__, pipeline, profiles
+from advisor.jobs import Job
+from advisor.launcher import Ended
+from advisor.profiles import Device
+from advisor.progress import Silent
+from advisor.settings import Settings
+
+
+def settings(**options: object) -> Settings:
+    given = {"strategies": ("pageable", "pinned"), "rounds": 3, "seed": 5, "command": "advisor profile w.py"}
+    return cpu_settings("w.py", **{**given, **options})
+
+
+def profiled(launcher: FakeLauncher, directory: Path, **options: object) -> profiles.Profile:
+    return pipeline.profile(settings(**options), Silent(), keep_in=directory, launcher=launcher)
+
+
+def test_a_profile_says_what_was_asked_and_how_it_was_measured(tmp_path: Path) -> None:
+    profile = profiled(FakeLauncher(), tmp_path)
+    assert (profile.tool.version, profile.command) == (__version__, "advisor profile w.py")
+    assert (profile.method.rounds, profile.method.seed, profile.method.max_seconds) == (3, 5, 0.02)
+    assert profile.method.confidence == 0.95
+    assert len(profile.method.order) == 3
+    assert profile.created.endswith("+00:00")
+    assert profile.device.kind == "cuda"
+
+
+def test_it_concludes_from_what_was_measured_on_a_gpu(tmp_path: Path) -> None:
+    def measure(job: Job) -> Ended:
+        seconds = 0.002 if job.strategy == "pageable" else 0.001
+        return Ended(cell(frame_seconds=tuple(seconds * (1 + i % 5 / 1000) for i in range(50))), "finished")
+
+    profile = profiled(FakeLauncher(measure), tmp_path)
+    assert profile.recommendation is not None
+    assert (profile.recommendation.strategy, profile.recommendation.verdict) == ("pinned", "clear")
+    assert profile.advice
+
+
+def test_without_a_gpu_nothing_is_recommended_but_by_prediction(tmp_path: Path) -> None:
+    launcher = FakeLauncher(device=Device(name="CPU", kind="cpu"))
+    profile = profiled(launcher, tmp_path, targets=("h200", "orin-nano"))
+    assert profile.recommendation is None
+    assert [prediction.device.name for prediction in profile.predictions] == [
+        "H200 SXM",
+        "Jetson Orin Nano 8GB",
+    ]
+    assert all(len(prediction.results) == 2 for prediction in profile.predictions)
+
+
+def test_what_was_kept_on_the_way_is_a_whole_profile_without_conclusions(tmp_path: Path) -> None:
+    seen: list[list[str]] = []
+
+    def measure(job: Job) -> Ended:
+        if (tmp_path / pipeline.PARTIAL).exists():
+            partial = profiles.load(tmp_path / pipeline.PARTIAL)
+            seen.append([row.status for row in partial.results])
+            assert partial.recommendation is None
+        return Ended(cell(), "finished")
+
+    profile = profiled(FakeLauncher(measure), tmp_path, rounds=1)
+    assert [statuses.count("measured") for statuses in seen] == [1]
+    last = profiles.load(tmp_path / pipeline.PARTIAL)
+    assert last.results == profile.results
+    assert (last.created, last.method, last.workload) == (profile.created, profile.method, profile.workload)
+
+
+def test_nothing_is_left_in_the_temporary_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    launcher = FakeLauncher()
+    profiled(launcher, tmp_path)
+    assert Path(launcher.jobs[0].directory).is_relative_to(scratch)
+    assert list(scratch.iterdir()) == []
+
+
+def test_an_interrupted_profile_is_told_from_a_whole_one(tmp_path: Path) -> None:
+    def measure(job: Job) -> Ended:
+        if job.directory.endswith("-2"):
+            raise KeyboardInterrupt
+        return Ended(cell(), "finished")
+
+    interrupted = profiled(FakeLauncher(measure), tmp_path)
+    assert pipeline.was_interrupted(interrupted)
+    assert not pipeline.was_interrupted(interrupted.model_copy(update={"notes": ()}))
+    assert interrupted.measured().keys() == {"pageable", "pinned"}
+
+
+def test_a_profile_survives_being_written_and_read(tmp_path: Path) -> None:
+    profile = profiled(FakeLauncher(device=Device(name="CPU", kind="cpu")), tmp_path, targets=("h200",))
+    profile.save(tmp_path / "profile.json")
+    assert profiles.load(tmp_path / "profile.json") == profile
+
+
+def test_the_settings_decide_which_strategies_are_predicted(tmp_path: Path) -> None:
+    one = replace(settings(targets=("h200",)), strategies=settings().strategies[:1])
+    profile = pipeline.profile(one, Silent(), keep_in=tmp_path, launcher=FakeLauncher())
+    assert [row.strategy for row in profile.predictions[0].results] == ["pageable"]

@@ -1,0 +1,58 @@
+"""Progress as lines, as a bar, and none at all."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from advisor.progress import Bar, Lines, Silent, make_progress
+
+
+def runs(progress: Silent) -> None:
+    with progress:
+        progress.start(3)
+        for what in ("checking the workload", "pinned, round 1"):
+            progress.begin(what)
+            progress.end()
+
+
+def test_lines_count(capsys: pytest.CaptureFixture[str]) -> None:
+    runs(Lines())
+    assert capsys.readouterr() == ("", "[1/3] checking the workload\n[2/3] pinned, round 1\n")
+
+
+def test_lines_without_a_total_yet(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = Lines()
+    lines.begin("checking the workload")
+    lines.end()
+    lines.start(4)
+    lines.begin("pinned, round 1")
+    assert capsys.readouterr().err == "[1] checking the workload\n[2/4] pinned, round 1\n"
+
+
+def test_silence(capsys: pytest.CaptureFixture[str]) -> None:
+    runs(Silent())
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("quiet", "terminal", "kind"), [(True, True, Silent), (False, False, Lines), (False, True, Bar)]
+)
+def test_what_fits(monkeypatch: pytest.MonkeyPatch, quiet: bool, terminal: bool, kind: type) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
+    assert type(make_progress(quiet=quiet)) is kind
+
+
+def test_the_bar_stays_on_stderr_and_counts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    bar = Bar()
+    bar._bar.live.transient = False  # what a terminal shows last
+    runs(bar)
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "pinned, round 1" in told.err
+    assert "2/3" in told.err
+    assert max(map(len, told.err.splitlines())) <= 80
