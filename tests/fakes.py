@@ -7,12 +7,22 @@ import types
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 from builders import cuda_device
 
-from advisor.profiles import Device, MemoryKind
+from advisor.binding import bind
+from advisor.frames import FrameLoop
+from advisor.placements.arena import Arena
+from advisor.placements.base import Layout, Placed
+from advisor.profiles import Device, MemoryKind, WorkloadRecord
+from advisor.ranges import Ranges
+from advisor.schedule import Plan, plan
+from advisor.strategies import by_name
+from advisor.verify import Inspector
+from advisor.workloads import Workload
 
 ON_DEVICE = 1 << 52
 """Set in addresses that only the device knows; no process has memory there."""
@@ -278,6 +288,44 @@ class FakeRanges:
             yield
         finally:
             self.pop()
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A workload on its buffers, as a worker has it, with a fake in every place where one is needed."""
+
+    backend: Any
+    loop: FrameLoop
+    inspector: Inspector
+    placed: dict[str, Placed]
+    plan: Plan
+    ranges: FakeRanges
+
+
+@contextmanager
+def bench(
+    workload: Workload, strategy: str = "pageable", backend: Any = None, seed: int = 0
+) -> Iterator[Bench]:
+    """Places the workload under the strategy; on a recording backend unless another is given."""
+    backend = backend or RecordingBackend()
+    bound, ranges = bind(workload), FakeRanges()
+    record = WorkloadRecord(
+        name="w",
+        file="w.py",
+        sha256="0" * 64,
+        parameters={},
+        buffers=bound.buffer_records(),
+        stages=tuple(stage.record() for stage in bound.stages),
+    )
+    placements = by_name(strategy).placements(record)
+    traits = {name: placement.traits(backend.device()) for name, placement in placements.items()}
+    planned = plan([s.use for s in bound.setup], [s.use for s in bound.frame], traits)
+    layouts = {name: Layout(b.dimensions, b.element) for name, b in workload.buffers.items()}
+    with Arena(backend) as arena:
+        placed = {name: placement.place(arena, layouts[name]) for name, placement in placements.items()}
+        loop = FrameLoop(bound, planned, placed, backend, seed=seed, ranges=cast(Ranges, ranges))
+        inspector = Inspector(bound, planned, placed, layouts, backend)
+        yield Bench(backend, loop, inspector, placed, planned, ranges)
 
 
 class CUDARuntimeError(RuntimeError):

@@ -1,0 +1,377 @@
+"""The frame loop: what a stage is given, what runs in which order, and how it is timed and marked."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes import Bench, FakeClock, FakeRanges, RecordingBackend, bench
+
+from advisor import frames, ranges
+from advisor.backends.cpu import CpuBackend
+from advisor.strategies import STRATEGIES
+from advisor.workloads import Buffer, In, InOut, Out, Stage, Workload, device, host
+
+STRATEGY_NAMES = [strategy.name for strategy in STRATEGIES]
+
+
+def buffers(*names: str, **parts: Any) -> dict[str, Buffer]:
+    return {name: Buffer(8, np.float32, **parts) for name in names}
+
+
+def produce(a: Out, frame: int) -> None:
+    a.fill(frame)
+
+
+def double(xp: Any, a: In, b: Out) -> None:
+    xp.multiply(a, 2, out=b)
+
+
+def consume(b: In) -> None:
+    b.sum()
+
+
+FRESH = Workload(buffers("a", "b"), frame=[host(produce), device(double), host(consume)])
+
+
+def labels(run: Bench) -> list[str]:
+    return [action.label for action in run.loop.steady]
+
+
+def test_steps_in_order_with_the_labels_of_their_ranges() -> None:
+    with bench(FRESH, "pinned") as run:
+        assert labels(run) == [
+            "host:produce",
+            "to-device",
+            "device:double",
+            "to-host",
+            "synchronize",
+            "host:consume",
+        ]
+        assert [action.on_stream for action in run.loop.steady] == [False, True, True, True, False, False]
+        run.backend.calls.clear()
+        run.loop.frame(7)
+        assert run.backend.names == ["copy_to_device", "copy_to_host", "synchronize"]
+        assert run.ranges.seen == [
+            ("frame 7",),
+            *(("frame 7", label) for label in labels(run)),
+        ]
+        assert run.ranges.depth == 0
+
+
+def test_zero_copy_has_no_transfers() -> None:
+    with bench(FRESH, "zero-copy") as run:
+        assert labels(run) == ["host:produce", "device:double", "synchronize", "host:consume"]
+
+
+def test_setup_and_the_first_frame_run_with_index_0() -> None:
+    seen: list[tuple[str, int]] = []
+
+    def start(w: Out, frame: int) -> None:
+        seen.append(("start", frame))
+        w.fill(1)
+
+    def use(w: In, b: Out, frame: int) -> None:
+        seen.append(("use", frame))
+
+    workload = Workload(buffers("w", "b"), setup=[host(start)], frame=[device(use)])
+    with bench(workload, "pinned") as run:
+        run.loop.run_setup()
+        run.loop.first_frame()
+        run.loop.frame(5)
+        assert seen == [("start", 0), ("use", 0), ("use", 5)]
+        assert run.backend.names.count("copy_to_device") == 1
+        assert run.ranges.seen[:2] == [("host:start",), ("frame 0",)]
+
+
+@pytest.mark.parametrize("deferred", [False, True])
+@pytest.mark.parametrize("strategy", STRATEGY_NAMES)
+@pytest.mark.parametrize("external", [False, True])
+@pytest.mark.parametrize("concurrent", [0, 1])
+def test_every_strategy_computes_the_same(
+    strategy: str, deferred: bool, external: bool, concurrent: int
+) -> None:
+    """Weights, a state on the device, turns, and a host that runs ahead; copies at their latest and earliest."""
+    seen: list[tuple[float, float, float]] = []
+
+    def weights(w: Out) -> None:
+        w.fill(10)
+
+    def clear(xp: Any, state: Out) -> None:
+        state.fill(0)
+
+    def step(xp: Any, a: In, w: In, state: InOut, b: Out) -> None:
+        xp.add(state, a, out=state)
+        xp.multiply(a, w, out=b)
+
+    def ahead(a: Out, frame: int) -> None:
+        a.fill(-frame)
+
+    def turn(b: InOut) -> None:
+        b += 1
+
+    def finish(xp: Any, a: In, b: InOut, state: In, c: Out) -> None:
+        xp.subtract(b, a, out=b)
+        xp.add(state, 0, out=c)
+
+    def check(b: In, c: In, frame: int) -> None:
+        seen.append((frame, float(b[0]), float(c[-1])))
+
+    workload = Workload(
+        {**buffers("a", external=external), **buffers("b", "c", "w", "state")},
+        setup=[host(weights), device(clear)],
+        frame=[host(produce), device(step), host(ahead), host(turn), device(finish), host(check)],
+    )
+    backend = RecordingBackend(deferred=deferred)
+    backend._device.attributes["concurrent_managed_access"] = concurrent
+    with bench(workload, strategy, backend) as run:
+        run.loop.run_setup()
+        run.loop.first_frame()
+        for index in (1, 2, 3):
+            run.loop.frame(index)
+        assert run.backend.idle
+    assert seen == [(0, 1, 0), (1, 12, 1), (2, 23, 3), (3, 34, 6)]
+
+
+def test_random_numbers_depend_on_seed_frame_and_stage_alone() -> None:
+    drawn: dict[tuple[int, str, int], float] = {}
+
+    def collect(seed: int, strategy: str) -> dict[tuple[str, int], float]:
+        found: dict[tuple[str, int], float] = {}
+
+        def one(a: Out, rng: np.random.Generator, frame: int) -> None:
+            found["one", frame] = rng.random()
+
+        def two(a: InOut, rng: np.random.Generator, frame: int) -> None:
+            found["two", frame] = rng.random()
+
+        def noop(a: In) -> None: ...
+
+        workload = Workload(buffers("a"), frame=[host(one), host(two), device(noop)])
+        with bench(workload, strategy, seed=seed) as run:
+            run.loop.first_frame()
+            for index in (1, 2, 1):
+                run.loop.frame(index)
+        return found
+
+    for seed in (0, 1):
+        for strategy in STRATEGY_NAMES:
+            found = collect(seed, strategy)
+            assert len(found) == 6
+            assert len(set(found.values())) == 6
+            for (stage, frame), value in found.items():
+                assert drawn.setdefault((seed, stage, frame), value) == value
+    assert len(set(drawn.values())) == 12
+
+
+def test_the_same_frame_has_the_same_random_numbers_again() -> None:
+    found: list[float] = []
+
+    def one(a: Out, rng: np.random.Generator) -> None:
+        found.append(rng.random())
+
+    with bench(Workload(buffers("a"), frame=[host(one)])) as run:
+        for index in (4, 5, 4):
+            run.loop.frame(index)
+    assert found[0] == found[2] != found[1]
+
+
+def test_in_arrays_are_read_only_on_the_host() -> None:
+    def read(a: In) -> None:
+        assert not a.flags.writeable
+        a[0] = 1
+
+    def write(a: Out) -> None:
+        assert a.flags.writeable
+        a.fill(0)
+
+    def change(a: InOut) -> None:
+        a += 1
+
+    with bench(Workload(buffers("a"), frame=[host(write), host(change), host(read)])) as run:
+        with pytest.raises(ValueError, match="read-only"):
+            run.loop.first_frame()
+        host_array = run.placed["a"].host
+        assert host_array is not None
+        assert host_array.flags.writeable
+        assert (host_array == 1).all()
+
+
+def test_without_a_gpu_device_stages_get_numpy_and_the_twin_runs() -> None:
+    got: list[Any] = []
+
+    def kernel(xp: Any, a: In, b: Out) -> None:
+        raise AssertionError("this needs a GPU")
+
+    def twin(a: In, b: Out, stream: Any) -> None:
+        got.append((a.flags.writeable, stream.ptr))
+        np.multiply(a, 3, out=b)
+
+    def plain(xp: Any, b: InOut) -> None:
+        got.append(xp)
+
+    def check(b: In) -> None:
+        got.append(float(b[0]))
+
+    workload = Workload(
+        buffers("a", "b"), frame=[host(produce), device(kernel, cpu=twin), device(plain), host(check)]
+    )
+    with bench(workload, "zero-copy", CpuBackend()) as run:
+        run.loop.frame(2)
+    assert got == [(False, 0), np, 6.0]
+
+
+def test_with_a_gpu_the_function_itself_runs() -> None:
+    got: list[Any] = []
+
+    def kernel(xp: Any, stream: Any, a: In, b: Out) -> None:
+        got.append((xp, stream))
+
+    def twin(a: In, b: Out) -> None:
+        raise AssertionError("there is a GPU")
+
+    with bench(Workload(buffers("a", "b"), frame=[host(produce), device(kernel, cpu=twin)])) as run:
+        run.loop.frame(0)
+        assert got == [(run.backend.xp, run.backend.stream)]
+
+
+def test_only_what_a_stage_asks_for_is_given() -> None:
+    given: list[set[str]] = []
+
+    def stage(**keywords: Any) -> None:
+        given.append(set(keywords))
+
+    def signature(names: str) -> Callable[..., object]:
+        scope: dict[str, Any] = {"Out": Out, "stage": stage}
+        exec(f"def f(a: Out, {names}): stage(**locals())", scope)
+        function: Callable[..., object] = scope["f"]
+        return function
+
+    for names in ("xp", "rng", "frame", "stream", "xp, rng, frame, stream"):
+        with bench(Workload(buffers("a"), frame=[host(signature(names))])) as run:
+            run.loop.frame(0)
+        assert given.pop() == {"a", *names.split(", ")}
+
+
+def failing(at: Callable[[Any], Stage]) -> Workload:
+    def fail(b: In) -> None:
+        raise KeyError("of the user")
+
+    return Workload(buffers("a", "b"), frame=[host(produce), device(double), at(fail)])
+
+
+@pytest.mark.parametrize("side", [host, device])
+def test_ranges_are_closed_when_a_stage_raises(side: Any) -> None:
+    with bench(failing(side)) as run:
+        for go in (run.loop.first_frame, lambda: run.loop.frame(1), lambda: run.loop.timed_frame(1)):
+            with pytest.raises(KeyError):
+                go()
+            assert run.ranges.depth == 0
+        assert f"{side.__name__}:fail" in run.ranges.seen[-1]
+
+
+def test_a_timed_frame_adds_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = FakeClock()
+    monkeypatch.setattr(frames, "time", types.SimpleNamespace(perf_counter=clock))
+
+    def slow(a: Out) -> None:
+        clock.advance(5)
+
+    def twice(xp: Any, a: In, b: Out) -> None:
+        xp.multiply(a, 2, out=b)
+        xp.multiply(b, 2, out=b)
+
+    def read(b: In, c: In) -> None:
+        clock.advance(0.5)
+
+    def third(xp: Any, b: In, c: Out) -> None:
+        xp.add(b, 1, out=c)
+
+    workload = Workload(buffers("a", "b", "c"), frame=[host(slow), device(twice), device(third), host(read)])
+    backend = RecordingBackend(deferred=True, copy_seconds=2, kernel_seconds=3)
+    with bench(workload, "pinned", backend) as run:
+        run.loop.first_frame()
+        clock.now = 100
+        assert run.loop.timed_frame(1) == {
+            "host:slow": 5,
+            "to-device": 2,
+            "device:twice": 6,
+            "device:third": 3,
+            "to-host": 4,
+            "host:read": 0.5,
+            "frame": 5.5,
+        }
+        assert run.ranges.seen[-1] == ("host:read",)
+
+
+class Domain:
+    """As much of an nvtx domain as is used; `listening=False` is what nvtx gives with no tool attached."""
+
+    def __init__(self, listening: bool) -> None:
+        self.listening = listening
+        self.open: list[tuple[str, Any]] = []
+        self.log: list[tuple[Any, ...]] = []
+
+    def get_event_attributes(self, message: str) -> Any:
+        self.log.append(("attributes", message))
+        return types.SimpleNamespace(message=message, payload=None) if self.listening else None
+
+    def push_range(self, attributes: Any) -> None:
+        self.open.append(attributes and (attributes.message, attributes.payload))
+        self.log.append(("push", self.open[-1]))
+
+    def pop_range(self) -> None:
+        self.log.append(("pop", self.open.pop()))
+
+
+def test_ranges_of_nvtx(monkeypatch: pytest.MonkeyPatch) -> None:
+    domain, asked = Domain(listening=True), []
+    nvtx = types.SimpleNamespace(get_domain=lambda name: (asked.append(name), domain)[1])
+    monkeypatch.setattr(ranges, "nvtx", nvtx)
+    marks = ranges.Ranges()
+    with pytest.raises(KeyError), marks.strategy("pinned"):
+        fail_in_two_frames(marks)
+    assert asked == ["advisor"]
+    assert [entry for entry in domain.log if entry[0] != "attributes"] == [
+        ("push", ("strategy:pinned", None)),
+        ("push", ("frame", 3)),
+        ("pop", ("frame", 3)),
+        ("push", ("frame", 4)),
+        ("pop", ("frame", 4)),
+        ("pop", ("strategy:pinned", None)),
+    ]
+    assert domain.log.count(("attributes", "frame")) == 1, "nvtx keeps every message for ever"
+
+
+def fail_in_two_frames(marks: ranges.Ranges) -> None:
+    for index in (3, 4):
+        marks.push_frame(index)
+        marks.pop()
+    raise KeyError
+
+
+def test_ranges_with_no_tool_attached(monkeypatch: pytest.MonkeyPatch) -> None:
+    domain = Domain(listening=False)
+    monkeypatch.setattr(ranges, "nvtx", types.SimpleNamespace(get_domain=lambda name: domain))
+    marks = ranges.Ranges()
+    with marks.strategy("pinned"):
+        marks.push_frame(3)
+        marks.pop()
+    assert domain.open == []
+
+
+def test_the_real_nvtx_takes_what_it_is_given() -> None:
+    marks = ranges.Ranges()
+    with marks.strategy("pinned"):
+        marks.push_frame(3)
+        marks.push(marks.attributes("to-device"))
+        marks.pop()
+        marks.pop()
+
+
+def test_the_fake_ranges_have_the_real_ones_methods() -> None:
+    public = {name for name in vars(ranges.Ranges) if not name.startswith("_")} | {"push", "pop"}
+    assert public <= set(dir(FakeRanges))

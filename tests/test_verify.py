@@ -1,0 +1,392 @@
+"""Verification: annotations that do not hold are found and named; results are held to the right standard."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes import Bench, RecordingBackend, bench
+
+from advisor import verify
+from advisor.backends.cpu import CpuBackend
+from advisor.errors import WorkloadError
+from advisor.strategies import STRATEGIES
+from advisor.verify import POISONS, differences, require_written, save_results
+from advisor.workloads import Buffer, In, InOut, Out, Stage, Workload, device, host
+
+N = 8
+BACKENDS = [RecordingBackend, CpuBackend]
+
+
+def buffers(*names: str, dtype: Any = np.float32) -> dict[str, Buffer]:
+    return {name: Buffer(N, dtype) for name in names}
+
+
+def fill(a: Out) -> None:
+    a.fill(1)
+
+
+def double(xp: Any, a: In, b: Out) -> None:
+    xp.multiply(a, 2, out=b)
+
+
+def consume(b: In) -> None:
+    b.sum()
+
+
+def inspect(run: Bench) -> None:
+    """What the reference run does."""
+    run.loop.run_setup()
+    first = run.inspector.verification_frame(run.loop, POISONS[0], first=True)
+    second = run.inspector.verification_frame(run.loop, POISONS[1], first=False)
+    require_written(first, second)
+
+
+def refusal(*frame: Stage, names: str = "ab", backend: Any = None, dtype: Any = np.float32) -> WorkloadError:
+    workload = Workload(buffers(*names, dtype=dtype), frame=frame)
+    with bench(workload, backend=backend) as run, pytest.raises(WorkloadError) as raised:
+        inspect(run)
+    assert run.ranges.depth == 0
+    return raised.value
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("strategy", ["pageable", "zero-copy"])
+def test_a_right_workload_passes(backend: Any, strategy: str) -> None:
+    workload = Workload(buffers("a", "b"), frame=[host(fill), device(double), host(consume)])
+    with bench(workload, strategy, backend()) as run:
+        inspect(run)
+        assert (run.inspector.results()["b"] == 2).all()
+
+
+@pytest.mark.parametrize("strategy", [strategy.name for strategy in STRATEGIES])
+def test_verification_waits_for_the_device(strategy: str) -> None:
+    """Copies and kernels happen as late as they may."""
+    workload = Workload(buffers("a", "b"), frame=[host(fill), device(double), host(consume)])
+    with bench(workload, strategy, RecordingBackend(deferred=True)) as run:
+        inspect(run)
+        assert (run.inspector.results()["b"] == 2).all()
+        run.loop.frame(2)
+        assert (run.inspector.results()["b"] == 2).all()
+
+
+def test_frames_0_and_1_are_run() -> None:
+    seen: list[int] = []
+
+    def stage(a: Out, frame: int) -> None:
+        seen.append(frame)
+        a.fill(frame)
+
+    with bench(Workload(buffers("a"), frame=[host(stage)])) as run:
+        inspect(run)
+    assert seen == [0, 1]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_output_nobody_writes(backend: Any) -> None:
+    def forgets(a: Out) -> None:
+        a = np.ones(N)  # noqa: F841
+
+    def kernel_forgets(xp: Any, a: In, b: Out) -> None: ...
+
+    error = refusal(host(forgets), device(double), backend=backend())
+    assert error.message == "stage 'forgets' does not write buffer 'a', which it annotates Out"
+    assert "a[...] = values" in error.next_step
+    error = refusal(host(fill), device(kernel_forgets), backend=backend())
+    assert error.message == "stage 'kernel_forgets' does not write buffer 'b', which it annotates Out"
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_output_written_in_part(backend: Any) -> None:
+    def partly(a: Out) -> None:
+        a[: N - 3] = 1
+
+    def kernel_partly(xp: Any, a: In, b: Out) -> None:
+        b[1:] = 5
+
+    error = refusal(host(partly), device(double), backend=backend())
+    assert error.message == (
+        f"stage 'partly' leaves 3 of {N} elements of buffer 'a' unwritten, which it annotates Out"
+    )
+    assert "InOut" in error.next_step
+    error = refusal(host(fill), device(kernel_partly), backend=backend())
+    assert f"stage 'kernel_partly' leaves 1 of {N} elements of buffer 'b' unwritten" in error.message
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float64, np.complex64])
+def test_elements_are_counted_whatever_their_size(dtype: Any) -> None:
+    def partly(a: Out) -> None:
+        a[2:] = 1
+
+    assert f"leaves 2 of {N} elements" in refusal(host(partly), names="a", dtype=dtype).message
+
+
+@pytest.mark.parametrize("poison", POISONS)
+def test_data_that_looks_like_poison_is_data(poison: int) -> None:
+    def looks_poisoned(a: Out) -> None:
+        a.fill(poison)
+
+    with bench(Workload(buffers("a", dtype=np.uint8), frame=[host(looks_poisoned)])) as run:
+        inspect(run)
+        assert (run.inspector.results()["a"] == poison).all()
+
+
+def test_an_element_written_in_one_of_the_two_frames_is_written() -> None:
+    def alternately(a: Out, frame: int) -> None:
+        a[frame * 4 : frame * 4 + 4] = 1
+
+    with bench(Workload(buffers("a"), frame=[host(alternately)])) as run:
+        inspect(run)
+
+
+def test_poison_does_not_reach_later_frames() -> None:
+    def weights(w: Out) -> None:
+        w.fill(3)
+
+    def step(xp: Any, w: In, state: InOut, b: Out) -> None:
+        xp.add(state, w, out=state)
+        xp.multiply(state, 1, out=b)
+
+    def start(xp: Any, state: Out) -> None:
+        state.fill(0)
+
+    workload = Workload(
+        buffers("w", "b", "state"), setup=[host(weights), device(start)], frame=[device(step), host(consume)]
+    )
+    with bench(workload, backend=RecordingBackend(deferred=True)) as run:
+        inspect(run)
+        run.loop.frame(2)
+        assert (run.inspector.results()["b"] == 9).all()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_hidden_write_on_the_host(backend: Any) -> None:
+    def sneaky(b: In) -> None:
+        ctypes.memset(b.ctypes.data, 7, 4)
+
+    error = refusal(host(fill), device(double), host(sneaky), backend=backend())
+    assert error.message == "stage 'sneaky' changes buffer 'b', which it annotates In"
+    assert error.next_step.startswith("Annotate it b: InOut")
+
+
+def test_a_hidden_write_on_the_device() -> None:
+    def sneaky(xp: Any, a: In, b: Out) -> None:
+        xp.multiply(a, 2, out=b)
+        a.fill(9)
+
+    for strategy in ("pageable", "zero-copy"):
+        workload = Workload(buffers("a", "b"), frame=[host(fill), device(sneaky), host(consume)])
+        backend = RecordingBackend(deferred=True)
+        with bench(workload, strategy, backend) as run, pytest.raises(WorkloadError) as raised:
+            inspect(run)
+        assert raised.value.message == "stage 'sneaky' changes buffer 'a', which it annotates In"
+
+
+def test_a_write_of_the_same_value_is_no_change() -> None:
+    def harmless(xp: Any, a: In, b: Out) -> None:
+        a.fill(1)
+        b.fill(1)
+
+    with bench(Workload(buffers("a", "b"), frame=[host(fill), device(harmless)])) as run:
+        inspect(run)
+
+
+# Results
+
+
+def results_of(*frame: Stage, **parts: Any) -> dict[str, Any]:
+    workload = Workload({**buffers("a", "b"), **parts}, frame=frame)
+    with bench(workload, "pinned", RecordingBackend(deferred=True)) as run:
+        run.loop.first_frame()
+        return run.inspector.results()
+
+
+def test_results_are_what_host_stages_read() -> None:
+    found = results_of(host(fill), device(double), host(consume))
+    assert list(found) == ["b"]
+    assert (found["b"] == 2).all()
+
+
+def test_results_of_a_workload_whose_host_reads_nothing() -> None:
+    def with_scratch(xp: Any, a: In, b: Out, tmp: Out) -> None:
+        xp.multiply(a, 2, out=tmp)
+        xp.add(tmp, 1, out=b)
+
+    tmp = Buffer(N, np.float32, scratch=True)
+    found = results_of(host(fill), device(with_scratch), tmp=tmp)
+    assert list(found) == ["a", "b"]
+    assert (found["a"] == 1).all()
+    assert (found["b"] == 3).all()
+
+
+def test_results_of_the_device_alone() -> None:
+    def only(xp: Any, b: Out) -> None:
+        b.fill(4)
+
+    assert (results_of(device(only))["b"] == 4).all()
+
+
+def test_results_are_copies() -> None:
+    with bench(Workload(buffers("a"), frame=[host(fill)])) as run:
+        run.loop.first_frame()
+        kept = run.inspector.results()["a"]
+        assert run.placed["a"].host is not None
+        run.placed["a"].host[...] = 5
+        assert (kept == 1).all()
+
+
+@pytest.mark.parametrize("strategy", [strategy.name for strategy in STRATEGIES])
+def test_the_newest_contents_come_from_the_side_that_wrote_last(strategy: str) -> None:
+    def on_device(xp: Any, a: InOut, b: Out) -> None:
+        xp.add(a, 1, out=a)
+        b.fill(0)
+
+    def on_host(b: Out) -> None:
+        b.fill(6)
+
+    workload = Workload(buffers("a", "b"), frame=[host(fill), device(on_device), host(on_host)])
+    with bench(workload, strategy, RecordingBackend(deferred=True)) as run:
+        run.loop.first_frame()
+        assert (run.inspector.newest("a") == 2).all()
+        assert (run.inspector.newest("b") == 6).all()
+
+
+# The user's check
+
+
+def checked(check: Any, backend: Any = None) -> None:
+    workload = Workload(buffers("a", "b"), frame=[host(fill), device(double)], check=check)
+    with bench(workload, "pinned", backend or RecordingBackend(deferred=True)) as run:
+        run.loop.first_frame()
+        run.inspector.run_check(3)
+
+
+def test_a_check_gets_the_newest_contents_and_what_it_names() -> None:
+    got: dict[str, Any] = {}
+
+    def check(b, a, frame, xp, rng, stream) -> None:  # type: ignore[no-untyped-def]
+        got.update(b=b[0], a=a[0], frame=frame, xp=xp, rng=rng, stream=stream)
+
+    checked(check)
+    assert (got["a"], got["b"], got["frame"], got["xp"]) == (1, 2, 3, np)
+    assert isinstance(got["rng"], np.random.Generator)
+    assert got["stream"].ptr == 7
+
+
+@pytest.mark.parametrize("value", [False, np.False_])
+def test_a_check_that_returns_false(value: Any) -> None:
+    with pytest.raises(AssertionError, match="check returned False"):
+        checked(lambda b: value)
+
+
+@pytest.mark.parametrize("value", [True, np.True_, None, 0, 0.0, []])
+def test_anything_but_false_is_content(value: Any) -> None:
+    checked(lambda b: value)
+
+
+def test_a_check_that_raises() -> None:
+    def check(b: In) -> None:
+        raise KeyError("of the user")
+
+    with pytest.raises(KeyError, match="of the user"):
+        checked(check)
+
+
+def test_no_check() -> None:
+    checked(None)
+
+
+# Comparison
+
+
+def compare(found: Any, expected: Any, tmp_path: Path) -> list[str]:
+    save_results({"x": np.asarray(expected)}, tmp_path / "kept")
+    return list(differences({"x": np.asarray(found)}, tmp_path / "kept"))
+
+
+def differ(count: int, size: int) -> list[str]:
+    return [f"{count} of {size} elements of 'x' differ from the reference run"]
+
+
+def test_equal_results(tmp_path: Path) -> None:
+    for value in (np.arange(6).reshape(2, 3), np.float32([np.nan, np.inf, -0.0]), np.array([b"ab"])):
+        assert compare(value, value.copy(), tmp_path) == []
+
+
+def test_every_buffer_is_compared(tmp_path: Path) -> None:
+    save_results({"x": np.zeros(3), "y": np.zeros(3), "z": np.zeros(3)}, tmp_path)
+    found = {"x": np.zeros(3), "y": np.ones(3), "z": np.array([0.0, 1, 0])}
+    assert list(differences(found, tmp_path)) == [
+        "3 of 3 elements of 'y' differ from the reference run",
+        "1 of 3 elements of 'z' differ from the reference run",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "within", "beyond"),
+    [
+        (np.float16, 1.005, 1.02),
+        (np.float32, 1.00005, 1.0003),
+        (np.float64, 1 + 5e-10, 1 + 3e-9),
+        (np.complex64, 1.00005, 1.0003),
+        (np.complex128, 1 + 5e-10, 1 + 3e-9),
+    ],
+)
+def test_floating_point_may_differ_in_its_last_digits(
+    dtype: Any, within: float, beyond: float, tmp_path: Path
+) -> None:
+    expected = np.array([1, 2, 3], dtype)
+    assert compare((expected * within).astype(dtype), expected, tmp_path) == []
+    assert compare((expected * beyond).astype(dtype), expected, tmp_path) == differ(3, 3)
+
+
+def test_small_elements_are_held_against_the_largest(tmp_path: Path) -> None:
+    """A sum near 0 of large terms differs by as much as the terms do in their last digits."""
+    expected = np.array([1e6, 0], np.float32)
+    assert compare(expected + np.float32([0, 0.05]), expected, tmp_path) == []
+    assert compare(expected + np.float32([0, 0.5]), expected, tmp_path) == differ(1, 2)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint64, np.bool_, "M8[s]", "S2"])
+def test_what_is_not_floating_point_must_be_equal(dtype: Any, tmp_path: Path) -> None:
+    expected = np.array([1, 0, 1]).astype(dtype)
+    found = np.array([1, 1, 1]).astype(dtype)
+    assert compare(found, expected, tmp_path) == differ(1, 3)
+
+
+def test_records_are_compared_whole(tmp_path: Path) -> None:
+    expected = np.zeros(3, [("p", "f4"), ("n", "i4")])
+    found = expected.copy()
+    found["n"][1] = 1
+    assert compare(found, expected, tmp_path) == differ(1, 3)
+
+
+def test_not_a_number_equals_itself_in_place(tmp_path: Path) -> None:
+    expected = np.array([np.nan, 1.0, 1.0])
+    assert compare([np.nan, 1.0, 1 + 1e-12], expected, tmp_path) == []
+    assert compare([1.0, np.nan, 1.0], expected, tmp_path) == differ(2, 3)
+
+
+def test_nothing_but_not_a_number(tmp_path: Path) -> None:
+    expected = np.array([np.nan, np.nan])
+    assert compare([np.nan, 1.0], expected, tmp_path) == differ(1, 2)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+def test_an_infinity_hides_no_difference(dtype: Any, tmp_path: Path) -> None:
+    expected = np.array([np.inf, 1, 2], dtype)
+    assert compare(np.array([np.inf, 1, 5], dtype), expected, tmp_path) == differ(1, 3)
+    assert compare(np.array([1, 1, 2], dtype), expected, tmp_path) == differ(1, 3)
+    assert compare(np.array([-np.inf, 1, 2], dtype), expected, tmp_path) == differ(1, 3)
+
+
+def test_zero_and_minus_zero_are_equal(tmp_path: Path) -> None:
+    assert compare([0.0, 1.0], [-0.0, 1.0], tmp_path) == []
+
+
+def test_tolerances_have_a_width_for_each_size() -> None:
+    assert sorted(verify.TOLERANCE) == [2, 4, 8]
+    assert POISONS[0] != POISONS[1]
