@@ -9,7 +9,7 @@ _BYTES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")
 
 
 def digits(value: float, significant: int = 3) -> str:
-    """`value` with so many significant digits and no exponent: 0.0123, 1.23, 123, 12345."""
+    """`value` with so many significant digits and no exponent: 0.0123, 1.23, 123, 12300."""
     if value == 0:
         return "0"
     decimals = significant - 1 - math.floor(math.log10(abs(value)))

@@ -213,6 +213,8 @@ def test_the_cpu_twin_takes_the_same_buffers() -> None:
     error = refusal(device(stage, cpu=fewer))
     assert error.message == "the CPU twin of stage 'stage' takes a: in, the stage itself a: in, b: out"
     assert "b: inout" in refusal(device(stage, cpu=otherwise)).message
+    error = refusal(device(stage, cpu=lambda: None))
+    assert error.message == "the CPU twin of stage 'stage' takes no buffer, the stage itself a: in, b: out"
 
 
 def test_a_stage_without_a_twin_runs_itself_everywhere() -> None:

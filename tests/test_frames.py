@@ -94,7 +94,7 @@ def test_setup_and_the_first_frame_run_with_index_0() -> None:
 def test_every_strategy_computes_the_same(
     strategy: str, deferred: bool, external: bool, concurrent: int
 ) -> None:
-    """Weights, a state on the device, turns, and a host that runs ahead; copies at their latest and earliest."""
+    """Weights, a state on the device, turns, and a host that runs ahead; copies come early and late."""
     seen: list[tuple[float, float, float]] = []
 
     def weights(w: Out) -> None:
@@ -305,6 +305,14 @@ def test_a_timed_frame_adds_up(monkeypatch: pytest.MonkeyPatch) -> None:
             "frame": 5.5,
         }
         assert run.ranges.seen[-1] == ("host:read",)
+
+
+def test_a_timed_frame_waits_for_the_marks_behind_the_last_copy() -> None:
+    backend = RecordingBackend(deferred=True, copy_seconds=2, kernel_seconds=3)
+    with bench(FRESH, "pageable", backend) as run:
+        assert labels(run)[-2:] == ["to-host", "host:consume"]
+        timed = run.loop.timed_frame(1)
+        assert (timed["to-device"], timed["device:double"], timed["to-host"]) == (2, 3, 2)
 
 
 class Domain:

@@ -1,0 +1,134 @@
+"""Footprint: booked by kind, measured where the system tells, absent with a reason where it does not."""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fakes import RecordingBackend
+
+from advisor import footprint
+from advisor.backends.cpu import CpuBackend
+from advisor.footprint import Reading, read
+from advisor.placements.arena import Arena
+from advisor.profiles import Footprint
+
+KIB = 1024
+ROLLUP = "55e0-7ff [rollup]\nRss:   900 kB\nPss:                 123 kB\nPss_Anon:    100 kB\n"
+STATUS = "Name:\tpython\nVmLck:\t       8 kB\nVmPin:\t       0 kB\n"
+
+
+@pytest.fixture
+def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(footprint, "_ROLLUP", tmp_path / "smaps_rollup")
+    monkeypatch.setattr(footprint, "_STATUS", tmp_path / "status")
+    (tmp_path / "smaps_rollup").write_text(ROLLUP)
+    (tmp_path / "status").write_text(STATUS)
+    return tmp_path
+
+
+def taken(before: Reading, after: Reading, backend: RecordingBackend | None = None) -> Footprint:
+    """Of a run with 100 bytes of pinned, 30 + 10 of device memory."""
+    with Arena(backend or RecordingBackend()) as arena:
+        arena.pinned(100)
+        arena.device(30)
+        arena.device(10)
+        return footprint.footprint(arena, before, after)
+
+
+NOTHING = Reading(None, None, None)
+
+
+def test_reading(proc: Path) -> None:
+    assert read(RecordingBackend()) == Reading(123 * KIB, 8 * KIB, 1 << 30)
+    assert read(CpuBackend()).device_free is None
+
+
+@pytest.mark.parametrize("name", ["smaps_rollup", "status"])
+def test_what_cannot_be_read(proc: Path, name: str) -> None:
+    (proc / name).unlink()
+    reading = read(RecordingBackend())
+    assert (reading.process is None) == (name == "smaps_rollup")
+    assert (reading.locked is None) == (name == "status")
+
+
+def test_a_field_the_kernel_does_not_have(proc: Path) -> None:
+    (proc / "status").write_text("Name:\tpython\n")
+    assert read(RecordingBackend()).locked is None
+
+
+def test_this_machine() -> None:
+    """Resident memory shows; it is far more than what else changes."""
+    before = read(CpuBackend())
+    memory = mmap.mmap(-1, 32 << 20)
+    np.frombuffer(memory, np.uint8)[:] = 1
+    after = read(CpuBackend())
+    if before.process is None or after.process is None:
+        pytest.skip("no smaps_rollup here")
+    assert len(memory) * 0.9 < after.process - before.process < len(memory) * 1.5
+
+
+def test_requested_and_reserved_by_kind() -> None:
+    found = taken(NOTHING, NOTHING)
+    assert found.requested == {"pinned": 100, "device": 40}
+    assert found.reserved == found.requested
+    assert found.physical_bytes == 140
+
+
+def test_the_librarys_pool_is_reserved_but_was_not_requested() -> None:
+    backend = RecordingBackend()
+    backend.pool = 1000
+    found = taken(NOTHING, NOTHING, backend)
+    assert found.requested == {"pinned": 100, "device": 40}
+    assert found.reserved == {"pinned": 100, "device": 1040}
+    assert found.physical_bytes == 1140
+
+
+def test_a_pool_beside_no_device_memory() -> None:
+    backend = RecordingBackend()
+    backend.pool = 1000
+    with Arena(backend) as arena:
+        assert footprint.footprint(arena, NOTHING, NOTHING).reserved == {"device": 1000}
+
+
+@pytest.mark.parametrize("pool", [None, 0])
+def test_no_pool(pool: int | None) -> None:
+    backend = RecordingBackend()
+    backend.pool = pool
+    with Arena(backend) as arena:
+        assert footprint.footprint(arena, NOTHING, NOTHING).reserved == {}
+
+
+def test_on_the_cpu_everything_is_pageable() -> None:
+    with Arena(CpuBackend()) as arena:
+        arena.pinned(8)
+        arena.device(8)
+        found = footprint.footprint(arena, NOTHING, NOTHING)
+    assert found.requested == found.reserved == {"pageable": 16}
+
+
+def test_what_a_run_added() -> None:
+    found = taken(Reading(1000, 10, 9000), Reading(1700, 60, 5000))
+    assert (found.peak_process_bytes, found.locked_bytes, found.device_used_bytes) == (700, 50, 4000)
+    assert found.absent == {}
+
+
+def test_memory_that_others_gave_back_is_not_less_than_nothing() -> None:
+    found = taken(Reading(1000, 10, 5000), Reading(900, 0, 9000))
+    assert (found.peak_process_bytes, found.locked_bytes, found.device_used_bytes) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("missing", ["process", "locked", "device_free"])
+@pytest.mark.parametrize("which", [0, 1])
+def test_what_was_not_read_is_absent_with_the_reason(missing: str, which: int) -> None:
+    complete = {"process": 1, "locked": 1, "device_free": 1}
+    readings = [Reading(**{**complete, missing: None} if i == which else complete) for i in range(2)]
+    found = taken(*readings)
+    field = {"process": "peak_process_bytes", "locked": "locked_bytes", "device_free": "device_used_bytes"}
+    assert getattr(found, field[missing]) is None
+    assert list(found.absent) == [field[missing]]
+    reason = {"process": "smaps_rollup cannot be read", "locked": "no VmLck", "device_free": "device"}
+    assert reason[missing] in found.absent[field[missing]]
+    assert sum(value == 0 for value in found.model_dump().values()) == 2

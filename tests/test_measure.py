@@ -1,0 +1,205 @@
+"""Sampling on a clock that only frames move."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+import pytest
+from fakes import FakeClock
+
+from advisor import measure
+from advisor.measure import Limits, Samples, breakdown, sample, warm_up
+from advisor.stats import median_half_width
+
+
+class Frames:
+    """Frames that take as long as told; remembers the indices it was asked for."""
+
+    def __init__(self, *seconds: float) -> None:
+        self.clock = FakeClock()
+        self.seconds = seconds
+        self.indices: list[int] = []
+        self.collecting: list[bool] = []
+
+    def __call__(self, index: int) -> None:
+        self.clock.advance(self.seconds[len(self.indices) % len(self.seconds)])
+        self.indices.append(index)
+        self.collecting.append(gc.isenabled())
+
+    def sample(self, limits: Limits, first: int = 0) -> Samples:
+        return sample(self, self.clock, first, limits)
+
+
+@pytest.fixture(autouse=True)
+def _collector() -> Iterator[None]:
+    yield
+    gc.enable()
+
+
+WIDE = (1.0, 2.0, 3.0, 1.5, 2.5)
+"""So much noise that no number of frames in a test is precise."""
+FOREVER = 1e9
+
+
+def test_warm_up_takes_its_time() -> None:
+    frames = Frames(0.25)
+    assert warm_up(frames, frames.clock, 3, 2.0) == 11
+    assert frames.indices == [*range(3, 11)]
+
+
+def test_warm_up_has_three_frames_at_least() -> None:
+    frames = Frames(10.0)
+    assert warm_up(frames, frames.clock, 3, 2.0) == 6
+    assert frames.indices == [3, 4, 5]
+
+
+def test_samples_are_the_frames_own_times() -> None:
+    frames = Frames(0.25, 0.5, 1.0)
+    samples = frames.sample(Limits(seconds=1.0), first=7)
+    assert samples.frame_seconds == (0.25, 0.5, 1.0, 0.25, 0.5)
+    assert frames.indices == [7, 8, 9, 10, 11]
+
+
+def test_time_between_frames_does_not_count() -> None:
+    clock = FakeClock(step=1.0)
+    samples = sample(lambda index: clock.advance(0.5), clock, 0, Limits(seconds=20))
+    assert set(samples.frame_seconds) == {1.5}
+    assert samples.stopped == "time is up"
+    assert len(samples.frame_seconds) == 8, "the time that is up is that on the wall"
+
+
+def test_time_is_up() -> None:
+    samples = Frames(*WIDE).sample(Limits(seconds=20.0))
+    assert samples.stopped == "time is up"
+    assert sum(samples.frame_seconds) >= 20
+    assert sum(samples.frame_seconds[:-1]) < 20
+
+
+def test_slow_frames_are_five_at_least() -> None:
+    samples = Frames(60.0).sample(Limits(seconds=1.0))
+    assert samples == Samples((60.0,) * 5, "time is up")
+
+
+def test_the_least_number_of_frames_can_be_set() -> None:
+    assert len(Frames(60.0).sample(Limits(seconds=1.0, min_frames=3)).frame_seconds) == 3
+
+
+def test_enough_frames() -> None:
+    samples = Frames(*WIDE).sample(Limits(seconds=FOREVER, max_frames=37))
+    assert (len(samples.frame_seconds), samples.stopped) == (37, "37 frames")
+
+
+def test_precise() -> None:
+    samples = Frames(1.0, 1.001).sample(Limits(seconds=FOREVER))
+    assert (len(samples.frame_seconds), samples.stopped) == (10, "precise")
+
+
+def test_precise_means_the_interval_of_the_median() -> None:
+    samples = Frames(1.0, 1.01, 1.02, 0.99).sample(Limits(seconds=FOREVER))
+    assert samples.stopped == "precise"
+    times = samples.frame_seconds
+    assert median_half_width(times) <= 0.005 < median_half_width(times[: len(times) // 2])
+
+
+def test_a_confidence_that_is_asked_for_costs_frames() -> None:
+    noise = (1.0, 1.01, 1.02, 0.99, 1.03, 0.98)
+    usual = Frames(*noise).sample(Limits(seconds=FOREVER))
+    surer = Frames(*noise).sample(Limits(seconds=FOREVER, confidence=0.999))
+    assert len(usual.frame_seconds) < len(surer.frame_seconds)
+
+
+def noisy_frames() -> Frames:
+    """Two speeds in turn for long: more frames do not narrow the interval."""
+    return Frames(1.0, 2.0)
+
+
+def test_the_noise_is_stable() -> None:
+    samples = noisy_frames().sample(Limits(seconds=FOREVER))
+    assert samples.stopped == "noise is stable"
+    assert 100 <= len(samples.frame_seconds) < 1000
+
+
+def test_noise_that_still_shrinks_goes_on() -> None:
+    samples = noisy_frames().sample(Limits(seconds=FOREVER, improvement=-1.0))
+    assert samples.stopped == "1000 frames"
+
+
+@pytest.mark.parametrize("widths", [[0.1, 0.1], [0.1, 0.095], [0.1, 0.08], [0.1, 0.05]])
+def test_stable_means_less_than_a_tenth_narrower_over_twice_the_frames(
+    widths: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The interval as it is up to 75 frames, and from there on."""
+
+    def width(times: list[float], confidence: float) -> float:
+        assert confidence == 0.95
+        return widths[0] if len(times) <= 75 else widths[1]
+
+    monkeypatch.setattr(measure, "median_half_width", width)
+    samples = Frames(1.0).sample(Limits(seconds=FOREVER))
+    shrinks = widths[1] <= widths[0] * 0.9
+    # Compared with the last look at half as many frames or fewer.
+    assert samples.stopped == "noise is stable"
+    assert (len(samples.frame_seconds) > 150) == shrinks
+
+
+def test_looking_at_the_interval_costs_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[int] = []
+
+    def width(times: list[float], confidence: float) -> float:
+        looks.append(len(times))
+        return 1 / len(times)
+
+    monkeypatch.setattr(measure, "median_half_width", width)
+    Frames(1.0).sample(Limits(seconds=FOREVER, precision=0.0))
+    assert looks[0] == 10
+    assert len(looks) <= 12
+    assert all(later >= 1.3 * earlier for earlier, later in pairwise(looks))
+
+
+def test_the_garbage_collector_rests_and_comes_back() -> None:
+    frames = Frames(1.0)
+    frames.sample(Limits(seconds=3.0))
+    assert not any(frames.collecting)
+    assert gc.isenabled()
+
+
+def test_a_garbage_collector_that_was_off_stays_off() -> None:
+    gc.disable()
+    Frames(1.0).sample(Limits(seconds=3.0))
+    assert not gc.isenabled()
+
+
+def test_the_garbage_collector_comes_back_after_an_error() -> None:
+    def fail(index: int) -> None:
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        sample(fail, FakeClock(), 0, Limits(seconds=1.0))
+    assert gc.isenabled()
+
+
+def test_garbage_is_collected_before_the_first_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+    monkeypatch.setattr(gc, "collect", lambda: events.append("collect"))
+    sample(lambda index: events.append("frame"), FakeClock(step=1.0), 0, Limits(seconds=1.0))
+    assert events[:2] == ["collect", "frame"]
+    assert events.count("collect") == 1
+
+
+def timed(clock: FakeClock, seconds: float, indices: list[int]) -> Callable[[int], dict[str, float]]:
+    def frame(index: int) -> dict[str, float]:
+        clock.advance(seconds)
+        indices.append(index)
+        return {"frame": float(index)}
+
+    return frame
+
+
+@pytest.mark.parametrize(("seconds", "count"), [(100.0, 3), (0.125, 8), (0.001, 10)])
+def test_the_breakdown_has_three_to_ten_frames(seconds: float, count: int) -> None:
+    clock, indices = FakeClock(), list[int]()
+    frames = breakdown(timed(clock, seconds, indices), clock, 40, 1.0)
+    assert indices == [*range(40, 40 + count)]
+    assert frames == [{"frame": float(index)} for index in indices]

@@ -1,0 +1,140 @@
+"""From cells to rows: raw samples kept, the rest derived from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from builders import footprint, vector_add_workload
+
+from advisor import stats
+from advisor.jobs import Cell, Problem, ReferenceRun
+from advisor.launcher import Ended
+from advisor.results import combine, failure
+
+WORKLOAD = vector_add_workload()
+
+
+def frame(total: float, **parts: float) -> dict[str, float]:
+    """Seconds by label; `host_x` stands for host:x, `to_host` for to-host."""
+    names = {"to_host": "to-host", "to_device": "to-device"}
+    return {"frame": total, **{names.get(k, k.replace("_", ":", 1)): v for k, v in parts.items()}}
+
+
+def cell(**parts: Any) -> Cell:
+    row: dict[str, Any] = {
+        "frame_seconds": (1.0, 2.0, 3.0),
+        "stopped": "precise",
+        "breakdown": (frame(10.0, host_produce=1, to_device=2, device_add=3, to_host=0.5, host_consume=1.5),),
+        "transfer_bytes": {"to-device": 8, "to-host": 4},
+        "setup_seconds": 0.5,
+        "footprint": footprint(pageable=16),
+        "verified": True,
+    }
+    return Cell(**{**row, **parts})
+
+
+def combined(*cells: Cell) -> Any:
+    return combine("pinned", cells, WORKLOAD, confidence=0.9)
+
+
+def test_samples_are_kept_in_order_with_their_process() -> None:
+    row = combined(cell(), cell(frame_seconds=(5.0, 4.0), stopped="time is up"))
+    assert row.strategy == "pinned"
+    assert row.frame_seconds == (1.0, 2.0, 3.0, 5.0, 4.0)
+    assert row.frames_per_round == (3, 2)
+    assert row.rounds == ((1.0, 2.0, 3.0), (5.0, 4.0))
+    assert row.stopped == ("precise", "time is up")
+
+
+def test_the_median_and_its_interval_are_those_of_the_statistics() -> None:
+    rounds = [(1.0, 2.0, 3.0), (2.0, 2.5, 3.5)]
+    row = combined(*(cell(frame_seconds=frames) for frames in rounds))
+    assert row.median_seconds == stats.median(rounds)
+    assert row.interval_seconds == stats.median_interval(rounds, confidence=0.9)
+    assert row.interval_seconds != stats.median_interval(rounds, confidence=0.5)
+
+
+def test_the_breakdown_is_the_median_over_all_processes() -> None:
+    def with_add(seconds: float) -> dict[str, float]:
+        return frame(20.0, host_produce=1, to_device=2, device_add=seconds, to_host=0.5, host_consume=1.5)
+
+    row = combined(cell(breakdown=(with_add(3), with_add(5))), cell(breakdown=(with_add(4),)))
+    assert row.stage_seconds == {"produce": 1, "add": 4, "consume": 1.5}
+    assert list(row.stage_seconds) == ["produce", "add", "consume"]
+    assert row.transfer_seconds == 2.5
+
+
+def test_what_is_in_no_step_is_waiting_and_launching() -> None:
+    row = combined(cell())
+    assert row.synchronize_seconds == 2.0
+    assert row.device_path_seconds == 10.0 - 1.0 - 1.5
+
+
+def test_the_rest_is_taken_frame_by_frame() -> None:
+    frames = tuple(frame(t, host_produce=h) for t, h in ((10.0, 9.0), (20.0, 1.0), (30.0, 15.0)))
+    row = combined(cell(breakdown=frames))
+    assert row.device_path_seconds == 15.0, "the median of 1, 19 and 15"
+
+
+def test_overlap_leaves_no_negative_rest() -> None:
+    row = combined(cell(breakdown=(frame(3.0, host_produce=2, device_add=3, host_consume=2),)))
+    assert row.synchronize_seconds == 0.0
+    assert row.device_path_seconds == 0.0
+
+
+def test_a_step_that_did_not_happen_takes_no_time() -> None:
+    row = combined(cell(breakdown=(frame(3.0, host_produce=1),), transfer_bytes={}))
+    assert row.stage_seconds == {"produce": 1, "add": 0, "consume": 0}
+    assert row.transfer_seconds == 0
+    assert row.transfer_bytes == {}
+
+
+def test_setup_is_the_median_and_the_footprint_the_largest() -> None:
+    prints = [footprint(pageable=n).model_copy(update={"peak_process_bytes": p}) for n, p in PEAKS]
+    cells = [cell(setup_seconds=s, footprint=f) for s, f in zip((1.0, 9.0, 2.0), prints, strict=True)]
+    row = combined(*cells)
+    assert row.setup_seconds == 2.0
+    assert row.footprint == prints[2]
+
+
+PEAKS = ((1, None), (2, 50), (3, 70))
+
+
+def test_transfers_are_the_same_in_every_process() -> None:
+    assert combined(cell(), cell()).transfer_bytes == {"to-device": 8, "to-host": 4}
+
+
+@pytest.mark.parametrize("verified", [(True, True), (True, False), (False, False)])
+def test_verified_means_in_every_process(verified: tuple[bool, bool]) -> None:
+    assert combined(*(cell(verified=v) for v in verified)).verified == all(verified)
+
+
+def ended(outcome: Any) -> Ended:
+    return Ended(outcome, "died", "ended with signal 7", "Bus error")
+
+
+@pytest.mark.parametrize(
+    ("cause", "said"),
+    [
+        ("differs", "its results are wrong: oh"),
+        ("memory", "not enough memory: oh"),
+        ("bug", "oh"),
+        ("device", "oh"),
+        ("raised", "the workload failed: oh"),
+        ("wrong", "oh"),
+    ],
+)
+def test_a_problem_becomes_a_failed_row(cause: Any, said: str) -> None:
+    row = failure("pinned", ended(Problem(cause=cause, message="oh", detail="traceback")))
+    assert (row.strategy, row.status, row.reason, row.detail) == ("pinned", "failed", said, "traceback")
+
+
+def test_a_problem_without_detail_has_what_the_process_said() -> None:
+    assert failure("pinned", ended(Problem(cause="bug", message="oh"))).detail == "Bus error"
+
+
+@pytest.mark.parametrize("outcome", [None, ReferenceRun(repeatable=True)])
+def test_a_process_that_left_no_figures(outcome: Any) -> None:
+    row = failure("pinned", ended(outcome))
+    assert (row.reason, row.detail) == ("ended with signal 7", "Bus error")

@@ -1,0 +1,111 @@
+"""Numbers with their units."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor import units
+
+
+@pytest.mark.parametrize(
+    ("value", "significant", "text"),
+    [
+        (0, 3, "0"),
+        (1.234, 3, "1.23"),
+        (12.34, 3, "12.3"),
+        (123.4, 3, "123"),
+        (12345, 3, "12300"),
+        (0.01234, 3, "0.0123"),
+        (0.9996, 3, "1.00"),
+        (9.996, 3, "10.0"),
+        (99.96, 3, "100"),
+        (999.6, 3, "1000"),
+        (-1.234, 3, "-1.23"),
+        (-0.9996, 3, "-1.00"),
+        (1.25, 1, "1"),
+        (0.5, 1, "0.5"),
+        (7.0, 2, "7.0"),
+        (3e-9, 3, "0.00000000300"),
+    ],
+)
+def test_digits(value: float, significant: int, text: str) -> None:
+    assert units.digits(value, significant) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0 ns"),
+        (1.234e-9, "1.23 ns"),
+        (45.6e-6, "45.6 µs"),
+        (0.00123, "1.23 ms"),
+        (0.9994, "999 ms"),
+        (0.9996, "1.00 s"),
+        (0.0009996, "1.00 ms"),
+        (12, "12.0 s"),
+        (3600, "3600 s"),
+        (-0.002, "-2.00 ms"),
+        (1e-12, "0.00100 ns"),
+    ],
+)
+def test_seconds(value: float, text: str) -> None:
+    assert units.seconds(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0 B"),
+        (1, "1 B"),
+        (512, "512 B"),
+        (1023, "1023 B"),
+        (1024, "1.00 KiB"),
+        (1536, "1.50 KiB"),
+        (64 << 20, "64.0 MiB"),
+        (1000 << 20, "1000 MiB"),
+        (3 << 29, "1.50 GiB"),
+        ((1 << 30) - 1, "1.00 GiB"),
+        (5 << 40, "5.00 TiB"),
+        (5000 << 40, "5000 TiB"),
+        (-2048, "-2.00 KiB"),
+    ],
+)
+def test_size(value: float, text: str) -> None:
+    assert units.size(value) == text
+
+
+def test_rates_ratios_and_shares() -> None:
+    assert units.rate(25.6e9) == "25.6 GB/s"
+    assert units.rate(3.35e12) == "3350 GB/s"
+    assert units.rate(80e6) == "0.0800 GB/s"
+    assert units.ratio(2.309) == "2.31×"
+    assert units.ratio(1) == "1.00×"
+    assert units.percent(0.123) == "12 %"
+    assert units.percent(0.015) == "1.5 %"
+    assert units.percent(1) == "100 %"
+    assert units.percent(-0.05) == "-5.0 %"
+    assert units.percent(0) == "0 %"
+
+
+NUMBER = re.compile(r"-?\d+(\.\d+)?")
+
+
+@given(st.floats(1e-15, 1e15))
+def test_what_is_shown_is_the_number_to_three_digits(value: float) -> None:
+    scales = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}
+    number, unit = units.seconds(value).split(" ")
+    assert NUMBER.fullmatch(number)
+    assert float(number) * scales[unit] == pytest.approx(value, rel=0.00501)
+    assert 0.9995 <= float(number) < 1000 or unit in ("s", "ns")
+
+
+@given(st.integers(1, 1 << 60))
+def test_sizes_are_right_to_three_digits(value: int) -> None:
+    scales = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+    number, unit = units.size(value).split(" ")
+    assert float(number) * scales[unit] == pytest.approx(value, rel=0.00501)
+    assert float(number) < 1024 or unit == "TiB"
