@@ -13,9 +13,14 @@ import tempfile
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from advisor.errors import FileProblem
+from advisor.readings import GpuState, HostState, TegraState
+from advisor.records import Bytes as Bytes
+from advisor.records import PositiveSeconds as PositiveSeconds
+from advisor.records import Record as Record
+from advisor.records import Seconds as Seconds
 
 FORMAT = 1
 
@@ -27,16 +32,7 @@ Side = Literal["host", "device"]
 Verdict = Literal["clear", "tie", "inconclusive"]
 Unit = Literal["seconds", "bytes", "bytes_per_second", "ratio", "count"]
 
-Seconds = Annotated[float, Field(ge=0)]
-PositiveSeconds = Annotated[float, Field(gt=0)]
-Bytes = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Interval = tuple[PositiveSeconds, PositiveSeconds]
-
-
-class Record(BaseModel):
-    """Immutable, strict: no unknown keys, no NaN, no infinity, no silent conversion."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class Tool(Record):
@@ -59,8 +55,13 @@ class Environment(Record):
     gpu: dict[str, str | int | float] = Field(
         default_factory=dict, description="Driver, CUDA runtime and what else the GPU told"
     )
+    host: HostState | None = Field(default=None, description="Before anything was measured")
+    gpu_readings: tuple[GpuState, ...] = Field(
+        default=(), description="The GPU before, perhaps under load, and after the measuring"
+    )
+    tegra_readings: tuple[TegraState, ...] = Field(default=(), description="The same of a Jetson board")
     absent: dict[str, str] = Field(default_factory=dict, description="What could not be read, and why")
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = Field(default=(), description="What makes the figures less than they say")
 
 
 class Method(Record):

@@ -1,0 +1,18 @@
+"""The base of everything that is saved, and the scalar types with their bounds."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Seconds = Annotated[float, Field(ge=0)]
+PositiveSeconds = Annotated[float, Field(gt=0)]
+Bytes = Annotated[int, Field(ge=0, le=2**63 - 1)]
+Hertz = Annotated[int, Field(gt=0)]
+
+
+class Record(BaseModel):
+    """Immutable, strict: no unknown keys, no NaN, no infinity, no silent conversion."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
