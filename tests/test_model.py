@@ -312,8 +312,12 @@ def test_an_unavailable_strategy_keeps_its_reason(tmp_path: Path) -> None:
 def test_a_memory_class_the_model_does_not_cover_is_declined(tmp_path: Path) -> None:
     text = (published.DATA / "devices" / "rtx-2060.toml").read_text(encoding="utf-8")
     path = tmp_path / "coherent.toml"
-    flag = '[attributes]\npageable_memory_access_uses_host_page_tables = { value = 1, source = "test" }'
-    path.write_text(text.replace("[attributes]", flag).replace('"discrete"', '"coherent"'), encoding="utf-8")
+    flag = "".join(
+        f'{key} = {{ value = 1, source = "test" }}\n'
+        for key in ("pageable_memory_access", "pageable_memory_access_uses_host_page_tables")
+    )
+    text = text.replace("[attributes]\n", f"[attributes]\n{flag}").replace('"discrete"', '"coherent"')
+    path.write_text(text, encoding="utf-8")
     assert "coherent" in skipped(predict(vector_add(), load(str(path))))["pinned"]
 
 

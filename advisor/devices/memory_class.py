@@ -1,12 +1,14 @@
 """From the attribute vector of a device follows one memory class, which rules and the model use.
 
-Source of the classes: NVIDIA, CUDA for Tegra, "Memory Types"; CUDA C++ Programming Guide, "Unified
-Memory"; for Thor, "CUDA for Tegra" of CUDA 13.
+Sources: CUDA Programming Guide 2.4, "Unified and System Memory" (the paradigms follow from
+concurrentManagedAccess, pageableMemoryAccess and pageableMemoryAccessUsesHostPageTables); CUDA for Tegra,
+"I/O Coherency" (from Xavier on) and "Sysmem Full Coherency" (from Thor on).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from advisor.profiles import MemoryClass
 
@@ -20,23 +22,74 @@ EXPLAINED: dict[MemoryClass, str] = {
 }
 
 
+@dataclass(frozen=True)
+class HostMemory:
+    """What a device makes of each kind of memory that the CPU can reach."""
+
+    pinned: str
+    registered: str
+    pageable: str
+    managed: str
+
+
+FOLLOWS: dict[MemoryClass, HostMemory] = {
+    "tegra": HostMemory(
+        pinned="uncached on the CPU and on the GPU: CPU reads and repeated kernel reads are slow",
+        registered="not supported",
+        pageable="for the CPU only; kernels need a copy",
+        managed="cached on both sides; caches are maintained at launch and synchronise",
+    ),
+    "tegra-io-coherent": HostMemory(
+        pinned="cached on the CPU, uncached on the GPU: repeated kernel reads are slow",
+        registered="like pinned",
+        pageable="for the CPU only; kernels need a copy",
+        managed="cached on both sides; caches are maintained at launch and synchronise",
+    ),
+    "tegra-coherent": HostMemory(
+        pinned="uncached on the GPU: repeated kernel reads are slow",
+        registered="cached by the GPU's L2",
+        pageable="cached by the GPU's L2; kernels use it in place",
+        managed="uncached on the GPU, like pinned",
+    ),
+    "discrete": HostMemory(
+        pinned="copied at the full rate of PCIe; kernels read it over PCIe, every pass anew",
+        registered="like pinned",
+        pageable="reached by copies only, through a pinned buffer of the driver",
+        managed="pages move to the side that touches them, by faults or by prefetch",
+    ),
+    "discrete-hmm": HostMemory(
+        pinned="copied at the full rate of PCIe; kernels read it over PCIe, every pass anew",
+        registered="like pinned",
+        pageable="kernels use it in place; its pages move by faults",
+        managed="pages move to the side that touches them, by faults or by prefetch",
+    ),
+    "coherent": HostMemory(
+        pinned="kernels use it over the coherent link",
+        registered="like pinned",
+        pageable="kernels use it in place, over the coherent link",
+        managed="used in place, or moved to the side that touches it",
+    ),
+}
+
+
 def memory_class(attributes: Mapping[str, int | float | str | bool]) -> MemoryClass:
     """The memory class of a CUDA device.
 
     Needs `integrated`, `pageable_memory_access`, `pageable_memory_access_uses_host_page_tables` and
-    `compute_capability` ("8.7"); a missing flag counts as unsupported.
+    `compute_capability` ("8.7"); a missing flag counts as unsupported. The use of the host's page tables
+    means nothing where pageable memory is not accessible at all.
     """
-    integrated = bool(attributes.get("integrated", 0))
     pageable = bool(attributes.get("pageable_memory_access", 0))
-    host_tables = bool(attributes.get("pageable_memory_access_uses_host_page_tables", 0))
-    if not integrated:
+    host_tables = pageable and bool(attributes.get("pageable_memory_access_uses_host_page_tables", 0))
+    if not attributes.get("integrated", 0):
         return "coherent" if host_tables else "discrete-hmm" if pageable else "discrete"
     capability = _version(str(attributes.get("compute_capability", "0.0")))
     if capability < (7, 2):
         return "tegra"
     if not pageable:
         return "tegra-io-coherent"
-    # Thor (11.0) keeps pinned memory out of the GPU's caches; GB10 (12.1) reaches all over its link.
+    # All flags are 1 on Thor (11.0; 10.1 before CUDA 13) and on GB10 (12.1) alike, but Thor's GPU does not
+    # cache pinned and managed memory.
     return "tegra-coherent" if capability < (12, 0) else "coherent"
 
 

@@ -1,0 +1,178 @@
+"""What is written down of one device: attributes and figures, each with its source.
+
+A file that cannot be right is refused here; the words for the reader are in problems.py.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from typing import Annotated
+
+from pydantic import Field, StringConstraints, field_validator, model_validator
+
+from advisor.devices.memory_class import memory_class
+from advisor.profiles import Device, MemoryClass, Record
+
+FLAGS = (
+    "integrated",
+    "can_map_host_memory",
+    "managed_memory",
+    "concurrent_managed_access",
+    "pageable_memory_access",
+    "pageable_memory_access_uses_host_page_tables",
+    "host_register_supported",
+    "host_native_atomic_supported",
+    "direct_managed_mem_access_from_host",
+)
+"""CUDA's device attributes that are 0 or 1, in snake case."""
+
+_COUNTS = ("multiprocessor_count", "l2_cache_size", "async_engine_count", "total_global_mem")
+_ATTRIBUTES = ("compute_capability", *FLAGS, *_COUNTS)
+
+Positive = Annotated[float, Field(gt=0)]
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+
+
+class Figure(Record):
+    """A physical figure in the unit its name ends in, with its source.
+
+    `low` and `high` are the range its sources span; without them the figure is one measurement.
+    """
+
+    value: Positive
+    low: Positive | None = None
+    high: Positive | None = None
+    source: Text
+
+    @model_validator(mode="after")
+    def _is_ordered(self) -> Figure:
+        low, high = self.low or self.value, self.high or self.value
+        if not low <= self.value <= high:
+            raise ValueError(f"low <= value <= high, but they are {low:g}, {self.value:g} and {high:g}")
+        return self
+
+
+class Attribute(Record):
+    """A CUDA device attribute, with its source."""
+
+    value: int | str
+    source: Text
+
+
+class Figures(Record):
+    """What the model needs to know. All but the first two may be absent."""
+
+    memory_bytes: Figure
+    device_memory_bytes_per_second: Figure = Field(description="The memory's peak, as specified")
+    achievable_share: Figure | None = Field(default=None, description="Of that peak, by a streaming kernel")
+    l2_bytes: Figure | None = None
+    l2_bytes_per_second: Figure | None = None
+    flops_per_second: Figure | None = Field(default=None, description="32 bit arithmetic")
+    pinned_to_device_bytes_per_second: Figure | None = None
+    pinned_to_host_bytes_per_second: Figure | None = None
+    pageable_to_device_bytes_per_second: Figure | None = None
+    pageable_to_host_bytes_per_second: Figure | None = None
+    zero_copy_read_bytes_per_second: Figure | None = Field(
+        default=None, description="Kernels reading mapped host memory"
+    )
+    zero_copy_write_bytes_per_second: Figure | None = None
+    host_read_bytes_per_second: Figure | None = Field(
+        default=None, description="One CPU thread over memory it caches"
+    )
+    host_write_bytes_per_second: Figure | None = None
+    host_copy_bytes_per_second: Figure | None = Field(default=None, description="Bytes copied, not moved")
+    host_uncached_read_bytes_per_second: Figure | None = Field(
+        default=None, description="One CPU thread over memory it does not cache"
+    )
+    host_uncached_write_bytes_per_second: Figure | None = None
+    host_cache_bytes: Figure | None = Field(default=None, description="The CPU's largest cache")
+    launch_seconds: Figure | None = None
+    synchronize_seconds: Figure | None = None
+    pageable_copy_call_seconds: Figure | None = Field(default=None, description="A copy of no bytes")
+    pinned_copy_call_seconds: Figure | None = None
+    fault_seconds: Figure | None = Field(default=None, description="One fault of managed memory, served")
+    migration_bytes: Figure | None = Field(default=None, description="What one fault brings over")
+
+    @field_validator("achievable_share")
+    @classmethod
+    def _is_a_share(cls, share: Figure | None) -> Figure | None:
+        if share is not None and max(share.value, share.high or 0) > 1:
+            raise ValueError(f"a share of at most 1, but it is {share.high or share.value:g}")
+        return share
+
+
+class CatalogueEntry(Record):
+    """One device: what it is, what follows from it, and how fast its paths are."""
+
+    name: Text
+    memory_class: MemoryClass
+    attributes: dict[str, Attribute]
+    figures: Figures
+    origin: str = Field(description="The slug, or the path of a user's file")
+
+    @field_validator("attributes")
+    @classmethod
+    def _are_cuda_attributes(cls, attributes: dict[str, Attribute]) -> dict[str, Attribute]:
+        for key, attribute in attributes.items():
+            wrong = _wrong_attribute(key, attribute.value)
+            if wrong:
+                raise ValueError(f"{wrong}, but {key} is {attribute.value!r}")
+        for key in ("integrated", "compute_capability"):
+            if key not in attributes:
+                raise ValueError(f"{key}, which is missing")
+        return attributes
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> CatalogueEntry:
+        attributes = self._attributes()
+        follows = memory_class(attributes)
+        if follows != self.memory_class:
+            deciding = ", ".join(f"{key} = {attributes[key]}" for key in _DECIDING if key in attributes)
+            raise ValueError(
+                f"memory_class = {follows!r}, which follows from {deciding}, but it is {self.memory_class!r}"
+            )
+        if self.memory_class.startswith("discrete"):
+            for key in ("pinned_to_device_bytes_per_second", "pinned_to_host_bytes_per_second"):
+                if getattr(self.figures, key) is None:
+                    raise ValueError(f"figures.{key}, which is missing: a card's link has no default")
+        return self
+
+    def _attributes(self) -> dict[str, int | float | str | bool]:
+        return {key: attribute.value for key, attribute in self.attributes.items()}
+
+    def device(self) -> Device:
+        """The device as profiles hold it."""
+        attributes = self._attributes()
+        if self.figures.l2_bytes is not None:
+            attributes["l2_cache_size"] = int(self.figures.l2_bytes.value)
+        attributes["total_global_mem"] = int(self.figures.memory_bytes.value)
+        return Device(name=self.name, kind="catalogue", memory_class=self.memory_class, attributes=attributes)
+
+
+_DECIDING = (
+    "integrated",
+    "compute_capability",
+    "pageable_memory_access",
+    "pageable_memory_access_uses_host_page_tables",
+)
+
+
+def _wrong_attribute(key: str, value: int | str) -> str | None:
+    """What was expected of an attribute, or None where it is right."""
+    if key not in _ATTRIBUTES:
+        return f"one of CUDA's attributes{nearest(key, _ATTRIBUTES)}"
+    if key in FLAGS and value not in (0, 1):
+        return "0 or 1"
+    if key in _COUNTS and not (isinstance(value, int) and value > 0):
+        return "a whole number above 0"
+    if key == "compute_capability" and not re.fullmatch(r"\d+\.\d+", str(value)):
+        return 'a compute capability as in "8.7"'
+    return None
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of a message: the known names that are like this one, or nothing."""
+    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.4)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
