@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from advisor.errors import FileProblem
 from advisor.readings import GpuState, HostState, TegraState
@@ -163,6 +163,12 @@ class Measured(Record):
     footprint: Footprint
     verified: bool = Field(description="Annotations, results across strategies and the user's check held")
     stopped: tuple[str, ...] = Field(default=(), description="Why sampling ended, per round")
+
+    @model_validator(mode="after")
+    def _rounds_hold_all_frames(self) -> Measured:
+        if sum(self.frames_per_round) != len(self.frame_seconds):
+            raise ValueError("frames_per_round does not sum to the number of frame_seconds")
+        return self
 
     @property
     def rounds(self) -> tuple[tuple[float, ...], ...]:
@@ -408,3 +414,7 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+if __name__ == "__main__":
+    print(json.dumps(json_schema(), indent=1))

@@ -229,6 +229,20 @@ def test_results_of_the_device_alone() -> None:
     assert (results_of(device(only))["b"] == 4).all()
 
 
+def test_what_the_device_only_reads_is_no_result() -> None:
+    def weights(w: Out) -> None:
+        w.fill(1)
+
+    def use(xp: Any, w: In, b: Out) -> None:
+        xp.add(w, 1, out=b)
+
+    workload = Workload(buffers("w", "b"), setup=[host(weights)], frame=[device(use)])
+    with bench(workload) as run:
+        run.loop.run_setup()
+        run.loop.first_frame()
+        assert list(run.inspector.results()) == ["b"]
+
+
 def test_results_are_copies() -> None:
     with bench(Workload(buffers("a"), frame=[host(fill)])) as run:
         run.loop.first_frame()
@@ -303,8 +317,8 @@ def test_no_check() -> None:
 
 
 def compare(found: Any, expected: Any, tmp_path: Path) -> list[str]:
-    save_results({"x": np.asarray(expected)}, tmp_path / "kept")
-    return list(differences({"x": np.asarray(found)}, tmp_path / "kept"))
+    save_results({"x": np.asarray(expected)}, tmp_path / "run" / "kept")
+    return list(differences({"x": np.asarray(found)}, tmp_path / "run" / "kept"))
 
 
 def differ(count: int, size: int) -> list[str]:
@@ -341,6 +355,16 @@ def test_floating_point_may_differ_in_its_last_digits(
     expected = np.array([1, 2, 3], dtype)
     assert compare((expected * within).astype(dtype), expected, tmp_path) == []
     assert compare((expected * beyond).astype(dtype), expected, tmp_path) == differ(3, 3)
+
+
+def test_the_standard_does_not_depend_on_the_unit(tmp_path: Path) -> None:
+    assert compare(np.float32([2e-9]), np.float32([1e-9]), tmp_path) == differ(1, 1)
+
+
+def test_numbers_of_other_sizes_are_held_to_the_strictest_standard(tmp_path: Path) -> None:
+    expected = np.array([1, 2], np.longdouble)
+    assert compare(expected * (1 + 5e-10), expected, tmp_path) == []
+    assert compare(expected * (1 + 3e-9), expected, tmp_path) == differ(2, 2)
 
 
 def test_small_elements_are_held_against_the_largest(tmp_path: Path) -> None:

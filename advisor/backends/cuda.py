@@ -26,7 +26,7 @@ _ATTRIBUTES = {
     "host_register_supported": "HostRegisterSupported",
     "host_native_atomic_supported": "HostNativeAtomicSupported",
     "multiprocessor_count": "MultiProcessorCount",
-    "l2_cache_bytes": "L2CacheSize",
+    "l2_cache_size": "L2CacheSize",
     "async_engine_count": "AsyncEngineCount",
 }
 
@@ -59,7 +59,7 @@ class CudaBackend:
                 f"CUDA found no usable GPU: {problem}",
                 next_step="Check the driver with nvidia-smi, or leave --gpu out to predict without a GPU.",
             ) from None
-        if self._gpu >= count:
+        if not 0 <= self._gpu < count:
             raise NothingMeasured(
                 f"there is no GPU {self._gpu}; CUDA sees {count}",
                 next_step=f"Choose --gpu 0 to {count - 1}; CUDA_VISIBLE_DEVICES hides the others.",
@@ -74,7 +74,7 @@ class CudaBackend:
         capability = str(self._device.compute_capability)
         attributes["compute_capability"] = f"{capability[:-1]}.{capability[-1]}"
         properties = self._runtime.getDeviceProperties(self._gpu)
-        attributes["memory_bytes"] = int(properties["totalGlobalMem"])
+        attributes["total_global_mem"] = int(properties["totalGlobalMem"])
         name = properties["name"].decode(errors="replace")
         return Device(name=name, kind="cuda", memory_class=memory_class(attributes), attributes=attributes)
 

@@ -1,0 +1,309 @@
+"""profile.json: what is saved comes back, and what is damaged is refused with a reason."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import builders
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from advisor import profiles
+from advisor.errors import FileProblem
+from advisor.profiles import (
+    BufferRecord,
+    Device,
+    Footprint,
+    Measured,
+    Profile,
+    StageRecord,
+    Trace,
+    Traffic,
+    load,
+    parse,
+    write_atomically,
+)
+
+SAMPLE = Path(__file__).parent / "data" / "profile-format-1.json"
+"""A file of format 1, with something in every part. Never changed: it must be readable for ever."""
+
+
+@pytest.mark.parametrize("profile", [builders.profile(), builders.cpu_profile(), load(SAMPLE)])
+def test_what_is_saved_comes_back(profile: Profile, tmp_path: Path) -> None:
+    path = tmp_path / "profile.json"
+    profile.save(path)
+    assert load(path) == profile
+    assert json.loads(path.read_text(encoding="utf-8"))["format"] == 1
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+positive = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
+not_negative = st.floats(min_value=0, allow_infinity=False)
+sizes = st.integers(0, 2**63 - 1)
+scalars = st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans() | texts
+kinds = st.sampled_from(["pageable", "pinned", "managed", "device"])
+footprints = st.builds(
+    Footprint,
+    requested=st.dictionaries(kinds, sizes),
+    reserved=st.dictionaries(kinds, sizes),
+    physical_bytes=sizes,
+    peak_process_bytes=st.none() | sizes,
+    locked_bytes=st.none() | sizes,
+    device_used_bytes=st.none() | sizes,
+    absent=st.dictionaries(texts, texts, max_size=2),
+)
+
+
+@st.composite
+def measured_rows(draw: st.DrawFn) -> Measured:
+    rounds = draw(st.lists(st.lists(positive, min_size=1, max_size=3), min_size=1, max_size=3))
+    return Measured(
+        strategy=draw(texts),
+        frame_seconds=tuple(seconds for frames in rounds for seconds in frames),
+        frames_per_round=tuple(len(frames) for frames in rounds),
+        median_seconds=draw(positive),
+        interval_seconds=draw(st.tuples(positive, positive)),
+        stage_seconds=draw(st.dictionaries(texts, not_negative, max_size=3)),
+        transfer_seconds=draw(not_negative),
+        transfer_bytes=draw(st.dictionaries(st.sampled_from(["to-device", "to-host"]), sizes)),
+        synchronize_seconds=draw(not_negative),
+        device_path_seconds=draw(not_negative),
+        setup_seconds=draw(not_negative),
+        footprint=draw(footprints),
+        verified=draw(st.booleans()),
+        stopped=tuple(draw(st.lists(texts, max_size=2))),
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(measured_rows(), max_size=2), st.dictionaries(texts, scalars, max_size=3), texts)
+def test_any_figures_come_back_to_the_last_digit(
+    rows: list[Measured], parameters: dict[str, Any], text: str
+) -> None:
+    workload = builders.vector_add_workload().model_copy(update={"parameters": parameters, "summary": text})
+    profile = builders.profile(results=tuple(rows), workload=workload, command=text)
+    again = parse(profile.model_dump_json(indent=1), "text")
+    assert again == profile
+    for name, value in parameters.items():
+        assert type(again.workload.parameters[name]) is type(value)
+
+
+def test_the_sample_of_format_1_is_read() -> None:
+    profile = load(SAMPLE)
+    assert [result.status for result in profile.results] == ["measured", "measured", "skipped", "failed"]
+    assert profile.recommendation is not None
+    assert profile.recommendation.strategy == "pinned"
+    assert profile.predictions[0].results[0].status == "predicted"
+    assert profile.traffic is not None
+    assert profile.measured()["pinned"].rounds[1] == profile.measured()["pinned"].frame_seconds[5:]
+
+
+def refused(text: str) -> str:
+    with pytest.raises(FileProblem) as raised:
+        parse(text, "p.json")
+    assert raised.value.exit_code == 5
+    assert raised.value.next_step
+    assert raised.value.message.startswith("p.json ")
+    return raised.value.message.removeprefix("p.json ")
+
+
+def changed(change: Callable[[dict[str, Any]], object]) -> str:
+    """The sample as text, after a change to its JSON."""
+    content = json.loads(SAMPLE.read_text(encoding="utf-8"))
+    change(content)
+    return json.dumps(content)
+
+
+@pytest.mark.parametrize("version", [0, 2, 99, "1", None, True, [1], 1.5])
+def test_an_unknown_format(version: Any) -> None:
+    message = refused(changed(lambda content: content.update(format=version)))
+    assert message == f"has format {version!r}; this advisor reads format 1"
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "3", "null", '"text"', '{"format": 2, "more": NaN}'])
+def test_json_of_something_else(text: str) -> None:
+    assert "this advisor reads format 1" in refused(text)
+
+
+@pytest.mark.parametrize("text", ["", "x", "{", "\ufeff{}", '{"format": 1,}', "[" * 100_000, "1" * 5000])
+def test_what_is_no_json(text: str) -> None:
+    assert refused(text).startswith("is damaged: ")
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, len(SAMPLE.read_text(encoding="utf-8")) - 2))
+def test_a_truncated_file(length: int) -> None:
+    """The last two characters are the closing brace and the end of the line."""
+    assert refused(SAMPLE.read_text(encoding="utf-8")[:length]).startswith("is damaged: ")
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        (lambda c: c.pop("device"), "device"),
+        (lambda c: c.update(extra=1), "extra"),
+        (lambda c: c["environment"].update(hostname="x"), "environment.hostname"),
+        (lambda c: c["results"][0].update(median_seconds=math.nan), "median_seconds"),
+        (lambda c: c["results"][0].update(median_seconds=math.inf), "median_seconds"),
+        (lambda c: c["results"][0].update(median_seconds=0), "median_seconds"),
+        (lambda c: c["results"][0].update(setup_seconds=-1), "setup_seconds"),
+        (lambda c: c["results"][0].update(median_seconds="1"), "median_seconds"),
+        (lambda c: c["results"][0].update(frame_seconds=[]), "frame_seconds"),
+        (lambda c: c["results"][0].update(frame_seconds=[1.0, None]), "frame_seconds.1"),
+        (lambda c: c["results"][0].update(frames_per_round=[3]), "frames_per_round"),
+        (lambda c: c["results"][0].update(frames_per_round=[10, 0]), "frames_per_round"),
+        (lambda c: c["results"][0].update(interval_seconds=[1.0]), "interval_seconds"),
+        (lambda c: c["results"][0].update(verified=1), "verified"),
+        (lambda c: c["results"][0].update(status="great"), "results.0"),
+        (lambda c: c["results"][0]["footprint"].update(physical_bytes=-1), "physical_bytes"),
+        (lambda c: c["results"][0]["footprint"].update(physical_bytes=2**63), "physical_bytes"),
+        (lambda c: c["results"][0]["footprint"].update(physical_bytes=1.5), "physical_bytes"),
+        (lambda c: c["results"][0]["footprint"]["requested"].update(other=1), "requested"),
+        (lambda c: c["predictions"][0]["results"][0].update(status="measured"), "predictions.0.results.0"),
+        (lambda c: c["device"].update(kind="tpu"), "device.kind"),
+        (lambda c: c["method"].update(confidence=1.0), "method.confidence"),
+    ],
+)
+def test_a_damaged_file_says_where(change: Callable[[dict[str, Any]], object], where: str) -> None:
+    message = refused(changed(change))
+    assert message.startswith("is damaged: ")
+    assert where in message
+    assert "(1 problem(s) in all)" in message
+
+
+def test_a_row_with_frames_that_no_round_has() -> None:
+    row = builders.measured("pinned", 0.5)
+    with pytest.raises(ValidationError, match="frames_per_round"):
+        Measured(**{**row.model_dump(), "frames_per_round": (1, 1)})
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(FileProblem, match=r"nothing.json does not exist$"):
+        load(tmp_path / "nothing.json")
+    with pytest.raises(FileProblem, match="cannot be read"):
+        load(tmp_path)
+    (tmp_path / "latin").write_bytes(b'{"format": 1, "command": "\xe9"}')
+    with pytest.raises(FileProblem, match="cannot be read"):
+        load(tmp_path / "latin")
+
+
+# Writing
+
+
+def test_writing_replaces_the_file_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    path.write_text("old")
+    write_atomically(path, "new é")
+    assert path.read_text(encoding="utf-8") == "new é"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_files_mode_is_that_of_any_new_file(tmp_path: Path) -> None:
+    old = os.umask(0o027)
+    try:
+        write_atomically(tmp_path / "p.json", "x")
+        (tmp_path / "other").touch()
+        assert os.umask(0o027) == 0o027, "the process's own mask is as it was"
+    finally:
+        os.umask(old)
+    modes = {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("p.json", "other")}
+    assert modes == {0o640}
+
+
+@pytest.mark.parametrize("failing", ["replace", "chmod"])
+@pytest.mark.parametrize("problem", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_a_failed_write_keeps_the_old_file(
+    failing: str, problem: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise problem
+
+    monkeypatch.setattr(*{"replace": (os, "replace"), "chmod": (Path, "chmod")}[failing], fail)
+    path = tmp_path / "p.json"
+    path.write_text("old")
+    expected = FileProblem if isinstance(problem, OSError) else KeyboardInterrupt
+    with pytest.raises(expected) as raised:
+        write_atomically(path, "new")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+    if isinstance(raised.value, FileProblem):
+        assert raised.value.message == f"{path} cannot be written: [Errno 28] No space left on device"
+
+
+def test_the_old_file_is_whole_until_the_new_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "p.json"
+    path.write_text("old")
+    rename, seen = os.replace, []
+
+    def replace(source: Path, target: Path) -> None:
+        seen.append((path.read_text(), Path(source).read_text(), Path(source).parent))
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    write_atomically(path, "new")
+    assert seen == [("old", "new", tmp_path)]
+
+
+def test_places_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for path in (tmp_path / "nowhere" / "p.json", tmp_path / "folder"):
+        with pytest.raises(FileProblem, match="cannot be written") as raised:
+            builders.profile().save(path)
+        assert "--out" in raised.value.next_step
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["folder"]
+
+
+# What the records say of themselves
+
+
+def test_rounds_are_the_frames_of_each_process() -> None:
+    row = builders.measured("pinned", 1.0, frames_per_round=(1, 2), frame_seconds=(1.0, 2.0, 3.0))
+    assert row.rounds == ((1.0,), (2.0, 3.0))
+
+
+def test_measured_results_by_name() -> None:
+    profile = builders.profile(results=(builders.skipped(), builders.measured("b", 1), builders.failed()))
+    assert list(profile.measured()) == ["b"]
+
+
+def test_the_dominant_term() -> None:
+    assert builders.predicted("pinned", 1.0).dominant == "host:produce"
+
+
+def test_frame_stages_and_who_touches_a_buffer() -> None:
+    record = builders.vector_add_workload()
+    with_setup = record.model_copy(
+        update={"stages": (StageRecord(name="load", side="host", phase="setup"), *record.stages)}
+    )
+    assert [s.name for s in with_setup.frame_stages()] == ["produce", "add", "consume"]
+    assert [s.name for s in with_setup.frame_stages("host")] == ["produce", "consume"]
+    buffer = BufferRecord(
+        name="x", shape=(1,), dtype="f4", bytes=4, access={"load": "out", "add": "in", "consume": "in"}
+    )
+    assert with_setup.touching(buffer, "host") == {"consume": "in"}
+    assert with_setup.touching(buffer, "device") == {"add": "in"}
+
+
+def test_records_do_not_change() -> None:
+    device = Device(name="x", kind="cpu")
+    with pytest.raises(ValidationError, match="frozen"):
+        device.name = "y"
+    wrong: Any = {"stage": 1, "buffer": "a", "bytes_read": "1", "bytes_written": 0.0, "source": "traced"}
+    with pytest.raises(ValidationError):
+        Traffic(**wrong)
+    assert Trace().traffic == ()
+
+
+def test_formats() -> None:
+    assert profiles.FORMAT == 1
+    assert {path.name for path in SAMPLE.parent.glob("profile-format-*.json")} == {
+        f"profile-format-{number}.json" for number in range(1, profiles.FORMAT + 1)
+    }
