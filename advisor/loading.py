@@ -52,9 +52,10 @@ def load(path: Path, name: str | None, assignments: Mapping[str, str]) -> Loaded
 
 
 def user_traceback(error: BaseException, path: Path) -> str:
-    """The traceback from the user's file, or a neighbour of it, on: without our own frames above it."""
+    """The traceback from the user's file, a neighbour of it, or a stage on: without our frames above it."""
     frames = traceback.extract_tb(error.__traceback__)
-    inside = [i for i, frame in enumerate(frames) if _beside(path, frame.filename)]
+    theirs = [i for i, frame in enumerate(frames) if _beside(path, frame.filename)]
+    inside = theirs or [i for i in range(1, len(frames)) if _is_stage(frames[i - 1], frames[i])]
     linecache.checkcache()
     shown = frames[inside[0] :] if inside else []
     lines = traceback.format_list(shown) + traceback.format_exception_only(type(error), error)
@@ -64,6 +65,13 @@ def user_traceback(error: BaseException, path: Path) -> str:
 def _beside(path: Path, file: str) -> bool:
     """In the folder of the user's file; code without a file has a name in angle brackets."""
     return not file.startswith("<") and Path(file).resolve().parent == path.resolve().parent
+
+
+def _is_stage(caller: traceback.FrameSummary, called: traceback.FrameSummary) -> bool:
+    """Whether this is where `FrameLoop` or `Inspector.run_check` call a function of the user's."""
+    package = Path(__file__).parent
+    callers = {(str(package / "frames.py"), "run"), (str(package / "verify.py"), "run_check")}
+    return (caller.filename, caller.name) in callers and package not in Path(called.filename).parents
 
 
 def user_error(what: str, error: BaseException, path: Path) -> WorkloadError:

@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 import pytest
 from builders import cpu_profile
-from running import FILES, MISBEHAVING, QUICK, REPOSITORY, Command, advisor, environment, is_gone
+from running import FILES, MISBEHAVING, QUICK, REPOSITORY, Command, advisor, environment, eventually, is_gone
 
 import advisor as package
 
@@ -180,14 +180,17 @@ def started(directory: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]
 
 def at_work_on(process: subprocess.Popen[str], label: str) -> psutil.Process:
     """The worker that is at work on the process of that label."""
-    end = time.monotonic() + 20
-    while time.monotonic() < end:
+    found: list[psutil.Process] = []
+
+    def look() -> bool:
         for child in psutil.Process(process.pid).children():
             with suppress(psutil.Error):  # it may end while it is looked at
                 if f"/{label}/job.json" in " ".join(child.cmdline()):
-                    return child
-        time.sleep(0.01)
-    raise AssertionError(f"no worker at {label}")
+                    found.append(child)
+        return bool(found)
+
+    assert eventually(look), f"no worker at {label}"
+    return found[0]
 
 
 @pytest.fixture
@@ -235,17 +238,36 @@ def test_ctrl_c_before_the_first_figures_leaves_nothing_behind(tmp_path: Path) -
     assert names(tmp_path) == set()
 
 
+def test_ctrl_c_while_concluding_says_where_the_figures_are(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("advisor.pipeline.conclude", interrupted)
+    said = command("profile", FILES / "counter.py", *QUICK)
+    assert (said.code, said.out) == (130, "")
+    assert said.err.splitlines()[-2:] == [
+        "interrupted: advisor-report/profile.partial.json keeps what was measured",
+        "  next: advisor report advisor-report/profile.partial.json",
+    ]
+    assert len(package.load(Path("advisor-report/profile.partial.json")).measured()) == 2
+    assert (
+        "nothing was measured" in command("profile", FILES / "counter.py", "--strategy", "pinned", *QUICK).err
+    )
+
+
 def test_a_killed_parent_leaves_no_child_and_what_was_measured(
     tmp_path: Path, seed_of_pageable_first: str
 ) -> None:
-    with started(tmp_path, *hanging(seed_of_pageable_first)) as process:
-        worker = at_work_on(process, "zero-copy-1")
+    note = tmp_path / "pid"
+    with started(tmp_path, *hanging(seed_of_pageable_first), "--set", f"note={note}") as process:
+        assert eventually(note.exists)
+        worker = int(note.read_text())
+        assert not is_gone(worker)
         process.kill()
         process.wait(timeout=20)
-        end = time.monotonic() + 10
-        while not is_gone(worker.pid) and time.monotonic() < end:
-            time.sleep(0.02)
-        assert is_gone(worker.pid)
+        assert eventually(lambda: is_gone(worker))
     assert names(tmp_path / "advisor-report") == {"profile.partial.json"}
     partial = package.load(tmp_path / "advisor-report/profile.partial.json")
     assert [row.status for row in partial.results] == ["measured", "skipped"]

@@ -7,12 +7,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from running import MISBEHAVING, environment, is_gone
+from running import MISBEHAVING, environment, eventually, is_gone
 
 from advisor import launcher as launchers
 from advisor.jobs import Cell, Job, Problem, ReferenceRun, TraceRun
@@ -39,15 +38,6 @@ def job(directory: Path, task: str = "measure", file: Path = MISBEHAVING, **assi
 
 def launched(directory: Path, timeout: float = 30, **assignments: str) -> Ended:
     return ProcessLauncher(timeout)(job(directory, **assignments))
-
-
-def eventually(holds: Callable[[], bool], seconds: float = 5) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if holds():
-            return True
-        time.sleep(0.02)
-    return False
 
 
 @pytest.mark.parametrize(

@@ -176,3 +176,15 @@ def test_a_workload_can_import_its_neighbours(tmp_path: Path) -> None:
     (tmp_path / "neighbour.py").write_text("VALUE = 3\n", encoding="utf-8")
     text = PLAIN.replace("a.fill(frame)", "import neighbour; a.fill(neighbour.VALUE)")
     assert {row.status for row in of(text + AB + ")", tmp_path).rows} == {"measured"}
+
+
+def test_a_stage_of_the_users_library_is_shown_as_theirs(tmp_path: Path) -> None:
+    """No frame of the workload's own file is in the traceback of a stage that lives elsewhere."""
+    (tmp_path / "library").mkdir()
+    stages = f"{HEAD}\ndef r(b: In) -> None:\n    b.summ()\n"
+    (tmp_path / "library/stages.py").write_text(stages, encoding="utf-8")
+    text = PLAIN.partition("def r(")[0] + "from library.stages import r\n"
+    error = refusal(text + AB + ")", tmp_path)
+    assert error.message == "AttributeError: 'numpy.ndarray' object has no attribute 'summ'"
+    files = [line for line in error.detail.splitlines() if line.startswith("  File")]
+    assert files == [f'  File "{tmp_path}/library/stages.py", line 7, in r']

@@ -171,7 +171,7 @@ def test_a_stage_that_raises_in_the_first_frame(command: Command) -> None:
         (["--set", "n"], "--set 'n' is not NAME=VALUE", "--set n=4096"),
         (["--set", "n=2**99999"], "--set n=2**99999 is too large", "2**63"),
         (["--strategy", "pined"], "there is no strategy 'pined'; did you mean pinned?", "zero-copy"),
-        (["--target", "h20"], "there is no device 'h20' in the catalogue; did you mean h200?", "rtx-4090"),
+        (["--target", "h2o"], "there is no device 'h2o' in the catalogue", "rtx-4090"),
         (["--format", "pdf"], "there is no format pdf", "html, md, json"),
         (["--format", ","], "there is no format ','", "html, md, json"),
         (["--rounds", "0"], "--rounds 0 is out of range", "the default is 3"),
@@ -237,6 +237,12 @@ def test_a_gpu_that_is_not_there(command: Command, monkeypatch: pytest.MonkeyPat
 
 def test_a_missing_file_of_a_device(command: Command) -> None:
     assert refused(command, 5, "w.py", "--target", "my.toml")[0] == "error: my.toml does not exist"
+
+
+def test_first_frames_that_hang(command: Command) -> None:
+    lines = refused(command, 3, str(MISBEHAVING), "--set", "how=hang", "--timeout", "1.5")
+    assert lines[0] == "error: the workload's first frames did not finish: did not finish within 1.50 s"
+    assert "--timeout SECONDS" in lines[1]
 
 
 def test_nothing_measured_and_nothing_predicted(command: Command) -> None:

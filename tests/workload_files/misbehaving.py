@@ -69,6 +69,12 @@ def forks_and_hangs(note: Path, b: np.ndarray) -> None:
     time.sleep(600)
 
 
+def hangs(note: Path, b: np.ndarray) -> None:
+    if note.name:
+        note.write_text(str(os.getpid()))
+    time.sleep(600)
+
+
 def leaves_a_thread(note: Path, b: np.ndarray) -> None:
     threading.Thread(target=time.sleep, args=(600,)).start()
 
@@ -87,7 +93,7 @@ ACTS = {
     "kill": lambda note, b: os.kill(os.getpid(), signal.SIGKILL),
     "segfault": lambda note, b: os.kill(os.getpid(), signal.SIGSEGV),
     "interrupt": lambda note, b: os.kill(os.getpid(), signal.SIGINT),
-    "hang": lambda note, b: time.sleep(600),
+    "hang": hangs,
     "print": prints_much,
     "process": leaves_a_process,
     "fork": forks_and_hangs,
