@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 from builders import cuda_device
 
+from advisor.backends.base import host_array
 from advisor.binding import bind
 from advisor.frames import FrameLoop
 from advisor.placements.arena import Arena
@@ -191,8 +192,8 @@ class RecordingBackend:
     def device_array(self, pointer: int, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         self._call("device_array", pointer, nbytes, shape, dtype)
         self._require_device_memory(pointer, nbytes)
-        raw = (ctypes.c_byte * nbytes).from_address(pointer & ~ON_DEVICE)
-        return DeviceArray(self, pointer, np.frombuffer(raw, dtype).reshape(shape))
+        memory = host_array(pointer & ~ON_DEVICE, nbytes, shape, dtype)
+        return DeviceArray(self, pointer, memory)
 
     def synchronize(self) -> None:
         self._call("synchronize")
