@@ -23,9 +23,7 @@ class GpuState(Record):
         description="before: none of our processes used the GPU; under-load: right after a frame, in the "
         "process that ran it; after: the last process had ended, so the GPU may already have gone idle"
     )
-    clock_seconds: Seconds = Field(
-        description="A steady clock at the reading; only differences mean anything"
-    )
+    clock_seconds: Seconds = Field(description="A steady clock; only differences mean anything")
     pci_address: str | None = Field(default=None, description="domain:bus:device.function, as in sysfs")
     driver: str | None = None
     performance_state: int | None = Field(default=None, description="0 is the fastest, 15 the slowest")
@@ -87,7 +85,7 @@ class TegraState(Record):
     gpu_memory_bytes: Bytes | None = Field(default=None, description="NvMapMemUsed: taken by the GPU driver")
     over_current_events: dict[str, int] = Field(
         default_factory=dict,
-        description="Times that the board lowered clocks for its power supply, since boot",
+        description="By cause: clocks lowered for the power supply, since boot",
     )
     throttle_alerts: tuple[str, ...] | None = Field(
         default=None, description="Cooling devices that hold clocks down for heat"

@@ -1,0 +1,1 @@
+"""Reading the machine: GPUs through NVML, Jetson boards and hosts through /proc and /sys."""
