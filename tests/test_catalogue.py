@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import math
+import tempfile
 from pathlib import Path
+from typing import Any, get_args
 
+import builders
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from advisor.devices.catalogue import DEFAULT_TARGETS, CatalogueEntry, Figures, load, names
+from advisor.devices.entries import FLAGS
 from advisor.devices.memory_class import memory_class
 from advisor.errors import FileProblem, UsageError
 from advisor.model.defaults import COVERED, default
 from advisor.model.machines import Machine
+from advisor.model.predict import predict
+from advisor.profiles import MemoryClass, Predicted, Skipped
 from advisor.strategies import STRATEGIES
 
 CARD = """
@@ -44,23 +53,92 @@ def test_every_entry_is_consistent_and_sourced(name: str) -> None:
     assert all(getattr(loaded.figures, key).source for key in loaded.figures.model_fields_set)
 
 
+BY_CLASS: dict[MemoryClass, str] = {
+    "tegra": "nano tx1 tx2",
+    "tegra-io-coherent": "xavier-nx agx-xavier orin-nano orin-nano-super orin-nx agx-orin",
+    "tegra-coherent": "agx-thor",
+    "discrete": "gtx-1650 rtx-2060 rtx-3060 rtx-3090 rtx-4090 rtx-5090 t4 l4 a10 l40s v100 a100 h100-pcie "
+    "h100-sxm h200 gtx-1080 gtx-1060-6gb gtx-1650-super rtx-3050-ti",
+    "coherent": "gb10 gh200 gb200",
+}
+
+
+def test_the_promised_devices_are_there_in_their_memory_class() -> None:
+    found = {name: load(name).memory_class for name in names()}
+    assert found == {name: kind for kind, slugs in BY_CLASS.items() for name in slugs.split()}
+
+
 @pytest.mark.parametrize("name", names())
-@pytest.mark.parametrize("scenario", ["fast", "likely", "slow"])
-def test_every_entry_is_complete_enough_to_predict_with(name: str, scenario: str) -> None:
-    loaded = load(name)
-    assert loaded.memory_class in COVERED
-    machine = Machine(loaded, scenario)  # type: ignore[arg-type]
-    optional = {"flops_per_second", "l2_bytes", "l2_bytes_per_second"}
-    on_some = {
-        key for key in Figures.model_fields if "uncached" in key or "fault" in key or "migration" in key
-    }
-    beside = {"host_cache_bytes"} if loaded.memory_class.startswith("discrete") else set()
-    zero_copy = {key for key in Figures.model_fields if key.startswith("zero_copy")}
-    pageable = {key for key in Figures.model_fields if key.startswith("pageable_to")}
-    for key in set(Figures.model_fields) - optional - on_some - beside - zero_copy - pageable:
-        assert machine.get(key) > 0, key
-    assert machine.pageable_rate("to_device") > 0
-    assert machine.pageable_rate("to_host") > 0
+def test_every_covered_entry_is_complete_enough_to_predict_with(name: str) -> None:
+    entry = load(name)
+    n = 1 << 20
+    workload, trace = builders.vector_add_workload(n), builders.vector_add_trace(n)
+    results = predict(builders.profile(workload=workload, traffic=trace), entry).results
+    available = {s.name for s in STRATEGIES if s.unavailable(entry.device()) is None}
+    if entry.memory_class in COVERED:
+        assert {r.strategy for r in results if isinstance(r, Predicted)} == available
+        assert all(r.low_seconds > 0 for r in results if isinstance(r, Predicted))
+    else:
+        assert all(isinstance(r, Skipped) and entry.memory_class in r.reason for r in results)
+
+
+@pytest.mark.parametrize("name", names())
+def test_figures_agree_with_one_another(name: str) -> None:
+    figures = load(name).figures
+    peak = figures.device_memory_bytes_per_second.value
+    share = figures.achievable_share
+    # A share without a range would count as good to 15 % either way, and so exceed the whole.
+    assert share is None or (share.low is not None and share.high is not None)
+    assert 20e9 < peak < 9e12
+    assert 1e9 < figures.memory_bytes.value < 300e9
+    assert figures.flops_per_second is not None
+    assert 0.2e12 <= figures.flops_per_second.value < 120e12
+    assert figures.l2_bytes is not None
+    assert figures.l2_bytes.value < figures.memory_bytes.value / 100
+    for key in Figures.model_fields:
+        if key.startswith(("pinned_to", "pageable_to", "zero_copy", "host_copy")):
+            rate = getattr(figures, key)
+            # NVLink-C2C: 450 GB/s each way; PCIe 5 x16: 63 GB/s.
+            ceiling = 450e9 if name in ("gh200", "gb200") else peak if name == "agx-thor" else 63e9
+            assert rate is None or (rate.high or rate.value) <= ceiling, key
+
+
+@pytest.mark.parametrize("name", names())
+def test_cards_are_those_without_hmm_and_have_a_link(name: str) -> None:
+    entry = load(name)
+    if not entry.attributes["integrated"].value and entry.memory_class != "coherent":
+        assert entry.memory_class == "discrete"
+        assert entry.attributes["pageable_memory_access"].value == 0
+        assert entry.figures.pinned_to_host_bytes_per_second is not None
+
+
+THOR_AND_GB10 = {
+    "integrated": 1,
+    "pageable_memory_access": 1,
+    "pageable_memory_access_uses_host_page_tables": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("attributes", "expected"),
+    [
+        ({"integrated": 1, "compute_capability": "5.3"}, "tegra"),
+        ({"integrated": 1, "compute_capability": "6.2"}, "tegra"),
+        ({"integrated": 1, "compute_capability": "7.2"}, "tegra-io-coherent"),
+        ({"integrated": 1, "compute_capability": "8.7"}, "tegra-io-coherent"),
+        ({**THOR_AND_GB10, "compute_capability": "11.0"}, "tegra-coherent"),
+        ({**THOR_AND_GB10, "compute_capability": "10.1"}, "tegra-coherent"),
+        ({**THOR_AND_GB10, "compute_capability": "12.1"}, "coherent"),
+        ({**THOR_AND_GB10, "compute_capability": "9.0", "integrated": 0}, "coherent"),
+        ({**THOR_AND_GB10, "compute_capability": "10.0", "integrated": 0}, "coherent"),
+        ({"compute_capability": "8.9"}, "discrete"),
+        ({"compute_capability": "8.9", "pageable_memory_access": 1}, "discrete-hmm"),
+        # Page tables of the host mean nothing where its pages are out of reach.
+        ({"compute_capability": "8.9", "pageable_memory_access_uses_host_page_tables": 1}, "discrete"),
+    ],
+)
+def test_the_memory_class_follows_from_the_attributes(attributes: dict[str, Any], expected: str) -> None:
+    assert memory_class(attributes) == expected
 
 
 def test_default_targets_are_a_jetson_a_card_and_a_data_centre_card() -> None:
@@ -80,10 +158,36 @@ def test_names_are_found_in_any_case() -> None:
     assert load("Orin Nano") == load("orin-nano") == load("ORIN_NANO")
 
 
-def test_an_unknown_name_offers_the_nearest() -> None:
-    with pytest.raises(UsageError, match="did you mean rtx-4090") as error:
-        load("rtx4090")
+@pytest.mark.parametrize(
+    ("written", "slug"),
+    [("Jetson Nano", "nano"), ("NVIDIA GeForce RTX 4090", "rtx-4090"), ("Tesla T4", "t4"), ("H200", "h200")],
+)
+def test_names_are_found_with_the_vendors_words(written: str, slug: str) -> None:
+    assert load(written) == load(slug)
+
+
+@pytest.mark.parametrize(
+    ("written", "nearest"),
+    [
+        ("rtx4090", "rtx-4090"),
+        ("thor", "agx-thor?"),
+        ("h100", "h100-pcie or h100-sxm?"),
+        ("jetson xavier", "agx-xavier or xavier-nx?"),
+        ("grx-1650-supre", "gtx-1650-super"),
+    ],
+)
+def test_an_unknown_name_offers_the_nearest(written: str, nearest: str) -> None:
+    with pytest.raises(UsageError) as error:
+        load(written)
+    assert f"{written!r} in the catalogue; did you mean {nearest}" in error.value.message
     assert "orin-nano" in error.value.next_step
+
+
+def test_a_name_like_no_other_gets_the_list_alone() -> None:
+    with pytest.raises(UsageError) as error:
+        load("???")
+    assert error.value.message == "there is no device '???' in the catalogue"
+    assert all(name in error.value.next_step for name in names())
 
 
 def test_a_users_file_has_the_same_form(tmp_path: Path) -> None:
@@ -97,10 +201,23 @@ def test_a_users_file_has_the_same_form(tmp_path: Path) -> None:
     ("old", "new", "message"),
     [
         ('name = "A card"', "", "name: is missing"),
-        ('memory_class = "discrete"', 'memory_class = "tegra"', "expected memory_class = 'discrete'"),
+        (
+            'memory_class = "discrete"',
+            'memory_class = "tegra"',
+            "expected memory_class = 'discrete', which follows from integrated = 0, "
+            "compute_capability = 8.9, but it is 'tegra'",
+        ),
         ('memory_class = "discrete"', 'memory_class = "fast"', "expected one of tegra, "),
-        ('integrated = { value = 0, source = "test" }', "", "attributes.integrated, which is missing"),
-        ('value = "8.9"', 'value = "new"', "as in \"8.7\", but it is 'new'"),
+        (
+            'integrated = { value = 0, source = "test" }',
+            "",
+            "attributes: expected integrated, which is missing",
+        ),
+        (
+            'value = "8.9"',
+            'value = "new"',
+            "attributes: expected compute_capability as in \"8.7\", but it is 'new'",
+        ),
         ("value = 500e9", "value = 0", "device_memory_bytes_per_second.value: expected greater than 0"),
         ("value = 500e9", "value = inf", "device_memory_bytes_per_second.value: expected a finite number"),
         ("value = 500e9", "value = nan", "device_memory_bytes_per_second.value: expected "),
@@ -108,19 +225,39 @@ def test_a_users_file_has_the_same_form(tmp_path: Path) -> None:
         ("value = 500e9", "value = 500e9, low = 600e9", "expected low <= value <= high, but they are 6e"),
         ("value = 500e9", "value = 500e9, high = 4e9", "expected low <= value <= high"),
         ('500e9, source = "test"', "500e9", "device_memory_bytes_per_second.source: is missing"),
-        ("[figures]", "[figures]\nachievable_share = { value = 1.2, source = 'x' }", "share of at most 1"),
+        (
+            "[figures]",
+            "[figures]\nachievable_share = { value = 1.2, source = 'x' }",
+            "achievable_share: expected a share of at most 1, but it is 1.2",
+        ),
         (
             "[figures]",
             "[figures]\nachievable_share = { value = 0.9, high = 1.1, source = 'x' }",
             "share of at most 1, but it is 1.1",
         ),
-        ("[figures]", "[figures]\nspeed = { value = 1, source = 'x' }", "speed: is not a key"),
+        ("[figures]", "[figures]\nspeed = { value = 1, source = 'x' }", "figures.speed: is not a key"),
+        ('name = "A card"', "name = 3", "name: expected a valid string, but it is 3"),
+        ('name = "A card"', 'name = "  "', "name: expected"),
+        ('name = "A card"', 'name = "A card"\norigin = "me"', "origin: is not a key of a catalogue file"),
+        ('500e9, source = "test"', '500e9, source = " "', "bytes_per_second.source: expected"),
+        ("value = 0,", 'value = "no",', "attributes: expected integrated as 0 or 1, but it is 'no'"),
+        ("value = 0,", "value = true,", "attributes.integrated.value: expected a whole number or a text"),
+        ("value = 0,", "value = 2,", "attributes: expected integrated as 0 or 1, but it is 2"),
+        (
+            "[attributes]",
+            "[attributes]\nl2_cache_size = { value = -1, source = 'x' }",
+            "attributes: expected l2_cache_size as a whole number above 0, but it is -1",
+        ),
+        ('{ value = 0, source = "test" }', "0", "attributes.integrated: expected a table as in { value"),
+        ('{ value = 500e9, source = "test" }', "500e9", "memory_bytes_per_second: expected a table as in"),
+        ("[figures]", "[numbers]", "numbers: is not a key of a catalogue file; did you mean name or figures"),
         (
             "pinned_to_host_bytes_per_second",
             "zero_copy_read_bytes_per_second",
             "pinned_to_host_bytes_per_second",
         ),
-        ("[figures]", "[figures", "cannot be read"),
+        ("[figures]", "[figures", "cannot be read: expected TOML: "),
+        ("[figures]", "name = 1\n[figures]\n[figures]", "cannot be read: expected TOML: "),
     ],
 )
 def test_a_wrong_file_names_the_key_and_what_was_expected(
@@ -166,3 +303,128 @@ def test_scenarios_take_the_ends_of_a_range(tmp_path: Path) -> None:
     assert fast.pageable_rate("to_host") > likely.pageable_rate("to_host") > slow.pageable_rate("to_host")
     assert likely.find("flops_per_second") is None
     assert likely.missing == {"flops_per_second"}
+
+
+def test_files_that_cannot_be_read_say_why(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.mkdir()
+    with pytest.raises(FileProblem, match=r"mine\.toml cannot be read: is a directory"):
+        load(str(path))
+    latin = tmp_path / "latin.toml"
+    latin.write_bytes(CARD.replace("A card", "Kärtchen").encode("latin-1"))
+    with pytest.raises(FileProblem, match="expected UTF-8, but byte 10 is 0xe4"):
+        load(str(latin))
+
+
+def test_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_bytes(b"\xef\xbb\xbf" + CARD.encode())
+    assert load(str(path)).name == "A card"
+
+
+# Any wrong value, in any place
+
+
+def attempt(content: str | bytes) -> CatalogueEntry | str:
+    """The entry that a file of this content gives, or the message that it is refused with."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "mine.toml"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        try:
+            return load(str(path))
+        except FileProblem as problem:
+            return problem.message.removeprefix(f"{path}")
+
+
+def with_figure(key: str, figure: str) -> str:
+    """The card with that figure, in place of its own where it has one."""
+    lines = [line for line in CARD.splitlines() if not line.startswith(f"{key} =")]
+    return "\n".join((*lines, f"{key} = {figure}"))
+
+
+KEYS = st.sampled_from(sorted(Figures.model_fields))
+NUMBERS = st.floats(min_value=1e-9, max_value=1.0, allow_subnormal=False)
+
+
+@given(
+    KEYS,
+    st.sampled_from(["value", "low", "high"]),
+    st.floats(max_value=0) | st.just(math.inf) | st.just(math.nan),
+)
+@settings(max_examples=60, deadline=None)
+def test_no_figure_is_zero_negative_or_infinite(key: str, part: str, wrong: float) -> None:
+    value = "" if part == "value" else "value = 0.5, "
+    message = attempt(with_figure(key, f'{{ {value}{part} = {wrong!r}, source = "x" }}'))
+    assert isinstance(message, str)
+    assert message.startswith(f": figures.{key}.{part}: expected ")
+    assert f"but it is {wrong!r}" in message
+
+
+@given(KEYS, st.sampled_from(['"8"', "true", "[1.0]", "{ a = 1 }", "2026-01-02"]))
+@settings(max_examples=40, deadline=None)
+def test_every_figure_is_a_number(key: str, wrong: str) -> None:
+    message = attempt(with_figure(key, f'{{ value = {wrong}, source = "x" }}'))
+    assert isinstance(message, str)
+    assert message.startswith(f": figures.{key}.value: expected a valid number, but it is ")
+
+
+@given(KEYS, NUMBERS, NUMBERS, NUMBERS)
+@settings(max_examples=80, deadline=None)
+def test_a_range_holds_its_value(key: str, low: float, value: float, high: float) -> None:
+    figure = f'{{ value = {value!r}, low = {low!r}, high = {high!r}, source = "x" }}'
+    found = attempt(with_figure(key, figure))
+    assert isinstance(found, CatalogueEntry) == (low <= value <= high)
+    assert isinstance(found, CatalogueEntry) or f"figures.{key}: expected low <= value <= high" in found
+
+
+@given(st.sampled_from(sorted({*Figures.model_fields, *FLAGS})), st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_misspelt_key_is_named_with_the_one_that_was_meant(key: str, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(key) - 1))
+    wrong = key[:at] + "q" + key[at + 1 :]
+    table = "attributes" if key in FLAGS else "figures"
+    value = "0" if key in FLAGS else "1.0"
+    line = f'{wrong} = {{ value = {value}, source = "x" }}'
+    message = attempt(CARD.replace(f"[{table}]", f"[{table}]\n{line}"))
+    assert isinstance(message, str)
+    assert wrong in message
+    assert key in message.partition("did you mean")[2]
+
+
+@pytest.mark.parametrize("line", CARD.strip().splitlines())
+def test_every_line_of_the_smallest_file_is_needed(line: str) -> None:
+    message = attempt(CARD.replace(f"{line}\n", ""))
+    assert isinstance(message, str)
+    key = line.split(" =")[0].strip("[]")
+    assert f"belongs under [{key}]" in message if line.startswith("[") else key in message
+
+
+@given(
+    st.dictionaries(st.sampled_from(FLAGS), st.integers(0, 1)),
+    st.sampled_from(["6.2", "8.9", "11.0", "12.1"]),
+)
+@settings(max_examples=80, deadline=None)
+def test_only_the_memory_class_that_follows_is_taken(flags: dict[str, int], capability: str) -> None:
+    flags = {"integrated": 0, **flags}
+    lines = "\n".join(f'{key} = {{ value = {flag}, source = "x" }}' for key, flag in flags.items())
+    text = CARD.replace('integrated = { value = 0, source = "test" }', lines).replace("8.9", capability)
+    follows = memory_class({**flags, "compute_capability": capability})
+    for claimed in get_args(MemoryClass):
+        found = attempt(text.replace('"discrete"', f'"{claimed}"'))
+        assert isinstance(found, CatalogueEntry) == (claimed == follows)
+        assert isinstance(found, CatalogueEntry) or f"expected memory_class = {follows!r}" in found
+
+
+@given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
+@settings(max_examples=100, deadline=None)
+def test_a_damaged_file_is_refused_whatever_is_in_it(content: bytes) -> None:
+    assert isinstance(attempt(content), str)
+
+
+@given(st.integers(0, len(CARD) - 1), st.binary(min_size=1, max_size=3))
+@settings(max_examples=150, deadline=None)
+def test_a_file_with_a_few_wrong_bytes_loads_or_is_refused_with_a_message(at: int, noise: bytes) -> None:
+    content = CARD.encode()
+    found = attempt(content[:at] + noise + content[at + len(noise) :])
+    # Any other exception than a `FileProblem` comes through.
+    assert isinstance(found, CatalogueEntry) or found.startswith((": ", " cannot be read: "))

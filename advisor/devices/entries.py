@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
@@ -29,7 +29,7 @@ FLAGS = (
 """CUDA's device attributes that are 0 or 1, in snake case."""
 
 _COUNTS = ("multiprocessor_count", "l2_cache_size", "async_engine_count", "total_global_mem")
-_ATTRIBUTES = ("compute_capability", *FLAGS, *_COUNTS)
+ATTRIBUTES = ("compute_capability", *FLAGS, *_COUNTS)
 
 Positive = Annotated[float, Field(gt=0)]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
@@ -112,13 +112,23 @@ class CatalogueEntry(Record):
     figures: Figures
     origin: str = Field(description="The slug, or the path of a user's file")
 
+    @field_validator("attributes", mode="before")
+    @classmethod
+    def _are_cuda_attributes(cls, attributes: Any) -> Any:
+        for key in attributes if isinstance(attributes, dict) else ():
+            if key in Figures.model_fields:
+                raise ValueError(f"attributes only, but {key} belongs under [figures]")
+            if key not in ATTRIBUTES:
+                raise ValueError(f"attributes of CUDA devices, but {key} is none{nearest(key, ATTRIBUTES)}")
+        return attributes
+
     @field_validator("attributes")
     @classmethod
-    def _are_cuda_attributes(cls, attributes: dict[str, Attribute]) -> dict[str, Attribute]:
+    def _are_possible(cls, attributes: dict[str, Attribute]) -> dict[str, Attribute]:
         for key, attribute in attributes.items():
-            wrong = _wrong_attribute(key, attribute.value)
-            if wrong:
-                raise ValueError(f"{wrong}, but {key} is {attribute.value!r}")
+            expected = _range_of(key, attribute.value)
+            if expected:
+                raise ValueError(f"{key} as {expected}, but it is {attribute.value!r}")
         for key in ("integrated", "compute_capability"):
             if key not in attributes:
                 raise ValueError(f"{key}, which is missing")
@@ -159,20 +169,18 @@ _DECIDING = (
 )
 
 
-def _wrong_attribute(key: str, value: int | str) -> str | None:
+def _range_of(key: str, value: int | str) -> str | None:
     """What was expected of an attribute, or None where it is right."""
-    if key not in _ATTRIBUTES:
-        return f"one of CUDA's attributes{nearest(key, _ATTRIBUTES)}"
-    if key in FLAGS and value not in (0, 1):
-        return "0 or 1"
-    if key in _COUNTS and not (isinstance(value, int) and value > 0):
-        return "a whole number above 0"
-    if key == "compute_capability" and not re.fullmatch(r"\d+\.\d+", str(value)):
-        return 'a compute capability as in "8.7"'
-    return None
+    if key in FLAGS:
+        return None if value in (0, 1) else "0 or 1"
+    if key == "compute_capability":
+        return None if re.fullmatch(r"\d+\.\d+", str(value)) else 'in "8.7"'
+    return None if isinstance(value, int) and value > 0 else "a whole number above 0"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The end of a message: the known names that are like this one, or nothing."""
-    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.4)
+    """The end of a message: the known names that hold this one or are like it, or nothing."""
+    candidates = list(known)
+    longer = [candidate for candidate in candidates if name and name in candidate]
+    near = (longer or difflib.get_close_matches(name, candidates, n=3, cutoff=0.4))[:3]
     return f"; did you mean {' or '.join(near)}?" if near else ""

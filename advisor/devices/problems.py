@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from advisor.devices.entries import Attribute, CatalogueEntry, Figure, Figures, nearest
+from advisor.devices.entries import ATTRIBUTES, Attribute, CatalogueEntry, Figure, Figures, nearest
 from advisor.profiles import MemoryClass
 
 
@@ -36,7 +36,7 @@ def _expected(error: Any) -> str:
     if kind == "value_error":
         return f"expected {error['ctx']['error']}"
     if kind == "extra_forbidden":
-        return f"is not a key of a catalogue file{nearest(str(error['loc'][-1]), _keys(error['loc']))}"
+        return f"is not a key of a catalogue file{_meant(str(error['loc'][-1]), error['loc'])}"
     if kind == "missing":
         return "is missing"
     if kind == "literal_error":
@@ -46,6 +46,14 @@ def _expected(error: Any) -> str:
     if kind in ("int_type", "string_type") and error["loc"][0] == "attributes" and len(error["loc"]) > 2:
         return f"expected a whole number or a text, but it is {found!r}"
     return f"expected {error['msg'].removeprefix('Input should be ')}, but it is {found!r}"
+
+
+def _meant(key: str, loc: tuple[int | str, ...]) -> str:
+    """Where an unknown key belongs, or the known ones that are like it."""
+    table = "figures" if key in Figures.model_fields else "attributes" if key in ATTRIBUTES else None
+    if table and table != loc[0]:
+        return f"; it belongs under [{table}]" if len(loc) < 3 else ""
+    return nearest(key, _keys(loc))
 
 
 def _keys(loc: tuple[int | str, ...]) -> Iterable[str]:

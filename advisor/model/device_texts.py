@@ -1,0 +1,136 @@
+"""The catalogue in words: all devices in a table, and one with its figures, their sources, and the defaults.
+
+It stands here because it says which defaults the model takes; the devices themselves know nothing of it.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from typing import get_args
+
+from advisor import units
+from advisor.devices.catalogue import CatalogueEntry, Figure, Figures, load, names
+from advisor.devices.memory_class import EXPLAINED, FOLLOWS
+from advisor.model.defaults import COVERED
+from advisor.model.machines import Machine
+from advisor.profiles import MemoryClass
+
+WIDTH = 80
+
+_HEADINGS = ("device", "name", "memory class", "memory", "bandwidth")
+_WITHOUT = {
+    "flops_per_second": "kernels are taken as bound by memory",
+    "l2_bytes": "every pass of a kernel is taken from memory",
+    "pageable_to_device_bytes_per_second": "computed from the CPU's copy rate and the pinned one",
+    "pageable_to_host_bytes_per_second": "computed from the CPU's copy rate and the pinned one",
+}
+"""What becomes of a figure that is neither known nor has a default."""
+
+
+def describe_all() -> str:
+    """The devices of the catalogue as a table of 80 columns, by memory class and bandwidth."""
+    order: tuple[MemoryClass, ...] = get_args(MemoryClass)
+    entries = [load(name) for name in names()]
+    entries.sort(key=lambda entry: (order.index(entry.memory_class), _bandwidth(entry)))
+    rows = [_HEADINGS, *(_row(entry) for entry in entries)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADINGS))]
+    return "\n".join(_aligned(row, widths) for row in rows)
+
+
+def describe_one(name_or_path: str) -> str:
+    """One device as text of 80 columns: memory class and what follows, figures with sources, defaults taken.
+
+    Raises `UsageError` for an unknown name, with the nearest, and `FileProblem` for a file that is wrong.
+    """
+    entry = load(name_or_path)
+    attributes = ((f"{key} = {a.value}", a.source) for key, a in entry.attributes.items())
+    parts = (
+        f"{entry.name} ({entry.origin})",
+        _memory(entry),
+        _section("Attributes", attributes),
+        _section("Figures", (_line(key, figure) for key, figure in _known(entry))),
+        *_absent(entry),
+    )
+    return "\n\n".join(part for part in parts if part)
+
+
+def value(key: str, figure: Figure) -> str:
+    """A figure with its unit, and its range where it has one: 650 GB/s (580 GB/s to 700 GB/s)."""
+    write = next(write for end, write in _WRITE if key.endswith(end))
+    low, high = figure.low or figure.value, figure.high or figure.value
+    return write(figure.value) + ("" if low == high else f" ({write(low)} to {write(high)})")
+
+
+_WRITE = (
+    ("flops_per_second", lambda x: f"{units.digits(x / 1e12)} TFLOP/s"),
+    ("bytes_per_second", units.rate),
+    ("bytes", units.size),
+    ("seconds", units.seconds),
+    ("share", units.percent),
+)
+
+
+def _bandwidth(entry: CatalogueEntry) -> float:
+    return entry.figures.device_memory_bytes_per_second.value
+
+
+def _row(entry: CatalogueEntry) -> tuple[str, ...]:
+    memory = units.size(entry.figures.memory_bytes.value)
+    return entry.origin, entry.name, entry.memory_class, memory, units.rate(_bandwidth(entry))
+
+
+def _aligned(row: Iterable[str], widths: list[int]) -> str:
+    *texts, memory, bandwidth = (cell for cell in row)
+    left = "  ".join(text.ljust(width) for text, width in zip(texts, widths, strict=False))
+    return f"{left}  {memory.rjust(widths[-2])}  {bandwidth.rjust(widths[-1])}"
+
+
+def _memory(entry: CatalogueEntry) -> str:
+    follows = FOLLOWS[entry.memory_class]
+    kinds = ((field.name, getattr(follows, field.name)) for field in fields(follows))
+    heading = _wrapped(f"Memory class {entry.memory_class}: {EXPLAINED[entry.memory_class]}")
+    return "\n".join((heading, *(_wrapped(f"{kind:<12}{text}", "  ", " " * 14) for kind, text in kinds)))
+
+
+def _known(entry: CatalogueEntry) -> Iterator[tuple[str, Figure]]:
+    for key in Figures.model_fields:
+        figure = getattr(entry.figures, key)
+        if figure is not None:
+            yield key, figure
+
+
+def _absent(entry: CatalogueEntry) -> Iterator[str]:
+    """What the model takes for figures that are absent, and which it does without."""
+    known = dict(_known(entry))
+    absent = [key for key in Figures.model_fields if key not in known]
+    if entry.memory_class not in COVERED:
+        yield _wrapped(f"The model does not cover devices of memory class {entry.memory_class} yet.")
+        yield _section("Not known", ((key, "no default for this memory class") for key in absent))
+        return
+    machine = Machine(entry, "likely")
+    taken = [key for key in absent if machine.find(key) is not None]
+    without = [key for key in absent if key not in taken]
+    yield _section(
+        "Not known; where the model needs it, it takes", (_line(key, machine.taken[key]) for key in taken)
+    )
+    yield _section(
+        "Not known; the model does without",
+        ((key, _WITHOUT.get(key, "not used for this memory class")) for key in without),
+    )
+
+
+def _line(key: str, figure: Figure) -> tuple[str, str]:
+    return f"{key} = {value(key, figure)}", figure.source
+
+
+def _section(title: str, lines: Iterable[tuple[str, str]]) -> str:
+    """A title, and lines each with what stands below it, indented. Nothing without lines."""
+    indent = " " * 6
+    texts = [f"{_wrapped(head, '  ', indent)}\n{_wrapped(below, indent, indent)}" for head, below in lines]
+    return "\n".join((title, *texts)) if texts else ""
+
+
+def _wrapped(text: str, first: str = "", later: str = "  ") -> str:
+    return textwrap.fill(text, WIDTH, initial_indent=first, subsequent_indent=later, break_on_hyphens=False)

@@ -1,0 +1,112 @@
+"""The catalogue in words, and docs/devices.md, which must not fall behind it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import astuple
+from pathlib import Path
+
+import pytest
+
+from advisor.devices.catalogue import Figures, load, names
+from advisor.devices.memory_class import EXPLAINED, FOLLOWS
+from advisor.errors import FileProblem, UsageError
+from advisor.model.defaults import COVERED
+from advisor.model.device_texts import WIDTH, describe_all, describe_one, value
+
+DOCS = (Path(__file__).parent.parent / "docs" / "devices.md").read_text(encoding="utf-8")
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip().strip("`") for cell in line.strip("| ").split("|")]
+
+
+def documented(first_cells: set[str]) -> list[list[str]]:
+    """The rows of the tables of docs/devices.md that begin with one of those."""
+    rows = [cells(line) for line in DOCS.splitlines() if line.startswith("|")]
+    return [row for row in rows if row[0] in first_cells]
+
+
+def printed() -> list[list[str]]:
+    return [re.split(r" {2,}", line.strip()) for line in describe_all().splitlines()]
+
+
+def test_all_devices_stand_in_a_table_of_80_columns() -> None:
+    heading, *rows = printed()
+    assert heading == ["device", "name", "memory class", "memory", "bandwidth"]
+    assert {row[0] for row in rows} == set(names())
+    assert max(map(len, describe_all().splitlines())) <= WIDTH
+    assert ["orin-nano", "Jetson Orin Nano 8GB", "tegra-io-coherent", "7.44 GiB", "68.0 GB/s"] in rows
+
+
+def test_the_table_is_ordered_by_class_and_bandwidth() -> None:
+    entries = [load(row[0]) for row in printed()[1:]]
+    order = list(FOLLOWS)
+    keys = [(order.index(e.memory_class), e.figures.device_memory_bytes_per_second.value) for e in entries]
+    assert keys == sorted(keys)
+
+
+def test_the_documented_table_is_the_catalogue() -> None:
+    expected = printed()[1:]
+    assert documented(set(names())) == expected, "docs/devices.md should hold:\n" + "\n".join(
+        f"| `{row[0]}` | {row[1]} | `{row[2]}` | {row[3]} | {row[4]} |" for row in expected
+    )
+
+
+def test_the_documented_memory_classes_are_those_of_the_program() -> None:
+    assert list(FOLLOWS) == list(EXPLAINED)
+    assert documented(set(FOLLOWS)) == [[name, *astuple(kinds)] for name, kinds in FOLLOWS.items()]
+
+
+def test_the_documented_files_load(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    loaded = []
+    for block in re.findall(r"```toml\n(.*?)```", DOCS, re.DOTALL):
+        path.write_text(block, encoding="utf-8")
+        loaded.append(load(str(path)))
+    assert [entry.memory_class for entry in loaded] == ["discrete", "discrete-hmm"]
+    assert loaded[0].figures.pinned_to_device_bytes_per_second is not None
+    assert loaded[0].figures.pinned_to_device_bytes_per_second.low == 24.8e9
+
+
+@pytest.mark.parametrize("name", names())
+def test_one_device_is_told_with_all_figures_sources_and_consequences(name: str) -> None:
+    text, entry = describe_one(name), load(name)
+    words = " ".join(text.split())
+    assert max(map(len, text.splitlines())) <= WIDTH
+    assert text.startswith(f"{entry.name} ({name})\n")
+    assert f"Memory class {entry.memory_class}: {EXPLAINED[entry.memory_class]}" in words
+    assert all(consequence in words for consequence in astuple(FOLLOWS[entry.memory_class]))
+    for key, attribute in entry.attributes.items():
+        assert f"{key} = {attribute.value} {attribute.source}" in words
+    for key in Figures.model_fields:
+        figure = getattr(entry.figures, key)
+        if figure is None:
+            assert key in words.partition("Not known")[2]
+        else:
+            assert f"{key} = {value(key, figure)} {figure.source}" in words
+    assert ("does not cover" in words) == (entry.memory_class not in COVERED)
+
+
+def test_defaults_are_told_apart_from_what_is_known() -> None:
+    known, _, rest = " ".join(describe_one("rtx-3060").split()).partition("Not known;")
+    taken, _, without = rest.partition("Not known; the model does without")
+    assert "fault_seconds = 22.0 µs (10.0 µs to 50.0 µs) ObservUVM" in taken
+    assert "fault_seconds" not in known
+    assert "zero_copy_read_bytes_per_second = 19.8 GB/s" in taken
+    assert "pageable_to_host_bytes_per_second computed from the CPU's copy rate" in without
+    assert "flops_per_second = 12.7 TFLOP/s (12.7 TFLOP/s to 13.2 TFLOP/s)" in known
+
+
+def test_an_unknown_device_is_answered_with_the_nearest() -> None:
+    with pytest.raises(UsageError, match="did you mean h100-pcie or h100-sxm"):
+        describe_one("h100")
+
+
+def test_a_users_file_is_described_too(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(re.findall(r"```toml\n(.*?)```", DOCS, re.DOTALL)[0], encoding="utf-8")
+    assert describe_one(str(path)).startswith(f"My card ({path})\n")
+    path.write_text("name = 3", encoding="utf-8")
+    with pytest.raises(FileProblem, match=r"mine\.toml: name: expected a valid string, but it is 3"):
+        describe_one(str(path))
