@@ -31,7 +31,7 @@ def read(backend: Backend) -> Reading:
 def footprint(arena: Arena, before: Reading, after: Reading) -> Footprint:
     """The footprint of a run between two readings; what could not be read is absent, with the reason."""
     requested = dict(arena.requested)
-    reserved = _with_pool(requested, arena.backend)
+    reserved = _with_pool(requested, arena)
     used = {
         "peak_process_bytes": _rise(before.process, after.process),
         "locked_bytes": _rise(before.locked, after.locked),
@@ -51,11 +51,11 @@ def footprint(arena: Arena, before: Reading, after: Reading) -> Footprint:
     )
 
 
-def _with_pool(requested: Mapping[MemoryKind, int], backend: Backend) -> dict[MemoryKind, int]:
-    reserved = dict(requested)
-    pool = backend.pool_reserved()
+def _with_pool(requested: Mapping[MemoryKind, int], arena: Arena) -> dict[MemoryKind, int]:
+    reserved = {kind: count + arena.pooled[kind] for kind, count in requested.items()}
+    pool = arena.backend.pool_reserved()
     if pool:
-        kind = backend.kind_of("device")
+        kind = arena.backend.kind_of("device")
         reserved[kind] = reserved.get(kind, 0) + pool
     return reserved
 

@@ -121,7 +121,7 @@ class FrameLoop:
             move = placed.to_device if step.action == "to-device" else placed.to_host
             assert move is not None
             mover = move
-            label, run = step.action, lambda _: mover()
+            label, run = step.action, lambda _: mover(None)
         on_stream = step.action in ("device", "to-device", "to-host")
         return Action(label, on_stream, run, self._ranges.attributes(label))
 

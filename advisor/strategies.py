@@ -15,9 +15,14 @@ from advisor.errors import UsageError
 from advisor.placements.base import Placement
 from advisor.placements.external import External
 from advisor.placements.managed import Managed
+from advisor.placements.managed_hinted import ManagedAdvised, ManagedPrefetch
 from advisor.placements.one_sided import DeviceOnly, HostOnly
 from advisor.placements.pageable import Pageable
 from advisor.placements.pinned import Pinned
+from advisor.placements.registered import Registered, ZeroCopyRegistered
+from advisor.placements.staged import Staged
+from advisor.placements.system import System
+from advisor.placements.write_combined import WriteCombined, ZeroCopyWriteCombined
 from advisor.placements.zero_copy import ZeroCopy
 from advisor.profiles import BufferRecord, Device, MemoryKind, WorkloadRecord
 from advisor.schedule import Traits
@@ -32,6 +37,8 @@ class Strategy:
     placement: Placement
     code_change: int
     """How much of the user's code changes, as a rank: 0 is none. Breaks ties between equal strategies."""
+    pipelined: bool = False
+    """Two sets of buffers, so that frames overlap."""
 
     def unavailable(self, device: Device) -> str | None:
         """Why it cannot be used on that device, or None."""
@@ -61,18 +68,28 @@ class Strategy:
             return DeviceOnly()
         if sides <= {"host"}:
             return HostOnly()
-        if buffer.external and not self.placement.takes_foreign_memory:
-            return External(self.placement)
-        return self.placement
+        placement = self.placement.adapted(buffer, workload)
+        if buffer.external and not placement.takes_foreign_memory:
+            return External(placement)
+        return placement
 
 
 BASELINE = "pageable"
 
 STRATEGIES: tuple[Strategy, ...] = (
     Strategy(BASELINE, "ordinary memory, synchronous copies: the baseline", Pageable(), 0),
-    Strategy("pinned", "page-locked memory, asynchronous copies", Pinned(), 1),
-    Strategy("zero-copy", "page-locked memory that kernels use in place", ZeroCopy(), 2),
+    Strategy("staged", "ordinary memory, copied through CuPy's pinned pool", Staged(), 0),
+    Strategy("pinned", "page-locked memory, asynchronous copies", Pinned(), 2),
+    Strategy("write-combined", "pinned, write-combined where the host only writes", WriteCombined(), 3),
+    Strategy("registered", "ordinary memory, page-locked afterwards, asynchronous copies", Registered(), 2),
+    Strategy("pinned-pipelined", "two sets of pinned buffers, frames overlap", Pinned(), 6, pipelined=True),
+    Strategy("zero-copy", "page-locked memory that kernels use in place", ZeroCopy(), 3),
+    Strategy("zero-copy-wc", "the same, write-combined where only written", ZeroCopyWriteCombined(), 4),
+    Strategy("zero-copy-registered", "ordinary memory, registered, used in place", ZeroCopyRegistered(), 3),
     Strategy("managed", "one address for both sides, moved by the driver", Managed(), 1),
+    Strategy("managed-prefetch", "the same, moved before it is needed", ManagedPrefetch(), 4),
+    Strategy("managed-advised", "the same, with hints on its use", ManagedAdvised(), 5),
+    Strategy("system", "ordinary memory that kernels reach by themselves", System(), 0),
 )
 
 

@@ -8,14 +8,16 @@ backend's one stream unless a backend says otherwise.
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from advisor.profiles import Device, MemoryKind
+from advisor.profiles import Device, MemoryKind, Side
 
 Array = npt.NDArray[Any]
+Hint = Literal["read-mostly", "prefer-device", "accessed-by-device", "accessed-by-host"]
+"""What cudaMemAdvise is told of managed memory."""
 
 
 class Backend(Protocol):
@@ -41,22 +43,40 @@ class Backend(Protocol):
     def free(self, pointer: int) -> None:
         """Frees device or managed memory."""
 
-    def host_alloc(self, nbytes: int, *, mapped: bool = False) -> int:
-        """Page-locked host memory, mapped into the device's address space or not."""
+    def host_alloc(self, nbytes: int, *, mapped: bool = False, write_combined: bool = False) -> int:
+        """Page-locked host memory; mapped into the device's address space, write-combined, or neither."""
 
     def free_host(self, pointer: int) -> None:
         """Frees page-locked memory."""
 
+    def host_register(self, pointer: int, nbytes: int, *, mapped: bool = False) -> None:
+        """Locks the pages of ordinary host memory, and maps them into the device's address space or not."""
+
+    def host_unregister(self, pointer: int) -> None:
+        """Unlocks them."""
+
+    def staging_memory(self, nbytes: int) -> tuple[int, int]:
+        """Page-locked memory of the array library's pool, which keeps it: the pointer, and bytes reserved."""
+
     def malloc_managed(self, nbytes: int) -> int:
         """Managed memory, attached globally."""
+
+    def prefetch(self, pointer: int, nbytes: int, side: Side) -> None:
+        """Migrates managed memory to a side, on the stream. Needs concurrent managed access."""
+
+    def attach(self, pointer: int, side: Side) -> None:
+        """Gives managed memory to a side, on the stream: the hint where prefetching is unsupported."""
+
+    def advise(self, pointer: int, nbytes: int, hint: Hint) -> None:
+        """Tells the driver how managed memory will be used."""
 
     def host_device_pointer(self, pointer: int) -> int:
         """The device's address of mapped host memory."""
 
-    def copy_to_device(self, target: int, source: int, nbytes: int) -> None:
+    def copy_to_device(self, target: int, source: int, nbytes: int, stream: Any = None) -> None:
         """Host to device on the stream; the host memory is in use until the stream is synchronised."""
 
-    def copy_to_host(self, target: int, source: int, nbytes: int) -> None:
+    def copy_to_host(self, target: int, source: int, nbytes: int, stream: Any = None) -> None:
         """Device to host on the stream; the host memory is valid once the stream is synchronised."""
 
     def device_array(self, pointer: int, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
@@ -65,11 +85,23 @@ class Backend(Protocol):
     def synchronize(self) -> None:
         """Waits until the stream has done everything."""
 
-    def timestamp(self) -> Any:
-        """A mark in the stream's work, for `seconds_between`."""
+    def new_stream(self) -> Any:
+        """Another stream, for copies beside the kernels."""
+
+    def timestamp(self, stream: Any = None) -> Any:
+        """A mark in a stream's work, for `seconds_between`, `order` and `wait`."""
+
+    def order(self, stream: Any, mark: Any) -> None:
+        """Work that the stream is given from now on starts after the mark."""
+
+    def wait(self, mark: Any) -> None:
+        """The host waits for the mark."""
 
     def seconds_between(self, start: Any, end: Any) -> float:
         """Time the stream spent between two marks; both must have been reached."""
+
+    def disturbed(self) -> str | None:
+        """What a workload changed and did not change back (device, stream, allocator); None if nothing."""
 
     def free_memory(self) -> int | None:
         """Bytes of device memory that are free; None where the device does not say."""

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from advisor.backends.base import Array, host_array
-from advisor.profiles import Device, MemoryKind
+from advisor.backends.base import Array, Hint, host_array
+from advisor.profiles import Device, MemoryKind, Side
 
 
 class NullStream:
@@ -56,29 +56,50 @@ class CpuBackend:
         """Gives it back."""
         del self._owned[pointer]
 
-    def host_alloc(self, nbytes: int, *, mapped: bool = False) -> int:
+    def host_alloc(self, nbytes: int, *, mapped: bool = False, write_combined: bool = False) -> int:
         """Ordinary memory: pinning means nothing to a CPU."""
-        del mapped
+        del mapped, write_combined
         return self.malloc(nbytes)
 
     def free_host(self, pointer: int) -> None:
         """Gives it back."""
         self.free(pointer)
 
+    def host_register(self, pointer: int, nbytes: int, *, mapped: bool = False) -> None:
+        """Means nothing to a CPU."""
+
+    def host_unregister(self, pointer: int) -> None:
+        """Means nothing to a CPU."""
+
+    def staging_memory(self, nbytes: int) -> tuple[int, int]:
+        """Ordinary memory, kept for the life of the backend as a pool would."""
+        return self.malloc(nbytes), nbytes
+
     def malloc_managed(self, nbytes: int) -> int:
         """Ordinary memory: both sides are the CPU."""
         return self.malloc(nbytes)
+
+    def prefetch(self, pointer: int, nbytes: int, side: Side) -> None:
+        """Nothing to move."""
+
+    def attach(self, pointer: int, side: Side) -> None:
+        """Nothing to give."""
+
+    def advise(self, pointer: int, nbytes: int, hint: Hint) -> None:
+        """Nobody to tell."""
 
     def host_device_pointer(self, pointer: int) -> int:
         """The same address."""
         return pointer
 
-    def copy_to_device(self, target: int, source: int, nbytes: int) -> None:
+    def copy_to_device(self, target: int, source: int, nbytes: int, stream: Any = None) -> None:
         """A memory copy, done on return."""
+        del stream
         ctypes.memmove(target, source, nbytes)
 
-    def copy_to_host(self, target: int, source: int, nbytes: int) -> None:
+    def copy_to_host(self, target: int, source: int, nbytes: int, stream: Any = None) -> None:
         """A memory copy, done on return."""
+        del stream
         ctypes.memmove(target, source, nbytes)
 
     def device_array(self, pointer: int, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -88,13 +109,28 @@ class CpuBackend:
     def synchronize(self) -> None:
         """Nothing to wait for."""
 
-    def timestamp(self) -> float:
+    def new_stream(self) -> NullStream:
+        """Another one that has nothing to wait for."""
+        return NullStream()
+
+    def timestamp(self, stream: Any = None) -> float:
         """The host's clock, in seconds."""
+        del stream
         return time.perf_counter()
 
     def seconds_between(self, start: float, end: float) -> float:
         """Their difference."""
         return end - start
+
+    def order(self, stream: Any, mark: float) -> None:
+        """Everything is in order already."""
+
+    def wait(self, mark: float) -> None:
+        """Nothing to wait for."""
+
+    def disturbed(self) -> str | None:
+        """A CPU has no such state."""
+        return None
 
     def free_memory(self) -> int | None:
         """The CPU device has no memory of its own."""

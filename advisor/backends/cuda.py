@@ -7,13 +7,16 @@ which round up and keep what they took. One non-blocking stream is current for t
 from __future__ import annotations
 
 import contextlib
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from advisor.backends.base import Hint
+from advisor.backends.managed_calls import ManagedCalls
 from advisor.devices.memory_class import memory_class
 from advisor.errors import NothingMeasured
-from advisor.profiles import Device, MemoryKind
+from advisor.profiles import Device, MemoryKind, Side
 
 _ATTRIBUTES = {
     "integrated": "Integrated",
@@ -30,6 +33,10 @@ _ATTRIBUTES = {
     "async_engine_count": "AsyncEngineCount",
 }
 
+_REGISTER_PORTABLE = 1
+_REGISTER_MAPPED = 2
+"""cudaHostRegisterPortable and cudaHostRegisterMapped, which CuPy does not name."""
+
 
 class CudaBackend:
     """See `advisor.backends.base.Backend`. Creates the context of one GPU."""
@@ -45,13 +52,15 @@ class CudaBackend:
         self.xp = cupy
         self._runtime = cupy.cuda.runtime
         self._gpu = gpu
-        self._require_gpu()
+        self._portable = self._require_gpu() > 1
         self._device = cupy.cuda.Device(gpu)
         self._device.use()
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.stream.use()
+        self._allocator = cupy.cuda.get_allocator()
+        self._staging: list[Any] = []
 
-    def _require_gpu(self) -> None:
+    def _require_gpu(self) -> int:
         try:
             count = self._runtime.getDeviceCount()
         except self._runtime.CUDARuntimeError as problem:
@@ -64,6 +73,7 @@ class CudaBackend:
                 f"there is no GPU {self._gpu}; CUDA sees {count}",
                 next_step=f"Choose --gpu 0 to {count - 1}; CUDA_VISIBLE_DEVICES hides the others.",
             )
+        return int(count)
 
     def device(self) -> Device:
         """The GPU with the attributes that everything keys on."""
@@ -79,12 +89,16 @@ class CudaBackend:
         return Device(name=name, kind="cuda", memory_class=memory_class(attributes), attributes=attributes)
 
     def environment(self) -> dict[str, str | int | float]:
-        """CUDA versions as CUDA writes them: 13000 is 13.0."""
+        """CUDA versions as CUDA writes them, 13000 being 13.0, and the GPU's place on the PCI bus."""
         versions = {
             "cuda_driver": self._runtime.driverGetVersion(),
             "cuda_runtime": self._runtime.runtimeGetVersion(),
         }
-        return {name: f"{value // 1000}.{value % 1000 // 10}" for name, value in versions.items()}
+        told: dict[str, str | int | float] = {
+            name: f"{value // 1000}.{value % 1000 // 10}" for name, value in versions.items()
+        }
+        told["pci_bus_id"] = str(self._device.pci_bus_id)
+        return told
 
     def kind_of(self, asked: MemoryKind) -> MemoryKind:
         """As asked."""
@@ -98,32 +112,70 @@ class CudaBackend:
         """cudaFree."""
         self._runtime.free(pointer)
 
-    def host_alloc(self, nbytes: int, *, mapped: bool = False) -> int:
-        """cudaHostAlloc, with cudaHostAllocMapped or the default flags."""
-        flags = self._runtime.hostAllocMapped if mapped else self._runtime.hostAllocDefault
-        return int(self._runtime.hostAlloc(nbytes, flags))
+    def host_alloc(self, nbytes: int, *, mapped: bool = False, write_combined: bool = False) -> int:
+        """cudaHostAlloc with the flags Mapped and WriteCombined as asked, Portable where GPUs are several."""
+        runtime = self._runtime
+        flags = runtime.hostAllocDefault
+        for wanted, flag in (
+            (mapped, runtime.hostAllocMapped),
+            (write_combined, runtime.hostAllocWriteCombined),
+            (self._portable, runtime.hostAllocPortable),
+        ):
+            flags |= flag if wanted else 0
+        return int(runtime.hostAlloc(nbytes, flags))
 
     def free_host(self, pointer: int) -> None:
         """cudaFreeHost."""
         self._runtime.freeHost(pointer)
 
+    def host_register(self, pointer: int, nbytes: int, *, mapped: bool = False) -> None:
+        """cudaHostRegister with the flag Mapped as asked, Portable where GPUs are several."""
+        flags = (_REGISTER_MAPPED if mapped else 0) | (_REGISTER_PORTABLE if self._portable else 0)
+        self._runtime.hostRegister(pointer, nbytes, flags)
+
+    def host_unregister(self, pointer: int) -> None:
+        """cudaHostUnregister."""
+        self._runtime.hostUnregister(pointer)
+
+    def staging_memory(self, nbytes: int) -> tuple[int, int]:
+        """From CuPy's pinned pool, which rounds up to a power of two (cupy issues 3625, 8111)."""
+        memory = self.xp.cuda.alloc_pinned_memory(nbytes)
+        self._staging.append(memory)
+        return int(memory.ptr), int(memory.mem.size)
+
     def malloc_managed(self, nbytes: int) -> int:
         """cudaMallocManaged with cudaMemAttachGlobal, CuPy's default."""
         return int(self._runtime.mallocManaged(nbytes))
+
+    def prefetch(self, pointer: int, nbytes: int, side: Side) -> None:
+        """cudaMemPrefetchAsync, by cuda-bindings: CuPy cannot prefetch to the host."""
+        self._managed.prefetch(pointer, nbytes, side, self.stream.ptr)
+
+    def attach(self, pointer: int, side: Side) -> None:
+        """cudaStreamAttachMemAsync: to the stream for the device, to the host for the host."""
+        self._managed.attach(pointer, side, self.stream.ptr)
+
+    def advise(self, pointer: int, nbytes: int, hint: Hint) -> None:
+        """cudaMemAdvise, by cuda-bindings."""
+        self._managed.advise(pointer, nbytes, hint)
+
+    @cached_property
+    def _managed(self) -> ManagedCalls:
+        return ManagedCalls(self._gpu)
 
     def host_device_pointer(self, pointer: int) -> int:
         """CuPy has no cudaHostGetDevicePointer; cudaPointerGetAttributes tells the same."""
         return int(self._runtime.pointerGetAttributes(pointer).devicePointer)
 
-    def copy_to_device(self, target: int, source: int, nbytes: int) -> None:
+    def copy_to_device(self, target: int, source: int, nbytes: int, stream: Any = None) -> None:
         """cudaMemcpyAsync."""
         kind = self._runtime.memcpyHostToDevice
-        self._runtime.memcpyAsync(target, source, nbytes, kind, self.stream.ptr)
+        self._runtime.memcpyAsync(target, source, nbytes, kind, (stream or self.stream).ptr)
 
-    def copy_to_host(self, target: int, source: int, nbytes: int) -> None:
+    def copy_to_host(self, target: int, source: int, nbytes: int, stream: Any = None) -> None:
         """cudaMemcpyAsync."""
         kind = self._runtime.memcpyDeviceToHost
-        self._runtime.memcpyAsync(target, source, nbytes, kind, self.stream.ptr)
+        self._runtime.memcpyAsync(target, source, nbytes, kind, (stream or self.stream).ptr)
 
     def device_array(self, pointer: int, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         """A cupy.ndarray over memory that CuPy does not own."""
@@ -135,11 +187,34 @@ class CudaBackend:
         """cudaStreamSynchronize."""
         self.stream.synchronize()
 
-    def timestamp(self) -> Any:
+    def new_stream(self) -> Any:
+        """Another non-blocking stream."""
+        return self.xp.cuda.Stream(non_blocking=True)
+
+    def timestamp(self, stream: Any = None) -> Any:
         """A CUDA event recorded on the stream."""
         event = self.xp.cuda.Event()
-        event.record(self.stream)
+        event.record(stream or self.stream)
         return event
+
+    def order(self, stream: Any, mark: Any) -> None:
+        """cudaStreamWaitEvent."""
+        stream.wait_event(mark)
+
+    def wait(self, mark: Any) -> None:
+        """cudaEventSynchronize."""
+        mark.synchronize()
+
+    def disturbed(self) -> str | None:
+        """Compares the current device, stream and allocator with those of the start."""
+        cuda = self.xp.cuda
+        if self._runtime.getDevice() != self._gpu:
+            return f"it left device {self._runtime.getDevice()} current in place of {self._gpu}"
+        if cuda.get_current_stream().ptr != self.stream.ptr:
+            return "it left another stream current"
+        if cuda.get_allocator() != self._allocator:
+            return "it left another CuPy allocator in use"
+        return None
 
     def seconds_between(self, start: Any, end: Any) -> float:
         """cudaEventElapsedTime; its resolution is about half a microsecond."""

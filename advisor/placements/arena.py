@@ -28,6 +28,8 @@ class Arena:
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
         self.requested: Counter[MemoryKind] = Counter()
+        self.pooled: Counter[MemoryKind] = Counter()
+        """What pools took beyond what they were asked for."""
         self._owned: dict[int, Array] = {}
         self._cleanup = ExitStack()
 
@@ -44,15 +46,43 @@ class Arena:
         """malloc, as any ordinary array has it. The host's pointer."""
         return self._book("pageable", nbytes, lambda: self._malloc(nbytes), self._owned.pop)
 
-    def pinned(self, nbytes: int) -> int:
+    def pinned(self, nbytes: int, *, write_combined: bool = False) -> int:
         """Page-locked host memory. The host's pointer."""
-        return self._book("pinned", nbytes, lambda: self.backend.host_alloc(nbytes), self.backend.free_host)
+        return self._host_alloc(nbytes, mapped=False, write_combined=write_combined)
 
-    def mapped(self, nbytes: int) -> int:
+    def mapped(self, nbytes: int, *, write_combined: bool = False) -> int:
         """Page-locked host memory that the device reaches too. The host's pointer."""
-        return self._book(
-            "pinned", nbytes, lambda: self.backend.host_alloc(nbytes, mapped=True), self.backend.free_host
-        )
+        return self._host_alloc(nbytes, mapped=True, write_combined=write_combined)
+
+    def registered(self, nbytes: int, *, mapped: bool = False) -> int:
+        """Ordinary memory whose pages are locked afterwards. The host's pointer."""
+        backend = self.backend
+
+        def take() -> int:
+            pointer = self._malloc(nbytes)
+            try:
+                backend.host_register(pointer, nbytes, mapped=mapped)
+            except BaseException:
+                del self._owned[pointer]
+                raise
+            return pointer
+
+        def give(pointer: int) -> None:
+            backend.host_unregister(pointer)
+            del self._owned[pointer]
+
+        return self._book("pinned", nbytes, take, give)
+
+    def staging(self, nbytes: int) -> int:
+        """Memory of CuPy's pinned pool, which keeps it and may take more than it was asked for."""
+        kind = self.backend.kind_of("pinned")
+
+        def take() -> int:
+            pointer, reserved = self.backend.staging_memory(nbytes)
+            self.pooled[kind] += reserved - nbytes
+            return pointer
+
+        return self._book("pinned", nbytes, take, lambda _: None)
 
     def managed(self, nbytes: int) -> int:
         """Managed memory. One pointer for both sides."""
@@ -61,6 +91,15 @@ class Arena:
     def device(self, nbytes: int) -> int:
         """Device memory. The device's pointer."""
         return self._book("device", nbytes, lambda: self.backend.malloc(nbytes), self.backend.free)
+
+    def _host_alloc(self, nbytes: int, *, mapped: bool, write_combined: bool) -> int:
+        backend = self.backend
+        return self._book(
+            "pinned",
+            nbytes,
+            lambda: backend.host_alloc(nbytes, mapped=mapped, write_combined=write_combined),
+            backend.free_host,
+        )
 
     def _malloc(self, nbytes: int) -> int:
         array = np.empty(nbytes, np.uint8)

@@ -12,7 +12,7 @@ import numpy as np
 
 from advisor.backends.base import Array, host_array
 from advisor.placements.arena import Arena
-from advisor.profiles import Device, MemoryKind
+from advisor.profiles import BufferRecord, Device, MemoryKind, WorkloadRecord
 from advisor.schedule import Traits
 
 
@@ -29,14 +29,18 @@ class Layout:
         return math.prod(self.shape) * self.dtype.itemsize
 
 
+Mover = Callable[[Any], None]
+"""Moves a buffer; takes the stream to do it on, or None for the backend's own."""
+
+
 @dataclass(frozen=True)
 class Placed:
     """A buffer in memory. A side that cannot reach it has None; one that needs no copy has no mover."""
 
     host: Array | None
     device: Any
-    to_device: Callable[[], None] | None = None
-    to_host: Callable[[], None] | None = None
+    to_device: Mover | None = None
+    to_host: Mover | None = None
 
 
 class Placement(ABC):
@@ -48,6 +52,10 @@ class Placement(ABC):
     """The kind of memory that device stages work on."""
     takes_foreign_memory: bool = False
     """Works on memory the program did not choose, without a copy to its own."""
+    write_combined: bool = False
+    """The host's memory is write-combined: quick to write in order, very slow to read."""
+    hints: tuple[str, ...] = ()
+    """What the driver is told of the memory, for the report."""
 
     @abstractmethod
     def traits(self, device: Device) -> Traits:
@@ -56,6 +64,11 @@ class Placement(ABC):
     @abstractmethod
     def place(self, arena: Arena, layout: Layout) -> Placed:
         """Allocates the buffer. Raises `AllocationFailed`."""
+
+    def adapted(self, buffer: BufferRecord, workload: WorkloadRecord) -> Placement:
+        """The placement for this very buffer; most are the same for all."""
+        del buffer, workload
+        return self
 
     def unavailable(self, device: Device) -> str | None:
         """Why it cannot be used on that device, or None."""
@@ -69,13 +82,13 @@ def two_memories(arena: Arena, host_pointer: int, layout: Layout, *, blocking: b
     backend, nbytes = arena.backend, layout.nbytes
     device_pointer = arena.device(nbytes)
 
-    def to_device() -> None:
-        backend.copy_to_device(device_pointer, host_pointer, nbytes)
+    def to_device(stream: Any) -> None:
+        backend.copy_to_device(device_pointer, host_pointer, nbytes, stream)
         if blocking:
             backend.synchronize()
 
-    def to_host() -> None:
-        backend.copy_to_host(host_pointer, device_pointer, nbytes)
+    def to_host(stream: Any) -> None:
+        backend.copy_to_host(host_pointer, device_pointer, nbytes, stream)
         if blocking:
             backend.synchronize()
 
@@ -93,6 +106,19 @@ def one_memory(arena: Arena, host_pointer: int, device_pointer: int, layout: Lay
         host_array(host_pointer, layout.nbytes, layout.shape, layout.dtype),
         arena.backend.device_array(device_pointer, layout.nbytes, layout.shape, layout.dtype),
     )
+
+
+def host_only_writes(buffer: BufferRecord, workload: WorkloadRecord) -> bool:
+    """No host stage reads the buffer or keeps a part of it."""
+    host = {stage.name for stage in workload.stages if stage.side == "host"}
+    return all(mode == "out" for stage, mode in buffer.access.items() if stage in host)
+
+
+def registration_unsupported(device: Device) -> str | None:
+    """Why memory cannot be registered on that device, or None."""
+    if flag_is_off(device, "host_register_supported") or device.memory_class == "tegra":
+        return f"{device.name} cannot register host memory (hostRegisterSupported is 0)"
+    return None
 
 
 def flag_is_off(device: Device, attribute: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from advisor.backends.base import host_array
@@ -23,6 +25,7 @@ class External(Placement):
     def __init__(self, inner: Placement) -> None:
         self.inner = inner
         self.device_kind = inner.device_kind
+        self.hints = inner.hints
 
     def traits(self, device: Device) -> Traits:
         """Copies that return when the foreign memory may be touched again."""
@@ -41,15 +44,15 @@ class External(Placement):
         assert inner.host is not None
         own = inner.host
 
-        def to_device() -> None:
+        def to_device(stream: Any) -> None:
             backend.synchronize()  # own memory may still be in use by the last upload or kernel
             np.copyto(own, foreign)
             if inner.to_device:
-                inner.to_device()
+                inner.to_device(stream)
 
-        def to_host() -> None:
+        def to_host(stream: Any) -> None:
             if inner.to_host:
-                inner.to_host()
+                inner.to_host(stream)
             backend.synchronize()
             np.copyto(foreign, own)
 

@@ -25,4 +25,8 @@ class Pinned(Placement):
 
     def place(self, arena: Arena, layout: Layout) -> Placed:
         """Two memories."""
-        return two_memories(arena, arena.pinned(layout.nbytes), layout, blocking=False)
+        return two_memories(arena, self.host_memory(arena, layout.nbytes), layout, blocking=False)
+
+    def host_memory(self, arena: Arena, nbytes: int) -> int:
+        """The host's pointer to page-locked memory."""
+        return arena.pinned(nbytes)

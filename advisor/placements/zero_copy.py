@@ -31,5 +31,9 @@ class ZeroCopy(Placement):
 
     def place(self, arena: Arena, layout: Layout) -> Placed:
         """One memory with two addresses."""
-        pointer = arena.mapped(layout.nbytes)
+        pointer = self.host_memory(arena, layout.nbytes)
         return one_memory(arena, pointer, arena.backend.host_device_pointer(pointer), layout)
+
+    def host_memory(self, arena: Arena, nbytes: int) -> int:
+        """The host's pointer to memory that the device reaches."""
+        return arena.mapped(nbytes)
