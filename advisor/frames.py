@@ -6,13 +6,13 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from advisor.backends.base import Backend
 from advisor.binding import BoundStage, BoundWorkload
-from advisor.placements.base import Placed
+from advisor.placements.base import Mover, Placed
 from advisor.ranges import Ranges
 from advisor.schedule import Plan, Step
 
@@ -22,11 +22,30 @@ class Action:
     """One step ready to run: `run` takes the frame's index."""
 
     label: str
-    """As the NVTX range: host:<stage>, to-device, device:<stage>, to-host or synchronize."""
+    """As the NVTX range: host:<stage>, host-copy, to-device, device:<stage>, to-host or synchronize."""
     on_stream: bool
     """Its work is done by the stream, so the stream's clock times it."""
     run: Callable[[int], object]
     attributes: Any
+    move: Mover | None = None
+    """Of a transfer: does it on the stream it is given."""
+
+
+class Loop(Protocol):
+    """What runs a workload's frames: one after the other, or overlapping (`advisor.pipelined`)."""
+
+    latencies: list[float]
+    """Seconds from begin to end of each frame, where that differs from the time per frame."""
+
+    def run_setup(self) -> None: ...
+
+    def first_frame(self) -> None: ...
+
+    def frame(self, index: int) -> None: ...
+
+    def frame_alone(self, index: int) -> None: ...
+
+    def timed_frame(self, index: int) -> dict[str, float]: ...
 
 
 class FrameLoop:
@@ -51,6 +70,7 @@ class FrameLoop:
         self._setup = self._actions(plan.setup)
         self.first = self._actions(plan.first)
         self.steady = self._actions(plan.steady)
+        self.latencies: list[float] = []
 
     def run_setup(self) -> None:
         """The set-up stages, once."""
@@ -63,6 +83,10 @@ class FrameLoop:
 
     def frame(self, index: int) -> None:
         """A steady frame. This is what is timed: nothing here but the steps and their ranges."""
+        self._run(self.steady, index)
+
+    def frame_alone(self, index: int) -> None:
+        """A frame after which nothing is under way, so that its results can be looked at."""
         self._run(self.steady, index)
 
     def timed_frame(self, index: int) -> dict[str, float]:
@@ -112,18 +136,26 @@ class FrameLoop:
         return tuple(self._action(step) for step in steps)
 
     def _action(self, step: Step) -> Action:
-        if step.action in ("host", "device"):
-            label, run = f"{step.action}:{step.name}", self._call(self._stages[step.name])
-        elif step.action == "synchronize":
-            label, run = "synchronize", lambda _: self._backend.synchronize()
-        else:
-            placed = self._placed[step.name]
-            move = placed.to_device if step.action == "to-device" else placed.to_host
-            assert move is not None
-            mover = move
-            label, run = step.action, lambda _: mover(None)
-        on_stream = step.action in ("device", "to-device", "to-host")
-        return Action(label, on_stream, run, self._ranges.attributes(label))
+        if step.action == "host" or step.action == "device":
+            run = self._call(self._stages[step.name])
+            return self._named(f"{step.action}:{step.name}", run, on_stream=step.action == "device")
+        if step.action == "synchronize":
+            return self._named(step.action, lambda _: self._backend.synchronize())
+        placed = self._placed[step.name]
+        if step.action == "copy-in" or step.action == "copy-out":
+            copy = placed.copy_in if step.action == "copy-in" else placed.copy_out
+            assert copy is not None
+            by_host = copy
+            return self._named("host-copy", lambda _: by_host())
+        move = placed.to_device if step.action == "to-device" else placed.to_host
+        assert move is not None
+        mover = move
+        return self._named(step.action, lambda _: mover(None), on_stream=True, move=mover)
+
+    def _named(
+        self, label: str, run: Callable[[int], object], *, on_stream: bool = False, move: Mover | None = None
+    ) -> Action:
+        return Action(label, on_stream, run, self._ranges.attributes(label), move)
 
     def _call(self, stage: BoundStage) -> Callable[[int], object]:
         """The user's function with its arguments filled in; only what changes is set for each frame."""

@@ -51,6 +51,8 @@ class Job(Record):
     strategy: str
     seconds: PositiveSeconds
     seed: int
+    oversubscribe: bool = False
+    numa_node: int | None = None
     directory: str
     reference: str
 
@@ -89,13 +91,15 @@ class Cell(Record):
     setup_seconds: Seconds
     footprint: Footprint
     verified: bool
+    latency_seconds: PositiveSeconds | None = None
+    hints: dict[str, tuple[str, ...]] = Field(default_factory=dict)
 
 
 class Problem(Record):
     """Why a process has no result. `cause` tells the user's mistakes from the device's and from ours."""
 
     task: Literal["problem"] = "problem"
-    cause: Literal["wrong", "raised", "differs", "memory", "device", "bug"]
+    cause: Literal["wrong", "raised", "differs", "state", "memory", "device", "bug"]
     error: str = ""
     message: Told
     next_step: Told = ""

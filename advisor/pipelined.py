@@ -1,14 +1,15 @@
 """The frame loop over two sets of buffers: frame i+1 is produced and uploaded while frame i computes.
 
-A frame is cut in three: `head`, its host stages up to the first copy; `body`, copies and kernels up to the
-first wait; `tail`, the rest. Each turn runs the head of the next frame, queues its body, and then waits for
-this frame's body and runs its tail. A set is used again only after its last frame has ended.
+A frame is cut in three: `head`, its host stages and uploads up to the first kernel; `body`, kernels and
+copies up to the first wait; `tail`, the rest. Each turn runs the head of the next frame, queues its body,
+and then waits for this frame's body and runs its tail. A set is used again only after its last frame ended.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from advisor.backends.base import Backend
@@ -16,35 +17,9 @@ from advisor.binding import BoundWorkload
 from advisor.frames import Action, FrameLoop
 from advisor.placements.base import Placed
 from advisor.ranges import Ranges
-from advisor.schedule import Plan, StageUse
+from advisor.schedule import Plan
 
 SETS = 2
-
-
-def obstacle(setup: Sequence[StageUse], frame: Sequence[StageUse]) -> str | None:
-    """Why the frames of a workload cannot overlap, or None."""
-    if not any(stage.side == "device" for stage in frame):
-        return "no stage runs on the device"
-    doubled = set(per_frame(frame))
-    written = {name for stage in frame for name in stage.writes()}
-    for stage in frame:
-        for name in stage.access:
-            if stage.side == "host" and name in written and name not in doubled:
-                return (
-                    f"host stage {stage.name!r} uses buffer {name!r}, which carries data from frame to frame, "
-                    "so that a frame cannot begin before the last one ended"
-                )
-    del setup
-    return None
-
-
-def per_frame(frame: Sequence[StageUse]) -> list[str]:
-    """Buffers that each frame overwrites before it reads them: those of which there can be two."""
-    first: dict[str, str] = {}
-    for stage in frame:
-        for name, mode in stage.access.items():
-            first.setdefault(name, mode)
-    return [name for name, mode in first.items() if mode == "out"]
 
 
 class PipelinedLoop:
@@ -61,14 +36,128 @@ class PipelinedLoop:
         ranges: Ranges,
     ) -> None:
         self._backend = backend
+        self._ranges = ranges
         self._uploads, self._downloads = backend.new_stream(), backend.new_stream()
-        self._loops = [
-            FrameLoop(bound, plan, placed, backend, seed=seed, ranges=ranges) for placed in sets
-        ]
-        self._parts = [_cut(loop.steady) for loop in self._loops]
-        self._movers = [_movers(plan, placed) for placed in sets]
-        self._started: dict[int, float] = {}
-        self._ends: dict[int, Any] = {}
-        self._kernels_late = any(action.label.startswith("device:") for action in self._parts[0][2])
+        loops = [FrameLoop(bound, plan, placed, backend, seed=seed, ranges=ranges) for placed in sets]
+        self._serial = loops[0]
+        self._parts = [cut(loop.steady) for loop in loops]
+        self._begun: dict[int, _Begun] = {}
+        self._kernels_in_tail = any(a.label.startswith("device:") for a in self._parts[0].tail)
         self.latencies: list[float] = []
-        """Seconds from the begin of a frame's head to the end of its tail."""
+        """Seconds from the begin of a frame to its end, for each frame run."""
+
+    def run_setup(self) -> None:
+        """The set-up stages, once."""
+        self._serial.run_setup()
+
+    def first_frame(self) -> None:
+        """Frame 0, by itself, since it moves what set-up wrote."""
+        self._serial.first_frame()
+
+    def frame(self, index: int) -> None:
+        """Ends this frame and begins the next one. This is what is timed."""
+        self._turn(index, begin_next=True)
+
+    def frame_alone(self, index: int) -> None:
+        """Ends this frame and begins no other, so that its results can be looked at."""
+        self._turn(index, begin_next=False)
+
+    def timed_frame(self, index: int) -> dict[str, float]:
+        """One frame by itself on the first set, step by step: what each part takes without the others."""
+        self._drop_begun()
+        return self._serial.timed_frame(index)
+
+    def _turn(self, index: int, *, begin_next: bool) -> None:
+        if index not in self._begun:
+            self._drop_begun()
+            self._begin(index)
+            self._compute(index)
+        self._ranges.push_frame(index)
+        try:
+            if begin_next:
+                self._begin(index + 1)
+                if not self._kernels_in_tail:
+                    self._compute(index + 1)
+            self._finish(index)
+            if begin_next and self._kernels_in_tail:
+                self._compute(index + 1)
+        finally:
+            self._ranges.pop()
+
+    def _begin(self, index: int) -> None:
+        """Host stages and uploads of a frame, into the set that its last but one has left."""
+        parts, started = self._parts[index % SETS], time.perf_counter()
+        uploaded = False
+        for action in parts.head:
+            if action.move is None:
+                self._serial.act(action, index)
+            else:
+                self._move(action, self._uploads)
+                uploaded = True
+        self._begun[index] = _Begun(started, self._backend.timestamp(self._uploads) if uploaded else None)
+
+    def _compute(self, index: int) -> None:
+        """Kernels of a frame, after its uploads; then its downloads, after the kernels."""
+        backend, begun = self._backend, self._begun[index]
+        if begun.uploaded is not None:
+            backend.order(backend.stream, begun.uploaded)
+        stream = backend.stream
+        for action in self._parts[index % SETS].body:
+            if action.label == "to-host" and action.move is not None:
+                backend.order(self._downloads, backend.timestamp())
+                self._move(action, self._downloads)
+                stream = self._downloads
+            else:
+                self._serial.act(action, index)
+        begun.computed = backend.timestamp(stream)
+
+    def _finish(self, index: int) -> None:
+        """Waits for the frame's own work, not for the next one's, and runs what comes after."""
+        begun = self._begun.pop(index)
+        waited = False
+        for action in self._parts[index % SETS].tail:
+            if action.label == "synchronize" and not waited:
+                self._backend.wait(begun.computed)
+                waited = True
+            else:
+                self._serial.act(action, index)
+        self.latencies.append(time.perf_counter() - begun.started)
+
+    def _drop_begun(self) -> None:
+        """Another frame than the next one is wanted: lets what was begun come to its end."""
+        for index in sorted(self._begun):
+            self._finish(index)
+
+    def _move(self, action: Action, stream: Any) -> None:
+        assert action.move is not None
+        self._ranges.push(action.attributes)
+        try:
+            action.move(stream)
+        finally:
+            self._ranges.pop()
+
+
+@dataclass
+class _Begun:
+    """A frame under way: when it began, the mark after its uploads, the mark after all its queued work."""
+
+    started: float
+    uploaded: Any
+    computed: Any = None
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A steady frame, cut where the host first has to wait."""
+
+    head: tuple[Action, ...]
+    body: tuple[Action, ...]
+    tail: tuple[Action, ...]
+
+
+def cut(steady: Sequence[Action]) -> Parts:
+    """Head: up to the first kernel. Body: up to the first host stage or wait after it. Tail: the rest."""
+    kernel = next(i for i, action in enumerate(steady) if action.label.startswith("device:"))
+    queued = ("device:", "to-device", "to-host")
+    end = next((i for i in range(kernel, len(steady)) if not steady[i].label.startswith(queued)), len(steady))
+    return Parts(tuple(steady[:kernel]), tuple(steady[kernel:end]), tuple(steady[end:]))

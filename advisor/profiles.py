@@ -159,6 +159,15 @@ class Measured(Record):
     device_path_seconds: Seconds = Field(
         description="Frame without its host stages: copies, kernels, waiting"
     )
+    host_copy_seconds: Seconds | None = Field(
+        default=None, description="The host's copies to and from external buffers in one frame"
+    )
+    latency_seconds: PositiveSeconds | None = Field(
+        default=None, description="Begin to end of a frame where frames overlap; else the time per frame"
+    )
+    hints: dict[str, tuple[str, ...]] = Field(
+        default_factory=dict, description="What the driver was told of each managed buffer"
+    )
     setup_seconds: Seconds = Field(description="Allocate, pin, set-up stages, first frame")
     footprint: Footprint
     verified: bool = Field(description="Annotations, results across strategies and the user's check held")

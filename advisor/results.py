@@ -12,6 +12,7 @@ from advisor.profiles import Failed, Measured, WorkloadRecord
 
 _SAYS: dict[str, str] = {
     "differs": "its results are wrong: ",
+    "state": "the workload changed the device's state: ",
     "memory": "not enough memory: ",
     "bug": "",
     "device": "",
@@ -27,7 +28,7 @@ def combine(strategy: str, cells: Sequence[Cell], workload: WorkloadRecord, *, c
     hosts = [f"host:{stage.name}" for stage in workload.frame_stages("host")]
     names = {f"{stage.side}:{stage.name}": stage.name for stage in workload.frame_stages()}
     stages = {name: _median(frames, label) for label, name in names.items()}
-    parts = [*names, "to-device", "to-host"]
+    parts = [*names, "host-copy", "to-device", "to-host"]
     return Measured(
         strategy=strategy,
         frame_seconds=tuple(seconds for round_ in rounds for seconds in round_),
@@ -39,6 +40,9 @@ def combine(strategy: str, cells: Sequence[Cell], workload: WorkloadRecord, *, c
         transfer_bytes=cells[0].transfer_bytes,
         synchronize_seconds=_median_rest(frames, parts),
         device_path_seconds=_median_rest(frames, hosts),
+        host_copy_seconds=_median(frames, "host-copy") if "host-copy" in frames[0] else None,
+        latency_seconds=_latency(cells),
+        hints=cells[0].hints,
         setup_seconds=median(cell.setup_seconds for cell in cells),
         footprint=max((cell.footprint for cell in cells), key=lambda f: f.peak_process_bytes or 0),
         verified=all(cell.verified for cell in cells),
@@ -53,6 +57,11 @@ def failure(strategy: str, ended: Ended) -> Failed:
         reason = f"{_SAYS[outcome.cause]}{outcome.message}"
         return Failed(strategy=strategy, reason=reason, detail=outcome.detail or ended.log)
     return Failed(strategy=strategy, reason=ended.reason, detail=ended.log)
+
+
+def _latency(cells: Sequence[Cell]) -> float | None:
+    told = [cell.latency_seconds for cell in cells if cell.latency_seconds is not None]
+    return median(told) if told else None
 
 
 def _median(frames: Sequence[dict[str, float]], label: str) -> float:

@@ -15,7 +15,7 @@ from typing import Literal
 from advisor.errors import WorkloadError
 from advisor.profiles import AccessMode, Side, WorkloadRecord
 
-Action = Literal["host", "device", "to-device", "to-host", "synchronize"]
+Action = Literal["host", "device", "copy-in", "copy-out", "to-device", "to-host", "synchronize"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,10 @@ class Traits:
     """Kernels work on the memory the host sees, so the host must wait for them before touching it."""
     exclusive: bool = False
     """The host may not touch it while any kernel runs (managed memory without concurrent access)."""
+    staged_uploads: bool = False
+    """A copy to the device leaves the host memory free at once, although the stream is still at work."""
+    foreign: bool = False
+    """Host stages use memory that is not the program's own: the host copies in and out of it."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,10 @@ class StageUse:
 
 @dataclass(frozen=True)
 class Step:
-    """One action of a frame: `name` is a stage for host and device, a buffer for the transfers."""
+    """One action of a frame: `name` is a stage for host and device, a buffer for everything that moves one.
+
+    copy-in and copy-out are the host's copies between foreign memory and the program's own.
+    """
 
     action: Action
     name: str = ""
@@ -75,7 +82,7 @@ def plan(setup: Sequence[StageUse], frame: Sequence[StageUse], traits: Mapping[s
     """
     tracker = _Tracker(traits)
     first, second, steady = (tracker.run(stages) for stages in (setup, frame, frame))
-    current = {name: frozenset(tracker.current.get(name, ())) for name in traits}
+    current = {name: frozenset(tracker.newest(name)) for name in traits}
     return Plan(first, second, steady, current)
 
 
@@ -94,6 +101,8 @@ class _Tracker:
 
     traits: Mapping[str, Traits]
     current: dict[str, set[Side]] = field(default_factory=dict)
+    foreign: dict[str, set[Side]] = field(default_factory=dict)
+    """Of buffers in foreign memory: host where that memory is current, device where our own is."""
     being_read: set[str] = field(default_factory=set)
     being_written: set[str] = field(default_factory=set)
     in_flight: bool = False
@@ -103,24 +112,51 @@ class _Tracker:
         self.steps = []
         for stage in stages:
             self._require_written(stage)
+            own = self._own(stage)
             if stage.side == "host":
-                self._host(stage)
+                self._host(own, Step("host", stage.name))
             else:
-                self._device(stage)
+                self._device(own)
         if self.in_flight:
             self._synchronize()
         return tuple(self.steps)
 
+    def newest(self, name: str) -> set[Side]:
+        """The sides whose stages would find the newest contents."""
+        places = self.foreign if self.traits[name].foreign else self.current
+        return places.get(name, set())
+
+    def _own(self, stage: StageUse) -> StageUse:
+        """The stage with the host copies made that it needs, and as it touches the program's own memory."""
+        own = dict(stage.access)
+        for name, mode in stage.access.items():
+            if not self.traits[name].foreign:
+                continue
+            if mode != "out" and stage.side not in self.foreign[name]:
+                self._copy_across(name, stage.side)
+            alone = mode != "in"
+            self.foreign[name] = {stage.side} if alone else self.foreign[name] | {stage.side}
+            if stage.side == "host":
+                del own[name]
+        return StageUse(stage.name, stage.side, own)
+
+    def _copy_across(self, name: str, side: Side) -> None:
+        """To the host touching our own memory, a copy in is one more stage that writes it."""
+        if side == "device":
+            self._host(StageUse(name, "host", {name: "out"}), Step("copy-in", name))
+        else:
+            self._host(StageUse(name, "host", {name: "in"}), Step("copy-out", name))
+
     def _require_written(self, stage: StageUse) -> None:
         for name in stage.reads():
-            if not self.current.get(name):
+            if not self.newest(name):
                 raise WorkloadError(
                     f"stage {stage.name!r} reads buffer {name!r} before any stage has written it",
                     next_step=f"Fill {name!r} in an earlier stage or in setup=[...], or annotate it Out "
                     "where the stage overwrites all of it.",
                 )
 
-    def _host(self, stage: StageUse) -> None:
+    def _host(self, stage: StageUse, step: Step) -> None:
         for name in self._to_move(stage):
             self.steps.append(Step("to-host", name))
             if self.traits[name].blocking:
@@ -129,13 +165,15 @@ class _Tracker:
                 self.being_written.add(name)
         if any(self._must_wait(name, mode) for name, mode in stage.access.items()):
             self._synchronize()
-        self.steps.append(Step("host", stage.name))
+        self.steps.append(step)
         self._record(stage)
 
     def _device(self, stage: StageUse) -> None:
         for name in self._to_move(stage):
             self.steps.append(Step("to-device", name))
-            if self.traits[name].blocking:
+            if self.traits[name].staged_uploads:
+                self.in_flight = True
+            elif self.traits[name].blocking:
                 self._settle()
             else:
                 self.being_read.add(name)

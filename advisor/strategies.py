@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from advisor.errors import UsageError
+from advisor.overlap import obstacle
 from advisor.placements.base import Placement
 from advisor.placements.external import External
 from advisor.placements.managed import Managed
@@ -25,7 +26,7 @@ from advisor.placements.system import System
 from advisor.placements.write_combined import WriteCombined, ZeroCopyWriteCombined
 from advisor.placements.zero_copy import ZeroCopy
 from advisor.profiles import BufferRecord, Device, MemoryKind, WorkloadRecord
-from advisor.schedule import Traits
+from advisor.schedule import Traits, stage_uses
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,10 @@ class Strategy:
     def unavailable(self, device: Device) -> str | None:
         """Why it cannot be used on that device, or None."""
         return self.placement.unavailable(device)
+
+    def unsuited(self, workload: WorkloadRecord) -> str | None:
+        """Why the workload cannot be run under it, or None."""
+        return obstacle(stage_uses(workload, "frame")) if self.pipelined else None
 
     def traits(self, device: Device) -> Traits:
         """What the schedule must know of a shared buffer under this strategy."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import Any, Literal
 
 import numpy as np
@@ -18,13 +19,16 @@ import numpy as np
 from advisor import footprint, verify
 from advisor.backends import Backend
 from advisor.errors import WorkloadError
-from advisor.frames import FrameLoop
+from advisor.frames import FrameLoop, Loop
 from advisor.jobs import Cell, Job, ReferenceRun, TraceRun
 from advisor.loading import Loaded, user_error
 from advisor.measure import Limits, breakdown, sample, warm_up
 from advisor.model.traffic import TrafficRecorder
+from advisor.overlap import doubled
+from advisor.pipelined import PipelinedLoop
 from advisor.placements.arena import Arena
 from advisor.placements.base import Layout, Placed
+from advisor.placements.capacity import require_memory
 from advisor.ranges import Ranges
 from advisor.schedule import Plan, plan
 from advisor.strategies import by_name
@@ -43,15 +47,21 @@ class ResultsDiffer(Exception):
     """A strategy's results are not the reference run's."""
 
 
+class StateLeft(Exception):
+    """The workload changed the device's state and did not change it back."""
+
+
 @dataclass(frozen=True)
 class Stand:
-    """A workload on its buffers, ready to run."""
+    """A workload on its buffers, ready to run. `serial` runs one frame after the other, on the first set."""
 
-    loop: FrameLoop
+    loop: Loop
+    serial: FrameLoop
     plan: Plan
     inspector: Inspector
     arena: Arena
     placed: dict[str, Placed]
+    hints: dict[str, tuple[str, ...]]
     before: footprint.Reading
     placing_seconds: float
 
@@ -59,30 +69,49 @@ class Stand:
 @contextmanager
 def stand(job: Job, loaded: Loaded, backend: Backend, ranges: Ranges) -> Iterator[Stand]:
     """Places the buffers and plans the frames; frees everything at the end, whatever happens."""
-    bound, device = loaded.bound, backend.device()
-    placements = by_name(job.strategy).placements(loaded.record)
-    uses = [[stage.use for stage in stages] for stages in (bound.setup, bound.frame)]
-    planned = plan(uses[0], uses[1], {name: p.traits(device) for name, p in placements.items()})
+    bound, device, strategy = loaded.bound, backend.device(), by_name(job.strategy)
+    placements = strategy.placements(loaded.record)
+    frame = [stage.use for stage in bound.frame]
+    traits = {name: placement.traits(device) for name, placement in placements.items()}
+    planned = plan([stage.use for stage in bound.setup], frame, traits)
     layouts = {name: Layout(b.dimensions, b.element) for name, b in bound.workload.buffers.items()}
+    second = doubled(frame) if strategy.pipelined else []
     before = footprint.read(backend)
     begin = time.perf_counter()
-    with Arena(backend) as arena:
+    with Arena(backend, node=job.numa_node) as arena:
+        needed = {name: layouts[name].nbytes * (2 if name in second else 1) for name in layouts}
+        require_memory(backend, placements, needed, oversubscribe=job.oversubscribe)
         placed = {name: placement.place(arena, layouts[name]) for name, placement in placements.items()}
-        loop = FrameLoop(bound, planned, placed, backend, seed=job.seed, ranges=ranges)
-        inspector = Inspector(bound, planned, placed, layouts, backend)
-        yield Stand(loop, planned, inspector, arena, placed, before, time.perf_counter() - begin)
+        again = {name: placements[name].place(arena, layouts[name]) for name in second}
+        serial = FrameLoop(bound, planned, placed, backend, seed=job.seed, ranges=ranges)
+        loop: Loop = serial
+        if strategy.pipelined:
+            sets = (placed, {**placed, **again})
+            loop = PipelinedLoop(bound, planned, sets, backend, seed=job.seed, ranges=ranges)
+        yield Stand(
+            loop=loop,
+            serial=serial,
+            plan=planned,
+            inspector=Inspector(bound, planned, placed, layouts, backend),
+            arena=arena,
+            placed=placed,
+            hints={name: placement.hints for name, placement in placements.items() if placement.hints},
+            before=before,
+            placing_seconds=time.perf_counter() - begin,
+        )
         backend.synchronize()
 
 
 def reference(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> ReferenceRun:
     """Checks the annotations over two frames and keeps the results that all strategies must give."""
-    del loaded, backend
-    loop, inspector, kept = run.loop, run.inspector, Path(job.reference)
+    del loaded
+    loop, inspector, kept = run.serial, run.inspector, Path(job.reference)
     loop.run_setup()
     first = inspector.verification_frame(loop, verify.POISONS[0], first=True)
     second = inspector.verification_frame(loop, verify.POISONS[1], first=False)
     verify.require_written(first, second)
     loop.frame(COMPARED)
+    _require_state(backend)
     verify.save_results(inspector.results(), kept)
     _user_check(inspector, Path(job.file))
     for index in (COMPARED + 1, COMPARED + 2, COMPARED):
@@ -95,9 +124,9 @@ def reference(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Referen
 def trace(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> TraceRun:
     """Times the stages on this CPU, then runs one frame on arrays that record what is done to them."""
     bound = loaded.bound
-    run.loop.run_setup()
-    run.loop.first_frame()
-    timed = breakdown(run.loop.timed_frame, time.perf_counter, 1, min(job.seconds, 1.0))
+    run.serial.run_setup()
+    run.serial.first_frame()
+    timed = breakdown(run.serial.timed_frame, time.perf_counter, 1, min(job.seconds, 1.0))
     seconds = {s.name: float(np.median([f[f"{s.side}:{s.name}"] for f in timed])) for s in bound.frame}
     recorder = TrafficRecorder()
     traced = {name: _traced(recorder, name, placed) for name, placed in run.placed.items()}
@@ -124,22 +153,25 @@ def _traced(recorder: TrafficRecorder, name: str, placed: Placed) -> Placed:
 
 def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Cell:
     """Set-up, comparison, warm-up, samples, breakdown, comparison again."""
-    del backend
     clock, loop, kept = time.perf_counter, run.loop, Path(job.reference)
     begin = clock()
     loop.run_setup()
     loop.first_frame()
     setup_seconds = clock() - begin + run.placing_seconds
-    for index in range(1, COMPARED + 1):
+    for index in range(1, COMPARED):
         loop.frame(index)
+    loop.frame_alone(COMPARED)
+    _require_state(backend)
     verified = _compare(run.inspector, kept, Path(job.file))
     index = warm_up(loop.frame, clock, COMPARED + 1, min(0.2, job.seconds / 5))
     samples = sample(loop.frame, clock, index, Limits(job.seconds))
     index += len(samples.frame_seconds)
+    latencies = loop.latencies[-len(samples.frame_seconds) :]
     taken = footprint.footprint(run.arena, run.before, footprint.read(run.arena.backend))
     timed = breakdown(loop.timed_frame, clock, index, min(0.5, job.seconds / 5))
     if verified and (kept / _REPEATABLE).read_text(encoding="utf-8"):
-        loop.frame(COMPARED)
+        loop.frame(COMPARED - 1)
+        loop.frame_alone(COMPARED)
         _compare(run.inspector, kept, Path(job.file))
     return Cell(
         frame_seconds=samples.frame_seconds,
@@ -148,8 +180,16 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Cell:
         transfer_bytes=_transfer_bytes(run.plan, loaded),
         setup_seconds=setup_seconds,
         footprint=taken,
+        latency_seconds=median(latencies) if latencies else None,
+        hints=run.hints,
         verified=verified,
     )
+
+
+def _require_state(backend: Backend) -> None:
+    left = backend.disturbed()
+    if left:
+        raise StateLeft(left)
 
 
 def _compare(inspector: Inspector, kept: Path, path: Path) -> bool:

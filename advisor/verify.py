@@ -138,7 +138,7 @@ class Inspector:
     @staticmethod
     def _on_host(placed: Placed, side: Side) -> bool:
         """The host sees it: its own side, or one memory for both."""
-        return side == "host" or (placed.host is not None and placed.to_device is None)
+        return side == "host" or placed.is_one_memory
 
     @staticmethod
     def _pointer(array: Any) -> int:

@@ -28,6 +28,7 @@ from advisor.placements.arena import AllocationFailed
 from advisor.ranges import Ranges
 
 _PACKAGES = ("numpy", "cupy-cuda12x", "cupy-cuda13x", "cupy", "nvtx", "cuda-bindings")
+_RESTORE = "Change the device, the stream or the allocator inside a `with` block of CuPy."
 _TWIN = "Without a GPU this device stage needs a CPU twin: device(function, cpu=numpy_function)."
 _PR_SET_PDEATHSIG = 1
 
@@ -49,6 +50,8 @@ def _attempt(job: Job) -> Outcome:
         return _run(job, path)
     except AdvisorError as error:
         return _wrong(error)
+    except tasks.StateLeft as error:
+        return Problem(cause="state", message=str(error), next_step=_RESTORE)
     except tasks.ResultsDiffer as error:
         return Problem(cause="differs", message=str(error))
     except (AllocationFailed, MemoryError) as error:

@@ -15,6 +15,7 @@ import numpy as np
 
 from advisor import units
 from advisor.backends.base import Array, Backend
+from advisor.placements.numa import preferring
 from advisor.profiles import MemoryKind
 
 
@@ -25,8 +26,10 @@ class AllocationFailed(Exception):
 class Arena:
     """Allocates through one backend and frees on exit."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, node: int | None = None) -> None:
+        """`node`: the NUMA node that page-locked memory shall come from; None leaves it to the system."""
         self.backend = backend
+        self._node = node
         self.requested: Counter[MemoryKind] = Counter()
         self.pooled: Counter[MemoryKind] = Counter()
         """What pools took beyond what they were asked for."""
@@ -111,7 +114,8 @@ class Arena:
         self, kind: MemoryKind, nbytes: int, take: Callable[[], int], give: Callable[[int], object]
     ) -> int:
         try:
-            pointer = take()
+            with preferring(self._node if kind == "pinned" else None):
+                pointer = take()
         except Exception as problem:
             reason = str(problem) or type(problem).__name__
             raise AllocationFailed(

@@ -35,12 +35,22 @@ Mover = Callable[[Any], None]
 
 @dataclass(frozen=True)
 class Placed:
-    """A buffer in memory. A side that cannot reach it has None; one that needs no copy has no mover."""
+    """A buffer in memory. A side that cannot reach it has None; one that needs no copy has no mover.
+
+    copy_in and copy_out are there where host stages use foreign memory: the host's copies to and from it.
+    """
 
     host: Array | None
     device: Any
     to_device: Mover | None = None
     to_host: Mover | None = None
+    copy_in: Callable[[], None] | None = None
+    copy_out: Callable[[], None] | None = None
+
+    @property
+    def is_one_memory(self) -> bool:
+        """Both sides use the very same bytes."""
+        return self.host is not None and self.to_device is None and self.copy_in is None
 
 
 class Placement(ABC):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
@@ -28,8 +28,8 @@ class External(Placement):
         self.hints = inner.hints
 
     def traits(self, device: Device) -> Traits:
-        """Copies that return when the foreign memory may be touched again."""
-        return Traits(moves="copies", blocking=True)
+        """The inner placement's, behind foreign memory."""
+        return replace(self.inner.traits(device), foreign=True)
 
     def unavailable(self, device: Device) -> str | None:
         """As the inner placement."""
@@ -37,23 +37,14 @@ class External(Placement):
 
     def place(self, arena: Arena, layout: Layout) -> Placed:
         """Foreign memory beside the inner placement's."""
-        backend = arena.backend
         pointer = arena.pageable(layout.nbytes)
         foreign = host_array(pointer, layout.nbytes, layout.shape, layout.dtype)
         inner = self.inner.place(arena, layout)
         assert inner.host is not None
         own = inner.host
-
-        def to_device(stream: Any) -> None:
-            backend.synchronize()  # own memory may still be in use by the last upload or kernel
-            np.copyto(own, foreign)
-            if inner.to_device:
-                inner.to_device(stream)
-
-        def to_host(stream: Any) -> None:
-            if inner.to_host:
-                inner.to_host(stream)
-            backend.synchronize()
-            np.copyto(foreign, own)
-
-        return Placed(foreign, inner.device, to_device, to_host)
+        return replace(
+            inner,
+            host=foreign,
+            copy_in=lambda: np.copyto(own, foreign),
+            copy_out=lambda: np.copyto(foreign, own),
+        )

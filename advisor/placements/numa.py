@@ -42,11 +42,11 @@ def chosen_node(wanted: str, pci_bus_id: str | None, root: Path = Path("/")) -> 
     Raises ValueError, with the nodes there are, when the machine cannot do what is asked.
     """
     there = nodes(root)
-    if wanted == "local" and len(there) < 2:
-        return None
     local = node_of(pci_bus_id, root) if pci_bus_id else None
     if wanted == "local":
-        return local
+        return local if len(there) > 1 and _may_set_policy() else None
+    if not _may_set_policy():
+        raise ValueError("set_mempolicy is refused here; containers need the capability SYS_NICE for it")
     if wanted == "remote":
         others = [node for node in there if node != local]
         if local is None or not others:
@@ -70,11 +70,21 @@ def preferring(node: int | None) -> Iterator[None]:
         _set_policy(_DEFAULT, 0)
 
 
+def _may_set_policy() -> bool:
+    try:
+        _set_policy(_DEFAULT, 0)
+    except OSError:
+        return False
+    return True
+
+
 def _set_policy(mode: int, mask: int) -> None:
     number = _SET_MEMPOLICY.get(platform.machine())
     if number is None:
         raise OSError(f"set_mempolicy is not known on {platform.machine()}")
-    words = (ctypes.c_uint64 * (_MASK_BITS // 64))(*((mask >> shift) & (2**64 - 1) for shift in range(0, _MASK_BITS, 64)))
+    words = (ctypes.c_uint64 * (_MASK_BITS // 64))(
+        *((mask >> shift) & (2**64 - 1) for shift in range(0, _MASK_BITS, 64))
+    )
     libc = ctypes.CDLL(None, use_errno=True)
     argument = words if mode else None
     if libc.syscall(number, mode, argument, _MASK_BITS if mode else 0) != 0:

@@ -25,8 +25,8 @@ class Staged(Placement):
     takes_foreign_memory = True
 
     def traits(self, device: Device) -> Traits:
-        """Copies that return when the host memory may be touched again."""
-        return Traits(moves="copies", blocking=True)
+        """Uploads from the staging memory, synchronous downloads."""
+        return Traits(moves="copies", blocking=True, staged_uploads=True)
 
     def place(self, arena: Arena, layout: Layout) -> Placed:
         """Three memories: host, staging, device."""
