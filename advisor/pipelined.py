@@ -8,7 +8,7 @@ and then waits for this frame's body and runs its tail. A set is used again only
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,27 +101,34 @@ class PipelinedLoop:
         backend, begun = self._backend, self._begun[index]
         if begun.uploaded is not None:
             backend.order(backend.stream, begun.uploaded)
-        stream = backend.stream
+        done: Any = None
         for action in self._parts[index % SETS].body:
-            if action.label == "to-host" and action.move is not None:
-                backend.order(self._downloads, backend.timestamp())
-                self._move(action, self._downloads)
-                stream = self._downloads
+            if action.label == "to-host":
+                done = self._download(action, done or backend.timestamp())
             else:
                 self._serial.act(action, index)
-        begun.computed = backend.timestamp(stream)
+        begun.computed = done or backend.timestamp()
 
     def _finish(self, index: int) -> None:
         """Waits for the frame's own work, not for the next one's, and runs what comes after."""
-        begun = self._begun.pop(index)
-        waited = False
+        backend, begun = self._backend, self._begun.pop(index)
+        done = begun.computed
         for action in self._parts[index % SETS].tail:
-            if action.label == "synchronize" and not waited:
-                self._backend.wait(begun.computed)
-                waited = True
+            if action.label == "synchronize":
+                self._within(action, backend.wait, done or backend.timestamp())
+            elif action.label == "to-host" and not self._kernels_in_tail:
+                done = self._download(action, done)
             else:
                 self._serial.act(action, index)
+                if action.on_stream:  # a kernel in the tail: the main stream has nothing of the next frame
+                    done = None
         self.latencies.append(time.perf_counter() - begun.started)
+
+    def _download(self, action: Action, after: Any) -> Any:
+        """Copies to the host beside the next frame's kernels; the mark behind the copy."""
+        self._backend.order(self._downloads, after)
+        self._move(action, self._downloads)
+        return self._backend.timestamp(self._downloads)
 
     def _drop_begun(self) -> None:
         """Another frame than the next one is wanted: lets what was begun come to its end."""
@@ -130,9 +137,13 @@ class PipelinedLoop:
 
     def _move(self, action: Action, stream: Any) -> None:
         assert action.move is not None
+        self._within(action, action.move, stream)
+
+    def _within(self, action: Action, call: Callable[[Any], object], argument: Any) -> None:
+        """A call in the range of an action."""
         self._ranges.push(action.attributes)
         try:
-            action.move(stream)
+            call(argument)
         finally:
             self._ranges.pop()
 

@@ -1,38 +1,43 @@
-"""Stand-ins for what tests must not depend on: a GPU, CuPy, the clock, NVTX."""
+"""Stand-ins for what tests must not depend on: a GPU, the clock, NVTX. CuPy's is in fake_cupy."""
 
 from __future__ import annotations
 
 import ctypes
+import mmap
 import types
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from builders import cuda_device
 
-from advisor.backends.base import host_array
+from advisor import tasks
+from advisor.backends.base import Hint, host_array
 from advisor.binding import bind
 from advisor.frames import FrameLoop
+from advisor.jobs import Job
+from advisor.loading import Loaded
 from advisor.placements.arena import Arena
-from advisor.placements.base import Layout, Placed
-from advisor.profiles import Device, MemoryKind, WorkloadRecord
+from advisor.placements.base import Placed
+from advisor.profiles import Device, MemoryKind, Side, WorkloadRecord
 from advisor.ranges import Ranges
-from advisor.schedule import Plan, plan
-from advisor.strategies import by_name
+from advisor.schedule import Plan
 from advisor.verify import Inspector
 from advisor.workloads import Workload
 
 ON_DEVICE = 1 << 52
 """Set in addresses that only the device knows; no process has memory there."""
+PAGE = mmap.PAGESIZE
 
-CAPABLE = {
+CAPABLE: dict[str, Any] = {
     "can_map_host_memory": 1,
     "managed_memory": 1,
     "concurrent_managed_access": 1,
     "host_register_supported": 1,
+    "pageable_memory_access": 1,
 }
 
 
@@ -82,6 +87,10 @@ class FakeXp:
     def __init__(self, backend: RecordingBackend) -> None:
         self._backend = backend
 
+    def launch(self, kernel: Callable[..., object], *arrays: DeviceArray) -> None:
+        """A raw kernel: the function on the arrays' memory."""
+        self._backend.submit("kernel", lambda: kernel(*map(_plain, arrays)))
+
     def __getattr__(self, name: str) -> Any:
         function = getattr(np, name)
 
@@ -93,18 +102,68 @@ class FakeXp:
         return launch
 
 
+@dataclass(eq=False)
 class Mark:
-    """A CUDA event: where the stream's own clock stood, known once the stream got there."""
+    """A CUDA event: where a stream stood, and when by its own clock, once the stream got there."""
 
+    stream: FakeStream
+    reached: bool = False
     seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a stream has to do, and the mark of another stream that must be reached before."""
+
+    run: Callable[[], object]
+    seconds: float = 0.0
+    after: Mark | None = None
+
+
+class FakeStream:
+    """Work in order. An eager stream does it as soon as it may, a lazy one when somebody waits for it."""
+
+    def __init__(self, name: str, ptr: int, backend: RecordingBackend, *, lazy: bool) -> None:
+        self.name = name
+        self.ptr = ptr
+        self.lazy = lazy
+        self.seconds = 0.0
+        self.queue: deque[Work] = deque()
+        self._backend = backend
+
+    def synchronize(self) -> None:
+        self._backend.synchronize()
+
+    def step(self) -> bool:
+        """Does the next thing unless it has to wait for another stream."""
+        if not self.queue or not (self.queue[0].after is None or self.queue[0].after.reached):
+            return False
+        work = self.queue.popleft()
+        self.seconds += work.seconds
+        work.run()
+        return True
+
+    def force(self, until: Mark | None = None) -> None:
+        """Does everything, or everything up to the mark, and what that depends on."""
+        while self.queue and not (until and until.reached):
+            after = self.queue[0].after
+            if after is not None and not after.reached:
+                after.stream.force(after)
+            self.step()
+
+
+Haste = Literal["eager", "lazy", "lazy kernels", "lazy copies"]
+"""Which streams dawdle: none, all, the one of the kernels, or the others. CUDA allows all of it."""
+EVERY_HASTE: tuple[Haste, ...] = ("eager", "lazy", "lazy kernels", "lazy copies")
 
 
 class RecordingBackend:
     """A GPU in ordinary memory. Every call is in `calls`, as its name and its arguments.
 
     fail_at: the n-th call (from 1) raises, and with broken_after every call after it. deferred: copies and
-    kernels happen only in `synchronize`, the latest moment CUDA allows; else at once, the earliest. Memory
-    is never really given back, so that a use after free is found here and does not end the process.
+    kernels happen only when the host waits for them, the latest moment CUDA allows; else at once, the
+    earliest; `haste` tells streams apart. Memory is never really given back, so that a use after free is
+    found here and does not end the process.
     """
 
     def __init__(
@@ -112,6 +171,7 @@ class RecordingBackend:
         *,
         device: Device | None = None,
         deferred: bool = False,
+        haste: Haste | None = None,
         fail_at: int | None = None,
         broken_after: bool = False,
         copy_seconds: float = 0.0,
@@ -120,18 +180,19 @@ class RecordingBackend:
         self.calls: list[tuple[Any, ...]] = []
         self.live: dict[int, tuple[str, int]] = {}
         self.requested: Counter[str] = Counter()
-        self.xp: Any = FakeXp(self)
-        self.stream: Any = types.SimpleNamespace(ptr=7, synchronize=self.synchronize)
+        self.left: str | None = None
         self.pool: int | None = None
         self.free_bytes: int | None = 1 << 30
+        self._haste: Haste = haste or ("lazy" if deferred else "eager")
         self._fail_at = fail_at
         self._broken_after = broken_after
         self._device = device or cuda_device(**CAPABLE)
-        self._deferred = deferred
         self._cost = {"copy": copy_seconds, "kernel": kernel_seconds}
-        self._stream_seconds = 0.0
-        self._queue: list[Callable[[], object]] = []
         self._memory: list[Any] = []
+        self._freed: set[int] = set()
+        self._streams: list[FakeStream] = []
+        self.xp: Any = FakeXp(self)
+        self.stream: Any = self._stream("main", lazy=self._haste in ("lazy", "lazy kernels"))
 
     # What tests ask
 
@@ -141,7 +202,7 @@ class RecordingBackend:
 
     @property
     def idle(self) -> bool:
-        return not self._queue
+        return not any(stream.queue for stream in self._streams)
 
     # The backend
 
@@ -161,33 +222,72 @@ class RecordingBackend:
     def free(self, pointer: int) -> None:
         self._release("free", pointer, {"device", "managed"})
 
-    def host_alloc(self, nbytes: int, *, mapped: bool = False) -> int:
-        self._call("host_alloc", nbytes, mapped)
+    def host_alloc(self, nbytes: int, *, mapped: bool = False, write_combined: bool = False) -> int:
+        flags = "+".join(["mapped"] * mapped + ["write-combined"] * write_combined)
+        self._call("host_alloc", nbytes, flags)
         return self._allocate("mapped" if mapped else "pinned", nbytes)
 
     def free_host(self, pointer: int) -> None:
         self._release("free_host", pointer, {"pinned", "mapped"})
 
+    def host_register(self, pointer: int, nbytes: int, *, mapped: bool = False) -> None:
+        self._call("host_register", pointer, nbytes, "mapped" if mapped else "")
+        pages = range(pointer // PAGE, (pointer + nbytes - 1) // PAGE + 1)
+        for other, (kind, size) in self.live.items():
+            if kind.startswith("registered"):
+                assert (other + size - 1) // PAGE < pages[0] or other // PAGE > pages[-1], "a page in two"
+        self.live[pointer] = ("registered-mapped" if mapped else "registered", nbytes)
+
+    def host_unregister(self, pointer: int) -> None:
+        kind, _ = self.live.pop(pointer)
+        assert kind.startswith("registered"), f"unregistering {kind} memory"
+        self._call("host_unregister", pointer)
+
+    def staging_memory(self, nbytes: int) -> tuple[int, int]:
+        self._call("staging_memory", nbytes)
+        reserved = 1 << (nbytes - 1).bit_length()
+        memory = np.full(reserved, 0xEE, np.uint8)
+        self._memory.append(memory)
+        return int(memory.ctypes.data), reserved
+
     def malloc_managed(self, nbytes: int) -> int:
         self._call("malloc_managed", nbytes)
         return self._allocate("managed", nbytes)
 
+    def prefetch(self, pointer: int, nbytes: int, side: Side) -> None:
+        assert self._device.attributes.get("concurrent_managed_access"), "cudaErrorInvalidDevice"
+        self._call("prefetch", pointer, nbytes, side)
+        assert self.live[pointer] == ("managed", nbytes)
+        self.submit("migration", lambda: None)
+
+    def attach(self, pointer: int, side: Side) -> None:
+        assert not self._device.attributes.get("concurrent_managed_access"), "no need to attach"
+        self._call("attach", pointer, side)
+        assert self.live[pointer][0] == "managed"
+        self.submit("migration", lambda: None)
+
+    def advise(self, pointer: int, nbytes: int, hint: Hint) -> None:
+        self._call("advise", pointer, nbytes, hint)
+        assert self.live[pointer] == ("managed", nbytes)
+
     def host_device_pointer(self, pointer: int) -> int:
         self._call("host_device_pointer", pointer)
-        assert self.live[pointer][0] == "mapped", "not mapped"
+        assert self.live[pointer][0] in ("mapped", "registered-mapped"), "not mapped"
         return pointer | ON_DEVICE
 
-    def copy_to_device(self, target: int, source: int, nbytes: int) -> None:
-        self._call("copy_to_device", target, source, nbytes)
+    def copy_to_device(self, target: int, source: int, nbytes: int, stream: Any = None) -> None:
+        stream = stream or self.stream
+        self._call("copy_to_device", target, source, nbytes, stream.name)
         self._require_device_memory(target, nbytes)
         real = target & ~ON_DEVICE
-        self.submit("copy", lambda: ctypes.memmove(real, source, nbytes))
+        self.submit("copy", lambda: ctypes.memmove(real, source, nbytes), stream)
 
-    def copy_to_host(self, target: int, source: int, nbytes: int) -> None:
-        self._call("copy_to_host", target, source, nbytes)
+    def copy_to_host(self, target: int, source: int, nbytes: int, stream: Any = None) -> None:
+        stream = stream or self.stream
+        self._call("copy_to_host", target, source, nbytes, stream.name)
         self._require_device_memory(source, nbytes)
         real = source & ~ON_DEVICE
-        self.submit("copy", lambda: ctypes.memmove(target, real, nbytes))
+        self.submit("copy", lambda: ctypes.memmove(target, real, nbytes), stream)
 
     def device_array(self, pointer: int, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         self._call("device_array", pointer, nbytes, shape, dtype)
@@ -197,19 +297,39 @@ class RecordingBackend:
 
     def synchronize(self) -> None:
         self._call("synchronize")
-        work, self._queue = self._queue, []
-        for item in work:
-            item()
+        self.stream.force()
+        self._progress()
 
-    def timestamp(self) -> Mark:
-        mark = Mark()
-        self.submit("mark", lambda: setattr(mark, "seconds", self._stream_seconds))
+    def new_stream(self) -> FakeStream:
+        self._call("new_stream")
+        return self._stream(f"stream {len(self._streams)}", lazy=self._haste in ("lazy", "lazy copies"))
+
+    def timestamp(self, stream: Any = None) -> Mark:
+        mark = Mark(stream or self.stream)
+
+        def reach() -> None:
+            mark.reached, mark.seconds = True, mark.stream.seconds
+
+        self.submit("mark", reach, mark.stream)
         return mark
+
+    def order(self, stream: FakeStream, mark: Mark) -> None:
+        self._call("order", stream.name, mark.stream.name)
+        stream.queue.append(Work(lambda: None, after=mark))
+        self._progress()
+
+    def wait(self, mark: Mark) -> None:
+        self._call("wait", mark.stream.name)
+        mark.stream.force(mark)
+        self._progress()
 
     def seconds_between(self, start: Mark, end: Mark) -> float:
         assert start.seconds is not None, "the stream has not reached the start"
         assert end.seconds is not None, "the stream has not reached the end"
         return end.seconds - start.seconds
+
+    def disturbed(self) -> str | None:
+        return self.left
 
     def free_memory(self) -> int | None:
         return self.free_bytes
@@ -217,18 +337,21 @@ class RecordingBackend:
     def pool_reserved(self) -> int | None:
         return self.pool
 
-    def submit(self, what: str, work: Callable[[], object]) -> None:
-        """Puts work on the stream."""
+    def submit(self, what: str, work: Callable[[], object], stream: FakeStream | None = None) -> None:
+        """Puts work on a stream, the main one unless another is named."""
+        if what == "kernel":
+            self._call("kernel")
+        (stream or self.stream).queue.append(Work(work, self._cost.get(what, 0.0)))
+        self._progress()
 
-        def timed() -> None:
-            self._stream_seconds += self._cost.get(what, 0.0)
-            work()
+    def _stream(self, name: str, *, lazy: bool) -> FakeStream:
+        self._streams.append(FakeStream(name, 7 + len(self._streams), self, lazy=lazy))
+        return self._streams[-1]
 
-        self._queue.append(timed)
-        if not self._deferred:
-            work_now, self._queue = self._queue, []
-            for item in work_now:
-                item()
+    def _progress(self) -> None:
+        """Eager streams go on as far as they may."""
+        while any(stream.step() for stream in self._streams if not stream.lazy):
+            pass
 
     def _call(self, name: str, *arguments: Any) -> None:
         self.calls.append((name, *arguments))
@@ -248,14 +371,20 @@ class RecordingBackend:
         key = pointer & ~ON_DEVICE
         assert key in self.live, f"{name}: freed twice, or never allocated"
         kind, _ = self.live.pop(key)
+        self._freed.add(key)
         assert kind in kinds, f"{name} of {kind} memory"
         self._call(name, pointer)
 
     def _require_device_memory(self, pointer: int, nbytes: int) -> None:
-        kind, size = self.live[pointer & ~ON_DEVICE]
+        key = pointer & ~ON_DEVICE
+        if key not in self.live:
+            assert key not in self._freed, "used after it was freed"
+            assert self._device.attributes.get("pageable_memory_access"), "the device cannot reach it"
+            return
+        kind, size = self.live[key]
         assert nbytes == size, "another size than was allocated"
         assert bool(pointer & ON_DEVICE) == (kind != "managed"), "a host address where the device's belongs"
-        assert kind != "pinned", "not mapped"
+        assert kind not in ("pinned", "registered"), "not mapped"
 
 
 class FakeRanges:
@@ -296,16 +425,19 @@ class Bench:
     """A workload on its buffers, as a worker has it, with a fake in every place where one is needed."""
 
     backend: Any
-    loop: FrameLoop
+    loop: Any
+    serial: FrameLoop
     inspector: Inspector
     placed: dict[str, Placed]
     plan: Plan
     ranges: FakeRanges
+    arena: Arena
+    hints: dict[str, tuple[str, ...]]
 
 
 @contextmanager
 def bench(
-    workload: Workload, strategy: str = "pageable", backend: Any = None, seed: int = 0
+    workload: Workload, strategy: str = "pageable", backend: Any = None, seed: int = 0, **options: Any
 ) -> Iterator[Bench]:
     """Places the workload under the strategy; on a recording backend unless another is given."""
     backend = backend or RecordingBackend()
@@ -318,92 +450,36 @@ def bench(
         buffers=bound.buffer_records(),
         stages=tuple(stage.record() for stage in bound.stages),
     )
-    placements = by_name(strategy).placements(record)
-    traits = {name: placement.traits(backend.device()) for name, placement in placements.items()}
-    planned = plan([s.use for s in bound.setup], [s.use for s in bound.frame], traits)
-    layouts = {name: Layout(b.dimensions, b.element) for name, b in workload.buffers.items()}
-    with Arena(backend) as arena:
-        placed = {name: placement.place(arena, layouts[name]) for name, placement in placements.items()}
-        loop = FrameLoop(bound, planned, placed, backend, seed=seed, ranges=cast(Ranges, ranges))
-        inspector = Inspector(bound, planned, placed, layouts, backend)
-        yield Bench(backend, loop, inspector, placed, planned, ranges)
-
-
-class CUDARuntimeError(RuntimeError):
-    """As `cupy.cuda.runtime` has it."""
-
-
-class FakeCupy(types.ModuleType):
-    """A `cupy` with as much as `advisor.backends.cuda` uses; `calls` holds the runtime's calls."""
-
-    def __init__(self, *, count: int = 1, attributes: dict[str, int] | None = None, cc: str = "89") -> None:
-        super().__init__("cupy")
-        self.calls: list[tuple[Any, ...]] = []
-        self.capability = cc
-        self.known = {"Integrated": 0, "L2CacheSize": 4096} if attributes is None else attributes
-        self.broken: set[str] = set()
-        self.cuda = types.SimpleNamespace(
-            runtime=self._runtime(count),
-            Device=self._make_device,
-            Stream=self._make_stream,
-            Event=self._make_event,
-            UnownedMemory=self._record("UnownedMemory", ("memory",)),
-            MemoryPointer=lambda memory, offset: ("at", memory, offset),
-            get_elapsed_time=lambda start, end: 1.5,
+    loaded = Loaded(bound=bound, record=record)
+    with tasks.stand(
+        job(strategy=strategy, seed=seed, **options), loaded, backend, cast(Ranges, ranges)
+    ) as run:
+        yield Bench(
+            backend,
+            run.loop,
+            run.serial,
+            run.inspector,
+            run.placed,
+            run.plan,
+            ranges,
+            run.arena,
+            run.hints,
         )
 
-    def ndarray(self, shape: Any, dtype: Any, memptr: Any) -> Any:
-        return ("array", shape, dtype, memptr)
 
-    def get_default_memory_pool(self) -> Any:
-        return types.SimpleNamespace(total_bytes=lambda: 12345)
-
-    def _runtime(self, count: int) -> Any:
-        pointers = types.SimpleNamespace(devicePointer=0xD00)
-        properties = {"name": b"Fake RTX \xff", "totalGlobalMem": 8 << 30}
-        results = {
-            "getDeviceCount": count,
-            "getDeviceProperties": properties,
-            "driverGetVersion": 13020,
-            "runtimeGetVersion": 12060,
-            "malloc": 0xA00,
-            "free": None,
-            "hostAlloc": 0xB00,
-            "freeHost": None,
-            "mallocManaged": 0xC00,
-            "pointerGetAttributes": pointers,
-            "memcpyAsync": None,
-            "memGetInfo": (111, 222),
-        }
-        calls = {name: self._record(name, result) for name, result in results.items()}
-        numbers = {"memcpyHostToDevice": 1, "memcpyDeviceToHost": 2, "hostAllocDefault": 0}
-        return types.SimpleNamespace(CUDARuntimeError=CUDARuntimeError, hostAllocMapped=2, **numbers, **calls)
-
-    def _record(self, name: str, result: Any) -> Callable[..., Any]:
-        def call(*arguments: Any, **keywords: Any) -> Any:
-            self.calls.append((name, *arguments, *sorted(keywords.items())))
-            if name in self.broken:
-                raise CUDARuntimeError(f"cudaError in {name}")
-            return result
-
-        return call
-
-    def _make_device(self, index: int) -> Any:
-        return types.SimpleNamespace(
-            attributes=self.known,
-            compute_capability=self.capability,
-            use=lambda: self.calls.append(("use device", index)),
-        )
-
-    def _make_stream(self, *, non_blocking: bool) -> Any:
-        self.calls.append(("Stream", non_blocking))
-        return types.SimpleNamespace(
-            ptr=0x57,
-            use=lambda: self.calls.append(("use stream",)),
-            synchronize=lambda: self.calls.append(("synchronize",)),
-        )
-
-    def _make_event(self) -> Any:
-        event = types.SimpleNamespace(recorded_on=None)
-        event.record = lambda stream: setattr(event, "recorded_on", stream)
-        return event
+def job(**changes: Any) -> Job:
+    """A job of which nothing runs but what a test runs itself."""
+    given: dict[str, Any] = {
+        "task": "measure",
+        "file": "w.py",
+        "workload": None,
+        "assignments": {},
+        "backend": "cuda",
+        "gpu": 0,
+        "strategy": "pageable",
+        "seconds": 0.01,
+        "seed": 0,
+        "directory": "",
+        "reference": "",
+    }
+    return Job(**{**given, **changes})

@@ -1,0 +1,188 @@
+"""As much of CuPy and of cuda-bindings as the program uses, without a GPU."""
+
+from __future__ import annotations
+
+import enum
+import types
+from collections.abc import Callable
+from typing import Any, Literal
+
+
+class CUDARuntimeError(RuntimeError):
+    """As `cupy.cuda.runtime` has it."""
+
+
+class FakeCupy(types.ModuleType):
+    """A `cupy` with as much as `advisor.backends.cuda` uses; `calls` holds the runtime's calls."""
+
+    def __init__(self, *, count: int = 1, attributes: dict[str, int] | None = None, cc: str = "89") -> None:
+        super().__init__("cupy")
+        self.calls: list[tuple[Any, ...]] = []
+        self.capability = cc
+        self.known = {"Integrated": 0, "L2CacheSize": 4096} if attributes is None else attributes
+        self.broken: set[str] = set()
+        self._streams = 0
+        self.current_device = 0
+        self.current_stream: Any = None
+        self.allocator: Any = object()
+        self.cuda = types.SimpleNamespace(
+            runtime=self._runtime(count),
+            Device=self._make_device,
+            Stream=self._make_stream,
+            Event=self._make_event,
+            UnownedMemory=self._record("UnownedMemory", ("memory",)),
+            MemoryPointer=lambda memory, offset: ("at", memory, offset),
+            get_elapsed_time=lambda start, end: 1.5,
+            get_allocator=lambda: self.allocator,
+            get_current_stream=lambda: self.current_stream,
+            alloc_pinned_memory=self._pinned,
+        )
+
+    def ndarray(self, shape: Any, dtype: Any, memptr: Any) -> Any:
+        return ("array", shape, dtype, memptr)
+
+    def get_default_memory_pool(self) -> Any:
+        return types.SimpleNamespace(total_bytes=lambda: 12345)
+
+    def _pinned(self, nbytes: int) -> Any:
+        """From the pool, which rounds up to a power of two and says so in `mem.size` alone."""
+        self.calls.append(("alloc_pinned_memory", nbytes))
+        reserved = 1 << (nbytes - 1).bit_length()
+        return types.SimpleNamespace(ptr=0xE00, mem=types.SimpleNamespace(ptr=0xE00, size=reserved))
+
+    def _runtime(self, count: int) -> Any:
+        pointers = types.SimpleNamespace(devicePointer=0xD00)
+        properties = {"name": b"Fake RTX \xff", "totalGlobalMem": 8 << 30}
+        results = {
+            "getDeviceCount": count,
+            "getDeviceProperties": properties,
+            "driverGetVersion": 13020,
+            "runtimeGetVersion": 12060,
+            "malloc": 0xA00,
+            "free": None,
+            "hostAlloc": 0xB00,
+            "freeHost": None,
+            "hostRegister": None,
+            "hostUnregister": None,
+            "mallocManaged": 0xC00,
+            "pointerGetAttributes": pointers,
+            "memcpyAsync": None,
+            "memGetInfo": (111, 222),
+        }
+        calls = {name: self._record(name, result) for name, result in results.items()}
+        numbers = {
+            "memcpyHostToDevice": 1,
+            "memcpyDeviceToHost": 2,
+            "hostAllocDefault": 0,
+            "hostAllocPortable": 1,
+            "hostAllocMapped": 2,
+            "hostAllocWriteCombined": 4,
+        }
+        return types.SimpleNamespace(
+            CUDARuntimeError=CUDARuntimeError, getDevice=lambda: self.current_device, **numbers, **calls
+        )
+
+    def _record(self, name: str, result: Any) -> Callable[..., Any]:
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            self.calls.append((name, *arguments, *sorted(keywords.items())))
+            if name in self.broken:
+                raise CUDARuntimeError(f"cudaError in {name}")
+            return result
+
+        return call
+
+    def _make_device(self, index: int) -> Any:
+        def use() -> None:
+            self.calls.append(("use device", index))
+            self.current_device = index
+
+        return types.SimpleNamespace(
+            attributes=self.known,
+            compute_capability=self.capability,
+            pci_bus_id="0000:3B:00.0",
+            use=use,
+        )
+
+    def _make_stream(self, *, non_blocking: bool) -> Any:
+        self.calls.append(("Stream", non_blocking))
+        self._streams += 1
+        stream: Any = types.SimpleNamespace(
+            ptr=0x56 + self._streams,
+            synchronize=lambda: self.calls.append(("synchronize",)),
+            wait_event=lambda event: self.calls.append(("wait_event", stream.ptr, event)),
+        )
+
+        def use() -> None:
+            self.calls.append(("use stream",))
+            self.current_stream = stream
+
+        stream.use = use
+        return stream
+
+    def _make_event(self) -> Any:
+        event = types.SimpleNamespace(recorded_on=None)
+        event.record = lambda stream: setattr(event, "recorded_on", stream)
+        event.synchronize = lambda: self.calls.append(("event synchronize", event))
+        return event
+
+
+BINDINGS_ENUMS: dict[str, dict[str, int]] = {
+    "cudaError_t": {"cudaSuccess": 0, "cudaErrorInvalidDevice": 101},
+    "cudaMemLocationType": {"cudaMemLocationTypeDevice": 1, "cudaMemLocationTypeHost": 2},
+    "cudaMemoryAdvise": {
+        "cudaMemAdviseSetReadMostly": 1,
+        "cudaMemAdviseSetPreferredLocation": 3,
+        "cudaMemAdviseSetAccessedBy": 5,
+    },
+    "cudaMemRangeAttribute": {"cudaMemRangeAttributeLastPrefetchLocation": 4},
+}
+
+
+class FakeCudaBindings(types.ModuleType):
+    """A `cuda.bindings.runtime` of CUDA 12.9 or 13 with as much as `advisor.backends.managed_calls` uses.
+
+    In 12 the calls that take a location end in _v2, beside those that take a device's number; in 13 they
+    lost the ending. `calls` holds what was called; `error` is what the calls give back.
+    """
+
+    def __init__(self, version: Literal[12, 13]) -> None:
+        super().__init__("cuda.bindings.runtime")
+        self.calls: list[tuple[Any, ...]] = []
+        self.cudaMemAttachHost, self.cudaMemAttachSingle = 2, 4
+        self.cudaMemLocation = types.SimpleNamespace
+        for name, members in BINDINGS_ENUMS.items():
+            setattr(self, name, enum.IntEnum(name, members))
+        self.error: Any = self.cudaError_t(0)
+        for name, parameters in bindings_signatures(version).items():
+            setattr(self, name, self._call(name, parameters))
+
+    def _call(self, name: str, parameters: tuple[str, ...]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> tuple[Any, ...]:
+            assert len(arguments) == len(parameters), f"{name} takes {parameters}"
+            location = dict(zip(parameters, arguments, strict=True)).get("location")
+            assert location is None or isinstance(location, types.SimpleNamespace), "a location is needed"
+            self.calls.append((name, *(_place(argument) for argument in arguments)))
+            return (self.error, -1) if "Get" in name else (self.error,)
+
+        return call
+
+
+def _place(argument: Any) -> Any:
+    return (argument.type.name, argument.id) if isinstance(argument, types.SimpleNamespace) else argument
+
+
+def bindings_signatures(version: Literal[12, 13]) -> dict[str, tuple[str, ...]]:
+    """What the calls of cuda-bindings take, which differs from version to version."""
+    prefetch, advise = ("devPtr", "count", "location", "flags", "stream"), ("devPtr", "count", "advice")
+    ending = "_v2" if version == 12 else ""
+    older = {
+        "cudaMemPrefetchAsync": ("devPtr", "count", "dstDevice", "stream"),
+        "cudaMemAdvise": (*advise, "device"),
+    }
+    return {
+        **(older if version == 12 else {}),
+        f"cudaMemPrefetchAsync{ending}": prefetch,
+        f"cudaMemAdvise{ending}": (*advise, "location"),
+        "cudaStreamAttachMemAsync": ("stream", "devPtr", "length", "flags"),
+        "cudaMemRangeGetAttribute": ("dataSize", "attribute", "devPtr", "count"),
+    }

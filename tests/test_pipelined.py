@@ -1,0 +1,436 @@
+"""Overlapping frames: the same results as one after the other, however late or early each stream works."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from fakes import EVERY_HASTE, Bench, FakeClock, FakeStream, Haste, Mark, RecordingBackend, bench
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor import pipelined
+from advisor.frames import Action
+from advisor.overlap import obstacle
+from advisor.pipelined import cut
+from advisor.profiles import AccessMode, Side
+from advisor.schedule import StageUse
+from advisor.workloads import Buffer, In, InOut, Out, Stage, Workload, device, host
+
+MODES = {"in": In, "out": Out, "inout": InOut}
+Log = dict[tuple[int, str], int]
+"""What each stage read, by frame and stage."""
+
+
+def stage(name: str, side: Side, log: Log, **access: AccessMode) -> Stage:
+    """A stage whose outputs depend on its name, the frame and all it reads; what it read goes to the log."""
+    number = sum(map(ord, name))
+
+    def mix(frame: int, *arrays: Any) -> None:
+        pairs = list(zip(access.values(), arrays, strict=True))
+        read = [int(array.sum()) * (i + 2) for i, (mode, array) in enumerate(pairs) if mode != "out"]
+        log[frame, name] = total = sum(read)
+        for mode, array in pairs:
+            if mode != "in":
+                kept = array * 7 if mode == "inout" else 0
+                array[...] = (kept + total + 31 * number + 17 * frame) % 9973
+
+    def launch(xp: Any, frame: int, *arrays: Any) -> None:
+        xp.launch(lambda *memory: mix(frame, *memory), *arrays)
+
+    typed = ", ".join(f"{buffer}: MODES[{mode!r}]" for buffer, mode in access.items())
+    given = ", ".join(("frame", *access))
+    sources = {
+        "host": f"def {name}(frame, {typed}): mix({given})",
+        "device": f"def {name}(xp, frame, {typed}): launch(xp, {given})",
+    }
+    scope: dict[str, Any] = {"mix": mix, "launch": launch, "MODES": MODES}
+    exec(sources[side], scope)
+    return (host if side == "host" else device)(scope[name])
+
+
+def host_(name: str, **access: AccessMode) -> StageUse:
+    return StageUse(name, "host", access)
+
+
+def device_(name: str, **access: AccessMode) -> StageUse:
+    return StageUse(name, "device", access)
+
+
+def made(
+    frame: Sequence[StageUse], log: Log, *, setup: Sequence[StageUse] = (), external: Sequence[str] = ()
+) -> Workload:
+    names = {name for use in (*setup, *frame) for name in use.access}
+    return Workload(
+        {name: Buffer(6, "int64", external=name in external) for name in sorted(names)},
+        setup=[stage(use.name, use.side, log, **use.access) for use in setup],
+        frame=[stage(use.name, use.side, log, **use.access) for use in frame],
+    )
+
+
+def run_frames(run: Bench, last: int) -> None:
+    """Set-up and frames 0 to `last`, the last one by itself."""
+    run.loop.run_setup()
+    run.loop.first_frame()
+    for index in range(1, last):
+        run.loop.frame(index)
+    run.loop.frame_alone(last)
+
+
+def logged(
+    strategy: str,
+    frame: Sequence[StageUse],
+    *,
+    setup: Sequence[StageUse] = (),
+    external: Sequence[str] = (),
+    backend: RecordingBackend | None = None,
+    drive: Callable[[Bench], None] = lambda run: run_frames(run, 6),
+) -> Log:
+    log: Log = {}
+    with bench(made(frame, log, setup=setup, external=external), strategy, backend) as run:
+        drive(run)
+        assert run.backend.idle
+    assert not run.backend.live
+    return log
+
+
+PRODUCE = host_("produce", a="out")
+KERNEL = device_("kernel", a="in", b="out")
+CONSUME = host_("consume", b="in")
+FRESH = [PRODUCE, KERNEL, CONSUME]
+SHAPES: dict[str, tuple[list[StageUse], list[StageUse]]] = {
+    "fresh data": ([], FRESH),
+    "weights": ([host_("load", w="out")], [PRODUCE, device_("kernel", a="in", w="in", b="out"), CONSUME]),
+    "weights read by both": (
+        [host_("load", w="out")],
+        [PRODUCE, device_("kernel", a="in", w="in", b="out"), host_("consume", b="in", w="in")],
+    ),
+    "state on the device": (
+        [device_("clear", s="out")],
+        [PRODUCE, device_("kernel", a="in", s="inout", b="out"), CONSUME],
+    ),
+    "several kernels": (
+        [],
+        [
+            PRODUCE,
+            device_("one", a="in", t="out"),
+            device_("two", t="inout"),
+            device_("three", t="in", b="out"),
+            CONSUME,
+        ],
+    ),
+    "a host stage between kernels": (
+        [],
+        [PRODUCE, KERNEL, host_("turn", b="inout"), device_("more", b="in", c="out"), host_("end", c="in")],
+    ),
+    "the host looks at its input after the kernel": ([], [PRODUCE, KERNEL, host_("look", a="in"), CONSUME]),
+    "the host looks, then another kernel": (
+        [],
+        [PRODUCE, KERNEL, host_("look", a="in"), device_("more", b="in", c="out"), host_("end", c="in")],
+    ),
+    "the host overwrites its input": ([], [PRODUCE, KERNEL, host_("ahead", a="out"), CONSUME]),
+    "two results, one after the other": (
+        [],
+        [PRODUCE, device_("kernel", a="in", b="out", c="out"), CONSUME, host_("end", c="in")],
+    ),
+    "host data alone": (
+        [],
+        [host_("produce", a="out", h="out"), KERNEL, host_("consume", b="in", h="in")],
+    ),
+    "nothing to upload": ([], [device_("kernel", b="out"), CONSUME]),
+    "nothing to download": ([device_("clear", s="out")], [PRODUCE, device_("kernel", a="in", s="inout")]),
+    "a second upload": (
+        [],
+        [host_("produce", a="out", c="out"), KERNEL, device_("more", b="inout", c="in"), CONSUME],
+    ),
+}
+
+
+@pytest.mark.parametrize("external", ["", "ab"])
+@pytest.mark.parametrize("haste", EVERY_HASTE)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_same_results_as_one_frame_after_the_other(shape: str, haste: Haste, external: str) -> None:
+    setup, frame = SHAPES[shape]
+    assert obstacle(frame) is None
+    expected = logged("pinned", frame, setup=setup, external=external)
+    assert {index for index, _ in expected} == set(range(7))
+    backend = RecordingBackend(haste=haste)
+    assert logged("pinned-pipelined", frame, setup=setup, external=external, backend=backend) == expected
+
+
+@st.composite
+def frames(draw: st.DrawFn, roles: Sequence[str] = ("renewed", "weights", "state")) -> list[StageUse]:
+    """Frames that can overlap: each buffer is renewed, only read, or a state that the host leaves alone."""
+    role = {name: draw(st.sampled_from(roles)) for name in "abcd"}
+    touched = st.dictionaries(st.sampled_from("abcd"), st.sampled_from(["in", "out", "inout"]), min_size=1)
+    seen: set[str] = set()
+    found: list[StageUse] = []
+    for number, access in enumerate(draw(st.lists(touched, min_size=1, max_size=7))):
+        side: Side = draw(st.sampled_from(["host", "device"]))
+        fitting: dict[str, AccessMode] = {}
+        for name, mode in access.items():
+            if role[name] == "state" and side == "host":
+                continue
+            first = "out" if role[name] == "renewed" and name not in seen else mode
+            fitting[name] = "in" if role[name] == "weights" else first
+            seen.add(name)
+        if fitting:
+            found.append(StageUse(f"s{number}", side, fitting))
+    if all(use.side == "host" for use in found):
+        found.append(device_("kernel", a="out" if role["a"] == "renewed" and "a" not in seen else "in"))
+    return found
+
+
+SETUP = [host_("load", a="out", b="out"), device_("init", c="out", d="out")]
+
+
+@settings(max_examples=150, deadline=None)
+@given(frames(), st.sampled_from(EVERY_HASTE), st.sets(st.sampled_from("abcd")))
+def test_any_frame_gives_the_same_results(frame: list[StageUse], haste: Haste, external: set[str]) -> None:
+    assert obstacle(frame) is None
+    expected = logged("pinned", frame, setup=SETUP, external=sorted(external))
+    backend = RecordingBackend(haste=haste)
+    found = logged("pinned-pipelined", frame, setup=SETUP, external=sorted(external), backend=backend)
+    assert found == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    frames(("renewed", "weights")),
+    st.sampled_from(EVERY_HASTE),
+    st.lists(st.tuples(st.sampled_from(["frame", "frame_alone", "timed_frame"]), st.integers(0, 5))),
+)
+def test_any_order_of_frames_gives_the_same_results(
+    frame: list[StageUse], haste: Haste, orders: list[tuple[str, int]]
+) -> None:
+    """A frame under way is brought to its end when another one is asked for."""
+
+    def drive(run: Bench) -> None:
+        run_frames(run, 3)
+        for what, index in orders:
+            getattr(run.loop, what)(index)
+        run_frames(run, 5)
+
+    expected = logged("pinned", frame, setup=SETUP, drive=drive)
+    found = logged("pinned-pipelined", frame, setup=SETUP, drive=drive, backend=RecordingBackend(haste=haste))
+    assert {key: value for key, value in found.items() if key in expected} == expected
+
+
+class Careless(RecordingBackend):
+    """Leaves out what keeps streams and sets apart: one kind of call, by the streams it names."""
+
+    def __init__(self, haste: Haste, forgotten: tuple[str, ...]) -> None:
+        super().__init__(haste=haste)
+        self._forgotten = forgotten
+
+    def order(self, stream: FakeStream, mark: Mark) -> None:
+        if self._forgotten != ("order", stream.name, mark.stream.name):
+            super().order(stream, mark)
+
+    def wait(self, mark: Mark) -> None:
+        if self._forgotten != ("wait", mark.stream.name):
+            super().wait(mark)
+
+
+@pytest.mark.parametrize(
+    "forgotten",
+    [("order", "main", "stream 1"), ("order", "stream 2", "main"), ("wait", "stream 2")],
+    ids=["upload before kernel", "kernel before download", "download before host"],
+)
+def test_no_order_and_no_wait_can_be_left_out(forgotten: tuple[str, ...]) -> None:
+    def right(haste: Haste, forgotten: tuple[str, ...]) -> bool:
+        log: Log = {}
+        with bench(made(FRESH, log), "pinned-pipelined", Careless(haste, forgotten)) as run:
+            run_frames(run, 6)
+            run.backend.synchronize()
+        return {key: value for key, value in log.items() if key[1] == "consume"} == expected
+
+    expected = {key: value for key, value in logged("pinned", FRESH).items() if key[1] == "consume"}
+    assert all(right(haste, ()) for haste in EVERY_HASTE)
+    assert not all(right(haste, forgotten) for haste in EVERY_HASTE)
+
+
+def calls_of_frame(frame: Sequence[StageUse], index: int = 3, **options: Any) -> list[tuple[Any, ...]]:
+    """What one turn calls, with the stages of the host among it as ("host", name, frame)."""
+    backend = RecordingBackend(haste="lazy")
+    on_host = {use.name for use in frame if use.side == "host"}
+
+    class Telling(Log):
+        def __setitem__(self, key: tuple[int, str], value: int) -> None:
+            if key[1] in on_host:
+                backend.calls.append(("host", key[1], key[0]))
+
+    with bench(made(frame, Telling(), **options), "pinned-pipelined", backend) as run:
+        run.loop.run_setup()
+        run.loop.first_frame()
+        for number in range(1, index):
+            run.loop.frame(number)
+        backend.calls.clear()
+        run.loop.frame(index)
+        return list(backend.calls)
+
+
+def spelled(calls: Sequence[tuple[Any, ...]]) -> list[str]:
+    """Calls in one word each, with the streams they name."""
+    short = {"copy_to_device": ">", "copy_to_host": "<"}
+    return [short[call[0]] + call[4] if call[0] in short else " ".join(map(str, call)) for call in calls]
+
+
+def test_the_next_frame_is_queued_before_the_host_waits_for_this_one() -> None:
+    assert spelled(calls_of_frame(FRESH)) == [
+        "host produce 4",
+        ">stream 1",
+        "order main stream 1",
+        "kernel",
+        "order stream 2 main",
+        "<stream 2",
+        "wait stream 2",
+        "host consume 3",
+    ]
+
+
+def test_successive_frames_use_the_two_sets_in_turn() -> None:
+    backend = RecordingBackend()
+    with bench(made(FRESH, {}), "pinned-pipelined", backend) as run:
+        run_frames(run, 5)
+        targets = [call[1] for call in backend.calls if call[0] == "copy_to_device"]
+    assert len(set(targets)) == 2
+    assert targets == [targets[0], targets[1]] * 3
+
+
+def test_weights_are_uploaded_once() -> None:
+    setup, frame = SHAPES["weights"]
+    backend, log = RecordingBackend(), {}
+    with bench(made(frame, log, setup=setup), "pinned-pipelined", backend) as run:
+        run_frames(run, 5)
+        pointer = run.placed["w"].device.data.ptr
+    uploads = [call[1] for call in backend.calls if call[0] == "copy_to_device"]
+    assert uploads.count(pointer) == 1
+    assert len(uploads) == 1 + 6
+
+
+def test_what_only_kernels_use_is_there_once() -> None:
+    """Kernels of successive frames run in order."""
+    setup, frame = SHAPES["state on the device"]
+    backend: RecordingBackend = RecordingBackend()
+    with bench(made(frame, {}, setup=setup), "pinned-pipelined", backend):
+        assert backend.requested == {"device": 48 * (2 + 2 + 1), "pinned": 48 * 4}
+
+
+def test_kernels_after_a_wait_come_before_those_of_the_next_frame() -> None:
+    """The upload of the next frame is under way meanwhile."""
+    setup, frame = SHAPES["a host stage between kernels"]
+    assert spelled(calls_of_frame(frame, setup=setup)) == [
+        "host produce 4",
+        ">stream 1",
+        "wait stream 2",
+        "host turn 3",
+        ">main",
+        "kernel",
+        "<main",
+        "wait main",
+        "host end 3",
+        "order main stream 1",
+        "kernel",
+        "order stream 2 main",
+        "<stream 2",
+    ]
+
+
+def test_a_late_download_does_not_wait_for_the_next_frames_kernels() -> None:
+    _, frame = SHAPES["two results, one after the other"]
+    calls = spelled(calls_of_frame(frame))
+    assert calls[-5:-1] == ["host consume 3", "order stream 2 stream 2", "<stream 2", "wait stream 2"]
+    assert "synchronize" not in calls
+
+
+def test_foreign_data_is_copied_in_before_the_upload() -> None:
+    log: Log = {}
+    with bench(made(FRESH, log, external=["a"]), "pinned-pipelined") as run:
+        assert [action.label for action in run.serial.steady][:3] == [
+            "host:produce",
+            "host-copy",
+            "to-device",
+        ]
+        run_frames(run, 6)
+    assert log == logged("pinned", FRESH)
+
+
+def test_latencies_reach_from_a_frames_begin_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = FakeClock()
+    monkeypatch.setattr(pipelined, "time", types.SimpleNamespace(perf_counter=clock))
+
+    def produce(a: Out, frame: int) -> None:
+        clock.advance(1)
+
+    def kernel(xp: Any, a: In, b: Out) -> None:
+        xp.copyto(b, a)
+
+    def consume(b: In) -> None:
+        clock.advance(10)
+
+    frame = [host(produce), device(kernel), host(consume)]
+    workload = Workload({"a": Buffer(4, "f4"), "b": Buffer(4, "f4")}, frame=frame)
+    with bench(workload, "pinned-pipelined") as run:
+        run_frames(run, 4)
+        # Frame 1 begins itself and frame 2; each later one has its turn after the one before it.
+        assert run.loop.latencies == [1 + 1 + 10, 1 + 10 + 1 + 10, 1 + 10 + 1 + 10, 1 + 10 + 10]
+        assert run.serial.latencies == []
+
+
+def test_the_breakdown_is_that_of_one_frame_by_itself() -> None:
+    backend = RecordingBackend(deferred=True, copy_seconds=2, kernel_seconds=3)
+    with bench(made(FRESH, {}), "pinned-pipelined", backend) as run:
+        run_frames(run, 3)
+        run.loop.frame(4)
+        timed = run.loop.timed_frame(6)
+        assert (timed["to-device"], timed["device:kernel"], timed["to-host"]) == (2, 3, 2)
+        assert run.backend.idle
+
+
+def test_every_step_of_a_turn_has_its_range() -> None:
+    with bench(made(FRESH, {}), "pinned-pipelined") as run:
+        run.loop.first_frame()
+        run.loop.frame(1)
+        run.ranges.seen.clear()
+        run.loop.frame(2)
+        labels = [stack[-1] for stack in run.ranges.seen]
+        head = ["host:produce", "to-device", "device:kernel", "to-host"]
+        assert labels == ["frame 2", *head, "synchronize", "host:consume"]
+
+
+def test_ranges_are_closed_also_when_a_stage_raises() -> None:
+    def produce(a: Out, frame: int) -> None:
+        if frame == 3:
+            raise KeyError("of the user")
+
+    def kernel(xp: Any, a: In) -> None:
+        xp.launch(lambda a: None, a)
+
+    workload = Workload({"a": Buffer(4, "f4")}, frame=[host(produce), device(kernel)])
+    with bench(workload, "pinned-pipelined") as run:
+        run.loop.first_frame()
+        run.loop.frame(1)
+        assert run.ranges.depth == 0
+        with pytest.raises(KeyError):
+            run.loop.frame(2)
+        assert run.ranges.depth == 0
+        assert run.ranges.seen[-1] == ("frame 2", "host:produce")
+
+
+def test_where_a_frame_is_cut() -> None:
+    def actions(text: str) -> list[Action]:
+        return [Action(label, False, print, None) for label in text.split()]
+
+    def labels(part: Sequence[Action]) -> str:
+        return " ".join(action.label for action in part)
+
+    whole = "host:a host-copy to-device device:k to-device device:l to-host synchronize host:b device:m"
+    parts = cut(actions(whole))
+    assert labels(parts.head) == "host:a host-copy to-device"
+    assert labels(parts.body) == "device:k to-device device:l to-host"
+    assert labels(parts.tail) == "synchronize host:b device:m"
+    parts = cut(actions("device:k"))
+    assert (parts.head, labels(parts.body), parts.tail) == ((), "device:k", ())
