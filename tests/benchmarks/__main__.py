@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
-from tests.benchmarks import commands, frame_loop
+from tests.benchmarks import commands, frame_loop, gpu
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gpu", action="store_true", help="on a CUDA GPU")
-    if parser.parse_args().gpu:
+    parser.add_argument("--reports", type=Path, default=Path("reports/gpu"), help="where its profiles go")
+    arguments = parser.parse_args()
+    if arguments.gpu:
         frame_loop.run("cuda")
+        gpu.run(arguments.reports)
     else:
         frame_loop.run("cpu")
         commands.run()

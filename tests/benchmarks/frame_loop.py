@@ -26,7 +26,7 @@ def run(name: BackendName) -> None:
     """Every strategy that means something there, small (seconds a frame) and large (ratio)."""
     backend = open_backend(name)
     for strategy in STRATEGIES:
-        if strategy.unavailable(backend.device()):
+        if strategy.name not in COMPARED or strategy.unavailable(backend.device()):
             continue
         ours, by_hand = compare(strategy, backend, 1 << 10, repeats=3000)
         added = ours - by_hand
@@ -58,12 +58,16 @@ def compare(strategy: Strategy, backend: Backend, n: int, repeats: int) -> tuple
         placed = {name: placement.place(arena, layout) for name, placement in placements.items()}
         loop = FrameLoop(bound, steps, placed, backend, seed=0, ranges=Ranges())
         loop.first_frame()
-        by_hand = _by_hand(placed, backend)
+        by_hand = _by_hand(strategy, placed, backend)
         by_hand()
         return alternate(lambda: loop.frame(1), by_hand, repeats)
 
 
-def _by_hand(placed: dict[str, Any], backend: Backend) -> Callable[[], None]:
+COMPARED = ("pageable", "pinned", "zero-copy", "managed", "managed-prefetch")
+"""Strategies with a hand-written loop of the same work beside them."""
+
+
+def _by_hand(strategy: Strategy, placed: dict[str, Any], backend: Backend) -> Callable[[], None]:
     """What a careful programmer would write for this placement."""
     a, b, c = (placed[name] for name in "abc")
     add, synchronize = backend.xp.add, backend.synchronize
@@ -78,13 +82,29 @@ def _by_hand(placed: dict[str, Any], backend: Backend) -> Callable[[], None]:
 
         return in_place
 
+    def prefetching() -> None:
+        a.to_host(None)
+        b.to_host(None)
+        synchronize()
+        a.host.fill(1)
+        b.host.fill(0.5)
+        for placed_buffer in (a, b, c):
+            placed_buffer.to_device(None)
+        add(a.device, b.device, out=c.device)
+        c.to_host(None)
+        synchronize()
+        c.host.sum()
+
+    if strategy.name == "managed-prefetch":
+        return prefetching
+
     def copying() -> None:
         a.host.fill(1)
         b.host.fill(0.5)
-        a.to_device()
-        b.to_device()
+        a.to_device(None)
+        b.to_device(None)
         add(a.device, b.device, out=c.device)
-        c.to_host()
+        c.to_host(None)
         synchronize()
         c.host.sum()
 
