@@ -172,8 +172,8 @@ class _Tracker:
         for name in self._to_move(stage):
             self.steps.append(Step("to-device", name))
             if self.traits[name].staged_uploads:
-                self.in_flight = True
-            elif self.traits[name].blocking:
+                continue
+            if self.traits[name].blocking:
                 self._settle()
             else:
                 self.being_read.add(name)

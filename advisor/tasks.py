@@ -108,6 +108,7 @@ def reference(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Referen
     loop, inspector, kept = run.serial, run.inspector, Path(job.reference)
     loop.run_setup()
     first = inspector.verification_frame(loop, verify.POISONS[0], first=True)
+    _require_state(backend)  # what ran elsewhere may look like an output that was forgotten
     second = inspector.verification_frame(loop, verify.POISONS[1], first=False)
     verify.require_written(first, second)
     loop.frame(COMPARED)
@@ -169,6 +170,7 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Cell:
     latencies = loop.latencies[-len(samples.frame_seconds) :]
     taken = footprint.footprint(run.arena, run.before, footprint.read(run.arena.backend))
     timed = breakdown(loop.timed_frame, clock, index, min(0.5, job.seconds / 5))
+    _require_state(backend)
     if verified and (kept / _REPEATABLE).read_text(encoding="utf-8"):
         loop.frame(COMPARED - 1)
         loop.frame_alone(COMPARED)

@@ -21,6 +21,7 @@ import numpy as np
 
 from advisor import tasks
 from advisor.backends import Backend, open_backend
+from advisor.backends.managed_calls import ManagedCallFailed
 from advisor.errors import AdvisorError
 from advisor.jobs import DESCRIPTION, Description, Job, Outcome, Problem, write_outcome
 from advisor.loading import Loaded, load, user_traceback
@@ -64,7 +65,7 @@ def _attempt(job: Job) -> Outcome:
 def _explain(error: BaseException, path: Path) -> Problem:
     """Tells an error of the device from one of the user's code and from one of ours."""
     detail = user_traceback(error, path)
-    if type(error).__module__.startswith("cupy"):
+    if type(error).__module__.startswith("cupy") or isinstance(error, ManagedCallFailed):
         return Problem(cause="device", message=f"CUDA: {_said(error)}", detail=detail)
     if not detail.startswith("Traceback"):
         return Problem(cause="bug", message=f"advisor failed: {error!r}", detail=traceback.format_exc())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import pytest
 from builders import vector_add_workload
@@ -19,6 +20,7 @@ ASYNC = Traits(moves="copies")
 ZERO_COPY = Traits(moves="never", kernels_reach_host_memory=True)
 EXCLUSIVE = Traits(moves="never", kernels_reach_host_memory=True, exclusive=True)
 PREFETCHED = Traits(moves="prefetches", kernels_reach_host_memory=True)
+STAGED = Traits(moves="copies", blocking=True, staged_uploads=True)
 ONE_SIDED = Traits(moves="never")
 
 
@@ -31,8 +33,9 @@ def device(name: str, **access: AccessMode) -> StageUse:
 
 
 def spelled(steps: Sequence[Step]) -> list[str]:
-    """Steps in one word each: `produce`, `>a` to the device, `<a` to the host, `|` synchronize."""
-    marks = {"to-device": ">", "to-host": "<", "synchronize": "|"}
+    """Steps in one word each: `produce`, `>a` to the device, `<a` to the host, `|` synchronize, and the
+    host's copies of foreign data, `+a` in and `-a` out."""
+    marks = {"to-device": ">", "to-host": "<", "synchronize": "|", "copy-in": "+", "copy-out": "-"}
     return [marks.get(step.action, "") + step.name for step in steps]
 
 
@@ -50,6 +53,7 @@ FRESH = [PRODUCE, COMPUTE, CONSUME]
     ("traits", "steps"),
     [
         (COPIES, "produce >a compute <b consume"),
+        (STAGED, "produce >a compute <b consume"),
         (ASYNC, "produce >a compute <b | consume"),
         (ZERO_COPY, "produce compute | consume"),
         (EXCLUSIVE, "produce compute | consume"),
@@ -60,6 +64,66 @@ def test_fresh_data(traits: Traits, steps: str) -> None:
     assert spelled(planned.first) == words(steps)
     assert planned.steady == planned.first
     assert planned.setup == ()
+
+
+@pytest.mark.parametrize(
+    ("traits", "steps"),
+    [
+        (COPIES, "produce +a >a compute <b -b consume"),
+        (ASYNC, "produce +a >a compute <b | -b consume"),
+        (ZERO_COPY, "produce +a compute | -b consume"),
+        (EXCLUSIVE, "produce +a compute | -b consume"),
+        (PREFETCHED, "produce <a | +a >a >b compute <b | -b consume"),
+    ],
+)
+def test_foreign_data_is_copied_in_and_out_by_the_host(traits: Traits, steps: str) -> None:
+    planned = plan([], FRESH, dict.fromkeys("ab", replace(traits, foreign=True)))
+    assert spelled(planned.steady) == words(steps)
+    assert planned.current == {"a": {"host", "device"}, "b": {"host", "device"}}
+
+
+def test_foreign_data_that_both_sides_read_is_copied_in_once() -> None:
+    frame = [PRODUCE, host("look", a="in"), device("f", a="in"), host("peek", a="in"), device("g", a="in")]
+    planned = plan([], frame, {"a": replace(ASYNC, foreign=True)})
+    assert spelled(planned.steady) == words("produce look +a >a f peek g |")
+
+
+def test_foreign_memory_is_free_while_its_own_copy_is_in_use() -> None:
+    frame = [PRODUCE, device("k", a="in"), host("again", a="out"), device("k2", a="in")]
+    planned = plan([], frame, {"a": replace(ASYNC, foreign=True)})
+    assert spelled(planned.steady) == words("produce +a >a k again | +a >a k2 |")
+    planned = plan([], frame, {"a": replace(EXCLUSIVE, foreign=True)})
+    assert spelled(planned.steady) == words("produce +a k again | +a k2 |")
+
+
+def test_foreign_weights_are_copied_in_once() -> None:
+    planned = plan(
+        [host("load", w="out")],
+        [device("k", w="in", b="out")],
+        dict.fromkeys("wb", replace(ASYNC, foreign=True)),
+    )
+    assert spelled(planned.first) == words("+w >w k |")
+    assert spelled(planned.steady) == words("k |")
+
+
+def test_a_staged_upload_leaves_the_host_free_and_ends_nothing() -> None:
+    frame = [
+        PRODUCE,
+        device("k", a="in"),
+        host("load", b="out"),
+        device("k2", b="in"),
+        host("again", a="out"),
+    ]
+    planned = plan([], frame, {"a": ZERO_COPY, "b": STAGED})
+    assert spelled(planned.steady) == words("produce k load >b k2 | again")
+    planned = plan([], frame, dict.fromkeys("ab", STAGED))
+    assert spelled(planned.steady) == words("produce >a k load >b k2 again |")
+
+
+def test_a_staged_download_ends_what_ran_before_it() -> None:
+    frame = [device("k", a="out", b="out"), host("take", b="in"), host("look", a="in")]
+    planned = plan([], frame, {"a": ZERO_COPY, "b": STAGED})
+    assert spelled(planned.steady) == words("k <b take look")
 
 
 def test_fresh_data_prefetched() -> None:
@@ -248,16 +312,21 @@ class Broken(Exception):
     """A stage saw old data, touched memory in use, or the frame ended with work in flight."""
 
 
+Place = Literal["foreign", "host", "device"]
+PLACES: tuple[Place, ...] = ("foreign", "host", "device")
+
+
 @dataclass
 class Machine:
-    """Two memories with version numbers; work on the stream happens when the host waits, no earlier.
+    """Three memories with version numbers: foreign memory, the program's own that the host sees, and the
+    device's. Work on the stream happens when the host waits, no earlier.
 
     Each stage leaves a new version in what it writes. `newest` is what a program run strictly in order
     would hold.
     """
 
     traits: Mapping[str, Traits]
-    memory: dict[tuple[str, Side], int] = field(default_factory=dict)
+    memory: dict[tuple[str, Place], int] = field(default_factory=dict)
     place: dict[str, Side] = field(default_factory=dict)
     newest: dict[str, int] = field(default_factory=dict)
     queue: list[tuple[str, Mapping[str, int], Mapping[str, int], str]] = field(default_factory=list)
@@ -269,12 +338,14 @@ class Machine:
                 self.drain()
             elif step.action in ("to-device", "to-host"):
                 self.move(step.name, "device" if step.action == "to-device" else "host")
+            elif step.action in ("copy-in", "copy-out"):
+                self.copy(step.name, inwards=step.action == "copy-in")
             else:
                 self.stage(stages[step.name])
         if self.queue:
             raise Broken("the frame ends with work in flight")
         for name, version in self.newest.items():
-            if version not in {self.memory.get((name, side)) for side in ("host", "device")}:
+            if version not in {self.memory.get((name, place)) for place in PLACES}:
                 raise Broken(f"the newest {name} is lost")
 
     def move(self, name: str, side: Side) -> None:
@@ -283,13 +354,29 @@ class Machine:
             self.place[name] = side
             self.queue.append(("migrate", {}, {}, name))
             return
+        if side == "device" and traits.staged_uploads:
+            # It is in the staging memory when the call returns, as it is at that moment.
+            self.queue.append(("staged copy", {}, {name: self.memory[name, "host"]}, name))
+            return
         self.queue.append((f"copy to {side}", {}, {}, name))
         if traits.blocking:
             self.drain()
 
-    def key(self, name: str, side: Side) -> tuple[str, Side]:
-        """Where a side finds a buffer: copied buffers have two memories, all others one."""
-        return (name, side if self.traits[name].moves == "copies" else "host")
+    def copy(self, name: str, *, inwards: bool) -> None:
+        """The host's copy between foreign memory and our own."""
+        self.touch_from_host(f"copying {name}", {name: "out" if inwards else "in"})
+        source, target = (name, "foreign"), (name, "host")
+        if inwards:
+            self.memory[target] = self.memory[source]
+        else:
+            self.memory[source] = self.memory[target]
+
+    def key(self, name: str, side: Side) -> tuple[str, Place]:
+        """Where a side finds a buffer: host stages foreign data in foreign memory; copied buffers have two
+        memories of our own, all others one."""
+        if side == "host" and self.traits[name].foreign:
+            return name, "foreign"
+        return name, side if self.traits[name].moves == "copies" else "host"
 
     def stage(self, stage: StageUse) -> None:
         needs = {name: self.newest[name] for name in stage.reads()}
@@ -297,22 +384,29 @@ class Machine:
         for name in stage.writes():
             self.versions += 1
             self.newest[name] = gives[name] = self.versions
-        for name in stage.access:
-            if (
-                self.traits[name].moves == "prefetches"
-                and self.place.setdefault(name, stage.side) != stage.side
-            ):
-                raise Broken(f"{stage.name} would fault on {name}")
         if stage.side == "device":
+            self.require_place(stage.name, "device", stage.access)
             self.queue.append(("kernel", needs, gives, stage.name))
             return
-        if any(self.traits[name].exclusive for name in stage.access) and self.queue:
-            raise Broken(f"{stage.name} touches managed memory while the device is at work")
+        own = {name: mode for name, mode in stage.access.items() if not self.traits[name].foreign}
+        self.touch_from_host(stage.name, own)
+        self.work(stage.name, "host", needs, gives)
+
+    def require_place(self, who: str, side: Side, names: Iterable[str]) -> None:
+        for name in names:
+            if self.traits[name].moves == "prefetches" and self.place.setdefault(name, side) != side:
+                raise Broken(f"{who} would fault on {name}")
+
+    def touch_from_host(self, who: str, access: Mapping[str, AccessMode]) -> None:
+        """The host touches memory of our own that it sees."""
+        self.require_place(who, "host", access)
+        if any(self.traits[name].exclusive for name in access) and self.queue:
+            raise Broken(f"{who} touches managed memory while the device is at work")
+        written = {name for name, mode in access.items() if mode != "in"}
         for item in self.queue:
             reads, writes = self.host_memory_used(*item)
-            if writes & set(stage.access) or reads & set(stage.writes()):
-                raise Broken(f"{stage.name} touches memory in use")
-        self.work(stage.name, "host", needs, gives)
+            if writes & set(access) or reads & written:
+                raise Broken(f"{who} touches memory in use")
 
     def host_memory_used(
         self, action: str, needs: Mapping[str, int], gives: Mapping[str, int], name: str
@@ -321,6 +415,8 @@ class Machine:
         if action == "kernel":
             reached = {buffer for buffer, traits in self.traits.items() if traits.moves != "copies"}
             return reached & set(needs), reached & set(gives)
+        if action == "staged copy":
+            return set(), set()
         return ({name}, set()) if action == "copy to device" else (set(), {name})
 
     def work(self, name: str, side: Side, needs: Mapping[str, int], gives: Mapping[str, int]) -> None:
@@ -334,6 +430,8 @@ class Machine:
         for action, needs, gives, name in self.queue:
             if action == "kernel":
                 self.work(name, "device", needs, gives)
+            elif action == "staged copy":
+                self.memory[name, "device"] = gives[name]
             elif action == "copy to device":
                 self.memory[name, "device"] = self.memory[name, "host"]
             elif action == "copy to host":
@@ -350,7 +448,8 @@ def execute(planned: Plan, stages: Sequence[StageUse], traits: Mapping[str, Trai
 
 
 NAMES = ("a", "b", "c")
-SHARED = [COPIES, ASYNC, ZERO_COPY, EXCLUSIVE, PREFETCHED, replace(PREFETCHED, exclusive=True)]
+OWN = [COPIES, STAGED, ASYNC, ZERO_COPY, EXCLUSIVE, PREFETCHED, replace(PREFETCHED, exclusive=True)]
+SHARED = [*OWN, *(replace(traits, foreign=True) for traits in OWN)]
 
 
 @st.composite

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from advisor.backends.base import Hint
+from advisor.errors import NothingMeasured
 from advisor.profiles import Side
 
 
@@ -17,15 +18,15 @@ class ManagedCallFailed(RuntimeError):
 
 
 class ManagedCalls:
-    """Prefetch, advise and attach for one GPU. Raises ImportError without cuda-bindings."""
+    """Prefetch, advise and attach for one GPU. Raises `NothingMeasured` without cuda-bindings."""
 
     def __init__(self, gpu: int) -> None:
         try:
             from cuda.bindings import runtime
         except ImportError as problem:
-            raise ImportError(
-                f"prefetch and advice need cuda-bindings ({problem}): "
-                "pip install 'gpu-memory-advisor[cuda13]' (or cuda12)"
+            raise NothingMeasured(
+                f"prefetch and advice on managed memory need cuda-bindings: {problem}",
+                next_step="Install it for your CUDA: pip install 'gpu-memory-advisor[cuda13]' (or cuda12).",
             ) from None
         self._runtime: Any = runtime
         self._prefetch = getattr(runtime, "cudaMemPrefetchAsync_v2", runtime.cudaMemPrefetchAsync)

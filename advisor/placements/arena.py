@@ -6,6 +6,7 @@ back in reverse order, also when an allocation half-way fails.
 
 from __future__ import annotations
 
+import mmap
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext, suppress
@@ -58,11 +59,11 @@ class Arena:
         return self._host_alloc(nbytes, mapped=True, write_combined=write_combined)
 
     def registered(self, nbytes: int, *, mapped: bool = False) -> int:
-        """Ordinary memory whose pages are locked afterwards. The host's pointer."""
+        """Ordinary memory on pages of its own, locked afterwards. The host's pointer."""
         backend = self.backend
 
         def take() -> int:
-            pointer = self._malloc(nbytes)
+            pointer = self._malloc(nbytes, whole_pages=True)
             try:
                 backend.host_register(pointer, nbytes, mapped=mapped)
             except BaseException:
@@ -104,9 +105,11 @@ class Arena:
             backend.free_host,
         )
 
-    def _malloc(self, nbytes: int) -> int:
-        array = np.empty(nbytes, np.uint8)
-        pointer = int(array.ctypes.data)
+    def _malloc(self, nbytes: int, *, whole_pages: bool = False) -> int:
+        """`whole_pages`: shares no page with other memory, since a page can be registered only once."""
+        page = mmap.PAGESIZE if whole_pages else 1
+        array = np.empty(-(-nbytes // page) * page + page - 1, np.uint8)
+        pointer = -(-int(array.ctypes.data) // page) * page
         self._owned[pointer] = array
         return pointer
 

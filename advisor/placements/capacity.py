@@ -34,7 +34,8 @@ def require_memory(
     needed = sum(sizes[name] for name, placed in placements.items() if placed.device_kind in kinds)
     if needed > free:
         managed = any(placed.device_kind == "managed" for placed in placements.values())
-        hint = "; --allow-oversubscription lifts this for managed memory" if managed else ""
+        liftable = managed and not oversubscribe
+        hint = "; --allow-oversubscription lifts this for managed memory" if liftable else ""
         raise AllocationFailed(
             f"the buffers need {units.size(needed)} of device memory, and {units.size(free)} are free{hint}"
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.placements.arena import Arena
-from advisor.placements.base import Layout, Placed, Placement, one_memory
+from advisor.placements.base import Layout, Placed, Placement, flag_is_off, one_memory
 from advisor.profiles import Device
 from advisor.schedule import Traits
 
@@ -27,7 +27,8 @@ class System(Placement):
     def unavailable(self, device: Device) -> str | None:
         """Needs pageableMemoryAccess, which has to be known to be 1."""
         if device.kind != "cpu" and not device.attributes.get("pageable_memory_access"):
-            return f"kernels on {device.name} cannot reach ordinary memory (pageableMemoryAccess is 0)"
+            told = "0" if flag_is_off(device, "pageable_memory_access") else "not known"
+            return f"kernels on {device.name} cannot reach ordinary memory (pageableMemoryAccess is {told})"
         return super().unavailable(device)
 
     def place(self, arena: Arena, layout: Layout) -> Placed:
