@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_cupy import FakeCudaBindings, FakeCupy, bindings_signatures
+from fake_cupy import FakeCupy
 
 from advisor import backends
 from advisor.backends import cuda

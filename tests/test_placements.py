@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
 from builders import cuda_device
-from fakes import ON_DEVICE, FakeCudaError, RecordingBackend
+from fakes import ON_DEVICE, PAGE, FakeCudaError, RecordingBackend
 
 from advisor.backends.cpu import CpuBackend
 from advisor.placements.arena import AllocationFailed, Arena
 from advisor.placements.base import Layout, Placed, Placement
 from advisor.placements.external import External
 from advisor.placements.managed import Managed
+from advisor.placements.managed_hinted import ManagedAdvised, ManagedPrefetch
 from advisor.placements.one_sided import DeviceOnly, HostOnly
 from advisor.placements.pageable import Pageable
 from advisor.placements.pinned import Pinned
+from advisor.placements.registered import Registered, ZeroCopyRegistered
+from advisor.placements.staged import Staged
+from advisor.placements.system import System
+from advisor.placements.write_combined import WriteCombined, ZeroCopyWriteCombined
 from advisor.placements.zero_copy import ZeroCopy
 from advisor.profiles import Device
-from advisor.strategies import STRATEGIES
+from advisor.strategies import STRATEGIES, Strategy
 
 LAYOUT = Layout((2, 8), np.dtype(np.float32))
 SHARED: list[Placement] = [strategy.placement for strategy in STRATEGIES]
 EVERY: list[Placement] = [
     *SHARED,
     *(External(placement) for placement in SHARED if not placement.takes_foreign_memory),
+    ManagedAdvised(("prefer-device", "accessed-by-host")),
     HostOnly(),
     DeviceOnly(),
 ]
@@ -57,37 +64,88 @@ def test_layout_counts_bytes() -> None:
     assert Layout((1 << 40, 1 << 40), np.dtype(np.float64)).nbytes == 1 << 83
 
 
-@pytest.mark.parametrize(
-    ("placement", "expected"),
-    [
-        (Pageable(), ["malloc", "device_array"]),
-        (Pinned(), ["host_alloc", "malloc", "device_array"]),
-        (ZeroCopy(), ["host_alloc", "host_device_pointer", "device_array"]),
-        (Managed(), ["malloc_managed", "device_array"]),
-        (HostOnly(), []),
-        (DeviceOnly(), ["malloc", "device_array"]),
-        (External(Pinned()), ["host_alloc", "malloc", "device_array"]),
-        (External(ZeroCopy()), ["host_alloc", "host_device_pointer", "device_array"]),
-        (External(Managed()), ["malloc_managed", "device_array"]),
-    ],
-    ids=lambda value: called(value) if isinstance(value, Placement) else "",
-)
-def test_what_is_allocated_and_freed(placement: Placement, expected: list[str]) -> None:
-    backend = RecordingBackend()
+NO_FLAGS, WC = "", "write-combined"
+ALLOCATIONS: dict[str, list[tuple[object, ...]]] = {
+    "pageable": [("malloc", 64)],
+    "staged": [("staging_memory", 64), ("malloc", 64)],
+    "pinned": [("host_alloc", 64, NO_FLAGS), ("malloc", 64)],
+    "write-combined": [("host_alloc", 64, WC), ("malloc", 64)],
+    "registered": [("host_register", 64, NO_FLAGS), ("malloc", 64)],
+    "pinned-pipelined": [("host_alloc", 64, NO_FLAGS), ("malloc", 64)],
+    "zero-copy": [("host_alloc", 64, "mapped"), ("host_device_pointer",)],
+    "zero-copy-wc": [("host_alloc", 64, "mapped+write-combined"), ("host_device_pointer",)],
+    "zero-copy-registered": [("host_register", 64, "mapped"), ("host_device_pointer",)],
+    "managed": [("malloc_managed", 64)],
+    "managed-prefetch": [("malloc_managed", 64)],
+    "managed-advised": [("malloc_managed", 64)],
+    "system": [],
+}
+FREES = {
+    "malloc": "free",
+    "malloc_managed": "free",
+    "host_alloc": "free_host",
+    "host_register": "host_unregister",
+}
+
+
+def without_pointers(calls: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
+    """Calls that take or free memory, sizes and flags kept."""
+    return [
+        tuple(part for part in call if not (isinstance(part, int) and part > 1 << 20))
+        for call in calls
+        if call[0] != "device_array"
+    ]
+
+
+@pytest.mark.parametrize("foreign", [False, True], ids=["own", "external"])
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda strategy: strategy.name)
+def test_what_is_allocated_with_which_flags_and_freed(strategy: Strategy, foreign: bool) -> None:
+    backend, expected = RecordingBackend(), ALLOCATIONS[strategy.name]
+    placement = External(strategy.placement) if foreign else strategy.placement
     with Arena(backend) as arena:
         placement.place(arena, LAYOUT)
-        assert backend.names == expected
-    frees = {"malloc": "free", "malloc_managed": "free", "host_alloc": "free_host"}
-    assert backend.names[len(expected) :] == [frees[name] for name in reversed(expected) if name in frees]
+        assert without_pointers(backend.calls) == expected
+        allocated = len(backend.calls)
+    freed = [FREES[str(call[0])] for call in reversed(expected) if call[0] in FREES]
+    assert backend.names[allocated:] == freed
     assert not backend.live
 
 
-def test_only_zero_copy_maps_its_memory() -> None:
-    for placement, mapped in ((Pinned(), False), (ZeroCopy(), True)):
-        backend = RecordingBackend()
-        with Arena(backend) as arena:
-            placement.place(arena, LAYOUT)
-        assert backend.calls[0] == ("host_alloc", 64, mapped)
+def test_every_strategy_has_its_allocations_here() -> None:
+    assert list(ALLOCATIONS) == [strategy.name for strategy in STRATEGIES]
+
+
+@pytest.mark.parametrize(("placement", "expected"), [(HostOnly(), []), (DeviceOnly(), ["malloc"])], ids=str)
+def test_buffers_of_one_side(placement: Placement, expected: list[str]) -> None:
+    backend = RecordingBackend()
+    with Arena(backend) as arena:
+        placement.place(arena, LAYOUT)
+        assert [name for name in backend.names if name != "device_array"] == expected
+    assert not backend.live
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_registered_buffers_share_no_page(mapped: bool) -> None:
+    """The fake refuses to register a page twice, as CUDA does."""
+    backend = RecordingBackend()
+    with Arena(backend) as arena:
+        pointers = [arena.registered(nbytes, mapped=mapped) for nbytes in (1, 1, PAGE - 1, PAGE, PAGE + 1, 8)]
+        assert all(pointer % PAGE == 0 for pointer in pointers)
+        assert arena.requested == {"pinned": 1 + 1 + 3 * PAGE + 8}
+        for pointer, nbytes in zip(pointers, (1, 1, PAGE - 1, PAGE, PAGE + 1, 8), strict=True):
+            array = arena._owned[pointer]
+            assert array.ctypes.data <= pointer
+            assert pointer + -(-nbytes // PAGE) * PAGE <= array.ctypes.data + array.nbytes
+    assert not arena._owned
+
+
+def test_memory_that_cannot_be_registered_is_given_back() -> None:
+    backend = RecordingBackend(fail_at=1)
+    with Arena(backend) as arena:
+        with pytest.raises(AllocationFailed, match=r"^allocating 8 B of pinned memory failed: host_register"):
+            arena.registered(8)
+        assert not arena._owned
+        assert not arena.requested
 
 
 @each(*EVERY)
@@ -101,9 +159,10 @@ def test_each_side_has_an_array_of_the_right_form(placement: Placement) -> None:
         assert placed.host is None or placed.host.flags.writeable
 
 
-def test_zero_copy_gives_kernels_the_devices_address_of_the_same_memory() -> None:
+@each(ZeroCopy(), ZeroCopyWriteCombined(), ZeroCopyRegistered())
+def test_zero_copy_gives_kernels_the_devices_address_of_the_same_memory(placement: Placement) -> None:
     with Arena(RecordingBackend()) as arena:
-        placed = ZeroCopy().place(arena, LAYOUT)
+        placed = placement.place(arena, LAYOUT)
         assert placed.host is not None
         assert placed.device.data.ptr == placed.host.ctypes.data | ON_DEVICE
 
@@ -115,18 +174,44 @@ def test_managed_memory_has_one_address() -> None:
         assert placed.device.data.ptr == placed.host.ctypes.data
 
 
-@each(ZeroCopy(), Managed())
+ONE_MEMORY: list[Placement] = [
+    ZeroCopy(),
+    ZeroCopyWriteCombined(),
+    ZeroCopyRegistered(),
+    Managed(),
+    ManagedPrefetch(),
+    ManagedAdvised(),
+]
+PREFETCHING = (ManagedPrefetch, ManagedAdvised)
+
+
+@each(*ONE_MEMORY)
 def test_one_memory_needs_no_copy(placement: Placement) -> None:
     with Arena(RecordingBackend()) as arena:
         placed = placement.place(arena, LAYOUT)
-        assert placed.to_device is None
-        assert placed.to_host is None
+        assert (placed.to_device is None) == (not isinstance(placement, PREFETCHING))
+        assert (placed.to_host is None) == (not isinstance(placement, PREFETCHING))
+        assert placed.is_one_memory == (not isinstance(placement, PREFETCHING))
         assert placed.host is not None
         placed.host[...] = 5
         assert (placed.device.memory == 5).all()
 
 
-@each(Pageable(), Pinned(), *(p for p in EVERY if isinstance(p, External)))
+def test_system_memory_is_the_hosts_own() -> None:
+    backend = RecordingBackend()
+    with Arena(backend) as arena:
+        placed = System().place(arena, LAYOUT)
+        assert placed.host is not None
+        assert placed.is_one_memory
+        assert backend.names == ["device_array"]
+        assert backend.calls[0][1] == placed.host.ctypes.data
+        assert arena.requested == {"pageable": 64}
+
+
+COPYING = [p for p in SHARED if p.traits(RecordingBackend().device()).moves == "copies"]
+
+
+@each(*COPYING)
 @pytest.mark.parametrize("deferred", [False, True])
 def test_copies_arrive(placement: Placement, deferred: bool) -> None:
     """With every copy and kernel as late as CUDA allows, and as early."""
@@ -138,73 +223,153 @@ def test_copies_arrive(placement: Placement, deferred: bool) -> None:
         assert placed.to_host is not None
         blocking = placement.traits(backend.device()).blocking
         placed.host[...] = 3
-        placed.to_device()
+        placed.to_device(None)
         if blocking:
             placed.host[...] = 4  # must not reach what was sent
         backend.xp.multiply(placed.device, 2, out=placed.device)
-        placed.to_host()
+        placed.to_host(None)
         if not blocking:
             backend.synchronize()
         assert (placed.host == 6).all()
+
+
+@pytest.mark.parametrize("deferred", [False, True])
+def test_the_staging_memory_is_not_overwritten_before_its_last_upload(deferred: bool) -> None:
+    backend = RecordingBackend(deferred=deferred)
+    with Arena(backend) as arena:
+        placed, result = Staged().place(arena, LAYOUT), DeviceOnly().place(arena, LAYOUT)
+        assert placed.host is not None
+        assert placed.to_device
+        placed.host[...] = 1
+        placed.to_device(None)
+        backend.xp.copyto(result.device, placed.device)
+        placed.host[...] = 2
+        placed.to_device(None)
+        backend.synchronize()
+        assert (result.device.memory == 1).all()
+        assert (placed.device.memory == 2).all()
 
 
 @pytest.mark.parametrize(
     ("placement", "there", "back"),
     [
         (Pageable(), ["copy_to_device", "synchronize"], ["copy_to_host", "synchronize"]),
+        (Staged(), ["copy_to_device"], ["copy_to_host", "synchronize"]),
         (Pinned(), ["copy_to_device"], ["copy_to_host"]),
-        (External(Pinned()), ["synchronize", "copy_to_device"], ["copy_to_host", "synchronize"]),
-        (External(ZeroCopy()), ["synchronize"], ["synchronize"]),
-        (External(Managed()), ["synchronize"], ["synchronize"]),
+        (WriteCombined(), ["copy_to_device"], ["copy_to_host"]),
+        (Registered(), ["copy_to_device"], ["copy_to_host"]),
+        (ManagedPrefetch(), ["prefetch"], ["prefetch"]),
+        (ManagedAdvised(), ["prefetch"], ["prefetch"]),
+        (External(Pinned()), ["copy_to_device"], ["copy_to_host"]),
     ],
     ids=lambda value: called(value) if isinstance(value, Placement) else "",
 )
 def test_calls_of_the_copies(placement: Placement, there: list[str], back: list[str]) -> None:
-    assert calls_of(placement, lambda placed: placed.to_device and placed.to_device()) == there
-    assert calls_of(placement, lambda placed: placed.to_host and placed.to_host()) == back
+    assert calls_of(placement, lambda placed: placed.to_device and placed.to_device(None)) == there
+    assert calls_of(placement, lambda placed: placed.to_host and placed.to_host(None)) == back
 
 
-def test_copies_name_target_source_and_size() -> None:
+def test_copies_name_target_source_size_and_stream() -> None:
     backend = RecordingBackend()
     with Arena(backend) as arena:
-        placed = Pinned().place(arena, LAYOUT)
+        placed, other = Pinned().place(arena, LAYOUT), backend.new_stream()
         assert placed.host is not None
         assert placed.to_device
         assert placed.to_host
         on_host, on_device = placed.host.ctypes.data, placed.device.data.ptr
         backend.calls.clear()
-        placed.to_device()
-        placed.to_host()
+        placed.to_device(None)
+        placed.to_host(other)
         assert backend.calls == [
-            ("copy_to_device", on_device, on_host, 64),
-            ("copy_to_host", on_host, on_device, 64),
+            ("copy_to_device", on_device, on_host, 64, "main"),
+            ("copy_to_host", on_host, on_device, 64, other.name),
         ]
 
 
-@pytest.mark.parametrize("inner", [Pinned(), ZeroCopy(), Managed()], ids=called)
-def test_foreign_data_waits_for_the_last_upload_before_it_overwrites_it(inner: Placement) -> None:
-    backend = RecordingBackend(deferred=True)
+def test_staged_uploads_start_in_the_staging_memory() -> None:
+    backend = RecordingBackend()
     with Arena(backend) as arena:
-        placed, result = External(inner).place(arena, LAYOUT), DeviceOnly().place(arena, LAYOUT)
+        placed = Staged().place(arena, LAYOUT)
+        assert placed.to_device
+        assert placed.to_host
+        assert placed.host is not None
+        placed.to_device(None)
+        placed.to_host(None)
+        upload, download = (call for call in backend.calls if str(call[0]).startswith("copy"))
+        assert upload[2] not in (placed.host.ctypes.data, placed.device.data.ptr)
+        assert download[1] == placed.host.ctypes.data
+
+
+@pytest.mark.parametrize(
+    ("concurrent", "call"), [(1, ("prefetch", 64)), (0, ("attach",))], ids=["prefetch", "attach"]
+)
+def test_managed_memory_is_prefetched_or_attached_where_that_is_unsupported(
+    concurrent: int, call: tuple[object, ...]
+) -> None:
+    backend = RecordingBackend(device=cuda_device(concurrent_managed_access=concurrent))
+    with Arena(backend) as arena:
+        placed = ManagedPrefetch().place(arena, LAYOUT)
         assert placed.host is not None
         assert placed.to_device
-        placed.host[...] = 1
-        placed.to_device()
-        backend.xp.copyto(result.device, placed.device)
-        placed.host[...] = 2
-        placed.to_device()
-        assert (result.device.memory == 1).all(), "the kernel has read the second image"
+        assert placed.to_host
+        backend.calls.clear()
+        placed.to_device(None)
+        placed.to_host(None)
+        pointer, (name, *size) = placed.host.ctypes.data, call
+        assert backend.calls == [(name, pointer, *size, "device"), (name, pointer, *size, "host")]
+
+
+def test_hints_are_given_when_the_memory_is_made() -> None:
+    backend = RecordingBackend()
+    placement = ManagedAdvised(("prefer-device", "accessed-by-host"))
+    with Arena(backend) as arena:
+        array = placement.place(arena, LAYOUT).host
+        assert array is not None
+        at = array.ctypes.data
+        assert [call for call in backend.calls if call[0] == "advise"] == [
+            ("advise", at, 64, "prefer-device"),
+            ("advise", at, 64, "accessed-by-host"),
+        ]
+    assert placement.hints == ("prefer-device", "accessed-by-host")
+
+
+@each(*SHARED)
+def test_foreign_data_is_copied_by_the_host_alone(placement: Placement) -> None:
+    backend = RecordingBackend()
+    with Arena(backend) as arena:
+        placed = External(placement).place(arena, LAYOUT)
+        assert placed.host is not None
+        assert placed.copy_in
+        assert placed.copy_out
+        assert not placed.is_one_memory
+        backend.calls.clear()
+        placed.host[...] = 3
+        placed.copy_in()
+        assert backend.calls == []
+        if placed.to_device:
+            placed.to_device(None)
+        backend.xp.multiply(placed.device, 2, out=placed.device)
+        if placed.to_host:
+            placed.to_host(None)
         backend.synchronize()
-        assert (placed.device.memory == 2).all()
+        assert (placed.host == 3).all(), "foreign memory changes when it is copied to"
+        placed.copy_out()
+        assert (placed.host == 6).all()
 
 
 @pytest.mark.parametrize(
     ("placement", "kinds"),
     [
         (Pageable(), {"pageable": 64, "device": 64}),
+        (Staged(), {"pageable": 64, "pinned": 64, "device": 64}),
         (Pinned(), {"pinned": 64, "device": 64}),
+        (WriteCombined(), {"pinned": 64, "device": 64}),
+        (Registered(), {"pinned": 64, "device": 64}),
         (ZeroCopy(), {"pinned": 64}),
+        (ZeroCopyRegistered(), {"pinned": 64}),
         (Managed(), {"managed": 64}),
+        (ManagedAdvised(), {"managed": 64}),
+        (System(), {"pageable": 64}),
         (HostOnly(), {"pageable": 64}),
         (DeviceOnly(), {"device": 64}),
         (External(Pinned()), {"pageable": 64, "pinned": 64, "device": 64}),
@@ -217,9 +382,16 @@ def test_memory_is_booked_by_kind(placement: Placement, kinds: dict[str, int]) -
     with Arena(RecordingBackend()) as arena:
         placement.place(arena, LAYOUT)
         assert arena.requested == kinds
-        assert {placement.host_kind, placement.device_kind} <= set(kinds) | {"device", "pageable"}
         placement.place(arena, LAYOUT)
         assert arena.requested == {kind: 2 * nbytes for kind, nbytes in kinds.items()}
+
+
+def test_what_the_pool_rounds_up_is_booked_apart() -> None:
+    with Arena(RecordingBackend()) as arena:
+        arena.staging(65)
+        arena.staging(128)
+        assert arena.requested == {"pinned": 65 + 128}
+        assert arena.pooled == {"pinned": 63}
 
 
 @each(*EVERY)
@@ -250,7 +422,7 @@ def use(backend: RecordingBackend, placement: Placement) -> None:
         for placed in (placement.place(arena, LAYOUT), placement.place(arena, LAYOUT)):
             for move in (placed.to_device, placed.to_host):
                 if move:
-                    move()
+                    move(None)
 
 
 def test_a_failed_allocation_says_what_and_why() -> None:
@@ -310,15 +482,22 @@ def test_the_cpu_books_everything_as_ordinary_memory(placement: Placement) -> No
     with Arena(backend) as arena:
         placed = placement.place(arena, LAYOUT)
         assert set(arena.requested) == {"pageable"}
-        if placed.to_device and placed.to_host:
-            assert placed.host is not None
-            placed.host[...] = 7
-            placed.to_device()
-            assert (placed.device == 7).all()
-            placed.device[...] = 8
-            placed.to_host()
-            assert (placed.host == 8).all()
-    assert not backend._owned
+        if placed.host is None or placed.device is None:
+            return
+        placed.host[...] = 7
+        if placed.copy_in:
+            placed.copy_in()
+        if placed.to_device:
+            placed.to_device(None)
+        assert (placed.device == 7).all()
+        placed.device[...] = 8
+        if placed.to_host:
+            placed.to_host(None)
+        if placed.copy_out:
+            placed.copy_out()
+        assert (placed.host == 8).all()
+    kept = {64: 1} if isinstance(placement, Staged) else {}
+    assert Counter(array.nbytes for array in backend._owned.values()) == kept
 
 
 @contextmanager
@@ -354,10 +533,14 @@ def test_the_cpu_as_a_device() -> None:
     ("placement", "traits"),
     [
         (Pageable(), {"moves": "copies", "blocking": True}),
-        (Pinned(), {"moves": "copies", "blocking": False}),
+        (Staged(), {"moves": "copies", "blocking": True, "staged_uploads": True}),
+        (Pinned(), {"moves": "copies", "blocking": False, "staged_uploads": False, "foreign": False}),
+        (System(), {"moves": "never", "kernels_reach_host_memory": True, "exclusive": False}),
+        (ManagedPrefetch(), {"moves": "prefetches", "kernels_reach_host_memory": True, "exclusive": False}),
         (ZeroCopy(), {"moves": "never", "kernels_reach_host_memory": True, "exclusive": False}),
         (Managed(), {"moves": "never", "kernels_reach_host_memory": True, "exclusive": False}),
-        (External(Pinned()), {"moves": "copies", "blocking": True}),
+        (External(Pinned()), {"moves": "copies", "blocking": False, "foreign": True}),
+        (External(Managed()), {"moves": "never", "kernels_reach_host_memory": True, "foreign": True}),
         (HostOnly(), {"moves": "never", "kernels_reach_host_memory": False}),
         (DeviceOnly(), {"moves": "never", "kernels_reach_host_memory": False}),
     ],
@@ -368,9 +551,10 @@ def test_traits(placement: Placement, traits: dict[str, object]) -> None:
     assert {name: getattr(found, name) for name in traits} == traits
 
 
-def test_managed_memory_is_exclusive_where_access_is_not_concurrent() -> None:
-    assert Managed().traits(cuda_device(concurrent_managed_access=0)).exclusive
-    assert not Managed().traits(cuda_device(concurrent_managed_access=1)).exclusive
+@each(Managed(), ManagedPrefetch(), External(Managed()))
+def test_managed_memory_is_exclusive_where_access_is_not_concurrent(placement: Placement) -> None:
+    assert placement.traits(cuda_device(concurrent_managed_access=0)).exclusive
+    assert not placement.traits(cuda_device(concurrent_managed_access=1)).exclusive
 
 
 def test_external_leaves_availability_to_its_inner_placement() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 from builders import cuda_device, vector_add_workload
 
@@ -10,7 +12,18 @@ from advisor.errors import UsageError
 from advisor.placements.base import Placement
 from advisor.placements.external import External
 from advisor.placements.one_sided import DeviceOnly, HostOnly
-from advisor.profiles import AccessMode, BufferRecord, Device, Side, StageRecord, WorkloadRecord
+from advisor.placements.pinned import Pinned
+from advisor.placements.zero_copy import ZeroCopy
+from advisor.profiles import (
+    AccessMode,
+    BufferRecord,
+    Device,
+    MemoryClass,
+    Side,
+    StageRecord,
+    WorkloadRecord,
+)
+from advisor.schedule import StageUse, plan
 from advisor.strategies import BASELINE, STRATEGIES, Strategy, by_name, choose, describe
 
 CPU = Device(name="CPU", kind="cpu")
@@ -37,15 +50,99 @@ def place(strategy: str, record: WorkloadRecord) -> Placement:
 
 
 def test_the_table() -> None:
-    assert NAMES == ["pageable", "pinned", "zero-copy", "managed"]
+    assert NAMES == [
+        "pageable",
+        "staged",
+        "pinned",
+        "write-combined",
+        "registered",
+        "pinned-pipelined",
+        "zero-copy",
+        "zero-copy-wc",
+        "zero-copy-registered",
+        "managed",
+        "managed-prefetch",
+        "managed-advised",
+        "system",
+    ]
     assert NAMES[0] == BASELINE
-    assert [strategy.code_change for strategy in STRATEGIES] == [0, 1, 2, 1]
+    assert [s.name for s in STRATEGIES if s.code_change == 0] == ["pageable", "staged", "system"]
+    assert [s.name for s in STRATEGIES if s.pipelined] == ["pinned-pipelined"]
 
 
 @pytest.mark.parametrize("strategy", NAMES)
 def test_buffers_of_both_sides_get_the_strategys_placement(strategy: str) -> None:
     placements = by_name(strategy).placements(vector_add_workload())
-    assert placements == dict.fromkeys("abc", by_name(strategy).placement)
+    kind = type(by_name(strategy).placement)
+    # The host reads c.
+    of_c = {"write-combined": Pinned, "zero-copy-wc": ZeroCopy}.get(strategy, kind)
+    assert {name: type(placed) for name, placed in placements.items()} == {"a": kind, "b": kind, "c": of_c}
+
+
+@pytest.mark.parametrize("strategy", ["write-combined", "zero-copy-wc"])
+@pytest.mark.parametrize(
+    ("host_access", "write_combined"),
+    [
+        ({"h": "out"}, True),
+        ({"h": "out", "h2": "out"}, True),
+        ({"h": "in"}, False),
+        ({"h": "inout"}, False),
+        ({"h": "out", "h2": "in"}, False),
+        ({"h": "out", "h2": "inout"}, False),
+    ],
+)
+def test_write_combined_only_where_the_host_only_writes(
+    strategy: str, host_access: dict[str, AccessMode], write_combined: bool
+) -> None:
+    sides: dict[str, Side] = {"h": "host", "h2": "host", "k": "device"}
+    placed = place(strategy, workload(sides, **host_access, k="inout"))
+    assert placed.write_combined == write_combined
+    foreign = place(strategy, workload(sides, external=True, **host_access, k="inout"))
+    assert isinstance(foreign, External)
+    assert foreign.inner.write_combined == write_combined
+
+
+def test_what_setup_does_on_the_host_counts_too() -> None:
+    record = workload({"h": "host", "k": "device"}, h="in", k="in")
+    (stage, kernel) = record.stages
+    setup = record.model_copy(update={"stages": (stage.model_copy(update={"phase": "setup"}), kernel)})
+    assert not place("write-combined", setup).write_combined
+
+
+@pytest.mark.parametrize(
+    ("sides", "access", "hints"),
+    [
+        # written in setup only
+        ({"load": "setup", "k": "device"}, {"load": "out", "k": "in"}, ("read-mostly",)),
+        (
+            {"load": "setup", "k": "device", "h": "host"},
+            {"load": "out", "k": "in", "h": "in"},
+            ("read-mostly",),
+        ),
+        # an input that is new each frame, an output, a state
+        ({"h": "host", "k": "device"}, {"h": "out", "k": "in"}, ("prefer-device", "accessed-by-host")),
+        ({"k": "device", "h": "host"}, {"k": "out", "h": "in"}, ("prefer-device", "accessed-by-host")),
+        ({"load": "setup", "k": "device"}, {"load": "out", "k": "inout"}, ("prefer-device",)),
+        # what kernels leave alone once the frames run
+        ({"init": "device setup", "h": "host"}, {"init": "out", "h": "inout"}, ()),
+    ],
+)
+def test_hints_follow_from_the_annotations(
+    sides: dict[str, str], access: dict[str, AccessMode], hints: tuple[str, ...]
+) -> None:
+    record = workload({n: "device" if "device" in s else "host" for n, s in sides.items()}, **access)
+    phases = {name: "setup" if "setup" in side else "frame" for name, side in sides.items()}
+    stages = tuple(s.model_copy(update={"phase": phases[s.name]}) for s in record.stages)
+    placed = place("managed-advised", record.model_copy(update={"stages": stages}))
+    assert placed.hints == hints
+    assert place("managed-prefetch", record).hints == ()
+
+
+def test_foreign_data_keeps_its_hints() -> None:
+    sides: dict[str, Side] = {"h": "host", "k": "device"}
+    placed = place("managed-advised", workload(sides, external=True, h="out", k="in"))
+    assert isinstance(placed, External)
+    assert placed.hints == ("prefer-device", "accessed-by-host")
 
 
 @pytest.mark.parametrize("strategy", NAMES)
@@ -61,11 +158,19 @@ def test_buffers_of_one_side_stay_there(strategy: str) -> None:
 @pytest.mark.parametrize("strategy", NAMES)
 def test_external_data_pays_a_copy_unless_any_memory_will_do(strategy: str) -> None:
     placed = place(strategy, workload({"h": "host", "k": "device"}, external=True, h="out", k="in"))
-    if strategy == "pageable":
-        assert placed is by_name(strategy).placement
+    free = {"pageable", "staged", "registered", "zero-copy-registered", "system"}
+    kind = type(by_name(strategy).placement)
+    if strategy in free:
+        assert type(placed) is kind
     else:
         assert isinstance(placed, External)
-        assert placed.inner is by_name(strategy).placement
+        assert type(placed.inner) is kind
+    steps = plan(
+        [],
+        [StageUse("h", "host", {"x": "out"}), StageUse("k", "device", {"x": "in"})],
+        {"x": placed.traits(cuda_device())},
+    ).steady
+    assert ("copy-in" in {step.action for step in steps}) == (strategy not in free)
 
 
 def test_external_data_of_one_side_is_not_copied() -> None:
@@ -76,20 +181,75 @@ def test_external_data_of_one_side_is_not_copied() -> None:
     ("strategy", "attributes", "reason"),
     [
         ("zero-copy", {"can_map_host_memory": 0}, "canMapHostMemory is 0"),
+        ("zero-copy-wc", {"can_map_host_memory": 0}, "canMapHostMemory is 0"),
+        ("zero-copy-registered", {"can_map_host_memory": 0}, "canMapHostMemory is 0"),
+        ("registered", {"host_register_supported": 0}, "hostRegisterSupported is 0"),
+        ("zero-copy-registered", {"host_register_supported": 0}, "hostRegisterSupported is 0"),
         ("managed", {"managed_memory": 0}, "managedMemory is 0"),
+        ("managed-prefetch", {"managed_memory": 0}, "managedMemory is 0"),
+        ("managed-advised", {"managed_memory": 0}, "managedMemory is 0"),
+        ("managed-advised", {"concurrent_managed_access": 0}, "concurrentManagedAccess is 0"),
+        ("system", {"pageable_memory_access": 0}, "pageableMemoryAccess is 0"),
     ],
 )
 def test_unavailable_with_the_reason(strategy: str, attributes: dict[str, int], reason: str) -> None:
-    why = by_name(strategy).unavailable(cuda_device(**attributes))
+    capable = {"pageable_memory_access": 1}
+    why = by_name(strategy).unavailable(gpu("discrete", **{**capable, **attributes}))
     assert why is not None
     assert reason in why
     assert "Test discrete" in why
-    assert by_name(strategy).unavailable(cuda_device(**dict.fromkeys(attributes, 1))) is None
+    assert (
+        by_name(strategy).unavailable(gpu("discrete", **{**capable, **dict.fromkeys(attributes, 1)})) is None
+    )
 
 
 @pytest.mark.parametrize("strategy", NAMES)
 def test_an_attribute_the_device_does_not_tell_is_no_reason(strategy: str) -> None:
-    assert by_name(strategy).unavailable(cuda_device()) is None
+    """But to let kernels loose on ordinary memory it has to be known that they reach it."""
+    why = by_name(strategy).unavailable(cuda_device())
+    assert (why is None) == (strategy != "system")
+    assert why is None or "not known" in why
+
+
+ATTRIBUTES: dict[MemoryClass, dict[str, int]] = {
+    "tegra": {"concurrent_managed_access": 0, "pageable_memory_access": 0},
+    "tegra-io-coherent": {"concurrent_managed_access": 0, "pageable_memory_access": 0},
+    "tegra-coherent": {"concurrent_managed_access": 1, "pageable_memory_access": 1},
+    "discrete": {"concurrent_managed_access": 1, "pageable_memory_access": 0},
+    "discrete-hmm": {"concurrent_managed_access": 1, "pageable_memory_access": 1},
+    "coherent": {"concurrent_managed_access": 1, "pageable_memory_access": 1},
+}
+MISSING: dict[MemoryClass, set[str]] = {
+    "tegra": {"registered", "zero-copy-registered", "managed-advised", "system"},
+    "tegra-io-coherent": {"managed-advised", "system"},
+    "tegra-coherent": set(),
+    "discrete": {"system"},
+    "discrete-hmm": set(),
+    "coherent": set(),
+}
+
+
+@pytest.mark.parametrize("memory_class", get_args(MemoryClass))
+def test_what_each_memory_class_lacks(memory_class: MemoryClass) -> None:
+    device = gpu(memory_class, **ATTRIBUTES[memory_class])
+    assert {s.name for s in STRATEGIES if s.unavailable(device)} == MISSING[memory_class]
+    assert all(device.name in str(s.unavailable(device)) for s in STRATEGIES if s.unavailable(device))
+    traits = {s.name: s.traits(device) for s in STRATEGIES}
+    concurrent = ATTRIBUTES[memory_class]["concurrent_managed_access"]
+    assert {name for name, t in traits.items() if t.exclusive} == (
+        set() if concurrent else {"managed", "managed-prefetch", "managed-advised"}
+    )
+
+
+def gpu(memory_class: MemoryClass, **attributes: int) -> Device:
+    plain = cuda_device()
+    return plain.model_copy(
+        update={
+            "name": f"Test {memory_class}",
+            "memory_class": memory_class,
+            "attributes": {**plain.attributes, **attributes},
+        }
+    )
 
 
 def test_on_the_cpu_only_pageable_and_zero_copy_differ() -> None:
@@ -102,11 +262,14 @@ def test_on_the_cpu_only_pageable_and_zero_copy_differ() -> None:
 
 def test_what_the_model_asks_of_a_strategy() -> None:
     kinds = {s.name: (s.host_kind, s.device_kind) for s in STRATEGIES}
+    copied = {"pageable": "pageable", "staged": "pageable"}
+    copied |= dict.fromkeys(["pinned", "write-combined", "registered", "pinned-pipelined"], "pinned")
+    shared = dict.fromkeys(["zero-copy", "zero-copy-wc", "zero-copy-registered"], "pinned")
+    shared |= dict.fromkeys(["managed", "managed-prefetch", "managed-advised"], "managed")
+    shared |= {"system": "pageable"}
     assert kinds == {
-        "pageable": ("pageable", "device"),
-        "pinned": ("pinned", "device"),
-        "zero-copy": ("pinned", "pinned"),
-        "managed": ("managed", "managed"),
+        **{name: (kind, "device") for name, kind in copied.items()},
+        **{name: (kind, kind) for name, kind in shared.items()},
     }
     assert by_name("pinned").traits(cuda_device()).moves == "copies"
     assert by_name("managed").traits(cuda_device(concurrent_managed_access=0)).exclusive
@@ -138,6 +301,13 @@ def test_the_description_has_every_strategy_with_its_placements_text() -> None:
         assert "".join(body).strip()
         assert all(line.startswith("  ") and len(line) <= 80 for line in body)
     assert "Best Practices Guide" in text
+
+
+def test_frames_that_cannot_overlap_are_unsuited_to_the_pipelined_strategy_alone() -> None:
+    carried = workload({"h": "host", "k": "device"}, h="inout", k="inout")
+    fresh = vector_add_workload()
+    assert {s.name for s in STRATEGIES if s.unsuited(carried)} == {"pinned-pipelined"}
+    assert not any(s.unsuited(fresh) for s in STRATEGIES)
 
 
 def test_a_strategy_is_made_of_a_placement(monkeypatch: pytest.MonkeyPatch) -> None:

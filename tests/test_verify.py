@@ -40,8 +40,8 @@ def consume(b: In) -> None:
 def inspect(run: Bench) -> None:
     """What the reference run does."""
     run.loop.run_setup()
-    first = run.inspector.verification_frame(run.loop, POISONS[0], first=True)
-    second = run.inspector.verification_frame(run.loop, POISONS[1], first=False)
+    first = run.inspector.verification_frame(run.serial, POISONS[0], first=True)
+    second = run.inspector.verification_frame(run.serial, POISONS[1], first=False)
     require_written(first, second)
 
 

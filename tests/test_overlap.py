@@ -1,0 +1,67 @@
+"""Which frames can overlap, and which buffers must then be there twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from advisor.overlap import doubled, obstacle, renewed_each_frame
+from advisor.profiles import AccessMode
+from advisor.schedule import StageUse
+
+
+def host(name: str, **access: AccessMode) -> StageUse:
+    return StageUse(name, "host", access)
+
+
+def device(name: str, **access: AccessMode) -> StageUse:
+    return StageUse(name, "device", access)
+
+
+PRODUCE = host("produce", a="out")
+KERNEL = device("kernel", a="in", w="in", s="inout", t="out", b="out")
+CONSUME = host("consume", b="in", w="in")
+
+
+def test_fresh_frames_can_overlap() -> None:
+    assert obstacle([PRODUCE, KERNEL, CONSUME]) is None
+
+
+def test_buffers_that_each_frame_overwrites_before_it_reads_them() -> None:
+    assert renewed_each_frame([PRODUCE, KERNEL, CONSUME]) == ["a", "t", "b"]
+    assert renewed_each_frame([device("k", a="inout"), host("h", a="out")]) == []
+
+
+def test_only_what_the_host_touches_is_doubled() -> None:
+    assert doubled([PRODUCE, KERNEL, CONSUME]) == ["a", "b"]
+    assert doubled([host("produce", a="out", h="out"), device("k", a="in"), host("end", h="in")]) == [
+        "a",
+        "h",
+    ]
+
+
+def test_a_frame_without_kernels_has_nothing_to_overlap() -> None:
+    assert obstacle([PRODUCE]) == "no stage runs on the device"
+
+
+@pytest.mark.parametrize(
+    ("frame", "stage"),
+    [
+        ([host("feed", x="inout"), device("k", x="in")], "feed"),
+        ([device("k", x="inout"), host("look", x="in")], "look"),
+        ([host("look", x="in"), device("k", x="out")], "look"),
+        ([PRODUCE, device("k", a="in"), host("count", h="inout")], "count"),
+    ],
+)
+def test_the_host_uses_what_the_last_frame_left(frame: list[StageUse], stage: str) -> None:
+    why = obstacle(frame)
+    assert why is not None
+    assert f"host stage {stage!r} uses buffer" in why
+    assert "carries data from frame to frame" in why
+
+
+def test_a_state_that_only_kernels_use_is_no_obstacle() -> None:
+    assert obstacle([PRODUCE, device("k", a="in", s="inout")]) is None
+
+
+def test_data_that_no_stage_of_the_frame_writes_is_no_obstacle() -> None:
+    assert obstacle([PRODUCE, device("k", a="in", w="in"), host("look", w="in")]) is None
