@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import inspect
 import sys
-from typing import Any
+import types
+from collections.abc import Callable
+from typing import Any, Literal
 
 import numpy as np
 import pytest
-from fake_cupy import FakeCupy
+from fake_cupy import BINDINGS_ENUMS, FakeCudaBindings, FakeCupy, bindings_signatures
 
 from advisor import backends
 from advisor.backends import cuda
+from advisor.backends.base import Hint
 from advisor.backends.cpu import CpuBackend
 from advisor.backends.cuda import CudaBackend
+from advisor.backends.managed_calls import ManagedCallFailed, ManagedCalls
 from advisor.errors import NothingMeasured
 
 
@@ -39,19 +44,77 @@ def test_one_gpu_and_one_stream_become_current(cupy: FakeCupy) -> None:
 
 
 def test_memory_comes_from_the_runtime(cupy: FakeCupy, gpu: CudaBackend) -> None:
-    pointers = [gpu.malloc(8), gpu.host_alloc(16), gpu.host_alloc(32, mapped=True), gpu.malloc_managed(64)]
-    assert pointers == [0xA00, 0xB00, 0xB00, 0xC00]
+    pointers = [gpu.malloc(8), gpu.host_alloc(16), gpu.malloc_managed(64)]
+    assert pointers == [0xA00, 0xB00, 0xC00]
     gpu.free(1)
     gpu.free_host(2)
-    runtime = cupy.cuda.runtime
     assert cupy.calls == [
         ("malloc", 8),
-        ("hostAlloc", 16, runtime.hostAllocDefault),
-        ("hostAlloc", 32, runtime.hostAllocMapped),
+        ("hostAlloc", 16, cupy.cuda.runtime.hostAllocDefault),
         ("mallocManaged", 64),
         ("free", 1),
         ("freeHost", 2),
     ]
+
+
+@pytest.mark.parametrize(("gpus", "portable"), [(1, 0), (2, 1)])
+def test_flags_of_page_locked_memory(gpus: int, portable: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """cudaHostAlloc: 1 Portable, 2 Mapped, 4 WriteCombined; cudaHostRegister: 1 Portable, 2 Mapped."""
+    fake = FakeCupy(count=gpus)
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    gpu = CudaBackend(0)
+    fake.calls.clear()
+    for mapped, write_combined in ((False, False), (True, False), (False, True), (True, True)):
+        gpu.host_alloc(8, mapped=mapped, write_combined=write_combined)
+    for mapped in (False, True):
+        gpu.host_register(0x100, 8, mapped=mapped)
+    gpu.host_unregister(0x100)
+    flags = [0, 2, 4, 6]
+    assert fake.calls == [
+        *(("hostAlloc", 8, flag | portable) for flag in flags),
+        ("hostRegister", 0x100, 8, portable),
+        ("hostRegister", 0x100, 8, 2 | portable),
+        ("hostUnregister", 0x100),
+    ]
+
+
+def test_staging_memory_is_of_cupys_pool_and_stays(cupy: FakeCupy, gpu: CudaBackend) -> None:
+    assert gpu.staging_memory(65) == (0xE00, 128)
+    assert cupy.calls == [("alloc_pinned_memory", 65)]
+    assert len(gpu._staging) == 1, "what Python frees goes back to the pool and to the next asker"
+
+
+def test_several_streams(cupy: FakeCupy, gpu: CudaBackend) -> None:
+    other = gpu.new_stream()
+    assert other.ptr != gpu.stream.ptr
+    assert cupy.current_stream is gpu.stream
+    gpu.copy_to_device(1, 2, 3, other)
+    gpu.copy_to_host(4, 5, 6, other)
+    mark = gpu.timestamp(other)
+    gpu.order(gpu.stream, mark)
+    gpu.wait(mark)
+    assert mark.recorded_on is other
+    assert cupy.calls == [
+        ("Stream", True),
+        ("memcpyAsync", 1, 2, 3, 1, other.ptr),
+        ("memcpyAsync", 4, 5, 6, 2, other.ptr),
+        ("wait_event", gpu.stream.ptr, mark),
+        ("event synchronize", mark),
+    ]
+
+
+def test_what_a_workload_leaves_behind(cupy: FakeCupy, gpu: CudaBackend) -> None:
+    assert gpu.disturbed() is None
+    stream, allocator = cupy.current_stream, cupy.allocator
+    gpu.xp.cuda.Device(1).use()
+    assert gpu.disturbed() == "it left device 1 current in place of 0"
+    gpu.xp.cuda.Device(0).use()
+    gpu.new_stream().use()
+    assert gpu.disturbed() == "it left another stream current"
+    cupy.current_stream, cupy.allocator = stream, object()
+    assert gpu.disturbed() == "it left another CuPy allocator in use"
+    cupy.allocator = allocator
+    assert gpu.disturbed() is None
 
 
 def test_mapped_memory_has_the_address_that_the_device_gives_it(cupy: FakeCupy, gpu: CudaBackend) -> None:
@@ -96,7 +159,11 @@ def test_free_memory_and_the_pool(cupy: FakeCupy, gpu: CudaBackend) -> None:
 
 
 def test_versions_as_people_write_them(gpu: CudaBackend) -> None:
-    assert gpu.environment() == {"cuda_driver": "13.2", "cuda_runtime": "12.6"}
+    assert gpu.environment() == {
+        "cuda_driver": "13.2",
+        "cuda_runtime": "12.6",
+        "pci_bus_id": "0000:3B:00.0",
+    }
     assert gpu.kind_of("managed") == "managed"
 
 
@@ -143,10 +210,128 @@ def test_the_fake_has_the_names_of_the_real_cupy() -> None:
     real = pytest.importorskip("cupy")
     assert [name for name in vars(FakeCupy().cuda) if not hasattr(real.cuda, name)] == []
     assert hasattr(real, "get_default_memory_pool")
+    assert "unsigned int flags" in real.cuda.runtime.hostRegister.__doc__
+    pooled = real.cuda.pinned_memory.PooledPinnedMemory
+    assert issubclass(pooled, real.cuda.pinned_memory.PinnedMemory), "so that it has a size"
+    assert {"ptr", "mem"} <= set(dir(real.cuda.PinnedMemoryPointer))
+    assert hasattr(real.cuda.Stream, "wait_event")
+    assert hasattr(real.cuda.Event, "synchronize")
+    assert hasattr(real.cuda.Device, "pci_bus_id")
     assert "owner, int device_id" in real.cuda.UnownedMemory.__doc__
     assert "intptr_t dst, intptr_t src, size_t size, int kind, intptr_t stream" in (
         real.cuda.runtime.memcpyAsync.__doc__
     )
+
+
+# Managed memory, by cuda-bindings
+
+
+@pytest.fixture(params=[12, 13])
+def bindings(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> FakeCudaBindings:
+    """Both versions; the package `cuda.bindings` has the module as an attribute."""
+    fake = FakeCudaBindings(request.param)
+    package = types.ModuleType("cuda.bindings")
+    monkeypatch.setattr(package, "runtime", fake, raising=False)
+    monkeypatch.setitem(sys.modules, "cuda", types.ModuleType("cuda"))
+    monkeypatch.setitem(sys.modules, "cuda.bindings", package)
+    monkeypatch.setitem(sys.modules, "cuda.bindings.runtime", fake)
+    return fake
+
+
+ON_HOST, ON_GPU = ("cudaMemLocationTypeHost", 0), ("cudaMemLocationTypeDevice", 1)
+
+
+@pytest.fixture
+def second(bindings: FakeCudaBindings, monkeypatch: pytest.MonkeyPatch) -> CudaBackend:
+    monkeypatch.setitem(sys.modules, "cupy", FakeCupy(count=2))
+    return CudaBackend(1)
+
+
+def ending(bindings: FakeCudaBindings) -> str:
+    return "_v2" if hasattr(bindings, "cudaMemAdvise_v2") else ""
+
+
+def test_prefetching_names_a_location(bindings: FakeCudaBindings, second: CudaBackend) -> None:
+    second.prefetch(0xC00, 64, "device")
+    second.prefetch(0xC00, 64, "host")
+    name, stream = f"cudaMemPrefetchAsync{ending(bindings)}", second.stream.ptr
+    assert bindings.calls == [(name, 0xC00, 64, ON_GPU, 0, stream), (name, 0xC00, 64, ON_HOST, 0, stream)]
+
+
+@pytest.mark.parametrize(
+    ("hint", "advice", "place"),
+    [
+        ("read-mostly", 1, ON_GPU),
+        ("prefer-device", 3, ON_GPU),
+        ("accessed-by-device", 5, ON_GPU),
+        ("accessed-by-host", 5, ON_HOST),
+    ],
+)
+def test_advice(
+    hint: Hint, advice: int, place: tuple[str, int], bindings: FakeCudaBindings, second: CudaBackend
+) -> None:
+    second.advise(0xC00, 64, hint)
+    assert bindings.calls == [(f"cudaMemAdvise{ending(bindings)}", 0xC00, 64, advice, place)]
+
+
+def test_attaching_takes_the_whole_allocation(bindings: FakeCudaBindings, second: CudaBackend) -> None:
+    """Length 0; cudaMemAttachHost is 2, cudaMemAttachSingle 4."""
+    second.attach(0xC00, "host")
+    second.attach(0xC00, "device")
+    stream, name = second.stream.ptr, "cudaStreamAttachMemAsync"
+    assert bindings.calls == [(name, stream, 0xC00, 0, 2), (name, stream, 0xC00, 0, 4)]
+
+
+def test_the_last_prefetch(bindings: FakeCudaBindings) -> None:
+    assert ManagedCalls(0).last_prefetch(0xC00, 64) == -1
+    assert bindings.calls == [("cudaMemRangeGetAttribute", 4, 4, 0xC00, 64)]
+
+
+def test_a_call_that_is_refused_is_named(bindings: FakeCudaBindings, second: CudaBackend) -> None:
+    bindings.error = bindings.cudaError_t.cudaErrorInvalidDevice
+    calls: list[Callable[[], object]] = [
+        lambda: second.prefetch(0xC00, 64, "host"),
+        lambda: second.attach(0xC00, "host"),
+        lambda: second.advise(0xC00, 64, "read-mostly"),
+        lambda: ManagedCalls(0).last_prefetch(0xC00, 64),
+    ]
+    for call in calls:
+        with pytest.raises(ManagedCallFailed, match=r"^cudaErrorInvalidDevice \(101\)$"):
+            call()
+
+
+def test_without_cuda_bindings_the_user_is_told(gpu: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cuda", None)
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    with pytest.raises(NothingMeasured, match="managed memory need cuda-bindings") as raised:
+        gpu.prefetch(0xC00, 64, "host")
+    assert "gpu-memory-advisor[cuda13]" in raised.value.next_step
+
+
+def test_the_fake_bindings_take_what_the_real_ones_take() -> None:
+    real = pytest.importorskip("cuda.bindings.runtime")
+    version: Literal[12, 13] = 12 if hasattr(real, "cudaMemPrefetchAsync_v2") else 13
+    for name, parameters in bindings_signatures(version).items():
+        assert tuple(inspect.signature(getattr(real, name)).parameters) == parameters
+    for name, members in BINDINGS_ENUMS.items():
+        assert {member: int(getattr(getattr(real, name), member)) for member in members} == members
+    fake = FakeCudaBindings(version)
+    assert (int(real.cudaMemAttachHost), int(real.cudaMemAttachSingle)) == (
+        fake.cudaMemAttachHost,
+        fake.cudaMemAttachSingle,
+    )
+    place = real.cudaMemLocation()
+    place.type, place.id = real.cudaMemLocationType.cudaMemLocationTypeHost, 0
+    assert (place.type.name, place.id) == ON_HOST
+
+
+def test_the_places_are_made_of_real_locations() -> None:
+    pytest.importorskip("cuda.bindings.runtime")
+    places = ManagedCalls(3)._places
+    assert {side: (place.type.name, place.id) for side, place in places.items()} == {
+        "host": ON_HOST,
+        "device": ("cudaMemLocationTypeDevice", 3),
+    }
 
 
 # Where there is none

@@ -1,0 +1,109 @@
+"""What asks for more memory than there is is refused before anything is allocated."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+from builders import cuda_device
+from fakes import RecordingBackend, bench
+from test_pipelined import FRESH, made
+
+from advisor.backends.cpu import CpuBackend
+from advisor.placements import capacity
+from advisor.placements.arena import AllocationFailed
+from advisor.placements.base import Placement
+from advisor.placements.capacity import require_memory
+from advisor.placements.external import External
+from advisor.placements.managed import Managed
+from advisor.placements.one_sided import DeviceOnly, HostOnly
+from advisor.placements.pageable import Pageable
+from advisor.placements.pinned import Pinned
+from advisor.placements.zero_copy import ZeroCopy
+
+MIB = 1 << 20
+
+
+def asked(
+    placements: list[Placement],
+    *,
+    mib: int = 40,
+    free: int | None = 100,
+    oversubscribe: bool = False,
+    integrated: int = 0,
+) -> None:
+    backend = RecordingBackend(device=cuda_device(integrated=integrated))
+    backend.free_bytes = None if free is None else free * MIB
+    named = {str(number): placement for number, placement in enumerate(placements)}
+    require_memory(backend, named, dict.fromkeys(named, mib * MIB), oversubscribe=oversubscribe)
+    assert backend.calls == []
+
+
+@pytest.mark.parametrize("placement", [Pageable(), Pinned(), DeviceOnly(), Managed(), External(Managed())])
+def test_more_than_is_free_is_refused_with_the_figures(placement: Placement) -> None:
+    asked([placement] * 2)
+    with pytest.raises(AllocationFailed, match=r"need 120 MiB of device memory, and 100 MiB are free"):
+        asked([placement] * 3)
+
+
+def test_what_fits_exactly_is_not_refused() -> None:
+    asked([Pinned()] * 2, mib=50)
+
+
+@pytest.mark.parametrize("placement", [ZeroCopy(), HostOnly(), External(ZeroCopy())])
+def test_memory_of_the_host_is_not_counted(placement: Placement) -> None:
+    asked([placement] * 3)
+
+
+def test_a_device_that_does_not_say_refuses_nothing() -> None:
+    asked([Pinned()] * 3, free=None)
+    require_memory(CpuBackend(), {"a": Pageable()}, {"a": 1 << 60}, oversubscribe=False)
+
+
+def test_oversubscribing_lifts_managed_memory_alone() -> None:
+    asked([Managed()] * 3, oversubscribe=True)
+    asked([Managed()] * 3 + [DeviceOnly()] * 2, oversubscribe=True)
+    with pytest.raises(AllocationFailed, match="120 MiB"):
+        asked([Managed()] * 3 + [DeviceOnly()] * 3, oversubscribe=True)
+
+
+@pytest.mark.parametrize(
+    ("placement", "oversubscribe", "offered"),
+    [(Managed(), False, True), (Pinned(), False, False), (Pinned(), True, False)],
+)
+def test_the_option_is_offered_where_it_would_help(
+    placement: Placement, oversubscribe: bool, offered: bool
+) -> None:
+    with pytest.raises(AllocationFailed) as raised:
+        asked([placement] * 3, oversubscribe=oversubscribe)
+    assert ("--allow-oversubscription" in str(raised.value)) == offered
+
+
+def test_the_option_is_not_offered_to_those_who_gave_it() -> None:
+    with pytest.raises(AllocationFailed) as raised:
+        asked([Managed(), *[DeviceOnly()] * 3], oversubscribe=True)
+    assert "--allow-oversubscription" not in str(raised.value)
+
+
+def test_where_memory_is_shared_what_the_system_could_free_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """cudaMemGetInfo leaves it out there."""
+    memory = types.SimpleNamespace(available=150 * MIB)
+    monkeypatch.setattr(capacity, "psutil", types.SimpleNamespace(virtual_memory=lambda: memory))
+    asked([Pinned()] * 3, integrated=1)
+    with pytest.raises(AllocationFailed, match="160 MiB of device memory, and 150 MiB are free"):
+        asked([Pinned()] * 4, integrated=1)
+    with pytest.raises(AllocationFailed, match="100 MiB are free"):
+        asked([Pinned()] * 3, integrated=0)
+
+
+@pytest.mark.parametrize(("strategy", "needed"), [("pinned", 2 * 48), ("pinned-pipelined", 4 * 48)])
+def test_both_sets_of_buffers_count(strategy: str, needed: int) -> None:
+    backend = RecordingBackend()
+    backend.free_bytes = needed
+    with bench(made(FRESH, {}), strategy, backend):
+        pass
+    backend = RecordingBackend()
+    backend.free_bytes = needed - 1
+    with pytest.raises(AllocationFailed, match=f"{needed} B"), bench(made(FRESH, {}), strategy, backend):
+        pass
+    assert backend.calls == []

@@ -1,0 +1,205 @@
+"""Nodes of fake machines, and the real memory policy of this one."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+from pathlib import Path
+
+import pytest
+from builders import cuda_device
+from fakes import RecordingBackend
+
+from advisor.placements import numa
+from advisor.placements.arena import AllocationFailed, Arena
+from advisor.placements.numa import Policy, chosen_node, node_of, nodes, preferring
+
+BUS = "0000:3B:00.0"
+
+
+def machine(root: Path, memory: str, *, cpus: str | None = None, gpu_node: str | None = "1") -> Path:
+    """A tree as /sys has it."""
+    node = root / "sys/devices/system/node"
+    node.mkdir(parents=True)
+    (node / "has_memory").write_text(f"{memory}\n")
+    (node / "has_cpu").write_text(f"{memory if cpus is None else cpus}\n")
+    device = root / "sys/bus/pci/devices" / BUS.lower()
+    device.mkdir(parents=True)
+    if gpu_node is not None:
+        (device / "numa_node").write_text(f"{gpu_node}\n")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("text", "found"), [("0", (0,)), ("0-3", (0, 1, 2, 3)), ("0,2-3,8", (0, 2, 3, 8)), ("", ())]
+)
+def test_nodes_with_memory(text: str, found: tuple[int, ...], tmp_path: Path) -> None:
+    assert nodes(machine(tmp_path, text)) == found
+
+
+def test_a_system_that_does_not_say(tmp_path: Path) -> None:
+    assert nodes(tmp_path) == ()
+    assert node_of(BUS, tmp_path) is None
+    assert chosen_node("local", BUS, tmp_path) is None
+
+
+@pytest.mark.parametrize(("text", "node"), [("1", 1), ("0", 0), ("-1", None), ("odd", None), (None, None)])
+def test_the_node_of_a_gpu(text: str | None, node: int | None, tmp_path: Path) -> None:
+    """CuPy spells the bus id in capitals, /sys in small letters; -1 is the system's "not known"."""
+    assert node_of(BUS, machine(tmp_path, "0-1", gpu_node=text)) == node
+
+
+@pytest.fixture
+def permitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numa, "_may_set_policy", lambda: True)
+
+
+@pytest.mark.usefixtures("permitted")
+@pytest.mark.parametrize(
+    ("wanted", "memory", "chosen"),
+    [
+        ("local", "0-1", 1),
+        ("local", "0", None),  # nothing to choose
+        ("remote", "0-1", 0),
+        ("remote", "0-3", 0),
+        ("0", "0-1", 0),
+        ("1", "0-1", 1),
+    ],
+)
+def test_the_chosen_node(wanted: str, memory: str, chosen: int | None, tmp_path: Path) -> None:
+    assert chosen_node(wanted, BUS, machine(tmp_path, memory)) == chosen
+
+
+@pytest.mark.usefixtures("permitted")
+def test_the_memory_of_a_gpu_is_no_remote_node(tmp_path: Path) -> None:
+    """On GH200 the GPU's own memory is a node without processors."""
+    grace = machine(tmp_path, "0-1", cpus="0", gpu_node="0")
+    with pytest.raises(ValueError, match="no node remote"):
+        chosen_node("remote", BUS, grace)
+    assert chosen_node("1", BUS, grace) == 1, "it can be named"
+
+
+@pytest.mark.usefixtures("permitted")
+@pytest.mark.parametrize("wanted", ["2", "near", "-1", "", "²"])
+def test_a_node_that_is_not_there_is_named_with_those_that_are(wanted: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"nodes with memory: \(0, 1\)") as raised:
+        chosen_node(wanted, BUS, machine(tmp_path, "0-1"))
+    assert repr(wanted) in str(raised.value)
+
+
+@pytest.mark.usefixtures("permitted")
+@pytest.mark.parametrize("bus", [None, BUS])
+def test_no_remote_node_where_the_local_one_is_not_known(bus: str | None, tmp_path: Path) -> None:
+    there = machine(tmp_path, "0-1", gpu_node="-1")
+    with pytest.raises(ValueError, match="no node remote"):
+        chosen_node("remote", bus, there)
+    assert chosen_node("local", bus, there) is None
+
+
+def test_where_policies_are_refused_only_the_default_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Docker's default profile refuses these calls."""
+    monkeypatch.setattr(numa, "_may_set_policy", lambda: False)
+    there = machine(tmp_path, "0-1")
+    assert chosen_node("local", BUS, there) is None
+    for wanted in ("remote", "0"):
+        with pytest.raises(ValueError, match="SYS_NICE"):
+            chosen_node(wanted, BUS, there)
+
+
+class Refusing:
+    """A libc in which the kernel refuses every system call."""
+
+    def syscall(self, *arguments: object) -> int:
+        ctypes.set_errno(errno.EPERM)
+        return -1
+
+
+def test_a_refused_call_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda *arguments, **keywords: Refusing())
+    assert not numa._may_set_policy()
+    with pytest.raises(OSError, match="Operation not permitted") as raised, preferring(0):
+        pass
+    assert raised.value.errno == errno.EPERM
+    with Arena(RecordingBackend(), node=0) as arena, pytest.raises(AllocationFailed, match="not permitted"):
+        arena.pinned(8)
+
+
+def test_an_unknown_architecture(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numa.platform, "machine", lambda: "riscv64")
+    assert not numa._may_set_policy()
+    with pytest.raises(OSError, match="riscv64"):
+        numa.policy()
+
+
+# This machine's own kernel
+
+
+@pytest.fixture
+def untouched() -> Policy:
+    try:
+        return numa.policy()
+    except OSError as problem:
+        pytest.skip(f"the memory policy cannot be read here: {problem}")
+
+
+def here() -> int:
+    return nodes()[0] if nodes() else 0
+
+
+def test_memory_is_preferred_from_a_node_for_a_while(untouched: Policy) -> None:
+    with preferring(here()):
+        assert numa.policy() == Policy(1, 1 << here())
+    assert numa.policy() == untouched
+    with preferring(None):
+        assert numa.policy() == untouched
+
+
+def test_the_policy_is_as_before_also_after_an_error(untouched: Policy) -> None:
+    with pytest.raises(KeyError), preferring(here()):
+        raise KeyError
+    assert numa.policy() == untouched
+
+
+def test_a_policy_that_the_user_chose_is_kept(untouched: Policy) -> None:
+    """As `numactl --membind` sets it; asking whether policies may be set must not change it either."""
+    bound = Policy(2, 1 << here())
+    numa._set_policy(bound)
+    try:
+        with preferring(here()):
+            assert numa.policy() != bound
+        assert numa.policy() == bound
+        assert numa._may_set_policy()
+        assert numa.policy() == bound
+    finally:
+        numa._set_policy(untouched)
+    assert numa.policy() == untouched
+
+
+def test_a_node_that_does_not_exist_is_refused(untouched: Policy) -> None:
+    with pytest.raises(OSError, match="Invalid argument"), preferring(1000):
+        pass
+    assert numa.policy() == untouched
+
+
+class Looking(RecordingBackend):
+    """Notes the policy under which memory is taken."""
+
+    def __init__(self) -> None:
+        super().__init__(device=cuda_device(concurrent_managed_access=1))
+        self.policies: dict[str, Policy] = {}
+
+    def _call(self, name: str, *arguments: object) -> None:
+        self.policies.setdefault(name, numa.policy())
+        super()._call(name, *arguments)
+
+
+def test_page_locked_memory_alone_is_taken_from_the_node(untouched: Policy) -> None:
+    backend = Looking()
+    with Arena(backend, node=here()) as arena:
+        for take in (arena.pinned, arena.registered, arena.staging, arena.managed, arena.device):
+            take(64)
+    preferred = {name for name, policy in backend.policies.items() if policy == Policy(1, 1 << here())}
+    assert preferred == {"host_alloc", "host_register", "staging_memory"}
+    assert numa.policy() == untouched
