@@ -19,6 +19,8 @@ _SAYS: dict[str, str] = {
     "raised": "the workload failed: ",
     "wrong": "",
 }
+_REMEDY_HELPS = ("state", "wrong")
+"""Where the next step says more than where the traceback is."""
 
 
 def combine(strategy: str, cells: Sequence[Cell], workload: WorkloadRecord, *, confidence: float) -> Measured:
@@ -55,6 +57,8 @@ def failure(strategy: str, ended: Ended) -> Failed:
     outcome = ended.outcome
     if isinstance(outcome, Problem):
         reason = f"{_SAYS[outcome.cause]}{outcome.message}"
+        if outcome.cause in _REMEDY_HELPS and outcome.next_step:
+            reason = f"{reason}. {outcome.next_step}"
         return Failed(strategy=strategy, reason=reason, detail=outcome.detail or ended.log)
     return Failed(strategy=strategy, reason=ended.reason, detail=ended.log)
 

@@ -7,7 +7,7 @@ import types
 import pytest
 from builders import cuda_device
 from fakes import RecordingBackend, bench
-from test_pipelined import FRESH, made
+from mixing import FRESH, made
 
 from advisor.backends.cpu import CpuBackend
 from advisor.placements import capacity

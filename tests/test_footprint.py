@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fakes import RecordingBackend
+from fakes import RecordingBackend, bench
+from mixing import SHAPES, made
 
 from advisor import footprint
 from advisor.backends.cpu import CpuBackend
@@ -91,6 +92,27 @@ def test_a_pool_beside_no_device_memory() -> None:
     backend.pool = 1000
     with Arena(backend) as arena:
         assert footprint.footprint(arena, NOTHING, NOTHING).reserved == {"device": 1000}
+
+
+def test_what_the_staging_pool_rounds_up_is_reserved() -> None:
+    with Arena(RecordingBackend()) as arena:
+        arena.staging(65)
+        arena.pinned(10)
+        found = footprint.footprint(arena, NOTHING, NOTHING)
+    assert found.requested == {"pinned": 75}
+    assert found.reserved == {"pinned": 128 + 10}
+    assert found.physical_bytes == 138
+
+
+def test_both_sets_of_buffers_of_overlapping_frames_count() -> None:
+    taken = {}
+    for strategy in ("pinned", "pinned-pipelined"):
+        setup, frame = SHAPES["weights"]
+        with bench(made(frame, {}, setup=setup), strategy) as run:
+            taken[strategy] = footprint.footprint(run.arena, NOTHING, NOTHING).requested
+    # 48 bytes each: a and b are there twice, the weights once.
+    assert taken["pinned"] == {"pinned": 3 * 48, "device": 3 * 48}
+    assert taken["pinned-pipelined"] == {"pinned": 5 * 48, "device": 5 * 48}
 
 
 @pytest.mark.parametrize("pool", [None, 0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from builders import footprint, vector_add_workload
@@ -119,6 +119,7 @@ def ended(outcome: Any) -> Ended:
     [
         ("differs", "its results are wrong: oh"),
         ("memory", "not enough memory: oh"),
+        ("state", "the workload changed the device's state: oh"),
         ("bug", "oh"),
         ("device", "oh"),
         ("raised", "the workload failed: oh"),
@@ -128,6 +129,34 @@ def ended(outcome: Any) -> Ended:
 def test_a_problem_becomes_a_failed_row(cause: Any, said: str) -> None:
     row = failure("pinned", ended(Problem(cause=cause, message="oh", detail="traceback")))
     assert (row.strategy, row.status, row.reason, row.detail) == ("pinned", "failed", said, "traceback")
+
+
+@pytest.mark.parametrize("cause", get_args(Problem.model_fields["cause"].annotation))
+def test_the_remedy_is_told_where_the_user_can_do_something(cause: Any) -> None:
+    row = failure("pinned", ended(Problem(cause=cause, message="oh", next_step="Do this.")))
+    assert row.reason.endswith("oh. Do this." if cause in ("state", "wrong") else "oh")
+
+
+def test_host_copies_of_foreign_data_are_a_part_of_their_own() -> None:
+    parts = {"host_produce": 1, "to_device": 2, "device_add": 3, "to_host": 0.5, "host_consume": 1.5}
+    row = combined(cell(breakdown=({**frame(12.0, **parts), "host-copy": 2.5},)))
+    assert row.host_copy_seconds == 2.5
+    assert row.transfer_seconds == 2.5
+    assert row.synchronize_seconds == 1.5
+    assert row.device_path_seconds == 12.0 - 1.0 - 1.5
+    assert combined(cell()).host_copy_seconds is None, "there was none, which is not 0"
+
+
+def test_the_latency_is_the_median_of_the_processes_that_have_one() -> None:
+    assert combined(*(cell(latency_seconds=s) for s in (1.0, 5.0, 2.0))).latency_seconds == 2.0
+    assert combined(cell(), cell(latency_seconds=3.0)).latency_seconds == 3.0
+    assert combined(cell()).latency_seconds is None
+
+
+def test_hints_are_the_same_in_every_process() -> None:
+    hints = {"a": ("read-mostly",)}
+    assert combined(cell(hints=hints), cell(hints=hints)).hints == hints
+    assert combined(cell()).hints == {}
 
 
 def test_a_problem_without_detail_has_what_the_process_said() -> None:

@@ -6,6 +6,7 @@ The profiles are kept under reports/<device>/, so that they are the sample repor
 from __future__ import annotations
 
 import shutil
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -128,7 +129,7 @@ def runs_agree(name: str, first: Profile, runs: int = 4) -> None:
     accepted = _accepted(first)
     seen = []
     for _ in range(runs):
-        _, again = profiled(Path("/tmp") / "advisor-agreement" / name, CASES[name])
+        _, again = profiled(Path(tempfile.gettempdir()) / "advisor-agreement" / name, CASES[name])
         seen.append(again.recommendation.strategy if again.recommendation else None)
         accepted |= _accepted(again) if seen[-1] is None else set()
     met = all(strategy is None or strategy in accepted for strategy in seen)

@@ -1,0 +1,197 @@
+"""The three jobs of a worker on the recording backend: what they check, and what a cell holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from fakes import FakeRanges, RecordingBackend, job
+
+from advisor import tasks, worker
+from advisor.backends.managed_calls import ManagedCallFailed
+from advisor.errors import NothingMeasured
+from advisor.jobs import Cell, Description, Outcome, Problem, ReferenceRun
+from advisor.launcher import Ended
+from advisor.loading import load
+from advisor.ranges import Ranges
+from advisor.results import failure
+from advisor.strategies import STRATEGIES
+
+SOURCE = """
+from advisor import Buffer, In, InOut, Out, Workload, device, host, workload
+
+@workload
+def w(external: bool = False) -> Workload:
+    def load(w: Out) -> None:
+        w.fill(2)
+    def produce(a: Out, frame: int) -> None:
+        a.fill(frame)
+    def compute(xp, a: In, w: In, b: Out) -> None:
+        xp.multiply(a, w, out=b)
+    def consume(b: In) -> None:
+        b.sum()
+    buffers = {"a": Buffer(16, "f4", external=external), "b": Buffer(16, "f4"), "w": Buffer(16, "f4")}
+    return Workload(buffers, [host(produce), device(compute), host(consume)], setup=[host(load)])
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "w.py"
+    path.write_text(SOURCE, encoding="utf-8")
+    return path
+
+
+class Leaving(RecordingBackend):
+    """A device on which the workload changes something at its n-th kernel."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__()
+        self._kernels = at
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        super()._call(name, *arguments)
+        self._kernels -= name == "kernel"
+        if self._kernels <= 0:
+            self.left = "it left another stream current"
+
+
+def did(task: str, file: Path, strategy: str, backend: RecordingBackend, **assignments: str) -> Outcome:
+    """The outcome of a task, as a worker runs it."""
+    asked = job(
+        task=task,
+        file=str(file),
+        strategy=strategy,
+        reference=str(file.parent / "results"),
+        assignments=assignments,
+    )
+    loaded = load(file, None, asked.assignments)
+    ranges = cast(Ranges, FakeRanges())
+    with tasks.stand(asked, loaded, backend, ranges) as run:
+        what = tasks.reference if task == "reference" else tasks.measure
+        return what(asked, loaded, backend, run)
+
+
+def measured(file: Path, strategy: str, **assignments: str) -> Cell:
+    did("reference", file, "pageable", RecordingBackend(), **assignments)
+    backend = RecordingBackend(haste="lazy")
+    cell = did("measure", file, strategy, backend, **assignments)
+    assert isinstance(cell, Cell)
+    assert not backend.live
+    return cell
+
+
+@pytest.mark.parametrize("external", ["false", "true"])
+@pytest.mark.parametrize("strategy", [strategy.name for strategy in STRATEGIES])
+def test_every_strategy_is_measured_and_verified(strategy: str, external: str, file: Path) -> None:
+    cell = measured(file, strategy, external=external)
+    assert cell.verified
+    assert len(cell.frame_seconds) >= 5
+    assert (cell.latency_seconds is not None) == (strategy == "pinned-pipelined")
+    copies = strategy not in ("pageable", "staged", "registered", "zero-copy-registered", "system")
+    labels = {label for frame in cell.breakdown for label in frame}
+    assert ("host-copy" in labels) == (copies and external == "true")
+
+
+def test_a_latency_spans_the_frames_beside_it(file: Path) -> None:
+    cell = measured(file, "pinned-pipelined")
+    assert cell.latency_seconds is not None
+    assert cell.latency_seconds > min(cell.frame_seconds)
+
+
+def test_the_hints_that_were_given_are_told(file: Path) -> None:
+    assert measured(file, "managed-advised").hints == {
+        "a": ("prefer-device", "accessed-by-host"),
+        "b": ("prefer-device", "accessed-by-host"),
+        "w": ("read-mostly",),
+    }
+    assert measured(file, "managed-prefetch").hints == {}
+
+
+def test_transfers_of_a_steady_frame_are_counted(file: Path) -> None:
+    assert measured(file, "pinned-pipelined").transfer_bytes == {"to-device": 64, "to-host": 64}
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_a_state_left_behind_ends_the_reference_run(at: int, file: Path) -> None:
+    with pytest.raises(tasks.StateLeft, match="another stream"):
+        did("reference", file, "pageable", Leaving(at))
+
+
+@pytest.mark.parametrize("at", [1, 3, 7])
+@pytest.mark.parametrize("strategy", ["pinned", "pinned-pipelined"])
+def test_a_state_left_behind_ends_a_measurement_however_late(at: int, strategy: str, file: Path) -> None:
+    did("reference", file, "pageable", RecordingBackend())
+    backend = Leaving(at)
+    with pytest.raises(tasks.StateLeft, match="another stream"):
+        did("measure", file, strategy, backend)
+    assert not backend.live
+
+
+def attempt(
+    file: Path, backend: RecordingBackend, monkeypatch: pytest.MonkeyPatch, **changes: str
+) -> Outcome:
+    """What a worker leaves, on that backend."""
+    monkeypatch.setattr(worker, "open_backend", lambda name, gpu: backend)
+    places = {"directory": str(file.parent), "reference": str(file.parent / "results")}
+    return worker._attempt(job(file=str(file), **{**places, **changes}))
+
+
+def test_a_state_left_behind_becomes_a_failed_row(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = attempt(file, Leaving(1), monkeypatch, strategy="pinned")
+    assert isinstance(outcome, Problem)
+    assert outcome.cause == "state"
+    row = failure("pinned", Ended(outcome, "finished", "", ""))
+    assert row.reason == (
+        "the workload changed the device's state: it left another stream current. "
+        "Change the device, the stream or the allocator inside a `with` block of CuPy."
+    )
+
+
+def test_the_description_comes_before_the_first_frame(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = RecordingBackend(fail_at=1)
+    outcome = attempt(file, backend, monkeypatch, task="reference")
+    assert isinstance(outcome, Problem)
+    text = (file.parent / "description.json").read_text(encoding="utf-8")
+    described = Description.model_validate_json(text)
+    assert described.device == backend.device()
+    assert described.gpu == {"cuda_runtime": "13.0"}
+    assert [buffer.name for buffer in described.workload.buffers] == ["a", "b", "w"]
+
+
+def test_a_reference_run_is_an_outcome(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert attempt(file, RecordingBackend(), monkeypatch, task="reference") == ReferenceRun(repeatable=True)
+
+
+def test_too_little_memory_is_told_with_the_figures(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = RecordingBackend()
+    backend.free_bytes = 100
+    outcome = attempt(file, backend, monkeypatch, strategy="managed")
+    assert isinstance(outcome, Problem)
+    assert (outcome.cause, outcome.message) == (
+        "memory",
+        "the buffers need 192 B of device memory, and 100 B are free; "
+        "--allow-oversubscription lifts this for managed memory",
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "cause", "message"),
+    [
+        (ManagedCallFailed("cudaErrorNotSupported (801)"), "device", "CUDA: cudaErrorNotSupported (801)"),
+        (NothingMeasured("prefetch needs cuda-bindings"), "wrong", "prefetch needs cuda-bindings"),
+    ],
+)
+def test_what_managed_calls_fail_with_is_no_bug_of_ours(
+    error: Exception, cause: str, message: str, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = RecordingBackend()
+
+    def refuse(*arguments: object) -> None:
+        raise error
+
+    monkeypatch.setattr(backend, "prefetch", refuse)
+    outcome = attempt(file, backend, monkeypatch, strategy="managed-prefetch")
+    assert isinstance(outcome, Problem)
+    assert (outcome.cause, outcome.message) == (cause, message)
