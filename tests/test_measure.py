@@ -130,7 +130,7 @@ def test_noise_that_still_shrinks_goes_on() -> None:
 def stops_at(
     widths: dict[int, float], monkeypatch: pytest.MonkeyPatch, **limits: Any
 ) -> tuple[int, list[int]]:
-    """How many frames are taken where the interval is so wide from so many frames on, and when it is looked at."""
+    """Frames taken where the interval has these widths, each from so many frames on; and when it is asked."""
     looks: list[int] = []
 
     def width(times: list[float], confidence: float) -> float:
