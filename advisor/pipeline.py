@@ -19,6 +19,7 @@ from advisor.launcher import Launcher, ProcessLauncher
 from advisor.model.predict import predict
 from advisor.profiles import Environment, Method, Profile, Tool
 from advisor.runner import CONFIDENCE, Progress, Run, run
+from advisor.series import was_interrupted as was_interrupted
 from advisor.settings import Settings
 
 PARTIAL = "profile.partial.json"
@@ -82,8 +83,3 @@ def conclude(profile: Profile, settings: Settings) -> Profile:
     """Predictions for the target devices, then advice and verdict."""
     predictions = tuple(predict(profile, target, settings.strategies) for target in settings.targets)
     return advise(profile.model_copy(update={"predictions": predictions}))
-
-
-def was_interrupted(profile: Profile) -> bool:
-    """Whether Ctrl-C ended the run before all was measured."""
-    return any(note.startswith("Interrupted") for note in profile.notes)
