@@ -152,6 +152,14 @@ def test_what_happened_meanwhile_is_warned_of(tmp_path: Path) -> None:
     assert "10000000" not in done.model_dump_json()
 
 
+def test_throttling_between_the_readings_is_counted(tmp_path: Path) -> None:
+    root = make_tree(tmp_path, PC)
+    begun = environment(root=root, nvml=two_gpus()).model_copy(update={"warnings": ()})
+    later = two_gpus(nvmlDeviceGetViolationStatus={1: SimpleNamespace(violationTime=10**12)})
+    (warning,) = finished(begun, CUDA_ADDRESS, root=root, nvml=later).warnings
+    assert "heat for 100 % of the time" in warning
+
+
 def test_readings_under_load_are_all_judged_and_the_most_telling_kept(tmp_path: Path) -> None:
     root = make_tree(tmp_path, PC)
     loaded = [

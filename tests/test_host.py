@@ -89,6 +89,14 @@ def test_the_limit_of_locked_memory_is_the_soft_one(tmp_path: Path, soft: str, l
             },
             512 << 20,
         ),
+        (
+            {
+                "proc/self/cgroup": "0::/a/b",
+                "sys/fs/cgroup/a/memory.max": "4096",
+                "sys/fs/cgroup/a/b/memory.max": "8192",
+            },
+            4096,
+        ),
         ({"proc/self/cgroup": "0::/../../x"}, None),
     ],
 )
@@ -129,7 +137,12 @@ def test_containers(tmp_path: Path, files: dict[str, str | int], contained: bool
 
 
 @pytest.mark.parametrize(
-    ("release", "wsl"), [("5.15.153.1-microsoft-standard-WSL2", True), ("6.8.0-45-generic", False)]
+    ("release", "wsl"),
+    [
+        ("5.15.153.1-microsoft-standard-WSL2", True),
+        ("4.4.0-19041-Microsoft", True),
+        ("6.8.0-45-generic", False),
+    ],
 )
 def test_wsl(tmp_path: Path, release: str, wsl: bool) -> None:
     make_tree(tmp_path, {"proc/sys/kernel/osrelease": release})

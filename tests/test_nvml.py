@@ -230,6 +230,18 @@ def test_throttle_reasons(bits: int, words: tuple[str, ...]) -> None:
     assert read(gpu(nvmlDeviceGetCurrentClocksEventReasons=bits)).throttle_reasons == words
 
 
+def test_a_cause_that_is_not_counted_costs_itself_alone() -> None:
+    counted = {0: SimpleNamespace(violationTime=10**9), 1: SimpleNamespace(violationTime=0)}
+    state = read(gpu(nvmlDeviceGetViolationStatus=counted))
+    assert state.throttled_seconds == {"power": 1.0, "heat": 0.0}
+    assert state.absent == {}
+
+
+@pytest.mark.parametrize(("percent", "share"), [(40, 0.4), (100, 1.0), (101, 1.0)])
+def test_utilization_is_a_share(percent: int, share: float) -> None:
+    assert read(gpu(nvmlDeviceGetUtilizationRates=SimpleNamespace(gpu=percent))).utilization == share
+
+
 def test_zeros_that_cannot_be_are_absent() -> None:
     state = read(
         gpu(

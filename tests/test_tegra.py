@@ -80,6 +80,24 @@ def test_fewer_cores_make_a_weaker_mode(tmp_path: Path) -> None:
     assert board(tmp_path, {**thor(), "etc/nvpmodel.conf": modes}).best_power_mode == "ALL"
 
 
+@pytest.mark.parametrize("uncapped", [0, -1])
+def test_the_file_has_two_ways_to_write_no_cap(tmp_path: Path, uncapped: int) -> None:
+    modes = "".join(
+        f"< POWER_MODEL ID={i} NAME={name} >\nGPU MAX_FREQ -1\nEMC MAX_FREQ {cap}\n"
+        for i, (name, cap) in enumerate([("FREE", uncapped), ("CAPPED", 4_266_000_000)])
+    )
+    assert board(tmp_path, {**thor(), "etc/nvpmodel.conf": modes}).best_power_mode == "FREE"
+
+
+def test_class_folders_are_links(tmp_path: Path) -> None:
+    make_tree(tmp_path, {"etc/nv_tegra_release": "# R36", "sys/devices/gpu/cur_freq": 5 * MHZ})
+    (tmp_path / "sys/class/devfreq").mkdir(parents=True)
+    (tmp_path / "sys/class/devfreq/17000000.gpu").symlink_to("../../devices/gpu")
+    state = tegra_state(root=tmp_path)
+    assert state is not None
+    assert state.gpu_hertz == 5 * MHZ
+
+
 @pytest.mark.parametrize("status", ["pmode:0009", "what is this", ""])
 def test_a_mode_that_is_not_in_the_file_is_absent(tmp_path: Path, status: str) -> None:
     state = board(tmp_path, {**orin(), "var/lib/nvpmodel/status": status})
