@@ -23,7 +23,7 @@ LABEL_LENGTH = 14
 COLOURS = ("host", "transfer", "kernel", "wait", "host-2", "transfer-2", "kernel-2", "rest")
 SHAPES = ("circle", "square", "triangle", "diamond", "cross", "plus", "wedge", "bar")
 # Points keep off the edges, so that marks are whole.
-_INSET = 0.03
+_INSET = 0.05
 
 
 @dataclass(frozen=True)

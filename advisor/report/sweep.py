@@ -174,15 +174,15 @@ def _caption(track: Track, device: str) -> str:
 def _chart(track: Track, parameter: str, looks: dict[str, Style], index: int) -> LineChart:
     word = {"predicted": "Predicted time", "measured": "Time", "cpu": "Time"}[track.basis]
     where = "this CPU, not on a GPU" if track.basis == "cpu" else words.name(track.device.name)
+    stops = [stop for stop in track.stops if stop.results]  # a value without a profile has no place here
     curves = [
-        Curve(name, looks[name], tuple(_sample(stop, name) for stop in track.stops))
-        for name in track.with_figures
+        Curve(name, looks[name], tuple(_sample(stop, name) for stop in stops)) for name in track.with_figures
     ]
     return line_chart(
         f"lines-{index}",
         f"{word} of one frame over {parameter} on {where}",
         parameter,
-        [stop.value for stop in track.stops],
+        [stop.value for stop in stops],
         curves,
         predicted=track.basis == "predicted",
     )

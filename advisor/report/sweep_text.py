@@ -20,7 +20,7 @@ def sweep_summary(series: Series) -> str:
     shown = [device for device in report.devices if device.basis != "cpu"]
     paragraphs = (
         _title(report),
-        *(_verdict(verdict) for verdict in report.verdicts),
+        *(_verdict(verdict, named=len(shown) > 1 or report.predicted) for verdict in report.verdicts),
         wrap(f"Next: {report.next_step}", "  ") if report.next_step else [],
         *(_table(device, report.parameter) for device in shown),
         _legend(shown),
@@ -41,12 +41,12 @@ def _title(report: SweepReport) -> list[str]:
     return wrap(f"{report.title} on {report.device}" if report.device else report.title)
 
 
-def _verdict(verdict: Verdict) -> Iterator[str]:
-    if verdict.device:
-        yield from wrap(verdict.device, "  ")
-    yield from wrap(verdict.headline, "    ")
-    yield from wrap(verdict.reason, "    ")
-    yield from wrap(f"Next: {verdict.next_step}" * bool(verdict.next_step), "    ")
+def _verdict(verdict: Verdict, *, named: bool) -> Iterator[str]:
+    yield from wrap(verdict.device if named else "", "  ")
+    indent = "    " if named else "  "
+    yield from wrap(verdict.headline, indent)
+    yield from wrap(verdict.reason, indent)
+    yield from wrap(f"Next: {verdict.next_step}" * bool(verdict.next_step), indent)
 
 
 def _table(device: SweepDevice, parameter: str) -> Iterator[str]:

@@ -101,7 +101,8 @@ def _changes(track: Track, parameter: str, found: Sequence[Stretch]) -> Iterator
         low, high = track.stops[before.last], track.stops[after.first]
         likely = "likely " * (before.likely or after.likely)
         yield (
-            f"The best strategy {likely}changes between {parameter} = {value_text(low.value)} and "
+            f"The best strategy {likely}changes from {words.code(before.strategy)} to "
+            f"{words.code(after.strategy)} between {parameter} = {value_text(low.value)} and "
             f"{value_text(high.value)}, two of the values tested."
         )
         if not high.seconds(before.strategy):
@@ -124,8 +125,9 @@ def _remarks(track: Track, parameter: str) -> Iterator[str]:
     if bets:
         of = f"{len(bets)} of {words.count(len(track.stops), 'value')}"
         yield f"Predicted ranges overlap at {of}: likely, not certain."
-    silent = [stop for stop in track.stops if not stop.standing.best and not stop.standing.rivals]
-    if silent and len(silent) < len(track.stops):
+    profiled = [stop for stop in track.stops if stop.results]
+    silent = [stop for stop in profiled if not stop.standing.best and not stop.standing.rivals]
+    if silent and len(silent) < len(profiled):
         yield f"No recommendation at {at(parameter, silent)}."
 
 
