@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from advisor.report import render_sweep_html, render_sweep_markdown, sweep_summa
 from advisor.report.axes import compact, time_axis, value_axis
 from advisor.report.lines import LABEL_GAP, Curve, Sample, line_chart, styles
 from advisor.report.markdown import LIMIT
+from advisor.report.sweep import sweep_view
 from advisor.report.sweep_verdicts import sweep_verdict
 from advisor.report.tracks import tracks
 from advisor.series import Point, Series, series
@@ -205,7 +206,7 @@ decided = st.builds(lambda best: Standing(best, min(best)), st.frozensets(names,
 @given(st.lists(decided | st.just(Standing()), max_size=12))
 def test_stretches_are_few_and_every_value_allows_its_own(standings: list[Standing]) -> None:
     found = stretches(standings)
-    for before, after in itertools.pairwise(found):
+    for before, after in pairwise(found):
         assert before.first <= before.last < after.first <= after.last
         assert before.strategy != after.strategy
     for stretch in found:
@@ -244,7 +245,7 @@ def test_axis_of_the_values(values: list[Any], kind: str, shares: list[float]) -
 
 def test_labels_keep_their_distance() -> None:
     _, labels, _ = value_axis(list(range(1, 101)))
-    gaps = [b.share - a.share for a, b in itertools.pairwise(labels)]
+    gaps = [b.share - a.share for a, b in pairwise(labels)]
     assert 4 <= len(labels) <= 9
     assert min(gaps) >= 1 / 9
     assert labels[-1].text == "100"
@@ -285,14 +286,25 @@ def test_lines_break_at_gaps_and_lone_points_have_none() -> None:
     assert float(a.marks[1].high) < float(a.marks[1].y) < float(a.marks[1].low), "up is more time"
 
 
-def test_labels_at_the_ends_do_not_cover_one_another() -> None:
-    made = line_chart(
-        "x", "t", "n", [1, 2], [curve(name, 1, 1.0 + i / 1e4) for i, name in enumerate("abcdefgh")]
-    )
+@pytest.mark.parametrize("last", [1.0, 5.0, 10.0])
+def test_labels_at_the_ends_do_not_cover_one_another(last: float) -> None:
+    crowd = [curve(name, 1.0, last + i / 1e4) for i, name in enumerate("abcdefgh")]
+    made = line_chart("x", "t", "n", [1, 2], [*crowd, curve("top", 10.0, 10.0)])
     places = sorted(float(line.label_y) for line in made.lines)
-    assert min(b - a for a, b in itertools.pairwise(places)) >= LABEL_GAP - 0.11
+    assert min(b - a for a, b in pairwise(places)) >= LABEL_GAP - 0.11
     assert places[0] >= 0
     assert places[-1] <= made.height
+
+
+def noted(*notes: str) -> list[str]:
+    made = [Point(i, at_n(i, A, notes=(note,) if note else ())) for i, note in enumerate(notes, 1)]
+    return list(sweep_view(series("w", "n", made)).notes)
+
+
+def test_notes_are_told_once() -> None:
+    assert noted("Same.", "Same.", "Same.") == ["Same."]
+    assert noted("Some.", "", "Some.") == ["Some (at n = 1 and 3)."]
+    assert noted("Load 1.5.", "Load 12.", "") == ["Load 1.5 (at n = 1; much the same at 1 other value)."]
 
 
 def test_strategies_differ_in_shape_and_colour() -> None:

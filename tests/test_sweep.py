@@ -137,13 +137,18 @@ class SweepLauncher(FakeLauncher):
         return ended
 
 
-def swept(launcher: SweepLauncher, directory: Path, text: str = "n=1,2,4") -> Swept:
+def swept(
+    launcher: SweepLauncher,
+    directory: Path,
+    text: str = "n=1,2,4",
+    formats: tuple[str, ...] = ("html", "json"),
+) -> Swept:
     return sweeping.run(
         cpu_settings("w.py", strategies=("pageable", "pinned")),
         parsed(text),
         Silent(),
         directory=directory,
-        keep=lambda made, folder: report.write(made, folder, ("html", "json")),
+        keep=lambda made, folder: report.write(made, folder, formats),
         launcher=launcher,
     )
 
@@ -159,6 +164,11 @@ def test_each_value_is_a_whole_profile_in_its_own_folder(tmp_path: Path) -> None
         assert names(folder) == {"profile.json", "report.html"}
         assert package.load(folder / "profile.json") == point.profile
     assert (result.series.workload, result.series.interrupted) == ("vector_add", False)
+
+
+def test_a_page_that_was_not_asked_for_is_not_linked(tmp_path: Path) -> None:
+    result = swept(SweepLauncher(), tmp_path, formats=("md",))
+    assert {point.href for point in result.series.points} == {""}
 
 
 def test_a_value_that_fails_is_a_row_and_the_others_go_on(tmp_path: Path) -> None:
@@ -207,7 +217,9 @@ def test_a_value_cut_short_ends_the_sweep_and_is_kept(tmp_path: Path) -> None:
                 raise KeyboardInterrupt
             return super().__call__(job)
 
-    result = swept(Later(), tmp_path)
+    launcher = Later()
+    result = swept(launcher, tmp_path)
+    assert "4" not in {job.assignments.get("n") for job in launcher.jobs}
     assert [point.status for point in result.series.points] == ["profiled", "profiled", "not run"]
     assert names(tmp_path) == {"n=1", "n=2"}
     assert result.series.interrupted
@@ -314,7 +326,10 @@ def test_figures_are_measured_or_predicted() -> None:
 COUNTER = FILES / "counter.py"
 
 
-def test_the_command_and_putting_its_profiles_together_again(command: Command, tmp_path: Path) -> None:
+def test_the_command_and_putting_its_profiles_together_again(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
     arguments = (
         "--sweep",
         "n=16,8",
@@ -331,6 +346,8 @@ def test_the_command_and_putting_its_profiles_together_again(command: Command, t
     assert said.code == 0, said.err
     assert names(tmp_path / "advisor-report") == {"n=8", "n=16", "sweep.html", "sweep.md"}
     assert said.out.startswith("counter over n = 8 and 16: predicted.")
+    told = Path("advisor-report/sweep.md").read_text(encoding="utf-8")
+    assert Path("summary.md").read_text(encoding="utf-8") == f"{told}\n"
     assert "[1] checking the values" in said.err
     assert ": zero-copy, round 1" in said.err
     assert said.err.endswith("wrote advisor-report/sweep.html\n      advisor-report/sweep.md\n")

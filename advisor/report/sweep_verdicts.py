@@ -111,6 +111,7 @@ def _changes(track: Track, parameter: str, found: Sequence[Stretch]) -> Iterator
 
 def _remarks(track: Track, parameter: str) -> Iterator[str]:
     """Ties, undecided values, bets and values without a recommendation, alike ones together."""
+    profiled = [stop for stop in track.stops if stop.results]
     tied: dict[frozenset[str], list[Stop]] = {}
     unclear: dict[frozenset[str], list[Stop]] = {}
     for stop in track.stops:
@@ -123,9 +124,8 @@ def _remarks(track: Track, parameter: str) -> Iterator[str]:
         yield f"{_names(track, names)} cannot be told apart at {at(parameter, where)}."
     bets = [stop for stop in track.stops if stop.standing.likely]
     if bets:
-        of = f"{len(bets)} of {words.count(len(track.stops), 'value')}"
+        of = f"{len(bets)} of {words.count(len(profiled), 'value')}"
         yield f"Predicted ranges overlap at {of}: likely, not certain."
-    profiled = [stop for stop in track.stops if stop.results]
     silent = [stop for stop in profiled if not stop.standing.best and not stop.standing.rivals]
     if silent and len(silent) < len(profiled):
         yield f"No recommendation at {at(parameter, silent)}."
