@@ -21,6 +21,8 @@ from advisor.errors import AdvisorError, NothingMeasured
 if TYPE_CHECKING:
     from advisor.backends import BackendName
     from advisor.profiles import Profile
+    from advisor.settings import Settings
+    from advisor.sweep import Sweep
 
 INTERRUPTED = 130
 app = typer.Typer(
@@ -74,6 +76,12 @@ def profile(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the workload; repeatable."),
     ] = None,
+    sweep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=RANGE", help="Each of these values: n=2**10..2**24, n=1..64:4, or n=1,2,8."
+        ),
+    ] = None,
     strategy: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Only this strategy; repeatable. See `advisor strategies`."),
@@ -101,8 +109,10 @@ def profile(
     from advisor import pipeline, report, settings
     from advisor.environment import command_line
     from advisor.progress import make_progress
+    from advisor.sweep import parse_sweep
 
     wanted = settings.parse_formats(formats)
+    swept = parse_sweep(sweep or ())
     made = settings.make_settings(
         workload,
         backend=_backend(gpu, no_gpu, quiet),
@@ -116,13 +126,16 @@ def profile(
         seed=seed,
         command=command_line(sys.argv[1:]),
     )
+    if swept:
+        _profile_sweep(made, swept, out, wanted, quiet)
+        return
     with settings.output_directory(out) as directory, _telling_what_is_kept(directory / pipeline.PARTIAL):
         with make_progress(quiet=quiet) as progress:
             result = pipeline.profile(made, progress, keep_in=directory)
         paths = report.write(result, directory, wanted)
         (directory / pipeline.PARTIAL).unlink(missing_ok=True)
-    _show(result, paths, quiet)
-    report.append_step_summary(result)
+    _show(report.summary(result), paths, quiet)
+    report.append_step_summary(report.render_markdown(result))
     if pipeline.was_interrupted(result):
         sys.exit(INTERRUPTED)
     _require_figures(result)
@@ -130,20 +143,28 @@ def profile(
 
 @app.command("report")
 def report_command(
-    file: Annotated[Path, typer.Argument(metavar="PROFILE", help="A profile.json.")],
+    files: Annotated[list[Path], typer.Argument(metavar="PROFILE...", help="A profile.json, or several.")],
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where the report goes; beside the profile.")
     ] = None,
     formats: FormatOption = "html,md",
     quiet: QuietOption = False,
 ) -> None:
-    """Render the report of a profile again."""
-    from advisor import profiles, report, settings
+    """Render the report of a profile again.
+
+    Several profiles of one workload on one device that differ in one parameter give the page of a sweep.
+    """
+    from advisor import profiles, report, series, settings
 
     wanted = settings.parse_formats(formats)
-    loaded = profiles.load(file)
-    with settings.output_directory(out or file.parent) as directory:
-        _show(loaded, report.write(loaded, directory, wanted), quiet)
+    loaded = [(file, profiles.load(file)) for file in files]
+    directory = out or series.common_parent(files)
+    together = series.gather(loaded, directory) if len(loaded) > 1 else None
+    with settings.output_directory(directory) as folder:
+        if together:
+            _show(report.sweep_summary(together), report.write_sweep(together, folder, wanted), quiet)
+        else:
+            _show(report.summary(loaded[0][1]), report.write(loaded[0][1], folder, wanted), quiet)
 
 
 @app.command()
@@ -204,11 +225,37 @@ def _telling_what_is_kept(partial: Path) -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _show(result: Profile, paths: list[Path], quiet: bool) -> None:
-    from advisor import report
+def _profile_sweep(made: Settings, swept: Sweep, out: Path, wanted: tuple[str, ...], quiet: bool) -> None:
+    """One profile for each value, and the page over them. All values failing is the first one's error."""
+    from advisor import report, settings, sweeping
+    from advisor.progress import make_progress
 
-    print(report.summary(result))
-    if not quiet:
+    kept: list[Path] = []
+
+    def keep(made: Profile, folder: Path) -> list[Path]:
+        paths = report.write(made, folder, wanted)
+        kept.extend(paths)
+        return paths
+
+    try:
+        with settings.output_directory(out) as directory:
+            with make_progress(quiet=quiet) as progress:
+                result = sweeping.run(made, swept, progress, directory=directory, keep=keep)
+            paths = report.write_sweep(result.series, directory, wanted)
+    except KeyboardInterrupt:
+        _say(f"interrupted: finished values are in {out}" if kept else "interrupted: no value was finished")
+        raise typer.Exit(INTERRUPTED) from None
+    _show(report.sweep_summary(result.series), paths, quiet)
+    report.append_step_summary(report.render_sweep_markdown(result.series))
+    if result.series.interrupted:
+        sys.exit(INTERRUPTED)
+    if not result.series.has_figures:
+        raise next(iter(result.problems), NothingMeasured("no value could be measured or predicted"))
+
+
+def _show(summary: str, paths: list[Path], quiet: bool) -> None:
+    print(summary)
+    if paths and not quiet:
         _say("wrote " + "\n      ".join(str(path) for path in paths))
 
 

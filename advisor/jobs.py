@@ -40,9 +40,12 @@ Told = Annotated[str, BeforeValidator(_encodable)]
 
 
 class Job(Record):
-    """One process's work. `reference` is the directory of the reference run's results."""
+    """One process's work. `reference` is the directory of the reference run's results.
 
-    task: Literal["reference", "trace", "measure"]
+    The task "parameters" runs nothing: it reads all values of the swept parameter.
+    """
+
+    task: Literal["parameters", "reference", "trace", "measure"]
     file: str
     workload: str | None
     assignments: dict[str, str]
@@ -55,6 +58,7 @@ class Job(Record):
     numa_node: int | None = None
     directory: str
     reference: str
+    swept: tuple[str, tuple[str, ...]] | None = None
 
 
 class Description(Record):
@@ -64,6 +68,12 @@ class Description(Record):
     gpu: dict[str, str | int | float]
     packages: dict[str, str]
     workload: WorkloadRecord
+
+
+class Checked(Record):
+    """The workload is there, and its parameters can be read."""
+
+    task: Literal["parameters"] = "parameters"
 
 
 class ReferenceRun(Record):
@@ -112,8 +122,9 @@ class Problem(Record):
         return kind(self.message, next_step=self.next_step, detail=self.detail)
 
 
-Outcome = ReferenceRun | TraceRun | Cell | Problem
-_BY_TASK: dict[str, type[ReferenceRun] | type[TraceRun] | type[Cell] | type[Problem]] = {
+Outcome = Checked | ReferenceRun | TraceRun | Cell | Problem
+_BY_TASK: dict[str, type[Checked] | type[ReferenceRun] | type[TraceRun] | type[Cell] | type[Problem]] = {
+    "parameters": Checked,
     "reference": ReferenceRun,
     "trace": TraceRun,
     "measure": Cell,

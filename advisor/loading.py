@@ -9,14 +9,14 @@ import importlib.util
 import linecache
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 from advisor.binding import BoundWorkload, bind
 from advisor.errors import AdvisorError, FileProblem, WorkloadError
-from advisor.parameters import Value, resolve
+from advisor.parameters import Value, require_readable, resolve
 from advisor.profiles import WorkloadRecord
 from advisor.workloads import Definition, Workload
 
@@ -49,6 +49,16 @@ def load(path: Path, name: str | None, assignments: Mapping[str, str]) -> Loaded
         stages=tuple(stage.record() for stage in bound.stages),
     )
     return Loaded(bound, record)
+
+
+def check_sweep(
+    path: Path, name: str | None, assignments: Mapping[str, str], parameter: str, values: Sequence[str]
+) -> None:
+    """Imports the file and reads every value of the swept parameter; raises as `load` does."""
+    _source(path)
+    definition = _pick(path, name, _import(path))
+    require_readable(definition, parameter, values, "--sweep")
+    resolve(definition, {**assignments, parameter: values[0]})
 
 
 def user_traceback(error: BaseException, path: Path) -> str:

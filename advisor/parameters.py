@@ -31,11 +31,7 @@ def resolve(definition: Definition, assignments: Mapping[str, str]) -> dict[str,
     """
     declared = _declared(definition)
     for name in assignments:
-        if name not in declared:
-            raise UsageError(
-                f"workload {definition.name!r} has no parameter {name!r}{_nearest(name, declared)}",
-                next_step=f"It has: {', '.join(declared) or 'none'}.",
-            )
+        _require(definition, name, declared)
     values: dict[str, Value] = {}
     for name, (annotation, default) in declared.items():
         if name in assignments:
@@ -48,6 +44,14 @@ def resolve(definition: Definition, assignments: Mapping[str, str]) -> dict[str,
         else:
             values[name] = default
     return values
+
+
+def require_readable(definition: Definition, name: str, texts: typing.Iterable[str], option: str) -> None:
+    """Raises `UsageError` unless the parameter exists and every text is a value of it."""
+    declared = _declared(definition)
+    _require(definition, name, declared)
+    for text in texts:
+        _parse(name, text, declared[name][0], option)
 
 
 def parse_assignments(settings: typing.Iterable[str], option: str = "--set") -> dict[str, str]:
@@ -70,6 +74,14 @@ def parse_number(text: str) -> int | float:
         return int(digits)
     except ValueError:
         return float(digits)
+
+
+def _require(definition: Definition, name: str, declared: typing.Collection[str]) -> None:
+    if name not in declared:
+        raise UsageError(
+            f"workload {definition.name!r} has no parameter {name!r}{_nearest(name, declared)}",
+            next_step=f"It has: {', '.join(declared) or 'none'}.",
+        )
 
 
 def _declared(definition: Definition) -> dict[str, tuple[Any, Any]]:
@@ -133,19 +145,21 @@ def _wanted(annotation: Any) -> str:
     return f"of type {annotation.__name__ if isinstance(annotation, type) else annotation}"
 
 
-def _parse(name: str, text: str, annotation: Any) -> Value:
+def _parse(name: str, text: str, annotation: Any, option: str = "--set") -> Value:
     try:
         value = _read(text, annotation)
     except OverflowError:
-        raise UsageError(f"--set {name}={text} is too large", next_step="Give less than 2**63.") from None
+        raise UsageError(f"{option} {name}={text} is too large", next_step="Give less than 2**63.") from None
     except ValueError:
         wanted = _wanted(annotation)
         raise UsageError(
-            f"--set {name}={text} is not {wanted}",
+            f"{option} {name}={text} is not {wanted}",
             next_step=f"Give {name} as {wanted.removeprefix('of type ')}.",
         ) from None
     if isinstance(value, float) and not math.isfinite(value):
-        raise UsageError(f"--set {name}={text} is not finite", next_step=f"Give {name} as a finite number.")
+        raise UsageError(
+            f"{option} {name}={text} is not finite", next_step=f"Give {name} as a finite number."
+        )
     return value
 
 

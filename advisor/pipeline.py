@@ -8,17 +8,18 @@ Everything after the processes is a pure function of the profile.
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
 from advisor import __version__
 from advisor.advise import advise
-from advisor.environment import environment
+from advisor.environment import environment, finished
 from advisor.launcher import Launcher, ProcessLauncher
 from advisor.model.predict import predict
 from advisor.profiles import Environment, Method, Profile, Tool
 from advisor.runner import CONFIDENCE, Progress, Run, run
+from advisor.series import was_interrupted as was_interrupted
 from advisor.settings import Settings
 
 PARTIAL = "profile.partial.json"
@@ -50,7 +51,15 @@ def profile(
             Path(scratch),
             keep=lambda so_far: assemble(settings, so_far, begun).save(keep_in / PARTIAL),
         )
-    return conclude(assemble(settings, measured, begun), settings)
+    return conclude(assemble(settings, measured, _ended(begun, measured, settings)), settings)
+
+
+def _ended(begun: Begun, measured: Run, settings: Settings) -> Begun:
+    """With what the machine says once everything has run: clocks, throttling, other users of the GPU."""
+    on_gpu = measured.description.device.kind == "cuda"
+    place = str(measured.description.gpu.get("pci_bus_id", "")) if on_gpu else ""
+    after = finished(begun.environment, place or None, index=settings.gpu if on_gpu else None)
+    return replace(begun, environment=after)
 
 
 def assemble(settings: Settings, measured: Run, begun: Begun) -> Profile:
@@ -82,8 +91,3 @@ def conclude(profile: Profile, settings: Settings) -> Profile:
     """Predictions for the target devices, then advice and verdict."""
     predictions = tuple(predict(profile, target, settings.strategies) for target in settings.targets)
     return advise(profile.model_copy(update={"predictions": predictions}))
-
-
-def was_interrupted(profile: Profile) -> bool:
-    """Whether Ctrl-C ended the run before all was measured."""
-    return any(note.startswith("Interrupted") for note in profile.notes)

@@ -63,6 +63,11 @@ def make_settings(
     Without a GPU the default catalogue devices are predicted when no target is named.
     Raises `UsageError`, or `FileProblem` for a target's file.
     """
+    if not _is_text(target):
+        raise UsageError(
+            f"the path {target!r} is not UTF-8, so that a profile cannot hold it",
+            next_step="Rename the file or its directory.",
+        )
     file, _, name = target.partition("::")
     if not file or (not name and "::" in target):
         raise UsageError(f"{target!r} is not FILE or FILE::NAME", next_step="Write workloads/vector_add.py.")
@@ -124,3 +129,12 @@ def output_directory(directory: Path) -> Iterator[Path]:
         with suppress(OSError):  # a folder that holds something stays
             for folder in made:
                 folder.rmdir()
+
+
+def _is_text(path: str) -> bool:
+    """Bytes of a name that are not UTF-8 come as lone surrogates, which JSON cannot hold."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

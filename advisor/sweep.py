@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from urllib.parse import quote
 
 from advisor.errors import UsageError
 from advisor.parameters import parse_assignments, parse_number
+from advisor.series import Value
 from advisor.settings import Settings
 
 MOST_STEPS = 7
+_NAME_LENGTH = 120
 _FORMS = "Write --sweep n=2**10..2**24, --sweep n=1..64:4 (four values), or --sweep n=1,2,8,64."
+
+
+@dataclass(frozen=True)
+class Step:
+    """One value of the sweep: `label` is `n=1024`, `directory` the folder of its own report."""
+
+    label: str
+    directory: str
+    parameter: str
+    value: Value
+    settings: Settings
 
 
 @dataclass(frozen=True)
@@ -21,34 +36,53 @@ class Sweep:
     parameter: str
     values: tuple[str, ...]
 
-    def settings(self, base: Settings) -> Iterator[tuple[str, Settings]]:
-        """A label such as `n=1024` and the settings of each value."""
-        for value in self.values:
-            assignments = {**base.assignments, self.parameter: value}
-            yield f"{self.parameter}={value}", replace(base, assignments=assignments)
+    def steps(self, base: Settings) -> Iterator[Step]:
+        """Each value with its settings. Raises `UsageError` where `--set` fixes the parameter as well."""
+        if self.parameter in base.assignments:
+            raise UsageError(
+                f"--sweep {self.parameter} and --set {self.parameter} contradict one another",
+                next_step="Leave one of them out.",
+            )
+        for text in self.values:
+            label = f"{self.parameter}={_plain(text)}"
+            assignments = {**base.assignments, self.parameter: text}
+            at_value = replace(base, assignments=assignments)
+            yield Step(label, _folder(label), self.parameter, _plain(text), at_value)
 
 
-def parse_sweep(text: str) -> Sweep:
+def parse_sweep(texts: Sequence[str]) -> Sweep | None:
+    """What `--sweep` was given; None where it was not. Raises `UsageError`."""
+    if len(texts) > 1:
+        raise UsageError(
+            f"--sweep was given {len(texts)} times: {', '.join(texts)}",
+            next_step="Sweep one parameter; give the others with --set.",
+        )
+    return _parse(texts[0]) if texts else None
+
+
+def _parse(text: str) -> Sweep:
     """A list of values, or a range whose ends are included and whose values lie a constant factor apart.
 
-    Doublings by default, wider steps where that gives more than eight values. Raises `UsageError`.
+    Doublings by default, wider steps where that gives more than eight values.
     """
     ((name, values),) = parse_assignments([text], "--sweep").items()
     low, dots, high = values.partition("..")
     chosen = _range(text, low, high) if dots else tuple(v.strip() for v in values.split(",") if v.strip())
-    if len(chosen) < 2:
+    distinct = tuple({_plain(value): value for value in reversed(chosen)}.values())[::-1]
+    if len(distinct) < 2:
         raise UsageError(f"--sweep {text} has fewer than two values", next_step=_FORMS)
-    return Sweep(name, tuple(dict.fromkeys(chosen)))
+    return Sweep(name, distinct)
 
 
 def _range(text: str, low: str, high: str) -> tuple[str, ...]:
     high, colon, count = high.partition(":")
     try:
         first, last = parse_number(low), parse_number(high)
-        steps = int(count) - 1 if colon else _steps(first, last)
+        rising = 0 < first < last < math.inf
+        steps = int(count) - 1 if colon else _steps(first, last) if rising else 0
     except (ValueError, OverflowError):
         raise UsageError(f"--sweep {text} is no range of numbers", next_step=_FORMS) from None
-    if not 0 < first < last < math.inf or not 1 <= steps < 100:
+    if not rising or not 1 <= steps < 100:
         raise UsageError(
             f"--sweep {text}: the range must rise from above 0, with 2 to 100 values", next_step=_FORMS
         )
@@ -61,3 +95,20 @@ def _range(text: str, low: str, high: str) -> tuple[str, ...]:
 def _steps(first: float, last: float) -> int:
     doublings = math.log2(last / first)
     return max(1, math.ceil(doublings / max(1, math.ceil(doublings / MOST_STEPS)) - 1e-9))
+
+
+def _plain(text: str) -> Value:
+    """The number that a text is, so that 2**10 and 1024 are the same value; other text as it is."""
+    try:
+        number = parse_number(text)
+    except (ValueError, OverflowError):
+        return text
+    return number if math.isfinite(number) else text
+
+
+def _folder(label: str) -> str:
+    """A name of one folder, whatever the value holds."""
+    name = quote(label, safe="=+, ")
+    if len(name) <= _NAME_LENGTH:
+        return name
+    return f"{name[: _NAME_LENGTH - 9]}~{hashlib.sha256(label.encode()).hexdigest()[:8]}"

@@ -23,8 +23,8 @@ from advisor import tasks
 from advisor.backends import Backend, open_backend
 from advisor.backends.managed_calls import ManagedCallFailed
 from advisor.errors import AdvisorError
-from advisor.jobs import DESCRIPTION, Description, Job, Outcome, Problem, write_outcome
-from advisor.loading import Loaded, load, user_traceback
+from advisor.jobs import DESCRIPTION, Checked, Description, Job, Outcome, Problem, write_outcome
+from advisor.loading import Loaded, check_sweep, load, user_traceback
 from advisor.placements.arena import AllocationFailed
 from advisor.ranges import Ranges
 
@@ -96,6 +96,9 @@ def _wrong(error: AdvisorError) -> Problem:
 
 
 def _run(job: Job, path: Path) -> Outcome:
+    if job.swept:
+        check_sweep(path, job.workload, job.assignments, *job.swept)
+        return Checked()
     backend = open_backend(job.backend, job.gpu)
     loaded = load(path, job.workload, job.assignments)
     if job.task == "reference":

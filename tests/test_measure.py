@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from typing import Any
 
 import pytest
 from fakes import FakeClock
@@ -19,6 +19,7 @@ class Frames:
 
     def __init__(self, *seconds: float) -> None:
         self.clock = FakeClock()
+        self.clock.advance(1000.0)
         self.seconds = seconds
         self.indices: list[int] = []
         self.collecting: list[bool] = []
@@ -126,36 +127,44 @@ def test_noise_that_still_shrinks_goes_on() -> None:
     assert samples.stopped == "1000 frames"
 
 
-@pytest.mark.parametrize("widths", [[0.1, 0.1], [0.1, 0.095], [0.1, 0.08], [0.1, 0.05]])
-def test_stable_means_less_than_a_tenth_narrower_over_twice_the_frames(
-    widths: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The interval as it is up to 75 frames, and from there on."""
-
-    def width(times: list[float], confidence: float) -> float:
-        assert confidence == 0.95
-        return widths[0] if len(times) <= 75 else widths[1]
-
-    monkeypatch.setattr(measure, "median_half_width", width)
-    samples = Frames(1.0).sample(Limits(seconds=FOREVER))
-    shrinks = widths[1] <= widths[0] * 0.9
-    # Compared with the last look at half as many frames or fewer.
-    assert samples.stopped == "noise is stable"
-    assert (len(samples.frame_seconds) > 150) == shrinks
-
-
-def test_looking_at_the_interval_costs_little(monkeypatch: pytest.MonkeyPatch) -> None:
+def stops_at(
+    widths: dict[int, float], monkeypatch: pytest.MonkeyPatch, **limits: Any
+) -> tuple[int, list[int]]:
+    """Frames taken where the interval has these widths, each from so many frames on; and when it is asked."""
     looks: list[int] = []
 
     def width(times: list[float], confidence: float) -> float:
+        assert confidence == 0.95
         looks.append(len(times))
-        return 1 / len(times)
+        return widths[max(count for count in widths if count <= len(times))]
 
     monkeypatch.setattr(measure, "median_half_width", width)
-    Frames(1.0).sample(Limits(seconds=FOREVER, precision=0.0))
-    assert looks[0] == 10
-    assert len(looks) <= 12
-    assert all(later >= 1.3 * earlier for earlier, later in pairwise(looks))
+    samples = Frames(1.0).sample(Limits(seconds=FOREVER, **limits))
+    assert samples.stopped == ("noise is stable" if len(samples.frame_seconds) < 1000 else "1000 frames")
+    return len(samples.frame_seconds), looks
+
+
+def test_looking_at_the_interval_costs_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    count, looks = stops_at({0: 0.1}, monkeypatch, improvement=-1.0)
+    assert count == 1000
+    assert looks == [10, 15, 22, 33, 49, 73, 109, 163, 244, 366, 549, 823]
+
+
+def test_stable_is_judged_against_half_as_many_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    # At 109 frames the look at 49 counts, not those at 33 or 73; at 163 frames that at 73.
+    widths = {0: 0.1, 49: 0.2, 73: 0.1, 109: 0.095, 163: 0.091, 244: 0.05}
+    assert stops_at(widths, monkeypatch)[0] == 163
+
+
+@pytest.mark.parametrize(("narrower", "stops"), [(0.0901, 109), (0.0899, 244)])
+def test_stable_means_less_than_a_tenth_narrower(
+    narrower: float, stops: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert stops_at({0: 0.1, 109: narrower}, monkeypatch)[0] == stops
+
+
+def test_noise_is_not_called_stable_before_100_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert stops_at({0: 0.1}, monkeypatch, min_frames=30)[0] == 100
 
 
 def test_the_garbage_collector_rests_and_comes_back() -> None:

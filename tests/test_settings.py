@@ -122,3 +122,9 @@ def test_an_output_directory_that_cannot_be(tmp_path: Path, name: str) -> None:
 def test_a_directory_that_exists_and_takes_no_files() -> None:
     with pytest.raises(UsageError, match="--out /proc cannot be written"), output_directory(Path("/proc")):
         pass
+
+
+def test_a_path_that_is_not_utf8_is_refused() -> None:
+    with pytest.raises(UsageError, match="not UTF-8") as caught:
+        make_settings("caf\udce9.py", backend="cpu")
+    assert "Rename" in caught.value.next_step

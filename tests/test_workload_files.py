@@ -53,8 +53,16 @@ def test_reread(tmp_path: Path) -> None:
     assert {row.status for row in profile.predictions[0].results} == {"predicted"}
 
 
+def test_matrix_multiply(tmp_path: Path) -> None:
+    profile = profiled(tmp_path, EXAMPLES / "matrix_multiply.py", "n=96", targets=["rtx-2060"])
+    assert_verified(profile)
+    assert traffic(profile, "multiply", "a").bytes_read == 3 * 96 * 96 * 4
+    assert {row.status for row in profile.predictions[0].results} == {"predicted"}
+
+
 def test_every_example_is_tested() -> None:
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {"vector_add.py", "reread.py"}
+    names = {path.stem for path in EXAMPLES.glob("*.py")}
+    assert names == {name.removeprefix("test_") for name in globals() if name.removeprefix("test_") in names}
 
 
 def test_a_file_works_from_another_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,14 +15,8 @@ from advisor.readings import Moment, TegraState
 
 _RELEASE = "etc/nv_tegra_release"
 _COMPATIBLE = "proc/device-tree/compatible"
-# Thor names its GPU clocks by what they feed; the others have the GPU's bus address, then .gpu or the chip.
-_GPU_CLOCKS = (
-    "sys/class/devfreq/gpu-gpc-0",
-    "sys/class/devfreq/*.gpu",
-    "sys/class/devfreq/17000000.*",
-    "sys/class/devfreq/57000000.*",
-    "sys/class/devfreq/*gpu*",
-)
+# 57000000.gpu, 17000000.gpu, gpu-gpc-0 (Thor, before gpu-nvd-0), else the bus address and the chip's name.
+_GPU_CLOCKS = ("sys/class/devfreq/*gpu*", "sys/class/devfreq/17000000.*")
 # The clock of the memory. Only Thor's first one is open to every user; debugfs belongs to root.
 _MEMORY_CLOCKS = (
     ("sys/class/devfreq/bwmgr/cur_freq", "sys/class/devfreq/bwmgr/max_freq"),

@@ -28,18 +28,18 @@ class Download:
 
 
 def render_html(profile: Profile) -> str:
-    """The whole page. What comes from the profile is escaped; only our own stylesheet is not."""
+    """The whole page of one profile."""
+    return page("report.html.j2", report=view(profile), download=download(profile))
+
+
+def page(template: str, **context: object) -> str:
+    """A page with our stylesheet, which alone is not escaped, and the digest that its policy allows."""
     style = (templates.directory() / "report.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     return (
         templates.environment()
-        .get_template("report.html.j2")
-        .render(
-            report=view(profile),
-            style=Markup(style),
-            style_digest=f"sha256-{digest}",
-            download=download(profile),
-        )
+        .get_template(template)
+        .render(style=Markup(style), style_digest=f"sha256-{digest}", **context)
     )
 
 

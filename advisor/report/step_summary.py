@@ -6,14 +6,12 @@ import os
 from pathlib import Path
 
 from advisor.errors import FileProblem
-from advisor.profiles import Profile
-from advisor.report.markdown import render_markdown
 
 _VARIABLE = "GITHUB_STEP_SUMMARY"
 
 
-def append_step_summary(profile: Profile) -> None:
-    """Appends the Markdown report to the file that $GITHUB_STEP_SUMMARY names, if it names one.
+def append_step_summary(markdown: str) -> None:
+    """Appends a report in Markdown to the file that $GITHUB_STEP_SUMMARY names, if it names one.
 
     Raises `FileProblem` where that file cannot be written.
     """
@@ -22,7 +20,7 @@ def append_step_summary(profile: Profile) -> None:
         return
     try:
         with Path(name).open("a", encoding="utf-8") as file:
-            file.write(render_markdown(profile) + "\n")
+            file.write(markdown + "\n")
     except OSError as problem:
         raise FileProblem(
             f"${_VARIABLE} names {name}, which cannot be written: {problem.strerror}",

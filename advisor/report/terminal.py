@@ -21,7 +21,7 @@ def summary(profile: Profile) -> str:
     paragraphs = (
         _title(report),
         *(_verdict(v, named=report.predicted) for v in report.verdicts),
-        _wrap(f"Next: {report.next_step}", "  ") if report.next_step else [],
+        wrap(f"Next: {report.next_step}", "  ") if report.next_step else [],
         *_forecasts(report.forecasts),
         _measured(report),
         _gaps(report),
@@ -32,32 +32,32 @@ def summary(profile: Profile) -> str:
 
 def _title(report: Report) -> Iterator[str]:
     if report.predicted:
-        yield from _wrap(f"{report.workload}: predicted. Nothing was measured on a GPU.")
+        yield from wrap(f"{report.workload}: predicted. Nothing was measured on a GPU.")
     else:
-        yield from _wrap(f"{report.workload} on {report.device}")
+        yield from wrap(f"{report.workload} on {report.device}")
 
 
 def _verdict(verdict: Verdict, *, named: bool) -> Iterator[str]:
     indent = "  "
     if named:
-        yield from _wrap(verdict.device, indent)
+        yield from wrap(verdict.device, indent)
         indent += "  "
     certainty = f" ({verdict.certainty})" if verdict.certainty else ""
-    yield from _wrap(verdict.headline + certainty, indent)
+    yield from wrap(verdict.headline + certainty, indent)
     if verdict.basis == "predicted" and verdict.facts:
         time = verdict.facts[0]
-        yield from _wrap(f"{time.label} {time.value}, {time.note}", indent)
+        yield from wrap(f"{time.label} {time.value}, {time.note}", indent)
     if verdict.basis != "predicted":
-        yield from _wrap(verdict.reason, indent)
+        yield from wrap(verdict.reason, indent)
     if verdict.next_step:
-        yield from _wrap(f"Next: {verdict.next_step}", indent)
+        yield from wrap(f"Next: {verdict.next_step}", indent)
 
 
 def _measured(report: Report) -> Iterator[str]:
     if not report.rows:
         return
     if report.predicted:
-        yield from _wrap(f"Frames {report.measured_label}:")
+        yield from wrap(f"Frames {report.measured_label}:")
     head = ("strategy", "frame", f"{report.confidence} interval", "memory", f"vs {report.baseline}", "")
     body = [
         (
@@ -82,7 +82,7 @@ def _forecasts(forecasts: Forecasts) -> Iterator[Iterator[str]]:
             body = [(s, c.likely, c.between, c.footprint) for s, c in told]
             head = ("strategy", "predicted", "range", "memory")
             lines = _table(head, body, [c.recommended for _, c in told])
-            yield iter([*_wrap(f"Predicted time per frame on {device}:"), *lines])
+            yield iter([*wrap(f"Predicted time per frame on {device}:"), *lines])
 
 
 def _table(head: Sequence[str], body: Sequence[Sequence[str]], marks: Sequence[bool]) -> list[str]:
@@ -107,13 +107,14 @@ def _gaps(report: Report) -> Iterator[str]:
             alike.setdefault((f"not predicted on {prediction.device}", entry.value), []).append(entry.label)
     for (status, reason), strategies in alike.items():
         text = f"{words.listing(strategies)} {status}: {words.line(reason, 300)}"
-        yield from _wrap(text, hanging="    ")
+        yield from wrap(text, hanging="    ")
 
 
 def _remarks(report: Report) -> Iterator[str]:
     for text in (*report.notes, *report.warnings):
-        yield from _wrap(f"Note: {text}", hanging="    ")
+        yield from wrap(f"Note: {text}", hanging="    ")
 
 
-def _wrap(text: str, indent: str = "", hanging: str = "") -> list[str]:
+def wrap(text: str, indent: str = "", hanging: str = "") -> list[str]:
+    """Lines of at most 80 columns; `hanging` goes before all but the first."""
     return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent + hanging)

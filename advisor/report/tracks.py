@@ -1,0 +1,92 @@
+"""A series seen from each device: what every strategy takes there, value by value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from advisor.profiles import Device, Failed, Measured, Predicted, Profile, Skipped
+from advisor.series import Series, Value, was_interrupted
+from advisor.verdicts.crossings import Standing, standing
+
+Basis = Literal["measured", "predicted", "cpu"]
+UNKNOWN = Standing()
+AnyResult = Measured | Predicted | Failed | Skipped
+
+
+@dataclass(frozen=True)
+class Stop:
+    """One device at one value. `results` is empty where there is no profile."""
+
+    value: Value
+    results: dict[str, AnyResult]
+    standing: Standing
+
+    def seconds(self, strategy: str) -> tuple[float, float, float] | None:
+        """Likely or median time of a frame, and the ends of its range or interval; None without figures."""
+        row = self.results.get(strategy)
+        if isinstance(row, Measured):
+            return row.median_seconds, *row.interval_seconds
+        if isinstance(row, Predicted):
+            return row.likely_seconds, row.low_seconds, row.high_seconds
+        return None
+
+
+@dataclass(frozen=True)
+class Track:
+    """One device over all values, in their order. `cpu` is a run that stands in for no GPU."""
+
+    device: Device
+    basis: Basis
+    stops: tuple[Stop, ...]
+
+    @property
+    def strategies(self) -> tuple[str, ...]:
+        """Every strategy that appears, with or without figures."""
+        return tuple(dict.fromkeys(name for stop in self.stops for name in stop.results))
+
+    @property
+    def with_figures(self) -> tuple[str, ...]:
+        """The strategies that have a time at one value at least."""
+        return tuple(s for s in self.strategies if any(stop.seconds(s) for stop in self.stops))
+
+
+def tracks(series: Series) -> tuple[Track, ...]:
+    """The measured GPU, then the predicted devices, then the CPU where there was no GPU."""
+    found = list(_measured(series))
+    return (
+        *(track for track in found if track.basis == "measured"),
+        *_predicted(series),
+        *(track for track in found if track.basis == "cpu"),
+    )
+
+
+def _measured(series: Series) -> Iterator[Track]:
+    if not series.profiles:
+        return
+    device = series.profiles[0].device
+    stops = [_measured_stop(point.value, point.profile) for point in series.points]
+    yield Track(device, "cpu" if device.kind == "cpu" else "measured", tuple(stops))
+
+
+def _measured_stop(value: Value, profile: Profile | None) -> Stop:
+    if profile is None:
+        return Stop(value, {}, UNKNOWN)
+    held = standing(profile.recommendation, predicted=False, complete=not was_interrupted(profile))
+    return Stop(value, {row.strategy: row for row in profile.results}, held)
+
+
+def _predicted(series: Series) -> Iterator[Track]:
+    devices = {p.device.name: p.device for profile in series.profiles for p in profile.predictions}
+    for name, device in devices.items():
+        stops = [_predicted_stop(point.value, point.profile, name) for point in series.points]
+        yield Track(device, "predicted", tuple(stops))
+
+
+def _predicted_stop(value: Value, profile: Profile | None, name: str) -> Stop:
+    for made in profile.predictions if profile else ():
+        if made.device.name == name:
+            held = standing(made.recommendation, predicted=True)
+            return Stop(value, {row.strategy: row for row in made.results}, held)
+    return Stop(value, {}, UNKNOWN)

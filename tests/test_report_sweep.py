@@ -1,0 +1,378 @@
+"""The page over a sweep: where the best strategy changes, in words, in lines, and in every form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import (
+    catalogue_device,
+    cpu_profile,
+    failed,
+    measured,
+    predicted,
+    prediction,
+    profile,
+    recommendation,
+    skipped,
+    vector_add_workload,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_report_escaping import everywhere, joined, markdown_structure, pieces, structure, times
+
+from advisor.profiles import Profile, Recommendation
+from advisor.report import render_sweep_html, render_sweep_markdown, sweep_summary, write_sweep
+from advisor.report.axes import compact, time_axis, value_axis
+from advisor.report.lines import LABEL_GAP, Curve, Sample, line_chart, styles
+from advisor.report.markdown import LIMIT
+from advisor.report.sweep import sweep_view
+from advisor.report.sweep_verdicts import sweep_verdict
+from advisor.report.tracks import tracks
+from advisor.series import Point, Series, series
+from advisor.verdicts.crossings import Standing, standing, stretches
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def clear(strategy: str) -> Recommendation:
+    return recommendation(strategy, interval=None, speedup=None, baseline=None)
+
+
+def tie(strategy: str, *others: str) -> Recommendation:
+    return clear(strategy).model_copy(update={"verdict": "tie", "tied_with": others})
+
+
+def unclear(*rivals: str) -> Recommendation:
+    return recommendation(None, verdict="inconclusive", tied_with=rivals, speedup=None, interval=None)
+
+
+def at_n(n: int, chosen: Recommendation | None, **fields: Any) -> Profile:
+    """Zero-copy rises faster than pinned; which is called the best is given."""
+    seconds = {"pageable": 3e-5 + 1.05e-6 * n, "pinned": 1e-5 + 1e-6 * n, "zero-copy": 1.6e-6 * n}
+    rows = tuple(measured(strategy, each) for strategy, each in seconds.items())
+    parts = {"workload": vector_add_workload(n), "results": rows, "recommendation": chosen}
+    return profile(**{**parts, **fields})
+
+
+def over(*recommendations: Recommendation | None) -> Series:
+    """n = 1, 4, 16, ... with these recommendations."""
+    made = [at_n(4**i, chosen) for i, chosen in enumerate(recommendations)]
+    return series("vector_add", "n", [Point(4**i, p, href=f"./n={4**i}/r.html") for i, p in enumerate(made)])
+
+
+def gpu_series() -> Series:
+    """A change with a tie in its middle, a value that cannot be told, one that failed, one not run."""
+    z, p = "zero-copy", "pinned"
+    made = over(clear(z), clear(z), tie(p, z), clear(p), unclear(p, "pageable"), clear(p))
+    rows = (
+        measured("pageable", 1.11e-3),
+        measured("pinned", 1.03e-3),
+        failed(z, "not enough memory", "Killed"),
+    )
+    last = at_n(4**5, clear(p), results=(*rows, skipped("managed")), notes=("Sampling was short.",))
+    points = [*made.points[:5], Point(4**5, last)]
+    failing = Point(4**6, status="failed", reason="MemoryError: <b>", detail="Traceback\n  line 3")
+    unrun = Point(4**7, status="not run", reason="the sweep was interrupted")
+    return series("vector_add", "n", [*points, failing, unrun], "advisor profile w.py --sweep n=1..16384")
+
+
+def bets(n: int, first: float, second: float) -> Profile:
+    """Pageable and zero-copy predicted with wide ranges: the likely best is a bet."""
+    chosen = "pageable" if first <= second else "zero-copy"
+    likely = recommendation(chosen, verdict="inconclusive", speedup=None, interval=None, baseline=None)
+    rows = (predicted("pageable", first), predicted("zero-copy", second), skipped("managed", "no figure"))
+    device = catalogue_device("NVIDIA Jetson Orin Nano 8GB", "tegra-io-coherent")
+    made = prediction(device=device, results=rows, recommendation=likely)
+    return cpu_profile(workload=vector_add_workload(n), predictions=(made,))
+
+
+def cpu_series() -> Series:
+    made = [bets(1024, 2e-5, 1e-5), bets(4096, 4e-5, 3e-5), bets(16384, 8e-5, 1.2e-4)]
+    return series("vector_add", "n", [Point(m.workload.parameters["n"], m) for m in made], "advisor ...")
+
+
+def nothing_series() -> Series:
+    points = [Point(n, status="failed", reason="ValueError: no", detail="Traceback") for n in (1, 2)]
+    return series("w", "n", points, "advisor profile w.py --sweep n=1,2")
+
+
+SERIES: dict[str, Callable[[], Series]] = {
+    "gpu": gpu_series,
+    "cpu": cpu_series,
+    "nothing": nothing_series,
+    "one": lambda: over(clear("pinned")),
+}
+FORMS: dict[str, Callable[[Series], str]] = {
+    "html": render_sweep_html,
+    "md": render_sweep_markdown,
+    "txt": sweep_summary,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", SERIES)
+def test_sweep_looks_as_accepted(name: str, form: str, request: pytest.FixtureRequest) -> None:
+    path = GOLDEN / f"sweep-{name}.{form}"
+    now = re.sub(r"<style>.*</style>", "", FORMS[form](SERIES[name]()), flags=re.DOTALL)
+    now = re.sub(r"sha256-[^']+", "…", now)
+    if request.config.getoption("--accept"):
+        path.write_text(now, encoding="utf-8")
+    assert now == path.read_text(encoding="utf-8"), (
+        "accept with: python -m pytest tests/test_report_sweep.py --accept"
+    )
+
+
+def said(made: Series) -> tuple[str, str]:
+    verdict = sweep_verdict(tracks(made)[0], "n")
+    return verdict.headline.replace("`", ""), verdict.reason.replace("`", "")
+
+
+A, B, C = clear("a"), clear("b"), clear("c")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "headline", "reason"),
+    [
+        ([A, A, B], "a up to n = 4, b from 16 on", "changes from a to b between n = 4 and 16,"),
+        ([A, B, B], "a at n = 1, b from 4 on", "between n = 1 and 4,"),
+        ([A, A, A], "a at every value tested, n = 1 to 16", ""),
+        ([A], "a at n = 1", ""),
+        ([A, B, B, C], "a at n = 1, b from 4 to 16, c from 64 on", "from b to c between n = 16 and 64,"),
+        ([A, B, C], "a at n = 1, b at 4, c from 16 on", "from b to c between n = 4 and 16,"),
+        # A tie between two stretches belongs to neither, and one that flips its own way changes nothing.
+        ([A, tie("b", "a"), B], "a at n = 1, b from 16 on", "between n = 1 and 16,"),
+        ([A, tie("b", "a"), A], "a at every value tested, n = 1 to 16", "tie at n = 4."),
+        ([tie("a", "b"), tie("b", "a")], "a at every value tested, n = 1 to 4", "tie at n = 1 and 4."),
+        # What cannot be told speaks for nobody.
+        ([A, unclear("a", "b"), A], "a at 2 values, n = 1 to 16", "cannot be told apart at n = 4."),
+        ([A, unclear("a", "b"), B], "a at n = 1, b from 16 on", "cannot be told apart at n = 4."),
+        (
+            [unclear("a", "b")] * 2,
+            "The best strategy cannot be told at any value of n",
+            "apart at n = 1 and 4.",
+        ),
+        (
+            [unclear("a", "b"), unclear("c", "d")],
+            "The best strategy cannot be told at any value of n",
+            "n = 4",
+        ),
+        ([None, A], "a at n = 4", "No recommendation at n = 1."),
+        ([None, None], "No recommendation at any value of n", ""),
+    ],
+)
+def test_sentences(chosen: list[Recommendation | None], headline: str, reason: str) -> None:
+    told = said(over(*chosen))
+    assert told[0] == headline
+    assert reason in told[1]
+    if not reason:
+        assert told[1] == ""
+
+
+def test_a_value_cut_short_speaks_for_nobody() -> None:
+    last = at_n(4, B, notes=("Interrupted after 1 of 6 measurements.",))
+    made = series("w", "n", [Point(1, at_n(1, A)), Point(4, last)])
+    assert said(made) == ("a at n = 1", "No recommendation at n = 4.")
+
+
+def test_a_winner_by_default_is_told() -> None:
+    """Where the former best has no figures, the change says so."""
+    rows = (measured("b", 1.0), failed("a", "not enough memory"))
+    first = at_n(1, A, results=(measured("a", 1.0), measured("b", 2.0)))
+    made = series("w", "n", [Point(1, first), Point(4, at_n(4, B, results=rows))])
+    assert said(made)[1].endswith("a has no figures at 4.")
+
+
+def test_predicted_changes_are_likely() -> None:
+    headline, reason = said(cpu_series())
+    assert headline == "Predicted: likely zero-copy up to n = 4096, likely pageable from 16384 on"
+    assert "likely changes from zero-copy to pageable" in reason
+    assert "ranges overlap at 3 of 3 values" in reason
+
+
+def test_values_without_an_order_are_told_one_by_one() -> None:
+    made = [Point(f, at_n(1, chosen)) for f, chosen in (("f8", A), ("f4", B), ("f2", A))]
+    assert said(series("w", "n", made))[0] == "a at n = f8 and f2; b at n = f4"
+
+
+names = st.sampled_from("abcd")
+decided = st.builds(lambda best: Standing(best, min(best)), st.frozensets(names, min_size=1, max_size=3))
+
+
+@given(st.lists(decided | st.just(Standing()), max_size=12))
+def test_stretches_are_few_and_every_value_allows_its_own(standings: list[Standing]) -> None:
+    found = stretches(standings)
+    for before, after in pairwise(found):
+        assert before.first <= before.last < after.first <= after.last
+        assert before.strategy != after.strategy
+    for stretch in found:
+        inside = standings[stretch.first : stretch.last + 1]
+        assert all(stretch.strategy in s.best for s in inside if s.best)
+    common = [s.best for s in standings if s.best]
+    assert len(found) <= len(common)
+    if common and frozenset.intersection(*common):
+        assert len(found) == 1
+
+
+def test_only_a_prediction_makes_a_bet_of_overlapping_ranges() -> None:
+    bet = recommendation("a", verdict="inconclusive", tied_with=("b",))
+    assert standing(bet, predicted=True) == Standing(frozenset("a"), "a", likely=True)
+    assert standing(bet, predicted=False) == Standing(rivals=("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "shares"),
+    [
+        ([1, 10, 100], "logarithmic", [0, 0.5, 1]),
+        ([1, 2, 3], "linear", [0, 0.5, 1]),
+        ([0, 50, 100], "linear", [0, 0.5, 1]),
+        (["f4", "f8", "f2"], "", [0, 0.5, 1]),
+        ([True, False], "", [0, 1]),
+        ([7], "linear", [0.5]),
+        ([1, 2, 8], "logarithmic", [0, 1 / 3, 1]),
+    ],
+)
+def test_axis_of_the_values(values: list[Any], kind: str, shares: list[float]) -> None:
+    placed, labels, found = value_axis(values)
+    assert found == kind
+    assert placed == pytest.approx(shares)
+    assert [label.share for label in labels] == pytest.approx(shares)
+
+
+def test_labels_keep_their_distance() -> None:
+    _, labels, _ = value_axis(list(range(1, 101)))
+    gaps = [b.share - a.share for a, b in pairwise(labels)]
+    assert 4 <= len(labels) <= 9
+    assert min(gaps) >= 1 / 9
+    assert labels[-1].text == "100"
+    assert 2 <= sum(label.narrow for label in labels) <= 5
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(512, "512"), (1024, "2¹⁰"), (1 << 24, "2²⁴"), (1000, "1000"), (1_500_000, "1.5M"), (0.25, "0.25"),
+     (True, "True"), ("f4", "f4"), ("a-very-long-value", "a-very-long…"), (20_000, "20k")],
+)  # fmt: skip
+def test_compact_values(value: Any, text: str) -> None:
+    assert compact(value) == text
+
+
+def test_axis_of_the_times() -> None:
+    scale, labels = time_axis(1e-4, 1e-2)
+    assert scale.logarithmic
+    assert [label.text for label in labels] == ["100 µs", "200 µs", "500 µs", "1 ms", "2 ms", "5 ms", "10 ms"]
+    scale, labels = time_axis(1e-3, 4e-3)
+    assert not scale.logarithmic
+    assert [label.text for label in labels] == ["0", "1 ms", "2 ms", "3 ms", "4 ms"]
+    assert len(time_axis(1e-6, 10.0)[1]) == 8
+
+
+def curve(strategy: str, *times: float | None) -> Curve:
+    samples = tuple(Sample(t, t * 0.9, t * 1.1) if t else None for t in times)
+    return Curve(strategy, styles([strategy])[strategy], samples)
+
+
+def test_lines_break_at_gaps_and_lone_points_have_none() -> None:
+    made = line_chart(
+        "x", "t", "n", [1, 2, 3, 4, 5], [curve("a", 1, 2, None, 1, None), curve("b", None, 1, None, 2, None)]
+    )
+    a, b = made.lines
+    assert [path.count("L") for path in a.paths] == [1]
+    assert (b.paths, len(a.marks), len(b.marks)) == ((), 3, 2)
+    assert float(a.marks[1].high) < float(a.marks[1].y) < float(a.marks[1].low), "up is more time"
+
+
+@pytest.mark.parametrize("last", [1.0, 5.0, 10.0])
+def test_labels_at_the_ends_do_not_cover_one_another(last: float) -> None:
+    crowd = [curve(name, 1.0, last + i / 1e4) for i, name in enumerate("abcdefgh")]
+    made = line_chart("x", "t", "n", [1, 2], [*crowd, curve("top", 10.0, 10.0)])
+    places = sorted(float(line.label_y) for line in made.lines)
+    assert min(b - a for a, b in pairwise(places)) >= LABEL_GAP - 0.11
+    assert places[0] >= 0
+    assert places[-1] <= made.height
+
+
+def noted(*notes: str) -> list[str]:
+    made = [Point(i, at_n(i, A, notes=(note,) if note else ())) for i, note in enumerate(notes, 1)]
+    return list(sweep_view(series("w", "n", made)).notes)
+
+
+def test_notes_are_told_once() -> None:
+    assert noted("Same.", "Same.", "Same.") == ["Same."]
+    assert noted("Some.", "", "Some.") == ["Some (at n = 1 and 3)."]
+    assert noted("Load 1.5.", "Load 12.", "") == ["Load 1.5 (at n = 1; much the same at 1 other value)."]
+
+
+def test_strategies_differ_in_shape_and_colour() -> None:
+    found = list(styles([f"s{i}" for i in range(14)]).values())
+    assert len(set(found)) == 14
+    assert len({style.shape for style in found[:8]}) == len({style.colour for style in found[:8]}) == 8
+
+
+def test_measured_and_predicted_lines_look_different() -> None:
+    gpu, cpu = render_sweep_html(gpu_series()), render_sweep_html(cpu_series())
+    assert 'class="chart lines predicted"' not in gpu
+    assert 'class="interval' in gpu
+    shown = re.search(r'<figure class="chart lines predicted".*?</figure>', cpu, re.DOTALL)
+    assert shown is not None
+    assert 'class="interval' not in shown[0]
+    assert "predicted 10.0 µs" in shown[0]
+    assert 'class="badge measured"' not in cpu
+
+
+def test_page_needs_no_network_and_no_script_and_links_beside_itself() -> None:
+    html = render_sweep_html(over(A, B))
+    assert "<script" not in html
+    assert " style=" not in html
+    links = re.findall(r"""(?:src|href)=["'](?!#|data:)([^"']*)""", html)
+    assert links == ["./n=1/r.html", "./n=4/r.html"]
+
+
+@pytest.mark.parametrize("strategies", [4, 14])
+def test_terminal_fits_and_keeps_what_is_recommended(strategies: int) -> None:
+    rows = tuple(measured(f"strategy-{i}", 0.01) for i in range(strategies))
+    last = f"strategy-{strategies - 1}"
+    made = [Point(n, at_n(n, clear(last), results=rows)) for n in (1, 10**6)]
+    text = sweep_summary(series("w", "n", made))
+    assert max(map(len, text.splitlines())) <= 80
+    assert "→ 10.0 ms" in text
+    assert ("more strateg" in text) == (strategies > 4)
+
+
+def hostile_series(text: str) -> Series:
+    made = [everywhere(text) for _ in range(2)]
+    points = [Point(f"{text}{i}", p, href="./x") for i, p in enumerate(made)]
+    return series(text, text, [*points, Point(f"{text}9", None, "failed", text, text)], text)
+
+
+PLAIN_PAGE = structure(render_sweep_html(hostile_series("plain")))
+PLAIN_MARKDOWN = markdown_structure(render_sweep_markdown(hostile_series("plain")))
+
+
+@settings(max_examples=25, deadline=None)
+@given(pieces, times)
+def test_hostile_names_change_no_structure(pieces: list[str], times: int) -> None:
+    made = hostile_series(joined(pieces, times))
+    assert structure(render_sweep_html(made)) == PLAIN_PAGE
+    written = render_sweep_markdown(made)
+    assert markdown_structure(written) == PLAIN_MARKDOWN
+    assert len(written) < LIMIT
+    lines = sweep_summary(made).split("\n")
+    assert max(map(len, lines)) <= 80
+    assert not any(re.search(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e]", line) for line in lines)
+
+
+def test_markdown_of_a_large_sweep_stays_small() -> None:
+    predictions = tuple(prediction(f"Device {i} {'@' * 300}") for i in range(9))
+    rows = tuple(measured(f"{'|' * 200}{i}", 0.02) for i in range(14))
+    made = [Point(n, at_n(n, A, results=rows, predictions=predictions)) for n in range(1, 40)]
+    assert len(render_sweep_markdown(series("w", "n", made))) < LIMIT
+
+
+def test_files_that_were_asked_for(tmp_path: Path) -> None:
+    assert write_sweep(over(A, B), tmp_path, ("md", "json")) == [tmp_path / "sweep.md"]
+    assert [path.name for path in tmp_path.iterdir()] == ["sweep.md"]

@@ -1,0 +1,405 @@
+"""Sweeps: the values, running them one by one, and putting saved profiles together."""
+
+from __future__ import annotations
+
+import json
+import signal
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from builders import cpu_profile, cuda_device, failed, profile, vector_add_workload
+from hypothesis import given
+from hypothesis import strategies as st
+from running import FILES, MISBEHAVING, QUICK, Command, FakeLauncher, cpu_settings
+from test_cli import at_work_on, eventually, names, started
+
+import advisor as package
+from advisor import report, sweeping
+from advisor.errors import UsageError, WorkloadError
+from advisor.jobs import Checked, Job, Problem
+from advisor.launcher import Ended
+from advisor.profiles import Profile
+from advisor.progress import Silent
+from advisor.series import Point, gather, series
+from advisor.sweep import Sweep, parse_sweep
+from advisor.sweeping import SweepProgress, Swept
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    return Command(monkeypatch, capsys)
+
+
+def parsed(text: str) -> Sweep:
+    swept = parse_sweep([text])
+    assert swept is not None
+    return swept
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("n=2**10..2**24", [4**i for i in range(5, 13)]),
+        ("passes=1..64", [1, 2, 4, 8, 16, 32, 64]),
+        ("n=1..100:3", [1, 10, 100]),
+        ("n=1..3", [1, 2, 3]),
+        ("n=0.5..2", [0.5, 1, 2]),
+        ("n=8,1, 2", [8, 1, 2]),
+        ("n=1..1000000:2", [1, 1_000_000]),
+    ],
+)
+def test_values(text: str, values: list[float]) -> None:
+    assert [float(value) for value in parsed(text).values] == values
+
+
+def test_the_same_number_written_twice_is_one_value() -> None:
+    assert parsed("n=1024,2**10,1<<10,5").values == ("1024", "5")
+
+
+@given(st.integers(1, 1 << 40), st.integers(2, 1 << 20))
+def test_a_range_has_its_ends_rises_and_stays_short(first: int, factor: int) -> None:
+    values = [int(value) for value in parsed(f"n={first}..{first * factor}").values]
+    assert (values[0], values[-1]) == (first, first * factor)
+    assert values == sorted(set(values))
+    assert len(values) <= 8
+    steps = [b / a for a, b in pairwise(values)]
+    if first > 1_000:
+        assert max(steps) <= 1.01 * min(steps)
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["n"], "--sweep 'n' is not NAME=VALUE"),
+        (["n=5"], "--sweep n=5 has fewer than two values"),
+        (["n=1024,2**10"], "--sweep n=1024,2**10 has fewer than two values"),
+        (["n=16..1"], "--sweep n=16..1: the range must rise from above 0"),
+        (["n=0..4"], "--sweep n=0..4: the range must rise from above 0"),
+        (["n=1..4:1"], "--sweep n=1..4:1: the range must rise from above 0"),
+        (["n=1..4:102"], "with 2 to 100 values"),
+        (["n=1..inf"], "the range must rise"),
+        (["n=1..x"], "--sweep n=1..x is no range of numbers"),
+        (["n=1..8:many"], "is no range of numbers"),
+        (["n=1..2", "m=1..2"], "--sweep was given 2 times: n=1..2, m=1..2"),
+    ],
+)
+def test_what_is_no_sweep(texts: list[str], message: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        parse_sweep(texts)
+    assert message in raised.value.message
+    assert raised.value.next_step
+
+
+def test_no_sweep_was_asked_for() -> None:
+    assert parse_sweep([]) is None
+
+
+def test_folders_stay_in_the_output_directory_whatever_a_value_holds() -> None:
+    values = ("../../x", "a/b", "é:b", "x" * 300, "x" * 299 + "y", "2**10")
+    folders = [step.directory for step in Sweep("mode", values).steps(cpu_settings())]
+    assert folders[:3] == ["mode=..%2F..%2Fx", "mode=a%2Fb", "mode=%C3%A9%3Ab"]
+    assert folders[5] == "mode=1024"
+    assert len(set(folders)) == len(values)
+    assert max(map(len, folders)) <= 120
+
+
+def test_a_parameter_that_is_set_cannot_be_swept() -> None:
+    with pytest.raises(UsageError, match="--sweep n and --set n contradict"):
+        tuple(parsed("n=1,2").steps(cpu_settings("w.py", "n=3")))
+
+
+class SweepLauncher(FakeLauncher):
+    """Knows the parameter n; `at` says what happens in the reference run of a value."""
+
+    def __init__(self, at: dict[str, Problem | type[BaseException]] | None = None) -> None:
+        super().__init__()
+        self.at = at or {}
+
+    def __call__(self, job: Job) -> Ended:
+        if job.task == "parameters":
+            self.jobs.append(job)
+            outcome = self.at.get("parameters", Checked())
+            return Ended(outcome, "finished")  # type: ignore[arg-type]
+        happens = self.at.get(job.assignments["n"])
+        if isinstance(happens, Problem) and job.task == "reference":
+            return Ended(happens, "finished")
+        if isinstance(happens, type) and job.task == "measure":
+            raise happens
+        ended = super().__call__(job)
+        if job.task == "reference":
+            described = Path(job.directory) / "description.json"
+            told = json.loads(described.read_text())
+            told["workload"]["parameters"]["n"] = int(job.assignments["n"])
+            described.write_text(json.dumps(told))
+        return ended
+
+
+def swept(
+    launcher: SweepLauncher,
+    directory: Path,
+    text: str = "n=1,2,4",
+    formats: tuple[str, ...] = ("html", "json"),
+) -> Swept:
+    return sweeping.run(
+        cpu_settings("w.py", strategies=("pageable", "pinned")),
+        parsed(text),
+        Silent(),
+        directory=directory,
+        keep=lambda made, folder: report.write(made, folder, formats),
+        launcher=launcher,
+    )
+
+
+def test_each_value_is_a_whole_profile_in_its_own_folder(tmp_path: Path) -> None:
+    launcher = SweepLauncher()
+    result = swept(launcher, tmp_path, "n=4,1,2")
+    assert launcher.jobs[0].swept == ("n", ("4", "1", "2"))
+    assert [point.value for point in result.series.points] == [1, 2, 4]
+    assert [point.href for point in result.series.points] == [f"./n%3D{n}/report.html" for n in (1, 2, 4)]
+    for point in result.series.points:
+        folder = tmp_path / f"n={point.value}"
+        assert names(folder) == {"profile.json", "report.html"}
+        assert package.load(folder / "profile.json") == point.profile
+    assert (result.series.workload, result.series.interrupted) == ("vector_add", False)
+
+
+def test_a_page_that_was_not_asked_for_is_not_linked(tmp_path: Path) -> None:
+    result = swept(SweepLauncher(), tmp_path, formats=("md",))
+    assert {point.href for point in result.series.points} == {""}
+
+
+def test_a_value_that_fails_is_a_row_and_the_others_go_on(tmp_path: Path) -> None:
+    wrong = Problem(cause="raised", message="ValueError: odd", next_step="Mend it.", detail="Traceback")
+    result = swept(SweepLauncher({"2": wrong}), tmp_path)
+    assert [point.status for point in result.series.points] == ["profiled", "failed", "profiled"]
+    failing = result.series.points[1]
+    assert (failing.reason, failing.detail, failing.profile) == ("ValueError: odd", "Traceback", None)
+    assert names(tmp_path) == {"n=1", "n=4"}
+    assert result.series.has_figures
+
+
+def test_all_values_failing_keeps_the_errors(tmp_path: Path) -> None:
+    wrong = Problem(cause="raised", error="WorkloadError", message="ValueError: odd")
+    result = swept(SweepLauncher(dict.fromkeys("124", wrong)), tmp_path)
+    assert not result.series.has_figures
+    assert result.series.workload == "w"
+    assert [type(problem) for problem in result.problems] == [WorkloadError] * 3
+    assert names(tmp_path) == set()
+
+
+def test_a_wrong_value_stops_everything_before_it_begins(tmp_path: Path) -> None:
+    wrong = Problem(cause="wrong", error="UsageError", message="--sweep n=x is not of type int")
+    launcher = SweepLauncher({"parameters": wrong})
+    with pytest.raises(UsageError, match="--sweep n=x"):
+        swept(launcher, tmp_path)
+    assert [job.task for job in launcher.jobs] == ["parameters"]
+
+
+def test_ctrl_c_keeps_the_finished_values(tmp_path: Path) -> None:
+    result = swept(SweepLauncher({"2": KeyboardInterrupt}), tmp_path)
+    assert [point.status for point in result.series.points] == ["profiled", "not run", "not run"]
+    assert result.series.interrupted
+    assert names(tmp_path) == {"n=1"}
+
+
+def test_ctrl_c_before_the_first_value_is_done_goes_on(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        swept(SweepLauncher({"1": KeyboardInterrupt}), tmp_path)
+
+
+def test_a_value_cut_short_ends_the_sweep_and_is_kept(tmp_path: Path) -> None:
+    class Later(SweepLauncher):
+        def __call__(self, job: Job) -> Ended:
+            if job.task == "measure" and len(self.measured) == 3:
+                raise KeyboardInterrupt
+            return super().__call__(job)
+
+    launcher = Later()
+    result = swept(launcher, tmp_path)
+    assert "4" not in {job.assignments.get("n") for job in launcher.jobs}
+    assert [point.status for point in result.series.points] == ["profiled", "profiled", "not run"]
+    assert names(tmp_path) == {"n=1", "n=2"}
+    assert result.series.interrupted
+
+
+class Heard(Silent):
+    def __init__(self) -> None:
+        self.said: list[object] = []
+
+    def start(self, total: int) -> None:
+        self.said.append(total)
+
+    def begin(self, what: str) -> None:
+        self.said.append(what)
+
+
+def test_progress_names_the_value_and_counts_over_all_of_them() -> None:
+    heard = Heard()
+    progress = SweepProgress(heard, 3)
+    progress.begin("checking the values")
+    progress.end()
+    for label in ("n=1", "n=2", "a_long_parameter=16777216"):
+        progress.value(label)
+        progress.begin("pinned, round 1")
+        progress.end()
+        progress.start(4)
+        for _ in range(3):
+            progress.end()
+    assert heard.said == [
+        "checking the values",
+        "n=1: pinned, round 1", 1 + 3 * 4,
+        "n=2: pinned, round 1", 5 + 2 * 4,
+        "a_long_parameter=…: pinned, round 1", 9 + 4,
+    ]  # fmt: skip
+
+
+def at_n(n: int, **fields: object) -> Profile:
+    return cpu_profile(workload=vector_add_workload(n), **fields)
+
+
+def save(made: Profile, path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made.save(path)
+    return path
+
+
+def test_profiles_are_put_together_with_links_to_their_pages(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b/report.html").write_text("")
+    made = gather([(tmp_path / "b/p.json", at_n(64)), (tmp_path / "a/p.json", at_n(2))], tmp_path / "out")
+    assert [(point.value, point.href) for point in made.points] == [(2, ""), (64, "./../b/report.html")]
+    assert made.parameter == "n"
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (at_n(1), "a and b both have the same parameters"),
+        (profile(workload=vector_add_workload(2)), "a and b are of different devices: Test CPU and Test"),
+        (
+            at_n(2).model_copy(update={"workload": vector_add_workload(2).model_copy(update={"name": "w"})}),
+            "a and b are of different workloads: vector_add and w",
+        ),
+        (
+            at_n(2).model_copy(
+                update={"workload": vector_add_workload(2).model_copy(update={"sha256": "1"})}
+            ),
+            "a and b are of different versions of workloads/vector_add.py",
+        ),
+        (
+            at_n(2).model_copy(
+                update={
+                    "workload": vector_add_workload(2).model_copy(update={"parameters": {"n": 2, "m": 3}})
+                }
+            ),
+            "the profiles differ in n and m",
+        ),
+    ],
+)
+def test_profiles_that_do_not_belong_together(other: Profile, message: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        gather([(Path("a"), at_n(1)), (Path("b"), other)], Path())
+    assert raised.value.message.startswith(message)
+    assert raised.value.next_step
+
+
+def test_two_profiles_of_the_same_value_among_others() -> None:
+    with pytest.raises(UsageError, match="a and c both have n = 1"):
+        gather([(Path("a"), at_n(1)), (Path("b"), at_n(2)), (Path("c"), at_n(1))], Path())
+
+
+def test_a_bool_is_no_number_and_keeps_its_place() -> None:
+    made = series("w", "fast", [Point(True), Point(False)])
+    assert not made.ordered
+    assert [point.value for point in made.points] == [True, False]
+
+
+def test_figures_are_measured_or_predicted() -> None:
+    assert series("w", "n", [Point(1, at_n(1))]).has_figures
+    without = profile(results=(failed(),), device=cuda_device())
+    assert not series("w", "n", [Point(1, without), Point(2, status="failed")]).has_figures
+
+
+COUNTER = FILES / "counter.py"
+
+
+def test_the_command_and_putting_its_profiles_together_again(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    arguments = (
+        "--sweep",
+        "n=16,8",
+        "--set",
+        "step=3",
+        "--target",
+        "h200",
+        "--no-gpu",
+        "--strategy",
+        "zero-copy",
+        *QUICK,
+    )
+    said = command("profile", COUNTER, *arguments)
+    assert said.code == 0, said.err
+    assert names(tmp_path / "advisor-report") == {"n=8", "n=16", "sweep.html", "sweep.md"}
+    assert said.out.startswith("counter over n = 8 and 16: predicted.")
+    told = Path("advisor-report/sweep.md").read_text(encoding="utf-8")
+    assert Path("summary.md").read_text(encoding="utf-8") == f"{told}\n"
+    assert "[1] checking the values" in said.err
+    assert ": zero-copy, round 1" in said.err
+    assert said.err.endswith("wrote advisor-report/sweep.html\n      advisor-report/sweep.md\n")
+    again = command("report", *sorted(Path("advisor-report").glob("*/profile.json")), "-q", "--out", "two")
+    assert (again.code, again.out) == (0, said.out)
+    assert 'href="./../advisor-report/n%3D8/report.html"' in Path("two/sweep.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--sweep", "m=1,2"], 2, "workload 'counter' has no parameter 'm'"),
+        (["--sweep", "n=1,x"], 2, "--sweep n=x is not of type int"),
+        (["--sweep", "n=8,16", "--set", "m=1"], 2, "workload 'counter' has no parameter 'm'"),
+        (["--sweep", "n=8,16", "--set", "n=1"], 2, "--sweep n and --set n contradict one another"),
+    ],
+)
+def test_what_is_wrong_is_found_before_anything_runs(
+    command: Command, tmp_path: Path, arguments: list[str], code: int, message: str
+) -> None:
+    said = command("profile", COUNTER, *arguments, *QUICK)
+    assert (said.code, said.out) == (code, "")
+    assert said.error[0].startswith(f"error: {message}")
+    assert "checking the workload" not in said.err
+    assert names(tmp_path) == set()
+
+
+def test_all_values_failing_writes_the_page_and_ends_with_the_first_error(command: Command) -> None:
+    said = command("profile", COUNTER, "--sweep", "n=0,-1", *QUICK)
+    assert said.code == 3
+    assert names(Path("advisor-report")) == {"sweep.html", "sweep.md"}
+    assert "n = -1" in said.out
+
+
+def test_profiles_that_differ_too_much_say_so(command: Command) -> None:
+    save(at_n(1), Path("a.json"))
+    save(profile(), Path("b.json"))
+    said = command("report", "a.json", "b.json")
+    assert said.code == 2
+    assert "different devices" in said.error[0]
+    assert "not there yet" in said.error[1]
+    assert names(Path()) == {"a.json", "b.json"}
+
+
+def test_ctrl_c_writes_the_page_over_what_is_done(tmp_path: Path) -> None:
+    arguments = ("profile", str(MISBEHAVING), "--no-gpu", *QUICK, "--sweep", "how=nothing,hang")
+    with started(tmp_path, *arguments, "--strategy", "pageable", "--target", "h200") as process:
+        done = tmp_path / "advisor-report/how=nothing/report.html"
+        assert eventually(done.exists)
+        at_work_on(process, "reference")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    assert process.returncode == 130, err
+    assert names(tmp_path / "advisor-report") == {"how=nothing", "sweep.html", "sweep.md"}
+    assert "how = hang not run: the sweep was interrupted" in out
