@@ -95,9 +95,16 @@ def profile(
     rounds: Annotated[int, typer.Option(help="Processes per strategy.")] = 3,
     max_seconds: Annotated[
         float, typer.Option(help="Sampling time per strategy, over all rounds.", show_default=True)
-    ] = 5.0,
+    ] = 1.5,
     timeout: Annotated[float, typer.Option(help="Seconds after which a process is ended.")] = 120.0,
     seed: Annotated[int, typer.Option(min=0, help="Of the order of runs and of `rng`.")] = 0,
+    numa: Annotated[
+        str,
+        typer.Option(metavar="NODE", help="Node of pinned memory: local (to the GPU), remote, or a number."),
+    ] = "local",
+    allow_oversubscription: Annotated[
+        bool, typer.Option("--allow-oversubscription", help="Managed memory beyond what the GPU has free.")
+    ] = False,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the report goes.")] = Path("advisor-report"),
     formats: FormatOption = "html,md,json",
     quiet: QuietOption = False,
@@ -125,6 +132,8 @@ def profile(
         timeout=timeout,
         seed=seed,
         command=command_line(sys.argv[1:]),
+        numa=numa,
+        oversubscribe=allow_oversubscription,
     )
     if swept:
         _profile_sweep(made, swept, out, wanted, quiet)

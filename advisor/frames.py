@@ -37,15 +37,20 @@ class Loop(Protocol):
     latencies: list[float]
     """Seconds from begin to end of each frame, where that differs from the time per frame."""
 
-    def run_setup(self) -> None: ...
+    def run_setup(self) -> None:
+        """The set-up stages, once."""
 
-    def first_frame(self) -> None: ...
+    def first_frame(self) -> None:
+        """Frame 0, which also moves what set-up wrote."""
 
-    def frame(self, index: int) -> None: ...
+    def frame(self, index: int) -> None:
+        """One frame; the next one may be begun. This is what is timed."""
 
-    def frame_alone(self, index: int) -> None: ...
+    def frame_alone(self, index: int) -> None:
+        """A frame after which nothing is under way."""
 
-    def timed_frame(self, index: int) -> dict[str, float]: ...
+    def timed_frame(self, index: int) -> dict[str, float]:
+        """A frame step by step. Seconds by label."""
 
 
 class FrameLoop:

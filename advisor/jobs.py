@@ -25,6 +25,7 @@ from advisor.profiles import (
     Trace,
     WorkloadRecord,
 )
+from advisor.readings import GpuState
 
 DESCRIPTION = "description.json"
 OUTCOME = "outcome.json"
@@ -55,7 +56,7 @@ class Job(Record):
     seconds: PositiveSeconds
     seed: int
     oversubscribe: bool = False
-    numa_node: int | None = None
+    numa: str = "local"
     directory: str
     reference: str
     swept: tuple[str, tuple[str, ...]] | None = None
@@ -103,6 +104,7 @@ class Cell(Record):
     verified: bool
     latency_seconds: PositiveSeconds | None = None
     hints: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    gpu_state: GpuState | None = Field(default=None, description="Read right after the last timed frame")
 
 
 class Problem(Record):

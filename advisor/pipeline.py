@@ -58,7 +58,12 @@ def _ended(begun: Begun, measured: Run, settings: Settings) -> Begun:
     """With what the machine says once everything has run: clocks, throttling, other users of the GPU."""
     on_gpu = measured.description.device.kind == "cuda"
     place = str(measured.description.gpu.get("pci_bus_id", "")) if on_gpu else ""
-    after = finished(begun.environment, place or None, index=settings.gpu if on_gpu else None)
+    after = finished(
+        begun.environment,
+        place or None,
+        index=settings.gpu if on_gpu else None,
+        under_load=measured.gpu_states,
+    )
     return replace(begun, environment=after)
 
 

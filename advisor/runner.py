@@ -16,6 +16,7 @@ from advisor.errors import NothingMeasured, WorkloadError
 from advisor.jobs import DESCRIPTION, Cell, Description, Job, Problem, ReferenceRun, TraceRun
 from advisor.launcher import Ended, Launcher
 from advisor.profiles import Failed, Result, Skipped, Trace
+from advisor.readings import GpuState
 from advisor.results import combine, failure
 from advisor.settings import Settings
 from advisor.strategies import BASELINE, Strategy
@@ -45,6 +46,8 @@ class Run:
     order: tuple[tuple[str, ...], ...]
     rows: tuple[Result, ...] = ()
     notes: tuple[str, ...] = ()
+    gpu_states: tuple[GpuState, ...] = ()
+    """Read in each measuring process right after its frames."""
 
 
 Keep = Callable[[Run], None]
@@ -58,11 +61,16 @@ def run(settings: Settings, launcher: Launcher, progress: Progress, directory: P
     runner = _Runner(settings, launcher, progress, directory)
     description, notes = runner.reference()
     trace, trace_notes = runner.trace()
-    available = [s for s in settings.strategies if not s.unavailable(description.device)]
+    available = [s for s in settings.strategies if not _obstacle(s, description)]
     order = _shuffled(available, settings.rounds, settings.seed)
     progress.start(2 + sum(len(round_) for round_ in order))
     begun = Run(description, trace, order, notes=(*notes, *trace_notes))
     return runner.measure(begun, keep)
+
+
+def _obstacle(strategy: Strategy, description: Description) -> str | None:
+    """Why a strategy is not run: the device lacks something, or the workload does not allow it."""
+    return strategy.unavailable(description.device) or strategy.unsuited(description.workload)
 
 
 def _shuffled(strategies: Sequence[Strategy], rounds: int, seed: int) -> tuple[tuple[str, ...], ...]:
@@ -118,21 +126,24 @@ class _Runner:
 
     def measure(self, begun: Run, keep: Keep) -> Run:
         """All cells, round by round."""
-        now = begun
         try:
             for number, names in enumerate(begun.order, start=1):
                 for name in names:
                     if name not in self.failed:
                         self._cell(name, number)
-                        now = replace(begun, rows=self._rows(begun))
-                        keep(now)
+                        keep(self._so_far(begun))
         except KeyboardInterrupt:
             done = sum(len(cells) for cells in self.cells.values())
             if not done:
                 raise
-            note = f"Interrupted after {done} of {sum(map(len, begun.order))} measurements."
-            return replace(begun, rows=self._rows(begun), notes=(*begun.notes, note))
-        return replace(begun, rows=self._rows(begun)) if now is begun else now
+            return self._so_far(
+                begun, f"Interrupted after {done} of {sum(map(len, begun.order))} measurements."
+            )
+        return self._so_far(begun)
+
+    def _so_far(self, begun: Run, *notes: str) -> Run:
+        rows, states = self._rows(begun), self._gpu_states()
+        return replace(begun, rows=rows, gpu_states=states, notes=(*begun.notes, *notes))
 
     def _cell(self, name: str, number: int) -> None:
         ended = self._launch("measure", f"{name}-{number}", name, f"{name}, round {number}")
@@ -141,12 +152,16 @@ class _Runner:
         else:
             self.failed[name] = failure(name, ended)
 
+    def _gpu_states(self) -> tuple[GpuState, ...]:
+        cells = [cell for cells in self.cells.values() for cell in cells]
+        return tuple(cell.gpu_state for cell in cells if cell.gpu_state is not None)
+
     def _rows(self, begun: Run) -> tuple[Result, ...]:
         """Every strategy that was asked for, in the order of the table; none is left out."""
         return tuple(self._row(strategy, begun) for strategy in self.settings.strategies)
 
     def _row(self, strategy: Strategy, begun: Run) -> Result:
-        reason = strategy.unavailable(begun.description.device)
+        reason = _obstacle(strategy, begun.description)
         if reason:
             return Skipped(strategy=strategy.name, reason=reason)
         if strategy.name in self.failed:
@@ -174,6 +189,8 @@ class _Runner:
             strategy=strategy,
             seconds=settings.cell_seconds,
             seed=settings.seed,
+            oversubscribe=settings.oversubscribe,
+            numa=settings.numa,
             directory=str(self.directory / label),
             reference=str(self.directory / "results"),
         )

@@ -37,6 +37,10 @@ class Settings:
     """Seconds after which a process is ended."""
     seed: int
     command: str
+    numa: str = "local"
+    """Where pinned memory shall lie, seen from the GPU: local, remote, or a node's number."""
+    oversubscribe: bool = False
+    """Managed memory may exceed what the GPU has free."""
 
     @property
     def cell_seconds(self) -> float:
@@ -53,10 +57,12 @@ def make_settings(
     strategies: Sequence[str] = (),
     targets: Sequence[str] = (),
     rounds: int = 3,
-    max_seconds: float = 5.0,
+    max_seconds: float = 1.5,
     timeout: float = 120.0,
     seed: int = 0,
     command: str = "",
+    numa: str = "local",
+    oversubscribe: bool = False,
 ) -> Settings:
     """Settings from what the command line gives; `target` is FILE or FILE::NAME.
 
@@ -78,6 +84,10 @@ def make_settings(
     for option, value in (("--max-seconds", max_seconds), ("--timeout", timeout)):
         if not 0 < value < math.inf:
             raise UsageError(f"{option} {value} is out of range", next_step="Give seconds above 0.")
+    if numa not in ("local", "remote") and not numa.isdecimal():
+        raise UsageError(
+            f"--numa {numa!r} is not known", next_step="Give local, remote, or the number of a node."
+        )
     chosen = targets or (DEFAULT_TARGETS if backend == "cpu" else ())
     return Settings(
         file=Path(file),
@@ -92,6 +102,8 @@ def make_settings(
         timeout=timeout,
         seed=seed,
         command=command,
+        numa=numa,
+        oversubscribe=oversubscribe,
     )
 
 

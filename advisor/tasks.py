@@ -6,6 +6,7 @@ frame's results depend on its index alone, frame 2 is run again after the timed 
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,10 +19,11 @@ import numpy as np
 
 from advisor import footprint, verify
 from advisor.backends import Backend
-from advisor.errors import WorkloadError
+from advisor.errors import UsageError, WorkloadError
 from advisor.frames import FrameLoop, Loop
 from advisor.jobs import Cell, Job, ReferenceRun, TraceRun
 from advisor.loading import Loaded, user_error
+from advisor.machine.gpus import gpu_state
 from advisor.measure import Limits, breakdown, sample, warm_up
 from advisor.model.traffic import TrafficRecorder
 from advisor.overlap import doubled
@@ -29,7 +31,9 @@ from advisor.pipelined import PipelinedLoop
 from advisor.placements.arena import Arena
 from advisor.placements.base import Layout, Placed
 from advisor.placements.capacity import require_memory
+from advisor.placements.numa import chosen_node
 from advisor.ranges import Ranges
+from advisor.readings import GpuState
 from advisor.schedule import Plan, plan
 from advisor.strategies import by_name
 from advisor.verify import Inspector
@@ -78,7 +82,7 @@ def stand(job: Job, loaded: Loaded, backend: Backend, ranges: Ranges) -> Iterato
     second = doubled(frame) if strategy.pipelined else []
     before = footprint.read(backend)
     begin = time.perf_counter()
-    with Arena(backend, node=job.numa_node) as arena:
+    with Arena(backend, node=_numa_node(job, backend)) as arena:
         needed = {name: layouts[name].nbytes * (2 if name in second else 1) for name in layouts}
         require_memory(backend, placements, needed, oversubscribe=job.oversubscribe)
         placed = {name: placement.place(arena, layouts[name]) for name, placement in placements.items()}
@@ -100,6 +104,14 @@ def stand(job: Job, loaded: Loaded, backend: Backend, ranges: Ranges) -> Iterato
             placing_seconds=time.perf_counter() - begin,
         )
         backend.synchronize()
+
+
+def _numa_node(job: Job, backend: Backend) -> int | None:
+    place = backend.environment().get("pci_bus_id")
+    try:
+        return chosen_node(job.numa, None if place is None else str(place))
+    except ValueError as problem:
+        raise UsageError(f"--numa {job.numa}: {problem}", next_step="Leave --numa out.") from None
 
 
 def reference(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> ReferenceRun:
@@ -169,6 +181,7 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Cell:
     index += len(samples.frame_seconds)
     latencies = loop.latencies[-len(samples.frame_seconds) :]
     taken = footprint.footprint(run.arena, run.before, footprint.read(run.arena.backend))
+    state = _gpu_state(job, backend)
     timed = breakdown(loop.timed_frame, clock, index, min(0.5, job.seconds / 5))
     _require_state(backend)
     if verified and (kept / _REPEATABLE).read_text(encoding="utf-8"):
@@ -184,8 +197,17 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Cell:
         footprint=taken,
         latency_seconds=median(latencies) if latencies else None,
         hints=run.hints,
+        gpu_state=state,
         verified=verified,
     )
+
+
+def _gpu_state(job: Job, backend: Backend) -> GpuState | None:
+    """The GPU's clocks and link while they are still as they were under load."""
+    place = backend.environment().get("pci_bus_id")
+    if place is None:
+        return None
+    return gpu_state(str(place), job.gpu, moment="under-load", process=os.getpid())
 
 
 def _require_state(backend: Backend) -> None:

@@ -150,8 +150,9 @@ def test_default_targets_are_a_jetson_a_card_and_a_data_centre_card() -> None:
 
 
 @pytest.mark.parametrize("name", DEFAULT_TARGETS)
-def test_all_strategies_are_available_on_the_default_targets(name: str) -> None:
-    assert [s.unavailable(load(name).device()) for s in STRATEGIES] == [None] * len(STRATEGIES)
+def test_what_the_default_targets_lack(name: str) -> None:
+    missing = {s.name for s in STRATEGIES if s.unavailable(load(name).device())}
+    assert missing == {"system"} | ({"managed-advised"} if name == "orin-nano" else set())
 
 
 def test_names_are_found_in_any_case() -> None:

@@ -55,7 +55,9 @@ def test_profile_in_an_empty_directory(tmp_path: Path) -> None:
     loaded = package.load(tmp_path / "advisor-report/profile.json")
     assert loaded.command.endswith("vector_add.py --set n=500 --max-seconds 0.02 --rounds 1")
     assert loaded.command.startswith("advisor profile ")
-    assert [row.status for row in loaded.results] == ["measured", "skipped", "measured", "skipped"]
+    ran = {row.strategy for row in loaded.results if row.status == "measured"}
+    assert ran == {"pageable", "zero-copy"}
+    assert {row.status for row in loaded.results if row.strategy not in ran} == {"skipped"}
     assert len(loaded.predictions) == 3
 
 

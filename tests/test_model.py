@@ -237,18 +237,21 @@ def external(*names: str) -> Profile:
 def test_foreign_memory_pays_a_copy_by_the_cpu() -> None:
     plain, foreign = (predicted(p, "rtx-4090") for p in (vector_add(), external("a")))
     copied = 4 * N / 16.8e9
-    assert foreign["pinned"].terms["to-device"] - plain["pinned"].terms["to-device"] == pytest.approx(copied)
-    assert foreign["zero-copy"].terms["to-device"] == pytest.approx(copied)
+    assert foreign["pinned"].terms["host-copy"] == pytest.approx(copied)
+    assert foreign["pinned"].terms["to-device"] == plain["pinned"].terms["to-device"]
+    assert foreign["zero-copy"].terms["host-copy"] == pytest.approx(copied)
+    assert not any("host-copy" in row.terms for row in plain.values())
+    for free in ("staged", "registered", "zero-copy-registered"):
+        assert foreign[free].terms == plain[free].terms
     assert foreign["pageable"].terms == plain["pageable"].terms
     assert foreign["zero-copy"].physical_bytes == plain["zero-copy"].physical_bytes + 4 * N
     # The copy into managed memory takes its pages back from the card.
-    assert foreign["managed"].terms["to-device"] == pytest.approx(copied + 4 * N / 65536 * 22e-6)
+    assert foreign["managed"].terms["host-copy"] == pytest.approx(copied + 4 * N / 65536 * 22e-6)
 
 
 def test_foreign_results_come_out_of_uncached_memory_slowly() -> None:
     rows = predicted(external("a", "c"), "jetson-nano")
-    assert rows["zero-copy"].terms["to-host"] == pytest.approx(4 * N / 0.167e9)
-    assert rows["zero-copy"].terms["to-device"] == pytest.approx(4 * N / 0.9e9)
+    assert rows["zero-copy"].terms["host-copy"] == pytest.approx(4 * N / 0.167e9 + 4 * N / 0.9e9)
 
 
 def test_caches_are_written_back_once_at_launch_and_at_synchronise() -> None:
@@ -277,7 +280,7 @@ def skipped(prediction: Prediction) -> dict[str, str]:
 
 def test_without_traffic_every_strategy_is_declined() -> None:
     found = predict(builders.profile(), load("h200"))
-    assert set(skipped(found)) == {"pageable", "pinned", "zero-copy", "managed"}
+    assert set(skipped(found)) == {strategy.name for strategy in STRATEGIES}
     assert "nothing was traced" in skipped(found)["pinned"]
     assert found.recommendation is None
     assert found.assumptions == ()

@@ -69,6 +69,8 @@ class Frame:
             self._add(f"device:{step.name}", self._device(step.name))
         elif step.action == "synchronize":
             self._add("synchronize", self._synchronize())
+        elif step.action in ("copy-in", "copy-out"):
+            self._add("host-copy", self._hand_over(step.name, inwards=step.action == "copy-in"))
         else:
             self._add(step.action, self._move(step.name, to_device=step.action == "to-device"))
 
@@ -79,22 +81,21 @@ class Frame:
 
     def _move(self, name: str, *, to_device: bool) -> float:
         placement, size = self.setting.placements[name], self._buffer(name).bytes
-        if isinstance(placement, External):
-            return self._hand_over(name, placement.inner, size, to_device=to_device)
-        return self._copy(placement, size, to_device=to_device)
+        inner = placement.inner if isinstance(placement, External) else placement
+        return self._copy(inner, size, to_device=to_device)
 
-    def _hand_over(self, name: str, inner: Placement, size: int, *, to_device: bool) -> float:
-        """Foreign memory to or from the inner placement's by the CPU, then what that one needs itself."""
-        machine = self.machine
-        uncached = machine.entry.memory_class == "tegra" and inner.host_kind == "pinned" and not to_device
+    def _hand_over(self, name: str, *, inwards: bool) -> float:
+        """Foreign memory to or from the program's own by the CPU."""
+        machine, placement, size = self.machine, self.setting.placements[name], self._buffer(name).bytes
+        assert isinstance(placement, External)
+        own = placement.inner.host_kind
+        uncached = machine.entry.memory_class == "tegra" and own == "pinned" and not inwards
         rate = machine.get(
             "host_uncached_read_bytes_per_second" if uncached else "host_copy_bytes_per_second"
         )
         seconds = terms.stream(size, rate)
-        if inner.host_kind == "managed":
+        if own == "managed":
             seconds += self._migrate(name, size, "host")
-        if inner.host_kind != inner.device_kind:
-            seconds += self._copy(inner, size, to_device=to_device)
         return seconds
 
     def _copy(self, placement: Placement, size: int, *, to_device: bool) -> float:
