@@ -27,7 +27,7 @@ from advisor.profiles import (
     Traffic,
     WorkloadRecord,
 )
-from advisor.strategies import by_name
+from advisor.strategies import STRATEGIES, by_name
 
 N = 1 << 24
 CARDS = ("rtx-4090", "h200")
@@ -298,10 +298,12 @@ def test_an_unseen_device_stage_is_declined_with_the_way_out() -> None:
 
 def test_what_does_not_fit_is_declined() -> None:
     found = predict(vector_add(1 << 29), load("orin-nano"))  # 6 GB, twice where there are two memories
-    assert set(skipped(found)) == {"pageable", "pinned"}
+    two_memories = {"pageable", "staged", "pinned", "write-combined", "registered", "pinned-pipelined"}
+    assert set(skipped(found)) == two_memories | {"managed-advised", "system"}
     assert "12.0 GiB" in skipped(found)["pageable"]
     large = predict(vector_add(1 << 32), load("rtx-4090"))  # 48 GB on a card of 24 GB
-    assert set(skipped(large)) == {"pageable", "pinned", "managed"}
+    managed = {"managed", "managed-prefetch", "managed-advised"}
+    assert set(skipped(large)) == two_memories | managed | {"system"}
 
 
 def test_an_unavailable_strategy_keeps_its_reason(tmp_path: Path) -> None:
