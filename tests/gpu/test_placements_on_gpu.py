@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any, get_args
+
 import numpy as np
 import pytest
 
-from advisor.backends import Backend
-from advisor.placements.arena import Arena
+from advisor.backends import Backend, gpu_count
+from advisor.backends.base import Hint
+from advisor.backends.managed_calls import ManagedCalls
+from advisor.placements.arena import AllocationFailed, Arena
 from advisor.placements.base import Layout
+from advisor.placements.capacity import require_memory
 from advisor.placements.external import External
-from advisor.strategies import STRATEGIES, Strategy
+from advisor.placements.managed import Managed
+from advisor.placements.managed_hinted import ManagedAdvised
+from advisor.strategies import STRATEGIES, Strategy, by_name
 
 LAYOUT = Layout((1000, 1001), np.dtype(np.float32))
 
@@ -30,14 +37,28 @@ def test_data_makes_the_round_trip(strategy: Strategy, foreign: bool, cuda: Back
         placed = placement.place(arena, LAYOUT)
         assert placed.host is not None
         placed.host[...] = expected
+        if placed.copy_in:
+            placed.copy_in()
         if placed.to_device:
-            placed.to_device()
+            placed.to_device(None)
         cuda.xp.multiply(placed.device, 2, out=placed.device)
         if placed.to_host:
-            placed.to_host()
+            placed.to_host(None)
         cuda.synchronize()
+        if placed.copy_out:
+            placed.copy_out()
         np.testing.assert_array_equal(placed.host, expected * 2)
         del placed
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.name)
+def test_many_small_buffers(strategy: Strategy, cuda: Backend) -> None:
+    """Registered ones must not share a page."""
+    skip_unavailable(strategy, cuda)
+    small = Layout((3,), np.dtype(np.float32))
+    with Arena(cuda) as arena:
+        for _ in range(20):
+            strategy.placement.place(arena, small)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.name)
@@ -76,3 +97,122 @@ def test_kinds_of_memory_are_what_the_driver_says(cuda: Backend) -> None:
     assert (kinds["pinned"], kinds["mapped"]) == (host, host)
     assert (kinds["managed"], kinds["device"]) == (managed, device)
     assert kinds["pageable"] not in (host, device, managed)
+
+
+def runtime() -> Any:
+    """cuda-bindings, which comes with CuPy's extra."""
+    return pytest.importorskip("cuda.bindings.runtime")
+
+
+def flags_of(pointer: int) -> int:
+    error, flags = runtime().cudaHostGetFlags(pointer)
+    assert int(error) == 0
+    return int(flags)
+
+
+def test_flags_of_page_locked_memory(cuda: Backend) -> None:
+    """1 Portable, 2 Mapped, 4 WriteCombined; where addresses are unified the driver may add the first two."""
+    with Arena(cuda) as arena:
+        assert not flags_of(arena.pinned(4096)) & 4
+        assert flags_of(arena.pinned(4096, write_combined=True)) & 4
+        assert flags_of(arena.mapped(4096)) & 2
+        assert flags_of(arena.mapped(4096, write_combined=True)) & 6 == 6
+        if gpu_count() > 1:
+            assert flags_of(arena.pinned(4096)) & 1
+
+
+def test_registered_memory_is_page_locked(cuda: Backend) -> None:
+    reason = by_name("registered").unavailable(cuda.device())
+    if reason:
+        pytest.skip(reason)
+    attributes = cuda.xp.cuda.runtime.pointerGetAttributes
+    with Arena(cuda) as arena:
+        pointer = arena.registered(4096, mapped=True)
+        assert attributes(pointer).type == cuda.xp.cuda.runtime.memoryTypeHost
+        assert cuda.host_device_pointer(pointer)
+    host, managed = cuda.xp.cuda.runtime.memoryTypeHost, cuda.xp.cuda.runtime.memoryTypeManaged
+    assert attributes(pointer).type not in (host, managed), "unregistered at the end"
+
+
+@pytest.mark.parametrize("name", ["managed-prefetch", "managed-advised"])
+def test_prefetching_moves_the_pages_there_and_back(name: str, cuda: Backend) -> None:
+    if not cuda.device().attributes["concurrent_managed_access"]:
+        pytest.skip("prefetching needs concurrentManagedAccess")
+    runtime()
+    calls = ManagedCalls(0)
+    with Arena(cuda) as arena:
+        placed = by_name(name).placement.place(arena, LAYOUT)
+        assert placed.host is not None
+        assert placed.to_device
+        assert placed.to_host
+        pointer = placed.host.ctypes.data
+        placed.host[...] = 1
+        assert calls.last_prefetch(pointer, LAYOUT.nbytes) == -2
+        placed.to_device(None)
+        cuda.synchronize()
+        assert calls.last_prefetch(pointer, LAYOUT.nbytes) == 0
+        placed.to_host(None)
+        cuda.synchronize()
+        assert calls.last_prefetch(pointer, LAYOUT.nbytes) == -1
+        del placed
+
+
+@pytest.mark.parametrize("hint", get_args(Hint))
+def test_the_driver_takes_every_hint(hint: Hint, cuda: Backend) -> None:
+    if not cuda.device().attributes["concurrent_managed_access"]:
+        pytest.skip("advice needs concurrentManagedAccess")
+    runtime()
+    with Arena(cuda) as arena:
+        ManagedAdvised((hint,)).place(arena, LAYOUT)
+
+
+def test_an_allocation_that_fails_half_way_leaves_nothing(cuda: Backend) -> None:
+    with Arena(cuda) as arena:
+        arena.device(64 << 20)
+    before = cuda.free_memory()
+    with Arena(cuda) as arena:
+        arena.device(256 << 20)
+        arena.pinned(1 << 20)
+        with pytest.raises(AllocationFailed, match=r"allocating .* of device memory failed: .*[Mm]emory"):
+            arena.device(1 << 50)
+    after = cuda.free_memory()
+    assert before is not None
+    assert after is not None
+    assert abs(before - after) < 8 << 20
+
+
+def test_more_than_is_free_is_refused_before_anything_is_allocated(cuda: Backend) -> None:
+    free = cuda.free_memory()
+    assert free is not None
+    with pytest.raises(AllocationFailed, match="--allow-oversubscription"):
+        require_memory(cuda, {"a": Managed()}, {"a": free + (64 << 30)}, oversubscribe=False)
+
+
+def test_streams_work_beside_one_another(cuda: Backend) -> None:
+    other = cuda.new_stream()
+    with Arena(cuda) as arena:
+        placed = by_name("pinned").placement.place(arena, LAYOUT)
+        assert placed.host is not None
+        assert placed.to_device
+        assert placed.to_host
+        for value in range(1, 20):
+            placed.host[...] = value
+            placed.to_device(other)
+            cuda.order(cuda.stream, cuda.timestamp(other))
+            cuda.xp.multiply(placed.device, 2, out=placed.device)
+            cuda.order(other, cuda.timestamp())
+            placed.to_host(other)
+            cuda.wait(cuda.timestamp(other))
+            assert (placed.host == 2 * value).all()
+        del placed
+
+
+def test_what_a_workload_leaves_behind_is_seen(cuda: Backend) -> None:
+    assert cuda.disturbed() is None
+    other = cuda.new_stream()
+    with other:
+        assert cuda.disturbed() == "it left another stream current"
+    assert cuda.disturbed() is None
+    with cuda.xp.cuda.using_allocator(cuda.xp.cuda.MemoryPool().malloc):
+        assert cuda.disturbed() == "it left another CuPy allocator in use"
+    assert cuda.disturbed() is None

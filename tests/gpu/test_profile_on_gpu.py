@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -83,6 +84,88 @@ def test_a_kernel_that_faults_becomes_a_failed_row(tmp_path: Path) -> None:
     result = profile(tmp_path / "out", str(file), code=4)
     assert {r.status for r in result.results} <= {"failed", "skipped"}
     assert any("illegal" in r.reason.lower() for r in result.results if r.status == "failed")
+
+
+LATE = """
+import numpy as np
+from advisor import Buffer, In, Out, Workload, device, host, workload
+
+KEPT = []
+
+@workload
+def late(how: str, at: int = 8, n: int = 1024) -> Workload:
+    def produce(a: Out) -> None:
+        a.fill(1)
+
+    def copy(xp, a: In, b: Out, frame: int) -> None:
+        xp.copyto(b, a)
+        if frame == at:
+            ACTS[how](xp, b)
+
+    def twin(a: In, b: Out) -> None:
+        np.copyto(b, a)
+
+    def consume(b: In) -> None:
+        b.sum()
+
+    buffers = {"a": Buffer(n, np.float32), "b": Buffer(n, np.float32)}
+    return Workload(buffers, frame=[host(produce), device(copy, cpu=twin), host(consume)])
+
+def never_ends(xp, b):
+    source = 'extern "C" __global__ void stay(volatile float* b) { while (b[0] > -1.0f) { } }'
+    xp.RawKernel(source, "stay")((1,), (1,), (b,))
+
+def leaves_a_stream(xp, b):
+    KEPT.append(xp.cuda.Stream(non_blocking=True))
+    KEPT[-1].use()
+
+def leaves_an_allocator(xp, b):
+    KEPT.append(xp.cuda.MemoryPool())
+    xp.cuda.set_allocator(KEPT[-1].malloc)
+
+def takes_too_much(xp, b):
+    KEPT.append(xp.empty(1 << 46, xp.uint8))
+
+ACTS = {f.__name__: f for f in (never_ends, leaves_a_stream, leaves_an_allocator, takes_too_much)}
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "at", "said"),
+    [
+        ("never_ends", 8, "5"),
+        ("leaves_a_stream", 8, "another stream current"),
+        ("leaves_a_stream", 0, "another stream current"),
+        ("leaves_an_allocator", 8, "another CuPy allocator"),
+        ("takes_too_much", 8, "OutOfMemory|out of memory|Out of memory"),
+    ],
+)
+def test_what_goes_wrong_late_becomes_failed_rows_with_the_reason(
+    how: str, at: int, said: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "late.py"
+    file.write_text(LATE)
+    two = ("--strategy", "pageable", "--strategy", "pinned-pipelined", "--timeout", "5")
+    given = (str(file), "--set", f"how={how}", "--set", f"at={at}", *two)
+    result = profile(tmp_path / "out", *given, code=4)
+    failed = [row for row in result.results if row.status == "failed"]
+    assert [row.strategy for row in failed] == ["pageable", "pinned-pipelined"]
+    for row in failed:
+        assert re.search(said, row.reason), row.reason
+
+
+def test_hints_latency_and_host_copies_are_in_the_profile(tmp_path: Path) -> None:
+    camera = Path(__file__).parents[1] / "workload_files" / "camera.py"
+    result = profile(tmp_path, str(camera))
+    rows = result.measured()
+    if "managed-advised" in rows:
+        assert any("read-mostly" in hints for hints in rows["managed-advised"].hints.values())
+    assert rows["pinned"].host_copy_seconds
+    for name in ("pageable", "staged", "registered", "zero-copy-registered"):
+        assert name not in rows or rows[name].host_copy_seconds is None
+    if "pinned-pipelined" in rows:
+        assert rows["pinned-pipelined"].latency_seconds
+    assert all(row.verified for row in rows.values())
 
 
 def test_a_gpu_that_is_not_there_is_named(tmp_path: Path) -> None:
