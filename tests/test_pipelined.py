@@ -117,6 +117,20 @@ def test_any_order_of_frames_gives_the_same_results(
     assert {key: value for key, value in found.items() if key in expected} == expected
 
 
+@pytest.mark.parametrize("haste", EVERY_HASTE)
+def test_a_frame_under_way_is_ended_before_another_takes_its_set(haste: Haste) -> None:
+    def drive(run: Bench) -> None:
+        run_frames(run, 2)
+        run.loop.frame(3)  # which begins frame 4
+        run.loop.frame(6)  # which needs the same set
+        run.loop.frame_alone(4)
+        run.loop.frame_alone(7)
+
+    expected = logged("pinned", FRESH, drive=drive)
+    found = logged("pinned-pipelined", FRESH, drive=drive, backend=RecordingBackend(haste=haste))
+    assert {key: value for key, value in found.items() if key in expected} == expected
+
+
 class Careless(RecordingBackend):
     """Leaves out what keeps streams and sets apart: one kind of call, by the streams it names."""
 
