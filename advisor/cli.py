@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 app = typer.Typer(
     help="Which memory strategy should my code use on this device, how sure are we, and what do I change?",
-    epilog="Exit codes: 0 done; 1 a gate failed; 2 wrong usage; 3 the workload cannot be loaded or is wrong; "
-    "4 nothing could be measured or predicted; 5 a file is missing, damaged or of an unknown format; "
-    "130 interrupted.",
+    epilog="Exit codes: 0 done; 1 an error in advisor itself; 2 wrong usage; "
+    "3 the workload cannot be loaded or is wrong; 4 nothing could be measured or predicted; "
+    "5 a file is missing, damaged or of an unknown format; 130 interrupted.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -57,6 +57,10 @@ def main() -> NoReturn:
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
+    except OSError as problem:
+        _say(f"error: the output cannot be written: {problem.strerror or problem}")
+        _say("  next: Is the disk full, or the pipe closed? What was measured is in the output directory.")
+        sys.exit(5)
     sys.exit(0)
 
 
@@ -269,9 +273,16 @@ def _show(summary: str, paths: list[Path], quiet: bool) -> None:
 
 
 def _require_figures(result: Profile) -> None:
-    """Exit code 4 when nothing was measured on the device asked for and nothing predicted."""
-    predicted = any(r.status == "predicted" for p in result.predictions for r in p.results)
-    if not result.measured() and not predicted:
+    """Exit code 4 when the workload failed under every strategy, or nothing was measured nor predicted."""
+    if result.measured():
+        return
+    failed = [row for row in result.results if row.status == "failed"]
+    if failed:
+        raise NothingMeasured(
+            f"the workload failed under every strategy. {failed[0].strategy}: {failed[0].reason}",
+            next_step="The report has what each process said. More time: --timeout SECONDS.",
+        )
+    if not any(r.status == "predicted" for p in result.predictions for r in p.results):
         raise NothingMeasured(
             "no strategy could be measured or predicted", next_step="The report has the reason for each."
         )

@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 
+from advisor import units
 from advisor.machine.cautions import cautions
 from advisor.machine.files import Tree
 from advisor.machine.gpus import gpu_state, gpu_states
@@ -22,6 +23,9 @@ from advisor.machine.tegra import tegra_state
 from advisor.profiles import Environment
 from advisor.readings import GpuState, HostState
 
+_BUSY = 0.25
+"""Share of all cores in use by others from which figures are taken to suffer; chosen, not measured."""
+_LOOK_SECONDS = 0.2
 _CPU_NAMES = ("model name", "Model", "Hardware")
 
 
@@ -127,7 +131,10 @@ def _unreadable(reading: GpuState) -> dict[str, str]:
 
 def _warnings() -> list[str]:
     """Other work on the machine makes figures noisy."""
-    load, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
-    if load > cores * 0.75:
-        return [f"Other programs kept the CPU busy: load {load:.1f} on {cores} cores."]
+    busy = psutil.cpu_percent(interval=_LOOK_SECONDS) / 100
+    if busy > _BUSY:
+        return [
+            f"Other programs used {units.percent(busy)} of the CPU when the run began. "
+            "Close them for narrower intervals."
+        ]
     return []

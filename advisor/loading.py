@@ -110,7 +110,7 @@ def _source(path: Path) -> bytes:
 
 def _similar(path: Path) -> str:
     try:
-        names = [p.name for p in path.parent.iterdir() if p.suffix == ".py"]
+        names = [p.name for p in path.parent.iterdir() if p.suffix == ".py" and p.exists()]
     except OSError:
         return ""
     near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.75)

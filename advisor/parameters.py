@@ -63,6 +63,8 @@ def parse_assignments(settings: typing.Iterable[str], option: str = "--set") -> 
             raise UsageError(f"{option} {setting!r} is not NAME=VALUE", next_step=f"Write {option} n=4096.")
         if not value.isprintable():
             raise UsageError(f"{option} {name}={value!r} is not printable", next_step="Remove what is not.")
+        if name.strip() in assignments:
+            raise UsageError(f"{option} {name.strip()} is given twice", next_step="Leave one of them out.")
         assignments[name.strip()] = value.strip()
     return assignments
 

@@ -125,6 +125,8 @@ def output_directory(directory: Path) -> Iterator[Path]:
 
     Raises `UsageError`.
     """
+    if not str(directory).strip() or directory == Path():
+        directory = Path.cwd()
     try:
         made = [folder for folder in (directory, *directory.parents) if not folder.exists()]
         directory.mkdir(parents=True, exist_ok=True)

@@ -86,15 +86,21 @@ def _range(text: str, low: str, high: str) -> tuple[str, ...]:
         raise UsageError(
             f"--sweep {text}: the range must rise from above 0, with 2 to 100 values", next_step=_FORMS
         )
-    factor = (last / first) ** (1 / steps)
+    factor = (last / first) ** (1 / steps) if colon else _factor(first, last)
     middle = [first * factor**i for i in range(1, steps)]
     whole = isinstance(first, int) and isinstance(last, int)
     return (str(first), *(str(round(v)) if whole else f"{v:.6g}" for v in middle), str(last))
 
 
-def _steps(first: float, last: float) -> int:
+def _factor(first: float, last: float) -> float:
+    """The least power of two that takes the range in so many steps."""
     doublings = math.log2(last / first)
-    return max(1, math.ceil(doublings / max(1, math.ceil(doublings / MOST_STEPS)) - 1e-9))
+    return 2.0 ** max(1, math.ceil(doublings / MOST_STEPS - 1e-9))
+
+
+def _steps(first: float, last: float) -> int:
+    """Steps of that factor, the last one cut short where the range ends between two."""
+    return max(1, math.ceil(math.log2(last / first) / math.log2(_factor(first, last)) - 1e-9))
 
 
 def _plain(text: str) -> Value:

@@ -39,7 +39,7 @@ from advisor.strategies import by_name
 from advisor.verify import Inspector
 
 COMPARED = 2
-"""The frame after the two verification frames."""
+"""The frame whose results are compared; every process runs 0, 1 and 2 first."""
 _REPEATABLE = "repeatable"
 _PERHAPS_RANDOM = (
     "; repeating a frame in one process changes them too: if stages draw random numbers, "
@@ -115,18 +115,20 @@ def _numa_node(job: Job, backend: Backend) -> int | None:
 
 
 def reference(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> ReferenceRun:
-    """Checks the annotations over two frames and keeps the results that all strategies must give."""
+    """Keeps the results that all strategies must give, and checks the annotations."""
     del loaded
     loop, inspector, kept = run.serial, run.inspector, Path(job.reference)
     loop.run_setup()
-    first = inspector.verification_frame(loop, verify.POISONS[0], first=True)
+    loop.first_frame()
     _require_state(backend)  # what ran elsewhere may look like an output that was forgotten
-    second = inspector.verification_frame(loop, verify.POISONS[1], first=False)
-    verify.require_written(first, second)
-    loop.frame(COMPARED)
+    for index in range(1, COMPARED + 1):
+        loop.frame(index)
     _require_state(backend)
     verify.save_results(inspector.results(), kept)
-    _user_check(inspector, Path(job.file))
+    wrong = _wrong_results(inspector, Path(job.file))
+    inspector.check_annotations(loop, COMPARED)  # first, since a forgotten output makes results wrong
+    if wrong:
+        raise wrong
     for index in (COMPARED + 1, COMPARED + 2, COMPARED):
         loop.frame(index)
     repeatable = not any(verify.differences(inspector.results(), kept))
@@ -224,18 +226,22 @@ def _compare(inspector: Inspector, kept: Path, path: Path) -> bool:
     if differences:
         repeatable = (kept / _REPEATABLE).read_text(encoding="utf-8")
         raise ResultsDiffer("; ".join(differences) + ("" if repeatable else _PERHAPS_RANDOM))
-    _user_check(inspector, path)
+    wrong = _wrong_results(inspector, path)
+    if wrong:
+        raise wrong
     return True
 
 
-def _user_check(inspector: Inspector, path: Path) -> None:
+def _wrong_results(inspector: Inspector, path: Path) -> WorkloadError | None:
+    """What the user's check says of the present results; None when it is content."""
     try:
         inspector.run_check(COMPARED)
     except Exception as error:
         problem = user_error("the workload's check", error, path)
-        raise WorkloadError(
+        return WorkloadError(
             f"{problem.message}: {error}", next_step=problem.next_step, detail=problem.detail
-        ) from None
+        )
+    return None
 
 
 def _transfer_bytes(planned: Plan, loaded: Loaded) -> dict[Literal["to-device", "to-host"], int]:

@@ -30,6 +30,7 @@ from advisor.ranges import Ranges
 
 _PACKAGES = ("numpy", "cupy-cuda12x", "cupy-cuda13x", "cupy", "nvtx", "cuda-bindings")
 _RESTORE = "Change the device, the stream or the allocator inside a `with` block of CuPy."
+_READ_ONLY = "A buffer that a stage annotates In cannot be written: annotate it Out or InOut."
 _TWIN = "Without a GPU this device stage needs a CPU twin: device(function, cpu=numpy_function)."
 _PR_SET_PDEATHSIG = 1
 
@@ -72,8 +73,11 @@ def _explain(error: BaseException, path: Path) -> Problem:
     message = f"{type(error).__name__}: {_said(error)}".rstrip(": ")
     if isinstance(error, SystemExit):
         message = f"the workload called exit({error.code!r})"
-    twin_missing = "cupy" in message or "module 'numpy' has no attribute" in message
-    next_step = _TWIN if twin_missing else f"The traceback is of your own code, in {path}."
+    next_step = f"The traceback is of your own code, in {path}."
+    if "cupy" in message or "module 'numpy' has no attribute" in message:
+        next_step = _TWIN
+    elif "read-only" in message:
+        next_step = _READ_ONLY
     return Problem(cause="raised", message=message, next_step=next_step, detail=detail)
 
 

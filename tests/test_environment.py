@@ -55,12 +55,11 @@ def test_a_cpu_without_a_name_is_absent_with_the_reason(tmp_path: Path) -> None:
 
 
 def test_a_busy_machine_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    cores = len(os.sched_getaffinity(0))
-    monkeypatch.setattr(os, "getloadavg", lambda: (cores * 0.7, 0.0, 0.0))
+    monkeypatch.setattr(environments.psutil, "cpu_percent", lambda interval: 24.0)
     assert environment().warnings == ()
-    monkeypatch.setattr(os, "getloadavg", lambda: (cores * 0.8, 0.0, 0.0))
+    monkeypatch.setattr(environments.psutil, "cpu_percent", lambda interval: 63.0)
     (warning,) = environment().warnings
-    assert f"load {cores * 0.8:.1f} on {cores} cores" in warning
+    assert "used 63 % of the CPU" in warning
 
 
 def test_the_command_can_be_typed_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -358,6 +358,21 @@ BINARY: list[Callable[[Any, Any], Any]] = [
 ]
 
 
+def test_fields_of_a_structured_array_are_views() -> None:
+    points = np.zeros(10, [("x", "f4"), ("t", "u2")])
+    recorder = TrafficRecorder()
+    traced = recorder.wrap("points", points)
+    with recorder.stage("s"):
+        traced["x"] = 2.5
+        traced["t"][2:4] = 7
+        total = float(traced["x"].sum())
+    use = StageUse("s", "host", {"points": "inout"})
+    (row,) = recorder.trace([use], {}, {}, {"points": points.nbytes}, {}).traffic
+    assert (row.bytes_written, row.bytes_read, row.source) == (40 + 4, 40, "traced")
+    assert total == 25.0
+    assert points["t"].sum() == 14
+
+
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.integers(-50, 50), min_size=4, max_size=12),

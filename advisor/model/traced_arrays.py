@@ -101,7 +101,7 @@ class TracedArray(np.ndarray[Any, Any]):
         if isinstance(target, np.ndarray) and _same_memory(target, source):
             return  # the end of `a[1:9] += b`: NumPy, too, does nothing here
         if target is not None:
-            recorder.wrote(array, int(np.size(target)) * self.itemsize)
+            recorder.wrote(array, target.nbytes if isinstance(target, np.ndarray) else self.itemsize)
         else:
             covered = np.broadcast_to(np.int8(0), array.shape)[plain_key]
             recorder.wrote(array, covered.size * self.itemsize)
@@ -280,7 +280,9 @@ def _same_memory(one: Array, other: Any) -> bool:
 
 
 def _is_basic(key: Any) -> bool:
-    """Whether an index makes a view (integers, slices, None, Ellipsis), not a gather."""
+    """Whether an index makes a view (integers, slices, None, Ellipsis, names of fields), not a gather."""
+    if isinstance(key, str) or (isinstance(key, list) and key and all(isinstance(k, str) for k in key)):
+        return True
     parts = key if isinstance(key, tuple) else (key,)
     return all(
         part is None
