@@ -237,7 +237,7 @@ def test_star_parameters() -> None:
 def test_assignments() -> None:
     assert parse_assignments(["n=5", " mode = a=b ", "e="]) == {"n": "5", "mode": "a=b", "e": ""}
     assert parse_assignments([]) == {}
-    with pytest.raises(UsageError, match="^--set n is given twice$"):
+    with pytest.raises(UsageError, match=r"^--set n is given twice$"):
         parse_assignments(["n=4", "n=5"])
     with pytest.raises(UsageError, match=r"^--set 'n' is not NAME=VALUE$"):
         parse_assignments(["n"])
