@@ -163,7 +163,7 @@ def started(directory: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]
     process = subprocess.Popen(
         [sys.executable, "-m", "advisor", *arguments],
         cwd=directory,
-        env=environment(),
+        env=environment(TMPDIR=str(directory)),  # a parent that is killed cannot clear it
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

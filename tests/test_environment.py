@@ -5,13 +5,19 @@ from __future__ import annotations
 import getpass
 import os
 import platform
+import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
+from machines import FakeNvml, h200, make_tree, nvml_error, nvml_process, orin, thor
 
 from advisor import environment as environments
-from advisor.environment import command_line, environment
+from advisor.environment import command_line, environment, finished
+from advisor.profiles import Environment
+from advisor.readings import GpuState
 
 
 def test_this_machine() -> None:
@@ -24,7 +30,7 @@ def test_this_machine() -> None:
 
 def test_it_names_neither_host_nor_user() -> None:
     text = environment().model_dump_json()
-    assert platform.node() not in text
+    assert not re.search(rf"\b{re.escape(platform.node())}\b", text)
     assert str(Path.home()) == "/" or str(Path.home()) not in text
     assert f'"{getpass.getuser()}"' not in text
 
@@ -36,15 +42,14 @@ def test_it_names_neither_host_nor_user() -> None:
         ("processor\t: 0\nBogoMIPS\t: 1\n\nHardware\t: A\nModel\t: Raspberry Pi\n", "Raspberry Pi"),
     ],
 )
-def test_the_cpu_by_its_best_name(monkeypatch: pytest.MonkeyPatch, text: str, name: str) -> None:
-    monkeypatch.setattr(environments.Path, "read_text", lambda *_, **__: text)
-    assert environment().cpu_model == name
-    assert environment().absent == {}
+def test_the_cpu_by_its_best_name(tmp_path: Path, text: str, name: str) -> None:
+    here = environment(root=make_tree(tmp_path, {"proc/cpuinfo": text}))
+    assert here.cpu_model == name
+    assert here.absent == {}
 
 
-def test_a_cpu_without_a_name_is_absent_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environments.Path, "read_text", lambda *_, **__: "processor\t: 0\n")
-    here = environment()
+def test_a_cpu_without_a_name_is_absent_with_the_reason(tmp_path: Path) -> None:
+    here = environment(root=make_tree(tmp_path, {"proc/cpuinfo": "processor\t: 0"}))
     assert here.cpu_model is None
     assert here.absent == {"cpu_model": "/proc/cpuinfo does not name it"}
 
@@ -71,3 +76,120 @@ def test_a_home_at_the_root_shortens_nothing(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_bytes_that_are_no_text_can_be_saved() -> None:
     assert command_line(["report", os.fsdecode(b"caf\xe9")]).encode() == b"advisor report 'caf?'"
+
+
+# Before and after the measuring
+
+CUDA_ADDRESS = "0000:3B:00.0"
+PC: dict[str, str | int] = {
+    "proc/cpuinfo": "model name: X",
+    "sys/bus/pci/devices/0000:3b:00.0/numa_node": 1,
+}
+
+
+def two_gpus(**answers: Any) -> FakeNvml:
+    elsewhere = {"nvmlDeviceGetPciInfo": SimpleNamespace(busId="00000000:AF:00.0")}
+    return FakeNvml([{**h200(), **elsewhere}, {**h200(), **answers}])
+
+
+def moments(here: Environment) -> list[tuple[str, str | None]]:
+    return [(reading.moment, reading.pci_address) for reading in here.gpu_readings]
+
+
+def test_of_all_gpus_the_measured_one_is_kept(tmp_path: Path) -> None:
+    root = make_tree(tmp_path, PC)
+    begun = environment(root=root, nvml=two_gpus())
+    assert moments(begun) == [("before", "0000:af:00.0"), ("before", "0000:3b:00.0")]
+    done = finished(begun, CUDA_ADDRESS, root=root, nvml=two_gpus())
+    assert moments(done) == [("before", "0000:3b:00.0"), ("after", "0000:3b:00.0")]
+    assert (done.absent, done.warnings) == ({}, begun.warnings)
+    assert done.host is not None
+    assert done.host.gpu_numa_node == 1
+
+
+def test_without_a_measured_gpu_nothing_is_said_of_gpus(tmp_path: Path) -> None:
+    root = make_tree(tmp_path, thor())
+    begun = environment(root=root, nvml=two_gpus())
+    assert begun.tegra_readings
+    done = finished(begun, None, root=root, nvml=two_gpus())
+    assert (done.gpu_readings, done.tegra_readings) == ((), ())
+    assert done.warnings == begun.warnings
+
+
+def test_a_gpu_without_an_address_is_the_only_one_there_is(tmp_path: Path) -> None:
+    root = make_tree(tmp_path, PC)
+    done = finished(environment(root=root, nvml=FakeNvml()), None, index=0, root=root, nvml=FakeNvml())
+    assert [moment for moment, _ in moments(done)] == ["before", "after"]
+    done = finished(environment(root=root, nvml=two_gpus()), None, index=0, root=root, nvml=two_gpus())
+    assert moments(done) == [("after", None)]
+    assert "NVML lists 2 GPUs" in done.absent["gpu_readings"]
+    assert done.host is not None
+    assert "gpu_numa_node" in done.host.absent
+
+
+def test_an_integrated_gpu_keeps_its_first_reading(tmp_path: Path) -> None:
+    root = make_tree(tmp_path, orin())
+    integrated = FakeNvml([{**h200(), "nvmlDeviceGetPciInfo": None}])
+    done = finished(environment(root=root, nvml=integrated), "0000:00:00.0", root=root, nvml=integrated)
+    assert moments(done) == [("before", None), ("after", None)]
+
+
+@pytest.mark.parametrize("kind", ["LibraryNotFound", "DriverNotLoaded"])
+def test_without_nvml_the_run_goes_on_and_the_reason_stands(tmp_path: Path, kind: str) -> None:
+    root, nvml = make_tree(tmp_path, PC), FakeNvml(failing={"nvmlInit": nvml_error(kind)})
+    done = finished(environment(root=root, nvml=nvml), CUDA_ADDRESS, root=root, nvml=nvml)
+    assert "driver" in done.absent["gpu_readings"]
+    assert moments(done) == [("after", None)]
+
+
+def test_what_happened_meanwhile_is_warned_of(tmp_path: Path) -> None:
+    root = make_tree(tmp_path, PC)
+    begun = environment(root=root, nvml=two_gpus()).model_copy(update={"warnings": ("Busy.",)})
+    stranger = two_gpus(nvmlDeviceGetComputeRunningProcesses=[nvml_process(10**7)])
+    done = finished(begun, CUDA_ADDRESS, root=root, nvml=stranger)
+    assert done.warnings[0] == "Busy."
+    assert done.warnings[1].startswith("1 other process used the GPU (1.00 GiB of its memory)")
+    assert "10000000" not in done.model_dump_json()
+
+
+def test_readings_under_load_are_all_judged_and_the_most_telling_kept(tmp_path: Path) -> None:
+    root = make_tree(tmp_path, PC)
+    loaded = [
+        GpuState(moment="under-load", clock_seconds=1.0, throttle_reasons=()),
+        GpuState(moment="under-load", clock_seconds=2.0, throttle_reasons=("power cap",)),
+        GpuState(moment="under-load", clock_seconds=3.0, other_processes=1),
+    ]
+    begun = environment(root=root, nvml=FakeNvml()).model_copy(update={"warnings": ()})
+    done = finished(begun, CUDA_ADDRESS, under_load=loaded, root=root, nvml=FakeNvml())
+    assert [r.clock_seconds for r in done.gpu_readings if r.moment == "under-load"] == [2.0]
+    assert len(done.warnings) == 2
+    assert finished(begun, CUDA_ADDRESS, under_load=loaded[:1], root=root, nvml=FakeNvml()).warnings == ()
+
+
+def test_a_jetson_before_and_after(tmp_path: Path) -> None:
+    root = make_tree(tmp_path, {**thor(), "proc/cpuinfo": "Model: Thor"})
+    nvml = FakeNvml(failing={"nvmlInit": nvml_error("LibraryNotFound")})
+    begun = environment(root=root, nvml=nvml).model_copy(update={"warnings": ()})
+    make_tree(tmp_path, {"sys/class/devfreq/gpu-gpc-0/cur_freq": 306_000_000})
+    done = finished(begun, "0000:01:00.0", root=root, nvml=nvml)
+    assert [(b.moment, b.gpu_hertz) for b in done.tegra_readings] == [
+        ("before", 1_386_000_000),
+        ("after", 306_000_000),
+    ]
+    assert [warning.split(" ")[:4] for warning in done.warnings] == [
+        ["The", "board", "ran", "in"],
+        ["The", "CPU", "governor", "schedutil"],
+        ["The", "board", "throttled", "for"],
+    ]
+
+
+def test_it_can_be_saved_and_read(tmp_path: Path) -> None:
+    root = make_tree(tmp_path, orin())
+    done = finished(environment(root=root, nvml=FakeNvml()), CUDA_ADDRESS, root=root, nvml=FakeNvml())
+    assert Environment.model_validate_json(done.model_dump_json()) == done
+
+
+def test_the_real_machine_is_finished_without_failing() -> None:
+    done = finished(environment(), CUDA_ADDRESS)
+    assert done.gpu_readings
+    assert not re.search(rf"\b{re.escape(platform.node())}\b", done.model_dump_json())

@@ -50,6 +50,9 @@ def test_defaults_and_settings() -> None:
         ("2 ** 24", 1 << 24),
         ("1<<20", 1 << 20),
         ("3<<2", 12),
+        ("2**60", 1 << 60),
+        ("10**18", 10**18),
+        ("1<<62", 1 << 62),
         ("1e6", 1_000_000),
         ("1E6", 1_000_000),
         ("1.5e3", 1500),
@@ -71,7 +74,7 @@ def test_what_is_no_integer(text: str) -> None:
     assert raised.value.next_step == "Give n as int."
 
 
-@pytest.mark.parametrize("text", ["2**9999999999", "1<<9999999999", "999**999"])
+@pytest.mark.parametrize("text", ["2**9999999999", "1<<9999999999", "999**999", "1000000**7"])
 def test_absurdly_large_powers_are_not_even_computed(text: str) -> None:
     for annotation in (int, float, int | float):
         with pytest.raises(UsageError) as raised:
@@ -214,6 +217,8 @@ def test_an_unknown_parameter_offers_the_nearest() -> None:
         resolve(sample, {"scal": "1"})
     assert raised.value.message == "workload 'sample' has no parameter 'scal'; did you mean 'scale'?"
     assert raised.value.next_step == "It has: n, scale, fast, mode."
+    with pytest.raises(UsageError, match=r"has no parameter 'qqq'$"):
+        resolve(sample, {"qqq": "1"})
     with pytest.raises(UsageError) as raised:
         resolve(workload(lambda: None), {"n": "1"})
     assert raised.value.next_step == "It has: none."
@@ -232,6 +237,8 @@ def test_star_parameters() -> None:
 def test_assignments() -> None:
     assert parse_assignments(["n=4", " mode = a=b ", "n=5", "e="]) == {"n": "5", "mode": "a=b", "e": ""}
     assert parse_assignments([]) == {}
+    with pytest.raises(UsageError, match=r"^--set 'n' is not NAME=VALUE$"):
+        parse_assignments(["n"])
 
 
 @pytest.mark.parametrize("text", ["n", "=4", "a b=4", "4=4", ""])

@@ -1,8 +1,9 @@
 """From the attribute vector of a device follows one memory class, which rules and the model use.
 
 Sources: CUDA Programming Guide 2.4, "Unified and System Memory" (the paradigms follow from
-concurrentManagedAccess, pageableMemoryAccess and pageableMemoryAccessUsesHostPageTables); CUDA for Tegra,
-"I/O Coherency" (from Xavier on) and "Sysmem Full Coherency" (from Thor on).
+concurrentManagedAccess, pageableMemoryAccess and pageableMemoryAccessUsesHostPageTables); CUDA for Tegra
+13.2, table 1 (what is cached where), 3.1 "I/O Coherency" (from Xavier on), 3.2 "Sysmem Full Coherency" and
+4.1 (from Thor on).
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ FOLLOWS: dict[MemoryClass, HostMemory] = {
         managed="cached on both sides; caches are maintained at launch and synchronise",
     ),
     "tegra-coherent": HostMemory(
-        pinned="uncached on the GPU: repeated kernel reads are slow",
+        pinned="cached on the CPU, uncached on the GPU: repeated kernel reads are slow",
         registered="cached by the GPU's L2",
         pageable="cached by the GPU's L2; kernels use it in place",
-        managed="uncached on the GPU, like pinned",
+        managed="uncached on the GPU, like pinned, once its pages are mapped by faults or prefetch",
     ),
     "discrete": HostMemory(
         pinned="copied at the full rate of PCIe; kernels read it over PCIe, every pass anew",

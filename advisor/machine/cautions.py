@@ -13,15 +13,22 @@ _THROTTLED_SHARE = 0.01
 _NEAR_MAXIMUM = 0.90
 # CUDA runs in P0 or P2; from P3 on the GPU saves power and may have slowed its link.
 _AWAKE = 2
-_REMEDIES = {
-    "power": "Raise its power limit (nvidia-smi -pl), or take this as its speed in this machine.",
-    "heat": "Improve the cooling, or let it cool down, and profile again.",
-    "thermal": "Improve the cooling, or let it cool down, and profile again.",
-    "slowdown": "See what nvidia-smi -q -d PERFORMANCE says.",
-    "brake": "Check the power supply and its cables.",
-    "board": "Check the power supply and its cables.",
-    "sync": "Take it out of its sync boost group.",
-    "reliability": "See what nvidia-smi -q -d PERFORMANCE says.",
+_COOL = "Improve the cooling, or let it cool down, and profile again."
+_SUPPLY = "Check the power supply and its cables."
+_ASK = "See what nvidia-smi -q -d PERFORMANCE says."
+_LIMIT = "Raise its power limit (nvidia-smi -pl), or take this as its speed in this machine."
+# By the words of advisor.machine.gpus for reasons of the moment and for counted causes.
+REMEDIES = {
+    "power cap": _LIMIT,
+    "power": _LIMIT,
+    "heat": _COOL,
+    "thermal slowdown by the driver": _COOL,
+    "thermal slowdown by the hardware": _COOL,
+    "hardware slowdown": _ASK,
+    "reliability": _ASK,
+    "power brake": _SUPPLY,
+    "board limit": _SUPPLY,
+    "sync boost": "Take it out of its sync boost group.",
 }
 
 
@@ -48,9 +55,7 @@ def _throttled(readings: Sequence[GpuState]) -> str:
     ]
     if not causes:
         return ""
-    remedies = _distinct(
-        next(remedy for word, remedy in _REMEDIES.items() if word in cause) for cause in [*reasons, *shares]
-    )
+    remedies = _distinct(REMEDIES[cause] for cause in [*reasons, *shares])
     return (
         f"The GPU throttled ({', '.join(causes)}): its clocks were held down, so figures are slower "
         f"than it can do and may drift from one strategy to the next. {' '.join(remedies)}"

@@ -17,7 +17,7 @@ from advisor.readings import GpuState, Moment
 # nvml.h, nvmlClocksEventReasons. Idle (1), application clocks (2) and display clocks (256) are not faults.
 _IDLE = 0x1
 _POWER_CAP = 0x4
-_REASONS = {
+REASONS = {
     _POWER_CAP: "power cap",
     0x8: "hardware slowdown",
     0x10: "sync boost",
@@ -26,7 +26,7 @@ _REASONS = {
     0x80: "power brake",
 }
 # nvml.h, nvmlPerfPolicyType_t; violation times are in nanoseconds.
-_POLICIES = {"power": 0, "heat": 1, "board limit": 3, "reliability": 5}
+POLICIES = {"power": 0, "heat": 1, "board limit": 3, "reliability": 5}
 # nvml.h, nvmlClockType_t and nvmlTemperatureSensors_t.
 _SM, _MEMORY, _GPU_SENSOR = 1, 2, 0
 
@@ -119,12 +119,12 @@ def _throttle_reasons(asking: Questions, handle: Any) -> tuple[str, ...] | None:
         return None
     if bits & _IDLE:
         bits &= ~_POWER_CAP  # some GPUs show the cap whenever they idle; nothing is slowed by it then
-    return tuple(word for bit, word in _REASONS.items() if bits & bit)
+    return tuple(word for bit, word in REASONS.items() if bits & bit)
 
 
 def _throttled_seconds(asking: Questions, handle: Any) -> dict[str, float]:
     told = {}
-    for cause, policy in _POLICIES.items():
+    for cause, policy in POLICIES.items():
         answer = asking.ask("throttled_seconds", ("nvmlDeviceGetViolationStatus", (handle, policy)))
         if answer is not None:
             told[cause] = answer.violationTime / 1e9

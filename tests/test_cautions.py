@@ -1,0 +1,206 @@
+"""What readings mean: when a warning is given, what it says, and when there is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from advisor.machine.cautions import REMEDIES, cautions
+from advisor.machine.gpus import POLICIES, REASONS
+from advisor.readings import CpuClocks, GpuState, Moment, TegraState
+
+
+def gpu(moment: Moment = "after", seconds: float = 0.0, **figures: Any) -> GpuState:
+    return GpuState(moment=moment, clock_seconds=seconds, **figures)
+
+
+def board(moment: Moment = "after", **figures: Any) -> TegraState:
+    return TegraState(moment=moment, **figures)
+
+
+def one(gpus: list[GpuState], boards: list[TegraState] | None = None) -> str:
+    (warning,) = cautions(gpus, boards or [])
+    return warning
+
+
+def test_nothing_seen_is_nothing_said() -> None:
+    assert cautions([], []) == ()
+    assert cautions([gpu("before"), gpu()], [board("before"), board()]) == ()
+
+
+def test_a_healthy_run_has_no_warnings() -> None:
+    healthy: dict[str, Any] = {
+        "throttle_reasons": (),
+        "other_processes": 0,
+        "link_generation": 5,
+        "link_generation_max": 5,
+        "link_width": 16,
+        "link_width_max": 16,
+        "performance_state": 0,
+        "utilization": 0.0,
+        "throttled_seconds": {"power": 3.0},
+    }
+    assert cautions([gpu("before", 0.0, **healthy), gpu("after", 60.0, **healthy)], []) == ()
+
+
+# Throttling
+
+
+@pytest.mark.parametrize(
+    ("reason", "remedy"),
+    [
+        ("power cap", "nvidia-smi -pl"),
+        ("thermal slowdown by the hardware", "cooling"),
+        ("hardware slowdown", "nvidia-smi -q -d PERFORMANCE"),
+        ("power brake", "power supply"),
+        ("sync boost", "sync boost group"),
+    ],
+)
+def test_throttling_names_the_reason_and_the_remedy(reason: str, remedy: str) -> None:
+    warning = one([gpu("under-load", throttle_reasons=(reason,)), gpu(throttle_reasons=())])
+    assert f"The GPU throttled ({reason})" in warning
+    assert remedy in warning
+
+
+def test_every_reason_has_a_remedy() -> None:
+    assert {*REASONS.values(), *POLICIES} == set(REMEDIES)
+
+
+def test_a_reason_seen_twice_is_said_once() -> None:
+    warning = one([gpu(throttle_reasons=("sync boost",)), gpu(throttle_reasons=("sync boost",))])
+    assert "(sync boost)" in warning
+
+
+@pytest.mark.parametrize(("seconds", "warns"), [(0.5, False), (1.5, True)])
+def test_counters_show_what_was_over_before_the_last_reading(seconds: float, warns: bool) -> None:
+    readings = [
+        gpu("before", 100.0, throttled_seconds={"heat": 7.0, "power": 1.0}),
+        gpu("after", 200.0, throttled_seconds={"heat": 7.0 + seconds, "power": 1.0}),
+    ]
+    found = cautions(readings, [])
+    assert bool(found) is warns
+    if warns:
+        assert "(heat for 1.5 % of the time)" in found[0]
+        assert "cooling" in found[0]
+
+
+def test_one_reading_s_counters_say_nothing() -> None:
+    assert cautions([gpu(seconds=5.0, throttled_seconds={"heat": 1e6})], []) == ()
+
+
+def test_a_counter_that_appears_later_says_nothing() -> None:
+    readings = [gpu(throttled_seconds={"power": 0.0}), gpu(seconds=9.0, throttled_seconds={"heat": 8.0})]
+    assert cautions(readings, []) == ()
+
+
+# Sharing
+
+
+def test_other_processes_with_their_memory() -> None:
+    warning = one([gpu("before", other_processes=0), gpu(other_processes=1, other_processes_bytes=3 << 30)])
+    assert warning.startswith("1 other process used the GPU (3.00 GiB of its memory)")
+    assert "--gpu" in warning
+    assert one([gpu(other_processes=2)]).startswith("2 other processes used the GPU:")
+
+
+@pytest.mark.parametrize(
+    ("moment", "share", "warns"),
+    [
+        ("before", 0.35, True),
+        ("before", 0.05, False),
+        ("under-load", 1.0, False),
+        ("after", 1.0, False),
+    ],
+)
+def test_a_busy_gpu_counts_only_before_we_use_it(moment: Moment, share: float, warns: bool) -> None:
+    found = cautions([gpu(moment, utilization=share)], [])
+    assert bool(found) is warns
+    if warns:
+        assert "busy 35 % of the time before any of our processes used it" in found[0]
+
+
+# The link
+
+
+def link(generation: int, width: int, **figures: Any) -> dict[str, Any]:
+    return {
+        "link_generation": generation,
+        "link_generation_max": 4,
+        "link_width": width,
+        "link_width_max": 16,
+        **figures,
+    }
+
+
+def test_a_slow_link_with_its_figures_and_cost() -> None:
+    warning = one([gpu("under-load", **link(3, 8))])
+    assert "ran at generation 3 ×8; this GPU and slot can do generation 4 ×16" in warning
+    assert "4.00× as long" in warning
+
+
+def test_a_narrow_link_is_seen_in_idleness_too() -> None:
+    assert "2.00× as long" in one([gpu("after", **link(4, 8, performance_state=8))])
+
+
+@pytest.mark.parametrize(
+    ("moment", "state", "warns"),
+    [
+        ("under-load", 8, True),
+        ("after", 0, True),
+        ("after", 2, True),
+        ("after", 3, False),
+        ("after", None, False),
+    ],
+)
+def test_an_idle_gpu_may_lower_its_generation(moment: Moment, state: int | None, warns: bool) -> None:
+    assert bool(cautions([gpu(moment, **link(1, 16, performance_state=state))], [])) is warns
+
+
+def test_the_best_reading_of_an_awake_gpu_counts() -> None:
+    readings = [gpu("before", **link(1, 16, performance_state=0)), gpu("under-load", **link(4, 16))]
+    assert cautions(readings, []) == ()
+
+
+def test_a_link_without_its_maximum_says_nothing() -> None:
+    assert cautions([gpu("under-load", link_generation=1, link_width=1)], []) == ()
+
+
+# Jetson boards
+
+
+def test_a_lower_power_mode() -> None:
+    warning = one([], [board(power_mode="15W", best_power_mode="MAXN_SUPER")])
+    assert "ran in power mode 15W; MAXN_SUPER allows higher clocks" in warning
+    assert "nvpmodel -m" in warning
+    assert cautions([], [board(power_mode="MAXN", best_power_mode="MAXN")]) == ()
+
+
+@pytest.mark.parametrize(
+    ("governor", "hertz", "warns"),
+    [
+        ("schedutil", 1_000_000_000, True),
+        ("schedutil", 1_950_000_000, False),
+        ("performance", 1_000_000_000, False),
+    ],
+)
+def test_a_governor_that_keeps_the_cpu_slow(governor: str, hertz: int, warns: bool) -> None:
+    cpu = CpuClocks(governors=(governor,), hertz=hertz, max_hertz=2_000_000_000)
+    found = cautions([], [board(cpu=cpu)])
+    assert bool(found) is warns
+    if warns:
+        assert "schedutil kept the CPU at 1.00 GHz of 2.00 GHz" in found[0]
+        assert "jetson_clocks" in found[0]
+
+
+def test_only_over_current_events_of_the_run_count() -> None:
+    before = board("before", over_current_events={"under voltage": 4, "average over-current": 9})
+    after = board(over_current_events={"under voltage": 4, "average over-current": 12})
+    assert "(average over-current 3 times)" in one([], [before, after])
+    assert cautions([], [before, before]) == ()
+    assert cautions([], [after]) == ()
+
+
+def test_heat_alerts() -> None:
+    hot = board("before", throttle_alerts=("gpu-throttle-alert",))
+    assert "for heat (gpu-throttle-alert)" in one([], [hot, board(throttle_alerts=())])

@@ -1,0 +1,337 @@
+"""GPUs through NVML: every figure, and every way for NVML to fail, one figure at a time."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from machines import GPU_ADDRESS, MHZ, FakeNvml, h200, nvml_error, nvml_process
+
+from advisor.machine import gpus
+from advisor.machine.gpus import gpu_state, gpu_states
+from advisor.machine.nvml import reason
+from advisor.readings import GpuState
+
+CUDA_ADDRESS = "0000:3B:00.0"
+
+# What each call is asked for; the calls of one row back one another up for older drivers.
+FIGURES = {
+    "driver": ["nvmlSystemGetDriverVersion"],
+    "performance_state": ["nvmlDeviceGetPerformanceState"],
+    "temperature_celsius": ["nvmlDeviceGetTemperatureV", "nvmlDeviceGetTemperature"],
+    "throttle_reasons": [
+        "nvmlDeviceGetCurrentClocksEventReasons",
+        "nvmlDeviceGetCurrentClocksThrottleReasons",
+    ],
+    "throttled_seconds": ["nvmlDeviceGetViolationStatus"],
+    "utilization": ["nvmlDeviceGetUtilizationRates"],
+    "power_watts": ["nvmlDeviceGetPowerUsage"],
+    "power_limit_watts": ["nvmlDeviceGetEnforcedPowerLimit"],
+    "link_generation": ["nvmlDeviceGetCurrPcieLinkGeneration"],
+    "link_generation_max": ["nvmlDeviceGetMaxPcieLinkGeneration"],
+    "link_width": ["nvmlDeviceGetCurrPcieLinkWidth"],
+    "link_width_max": ["nvmlDeviceGetMaxPcieLinkWidth"],
+    "memory_total_bytes": ["nvmlDeviceGetMemoryInfo"],
+    "other_processes": ["nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses_v2"],
+}
+BESIDE = {
+    "memory_total_bytes": {"memory_used_bytes"},
+    "other_processes": {"other_processes_bytes"},
+}
+KINDS = ("NotSupported", "NoPermission", "Unknown", "GpuIsLost", "FunctionNotFound", "Timeout")
+
+
+def read(nvml: Any, pci: str | None = CUDA_ADDRESS, **options: Any) -> GpuState:
+    return gpu_state(pci, 0, **{"nvml": nvml, "contained": False, **options})
+
+
+def gpu(**answers: Any) -> FakeNvml:
+    return FakeNvml([{**h200(), **answers}])
+
+
+def told(state: GpuState) -> dict[str, Any]:
+    """What was read, without what every state has."""
+    return {
+        name: value
+        for name, value in state.model_dump().items()
+        if name not in ("moment", "clock_seconds", "absent") and value not in (None, {})
+    }
+
+
+def test_every_figure_in_its_unit() -> None:
+    state = read(FakeNvml(), moment="before")
+    assert told(state) == {
+        "pci_address": GPU_ADDRESS,
+        "driver": "580.82.07",
+        "performance_state": 0,
+        "sm_hertz": 345 * MHZ,
+        "sm_max_hertz": 1980 * MHZ,
+        "memory_hertz": 3201 * MHZ,
+        "memory_max_hertz": 3201 * MHZ,
+        "power_watts": 76.543,
+        "power_limit_watts": 700.0,
+        "temperature_celsius": 31.0,
+        "throttle_reasons": (),
+        "throttled_seconds": {"power": 2.5, "heat": 2.5, "board limit": 2.5, "reliability": 2.5},
+        "link_generation": 5,
+        "link_generation_max": 5,
+        "link_width": 16,
+        "link_width_max": 16,
+        "memory_used_bytes": 600 << 20,
+        "memory_total_bytes": 150 << 30,
+        "other_processes": 0,
+        "other_processes_bytes": 0,
+        "utilization": 0.0,
+    }
+    assert (state.moment, state.absent) == ("before", {})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("figure", FIGURES)
+def test_a_failing_call_costs_its_figure_alone(figure: str, kind: str) -> None:
+    nvml = FakeNvml(failing={call: nvml_error(kind) for call in FIGURES[figure]})
+    lost = {figure} | BESIDE.get(figure, set())
+    state = read(nvml)
+    assert set(state.absent) == lost
+    assert set(told(state)) == set(told(read(FakeNvml()))) - lost
+    assert all(state.absent[name] for name in lost)
+
+
+@pytest.mark.parametrize("figure", [name for name, calls in FIGURES.items() if len(calls) == 2])
+def test_an_older_driver_is_asked_in_its_own_way(figure: str) -> None:
+    nvml = FakeNvml(failing={FIGURES[figure][0]: nvml_error("FunctionNotFound")})
+    assert read(nvml).absent == {}
+
+
+@pytest.mark.parametrize("now", [True, False])
+def test_clocks_fail_singly(now: bool) -> None:
+    call = "nvmlDeviceGetClockInfo" if now else "nvmlDeviceGetMaxClockInfo"
+    lost = {"sm_hertz", "memory_hertz"} if now else {"sm_max_hertz", "memory_max_hertz"}
+    assert set(read(FakeNvml(failing={call: nvml_error("NotSupported")})).absent) == lost
+
+
+def test_a_binding_without_the_function_costs_the_figure() -> None:
+    nvml = FakeNvml(failing={"nvmlDeviceGetPowerUsage": AttributeError("no nvmlDeviceGetPowerUsage")})
+    assert read(nvml).absent == {"power_watts": "this nvidia-ml-py is too old to ask"}
+
+
+@pytest.mark.parametrize(
+    ("problem", "words"),
+    [
+        (nvml_error("NotSupported"), "NVML does not support it on this GPU"),
+        (nvml_error("LibraryNotFound"), "the NVIDIA driver's library libnvidia-ml is not installed"),
+        (nvml_error("DriverNotLoaded"), "the NVIDIA driver is not loaded"),
+        (nvml_error("Timeout", "Timeout"), "NVML failed: Timeout"),
+        (ValueError(), "NVML failed: ValueError"),
+        (ModuleNotFoundError("pynvml"), "nvidia-ml-py is not installed; pip install nvidia-ml-py"),
+    ],
+)
+def test_reasons_in_words(problem: Exception, words: str) -> None:
+    assert reason(problem) == words
+
+
+@pytest.mark.parametrize("kind", ["LibraryNotFound", "DriverNotLoaded", "LibRmVersionMismatch", "Unknown"])
+def test_nvml_that_does_not_start(kind: str) -> None:
+    nvml = FakeNvml(failing={"nvmlInit": nvml_error(kind)})
+    state = read(nvml)
+    assert told(state) == {}
+    assert state.absent == {"nvml": reason(nvml_error(kind))}
+    assert gpu_states(nvml=nvml) == ()
+
+
+def test_without_nvidia_ml_py(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert "pip install nvidia-ml-py" in gpu_state(None, 0).absent["nvml"]
+    assert gpu_states() == ()
+
+
+def test_nvml_is_closed_whatever_happens() -> None:
+    for nvml in (FakeNvml(), FakeNvml([]), FakeNvml(failing={"nvmlDeviceGetCount": nvml_error("Unknown")})):
+        read(nvml, None)
+        gpu_states(nvml=nvml)
+        assert nvml.asked.count("nvmlInit") == 2
+        assert nvml.open == 0
+    assert told(read(FakeNvml(failing={"nvmlShutdown": nvml_error("Uninitialized")})))
+
+
+def test_a_second_nvml_call_on_this_machine_does_not_raise() -> None:
+    assert isinstance(gpu_state(CUDA_ADDRESS, 0), GpuState)
+    assert isinstance(gpu_states(), tuple)
+
+
+# Which GPU
+
+
+def two() -> FakeNvml:
+    other = {
+        "nvmlDeviceGetPciInfo": SimpleNamespace(busId=b"00000000:AF:00.0"),
+        "nvmlDeviceGetTemperature": 77,
+    }
+    return FakeNvml([h200(), {**h200(), **other, "nvmlDeviceGetTemperatureV": 77}])
+
+
+def test_the_pci_address_finds_the_gpu_whatever_its_number() -> None:
+    assert read(two(), "0000:AF:00.0").temperature_celsius == 77
+    assert read(two(), CUDA_ADDRESS).temperature_celsius == 31
+    assert read(two(), "0000:AF:00.0").pci_address == "0000:af:00.0"
+
+
+def test_no_other_gpu_is_described_for_one_that_nvml_does_not_have() -> None:
+    for nvml in (two(), FakeNvml()):
+        state = read(nvml, "0000:99:00.0")
+        assert told(state) == {}
+        assert state.absent["nvml"].startswith("NVML has no GPU at 0000:99:00.0")
+
+
+def test_an_integrated_gpu_has_no_address_in_nvml() -> None:
+    assert read(gpu(nvmlDeviceGetPciInfo=None), "0000:00:00.0").temperature_celsius == 31
+
+
+def test_a_number_is_trusted_only_where_it_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
+    assert read(FakeNvml(), None).temperature_celsius == 31
+    assert "NVML lists 2 GPUs" in read(two(), None).absent["nvml"]
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+    assert gpu_state(None, 1, nvml=two()).temperature_celsius == 77
+    assert "NVML lists 2 GPUs" in gpu_state(None, 2, nvml=two()).absent["nvml"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert "NVML lists 2 GPUs" in gpu_state(None, 1, nvml=two()).absent["nvml"]
+    assert read(FakeNvml([]), None).absent == {"nvml": "NVML lists no GPU"}
+
+
+def test_all_gpus_that_open() -> None:
+    assert [state.temperature_celsius for state in gpu_states(nvml=two(), contained=False)] == [31, 77]
+    failing = {"nvmlDeviceGetHandleByIndex": nvml_error("NoPermission")}
+    assert gpu_states(nvml=FakeNvml(failing=failing)) == ()
+
+
+# What figures mean
+
+
+@pytest.mark.parametrize(
+    ("bits", "words"),
+    [
+        (0x0, ()),
+        (0x1 | 0x2 | 0x100, ()),
+        (0x4, ("power cap",)),
+        (0x4 | 0x1, ()),
+        (0x8 | 0x40, ("hardware slowdown", "thermal slowdown by the hardware")),
+        (0x20 | 0x1, ("thermal slowdown by the driver",)),
+        (0x80, ("power brake",)),
+        (0x10, ("sync boost",)),
+    ],
+)
+def test_throttle_reasons(bits: int, words: tuple[str, ...]) -> None:
+    assert read(gpu(nvmlDeviceGetCurrentClocksEventReasons=bits)).throttle_reasons == words
+
+
+def test_zeros_that_cannot_be_are_absent() -> None:
+    state = read(
+        gpu(
+            nvmlDeviceGetClockInfo={1: 0, 2: 0},
+            nvmlDeviceGetCurrPcieLinkWidth=0,
+            nvmlDeviceGetPowerUsage=0,
+            nvmlDeviceGetMemoryInfo=SimpleNamespace(total=0, used=0, free=0),
+            nvmlDeviceGetPerformanceState=32,
+        )
+    )
+    zero = "NVML gave 0, which it cannot be"
+    names = (
+        "sm_hertz",
+        "memory_hertz",
+        "link_width",
+        "power_watts",
+        "memory_total_bytes",
+        "memory_used_bytes",
+    )
+    assert state.absent == {**dict.fromkeys(names, zero), "performance_state": "NVML does not know it"}
+    assert not set(state.absent) & set(told(state))
+
+
+def test_a_figure_out_of_all_bounds_is_dropped_alone() -> None:
+    state = read(gpu(nvmlDeviceGetMemoryInfo=SimpleNamespace(total=150 << 30, used=2**64 - 1, free=0)))
+    assert state.absent == {"memory_used_bytes": f"NVML gave {2**64 - 1}"}
+    assert state.memory_total_bytes == 150 << 30
+
+
+def test_the_driver_as_old_bindings_give_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeNvml, "_nvmlSystemGetDriverVersion", lambda self: b"470.1")
+    assert read(FakeNvml()).driver == "470.1"
+
+
+# Who computes on it
+
+
+def listing(*processes: SimpleNamespace) -> FakeNvml:
+    return gpu(nvmlDeviceGetComputeRunningProcesses=list(processes))
+
+
+def test_others_are_counted_with_their_memory_and_without_us() -> None:
+    nvml = listing(nvml_process(10**7, 1 << 30), nvml_process(os.getpid()), nvml_process(10**7 + 1, 2 << 30))
+    state = read(nvml)
+    assert (state.other_processes, state.other_processes_bytes) == (2, 3 << 30)
+    assert state.process_bytes is None
+    assert "process_bytes" not in state.absent
+
+
+def test_processes_that_we_started_are_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    children = [SimpleNamespace(pid=10**7)]
+    monkeypatch.setattr(gpus.psutil, "Process", lambda: SimpleNamespace(children=lambda recursive: children))
+    assert read(listing(nvml_process(10**7), nvml_process(10**7 + 1))).other_processes == 1
+
+
+def test_the_memory_of_a_process_of_ours() -> None:
+    state = read(listing(nvml_process(10**7, 5 << 20), nvml_process(10**7 + 1, 7 << 20)), process=10**7)
+    assert (state.process_bytes, state.other_processes, state.other_processes_bytes) == (5 << 20, 1, 7 << 20)
+    assert state.absent == {}
+
+
+@pytest.mark.parametrize("used", [None, 0])
+def test_memory_that_nvml_does_not_know_is_absent(used: int | None) -> None:
+    state = read(listing(nvml_process(10**7, used), nvml_process(10**7 + 1, used)), process=10**7)
+    assert (state.process_bytes, state.other_processes, state.other_processes_bytes) == (None, 1, None)
+    assert set(state.absent) == {"process_bytes", "other_processes_bytes"}
+
+
+def test_numbers_from_outside_a_container_tell_nobody_apart() -> None:
+    state = read(listing(nvml_process(424242)), process=17, contained=True)
+    assert set(state.absent) == {"process_bytes", "other_processes", "other_processes_bytes"}
+    assert (state.process_bytes, state.other_processes) == (None, None)
+
+
+def test_nobody_seen_from_inside_a_container_is_no_proof() -> None:
+    state = read(listing(), contained=True)
+    assert state.other_processes is None
+    assert "may hide" in state.absent["other_processes"]
+    assert read(listing(nvml_process(10**7)), contained=True).other_processes == 1
+
+
+def test_a_refused_list_costs_the_process_too() -> None:
+    failing = {call: nvml_error("NoPermission") for call in FIGURES["other_processes"]}
+    state = read(FakeNvml(failing=failing), process=17)
+    assert set(state.absent) == {"process_bytes", "other_processes", "other_processes_bytes"}
+
+
+# The real binding
+
+
+def test_the_real_binding_has_what_is_asked() -> None:
+    pynvml = pytest.importorskip("pynvml")
+    nvml = FakeNvml()
+    read(nvml)
+    read(nvml, None)
+    called = set(nvml.asked) | {call for calls in FIGURES.values() for call in calls}
+    missing = {name for name in called if not callable(getattr(pynvml, name, None))}
+    assert missing <= {"nvmlDeviceGetTemperatureV", "nvmlDeviceGetCurrentClocksEventReasons"}
+    wanted = {"nvmlDeviceGetViolationStatus": 2, "nvmlDeviceGetClockInfo": 2, "nvmlDeviceGetMemoryInfo": 1}
+    for name, count in wanted.items():
+        inspect.signature(getattr(pynvml, name)).bind(*range(count))
+    assert (pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM, pynvml.NVML_TEMPERATURE_GPU) == (1, 2, 0)
+    assert (pynvml.NVML_PERF_POLICY_POWER, pynvml.NVML_PERF_POLICY_RELIABILITY) == (0, 5)
+    for kind in KINDS:
+        assert hasattr(pynvml, f"NVMLError_{kind}")

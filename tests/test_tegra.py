@@ -1,0 +1,143 @@
+"""Jetson boards of three generations, from trees of their files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from machines import MHZ, make_tree, nano, orin, thor
+
+from advisor.machine.tegra import is_tegra, tegra_state
+from advisor.readings import CpuClocks, TegraState
+
+GHZ = 1000 * MHZ
+
+
+def board(root: Path, files: dict[str, str | int]) -> TegraState:
+    state = tegra_state(root=make_tree(root, files))
+    assert state is not None
+    return state
+
+
+def test_a_nano(tmp_path: Path) -> None:
+    state = board(tmp_path, nano())
+    assert (state.board, state.l4t_release) == ("NVIDIA Jetson Nano Developer Kit", "R32.7.1")
+    assert (state.power_mode, state.best_power_mode) == ("MAXN", "MAXN")
+    assert (state.gpu_hertz, state.gpu_min_hertz, state.gpu_max_hertz) == (
+        76_800_000,
+        76_800_000,
+        921_600_000,
+    )
+    assert state.temperatures_celsius == {"AO-therm": 38.5}
+    assert state.gpu_memory_bytes == 25 << 20
+    assert state.cpu == CpuClocks(governors=("schedutil",), hertz=1479 * MHZ, max_hertz=1479 * MHZ)
+    assert set(state.absent) == {"memory_hertz", "over_current_events", "throttle_alerts"}
+
+
+def test_an_orin(tmp_path: Path) -> None:
+    state = board(tmp_path, orin())
+    assert state.l4t_release == "R36.4.3"
+    assert (state.power_mode, state.best_power_mode) == ("MAXN_SUPER", "MAXN_SUPER")
+    assert (state.gpu_hertz, state.gpu_max_hertz) == (306 * MHZ, 1020 * MHZ)
+    assert state.memory_hertz == 2133 * MHZ
+    assert state.temperatures_celsius == {"cpu-thermal": 48.25, "gpu-thermal": 47.0}
+    assert state.over_current_events == {
+        "under voltage": 0,
+        "average over-current": 15,
+        "instantaneous over-current": 37,
+    }
+    assert state.throttle_alerts == ()
+    assert state.absent == {}
+
+
+def test_a_thor(tmp_path: Path) -> None:
+    state = board(tmp_path, thor())
+    assert state.l4t_release == "R38.2.1"
+    assert (state.power_mode, state.best_power_mode) == ("120W", "MAXN")
+    assert (state.gpu_hertz, state.gpu_max_hertz) == (1386 * MHZ, 1575 * MHZ)
+    assert (state.memory_hertz, state.memory_max_hertz) == (4266 * MHZ, 4266 * MHZ)
+    assert state.throttle_alerts == ("gpu-throttle-alert",)
+    assert state.absent["gpu_memory_bytes"] == "/proc/meminfo has no NvMapMemUsed"
+
+
+@pytest.mark.parametrize(("number", "name"), [(0, "15W"), (1, "25W"), (2, "MAXN_SUPER")])
+def test_the_strongest_mode_is_the_one_with_the_fewest_caps(tmp_path: Path, number: int, name: str) -> None:
+    state = board(tmp_path, {**orin(), "var/lib/nvpmodel/status": f"pmode:{number:04} fmode:quiet"})
+    assert (state.power_mode, state.best_power_mode) == (name, "MAXN_SUPER")
+
+
+def test_equal_modes_are_no_reason_to_change(tmp_path: Path) -> None:
+    modes = "< POWER_MODEL ID=0 NAME=A >\nGPU MAX_FREQ 5\n< POWER_MODEL ID=1 NAME=B >\nGPU MAX_FREQ 5\n"
+    state = board(tmp_path, {**thor(), "etc/nvpmodel.conf": modes})
+    assert (state.power_mode, state.best_power_mode) == ("B", "B")
+
+
+def test_fewer_cores_make_a_weaker_mode(tmp_path: Path) -> None:
+    modes = "".join(
+        f"< POWER_MODEL ID={i} NAME={name} >\nCPU_ONLINE CORE_1 {cores}\nGPU MAX_FREQ -1\n"
+        for i, (name, cores) in enumerate([("ALL", 1), ("FEW", 0)])
+    )
+    assert board(tmp_path, {**thor(), "etc/nvpmodel.conf": modes}).best_power_mode == "ALL"
+
+
+@pytest.mark.parametrize("status", ["pmode:0009", "what is this", ""])
+def test_a_mode_that_is_not_in_the_file_is_absent(tmp_path: Path, status: str) -> None:
+    state = board(tmp_path, {**orin(), "var/lib/nvpmodel/status": status})
+    assert (state.power_mode, state.best_power_mode) == (None, None)
+    assert "power_mode" in state.absent
+
+
+@pytest.mark.parametrize("name", ["17000000.gv11b", "17000000.ga10b", "17000000.gp10b", "57000000.gpu"])
+def test_the_gpu_clock_by_any_name(tmp_path: Path, name: str) -> None:
+    files = {"etc/nv_tegra_release": "# R35", f"sys/class/devfreq/{name}/cur_freq": 5 * MHZ}
+    assert board(tmp_path, files).gpu_hertz == 5 * MHZ
+
+
+@pytest.mark.parametrize("nonsense", ["", "0", "-1", "N/A", "12 13", "\u0663"])
+def test_nonsense_is_absent(tmp_path: Path, nonsense: str) -> None:
+    files = {**orin(), "sys/class/devfreq/17000000.gpu/cur_freq": nonsense}
+    state = board(tmp_path, files)
+    assert state.gpu_hertz is None
+    assert state.absent == {"gpu_hertz": "/sys/class/devfreq has no GPU clock"}
+
+
+def test_any_file_may_be_missing(tmp_path: Path) -> None:
+    whole = board(tmp_path, orin())
+    for missing, content in orin().items():
+        (tmp_path / missing).unlink()
+        state = tegra_state(root=tmp_path)
+        assert state is not None
+        assert set(state.absent) <= {*TegraState.model_fields}
+        make_tree(tmp_path, {missing: content})
+    assert tegra_state(root=tmp_path) == whole
+
+
+def test_a_jetson_in_a_container_is_known_by_its_device_tree(tmp_path: Path) -> None:
+    files = {"proc/device-tree/compatible": "nvidia,p3768-0000+p3767-0005\0nvidia,tegra234\0"}
+    state = board(tmp_path, files)
+    assert state.l4t_release is None
+    assert set(state.absent) == {
+        "board",
+        "l4t_release",
+        "power_mode",
+        "gpu_hertz",
+        "memory_hertz",
+        "temperatures_celsius",
+        "gpu_memory_bytes",
+        "over_current_events",
+        "throttle_alerts",
+    }
+
+
+def test_other_machines_are_no_jetson(tmp_path: Path) -> None:
+    make_tree(tmp_path, {"proc/device-tree/compatible": "raspberrypi,5-model-b\0brcm,bcm2712\0"})
+    assert not is_tegra(root=tmp_path)
+    assert tegra_state(root=tmp_path) is None
+
+
+def test_this_machine_does_not_raise() -> None:
+    assert (tegra_state() is not None) == is_tegra()
+
+
+def test_no_serial_number(tmp_path: Path) -> None:
+    assert "1421019012345" not in board(tmp_path, nano()).model_dump_json()
