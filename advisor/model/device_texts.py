@@ -109,7 +109,7 @@ def _absent(entry: CatalogueEntry) -> Iterator[str]:
         yield _wrapped(f"The model does not cover devices of memory class {entry.memory_class} yet.")
         yield _section("Not known", ((key, "no default for this memory class") for key in absent))
         return
-    machine = Machine(entry, "likely")
+    machine = Machine(entry)
     taken = [key for key in absent if machine.find(key) is not None]
     without = [key for key in absent if key not in taken]
     yield _section(
