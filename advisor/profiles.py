@@ -312,7 +312,7 @@ class Trace(Record):
 
 
 class Prediction(Record):
-    """What the model computes for one device. Its recommendation says "clear" only where 95 % of the draws do."""
+    """What the model computes for one device. "clear" is said only where 95 % of the draws say so."""
 
     device: Device
     results: tuple[PredictedResult, ...]

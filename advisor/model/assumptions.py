@@ -17,19 +17,16 @@ def assumptions(trace: Trace, machine: Machine) -> tuple[str, ...]:
     return (
         f"All figures for {target.name} are predicted, none was measured on it. A range runs from the 5th to "
         f"the 95th percentile of {DRAWS} joint draws of all uncertain figures.",
-        "Each device stage is one kernel launch; transfers, kernels and host stages follow one another, except "
-        "where frames overlap.",
+        "Each device stage is one kernel launch; transfers, kernels and host stages follow one another, "
+        "except where frames overlap.",
         *_of_the_trace(trace, target),
         *(
             f"Not known: {_words(name)}; taken as {_value(name, figure)} ({figure.source})."
             for name, figure in sorted(machine.taken.items())
-            if name not in _SPECIFICATIONS
+            if figure.low != figure.high or figure.value != 1
         ),
         *(_WITHOUT[name] for name in sorted(machine.missing) if name in _WITHOUT),
     )
-
-
-_SPECIFICATIONS = frozenset(("cpu_page_bytes", "pageable_access_share"))
 
 
 def _of_the_trace(trace: Trace, target: CatalogueEntry) -> list[str]:
@@ -37,9 +34,8 @@ def _of_the_trace(trace: Trace, target: CatalogueEntry) -> list[str]:
         "A host stage takes between its bytes at the device's CPU rates and its time on the CPU that "
         "traced it."
     ]
-    if target.memory_class in HOST_SLOWDOWN:
-        factor, source = HOST_SLOWDOWN[target.memory_class]
-        sentences.append(f"Its upper end is {factor:g} times that: a slower core ({source}).")
+    least, most, source = HOST_SLOWDOWN[target.memory_class]
+    sentences.append(f"Of the latter it may take {least:.2g} to {most:.3g} times ({source}).")
     sentences.extend(
         f"Tracing could not see stage {t.stage!r} use buffer {t.buffer!r}: taken as one pass, "
         f"at most {ASSUMED_AGAIN:g}."
@@ -61,7 +57,24 @@ _WITHOUT = {
 _UNITS = ("bytes_per_second", "bytes", "seconds", "share")
 
 
+_SHARES = {
+    "library_share": "what tuned kernels reach of the peak arithmetic",
+    "kernel_share": "what kernels with declared passes reach of the peak arithmetic",
+    "kernel_memory_share": "what kernels reach of the rate of copies",
+    "declared_miss_share": "what the L2 does not keep of that which kernels with declared passes read again",
+    "link_again_share": "what crosses the link of that which kernels with declared passes read again",
+    "write_combined_share": "rate of copies from write-combined memory over pinned",
+    "write_combined_read_share": "rate of the CPU's reads of write-combined memory over ordinary",
+    "pageable_access_share": "rate of kernels over ordinary memory over that of registered memory",
+    "uncached_share": "rate of kernels over memory the GPU does not cache over that of other memory",
+    "fault_rate_bytes_per_second": "rate at which managed memory follows the side that touches it",
+    "host_memory_bytes_per_second": "rate of the host's whole memory",
+}
+
+
 def _words(name: str) -> str:
+    if name in _SHARES:
+        return _SHARES[name]
     unit = next(unit for unit in _UNITS if name.endswith(unit))
     kind = {"bytes_per_second": "rate", "bytes": "size", "seconds": "time", "share": "share"}[unit]
     return f"{name.removesuffix(unit).strip('_').replace('_', ' ')} {kind}"

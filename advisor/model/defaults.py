@@ -41,10 +41,10 @@ _EVERYWHERE = {
         4.3e-6, 5e-6, 7e-6, f"a third of MemCopy less 0Copy: {_SMALLEST}; 5 to 7 µs in arXiv 2602.21548"
     ),
     "pinned_copy_call_seconds": _figure(
-        2.3e-6, 3e-6, 7e-6, f"a third of CpAsync less 0Copy: {_SMALLEST}; 5 to 7 µs in arXiv 2602.21548"
+        4e-6, 4.6e-6, 7e-6, f"a third of CpPglAs less 0Copy: {_SMALLEST}; 5 to 7 µs in arXiv 2602.21548"
     ),
     "fault_seconds": _figure(
-        10e-6, 22e-6, 50e-6, "ObservUVM: 10 to 50 µs, in the middle on a logarithmic scale"
+        10e-6, 28e-6, 50e-6, "ObservUVM: 10 to 50 µs; fitted to discrete cards: the mean of four cards"
     ),
     "migration_bytes": _figure(65536, 65536, 65536, "ObservUVM: 64 KB"),
     "prefetch_call_seconds": _figure(
@@ -60,14 +60,6 @@ _EVERYWHERE = {
         "of peak arithmetic by tuned kernels: 0.70 on AGX Thor (thomas-hiddenpeak/thor-bench docs/PLAN.md), "
         "0.62 on RTX 2080 (rolfp.ch, OpenCL product), up to 0.95 by cuBLAS",
     ),
-    "kernel_share": _figure(
-        0.13,
-        0.18,
-        0.7,
-        "of peak arithmetic by kernels written by hand: CUDA sample matrixMul reaches 0.14 on GTX 1650 SUPER "
-        "(public log 12003035540), 0.18 on V100 and P100, 0.25 on Xavier, bound by shared memory; high end "
-        "tuned ones",
-    ),
     "declared_miss_share": _figure(
         0.01,
         0.03,
@@ -77,10 +69,19 @@ _EVERYWHERE = {
     ),
     "link_again_share": _figure(
         0.5,
-        0.7,
+        0.55,
         1.0,
-        "of what a kernel with declared passes reads again of mapped memory: requests in flight for the same "
-        "line are merged; in a tiled product those of one operand of two (0.5), high end none",
+        "of what a kernel with declared passes reads again of mapped memory: blocks that run at the same "
+        "time ask for the same lines of one of two operands, which is merged; high end nothing is",
+    ),
+    "kernel_memory_share": _figure(
+        0.7,
+        0.95,
+        1.0,
+        "of the rate that copies reach, by kernels: ProjectPhysX/FluidX3D README over device copies",
+    ),
+    "uncached_share": _figure(
+        1, 1, 1, "kernels stream memory the GPU does not cache as fast as what it does"
     ),
     "pageable_access_share": _figure(1, 1, 1, "kernels use ordinary memory as fast as pinned memory"),
     "write_combined_share": _figure(
@@ -114,8 +115,16 @@ _CARD = {
     "host_copy_bytes_per_second": _figure(9.9e9, 16.8e9, 28.6e9, _DESKTOP),
 }
 _HALF_A_KERNEL = "half of 18 to 29 GB/s, which count both reads and writes: dnhkng.github.io, GH200"
+_KERNELS_ELSEWHERE = _figure(
+    0.5,
+    0.8,
+    1.0,
+    "of the rate that tuned streams reach, by kernels of one pass: GH200 0.54, GB10 0.50 to 0.71, AGX Thor "
+    "0.68 to 0.80; fitted to these classes",
+)
 _COHERENT = {
     **_CARD,
+    "kernel_memory_share": _KERNELS_ELSEWHERE,
     "host_memory_bytes_per_second": _figure(
         300e9, 348e9, 400e9, "Grace's triad with 32 threads: dnhkng.github.io/posts/gh200-benchmarking"
     ),
@@ -144,8 +153,17 @@ _BY_CLASS = {
     "tegra-coherent": {
         **_CARD,
         **_ONE_MEMORY,
-        "achievable_share": _figure(0.6, 0.78, 0.92, "AGX Thor: 0.78, between reads at 0.53 and a triad at 0.92"),
+        "achievable_share": _figure(
+            0.6, 0.78, 0.92, "AGX Thor: 0.78, between reads at 0.53 and a triad at 0.92"
+        ),
         "host_read_bytes_per_second": _figure(6.7e9, 16e9, 28.6e9, f"from {_SBC} to {_DESKTOP}"),
+        "kernel_memory_share": _KERNELS_ELSEWHERE,
+        "uncached_share": _figure(
+            0.75,
+            0.88,
+            1.0,
+            "managed reads at 128 GB/s against 145 from device memory: thomas-hiddenpeak/thor-bench",
+        ),
         "pageable_access_share": _figure(
             0.45, 0.6, 1.0, "writes at 85 GB/s against 183 to registered memory: thomas-hiddenpeak/thor-bench"
         ),
@@ -154,6 +172,25 @@ _BY_CLASS = {
     "discrete-hmm": _CARD,
     "coherent": _COHERENT,
 }
+
+_TILED = "CUDA sample matrixMul, tiles of 32 in shared memory"
+_WIDE = _figure(
+    0.16,
+    0.2,
+    0.7,
+    f"of peak arithmetic by a kernel written by hand: {_TILED}: 0.18 on V100 and P100, 0.25 on Xavier, which "
+    "read 128 bytes of shared memory a clock for 64 lanes; high end tuned kernels",
+)
+_NARROW = _figure(
+    0.12,
+    0.14,
+    0.7,
+    f"of peak arithmetic by a kernel written by hand: {_TILED}: 0.14 on GTX 1650 SUPER (public log "
+    "12003035540); one byte of shared memory a clock and lane, 5 to 8 for a product: 0.12 to 0.2; high end "
+    "tuned kernels",
+)
+_WIDE_SHARED_MEMORY = ("6.0", "7.0", "7.2", "8.0")
+"""Compute capabilities with two bytes of shared memory a clock for each 32 bit lane; others have one."""
 
 _SCALED: dict[str, tuple[str, float, float, float, str]] = {
     "l2_bytes_per_second": (
@@ -209,9 +246,21 @@ _COHERENT_SCALED = {
     ),
 }
 
-_SLOWER = (1.85, "7-zip on one core, i3-N305 over Orin NX in ThomasKaiser/sbc-bench")
-HOST_SLOWDOWN = {"tegra": _SLOWER, "tegra-io-coherent": _SLOWER}
-"""How much longer a compute-bound host stage may take on the device's CPU than on an x86 one."""
+HOST_SLOWDOWN: dict[str, tuple[float, float, str]] = {
+    **dict.fromkeys(
+        ("tegra", "tegra-io-coherent"),
+        (1.0, 1.85, "7-zip on one core, i3-N305 over Orin NX in ThomasKaiser/sbc-bench"),
+    ),
+    **dict.fromkeys(
+        ("tegra-coherent", "discrete", "discrete-hmm", "coherent"),
+        (
+            1 / 1.85,
+            1.85,
+            "the CPU beside the device is not known; the factor is that between i3-N305 and Orin NX",
+        ),
+    ),
+}
+"""How much longer a compute-bound host stage may take on the device's CPU: least, most, source."""
 
 
 def default(name: str, entry: CatalogueEntry, figure: Callable[[str], Figure | None]) -> Figure | None:
@@ -240,6 +289,9 @@ def scaled(name: str, entry: CatalogueEntry) -> tuple[str, Figure] | None:
 
 
 def _given(name: str, entry: CatalogueEntry) -> Figure | None:
+    if name == "kernel_share":
+        wide = str(entry.attributes["compute_capability"].value) in _WIDE_SHARED_MEMORY
+        return _WIDE if wide else _NARROW
     if shares_memory(entry) and name in _ONE_MEMORY:
         return _ONE_MEMORY[name]
     return _BY_CLASS[entry.memory_class].get(name)

@@ -40,7 +40,7 @@ def bytes_of(traffic: Traffic) -> tuple[Values, Values]:
 
 
 def _arithmetic(at: Situation, stage: str, traffic: Sequence[Traffic]) -> Values:
-    """At a share of the peak: tuned kernels of libraries, or one written by hand where passes are declared."""
+    """At a share of the peak: a library's kernels, or one written by hand where passes are declared."""
     machine, flops = at.machine, at.work(stage).flops
     rate = machine.find("flops_per_second")
     if rate is None or not flops:
@@ -65,7 +65,7 @@ def _memory(at: Situation, stage: str, traffic: Sequence[Traffic]) -> Values:
         missed = again * _missed(at, t, fits=fits)
         from_memory = from_memory + (first + missed + written) / share
         from_cache = from_cache + again - missed
-    seconds = from_memory / machine.memory_rate()
+    seconds = from_memory / machine.kernel_rate()
     l2 = machine.find("l2_bytes_per_second")
     return seconds if l2 is None or not from_cache.any() else seconds + from_cache / l2
 
@@ -108,7 +108,10 @@ def _link(at: Situation, traffic: Sequence[Traffic]) -> Values:
         merged = machine.get("link_again_share") if t.source == "declared" else 1.0
         read = read + first + (0.0 if fits else again * merged)
         written = written + its_written
-    into, out = machine.get("zero_copy_read_bytes_per_second"), machine.get("zero_copy_write_bytes_per_second")
+    into, out = (
+        machine.get("zero_copy_read_bytes_per_second"),
+        machine.get("zero_copy_write_bytes_per_second"),
+    )
     seconds = terms.link_both_ways(read, written, into, out)
     host = machine.find("host_memory_bytes_per_second")
     return np.asarray(seconds if host is None else np.maximum(seconds, (read + written) / host))
@@ -120,4 +123,4 @@ def _uncached(at: Situation, traffic: Sequence[Traffic]) -> Values:
     for t in _on(at, traffic, "uncached"):
         read, written = bytes_of(t)
         moved = moved + read + written
-    return moved / at.machine.memory_rate()
+    return moved / (at.machine.kernel_rate() * at.machine.get("uncached_share"))

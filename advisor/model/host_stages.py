@@ -35,8 +35,8 @@ def _with_measured(at: Situation, stage: str, memory: Values, measured: float) -
     if at.host_measured:
         cached = not any(_is_slow(at, t.buffer) for t in at.traffic(stage))
         return constant(measured) if cached else np.maximum(memory, measured)
-    slower = HOST_SLOWDOWN.get(at.machine.entry.memory_class, (1.0, ""))[0]
-    here = measured * log_triangular(1.0, 1.0, slower, "host slowdown")
+    least, most, _ = HOST_SLOWDOWN[at.machine.entry.memory_class]
+    here = measured * log_triangular(least, 1.0, most, "host slowdown")
     bound = measured >= COMPUTE_BOUND * memory[0]
     share = triangular(0.0, 1.0 if bound else 0.5, 1.0, f"compute-bound {stage}")
     return terms.host_pass(memory, here, share)  # type: ignore[return-value]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+
 from advisor.devices.catalogue import CatalogueEntry, Figure
 from advisor.model import terms
 from advisor.model.defaults import default, scaled, shares_memory
@@ -50,8 +52,12 @@ class Machine:
         return 0.0 if value is None else float(value[0])
 
     def memory_rate(self) -> Values:
-        """What a streaming kernel gets of the device's memory."""
+        """What the best streaming kernel gets of the device's memory."""
         return self.get("device_memory_bytes_per_second") * self.get("achievable_share")
+
+    def kernel_rate(self) -> Values:
+        """What an ordinary one gets."""
+        return self.memory_rate() * self.get("kernel_memory_share")
 
     def pageable_rate(self, direction: Literal["to_device", "to_host"]) -> Values:
         """Rate of copies from or to pageable memory: as published, or staged by the CPU.
@@ -63,7 +69,9 @@ class Machine:
             return published
         link, host = self.get(f"pinned_{direction}_bytes_per_second"), self.get("host_copy_bytes_per_second")
         hidden = triangular(0.0, 0.0, 1.0, "staging hidden")
-        return terms.between(terms.staged_rate(link, host), terms.overlapped_rate(link, host), hidden)
+        return np.asarray(
+            terms.between(terms.staged_rate(link, host), terms.overlapped_rate(link, host), hidden)
+        )
 
     def _drawn(self, name: str) -> Values | None:
         known: Figure | None = getattr(self.entry.figures, name, None)

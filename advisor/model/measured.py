@@ -1,5 +1,5 @@
-"""From a profile that was measured on a GPU: its kernels' and host stages' times, for predicting other devices;
-and what the model, without them, predicts for the device it was measured on."""
+"""What a profile that was measured on a GPU tells: its kernels' and host stages' times, for other devices,
+and how far the model is from it on its own device."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ class Learned:
     trace: Trace | None
     kernel_factor: Mapping[str, Values] = field(default_factory=dict)
     same_device: bool = False
+    doubt: float = 1.0
+    """What is left of the model's unexplained rest: half where stages were measured beside another device."""
     sentences: tuple[str, ...] = ()
 
 
@@ -101,7 +103,8 @@ def learned(profile: Profile, target: Machine) -> Learned:
     trace, host_told = _host_stages(profile, measured)
     factors = {} if entry is None else _kernel_factors(profile, trace, measured, Machine(entry))
     same = entry is not None and entry.origin == target.entry.origin
-    return Learned(trace, factors, same, tuple(_told(profile, entry, host_told, factors)))
+    doubt = 0.0 if same and factors else 0.5 if factors or host_told else 1.0
+    return Learned(trace, factors, same, doubt, tuple(_told(profile, entry, host_told, factors)))
 
 
 def _told(

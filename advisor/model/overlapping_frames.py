@@ -19,7 +19,7 @@ Timed = tuple[Step, Values]
 
 @dataclass(frozen=True)
 class Overlapped:
-    """Seconds per frame, from begin to end of one, and the parts of what decides, which add up to the first."""
+    """Seconds per frame; from begin to end of one; and the parts of what decides, which add up to the first."""
 
     seconds: Values
     latency: Values
@@ -29,9 +29,9 @@ class Overlapped:
 def overlapped(at: Situation, steps: Sequence[Timed]) -> Overlapped:
     """The slowest of host, upload link, kernels, download link, shared DRAM, and half of the whole chain.
 
-    The host's own calls (launches, copy calls) are inside the steps they belong to. A frame begins in one turn
-    of the loop and ends in the next, so its latency is two frames' time. Kernels behind a wait of the host
-    cannot overlap with the frame's other work: then only the uploads do.
+    The host's own calls (launches, copy calls) are inside the steps they belong to. A frame begins in one
+    turn of the loop and ends in the next, so its latency is two frames' time. Kernels behind a wait of the
+    host cannot overlap with the frame's other work: then only the uploads do.
     """
     resources = _resources(at, steps)
     chain = _sum(steps)

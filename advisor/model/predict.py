@@ -37,6 +37,7 @@ def predict(
         strategies,
         known.kernel_factor,
         host_measured=known.same_device,
+        doubt=known.doubt,
     )
     rows = {name: _row(name, outcome) for name, outcome in found.items()}
     draws = {name: s.seconds[1:] for name, s in found.items() if isinstance(s, Simulated)}

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 from advisor import units
 from advisor.devices.catalogue import CatalogueEntry
+from advisor.model import residuals
 from advisor.model.draws import Values, constant
 from advisor.model.machines import Machine
 from advisor.model.overlapping_frames import overlapped
 from advisor.model.situation import Situation, situation
 from advisor.model.steady_frame import Frame, by_part
 from advisor.profiles import StageRecord, StageWork, Trace, Traffic, WorkloadRecord
+from advisor.schedule import Step
 from advisor.strategies import STRATEGIES, Strategy
 
 
@@ -40,6 +42,7 @@ def simulate(
     kernel_factor: Mapping[str, Values] | None = None,
     *,
     host_measured: bool = False,
+    doubt: float = 1.0,
 ) -> dict[str, Simulated | str]:
     """Each strategy's figures on that device, or the reason there are none.
 
@@ -52,7 +55,9 @@ def simulate(
         if refused or isinstance(known, str):
             found[strategy.name] = refused or str(known)
             continue
-        at = situation(workload, known, strategy, machine, kernel_factor, host_measured=host_measured)
+        at = situation(
+            workload, known, strategy, machine, kernel_factor, host_measured=host_measured, doubt=doubt
+        )
         found[strategy.name] = _too_large(at, machine.entry) or _simulated(at)
     return found
 
@@ -66,12 +71,17 @@ def _too_large(at: Situation, target: CatalogueEntry) -> str | None:
 
 
 def _simulated(at: Situation) -> Simulated:
-    steps = Frame(at).steps()
+    steps = [(step, seconds * _residual(at, step)) for step, seconds in Frame(at).steps()]
     if at.strategy.pipelined:
         found = overlapped(at, steps)
         return Simulated(at.strategy.name, found.parts, found.seconds, found.latency, at.physical_bytes())
     parts = by_part(steps)
     return Simulated(at.strategy.name, parts, sum(parts.values(), constant(0.0)), None, at.physical_bytes())
+
+
+def _residual(at: Situation, step: Step) -> Values:
+    doubt = residuals.common(at.doubt)
+    return doubt if step.action == "host" else doubt * residuals.moves(at.strategy.placement)
 
 
 def with_declared(workload: WorkloadRecord, trace: Trace | None) -> Trace | str:

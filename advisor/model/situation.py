@@ -37,6 +37,8 @@ class Situation:
     """Device stages whose time was measured elsewhere: that time over the model's, there."""
     host_measured: bool = False
     """The host stages' times were measured beside this very device."""
+    doubt: float = 1.0
+    """How much of what the terms leave unexplained is left (residuals.py): 1 all, 0 nothing."""
 
     def inner(self, buffer: str) -> Placement:
         """The program's own placement of a buffer, behind foreign memory or not."""
@@ -133,10 +135,13 @@ def situation(
     kernel_factor: Mapping[str, Values] | None = None,
     *,
     host_measured: bool = False,
+    doubt: float = 1.0,
 ) -> Situation:
     """Places the buffers and plans a frame, as the worker does."""
     device = machine.entry.device()
     placements = strategy.placements(workload)
     traits = {name: placement.traits(device) for name, placement in placements.items()}
     steps = plan(stage_uses(workload, "setup"), stage_uses(workload, "frame"), traits)
-    return Situation(workload, trace, strategy, placements, steps, machine, kernel_factor or {}, host_measured)
+    return Situation(
+        workload, trace, strategy, placements, steps, machine, kernel_factor or {}, host_measured, doubt
+    )

@@ -61,7 +61,7 @@ def split_passes(read: Number, size: float) -> tuple[Number, Number]:
 
 
 def kernel(launch: Number, arithmetic: Number, memory: Number, link: Number) -> Number:
-    """Launch, then the longest of arithmetic, memory and link (Williams et al., "Roofline", CACM 52(4) 2009)."""
+    """Launch, then the longest of arithmetic, memory and link (Williams et al., "Roofline", CACM 2009)."""
     return launch + np.maximum(np.maximum(arithmetic, memory), link)
 
 

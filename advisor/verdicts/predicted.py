@@ -106,9 +106,7 @@ def _tie(
     return _recommendation(bet, "tie", reason, [row for row in equals if row is not bet.chosen])
 
 
-def _recommendation(
-    bet: _Bet, verdict: Verdict, reason: str, rivals: Sequence[Predicted]
-) -> Recommendation:
+def _recommendation(bet: _Bet, verdict: Verdict, reason: str, rivals: Sequence[Predicted]) -> Recommendation:
     speedup = _speedup(bet)
     if bet.chosen.strategy == BASELINE:
         reason += " Nothing is predicted to beat the baseline."
