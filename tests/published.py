@@ -285,7 +285,8 @@ def cards() -> Iterator[Case]:
     )  # fmt: skip
     for name, device, label, kind in (
         ("T4", "t4", "pinned", "device"), ("V100", "v100", "pinned", "device"),
-        ("H200", "h200", "CE pinned", ""), ("A100-SXM4-40GB (cloud)", "a100", "pinned", "device"), ("RTX 2060", "rtx-2060", "pinned", "device"),
+        ("H200", "h200", "CE pinned", ""), ("A100-SXM4-40GB (cloud)", "a100", "pinned", "device"),
+        ("RTX 2060", "rtx-2060", "pinned", "device"),
     ):  # fmt: skip
         up = 1 / _value(name, "bandwidthTest", label, "H2D")
         down = 1 / _value(name, "bandwidthTest", label, "D2H")

@@ -34,8 +34,11 @@ def _of_the_trace(trace: Trace, target: CatalogueEntry) -> list[str]:
         "A host stage takes between its bytes at the device's CPU rates and its time on the CPU that "
         "traced it."
     ]
-    least, most, source = HOST_SLOWDOWN[target.memory_class]
-    sentences.append(f"Of the latter it may take {least:.2g} to {most:.3g} times ({source}).")
+    least, likely, most, source = HOST_SLOWDOWN[target.memory_class]
+    sentences.append(
+        f"Of the latter it takes {units.ratio(likely)}, between {units.ratio(least)} and {units.ratio(most)} "
+        f"({source})."
+    )
     sentences.extend(
         f"Tracing could not see stage {t.stage!r} use buffer {t.buffer!r}: taken as one pass, "
         f"at most {ASSUMED_AGAIN:g}."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from advisor.model import terms
@@ -11,9 +13,10 @@ from advisor.model.draws import Values, constant, log_triangular, triangular
 from advisor.model.situation import Situation
 from advisor.placements.base import Placement
 
-COMPUTE_BOUND = 4.0
-"""A host stage that takes this many times its bytes' time is bound by arithmetic: twice is within what two
-CPUs' memory differ by (one core of an i3-N305 and of an RTX 4090's host: 9.9 and 28.6 GB/s)."""
+
+MEMORY_OF_CPUS = 2.0
+"""How far another CPU's memory may explain a measured time: one core of an i3-N305 and of an RTX 4090's host
+reach 9.9 and 28.6 GB/s, either 1.7 times from their middle."""
 
 
 def host_seconds(at: Situation, stage: str) -> Values:
@@ -35,11 +38,17 @@ def _with_measured(at: Situation, stage: str, memory: Values, measured: float) -
     if at.host_measured:
         cached = not any(_is_slow(at, t.buffer) for t in at.traffic(stage))
         return constant(measured) if cached else np.maximum(memory, measured)
-    least, most, _ = HOST_SLOWDOWN[at.machine.entry.memory_class]
-    here = measured * log_triangular(least, 1.0, most, "host slowdown")
-    bound = measured >= COMPUTE_BOUND * memory[0]
-    share = triangular(0.0, 1.0 if bound else 0.5, 1.0, f"compute-bound {stage}")
+    least, likely, most, _ = HOST_SLOWDOWN[at.machine.entry.memory_class]
+    here = measured * log_triangular(least, likely, most, "host slowdown")
+    share = triangular(_least_share(memory[0], measured), 1.0, 1.0, f"compute-bound {stage}")
     return terms.host_pass(memory, here, share)  # type: ignore[return-value]
+
+
+def _least_share(memory: float, measured: float) -> float:
+    """The share at which a stage takes half its measured time, or its bytes' time if that is more."""
+    if memory == 0 or measured <= MEMORY_OF_CPUS * memory:
+        return 0.0
+    return 1 - math.log(MEMORY_OF_CPUS) / math.log(measured / memory)
 
 
 def _is_slow(at: Situation, buffer: str) -> bool:

@@ -19,7 +19,7 @@ Timed = tuple[Step, Values]
 
 @dataclass(frozen=True)
 class Overlapped:
-    """Seconds per frame; from begin to end of one; and the parts of what decides, which add up to the first."""
+    """Seconds per frame; from begin to end of one; and the parts of what decides, adding up to the first."""
 
     seconds: Values
     latency: Values
@@ -29,14 +29,14 @@ class Overlapped:
 def overlapped(at: Situation, steps: Sequence[Timed]) -> Overlapped:
     """The slowest of host, upload link, kernels, download link, shared DRAM, and half of the whole chain.
 
-    The host's own calls (launches, copy calls) are inside the steps they belong to. A frame begins in one
-    turn of the loop and ends in the next, so its latency is two frames' time. Kernels behind a wait of the
-    host cannot overlap with the frame's other work: then only the uploads do.
+    The host's calls keep it busy beside its stages: a launch or a copy call for each step. A frame begins in
+    one turn of the loop and ends in the next, so its latency is two frames' time. Kernels behind a wait of
+    the host cannot overlap with the frame's other work: then only the uploads do.
     """
     resources = _resources(at, steps)
     chain = _sum(steps)
     host, up, kernels, down = (resources[name] for name in ("host", "to-device", "device", "to-host"))
-    seconds = terms.overlapped(_sum(host), _sum(up), _sum(kernels), _sum(down), chain)
+    seconds = terms.overlapped(_sum(host) + _calls(at, steps), _sum(up), _sum(kernels), _sum(down), chain)
     if at.machine.shares_memory:
         seconds = np.maximum(seconds, _shared_memory(at, steps))
     if _kernels_after_a_wait(steps):
@@ -55,6 +55,15 @@ def _resources(at: Situation, steps: Sequence[Timed]) -> dict[str, list[Timed]]:
             action = "to-device"
         found[action].append((step, seconds))
     return found
+
+
+def _calls(at: Situation, steps: Sequence[Timed]) -> Values:
+    """What the host spends on queuing a frame's kernels and copies."""
+    actions = [step.action for step, _ in steps]
+    copies = actions.count("to-device") + actions.count("to-host")
+    machine = at.machine
+    launches = actions.count("device") * machine.get("launch_seconds")
+    return launches + copies * machine.get("pinned_copy_call_seconds")
 
 
 def _sum(steps: Iterable[Timed]) -> Values:

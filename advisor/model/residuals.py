@@ -13,8 +13,8 @@ from advisor.placements.base import Placement
 
 COMMON = 1.7
 """Fitted: a factor either way with which the ranges hold four fifths of the published figures of discrete
-cards, also of each one when it is left out (docs/accuracy.md). The other classes have too few rows of their own
-and take it too."""
+cards, also of each one when it is left out (docs/accuracy.md). The other classes have too few rows of their
+own and take it too."""
 MOVES = 1.5
 """Fitted likewise, to the published ratios of two strategies on discrete cards."""
 

@@ -106,8 +106,8 @@ def maintenance(count: Number, cache: Number, rate: Number) -> Number:
 def host_pass(memory: Number, measured: Number, share: Number) -> Number:
     """A host stage between two bounds: its traffic at the target's rates, and its time on this CPU.
 
-    Memory-bound stages cost the first, compute-bound ones at least the second. `share` says where between
-    the two on a logarithmic scale; a stage with no traffic costs the second.
+    Memory-bound stages cost the first, compute-bound ones the second, and none less than the first. `share`
+    says where between the two on a logarithmic scale; a stage with no traffic costs the second.
     """
     if np.all(np.asarray(memory) == 0):
         return measured
