@@ -14,6 +14,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import fitted
 from published import Case, Figure, cases
 
 from advisor.devices.catalogue import load
@@ -247,17 +248,33 @@ def shipped(outcomes: Sequence[Outcome]) -> str:
     return json.dumps({"made_by": COMMAND, "by_class": by_class}, indent=1) + "\n"
 
 
+DOCUMENT = Path(__file__).parent.parent / "docs" / "accuracy.md"
+
+
+def documented(outcomes: Sequence[Outcome], text: str) -> str:
+    """docs/accuracy.md with its three tables as they are now, each between its marks."""
+    tables = {"by-class": table(outcomes), "fitted": fitted.table(), "details": details(outcomes)}
+    for name, lines in tables.items():
+        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+        head, rest = text.split(begin)
+        tail = rest.split(end)[1]
+        text = head + begin + "\n".join(lines) + "\n" + end + tail
+    return text
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help=f"write {PATH.name}, which reports show")
-    parser.add_argument("--details", action="store_true", help="every figure")
+    parser.add_argument("--write", action="store_true", help=f"write {PATH.name} and docs/{DOCUMENT.name}")
+    parser.add_argument("--details", action="store_true", help="every figure too")
     arguments = parser.parse_args()
     outcomes = [outcome(case) for case in cases()]
     print("\n".join(table(outcomes)))
+    print("\n" + "\n".join(fitted.table()))
     if arguments.details:
         print("\n" + "\n".join(details(outcomes)))
     if arguments.write:
         PATH.write_text(shipped(outcomes), encoding="utf-8")
+        DOCUMENT.write_text(documented(outcomes, DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -214,10 +214,12 @@ def test_pinned_memory_is_uncached_by_the_cpu_of_old_jetsons() -> None:
 
 def test_a_compute_bound_host_stage_widens_the_range() -> None:
     slow = with_trace(vector_add(), work=(StageWork(stage="consume", seconds=1.0),))
-    row, plain = (predicted(p, "rtx-4090")["pinned"] for p in (slow, vector_add()))
+    row = predicted(slow, "rtx-4090")["pinned"]
     assert row.terms["host:consume"] == pytest.approx(1.0)
     assert predicted(slow, "orin-nano")["pinned"].terms["host:consume"] == pytest.approx(1.36)
-    assert row.high_seconds / row.low_seconds > 2 * plain.high_seconds / plain.low_seconds
+    # Another CPU takes half of it at least, as far as its memory can explain.
+    assert 0.3 < row.low_seconds < 0.6
+    assert row.high_seconds > 1.4
     assert predicted(slow, "orin-nano")["pinned"].high_seconds > 1.6
 
 
@@ -351,7 +353,7 @@ def test_only_the_strategies_asked_for() -> None:
     assert found.recommendation is not None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.integers(4, 26),
     st.integers(1, 100),
@@ -360,9 +362,10 @@ def test_only_the_strategies_asked_for() -> None:
 )
 def test_more_work_never_takes_less_time(power: int, passes: int, device: str, strategy: str) -> None:
     def row(n: int, p: float) -> Predicted:
-        return predicted(vector_add(n, p), device)[strategy]
+        (found,) = predict(vector_add(n, p), load(device), (by_name(strategy),)).results
+        assume(isinstance(found, Predicted))
+        return found
 
-    assume(strategy in predicted(vector_add(1 << power, 2), device))
     small, longer = row(1 << power, passes + 1), row(1 << power, passes + 2)
     large = row(1 << (power + 1), passes + 1)
     for more in (longer, large):

@@ -13,7 +13,6 @@ from advisor.model.draws import Values, constant, log_triangular, triangular
 from advisor.model.situation import Situation
 from advisor.placements.base import Placement
 
-
 MEMORY_OF_CPUS = 2.0
 """How far another CPU's memory may explain a measured time: one core of an i3-N305 and of an RTX 4090's host
 reach 9.9 and 28.6 GB/s, either 1.7 times from their middle."""

@@ -26,9 +26,9 @@ def common(doubt: float) -> Values:
     return log_triangular(1 / spread, 1.0, spread, "residual")
 
 
-def moves(placement: Placement) -> Values:
+def moves(placement: Placement, *, one_memory: bool) -> Values:
     """Factor on every part of the device path, alike for strategies that move data in the same way."""
-    return _moves(family(placement))
+    return _moves(family(placement, one_memory=one_memory))
 
 
 @lru_cache(maxsize=8)
@@ -36,8 +36,11 @@ def _moves(name: str) -> Values:
     return log_triangular(1 / MOVES, 1.0, MOVES, f"residual {name}")
 
 
-def family(placement: Placement) -> str:
-    """Strategies that share what is not known of the way they move data."""
+def family(placement: Placement, *, one_memory: bool) -> str:
+    """Strategies that share what is not known of the way they move data.
+
+    On one memory, managed memory is used in place like any other.
+    """
     if placement.device_kind == "device":
         return "pageable copies" if placement.host_kind == "pageable" else "pinned copies"
-    return {"pinned": "in place", "pageable": "in place", "managed": "managed"}[placement.device_kind]
+    return "managed" if placement.device_kind == "managed" and not one_memory else "in place"

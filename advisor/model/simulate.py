@@ -81,7 +81,9 @@ def _simulated(at: Situation) -> Simulated:
 
 def _residual(at: Situation, step: Step) -> Values:
     doubt = residuals.common(at.doubt)
-    return doubt if step.action == "host" else doubt * residuals.moves(at.strategy.placement)
+    if step.action == "host":
+        return doubt
+    return doubt * residuals.moves(at.strategy.placement, one_memory=at.machine.shares_memory)
 
 
 def with_declared(workload: WorkloadRecord, trace: Trace | None) -> Trace | str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from tests.benchmarks import commands, frame_loop
+from tests.benchmarks import commands, frame_loop, prediction
 
 
 def main() -> None:
@@ -14,6 +14,7 @@ def main() -> None:
         frame_loop.run("cuda")
     else:
         frame_loop.run("cpu")
+        prediction.run()
         commands.run()
 
 
