@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from advisor.model import terms
 from advisor.model.device_stages import bytes_of
-from advisor.model.draws import Values, constant
+from advisor.model.draws import Values, constant, triangular
 from advisor.model.situation import Situation
-from advisor.model.steady_frame import label
+from advisor.model.steady_frame import by_part
 from advisor.schedule import Step
 
 Timed = tuple[Step, Values]
+
+NOT_OVERLAPPED = (0.0, 0.1, 0.5)
+"""Of the way from perfect overlap to none, on a logarithmic scale: least, likely, most. No published figure:
+copies, kernels and host stages share the host's memory and its one thread."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +45,9 @@ def overlapped(at: Situation, steps: Sequence[Timed]) -> Overlapped:
         seconds = np.maximum(seconds, _shared_memory(at, steps))
     if _kernels_after_a_wait(steps):
         seconds = np.maximum(seconds, np.maximum(chain - _sum(up), _sum(up)))
-    seconds = np.asarray(seconds)
-    return Overlapped(seconds, 2 * seconds, _shown(list(resources.values()), steps, seconds))
+    lost = triangular(*NOT_OVERLAPPED, "overlap")
+    seconds = np.asarray(terms.between(seconds, np.maximum(seconds, chain), lost))
+    return Overlapped(seconds, 2 * seconds, _shown(list(resources.values()), seconds))
 
 
 def _resources(at: Situation, steps: Sequence[Timed]) -> dict[str, list[Timed]]:
@@ -95,13 +100,10 @@ def _kernels_after_a_wait(steps: Sequence[Timed]) -> bool:
     return "device" in actions[waits:]
 
 
-def _shown(groups: Sequence[list[Timed]], steps: Sequence[Timed], seconds: Values) -> dict[str, Values]:
-    """The parts of the busiest resource where it decides, else all parts, in proportion."""
-    likely: Callable[[Sequence[Timed]], float] = lambda timed: float(_sum(timed)[0])  # noqa: E731
-    busiest = max(groups, key=likely)
-    shown = busiest if likely(busiest) >= float(seconds[0]) * (1 - 1e-9) else steps
-    scale = seconds / _sum(shown)
-    found: dict[str, Values] = {}
-    for step, value in shown:
-        found[label(step)] = found.get(label(step), 0.0) + value * scale
+def _shown(groups: Sequence[list[Timed]], seconds: Values) -> dict[str, Values]:
+    """The parts of the busiest resource, and what is left as waiting."""
+    busiest = max(groups, key=lambda timed: float(_sum(timed)[0]))
+    found = by_part(busiest)
+    waiting = seconds - _sum(busiest)
+    found["synchronize"] = found.get("synchronize", 0.0) + waiting
     return found
