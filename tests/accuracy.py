@@ -135,14 +135,22 @@ def ratios_inside(found: Outcome) -> list[bool]:
 
 
 def rank_correlation(found: Outcome) -> float | None:
-    """Spearman's, of the strategies of a case; None for fewer than three."""
+    """Spearman's, of the strategies of a case; None for fewer than three, and where all take the same."""
     if len(found.exact) < 3:
         return None
-    ranks = [
-        np.argsort(np.argsort(values))
-        for values in ([found.of(f)[0] for f in found.exact], [f.published for f in found.exact])
-    ]
-    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
+    predicted = _ranks([float(found.of(f)[0]) for f in found.exact])
+    published = _ranks([f.published for f in found.exact])
+    if np.ptp(predicted) == 0 or np.ptp(published) == 0:
+        return None
+    return float(np.corrcoef(predicted, published)[0, 1])
+
+
+def _ranks(values: Sequence[float]) -> Values:
+    """Ranks from 0; values within a percent of one another share their mean rank."""
+    x = np.log(values)
+    below = (x[:, None] - x[None, :] > np.log(ROUNDING)).sum(axis=1)
+    above = (x[None, :] - x[:, None] > np.log(ROUNDING)).sum(axis=1)
+    return np.asarray((below + len(x) - 1 - above) / 2)
 
 
 def summary(outcomes: Sequence[Outcome]) -> dict[str, float | int | None]:

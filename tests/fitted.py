@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from statistics import median
 
@@ -23,9 +23,9 @@ ROUNDING = 1.01
 
 
 def by_card(parameter: Callable[[Case], float | None]) -> dict[str, float]:
-    """What the cases of each discrete card say the parameter is, the median."""
+    """What the cases of each device that can tell say the parameter is, the median."""
     found: dict[str, list[float]] = {}
-    for case in _discrete():
+    for case in cases():
         value = parameter(case)
         if value is not None:
             found.setdefault(case.device, []).append(value)
@@ -48,9 +48,22 @@ def prefetch_call_seconds(case: Case) -> float | None:
     return _implied(case, "managed-prefetch", "prefetch_call_seconds") if small else None
 
 
+_IN_THE_GPUS_MEMORY = {"gh200": "pinned", "gb10": "managed", "agx-thor": "pinned"}
+
+
+def kernel_memory_share(case: Case) -> float | None:
+    """The share of the streaming rate that gives the published time of a kernel over the GPU's own memory."""
+    strategy = _IN_THE_GPUS_MEMORY.get(case.device)
+    published = [f.published for f in case.figures if f.strategy == strategy]
+    if not published or strategy is None:
+        return None
+    entry = _with(load(case.device), "kernel_memory_share", 1.0)
+    return float(_seconds(case, entry, [strategy])[strategy][0]) / published[0]
+
+
 def _implied(case: Case, strategy: str, name: str) -> float | None:
     exact = {f.strategy: f.published for f in case.figures if f.exact}
-    if strategy not in exact or case.relative:
+    if strategy not in exact or case.relative or load(case.device).memory_class != "discrete":
         return None
     # Of parts of a frame the copies' time may hold allocations: then managed memory's own time is taken.
     base = "pinned" if case.parts == ALL else None
@@ -114,19 +127,27 @@ def least_factor(held: Sequence[Callable[[float], list[bool]]]) -> float:
     return 3.0
 
 
+def taken(name: str, found: Mapping[str, float]) -> float:
+    """What the model takes for it on these devices."""
+    return float(Machine(load(next(iter(found)))).get(name)[0])
+
+
+PARAMETERS: tuple[tuple[str, Callable[[Case], float | None], Callable[[float], str]], ...] = (
+    ("fault_seconds", fault_seconds, lambda x: f"{x * 1e6:.0f} µs"),
+    ("prefetch_call_seconds", prefetch_call_seconds, lambda x: f"{x * 1e6:.0f} µs"),
+    ("kernel_memory_share", kernel_memory_share, lambda x: f"{x:.2f}"),
+)
+
+
 def table() -> Iterator[str]:
     """The fitted parameters without each card, as Markdown."""
     yield "| parameter | taken | without the card | from the other cards | from this card alone |"
     yield "| --- | ---: | --- | ---: | ---: |"
-    for name, parameter in (
-        ("fault_seconds", fault_seconds),
-        ("prefetch_call_seconds", prefetch_call_seconds),
-    ):
+    for name, parameter, write in PARAMETERS:
         found = by_card(parameter)
-        taken = Machine(load("rtx-2060")).get(name)[0]
         for card, own in found.items():
             others = mean([value for device, value in found.items() if device != card])
-            yield f"| {name} | {taken * 1e6:.0f} µs | {card} | {others * 1e6:.0f} µs | {own * 1e6:.0f} µs |"
+            yield f"| {name} | {write(taken(name, found))} | {card} | {write(others)} | {write(own)} |"
     cards = coverage()
     for card in ("rtx-2060", "gtx-1650-super"):
         factor = least_factor([held for device, held in cards.items() if device != card])

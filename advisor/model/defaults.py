@@ -120,10 +120,10 @@ _CARD = {
 _HALF_A_KERNEL = "half of 18 to 29 GB/s, which count both reads and writes: dnhkng.github.io, GH200"
 _KERNELS_ELSEWHERE = _figure(
     0.5,
-    0.8,
+    0.68,
     1.0,
     "of the rate that tuned streams reach, by kernels of one pass: GH200 0.54, GB10 0.50 to 0.71, AGX Thor "
-    "0.68 to 0.80; fitted to these classes",
+    "0.68 to 1.0; fitted to these classes: the mean of the three (docs/accuracy.md)",
 )
 _COHERENT = {
     **_CARD,
