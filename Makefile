@@ -2,7 +2,7 @@
 PYTHON ?= python
 
 .DEFAULT_GOAL := help
-.PHONY: help install check lint types test test-gpu bench bench-gpu samples schema accept
+.PHONY: help install check lint types test test-gpu bench bench-gpu accuracy samples schema accept
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ bench:  ## Benchmarks without a GPU, printed as ratios
 
 bench-gpu:  ## Benchmarks on a CUDA GPU, printed as ratios
 	$(PYTHON) -m tests.benchmarks --gpu
+
+accuracy:  ## Hold the model against published figures and write the result (docs/accuracy.md, accuracy.json)
+	$(PYTHON) -m tests.accuracy --write
 
 samples:  ## Make the committed sample reports again
 	$(PYTHON) -m advisor profile workloads/vector_add.py --no-gpu --out reports/no-gpu/vector_add

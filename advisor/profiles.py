@@ -207,7 +207,10 @@ class Failed(Record):
 
 
 class Predicted(Record):
-    """A computed figure, never shown as measured. `terms` add up to `likely_seconds`."""
+    """A computed figure, never shown as measured. `terms` add up to `likely_seconds`.
+
+    low and high are the 5th and 95th percentile of joint draws of all figures that are uncertain.
+    """
 
     strategy: str
     status: Literal["predicted"] = "predicted"
@@ -219,6 +222,9 @@ class Predicted(Record):
         "host:<stage>, to-device, device:<stage>, to-host, synchronize"
     )
     physical_bytes: Bytes
+    latency_seconds: PositiveSeconds | None = Field(
+        default=None, description="Begin to end of a frame where frames overlap"
+    )
 
     @property
     def dominant(self) -> str:
@@ -306,12 +312,17 @@ class Trace(Record):
 
 
 class Prediction(Record):
-    """What the model computes for one device. Its recommendation never says "clear" inside the ranges."""
+    """What the model computes for one device. "clear" is said only where 95 % of the draws say so."""
 
     device: Device
     results: tuple[PredictedResult, ...]
     recommendation: Recommendation | None
     assumptions: tuple[str, ...]
+    confidence: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        default=None,
+        description="Share of the joint draws of all uncertain figures in which the recommended strategy is "
+        "the best or within 5 % of it",
+    )
 
 
 class NsysTrace(Record):

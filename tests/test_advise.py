@@ -10,7 +10,6 @@ from builders import (
     failed,
     footprint,
     measured,
-    predicted,
     prediction,
     profile,
     skipped,
@@ -18,7 +17,7 @@ from builders import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.advise import Candidate, advise, candidates, recommend, recommend_predicted
+from advisor.advise import Candidate, advise, candidates, recommend
 from advisor.profiles import Measured, Profile
 from advisor.verdicts.ties import Equal, break_tie
 
@@ -228,56 +227,3 @@ def test_any_rows_get_a_verdict_that_is_consistent(rows):
         assert low <= chosen.speedup <= high
     if chosen.verdict == "clear":
         assert chosen.strategy == min(made, key=lambda c: c.seconds).strategy
-
-
-def test_predicted_clear_needs_ranges_apart():
-    chosen = recommend_predicted(
-        [predicted("pageable", 0.04, spread=0.1), predicted("pinned", 0.02, spread=0.1)]
-    )
-    assert (chosen.strategy, chosen.verdict, chosen.tied_with) == ("pinned", "clear", ())
-    assert chosen.speedup == pytest.approx(2.0)
-    assert chosen.interval == pytest.approx((0.036 / 0.022, 0.044 / 0.018))
-    assert "predicted" in chosen.reason
-    assert "advisor profile" in chosen.next_step
-
-
-@pytest.mark.parametrize("pageable", [0.025, 0.035])  # its low end is 0.0245: below 0.026, pinned's high
-def test_predicted_overlap_names_the_likely_best_without_certainty(pageable):
-    rows = [
-        predicted("pageable", pageable),
-        predicted("pinned", 0.02),
-        predicted("managed", 0.2),
-        skipped("x"),
-    ]
-    chosen = recommend_predicted(rows)
-    assert (chosen.strategy, chosen.verdict, chosen.tied_with) == ("pinned", "inconclusive", ("pageable",))
-    assert "likely the best, not certain" in chosen.reason
-    assert "ranges of pinned and pageable overlap" in chosen.reason
-
-
-def test_predicted_tie_is_broken_by_memory_then_code():
-    rows = [
-        predicted("pinned", 0.020),
-        predicted("zero-copy", 0.0205, physical_bytes=192 * MIB),
-        predicted("managed", 0.0205, physical_bytes=192 * MIB),
-        predicted("pageable", 0.025),
-    ]
-    chosen = recommend_predicted(rows)
-    assert (chosen.strategy, chosen.verdict) == ("managed", "tie")
-    assert chosen.tied_with == ("pinned", "zero-copy")
-    assert "the range of pageable overlaps" in chosen.reason
-    ranks = {"pinned": 0, "zero-copy": 0, "managed": 9, "pageable": 0}
-    assert recommend_predicted(rows, code_change=ranks.__getitem__).strategy == "zero-copy"
-
-
-def test_predicted_baseline_has_a_speedup_of_exactly_one():
-    chosen = recommend_predicted([predicted("pageable", 0.02), predicted("pinned", 0.1)])
-    assert (chosen.strategy, chosen.speedup, chosen.interval) == ("pageable", 1.0, (1.0, 1.0))
-    assert "Nothing is predicted to beat the baseline." in chosen.reason
-
-
-def test_predicted_without_rows_or_without_rivals():
-    assert recommend_predicted([skipped()]) is None
-    alone = recommend_predicted([predicted("pinned", 0.02), skipped("pageable")])
-    assert (alone.strategy, alone.speedup) == ("pinned", None)
-    assert "no other strategy is predicted" in alone.reason

@@ -17,10 +17,10 @@ from advisor.devices.catalogue import DEFAULT_TARGETS, CatalogueEntry, Figures, 
 from advisor.devices.entries import FLAGS
 from advisor.devices.memory_class import memory_class
 from advisor.errors import FileProblem, UsageError
-from advisor.model.defaults import COVERED, default
+from advisor.model.defaults import default
 from advisor.model.machines import Machine
 from advisor.model.predict import predict
-from advisor.profiles import MemoryClass, Predicted, Skipped
+from advisor.profiles import MemoryClass, Predicted
 from advisor.strategies import STRATEGIES
 
 CARD = """
@@ -75,11 +75,8 @@ def test_every_covered_entry_is_complete_enough_to_predict_with(name: str) -> No
     workload, trace = builders.vector_add_workload(n), builders.vector_add_trace(n)
     results = predict(builders.profile(workload=workload, traffic=trace), entry).results
     available = {s.name for s in STRATEGIES if s.unavailable(entry.device()) is None}
-    if entry.memory_class in COVERED:
-        assert {r.strategy for r in results if isinstance(r, Predicted)} == available
-        assert all(r.low_seconds > 0 for r in results if isinstance(r, Predicted))
-    else:
-        assert all(isinstance(r, Skipped) and entry.memory_class in r.reason for r in results)
+    assert {r.strategy for r in results if isinstance(r, Predicted)} == available
+    assert all(r.low_seconds > 0 for r in results if isinstance(r, Predicted))
 
 
 @pytest.mark.parametrize("name", names())
@@ -150,9 +147,9 @@ def test_default_targets_are_a_jetson_a_card_and_a_data_centre_card() -> None:
 
 
 @pytest.mark.parametrize("name", DEFAULT_TARGETS)
-def test_what_the_default_targets_lack(name: str) -> None:
-    missing = {s.name for s in STRATEGIES if s.unavailable(load(name).device())}
-    assert missing == {"system"} | ({"managed-advised"} if name == "orin-nano" else set())
+def test_most_strategies_are_available_on_the_default_targets(name: str) -> None:
+    declined = {s.name for s in STRATEGIES if s.unavailable(load(name).device())}
+    assert declined <= {"system", "managed-advised"}
 
 
 def test_names_are_found_in_any_case() -> None:
@@ -283,8 +280,8 @@ def test_entries_are_frozen(tmp_path: Path) -> None:
 
 def test_a_default_has_a_range_and_a_source(tmp_path: Path) -> None:
     loaded = entry(tmp_path)
-    machine = Machine(loaded, "likely")
-    assert machine.get("launch_seconds") == machine.taken["launch_seconds"].value
+    machine = Machine(loaded)
+    assert machine.get("launch_seconds")[0] == machine.taken["launch_seconds"].value
     for figure in machine.taken.values():
         assert figure.low <= figure.value <= figure.high  # type: ignore[operator]
         assert figure.source
@@ -293,17 +290,17 @@ def test_a_default_has_a_range_and_a_source(tmp_path: Path) -> None:
     assert scaled.value == pytest.approx(0.79 * 12e9)
 
 
-def test_scenarios_take_the_ends_of_a_range(tmp_path: Path) -> None:
-    loaded = entry(tmp_path)
-    fast, likely, slow = (Machine(loaded, s) for s in ("fast", "likely", "slow"))
-    link = "pinned_to_host_bytes_per_second"
-    assert fast.get(link) == pytest.approx(12e9 * 1.15)
-    assert (likely.get(link), slow.get(link)) == (12e9, pytest.approx(12e9 / 1.15))
-    assert fast.get("launch_seconds") < likely.get("launch_seconds") < slow.get("launch_seconds")
-    assert fast.get("device_memory_bytes_per_second") == slow.get("device_memory_bytes_per_second") == 500e9
-    assert fast.pageable_rate("to_host") > likely.pageable_rate("to_host") > slow.pageable_rate("to_host")
-    assert likely.find("flops_per_second") is None
-    assert likely.missing == {"flops_per_second"}
+def test_draws_keep_to_the_range(tmp_path: Path) -> None:
+    machine = Machine(entry(tmp_path))
+    link = machine.get("pinned_to_host_bytes_per_second")
+    assert link[0] == 12e9
+    assert 12e9 / 1.15 <= link.min() < 11e9
+    assert 13e9 < link.max() <= 12e9 * 1.15
+    assert set(machine.get("device_memory_bytes_per_second")) == {500e9}
+    rates = machine.pageable_rate("to_host")
+    assert rates[0] < rates[1:].mean()  # the CPU's copies hide behind the link's, if anything
+    assert machine.find("flops_per_second") is None
+    assert machine.missing == {"flops_per_second", "pageable_to_host_bytes_per_second"}
 
 
 def test_files_that_cannot_be_read_say_why(tmp_path: Path) -> None:

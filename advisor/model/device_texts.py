@@ -13,7 +13,6 @@ from typing import get_args
 from advisor import units
 from advisor.devices.catalogue import CatalogueEntry, Figure, Figures, load, names
 from advisor.devices.memory_class import EXPLAINED, FOLLOWS
-from advisor.model.defaults import COVERED
 from advisor.model.machines import Machine
 from advisor.profiles import MemoryClass
 
@@ -105,11 +104,7 @@ def _absent(entry: CatalogueEntry) -> Iterator[str]:
     """What the model takes for figures that are absent, and which it does without."""
     known = dict(_known(entry))
     absent = [key for key in Figures.model_fields if key not in known]
-    if entry.memory_class not in COVERED:
-        yield _wrapped(f"The model does not cover devices of memory class {entry.memory_class} yet.")
-        yield _section("Not known", ((key, "no default for this memory class") for key in absent))
-        return
-    machine = Machine(entry, "likely")
+    machine = Machine(entry)
     taken = [key for key in absent if machine.find(key) is not None]
     without = [key for key in absent if key not in taken]
     yield _section(

@@ -1,15 +1,16 @@
-"""One device under one view of its uncertain figures: every figure likely, or every one at one end."""
+"""One device as numbers for the terms: each figure's likely value and its draws."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+
 from advisor.devices.catalogue import CatalogueEntry, Figure
 from advisor.model import terms
-from advisor.model.defaults import default
-
-Scenario = Literal["fast", "likely", "slow"]
+from advisor.model.defaults import default, scaled, shares_memory
+from advisor.model.draws import Values, constant, log_triangular, triangular
 
 # Pinned copies over PCIe 3 x16 in the published tables lie between 9.6 and 13.0 GB/s: 15 % about the middle.
 SPREAD = 1.15
@@ -22,52 +23,77 @@ _EXACT = frozenset(
 
 @dataclass
 class Machine:
-    """Plain numbers for the terms; notes which defaults were taken, by figure."""
+    """The figures of one device as draws; notes which defaults were taken, by figure."""
 
     entry: CatalogueEntry
-    scenario: Scenario
     taken: dict[str, Figure] = field(default_factory=dict)
     missing: set[str] = field(default_factory=set)
+    _values: dict[str, Values | None] = field(default_factory=dict)
 
-    def find(self, name: str) -> float | None:
-        """The figure in this scenario; None where there is neither a figure nor a default."""
-        figure = self._figure(name)
-        return None if figure is None else self._at_this_end(name, figure)
+    def __post_init__(self) -> None:
+        self.shares_memory = shares_memory(self.entry)
+        """CPU and GPU have one DRAM."""
 
-    def get(self, name: str) -> float:
-        """The same for a figure that every covered class has or has a default for."""
+    def find(self, name: str) -> Values | None:
+        """The figure's likely value and draws; None where there is neither a figure nor a default."""
+        if name not in self._values:
+            self._values[name] = self._drawn(name)
+        return self._values[name]
+
+    def get(self, name: str) -> Values:
+        """The same for a figure that every class has or has a default for."""
         value = self.find(name)
         assert value is not None, name
         return value
 
-    def memory_rate(self) -> float:
-        """What a streaming kernel gets of the device's memory."""
+    def exact(self, name: str) -> float:
+        """A figure that is no estimate, or 0 where it is not known."""
+        value = self.find(name)
+        return 0.0 if value is None else float(value[0])
+
+    def memory_rate(self) -> Values:
+        """What the best streaming kernel gets of the device's memory."""
         return self.get("device_memory_bytes_per_second") * self.get("achievable_share")
 
-    def pageable_rate(self, direction: Literal["to_device", "to_host"]) -> float:
-        """Rate of copies from or to pageable memory: as published, or staged by the CPU."""
-        published: Figure | None = getattr(self.entry.figures, f"pageable_{direction}_bytes_per_second")
-        if published is not None:
-            return self._at_this_end("pageable", published)
-        link, host = self.get(f"pinned_{direction}_bytes_per_second"), self.get("host_copy_bytes_per_second")
-        return terms.overlapped_rate(link, host) if self.scenario == "fast" else terms.staged_rate(link, host)
+    def kernel_rate(self) -> Values:
+        """What an ordinary one gets."""
+        return self.memory_rate() * self.get("kernel_memory_share")
 
-    def _figure(self, name: str) -> Figure | None:
-        known: Figure | None = getattr(self.entry.figures, name)
+    def pageable_rate(self, direction: Literal["to_device", "to_host"]) -> Values:
+        """Rate of copies from or to pageable memory: as published, or staged by the CPU.
+
+        How far the CPU's copies hide behind the link's transfers is not known: likely not at all.
+        """
+        published = self.find(f"pageable_{direction}_bytes_per_second")
+        if published is not None:
+            return published
+        link, host = self.get(f"pinned_{direction}_bytes_per_second"), self.get("host_copy_bytes_per_second")
+        hidden = triangular(0.0, 0.0, 1.0, "staging hidden")
+        return np.asarray(
+            terms.between(terms.staged_rate(link, host), terms.overlapped_rate(link, host), hidden)
+        )
+
+    def _drawn(self, name: str) -> Values | None:
+        known: Figure | None = getattr(self.entry.figures, name, None)
         if known is not None:
-            return known
+            return _draws(name, known)
         assumed = default(name, self.entry, self._figure)
         if assumed is None:
             self.missing.add(name)
-        else:
-            self.taken[name] = assumed
-        return assumed
+            return None
+        self.taken[name] = assumed
+        share = scaled(name, self.entry)
+        return _draws(name, assumed) if share is None else self.get(share[0]) * _draws(name, share[1])
 
-    def _at_this_end(self, name: str, figure: Figure) -> float:
-        if self.scenario == "likely" or name in _EXACT:
-            return figure.value
-        alone = figure.low is None and figure.high is None
-        low = figure.value / SPREAD if alone else figure.low or figure.value
-        high = figure.value * SPREAD if alone else figure.high or figure.value
-        fast_is_small = name.endswith("_seconds")
-        return low if (self.scenario == "fast") == fast_is_small else high
+    def _figure(self, name: str) -> Figure | None:
+        known: Figure | None = getattr(self.entry.figures, name, None)
+        return known or default(name, self.entry, self._figure)
+
+
+def _draws(name: str, figure: Figure) -> Values:
+    if name in _EXACT:
+        return constant(figure.value)
+    alone = figure.low is None and figure.high is None
+    low = figure.value / SPREAD if alone else figure.low or figure.value
+    high = figure.value * SPREAD if alone else figure.high or figure.value
+    return log_triangular(low, figure.value, high, name)

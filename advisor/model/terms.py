@@ -1,16 +1,29 @@
-"""The terms of a frame's time, each one formula with its source. Seconds, bytes, bytes per second."""
+"""The terms of a frame's time, each one formula with its source. Seconds, bytes, bytes per second.
+
+Every argument may be an array of draws (draws.py); the formulas work element by element.
+"""
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
 
-def stream(count: float, rate: float) -> float:
+from advisor.model.draws import Values
+
+Number = float | Values
+
+BLOCK = 2 << 20
+"""The driver manages memory in blocks of 2 MB (Allen and Ge, "In-Depth Analyses of Unified Virtual Memory
+System for GPU Accelerated Computing", SC 2021)."""
+
+
+def stream(count: Number, rate: Number) -> Number:
     """Bytes over a path at its rate."""
     return count / rate
 
 
-def copy(count: float, call: float, rate: float) -> float:
+def copy(count: Number, call: Number, rate: Number) -> Number:
     """One copy: a fixed cost for the call and the bytes at the link's rate.
 
     CUDA C++ Best Practices Guide, "Data Transfer Between Host and Device": batch small transfers.
@@ -18,7 +31,7 @@ def copy(count: float, call: float, rate: float) -> float:
     return call + count / rate
 
 
-def staged_rate(link: float, host_copy: float) -> float:
+def staged_rate(link: Number, host_copy: Number) -> Number:
     """Rate of a copy from pageable memory: a CPU copy into a pinned buffer, then the link, in turn.
 
     CUDA C++ Best Practices Guide, "Pinned Memory". Without overlap the times of both add up; with perfect
@@ -27,56 +40,85 @@ def staged_rate(link: float, host_copy: float) -> float:
     return 1 / (1 / link + 1 / host_copy)
 
 
-def overlapped_rate(link: float, host_copy: float) -> float:
+def overlapped_rate(link: Number, host_copy: Number) -> Number:
     """The same with the CPU's copy of one piece hidden behind the link's transfer of another."""
-    return min(link, host_copy)
+    return np.minimum(link, host_copy)
 
 
-def split_passes(read: float, size: float, *, cached: bool) -> tuple[float, float]:
-    """Bytes read from memory and from the cache, of `read` bytes from a buffer of `size`.
+def between(one: Number, other: Number, share: Number) -> Number:
+    """From one value to another on a logarithmic scale; `share` 0 is the first, 1 the second."""
+    return np.asarray(one) ** (1 - share) * np.asarray(other) ** share
 
-    The first pass comes from memory, later ones from the cache where it keeps what was read. A cyclic
-    sweep keeps everything that fits and nothing of what does not (LRU; Hennessy and Patterson, appendix B).
+
+def split_passes(read: Number, size: float) -> tuple[Number, Number]:
+    """Bytes of the first pass over a buffer of `size`, and those of all later ones.
+
+    The first pass comes from memory, later ones from a cache where it keeps what was read. A cyclic sweep
+    keeps everything that fits and nothing of what does not (LRU; Hennessy and Patterson, appendix B).
     """
-    first = min(read, size)
-    again = read - first
-    return (first, again) if cached else (read, 0.0)
+    first = np.minimum(read, size)
+    return first, read - first
 
 
-def kernel(launch: float, arithmetic: float, memory: float) -> float:
-    """Launch, then the longer of arithmetic and memory (Williams et al., "Roofline", CACM 52(4) 2009)."""
-    return launch + max(arithmetic, memory)
+def kernel(launch: Number, arithmetic: Number, memory: Number, link: Number) -> Number:
+    """Launch, then the longest of arithmetic, memory and link (Williams et al., "Roofline", CACM 2009)."""
+    return launch + np.maximum(np.maximum(arithmetic, memory), link)
 
 
-def link_both_ways(read: float, written: float, read_rate: float, write_rate: float) -> float:
-    """Mapped host memory over PCIe: the two directions work at once; every pass crosses.
+def link_both_ways(read: Number, written: Number, read_rate: Number, write_rate: Number) -> Number:
+    """Mapped host memory over a link: the two directions work at once.
 
-    CUDA C++ Best Practices Guide, "Zero Copy": data is not cached on the GPU.
+    CUDA C++ Best Practices Guide, "Zero Copy".
     """
-    return max(read / read_rate, written / write_rate)
+    return np.maximum(read / read_rate, written / write_rate)
 
 
-def faults(count: float, granule: float, fault: float) -> float:
-    """Managed memory that changes side on a discrete GPU: one served fault per granule, transfer included.
+def fault_count(count: Number, page: float) -> Number:
+    """Faults that bring `count` bytes over when touched in order, with the driver's tree prefetcher.
 
-    64 KB and 10 to 50 µs: ObservUVM (full text); GTX 1080 streams at about 12 µs per 64 KB
-    (parallelArchitect/pascal-um-benchmark).
+    A fault brings its page; where more than half of an aligned region of twice the size is then there, it
+    brings all of that region, and so on up to a block of 2 MB. So a block takes 1 + log2(block / page)
+    faults (Ganguly et al., ISCA 2019: tree-based neighbourhood prefetcher; ObservUVM: threshold 51 %).
     """
-    return math.ceil(count / granule) * fault
+    blocks, rest = np.divmod(np.asarray(count, dtype=float), BLOCK)
+    pages = np.ceil(rest / page)
+    return blocks * (1 + math.log2(BLOCK / page)) + np.where(
+        pages > 0, 1 + np.ceil(np.log2(np.maximum(pages, 1))), 0
+    )
 
 
-def maintenance(count: float, cache: float, rate: float) -> float:
+def migration(count: Number, page: float, fault: Number, link: Number) -> Number:
+    """Managed memory that changes side by faults: their service, and the bytes over the link, in turn.
+
+    10 to 50 µs a fault: ObservUVM.
+    """
+    return fault_count(count, page) * fault + count / link
+
+
+def maintenance(count: Number, cache: Number, rate: Number) -> Number:
     """Write-back of what a cache may hold of managed memory: at most its size, at the rate of writing.
 
     CUDA for Tegra, "Unified Memory": coherence is kept by cache maintenance at launch and synchronise.
     """
-    return min(count, cache) / rate
+    return np.minimum(count, cache) / rate
 
 
-def host_pass(memory: float, measured: float | None) -> float:
+def host_pass(memory: Number, measured: Number, share: Number) -> Number:
     """A host stage between two bounds: its traffic at the target's rates, and its time on this CPU.
 
-    Memory-bound stages cost the first, compute-bound ones at least the second; in between the middle of
-    the two on a logarithmic scale.
+    Memory-bound stages cost the first, compute-bound ones the second, and none less than the first. `share`
+    says where between the two on a logarithmic scale; a stage with no traffic costs the second.
     """
-    return memory if measured is None else math.sqrt(memory * max(memory, measured)) if memory else measured
+    if np.all(np.asarray(memory) == 0):
+        return measured
+    return between(memory, np.maximum(memory, measured), share)
+
+
+def overlapped(host: Number, upload: Number, kernels: Number, download: Number, chain: Number) -> Number:
+    """Time per frame of overlapping frames: the slowest resource, or half of a frame's whole chain.
+
+    The CPU, either direction of the link and the kernels each serve one frame at a time; with two sets of
+    buffers a frame can only begin when the last but one has ended.
+    """
+    busiest = np.maximum(np.maximum(host, kernels), np.maximum(upload, download))
+    return np.maximum(busiest, chain / 2)

@@ -1,8 +1,16 @@
-"""The verdict over predicted rows: a bet, and it says so."""
+"""The verdict over predicted rows: a bet, and it says how often it would be won.
+
+The rows of one device share its uncertain figures. They are compared draw by draw, so that what two
+strategies have in common cancels out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
 
 from advisor import stats, units
 from advisor.profiles import Predicted, PredictedResult, Recommendation, Verdict
@@ -10,79 +18,100 @@ from advisor.strategies import BASELINE
 from advisor.verdicts.ties import Equal, break_tie, code_change, listing
 
 CodeChange = Callable[[str], int]
+Draws = Mapping[str, npt.NDArray[np.float64]]
+"""Seconds per frame of each strategy in every draw; the same position is the same draw for all."""
+
+CLEAR = 0.95
+"""Share of the draws from which on a prediction is called clear: the level of the measured intervals."""
+PERCENTILES = (5, 95)
+
+
+@dataclass(frozen=True)
+class _Bet:
+    """The rows, their draws, and the strategy chosen."""
+
+    rows: Sequence[Predicted]
+    draws: Draws
+    chosen: Predicted
+
+    @property
+    def confidence(self) -> float:
+        return confidence(self.chosen.strategy, self.draws)
 
 
 def recommend_predicted(
-    results: Sequence[PredictedResult], *, code_change: CodeChange = code_change
+    results: Sequence[PredictedResult], draws: Draws, *, code_change: CodeChange = code_change
 ) -> Recommendation | None:
     """The bet on predicted rows; None when there are none.
 
-    "clear" only where the best one's whole range lies below every other's. The ranges hold what the model
-    does not know of the device, alike for all strategies, so the likely times are compared as well: within
-    the equivalence margin it is a tie, broken as a measured one, and otherwise the likely best is named with
-    the verdict "inconclusive".
+    Strategies within the equivalence margin of the likely best are a tie, broken as a measured one. Otherwise
+    the likely best is named: "clear" where it is the best or within the margin in 95 % of the draws, and
+    "inconclusive" below.
     """
     rows = [row for row in results if isinstance(row, Predicted)]
     if not rows:
         return None
     best = min(rows, key=lambda row: row.likely_seconds)
-    overlapping = [row for row in rows if row is not best and row.low_seconds <= best.high_seconds]
-    limit = best.likely_seconds * (1 + stats.EQUIVALENCE)
-    equals = [best, *(row for row in overlapping if row.likely_seconds <= limit)]
+    equals = [row for row in rows if row.likely_seconds <= best.likely_seconds * (1 + stats.EQUIVALENCE)]
     if len(equals) > 1:
-        return _predicted_tie(rows, equals, overlapping, code_change)
-    return _predicted(rows, best, overlapping)
+        return _tie(rows, equals, draws, code_change)
+    return _single(_Bet(rows, draws, best))
 
 
-def _predicted(
-    rows: Sequence[Predicted], best: Predicted, overlapping: Sequence[Predicted]
-) -> Recommendation:
-    takes = f"{best.strategy} is predicted to take {_span(best)} a frame"
-    if overlapping:
-        names = listing([best.strategy, *(row.strategy for row in overlapping)])
-        reason = f"{takes}: likely the best, not certain, since the ranges of {names} overlap."
-        return _bet(rows, best, "inconclusive", reason, overlapping)
-    others = [row for row in rows if row is not best]
-    if not others:
-        return _bet(rows, best, "clear", f"{takes}; no other strategy is predicted.", ())
-    second = min(others, key=lambda row: row.low_seconds)
-    reason = f"{takes}; no other is predicted to take less than {units.seconds(second.low_seconds)}."
-    return _bet(rows, best, "clear", reason, ())
+def confidence(strategy: str, draws: Draws) -> float:
+    """Share of the draws in which the strategy is the best or within the equivalence margin of it."""
+    best = np.min(np.stack(list(draws.values())), axis=0)
+    return float(np.mean(draws[strategy] <= best * (1 + stats.EQUIVALENCE)))
 
 
-def _predicted_tie(
-    rows: Sequence[Predicted],
-    equals: Sequence[Predicted],
-    overlapping: Sequence[Predicted],
-    code_change: CodeChange,
+def _single(bet: _Bet) -> Recommendation:
+    takes = f"{bet.chosen.strategy} is predicted to take {_span(bet.chosen)} a frame"
+    if len(bet.rows) == 1:
+        return _recommendation(bet, "clear", f"{takes}; no other strategy is predicted.", ())
+    share = _share(bet)
+    if bet.confidence >= CLEAR:
+        return _recommendation(bet, "clear", f"{takes}; {share}.", ())
+    rivals = _rivals(bet)
+    reason = f"{takes}: likely the best, not certain; {share}, else {listing([r.strategy for r in rivals])}."
+    return _recommendation(bet, "inconclusive", reason, rivals)
+
+
+def _share(bet: _Bet) -> str:
+    margin = f"within {stats.EQUIVALENCE * 100:g} % of it"
+    return f"it is the best or {margin} in {units.percent(bet.confidence)} of the draws"
+
+
+def _rivals(bet: _Bet) -> list[Predicted]:
+    """Those that are the best where the chosen one is not near it, the most frequent first."""
+    names = list(bet.draws)
+    seconds = np.stack([bet.draws[name] for name in names])
+    lost = bet.draws[bet.chosen.strategy] > seconds.min(axis=0) * (1 + stats.EQUIVALENCE)
+    wins = np.bincount(seconds.argmin(axis=0)[lost], minlength=len(names))
+    by_name = {row.strategy: row for row in bet.rows}
+    return [by_name[names[i]] for i in np.argsort(-wins, kind="stable") if wins[i]]
+
+
+def _tie(
+    rows: Sequence[Predicted], equals: Sequence[Predicted], draws: Draws, code_change: CodeChange
 ) -> Recommendation:
     winner, why = break_tie(
         [Equal(r.strategy, r.likely_seconds, r.physical_bytes, code_change(r.strategy)) for r in equals]
     )
-    chosen = next(row for row in equals if row.strategy == winner)
+    bet = _Bet(rows, draws, next(row for row in equals if row.strategy == winner))
     reason = (
         f"{listing([row.strategy for row in equals])} are predicted within "
-        f"{stats.EQUIVALENCE * 100:g} % of one another ({winner}: {_span(chosen)} a frame); {why}."
+        f"{stats.EQUIVALENCE * 100:g} % of one another ({winner}: {_span(bet.chosen)} a frame); {why}. "
+        f"Of {winner}: {_share(bet)}."
     )
-    others = [row.strategy for row in overlapping if row not in equals]
-    if others:
-        reason += f" Likely, not certain: the range of {listing(others)} overlaps theirs."
-    return _bet(rows, chosen, "tie", reason, [row for row in equals if row is not chosen])
+    return _recommendation(bet, "tie", reason, [row for row in equals if row is not bet.chosen])
 
 
-def _bet(
-    rows: Sequence[Predicted],
-    chosen: Predicted,
-    verdict: Verdict,
-    reason: str,
-    rivals: Sequence[Predicted],
-) -> Recommendation:
-    baseline = next((row for row in rows if row.strategy == BASELINE), None)
-    speedup = _predicted_speedup(baseline, chosen) if baseline else None
-    if chosen is baseline:
+def _recommendation(bet: _Bet, verdict: Verdict, reason: str, rivals: Sequence[Predicted]) -> Recommendation:
+    speedup = _speedup(bet)
+    if bet.chosen.strategy == BASELINE:
         reason += " Nothing is predicted to beat the baseline."
     return Recommendation(
-        strategy=chosen.strategy,
+        strategy=bet.chosen.strategy,
         verdict=verdict,
         speedup=speedup.value if speedup else None,
         interval=(speedup.low, speedup.high) if speedup else None,
@@ -93,14 +122,17 @@ def _bet(
     )
 
 
-def _predicted_speedup(baseline: Predicted, chosen: Predicted) -> stats.Ratio:
-    if chosen is baseline:
+def _speedup(bet: _Bet) -> stats.Ratio | None:
+    """The baseline's time over the chosen one's: likely, and the 5th and 95th percentile of the ratio."""
+    baseline = next((row for row in bet.rows if row.strategy == BASELINE), None)
+    if baseline is None:
+        return None
+    if baseline is bet.chosen:
         return stats.Ratio(1.0, 1.0, 1.0)
-    return stats.Ratio(
-        baseline.likely_seconds / chosen.likely_seconds,
-        baseline.low_seconds / chosen.high_seconds,
-        baseline.high_seconds / chosen.low_seconds,
-    )
+    likely = baseline.likely_seconds / bet.chosen.likely_seconds
+    ratios = bet.draws[BASELINE] / bet.draws[bet.chosen.strategy]
+    low, high = (float(x) for x in np.percentile(ratios, PERCENTILES))
+    return stats.Ratio(likely, min(low, likely), max(high, likely))
 
 
 def _span(row: Predicted) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from tests.benchmarks import commands, frame_loop, gpu
+from tests.benchmarks import commands, frame_loop, gpu, prediction
 
 
 def main() -> None:
@@ -18,6 +18,7 @@ def main() -> None:
         gpu.run(arguments.reports)
     else:
         frame_loop.run("cpu")
+        prediction.run()
         commands.run()
 
 

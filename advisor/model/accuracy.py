@@ -1,0 +1,62 @@
+"""How far the model is from published measurements, by memory class, as the package was made.
+
+The figures stand in accuracy.json; `make accuracy` computes them from the cases in tests/published.py.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from pathlib import Path
+
+from advisor.profiles import MemoryClass
+from advisor.records import Record
+
+PATH = Path(__file__).parent / "accuracy.json"
+
+
+class Accuracy(Record):
+    """The model against the published cases of one memory class. Shares run from 0 to 1.
+
+    None where no case can give a figure: a single strategy has no best one, two have no rank correlation.
+    """
+
+    cases: int
+    figures: int
+    choices: int
+    """Cases with several strategies, in which one can be right."""
+    right_share: float | None
+    """Of those: the recommended strategy is the published best or within 5 % of it."""
+    ratio_median: float | None
+    """Predicted over published time, median over all figures."""
+    ratio_90: float | None
+    """The same, 90th percentile."""
+    ratio_error_median: float | None
+    """By how much the predicted ratio of two strategies misses the published one, median over all pairs."""
+    inside_share: float | None
+    """Published figures inside the predicted range."""
+    ratio_inside_share: float | None
+    """Published ratios of two strategies inside the predicted ratio's range."""
+    rank_correlation: float | None
+    """Spearman's, mean over the cases."""
+
+
+@lru_cache(maxsize=1)
+def _tables() -> dict[str, Accuracy]:
+    content = json.loads(PATH.read_text(encoding="utf-8"))
+    return {name: Accuracy.model_validate(row) for name, row in content["by_class"].items()}
+
+
+def by_class() -> dict[MemoryClass, Accuracy]:
+    """The measured error of the model by memory class; a class without published cases is absent."""
+    return {name: row for name, row in _tables().items() if name not in ("all", "independent")}  # type: ignore[misc]
+
+
+def overall() -> Accuracy:
+    """The same over all cases."""
+    return _tables()["all"]
+
+
+def independent() -> Accuracy:
+    """The same over the cases of which the catalogue and the defaults quote no figure."""
+    return _tables()["independent"]

@@ -1,0 +1,98 @@
+"""Everything a prediction had to assume, one sentence each."""
+
+from __future__ import annotations
+
+from advisor import units
+from advisor.devices.catalogue import CatalogueEntry, Figure
+from advisor.model.defaults import HOST_SLOWDOWN
+from advisor.model.device_stages import ASSUMED_AGAIN
+from advisor.model.draws import DRAWS
+from advisor.model.machines import Machine
+from advisor.profiles import Trace
+
+
+def assumptions(trace: Trace, machine: Machine) -> tuple[str, ...]:
+    """What is not known of this device or this workload, and what was taken for it."""
+    target = machine.entry
+    return (
+        f"All figures for {target.name} are predicted, none was measured on it. A range runs from the 5th to "
+        f"the 95th percentile of {DRAWS} joint draws of all uncertain figures.",
+        "Each device stage is one kernel launch; transfers, kernels and host stages follow one another, "
+        "except where frames overlap.",
+        *_of_the_trace(trace, target),
+        *(
+            f"Not known: {_words(name)}; taken as {_value(name, figure)} ({figure.source})."
+            for name, figure in sorted(machine.taken.items())
+            if figure.low != figure.high or figure.value != 1
+        ),
+        *(_WITHOUT[name] for name in sorted(machine.missing) if name in _WITHOUT),
+    )
+
+
+def _of_the_trace(trace: Trace, target: CatalogueEntry) -> list[str]:
+    sentences = [
+        "A host stage takes between its bytes at the device's CPU rates and its time on the CPU that "
+        "traced it."
+    ]
+    least, likely, most, source = HOST_SLOWDOWN[target.memory_class]
+    sentences.append(
+        f"Of the latter it takes {units.ratio(likely)}, between {units.ratio(least)} and {units.ratio(most)} "
+        f"({source})."
+    )
+    sentences.extend(
+        f"Tracing could not see stage {t.stage!r} use buffer {t.buffer!r}: taken as one pass, "
+        f"at most {ASSUMED_AGAIN:g}."
+        for t in trace.traffic
+        if t.source == "assumed"
+    )
+    if any(t.source == "declared" for t in trace.traffic):
+        sentences.append(
+            "A kernel with declared passes finds what it reads again in the L2 cache, where that memory is "
+            "cached; at the upper end only if all it touches fits."
+        )
+    return sentences
+
+
+_WITHOUT = {
+    "flops_per_second": "The rate of arithmetic is not known: kernels are taken as bound by memory.",
+    "l2_bytes": "The size of the L2 cache is not known: every pass is taken from memory.",
+}
+_UNITS = ("bytes_per_second", "bytes", "seconds", "share")
+
+
+_SHARES = {
+    "library_share": "what tuned kernels reach of the peak arithmetic",
+    "kernel_share": "what kernels with declared passes reach of the peak arithmetic",
+    "kernel_memory_share": "what kernels reach of the rate of copies",
+    "declared_miss_share": "what the L2 does not keep of that which kernels with declared passes read again",
+    "link_again_share": "what crosses the link of that which kernels with declared passes read again",
+    "write_combined_share": "rate of copies from write-combined memory over pinned",
+    "write_combined_read_share": "rate of the CPU's reads of write-combined memory over ordinary",
+    "pageable_access_share": "rate of kernels over ordinary memory over that of registered memory",
+    "uncached_share": "rate of kernels over memory the GPU does not cache over that of other memory",
+    "fault_rate_bytes_per_second": "rate at which managed memory follows the side that touches it",
+    "host_memory_bytes_per_second": "rate of the host's whole memory",
+}
+
+
+def _words(name: str) -> str:
+    if name in _SHARES:
+        return _SHARES[name]
+    unit = next(unit for unit in _UNITS if name.endswith(unit))
+    kind = {"bytes_per_second": "rate", "bytes": "size", "seconds": "time", "share": "share"}[unit]
+    return f"{name.removesuffix(unit).strip('_').replace('_', ' ')} {kind}"
+
+
+def _value(name: str, figure: Figure) -> str:
+    write = next(w for end, w in _WRITE if name.endswith(end))
+    low, high = figure.low or figure.value, figure.high or figure.value
+    span = "" if low == high else f", between {write(low)} and {write(high)}"
+    return f"{write(figure.value)}{span}"
+
+
+_WRITE = (
+    ("bytes_per_second", units.rate),
+    ("bytes", units.size),
+    ("seconds", units.seconds),
+    ("share", units.percent),
+)

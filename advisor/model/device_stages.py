@@ -1,0 +1,126 @@
+"""What a kernel takes: arithmetic, device memory, or the path to host memory, whichever is longest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from advisor.model import terms
+from advisor.model.draws import Values, constant, log_triangular
+from advisor.model.situation import Path, Situation
+from advisor.profiles import Traffic
+
+ASSUMED_AGAIN = 2.0
+"""Passes over a buffer at the far end where tracing saw none: unknown, so one more than assumed."""
+
+
+def kernel_seconds(at: Situation, stage: str) -> Values:
+    """One launch of a device stage, without migrations and cache maintenance."""
+    traffic = at.traffic(stage)
+    factor = at.kernel_factor.get(stage, 1.0)
+    arithmetic = _arithmetic(at, stage, traffic) * factor
+    memory = _memory(at, stage, traffic) * factor + _uncached(at, traffic)
+    launch = at.machine.get("launch_seconds")
+    return np.asarray(terms.kernel(launch, arithmetic, memory, _link(at, traffic)))
+
+
+def roof_seconds(at: Situation, stage: str) -> Values:
+    """A device stage bound by arithmetic or by device memory, without its launch."""
+    traffic = at.traffic(stage)
+    return np.maximum(_arithmetic(at, stage, traffic), _memory(at, stage, traffic))
+
+
+def bytes_of(traffic: Traffic) -> tuple[Values, Values]:
+    """Read and written; up to twice as much where they are assumed."""
+    factor = constant(1.0)
+    if traffic.source == "assumed":
+        factor = log_triangular(1.0, 1.0, ASSUMED_AGAIN, f"passes {traffic.stage} {traffic.buffer}")
+    return traffic.bytes_read * factor, traffic.bytes_written * factor
+
+
+def _arithmetic(at: Situation, stage: str, traffic: Sequence[Traffic]) -> Values:
+    """At a share of the peak: a library's kernels, or one written by hand where passes are declared."""
+    machine, flops = at.machine, at.work(stage).flops
+    rate = machine.find("flops_per_second")
+    if rate is None or not flops:
+        return constant(0.0)
+    by_hand = any(t.source == "declared" for t in traffic)
+    return flops / (rate * machine.get("kernel_share" if by_hand else "library_share"))
+
+
+def _on(at: Situation, traffic: Sequence[Traffic], path: Path) -> list[Traffic]:
+    return [t for t in traffic if at.path(t.buffer) == path]
+
+
+def _memory(at: Situation, stage: str, traffic: Sequence[Traffic]) -> Values:
+    """What the GPU caches, and the stage's temporaries: memory first, then L2 or memory again."""
+    machine, cached = at.machine, _on(at, traffic, "memory")
+    fits = _touched(at, cached) <= machine.exact("l2_bytes")
+    from_memory, from_cache = constant(at.work(stage).temporary_bytes), constant(0.0)
+    for t in cached:
+        read, written = bytes_of(t)
+        share = _pageable_share(at, t.buffer)
+        first, again = terms.split_passes(read, at.size(t.buffer))
+        missed = again * _missed(at, t, fits=fits)
+        from_memory = from_memory + (first + missed + written) / share
+        from_cache = from_cache + again - missed
+    seconds = from_memory / machine.kernel_rate()
+    l2 = machine.find("l2_bytes_per_second")
+    return seconds if l2 is None or not from_cache.any() else seconds + from_cache / l2
+
+
+def _pageable_share(at: Situation, buffer: str) -> Values | float:
+    ordinary = at.inner(buffer).device_kind == "pageable" and at.machine.shares_memory
+    return at.machine.get("pageable_access_share") if ordinary else 1.0
+
+
+def _touched(at: Situation, traffic: Sequence[Traffic]) -> float:
+    return sum(min(max(t.bytes_read, t.bytes_written), at.size(t.buffer)) for t in traffic)
+
+
+def _missed(at: Situation, traffic: Traffic, *, fits: bool) -> Values | float:
+    """Share of what is read again that the L2 does not keep.
+
+    A kernel with declared passes mostly reads again what is near; NumPy sweeps over all of it.
+    """
+    if at.machine.exact("l2_bytes") == 0:
+        return 1.0
+    if fits:
+        return 0.0
+    return at.machine.get("declared_miss_share") if traffic.source == "declared" else 1.0
+
+
+def _link(at: Situation, traffic: Sequence[Traffic]) -> Values:
+    """Host memory used in place over a link: the first pass crosses, and of later ones what is not merged.
+
+    Over a coherent link the L2 keeps it too, and the host's DRAM serves both directions.
+    """
+    machine, mapped = at.machine, _on(at, traffic, "link")
+    if not mapped:
+        return constant(0.0)
+    coherent = machine.entry.memory_class == "coherent"
+    fits = coherent and _touched(at, mapped) <= machine.exact("l2_bytes")
+    read, written = constant(0.0), constant(0.0)
+    for t in mapped:
+        its_read, its_written = bytes_of(t)
+        first, again = terms.split_passes(its_read, at.size(t.buffer))
+        merged = machine.get("link_again_share") if t.source == "declared" else 1.0
+        read = read + first + (0.0 if fits else again * merged)
+        written = written + its_written
+    into, out = (
+        machine.get("zero_copy_read_bytes_per_second"),
+        machine.get("zero_copy_write_bytes_per_second"),
+    )
+    seconds = terms.link_both_ways(read, written, into, out)
+    host = machine.find("host_memory_bytes_per_second")
+    return np.asarray(seconds if host is None else np.maximum(seconds, (read + written) / host))
+
+
+def _uncached(at: Situation, traffic: Sequence[Traffic]) -> Values:
+    """Mapped memory of a shared DRAM that the GPU does not cache: every pass from the DRAM."""
+    moved = constant(0.0)
+    for t in _on(at, traffic, "uncached"):
+        read, written = bytes_of(t)
+        moved = moved + read + written
+    return moved / (at.machine.kernel_rate() * at.machine.get("uncached_share"))

@@ -1,0 +1,79 @@
+"""What the CPU does in a frame: its stages, and its copies between memories."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from advisor.model import terms
+from advisor.model.defaults import HOST_SLOWDOWN
+from advisor.model.device_stages import bytes_of
+from advisor.model.draws import Values, constant, log_triangular, triangular
+from advisor.model.situation import Situation
+from advisor.placements.base import Placement
+
+MEMORY_OF_CPUS = 2.0
+"""How far another CPU's memory may explain a measured time: one core of an i3-N305 and of an RTX 4090's host
+reach 9.9 and 28.6 GB/s, either 1.7 times from their middle."""
+
+
+def host_seconds(at: Situation, stage: str) -> Values:
+    """A host stage, without migrations."""
+    machine, work = at.machine, at.work(stage)
+    memory = constant(0.0)
+    for t in at.traffic(stage):
+        read, written = bytes_of(t)
+        placement = at.placements[t.buffer]
+        memory = memory + read / read_rate(at, placement) + written / write_rate(at, placement)
+    # Temporaries are written and read in turn.
+    half = work.temporary_bytes / 2
+    memory = memory + half / machine.get("host_read_bytes_per_second")
+    memory = memory + half / machine.get("host_write_bytes_per_second")
+    return memory if work.seconds is None else _with_measured(at, stage, memory, work.seconds)
+
+
+def _with_measured(at: Situation, stage: str, memory: Values, measured: float) -> Values:
+    if at.host_measured:
+        cached = not any(_is_slow(at, t.buffer) for t in at.traffic(stage))
+        return constant(measured) if cached else np.maximum(memory, measured)
+    least, likely, most, _ = HOST_SLOWDOWN[at.machine.entry.memory_class]
+    here = measured * log_triangular(least, likely, most, "host slowdown")
+    share = triangular(_least_share(memory[0], measured), 1.0, 1.0, f"compute-bound {stage}")
+    return terms.host_pass(memory, here, share)  # type: ignore[return-value]
+
+
+def _least_share(memory: float, measured: float) -> float:
+    """The share at which a stage takes half its measured time, or its bytes' time if that is more."""
+    if memory == 0 or measured <= MEMORY_OF_CPUS * memory:
+        return 0.0
+    return 1 - math.log(MEMORY_OF_CPUS) / math.log(measured / memory)
+
+
+def _is_slow(at: Situation, buffer: str) -> bool:
+    placement = at.placements[buffer]
+    return at.is_uncached_by_the_cpu(placement) or placement.write_combined
+
+
+def read_rate(at: Situation, placement: Placement) -> Values:
+    """One CPU thread reading memory of that kind."""
+    machine = at.machine
+    if at.is_uncached_by_the_cpu(placement):
+        return machine.get("host_uncached_read_bytes_per_second")
+    rate = machine.get("host_read_bytes_per_second")
+    return rate * machine.get("write_combined_read_share") if placement.write_combined else rate
+
+
+def write_rate(at: Situation, placement: Placement) -> Values:
+    """One CPU thread writing memory of that kind."""
+    uncached = at.is_uncached_by_the_cpu(placement)
+    return at.machine.get(f"host{'_uncached' if uncached else ''}_write_bytes_per_second")
+
+
+def foreign_copy(at: Situation, buffer: str, *, out: bool) -> Values:
+    """The host's copy between foreign memory and the program's own: as slow as the slower of the two."""
+    own = at.inner(buffer)
+    rate = at.machine.get("host_copy_bytes_per_second")
+    if out and (at.is_uncached_by_the_cpu(own) or own.write_combined):
+        rate = read_rate(at, own)
+    return at.size(buffer) / rate

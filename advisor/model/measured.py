@@ -1,0 +1,191 @@
+"""What a profile that was measured on a GPU tells: its kernels' and host stages' times, for other devices,
+and how far the model is from it on its own device."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from advisor.devices.catalogue import CatalogueEntry, load, names
+from advisor.devices.entries import Attribute
+from advisor.model.device_stages import roof_seconds
+from advisor.model.draws import Values, span
+from advisor.model.machines import Machine
+from advisor.model.simulate import Simulated, simulate, with_declared
+from advisor.model.situation import situation
+from advisor.profiles import Device, Measured, Profile, StageWork, Trace
+from advisor.strategies import STRATEGIES, by_name
+
+_IN_DEVICE_MEMORY = ("pinned", "pageable", "registered", "staged", "write-combined")
+"""Strategies whose kernels run on device memory, the first that was measured is taken."""
+_IN_ORDINARY_MEMORY = ("pageable", "staged", "registered", "managed")
+"""Strategies whose host stages run on memory that every CPU caches."""
+MEMORY_MARGIN = 0.1
+"""How far a device's memory may be from an entry's: carve-outs take a few percent of a Jetson's."""
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The trace with measured host stages in it, and measured kernels as a factor on the model's."""
+
+    trace: Trace | None
+    kernel_factor: Mapping[str, Values] = field(default_factory=dict)
+    same_device: bool = False
+    doubt: float = 1.0
+    """What is left of the model's unexplained rest: half where stages were measured beside another device."""
+    sentences: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A strategy measured and predicted on the same device, in seconds per frame."""
+
+    strategy: str
+    measured: float
+    low: float
+    likely: float
+    high: float
+
+    @property
+    def inside(self) -> bool:
+        """Whether the measured time lies in the predicted range."""
+        return self.low <= self.measured <= self.high
+
+    @property
+    def ratio(self) -> float:
+        """Predicted over measured."""
+        return self.likely / self.measured
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The model against a measured profile. `reason` says why there is none, where there is none."""
+
+    device: str
+    rows: tuple[Compared, ...] = ()
+    reason: str = ""
+
+    @property
+    def inside(self) -> int:
+        """Rows whose measured time lies in the predicted range."""
+        return sum(row.inside for row in self.rows)
+
+
+def compare(profile: Profile) -> Comparison:
+    """Predicted against measured on the profile's own device, by the model and the traced traffic alone."""
+    device = profile.device
+    if device.kind != "cuda":
+        return Comparison(device.name, reason="nothing was measured on a GPU")
+    entry = entry_of(device)
+    if entry is None:
+        return Comparison(device.name, reason=f"the catalogue has no entry for {device.name}")
+    measured = profile.measured()
+    chosen = [strategy for strategy in STRATEGIES if strategy.name in measured]
+    found = simulate(profile.workload, profile.traffic, Machine(entry), chosen)
+    rows = tuple(
+        Compared(name, measured[name].median_seconds, *span(s.seconds))
+        for name, s in found.items()
+        if isinstance(s, Simulated)
+    )
+    refused = next((s for s in found.values() if isinstance(s, str)), "no strategy was measured")
+    return Comparison(entry.name, rows, "" if rows else refused)
+
+
+def learned(profile: Profile, target: Machine) -> Learned:
+    """What a measured profile knows better than the trace. Of a CPU's profile that is nothing."""
+    measured = profile.measured()
+    if profile.device.kind != "cuda" or not measured:
+        return Learned(profile.traffic)
+    entry = entry_of(profile.device)
+    trace, host_told = _host_stages(profile, measured)
+    factors = {} if entry is None else _kernel_factors(profile, trace, measured, Machine(entry))
+    same = entry is not None and entry.origin == target.entry.origin
+    doubt = 0.0 if same and factors else 0.5 if factors or host_told else 1.0
+    return Learned(trace, factors, same, doubt, tuple(_told(profile, entry, host_told, factors)))
+
+
+def _told(
+    profile: Profile, entry: CatalogueEntry | None, host: bool, factors: Mapping[str, Values]
+) -> Iterable[str]:
+    name = profile.device.name
+    if host:
+        yield f"Host stages start from their measured time beside {name}."
+    if factors:
+        yield (
+            f"Kernels start from their measured time on {name}, scaled as the model scales between the two "
+            "devices."
+        )
+    elif entry is None:
+        yield f"The catalogue has no entry for {name}: the times of its kernels could not be scaled."
+
+
+def _host_stages(profile: Profile, measured: Mapping[str, Measured]) -> tuple[Trace | None, bool]:
+    row = next((measured[name] for name in _IN_ORDINARY_MEMORY if name in measured), None)
+    if row is None or profile.traffic is None:
+        return profile.traffic, False
+    stages = {s.name for s in profile.workload.frame_stages("host")}
+    work = {w.stage: w for w in profile.traffic.work}
+    for stage in stages & set(row.stage_seconds):
+        before = work.get(stage, StageWork(stage=stage))
+        work[stage] = before.model_copy(update={"seconds": row.stage_seconds[stage]})
+    return profile.traffic.model_copy(update={"work": tuple(work.values())}), bool(stages)
+
+
+def _kernel_factors(
+    profile: Profile, trace: Trace | None, measured: Mapping[str, Measured], source: Machine
+) -> dict[str, Values]:
+    """Measured time over the model's, by device stage: what the kernel does not reach of the roofline."""
+    name = next((name for name in _IN_DEVICE_MEMORY if name in measured), None)
+    known = with_declared(profile.workload, trace)
+    if name is None or isinstance(known, str):
+        return {}
+    at = situation(profile.workload, known, by_name(name), source)
+    found = {}
+    for stage in profile.workload.frame_stages("device"):
+        seconds, roof = measured[name].stage_seconds.get(stage.name), roof_seconds(at, stage.name)
+        if seconds and roof.all():
+            # A kernel shorter than a launch was mostly that; a tenth of it is then its own.
+            own = np.maximum(seconds - source.get("launch_seconds"), seconds / 10)
+            found[stage.name] = own / roof
+    return found
+
+
+def entry_of(device: Device) -> CatalogueEntry | None:
+    """The catalogue's entry for a measured device, by the words of its name; None where that is not certain.
+
+    Jetsons all report the name of their chip: then memory class and size must single one out.
+    """
+    words = set(re.split(r"[^a-z0-9]+", device.name.lower()))
+    if "hbm3" in words:
+        words.add("sxm")  # CUDA names an H100 SXM by its memory
+    whole = [name for name in names() if set(name.split("-")) <= words]
+    if whole:
+        found = [load(max(whole, key=len))]
+    else:
+        found = [load(name) for name in names() if words & set(name.split("-"))]
+    fitting = [entry for entry in found if _fits(entry, device, by_size=not whole)]
+    return _as_measured(fitting[0], device) if len(fitting) == 1 else None
+
+
+def _fits(entry: CatalogueEntry, device: Device, *, by_size: bool) -> bool:
+    same_kind = _kind(entry.memory_class) == _kind(device.memory_class)
+    memory = device.attributes.get("total_global_mem")
+    if not by_size or not isinstance(memory, (int, float)):
+        return same_kind and not by_size
+    return same_kind and abs(memory / entry.figures.memory_bytes.value - 1) <= MEMORY_MARGIN
+
+
+def _kind(memory_class: str | None) -> str:
+    return (memory_class or "").removesuffix("-hmm")
+
+
+def _as_measured(entry: CatalogueEntry, device: Device) -> CatalogueEntry:
+    """Whether a card has HMM depends on the kernel and the driver: as on the machine that was measured."""
+    if entry.memory_class == device.memory_class:
+        return entry
+    flag = Attribute(value=int(device.memory_class == "discrete-hmm"), source="the measured device")
+    attributes = {**entry.attributes, "pageable_memory_access": flag}
+    return entry.model_copy(update={"memory_class": device.memory_class, "attributes": attributes})

@@ -1,0 +1,109 @@
+"""Time per frame where frames overlap over two sets of buffers (advisor/pipelined.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.model import terms
+from advisor.model.device_stages import bytes_of
+from advisor.model.draws import Values, constant, triangular
+from advisor.model.situation import Situation
+from advisor.model.steady_frame import by_part
+from advisor.schedule import Step
+
+Timed = tuple[Step, Values]
+
+NOT_OVERLAPPED = (0.0, 0.1, 0.5)
+"""Of the way from perfect overlap to none, on a logarithmic scale: least, likely, most. No published figure:
+copies, kernels and host stages share the host's memory and its one thread."""
+
+
+@dataclass(frozen=True)
+class Overlapped:
+    """Seconds per frame; from begin to end of one; and the parts of what decides, adding up to the first."""
+
+    seconds: Values
+    latency: Values
+    parts: dict[str, Values]
+
+
+def overlapped(at: Situation, steps: Sequence[Timed]) -> Overlapped:
+    """The slowest of host, upload link, kernels, download link, shared DRAM, and half of the whole chain.
+
+    The host's calls keep it busy beside its stages: a launch or a copy call for each step. A frame begins in
+    one turn of the loop and ends in the next, so its latency is two frames' time. Kernels behind a wait of
+    the host cannot overlap with the frame's other work: then only the uploads do.
+    """
+    resources = _resources(at, steps)
+    chain = _sum(steps)
+    host, up, kernels, down = (resources[name] for name in ("host", "to-device", "device", "to-host"))
+    seconds = terms.overlapped(_sum(host) + _calls(at, steps), _sum(up), _sum(kernels), _sum(down), chain)
+    if at.machine.shares_memory:
+        seconds = np.maximum(seconds, _shared_memory(at, steps))
+    if _kernels_after_a_wait(steps):
+        seconds = np.maximum(seconds, np.maximum(chain - _sum(up), _sum(up)))
+    lost = triangular(*NOT_OVERLAPPED, "overlap")
+    seconds = np.asarray(terms.between(seconds, np.maximum(seconds, chain), lost))
+    return Overlapped(seconds, 2 * seconds, _shown(list(resources.values()), seconds))
+
+
+def _resources(at: Situation, steps: Sequence[Timed]) -> dict[str, list[Timed]]:
+    """The steps by what they keep busy. One copy engine serves both directions where there is but one."""
+    found: dict[str, list[Timed]] = {"host": [], "to-device": [], "device": [], "to-host": []}
+    engines = at.machine.entry.attributes.get("async_engine_count")
+    for step, seconds in steps:
+        action = step.action if step.action in found else "host"
+        if action == "to-host" and engines is not None and engines.value == 1:
+            action = "to-device"
+        found[action].append((step, seconds))
+    return found
+
+
+def _calls(at: Situation, steps: Sequence[Timed]) -> Values:
+    """What the host spends on queuing a frame's kernels and copies."""
+    actions = [step.action for step, _ in steps]
+    copies = actions.count("to-device") + actions.count("to-host")
+    machine = at.machine
+    launches = actions.count("device") * machine.get("launch_seconds")
+    return launches + copies * machine.get("pinned_copy_call_seconds")
+
+
+def _sum(steps: Iterable[Timed]) -> Values:
+    return sum((seconds for _, seconds in steps), constant(0.0))
+
+
+def _shared_memory(at: Situation, steps: Sequence[Timed]) -> Values:
+    """All bytes of a frame over one DRAM, which CPU and GPU together get no more of than either alone.
+
+    GB10: 162.9 GB/s together, 161.3 read by the GPU alone (parallelArchitect/nvidia-uma-fault-probe).
+    """
+    moved = constant(0.0)
+    for step, _ in steps:
+        if step.action in ("host", "device"):
+            for t in at.traffic(step.name):
+                read, written = bytes_of(t)
+                moved = moved + np.minimum(read, at.size(t.buffer)) + written
+        elif step.action != "synchronize":
+            moved = moved + 2 * at.size(step.name)
+    return moved / at.machine.memory_rate()
+
+
+def _kernels_after_a_wait(steps: Sequence[Timed]) -> bool:
+    """Whether a kernel comes after the first host stage or wait that follows a kernel."""
+    actions = [step.action for step, _ in steps]
+    first = actions.index("device")
+    queued = ("device", "to-device", "to-host")
+    waits = next((i for i in range(first, len(actions)) if actions[i] not in queued), len(actions))
+    return "device" in actions[waits:]
+
+
+def _shown(groups: Sequence[list[Timed]], seconds: Values) -> dict[str, Values]:
+    """The parts of the busiest resource, and what is left as waiting."""
+    busiest = max(groups, key=lambda timed: float(_sum(timed)[0]))
+    found = by_part(busiest)
+    waiting = seconds - _sum(busiest)
+    found["synchronize"] = found.get("synchronize", 0.0) + waiting
+    return found

@@ -1,0 +1,130 @@
+"""All strategies of one workload on one device, in every draw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from advisor import units
+from advisor.devices.catalogue import CatalogueEntry
+from advisor.model import residuals
+from advisor.model.draws import Values, constant
+from advisor.model.machines import Machine
+from advisor.model.overlapping_frames import overlapped
+from advisor.model.situation import Situation, situation
+from advisor.model.steady_frame import Frame, by_part
+from advisor.profiles import StageRecord, StageWork, Trace, Traffic, WorkloadRecord
+from advisor.schedule import Step
+from advisor.strategies import STRATEGIES, Strategy
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """One strategy: seconds by part and in all, in every draw; `latency` only where frames overlap."""
+
+    strategy: str
+    parts: dict[str, Values]
+    seconds: Values
+    latency: Values | None
+    physical_bytes: int
+
+    def part(self, prefixes: tuple[str, ...]) -> Values:
+        """The seconds of the parts whose names begin with one of these."""
+        chosen = (seconds for name, seconds in self.parts.items() if name.startswith(prefixes))
+        return sum(chosen, constant(0.0))
+
+
+def simulate(
+    workload: WorkloadRecord,
+    trace: Trace | None,
+    machine: Machine,
+    strategies: Sequence[Strategy] = STRATEGIES,
+    kernel_factor: Mapping[str, Values] | None = None,
+    *,
+    host_measured: bool = False,
+    doubt: float = 1.0,
+) -> dict[str, Simulated | str]:
+    """Each strategy's figures on that device, or the reason there are none.
+
+    Stages that nothing was traced of are taken as their annotations and declared passes say.
+    """
+    known = with_declared(workload, trace)
+    found: dict[str, Simulated | str] = {}
+    for strategy in strategies:
+        refused = strategy.unavailable(machine.entry.device()) or strategy.unsuited(workload)
+        if refused or isinstance(known, str):
+            found[strategy.name] = refused or str(known)
+            continue
+        at = situation(
+            workload, known, strategy, machine, kernel_factor, host_measured=host_measured, doubt=doubt
+        )
+        found[strategy.name] = _too_large(at, machine.entry) or _simulated(at)
+    return found
+
+
+def _too_large(at: Situation, target: CatalogueEntry) -> str | None:
+    memory = int(target.figures.memory_bytes.value)
+    needed = at.physical_bytes() if at.machine.shares_memory else at.device_bytes()
+    if needed <= memory:
+        return None
+    return f"needs {units.size(needed)} of the device's memory of {units.size(memory)}"
+
+
+def _simulated(at: Situation) -> Simulated:
+    steps = [(step, seconds * _residual(at, step)) for step, seconds in Frame(at).steps()]
+    if at.strategy.pipelined:
+        found = overlapped(at, steps)
+        return Simulated(at.strategy.name, found.parts, found.seconds, found.latency, at.physical_bytes())
+    parts = by_part(steps)
+    return Simulated(at.strategy.name, parts, sum(parts.values(), constant(0.0)), None, at.physical_bytes())
+
+
+def _residual(at: Situation, step: Step) -> Values:
+    doubt = residuals.common(at.doubt)
+    if step.action == "host":
+        return doubt
+    return doubt * residuals.moves(at.strategy.placement, one_memory=at.machine.shares_memory)
+
+
+def with_declared(workload: WorkloadRecord, trace: Trace | None) -> Trace | str:
+    """The trace, completed for stages that did not run; or why there is nothing to predict from.
+
+    A device stage counts the passes and arithmetic it declares. A host stage that could not run because what
+    it needs was never computed counts one pass over each buffer, assumed.
+    """
+    seen = trace or Trace()
+    stages = {traffic.stage for traffic in seen.traffic}
+    added: list[Traffic] = []
+    for stage in workload.frame_stages():
+        touched = [b for b in workload.buffers if stage.name in b.access]
+        if not touched or stage.name in stages:
+            continue
+        if stage.side == "device" and not stage.passes:
+            return _unseen(stage, trace)
+        added.extend(_as_declared(stage, b.name, b.access[stage.name], b.bytes) for b in touched)
+    return seen.model_copy(update={"traffic": (*seen.traffic, *added), "work": _work(workload, seen)})
+
+
+def _as_declared(stage: StageRecord, buffer: str, mode: str, size: int) -> Traffic:
+    passes = stage.passes.get(buffer, 1.0)
+    return Traffic(
+        stage=stage.name,
+        buffer=buffer,
+        bytes_read=0.0 if mode == "out" else passes * size,
+        bytes_written=0.0 if mode == "in" else float(size),
+        source="declared" if stage.side == "device" else "assumed",
+    )
+
+
+def _work(workload: WorkloadRecord, seen: Trace) -> tuple[StageWork, ...]:
+    known = {w.stage for w in seen.work}
+    declared = (s for s in workload.frame_stages("device") if s.name not in known and s.flops)
+    return (*seen.work, *(StageWork(stage=s.name, flops=s.flops) for s in declared))
+
+
+def _unseen(stage: StageRecord, trace: Trace | None) -> str:
+    lead = "nothing was traced: the workload did not run on the CPU; " if trace is None else ""
+    return (
+        f"{lead}the traffic of {stage.side} stage {stage.name!r} is unknown: give it a CPU twin, "
+        "device(function, cpu=numpy_twin), or state its passes, device(function, passes={...})"
+    )

@@ -1,0 +1,147 @@
+"""What is to be predicted: the workload's traffic, where each buffer lies, and the steps of a frame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from advisor.model.draws import Values
+from advisor.model.machines import Machine
+from advisor.overlap import doubled
+from advisor.placements.base import Placement
+from advisor.placements.external import External
+from advisor.placements.registered import Registered, ZeroCopyRegistered
+from advisor.placements.staged import Staged
+from advisor.profiles import BufferRecord, MemoryKind, StageWork, Trace, Traffic, WorkloadRecord
+from advisor.schedule import Plan, plan, stage_uses
+from advisor.strategies import Strategy
+
+Path = Literal["memory", "uncached", "link"]
+"""memory: the GPU's own or the shared DRAM, behind its L2. uncached: the shared DRAM without. link: the
+host's memory over PCIe or a coherent link."""
+
+
+@dataclass(frozen=True)
+class Situation:
+    """One strategy of one workload on one device."""
+
+    workload: WorkloadRecord
+    trace: Trace
+    strategy: Strategy
+    placements: Mapping[str, Placement]
+    plan: Plan
+    machine: Machine
+    kernel_factor: Mapping[str, Values]
+    """Device stages whose time was measured elsewhere: that time over the model's, there."""
+    host_measured: bool = False
+    """The host stages' times were measured beside this very device."""
+    doubt: float = 1.0
+    """How much of what the terms leave unexplained is left (residuals.py): 1 all, 0 nothing."""
+
+    def inner(self, buffer: str) -> Placement:
+        """The program's own placement of a buffer, behind foreign memory or not."""
+        placement = self.placements[buffer]
+        return placement.inner if isinstance(placement, External) else placement
+
+    def host_kind(self, buffer: str) -> MemoryKind:
+        """The kind of memory host stages work on."""
+        return self.placements[buffer].host_kind
+
+    def path(self, buffer: str) -> Path:
+        """How kernels reach the buffer."""
+        placement, kind = self.inner(buffer), self.inner(buffer).device_kind
+        if kind == "device":
+            return "memory"
+        if self.machine.shares_memory:
+            return "uncached" if self._is_uncached_by_the_gpu(placement) else "memory"
+        return "memory" if self.migrates(buffer) else "link"
+
+    def migrates(self, buffer: str) -> bool:
+        """Whether its pages move to the side that touches them."""
+        kind, memory_class = self.inner(buffer).device_kind, self.machine.entry.memory_class
+        if self.machine.shares_memory:
+            return False
+        return kind == "managed" or (kind == "pageable" and memory_class == "discrete-hmm")
+
+    def _is_uncached_by_the_gpu(self, placement: Placement) -> bool:
+        # CUDA for Tegra, "Memory Types" and, of Thor, 3.2 and 4.1; GB10 caches all.
+        kind, memory_class = placement.device_kind, self.machine.entry.memory_class
+        if memory_class in ("tegra", "tegra-io-coherent"):
+            return kind == "pinned"
+        if memory_class == "tegra-coherent":
+            registered = isinstance(placement, (Registered, ZeroCopyRegistered))
+            return kind == "managed" or (kind == "pinned" and not registered)
+        return False
+
+    def is_uncached_by_the_cpu(self, placement: Placement) -> bool:
+        """CUDA for Tegra, "Memory Types": pinned memory before compute capability 7.2."""
+        return self.machine.entry.memory_class == "tegra" and placement.host_kind == "pinned"
+
+    def physical_bytes(self) -> int:
+        """Memory of all buffers, every copy where there are several; shared memory once."""
+        return sum(b.bytes * self._copies(b.name) for b in self.workload.buffers)
+
+    def device_bytes(self) -> int:
+        """Memory on the device alone, with memory that migrates there as a whole."""
+        return sum(
+            b.bytes * self._sets(b.name)
+            for b in self.workload.buffers
+            if self.inner(b.name).device_kind == "device" or self.migrates(b.name)
+        )
+
+    def _copies(self, buffer: str) -> int:
+        placement, foreign = self.inner(buffer), isinstance(self.placements[buffer], External)
+        both = 1 if placement.host_kind == placement.device_kind else 2
+        # The pinned pool between the two.
+        return (both + isinstance(placement, Staged)) * self._sets(buffer) + foreign
+
+    def _sets(self, buffer: str) -> int:
+        return 2 if self.strategy.pipelined and buffer in self._doubled else 1
+
+    @cached_property
+    def _doubled(self) -> frozenset[str]:
+        return frozenset(doubled(stage_uses(self.workload, "frame")))
+
+    @cached_property
+    def _buffers(self) -> dict[str, BufferRecord]:
+        return {b.name: b for b in self.workload.buffers}
+
+    def size(self, buffer: str) -> int:
+        """Bytes of a buffer."""
+        return self._buffers[buffer].bytes
+
+    def traffic(self, stage: str) -> list[Traffic]:
+        """What a stage reads and writes, by buffer."""
+        return [t for t in self.trace.traffic if t.stage == stage]
+
+    def work(self, stage: str) -> StageWork:
+        """What else a stage does."""
+        found = (w for w in self.trace.work if w.stage == stage)
+        return next(found, StageWork(stage=stage))
+
+    @cached_property
+    def managed_bytes(self) -> int:
+        """Bytes of all managed buffers."""
+        return sum(b.bytes for b in self.workload.buffers if self.inner(b.name).device_kind == "managed")
+
+
+def situation(
+    workload: WorkloadRecord,
+    trace: Trace,
+    strategy: Strategy,
+    machine: Machine,
+    kernel_factor: Mapping[str, Values] | None = None,
+    *,
+    host_measured: bool = False,
+    doubt: float = 1.0,
+) -> Situation:
+    """Places the buffers and plans a frame, as the worker does."""
+    device = machine.entry.device()
+    placements = strategy.placements(workload)
+    traits = {name: placement.traits(device) for name, placement in placements.items()}
+    steps = plan(stage_uses(workload, "setup"), stage_uses(workload, "frame"), traits)
+    return Situation(
+        workload, trace, strategy, placements, steps, machine, kernel_factor or {}, host_measured, doubt
+    )

@@ -1,0 +1,35 @@
+"""What it takes to predict one workload for the whole catalogue."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from statistics import median
+
+from advisor.devices.catalogue import load, names
+from advisor.model.predict import predict
+from tests.benchmarks.timing import show
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+GOAL_SECONDS = 0.5
+
+
+def run() -> None:
+    """All devices, all strategies, the entries read from disk: beyond the CPU run."""
+    from published import matrix_product
+
+    profile, seconds = matrix_product(1024), []
+    for _ in range(5):
+        begin = time.perf_counter()
+        for name in names():
+            predict(profile, load(name))
+        seconds.append(time.perf_counter() - begin)
+    took = median(seconds)
+    show(
+        f"predicting one workload for {len(names())} devices",
+        f"{took:.2f} s",
+        f"<= {GOAL_SECONDS} s",
+        met=took <= GOAL_SECONDS,
+    )

@@ -1,0 +1,110 @@
+"""The model against published figures, with fixed bounds: the goals it is held to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import accuracy
+import fitted
+import numpy as np
+import published
+import pytest
+from accuracy import Outcome, outcome, summary
+
+from advisor.model import accuracy as shipped
+from advisor.profiles import Profile
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> list[Outcome]:
+    return [outcome(case) for case in published.cases()]
+
+
+@pytest.mark.parametrize("group", ["all", "independent", "discrete"])
+def test_the_goals_are_reached(outcomes: list[Outcome], group: str) -> None:
+    found = summary(accuracy.groups(outcomes)[group])
+    assert found["right_share"] is not None
+    assert found["right_share"] >= 0.9
+    assert found["ratio_error_median"] is not None
+    assert found["ratio_error_median"] <= 0.25
+    assert found["inside_share"] is not None
+    assert found["inside_share"] >= 0.8
+
+
+@pytest.mark.parametrize(
+    ("group", "low", "high"),
+    [("discrete", 0.8, 1.1), ("coherent", 0.8, 1.1), ("tegra-coherent", 0.8, 1.1), ("all", 0.8, 1.1)],
+)
+def test_times_are_not_far_off_to_one_side(
+    outcomes: list[Outcome], group: str, low: float, high: float
+) -> None:
+    found = summary(accuracy.groups(outcomes)[group])
+    assert found["ratio_median"] is not None
+    assert low <= found["ratio_median"] <= high
+    assert found["ratio_90"] is not None
+    assert found["ratio_90"] <= 1.4
+
+
+def test_strategies_are_in_the_published_order(outcomes: list[Outcome]) -> None:
+    found = summary(accuracy.groups(outcomes)["discrete"])
+    assert found["rank_correlation"] is not None
+    assert found["rank_correlation"] >= 0.9
+
+
+def test_every_published_row_of_the_sample_is_used(outcomes: list[Outcome]) -> None:
+    used = [
+        f.published for o in outcomes if o.case.source.endswith("UnifiedMemoryPerf") for f in o.case.figures
+    ]
+    assert len(used) == 2 * 7 * 8
+    assert min(used) == pytest.approx(13e-6)
+    assert max(used) == pytest.approx(163.723e-3)
+
+
+def test_the_package_carries_what_the_model_reaches(outcomes: list[Outcome]) -> None:
+    assert shipped.PATH.read_text(encoding="utf-8") == accuracy.shipped(outcomes)
+
+
+def test_every_class_with_cases_has_its_error() -> None:
+    found = shipped.by_class()
+    assert set(found) == {"discrete", "coherent", "tegra", "tegra-io-coherent", "tegra-coherent"}
+    assert sum(row.cases for row in found.values()) == shipped.overall().cases
+    assert shipped.independent().cases < shipped.overall().cases
+    assert found["discrete"].choices >= 17
+
+
+def test_the_document_shows_these_tables(outcomes: list[Outcome]) -> None:
+    text = accuracy.DOCUMENT.read_text(encoding="utf-8")
+    assert accuracy.documented(outcomes, text) == text
+
+
+@pytest.mark.parametrize(("name", "parameter", "_"), fitted.PARAMETERS)
+def test_no_parameter_hangs_on_one_card(
+    name: str, parameter: Callable[[published.Case], float | None], _: object
+) -> None:
+    found = fitted.by_card(parameter)
+    taken = fitted.taken(name, found)
+    assert len(found) >= 2
+    assert taken == pytest.approx(fitted.mean(list(found.values())), rel=0.05)
+    for card in found:
+        others = fitted.mean([value for device, value in found.items() if device != card])
+        assert others == pytest.approx(taken, rel=0.2)
+
+
+def test_ranges_hold_on_each_card_when_it_is_left_out() -> None:
+    cards = fitted.coverage()
+    for card in ("rtx-2060", "gtx-1650-super"):
+        least = fitted.least_factor([held for device, held in cards.items() if device != card])
+        assert least <= fitted.residuals.COMMON
+        assert np.mean(cards[card](fitted.residuals.COMMON)) >= 0.8
+
+
+def test_a_wrong_choice_counts_as_wrong() -> None:
+    profile: Profile = published.touched(1e9, "in")
+    times = {"pageable": 1.0, "pinned": 2.0}
+    figures = tuple(published.Figure(name, name, seconds) for name, seconds in times.items())
+    found = outcome(published.Case("made up", "t4", profile, figures, "nowhere"))
+    assert found.recommended == "pinned"
+    assert accuracy.is_right(found) is False
+    assert accuracy.inside(found) == [False, False]
+    (error,) = accuracy.ratio_errors(found)
+    assert error > 1

@@ -1,0 +1,111 @@
+"""A profile measured on one GPU makes predictions for others tighter, and shows the model's error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import builders
+import pytest
+from published import predicted
+
+from advisor.devices.catalogue import load
+from advisor.model.measured import compare, entry_of
+from advisor.model.predict import predict
+from advisor.profiles import Device, MemoryClass, Predicted, Profile
+
+N = 1 << 24
+
+
+def device(name: str, memory_class: MemoryClass = "discrete", **attributes: Any) -> Device:
+    return Device(name=name, kind="cuda", memory_class=memory_class, attributes=attributes)
+
+
+def measured_on(name: str, kernel: float, host: float, **fields: Any) -> Profile:
+    """vector_add measured there: seconds of its kernel and of each host stage."""
+    stages = {"produce": host, "add": kernel, "consume": host}
+    rows = tuple(builders.measured(s, 0.02, stage_seconds=stages) for s in ("pageable", "pinned"))
+    parts: dict[str, Any] = {"device": device(name), "results": rows, "traffic": builders.vector_add_trace()}
+    return builders.profile(**{**parts, **fields})
+
+
+@pytest.mark.parametrize(
+    ("name", "memory_class", "attributes", "slug"),
+    [
+        ("NVIDIA GeForce RTX 4090", "discrete", {}, "rtx-4090"),
+        ("NVIDIA GeForce GTX 1650 SUPER", "discrete", {}, "gtx-1650-super"),
+        ("NVIDIA GeForce GTX 1650", "discrete-hmm", {}, "gtx-1650"),
+        ("Tesla T4", "discrete", {}, "t4"),
+        ("NVIDIA H100 80GB HBM3", "discrete", {}, "h100-sxm"),
+        ("NVIDIA A100-SXM4-40GB", "discrete", {}, "a100"),
+        ("Orin", "tegra-io-coherent", {"total_global_mem": 64_000_000_000}, "agx-orin"),
+        ("NVIDIA Thor", "tegra-coherent", {"total_global_mem": 131_000_000_000}, "agx-thor"),
+        ("Orin", "tegra-io-coherent", {"total_global_mem": 7_900_000_000}, None),  # Nano or Nano Super
+        ("Orin", "tegra-io-coherent", {}, None),
+        ("NVIDIA Unheard of", "discrete", {}, None),
+        ("NVIDIA GeForce RTX 4090", "tegra", {}, None),
+    ],
+)
+def test_the_entry_is_found_by_the_name(
+    name: str, memory_class: MemoryClass, attributes: dict[str, int], slug: str | None
+) -> None:
+    found = entry_of(device(name, memory_class, **attributes))
+    assert (found.origin if found else None) == slug
+    if found:
+        assert found.memory_class == memory_class
+
+
+def test_kernels_scale_from_their_measured_time() -> None:
+    # A kernel that takes twice what the model says on the T4 takes twice that on any card.
+    model = predicted(builders.cpu_profile(traffic=builders.vector_add_trace()), "t4")["pinned"]
+    twice = measured_on("Tesla T4", 2 * (model.terms["device:add"] - 5e-6) + 5e-6, 0.004)
+    for target in ("t4", "h200"):
+        plain = predicted(builders.cpu_profile(traffic=builders.vector_add_trace()), target)["pinned"]
+        row = predicted(twice, target)["pinned"]
+        kernels = (r.terms["device:add"] - 5e-6 for r in (row, plain))
+        assert next(kernels) / next(kernels) == pytest.approx(2)
+
+
+def test_measured_stages_make_ranges_tighter() -> None:
+    profile = measured_on("Tesla T4", 0.001, 0.01)
+    guessed = builders.cpu_profile(traffic=builders.vector_add_trace())
+
+    def width(p: Profile, target: str) -> float:
+        row = predicted(p, target)["pinned"]
+        return row.high_seconds / row.low_seconds
+
+    assert width(profile, "t4") < 0.7 * width(guessed, "t4")
+    assert width(profile, "v100") < 0.9 * width(guessed, "v100")
+    own = predicted(profile, "t4")["pinned"]
+    assert own.terms["host:consume"] == pytest.approx(0.01)
+    assert own.terms["device:add"] == pytest.approx(0.001, rel=1e-6)
+    sentences = predict(profile, load("v100")).assumptions
+    assert any("measured time on Tesla T4" in s for s in sentences)
+    assert any("measured time beside Tesla T4" in s for s in sentences)
+
+
+def test_kernels_of_an_unknown_device_are_not_scaled_and_it_is_said() -> None:
+    found = predict(measured_on("NVIDIA Unheard of", 0.5, 0.01), load("t4"))
+    rows = {r.strategy: r for r in found.results if isinstance(r, Predicted)}
+    assert rows["pinned"].terms["device:add"] < 0.01
+    assert any("no entry for NVIDIA Unheard of" in sentence for sentence in found.assumptions)
+
+
+def test_predicted_against_measured_on_the_same_device() -> None:
+    row = predicted(builders.cpu_profile(traffic=builders.vector_add_trace()), "t4")["pinned"]
+    results = (builders.measured("pinned", row.likely_seconds), builders.measured("pageable", 9.0))
+    found = compare(measured_on("Tesla T4", 0.5, 0.01, results=results))
+    assert (found.device, found.reason, found.inside) == ("T4", "", 1)
+    pageable, pinned = found.rows
+    assert (pinned.strategy, pinned.inside) == ("pinned", True)
+    # The model alone: the measured stages would make it look better than it is.
+    assert pinned.ratio == pytest.approx(1.0)
+    assert (pageable.inside, pageable.measured) == (False, 9.0)
+    assert pageable.low < pageable.likely < pageable.high
+
+
+def test_no_comparison_has_a_reason() -> None:
+    assert "nothing was measured" in compare(builders.cpu_profile()).reason
+    assert "no entry for NVIDIA Unheard of" in compare(measured_on("NVIDIA Unheard of", 1, 1)).reason
+    nothing = measured_on("Tesla T4", 1, 1, traffic=None)
+    assert "'add' is unknown" in compare(nothing).reason
+    assert "no strategy was measured" in compare(measured_on("Tesla T4", 1, 1, results=())).reason

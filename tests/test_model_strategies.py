@@ -1,0 +1,253 @@
+"""What tells the strategies apart on each class of memory, term by term."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import builders
+import pytest
+from published import DATA, device_path, predicted
+
+from advisor.devices.catalogue import load
+from advisor.model.predict import predict
+from advisor.profiles import Predicted, Profile, Skipped, StageRecord, StageWork, Trace, WorkloadRecord
+from advisor.strategies import by_name
+
+N = 1 << 24
+SIZE = 4 * N
+
+
+def vector_add(n: int = N, passes: float = 1.0, **fields: Any) -> Profile:
+    workload = builders.vector_add_workload(n).model_copy(update=fields)
+    return builders.cpu_profile(workload=workload, traffic=builders.vector_add_trace(n, passes))
+
+
+def changed(profile: Profile, **buffers: dict[str, Any]) -> Profile:
+    """The same with other fields of its buffers."""
+    made = tuple(b.model_copy(update=buffers.get(b.name, {})) for b in profile.workload.buffers)
+    return profile.model_copy(update={"workload": profile.workload.model_copy(update={"buffers": made})})
+
+
+# Copies
+
+
+def test_staged_uploads_pass_through_the_cpu_first() -> None:
+    rows = predicted(vector_add(), "rtx-4090")
+    extra = rows["staged"].terms["to-device"] - rows["pinned"].terms["to-device"]
+    assert extra == pytest.approx(2 * SIZE / 16.8e9)
+    assert rows["staged"].terms["to-host"] == rows["pageable"].terms["to-host"]
+    assert rows["staged"].physical_bytes == rows["pinned"].physical_bytes * 3 // 2
+
+
+def test_registered_memory_copies_like_pinned() -> None:
+    for device in ("rtx-4090", "gh200", "orin-nano"):
+        rows = predicted(vector_add(), device)
+        assert rows["registered"].terms == rows["pinned"].terms
+
+
+def test_write_combined_halves_uploads_on_gh200_only() -> None:
+    for device, factor in (("gh200", 2.0), ("rtx-4090", 1.0)):
+        rows = predicted(vector_add(), device)
+        wc, pinned = (rows[name].terms["to-device"] for name in ("write-combined", "pinned"))
+        assert wc / pinned == pytest.approx(factor, rel=0.03)
+        assert rows["write-combined"].terms["to-host"] == rows["pinned"].terms["to-host"]  # the host reads c
+
+
+# Managed memory
+
+
+def test_prefetched_memory_crosses_the_link_once_each_way_without_faults() -> None:
+    row = predicted(vector_add(), "rtx-4090")["managed-prefetch"]
+    assert row.terms["to-device"] == pytest.approx(3 * (32e-6 + SIZE / 26.1e9))
+    # Kernels leave c on the card; the host needs all three again.
+    assert row.terms["to-host"] == pytest.approx(3 * (32e-6 + SIZE / 26.8e9))
+    assert row.terms["device:add"] == predicted(vector_add(), "rtx-4090")["pinned"].terms["device:add"]
+
+
+@pytest.mark.parametrize("device", ["orin-nano", "agx-thor", "gb10"])
+def test_prefetching_moves_nothing_on_one_memory(device: str) -> None:
+    rows = predicted(vector_add(), device)
+    extra = rows["managed-prefetch"].likely_seconds - rows["managed"].likely_seconds
+    assert 0 < extra < 200e-6
+
+
+def test_faults_cost_more_than_prefetching_on_a_card() -> None:
+    for device in ("rtx-4090", "h200", "t4"):
+        rows = predicted(vector_add(), device)
+        assert rows["managed"].likely_seconds > 1.5 * rows["managed-prefetch"].likely_seconds
+
+
+def test_what_all_only_read_is_kept_on_both_sides_when_advised() -> None:
+    access = {"w": {"add": "in", "consume": "in"}, "c": {"add": "out", "consume": "in"}}
+    buffers = tuple(
+        builders.BufferRecord(name=n, shape=(N,), dtype="float32", bytes=SIZE, access=modes)  # type: ignore[arg-type]
+        for n, modes in access.items()
+    )
+    stages = (
+        StageRecord(name="load", side="host", phase="setup"),
+        *builders.vector_add_workload().stages[1:],
+    )
+    buffers = (buffers[0].model_copy(update={"access": {"load": "out", **access["w"]}}), buffers[1])
+    workload = WorkloadRecord(
+        name="w", file="w.py", sha256="0" * 64, parameters={}, buffers=buffers, stages=stages
+    )
+    seen = [("add", "w", 1, 0), ("add", "c", 0, 1), ("consume", "w", 1, 0), ("consume", "c", 1, 0)]
+    traffic = tuple(
+        builders.Traffic(stage=s, buffer=b, bytes_read=r * SIZE, bytes_written=w * SIZE, source="traced")
+        for s, b, r, w in seen
+    )
+    rows = predicted(builders.cpu_profile(workload=workload, traffic=Trace(traffic=traffic)), "rtx-4090")
+    moved = rows["managed-prefetch"].terms["to-device"] - rows["managed-advised"].terms["to-device"]
+    assert by_name("managed-advised").placements(workload)["w"].hints == ("read-mostly",)
+    assert moved == pytest.approx(SIZE / 26.1e9)
+
+
+def test_managed_memory_touched_in_turns_is_slow_on_gh200() -> None:
+    rows = predicted(vector_add(), "gh200")
+    # 18 to 29 GB/s of reads and writes (dnhkng.github.io): half of it is what moves.
+    assert rows["managed"].terms["device:add"] == pytest.approx(3 * SIZE / 11.5e9, rel=0.05)
+    assert rows["managed"].likely_seconds > 3 * rows["system"].likely_seconds
+
+
+# Memory used in place
+
+
+def test_host_memory_is_alike_by_any_name_on_gh200() -> None:
+    rows = predicted(vector_add(), "gh200")
+    names = ("zero-copy", "zero-copy-registered", "system")
+    kernels = [rows[name].terms["device:add"] for name in names]
+    assert max(kernels) / min(kernels) < 1.02
+
+
+def test_thor_caches_registered_and_ordinary_memory_but_not_pinned_nor_managed() -> None:
+    rows = predicted(vector_add(1 << 20, passes=64), "agx-thor")
+    kernels = {name: rows[name].terms["device:add"] for name in rows}
+    for cached in ("zero-copy-registered", "system", "pinned"):
+        for uncached in ("zero-copy", "managed"):
+            assert kernels[uncached] > 2 * kernels[cached]
+    assert kernels["zero-copy-registered"] == kernels["pinned"]
+
+
+def test_gb10_caches_everything_and_moves_nothing() -> None:
+    rows = predicted(vector_add(1 << 20, passes=64), "gb10")
+    in_place = ("zero-copy", "zero-copy-registered", "system", "managed")
+    kernels = [rows[name].terms["device:add"] for name in in_place]
+    assert kernels == pytest.approx([kernels[0]] * 4)
+    assert all("to-device" not in rows[name].terms for name in in_place)
+
+
+def test_what_a_declared_kernel_reads_again_is_partly_merged_on_a_card() -> None:
+    once, again = (
+        predicted(vector_add(passes=p), "rtx-2060")["zero-copy"].terms["device:add"] for p in (2, 12)
+    )
+    assert again - once == pytest.approx(2 * 10 * 0.55 * SIZE / (0.79 * 12.8e9))
+
+
+def test_system_memory_faults_over_hmm(tmp_path: Path) -> None:
+    text = (DATA / "devices" / "rtx-2060.toml").read_text(encoding="utf-8")
+    flag = '[attributes]\npageable_memory_access = { value = 1, source = "test" }'
+    path = tmp_path / "hmm.toml"
+    path.write_text(text.replace("[attributes]", flag).replace('"discrete"', '"discrete-hmm"'))
+    found = predict(vector_add(), load(str(path))).results
+    rows = {r.strategy: r for r in found if isinstance(r, Predicted)}
+    assert rows["system"].terms["device:add"] == pytest.approx(rows["managed"].terms["device:add"])
+
+
+# Overlapping frames
+
+
+def test_overlapping_frames_are_bound_by_the_busiest() -> None:
+    rows = predicted(vector_add(), "rtx-4090")
+    row, serial = rows["pinned-pipelined"], rows["pinned"]
+    host = sum(s for name, s in serial.terms.items() if name.startswith("host:"))
+    assert host < row.likely_seconds < serial.likely_seconds
+    calls = 5e-6 + 3 * 4.6e-6
+    bound = host + serial.terms["synchronize"] + calls
+    assert row.likely_seconds == pytest.approx(bound**0.9 * serial.likely_seconds**0.1)
+    assert row.terms["host:produce"] == serial.terms["host:produce"]
+    assert row.latency_seconds == pytest.approx(2 * row.likely_seconds)
+    assert sum(row.terms.values()) == pytest.approx(row.likely_seconds)
+    assert row.physical_bytes == 2 * serial.physical_bytes
+
+
+def test_overlapping_never_beats_half_of_the_chain() -> None:
+    for device in ("rtx-4090", "t4", "orin-nano", "gh200", "nano"):
+        rows = predicted(vector_add(), device)
+        assert rows["pinned-pipelined"].likely_seconds >= 0.499 * rows["pinned"].likely_seconds
+
+
+def test_zero_copy_beats_overlapping_of_tiny_frames() -> None:
+    rows = predicted(vector_add(1 << 10), "rtx-4090")
+    assert rows["zero-copy"].likely_seconds < rows["pinned-pipelined"].likely_seconds
+
+
+def test_frames_that_carry_data_over_cannot_overlap() -> None:
+    stages = (StageRecord(name="load", side="host", phase="setup"), *builders.vector_add_workload().stages)
+    kept = {"access": {"load": "out", "produce": "inout", "add": "in"}}
+    found = predict(changed(vector_add(stages=stages), a=kept), load("h200")).results
+    (declined,) = (r for r in found if r.strategy == "pinned-pipelined")
+    assert isinstance(declined, Skipped)
+    assert "carries data from frame to frame" in declined.reason
+
+
+# What is only declared
+
+
+def declared(**passes: float) -> Profile:
+    """A kernel without a CPU twin: nothing ran, nothing was traced."""
+    workload = builders.vector_add_workload()
+    kernel = workload.stages[1].model_copy(update={"passes": passes, "flops": 1e9})
+    stages = (workload.stages[0], kernel, workload.stages[2])
+    return builders.cpu_profile(
+        workload=workload.model_copy(update={"stages": stages}), traffic=None, predictions=()
+    )
+
+
+def test_declared_passes_are_enough_to_predict_with() -> None:
+    found = predict(declared(a=3.0), load("rtx-4090"))
+    rows = {r.strategy: r for r in found.results if isinstance(r, Predicted)}
+    assert len(rows) == 12
+    full = with_work(vector_add())
+    traced = {r.strategy: r for r in predict(full, load("rtx-4090")).results if isinstance(r, Predicted)}
+    assert rows["pinned"].terms["to-device"] == traced["pinned"].terms["to-device"]
+    assert rows["pinned"].terms["host:consume"] == traced["pinned"].terms["host:consume"]
+    assert device_path(rows["zero-copy"]) > device_path(traced["zero-copy"])
+    assert any("could not see stage 'produce'" in sentence for sentence in found.assumptions)
+
+
+def with_work(profile: Profile) -> Profile:
+    assert profile.traffic is not None
+    trace = profile.traffic.model_copy(update={"work": (StageWork(stage="add", flops=1e9),)})
+    return profile.model_copy(update={"traffic": trace})
+
+
+def test_a_kernel_of_which_nothing_is_known_is_declined_with_the_way_out() -> None:
+    found = predict(declared(), load("rtx-4090"))
+    reasons = {r.strategy: r.reason for r in found.results if isinstance(r, Skipped)}
+    assert len(reasons) == 13
+    assert "passes=" in reasons["pinned"]
+    assert "nothing was traced" in reasons["pinned"]
+    assert "pageableMemoryAccess" in reasons["system"]
+
+
+# Verdict and draws
+
+
+@pytest.mark.parametrize("device", ["orin-nano", "rtx-4090", "h200"])
+def test_the_ratio_is_known_better_than_the_times(device: str) -> None:
+    found = predict(vector_add(), load(device))
+    assert found.recommendation is not None
+    assert found.recommendation.interval is not None
+    rows = {r.strategy: r for r in found.results if isinstance(r, Predicted)}
+    chosen, base = rows[found.recommendation.strategy or ""], rows["pageable"]
+    low, high = found.recommendation.interval
+    assert high / low < 0.6 * (base.high_seconds / chosen.low_seconds) / (
+        base.low_seconds / chosen.high_seconds
+    )
+    assert found.confidence is not None
+    assert 0.5 < found.confidence <= 1
+
+
+def test_predictions_are_the_same_every_time() -> None:
+    assert predict(vector_add(), load("t4")) == predict(vector_add(), load("t4"))

@@ -1,0 +1,95 @@
+"""The verdict over predicted rows: how often the bet would be won decides it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import MIB, predicted, skipped
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.profiles import Recommendation
+from advisor.verdicts.predicted import confidence, recommend_predicted
+
+SHARED = np.exp(np.linspace(-1, 1, 200))
+"""An uncertainty that all strategies share: a factor of e either way."""
+
+
+def verdict(likely: dict[str, float], draws: dict[str, Any], **rows: Any) -> Recommendation:
+    made = [
+        predicted(n, s, physical_bytes=rows.get(n.replace("-", "_"), 384 * MIB)) for n, s in likely.items()
+    ]
+    found = recommend_predicted(made, {n: np.asarray(d) for n, d in draws.items()})
+    assert found is not None
+    return found
+
+
+def test_what_all_share_cancels_out() -> None:
+    chosen = verdict({"pageable": 0.04, "pinned": 0.02}, {"pageable": 0.04 * SHARED, "pinned": 0.02 * SHARED})
+    assert (chosen.strategy, chosen.verdict, chosen.tied_with) == ("pinned", "clear", ())
+    assert chosen.speedup == pytest.approx(2.0)
+    assert chosen.interval == pytest.approx((2.0, 2.0))
+    assert "100 % of the draws" in chosen.reason
+    assert "predicted" in chosen.reason
+    assert "advisor profile" in chosen.next_step
+
+
+@pytest.mark.parametrize(("lost", "expected"), [(10, "clear"), (11, "inconclusive")])
+def test_clear_needs_95_percent_of_the_draws(lost: int, expected: str) -> None:
+    pageable = np.full(200, 0.04)
+    pageable[:lost] = 0.01
+    rows = {"pageable": 0.04, "managed": 0.2, "pinned": 0.02}
+    chosen = verdict(rows, {"pageable": pageable, "managed": np.full(200, 0.2), "pinned": np.full(200, 0.02)})
+    assert (chosen.strategy, chosen.verdict) == ("pinned", expected)
+    if expected == "inconclusive":
+        assert chosen.tied_with == ("pageable",)
+        assert "likely the best, not certain" in chosen.reason
+        assert "94 % of the draws, else pageable" in chosen.reason
+
+
+def test_within_five_percent_of_the_best_is_won() -> None:
+    draws = {"a": np.array([1.04, 1.06, 1.0]), "b": np.array([1.0, 1.0, 2.0])}
+    assert confidence("a", draws) == pytest.approx(2 / 3)
+
+
+def test_a_tie_is_broken_by_memory_then_code() -> None:
+    likely = {"pinned": 0.020, "zero-copy": 0.0205, "managed": 0.0205, "pageable": 0.025}
+    chosen = verdict(
+        likely,
+        {name: seconds * SHARED for name, seconds in likely.items()},
+        zero_copy=192 * MIB,
+        managed=192 * MIB,
+    )
+    assert (chosen.strategy, chosen.verdict) == ("managed", "tie")
+    assert chosen.tied_with == ("pinned", "zero-copy")
+    assert "Of managed: it is the best or within 5 % of it in 100 % of the draws" in chosen.reason
+
+
+def test_the_baseline_has_a_speedup_of_exactly_one() -> None:
+    chosen = verdict({"pageable": 0.02, "pinned": 0.1}, {"pageable": 0.02 * SHARED, "pinned": 0.1 / SHARED})
+    assert (chosen.strategy, chosen.speedup, chosen.interval) == ("pageable", 1.0, (1.0, 1.0))
+    assert "Nothing is predicted to beat the baseline." in chosen.reason
+
+
+def test_without_rows_or_without_rivals() -> None:
+    assert recommend_predicted([skipped()], {}) is None
+    alone = recommend_predicted([predicted("pinned", 0.02), skipped("pageable")], {"pinned": 0.02 * SHARED})
+    assert alone is not None
+    assert (alone.strategy, alone.speedup, alone.verdict) == ("pinned", None, "clear")
+    assert "no other strategy is predicted" in alone.reason
+
+
+@given(st.lists(st.floats(1e-6, 1.0), min_size=2, max_size=5), st.integers(0, 2**32 - 1))
+def test_the_interval_holds_the_speedup_and_the_chosen_is_near_the_likely_best(
+    likely: list[float], seed: int
+) -> None:
+    names = ("pageable", "pinned", "zero-copy", "managed", "system")[: len(likely)]
+    generator = np.random.default_rng(seed)
+    draws = {n: s * np.exp(generator.normal(0, 0.5, 200)) for n, s in zip(names, likely, strict=True)}
+    chosen = verdict(dict(zip(names, likely, strict=True)), draws)
+    assert chosen.interval is not None
+    assert chosen.speedup is not None
+    assert chosen.interval[0] <= chosen.speedup <= chosen.interval[1]
+    assert dict(zip(names, likely, strict=True))[chosen.strategy or ""] <= 1.05 * min(likely)
