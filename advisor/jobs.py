@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from advisor.backends import BackendName
+from advisor.calibration.records import GroupRun
 from advisor.errors import (
     AdvisorError,
     FileProblem,
@@ -112,11 +113,12 @@ class Problem(Record):
         return kind(self.message, next_step=self.next_step, detail=self.detail)
 
 
-Outcome = ReferenceRun | TraceRun | Cell | Problem
-_BY_TASK: dict[str, type[ReferenceRun] | type[TraceRun] | type[Cell] | type[Problem]] = {
+Outcome = ReferenceRun | TraceRun | Cell | GroupRun | Problem
+_BY_TASK: dict[str, type[Outcome]] = {
     "reference": ReferenceRun,
     "trace": TraceRun,
     "measure": Cell,
+    "calibrate": GroupRun,
     "problem": Problem,
 }
 
