@@ -48,6 +48,8 @@ class Request:
 
     def check(self, machine: str = platform.machine()) -> None:
         """Raises `UsageError` for what contradicts itself."""
+        if self.name is not None and not self.name.strip():
+            raise UsageError("--name is empty", next_step="Leave it out for the device's own name.")
         if self.base is None:
             return
         if self.backend == "cuda":
