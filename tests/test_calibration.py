@@ -10,6 +10,7 @@ import pytest
 from builders import cuda_device
 from calibrating import MIB, QUICK, SIZES, CpuWithKernels, KnownGpu, bench_on
 from fakes import CAPABLE, FakeClock
+from running import REPOSITORY
 
 from advisor.backends.cpu import CpuBackend
 from advisor.calibration import device_memory, host_memory, latencies, managed, transfers, zero_copy
@@ -45,6 +46,14 @@ def test_every_figure_is_measured_or_absent_with_a_reason_on_the_cpu(group: Grou
 def test_every_figure_has_a_place_in_the_catalogue(group: Group) -> None:
     assert set(group.keys) <= set(Figures.model_fields)
     assert by_name(group.name) is group
+
+
+def test_every_figure_is_documented() -> None:
+    text = (REPOSITORY / "docs/devices.md").read_text(encoding="utf-8").partition("### Calibrate")[2]
+    rows = [line for line in text.partition("\n### ")[0].splitlines() if line.startswith("| ")]
+    for group in GROUPS:
+        (row,) = [row for row in rows if row.startswith(f"| {group.title} |")]
+        assert all(f"`{key}`" in row for key in group.keys)
 
 
 @ids

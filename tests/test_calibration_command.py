@@ -15,8 +15,10 @@ from running import Command, advisor, environment, eventually
 from advisor.calibration import output
 from advisor.calibration.calibrations import Request, calibrate
 from advisor.calibration.groups import by_name
+from advisor.calibration.records import CalibrationJob, GroupRun
 from advisor.devices.catalogue import load, names
 from advisor.errors import FileProblem
+from advisor.jobs import Problem
 from advisor.launcher import ProcessLauncher
 from advisor.progress import Silent
 
@@ -40,9 +42,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Answers:
 def test_devices_are_listed_and_shown(command: Command) -> None:
     said = command("devices")
     assert said.code == 0
-    assert [line.split()[0] for line in said.out.splitlines()[1:]] == sorted(
-        names(), key=[line.split()[0] for line in said.out.splitlines()[1:]].index
-    )
+    assert {line.split()[0] for line in said.out.splitlines()[1:]} == set(names())
     shown = command("devices", "show", "Orin_Nano")
     assert (shown.code, shown.err) == (0, "")
     assert shown.out.startswith("Jetson Orin Nano 8GB (orin-nano)\n")
@@ -147,6 +147,24 @@ def test_without_cupy_the_cpu_is_measured_and_that_is_said(
     assert said.code == 0
     assert "CuPy is not installed, so this run measures the CPU alone." in said.err
     assert [job.backend for job in quick.jobs] == ["cpu"]
+
+
+def test_a_process_that_cannot_use_the_gpu_says_so(tmp_path: Path) -> None:
+    job = CalibrationJob(group="latencies", backend="cuda", gpu=99, directory=str(tmp_path / "job"))
+    ended = ProcessLauncher(60, worker="advisor.calibration.worker")(job)
+    assert isinstance(ended.outcome, Problem), ended
+    assert (ended.outcome.cause, ended.outcome.error) == ("wrong", "NothingMeasured")
+
+
+def test_a_process_measures_its_group(tmp_path: Path) -> None:
+    job = CalibrationJob(group="host", backend="cpu", gpu=0, directory=str(tmp_path / "job"))
+    ended = ProcessLauncher(60, worker="advisor.calibration.worker")(job)
+    assert isinstance(ended.outcome, GroupRun), ended
+    assert set(HOST) <= set(ended.outcome.readings)
+    unknown = job.model_copy(update={"group": "nothing", "directory": str(tmp_path / "other")})
+    ended = ProcessLauncher(60, worker="advisor.calibration.worker")(unknown)
+    assert isinstance(ended.outcome, Problem)
+    assert ended.outcome.cause == "device"
 
 
 def test_a_gpu_is_used_where_there_is_one(

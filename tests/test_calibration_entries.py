@@ -22,7 +22,7 @@ from calibrating import (
     reading,
     run_of,
 )
-from fakes import CAPABLE
+from fakes import CAPABLE, FakeClock
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -186,6 +186,18 @@ def test_counts_that_are_not_known_are_left_out(tmp_path: Path) -> None:
     entry = saved(on_gpu(Answers(**answers)), tmp_path)
     assert not {"l2_cache_size", "async_engine_count", "other"} & set(entry.attributes)
     assert entry.figures.l2_bytes is None
+
+
+def test_no_group_starts_once_the_time_is_up() -> None:
+    clock, launch = FakeClock(), Answers()
+
+    def slow(job: CalibrationJob) -> Ended:
+        clock.advance(20.0)
+        return launch(job)
+
+    found = calibrate(Request("cuda"), Silent(), slow, clock)
+    assert [job.group for job in launch.jobs] == [group.name for group in GROUPS[:5]]
+    assert found.findings.missing["launch_seconds"] == "the 90 s for all groups were over"
 
 
 # The host alone

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import platform
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -26,8 +27,10 @@ from advisor.jobs import Problem
 from advisor.launcher import Ended, ProcessLauncher
 from advisor.runner import Progress
 
-TIMEOUT = 40.0
+TIMEOUT = 30.0
 """Seconds for one group. Each measures for a few; the rest is for a slow start of CUDA and its compiler."""
+BUDGET = 90.0
+"""Seconds after which no further group is started, so that all of it takes two minutes at most."""
 
 Launch = Callable[[CalibrationJob], Ended]
 
@@ -77,13 +80,18 @@ class Calibration:
         return write(self.entry, comments(self.findings))
 
 
-def calibrate(request: Request, progress: Progress, launch: Launch | None = None) -> Calibration:
+def calibrate(
+    request: Request,
+    progress: Progress,
+    launch: Launch | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Calibration:
     """Measures and assembles. Raises `UsageError`, and `NothingMeasured` where no figure was found or too
     few for an entry."""
     request.check()
     with tempfile.TemporaryDirectory(prefix="advisor-") as scratch:
         run = launch or ProcessLauncher(TIMEOUT, worker="advisor.calibration.worker")
-        findings = _measure(request, progress, run, Path(scratch))
+        findings = _measure(request, progress, run, Path(scratch), clock)
     if not findings.readings:
         raise NothingMeasured(
             "no figure could be measured",
@@ -93,12 +101,18 @@ def calibrate(request: Request, progress: Progress, launch: Launch | None = None
     return Calibration(findings, _entry(request, findings))
 
 
-def _measure(request: Request, progress: Progress, launch: Launch, directory: Path) -> Findings:
+def _measure(
+    request: Request, progress: Progress, launch: Launch, directory: Path, clock: Callable[[], float]
+) -> Findings:
     groups = [group for group in GROUPS if request.backend == "cuda" or not group.needs_gpu]
     progress.start(len(groups))
     runs: list[GroupRun] = []
     missing: dict[str, str] = {}
+    end = clock() + BUDGET
     for group in groups:
+        if clock() > end:
+            missing.update(dict.fromkeys(group.keys, f"the {BUDGET:.0f} s for all groups were over"))
+            continue
         progress.begin(group.title)
         ended = launch(_job(request, group, directory))
         progress.end()

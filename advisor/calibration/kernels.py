@@ -113,7 +113,7 @@ THREADS_PER_BLOCK = 256
 _BLOCKS_PER_MULTIPROCESSOR = 8  # 2048 threads: as many as one holds at most, since Kepler
 _FLOAT4 = 16
 _FLOAT = 4
-LOADS = 64
+LOADS = 256
 """Of 16 bytes, by each thread of `read_again`."""
 STRIDE = 32
 """In floats: 128 bytes, so that no two reads of `read_strided` share a sector or a line."""
