@@ -151,6 +151,7 @@ def test_device_memory_counts_what_is_read_and_what_is_written() -> None:
     threads = Kernels(gpu).threads
     assert bench.readings[device_memory.MEMORY].value == pytest.approx(2 * SIZES.device / 1e-3)
     assert bench.readings[device_memory.L2].value == pytest.approx(threads * LOADS * 16 / 2e-3)
+    assert bench.readings[device_memory.L2].what.endswith(" in 8.00 KiB")  # half the cache
     flops = threads * 1024 * FLOPS_PER_ROUND / 4e-3
     assert bench.readings[device_memory.FLOPS].value == pytest.approx(flops)
 
