@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from advisor.sweep import Sweep
 
 INTERRUPTED = 130
+_PREDICTING = ("predict", "predicts")
+_CPU_ALONE = ("measure the CPU", "measures the CPU alone")
 app = typer.Typer(
     help="Which memory strategy should my code use on this device, how sure are we, and what do I change?",
     epilog="Exit codes: 0 done; 1 an error in advisor itself; 2 wrong usage; "
@@ -198,8 +200,77 @@ def rules(
     print(describe(by_id(rule)) if rule else "\n".join(f"{each.id}: {each.title}" for each in RULES))
 
 
-def _backend(gpu: int | None, no_gpu: bool, quiet: bool) -> BackendName:
-    """A GPU where there is one and CuPy to use it; a GPU that was asked for is never replaced."""
+devices = typer.Typer(rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
+app.add_typer(devices, name="devices")
+
+
+@devices.callback(invoke_without_command=True)
+def devices_command(context: typer.Context) -> None:
+    """List the devices that can be predicted for."""
+    from advisor.model.device_texts import describe_all
+
+    if context.invoked_subcommand is None:
+        print(describe_all())
+
+
+@devices.command("show")
+def devices_show(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A device's name, or a TOML file.")],
+) -> None:
+    """Tell all that is known of a device, with sources, and what the model assumes."""
+    from advisor.model.device_texts import describe_one
+
+    print(describe_one(name))
+
+
+@devices.command("calibrate")
+def devices_calibrate(
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE.toml", help="Where the entry goes; printed without it.")
+    ] = None,
+    gpu: Annotated[int | None, typer.Option(min=0, help="Which GPU; the first where none is given.")] = None,
+    no_gpu: Annotated[bool, typer.Option("--no-gpu", help="Measure the CPU alone.")] = False,
+    base: Annotated[
+        str | None, typer.Option(metavar="DEVICE", help="Without a GPU: the card that this CPU is to host.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="The device's name in the entry.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --out.")] = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Measure this machine in under two minutes; write a catalogue entry to predict with anywhere.
+
+    Without a GPU the CPU alone is measured; --base puts it into the entry of a card of the catalogue.
+    """
+    from advisor.calibration import calibrations, output
+    from advisor.devices.catalogue import load
+    from advisor.progress import make_progress
+
+    request = calibrations.Request(
+        backend=_backend(gpu, no_gpu, quiet, without=_CPU_ALONE),
+        gpu=gpu or 0,
+        base=load(base) if base else None,
+        name=name,
+    )
+    request.check()
+    output.check(out, has_entry=request.makes_entry, force=force)
+    try:
+        with make_progress(quiet=quiet) as progress:
+            found = calibrations.calibrate(request, progress)
+    except KeyboardInterrupt:
+        _say("interrupted: nothing was written")
+        raise typer.Exit(INTERRUPTED) from None
+    print(output.give(found, out))
+    if not quiet:
+        _say(output.remarks(found, out))
+
+
+def _backend(
+    gpu: int | None, no_gpu: bool, quiet: bool, without: tuple[str, str] = _PREDICTING
+) -> BackendName:
+    """A GPU where there is one and CuPy to use it; a GPU that was asked for is never replaced.
+
+    `without` says what the command can do where there is none, and does.
+    """
     from advisor.backends import gpu_count, has_cupy
     from advisor.errors import UsageError
 
@@ -209,7 +280,8 @@ def _backend(gpu: int | None, no_gpu: bool, quiet: bool) -> BackendName:
         if gpu_count() == 0:
             raise NothingMeasured(
                 f"--gpu {gpu}: the CUDA driver shows no GPU",
-                next_step="Check the driver with nvidia-smi, or leave --gpu out to predict without a GPU.",
+                next_step="Check the driver with nvidia-smi, or leave --gpu out to "
+                f"{without[0]} without a GPU.",
             )
         return "cuda"
     if no_gpu or gpu_count() == 0:
@@ -218,7 +290,7 @@ def _backend(gpu: int | None, no_gpu: bool, quiet: bool) -> BackendName:
         return "cuda"
     if not quiet:
         _say(
-            "There is a GPU, but CuPy is not installed, so this run predicts.\n"
+            f"There is a GPU, but CuPy is not installed, so this run {without[1]}.\n"
             "  next: pip install 'gpu-memory-advisor[cuda13]' (or cuda12) to measure on it."
         )
     return "cpu"

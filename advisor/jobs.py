@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from advisor.backends import BackendName
+from advisor.calibration.records import GroupRun
 from advisor.errors import (
     AdvisorError,
     FileProblem,
@@ -124,12 +125,13 @@ class Problem(Record):
         return kind(self.message, next_step=self.next_step, detail=self.detail)
 
 
-Outcome = Checked | ReferenceRun | TraceRun | Cell | Problem
-_BY_TASK: dict[str, type[Checked] | type[ReferenceRun] | type[TraceRun] | type[Cell] | type[Problem]] = {
+Outcome = Checked | ReferenceRun | TraceRun | Cell | GroupRun | Problem
+_BY_TASK: dict[str, type[Outcome]] = {
     "parameters": Checked,
     "reference": ReferenceRun,
     "trace": TraceRun,
     "measure": Cell,
+    "calibrate": GroupRun,
     "problem": Problem,
 }
 

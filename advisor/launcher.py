@@ -18,11 +18,12 @@ from typing import Literal, Protocol
 import psutil
 
 from advisor import units
+from advisor.calibration.records import CalibrationJob
 from advisor.jobs import Job, Outcome, read_outcome
 
 _PROGRAM = (
     "import sys; sys.path = [p for p in sys.path if p] + [sys.argv[1]]; "
-    "from advisor.worker import main; main(sys.argv[2:])"
+    "from importlib import import_module; import_module(sys.argv[2]).main(sys.argv[3:])"
 )
 _POLL_SECONDS = 0.25
 _LOG_TAIL = 4000
@@ -51,8 +52,10 @@ class ProcessLauncher:
     """Fresh Python processes, each in a session of its own so that all it started ends with it."""
 
     timeout: float
+    worker: str = "advisor.worker"
+    """The module whose `main` does the job."""
 
-    def __call__(self, job: Job) -> Ended:
+    def __call__(self, job: Job | CalibrationJob) -> Ended:
         directory = Path(job.directory)
         directory.mkdir(parents=True)
         message = directory / "job.json"
@@ -60,7 +63,7 @@ class ProcessLauncher:
         process = None
         try:
             with _uninterrupted():
-                process = _start(message, directory / "log")
+                process = _start(message, directory / "log", self.worker)
             stopped = self._watch(process)
         finally:
             if process is not None:
@@ -82,11 +85,11 @@ class ProcessLauncher:
         return None
 
 
-def _start(message: Path, log: Path) -> subprocess.Popen[bytes]:
+def _start(message: Path, log: Path, worker: str) -> subprocess.Popen[bytes]:
     root = str(Path(__file__).resolve().parents[1])
     with log.open("wb") as output:
         return subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, root, str(message), str(os.getpid())],
+            [sys.executable, "-c", _PROGRAM, root, worker, str(message), str(os.getpid())],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

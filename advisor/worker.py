@@ -37,7 +37,7 @@ _PR_SET_PDEATHSIG = 1
 
 def main(arguments: list[str]) -> None:
     """Runs the job of a file for the parent of that id; exits with 0 whenever it leaves an outcome."""
-    _die_with_parent(int(arguments[1]))
+    die_with_parent(int(arguments[1]))
     job = Job.model_validate_json(Path(arguments[0]).read_text(encoding="utf-8"))
     random.seed(job.seed)
     np.random.seed(job.seed)  # a workload that ignores `rng` still repeats
@@ -127,7 +127,7 @@ def _describe(job: Job, loaded: Loaded, backend: Backend) -> None:
     (Path(job.directory) / DESCRIPTION).write_text(description.model_dump_json(), encoding="utf-8")
 
 
-def _die_with_parent(parent: int) -> None:
+def die_with_parent(parent: int) -> None:
     """A killed parent leaves no child behind, and when memory is out the kernel takes the child."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

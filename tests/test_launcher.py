@@ -9,6 +9,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from running import MISBEHAVING, environment, eventually, is_gone
@@ -170,8 +171,8 @@ def test_ctrl_c_amid_the_start_waits_until_the_child_is_known(
     started: list[int] = []
     start = launchers._start
 
-    def interrupted(message: Path, log: Path) -> subprocess.Popen[bytes]:
-        process = start(message, log)
+    def interrupted(*arguments: Any) -> subprocess.Popen[bytes]:
+        process = start(*arguments)
         started.append(process.pid)
         signal.raise_signal(signal.SIGINT)
         return process

@@ -33,6 +33,7 @@ ON_DATA += ("schedule", "stats", "strategies", "units", "verdicts")
 """Pure functions of the saved data: they need no GPU, no process and none of the user's code."""
 
 RUNNING = ("backends", "binding", "cli", "footprint", "frames", "jobs", "launcher", "loading", "measure")
+RUNNING += ("calibration",)
 RUNNING += ("pipeline", "progress", "ranges", "results", "runner", "tasks", "verify", "worker", "workloads")
 
 ALLOWED = {"advisor.backends", "advisor.backends.base"}

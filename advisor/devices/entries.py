@@ -78,6 +78,15 @@ class Figures(Record):
         default=None, description="Kernels reading mapped host memory"
     )
     zero_copy_write_bytes_per_second: Figure | None = None
+    zero_copy_reread_bytes_per_second: Figure | None = Field(
+        default=None, description="Reading again what caches could hold"
+    )
+    zero_copy_strided_read_bytes_per_second: Figure | None = Field(
+        default=None, description="4 of every 128 bytes; only what is used counts"
+    )
+    zero_copy_random_read_bytes_per_second: Figure | None = Field(
+        default=None, description="4 bytes anywhere; only what is used counts"
+    )
     host_read_bytes_per_second: Figure | None = Field(
         default=None, description="One CPU thread over memory it caches"
     )
@@ -87,6 +96,27 @@ class Figures(Record):
         default=None, description="One CPU thread over memory it does not cache"
     )
     host_uncached_write_bytes_per_second: Figure | None = None
+    host_pinned_read_bytes_per_second: Figure | None = Field(
+        default=None, description="One CPU thread over page-locked memory"
+    )
+    host_pinned_write_bytes_per_second: Figure | None = None
+    host_pinned_copy_bytes_per_second: Figure | None = Field(
+        default=None, description="From plain memory into it, bytes copied"
+    )
+    host_write_combined_read_bytes_per_second: Figure | None = Field(
+        default=None, description="One CPU thread over page-locked write-combined memory"
+    )
+    host_write_combined_write_bytes_per_second: Figure | None = None
+    host_write_combined_copy_bytes_per_second: Figure | None = Field(
+        default=None, description="From plain memory into it, bytes copied"
+    )
+    host_managed_read_bytes_per_second: Figure | None = Field(
+        default=None, description="One CPU thread over managed memory whose pages are at the host"
+    )
+    host_managed_write_bytes_per_second: Figure | None = None
+    host_managed_copy_bytes_per_second: Figure | None = Field(
+        default=None, description="From plain memory into it, bytes copied"
+    )
     host_cache_bytes: Figure | None = Field(default=None, description="The CPU's largest cache")
     launch_seconds: Figure | None = None
     synchronize_seconds: Figure | None = None
@@ -94,6 +124,14 @@ class Figures(Record):
     pinned_copy_call_seconds: Figure | None = None
     fault_seconds: Figure | None = Field(default=None, description="One fault of managed memory, served")
     migration_bytes: Figure | None = Field(default=None, description="What one fault brings over")
+    migration_to_device_bytes_per_second: Figure | None = Field(
+        default=None, description="Managed memory read in order where its pages are not, faults and all"
+    )
+    migration_to_host_bytes_per_second: Figure | None = None
+    prefetch_to_device_bytes_per_second: Figure | None = Field(
+        default=None, description="Managed memory, the call and the wait for it"
+    )
+    prefetch_to_host_bytes_per_second: Figure | None = None
 
     @field_validator("achievable_share")
     @classmethod

@@ -110,10 +110,9 @@ def _absent(entry: CatalogueEntry) -> Iterator[str]:
     yield _section(
         "Not known; where the model needs it, it takes", (_line(key, machine.taken[key]) for key in taken)
     )
-    yield _section(
-        "Not known; the model does without",
-        ((key, _WITHOUT.get(key, "not used for this memory class")) for key in without),
-    )
+    reasons = {key: _WITHOUT.get(key, "not used for this memory class") for key in without}
+    alike = {why: ", ".join(key for key in without if reasons[key] == why) for why in reasons.values()}
+    yield _section("Not known; the model does without", ((keys, why) for why, keys in alike.items()))
 
 
 def _line(key: str, figure: Figure) -> tuple[str, str]:

@@ -1,0 +1,176 @@
+"""From what the processes measured to a catalogue entry. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from advisor import __version__, units
+from advisor.calibration import device_memory
+from advisor.calibration.fitting import METHOD
+from advisor.calibration.records import GroupRun, Reading
+from advisor.devices import problems
+from advisor.devices.entries import ATTRIBUTES, FLAGS, CatalogueEntry, Figure
+from advisor.errors import NothingMeasured
+from advisor.profiles import Device
+
+_DIGITS = 4
+"""Significant digits of a written figure: more than any repeat agrees on."""
+
+_TOLD = {"memory_bytes": "total_global_mem", "l2_bytes": "l2_cache_size"}
+"""Figures that the device itself tells, by the attribute that does."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where and when, in words for the sources."""
+
+    cpu: str
+    date: str
+    host_cache_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Everything the processes told, and the reason for each figure that is missing."""
+
+    machine: Machine
+    runs: Sequence[GroupRun]
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def device(self) -> Device | None:
+        """The GPU, once a process has opened it."""
+        return next((run.device for run in self.runs if run.device.kind == "cuda"), None)
+
+    @property
+    def gpu(self) -> dict[str, str | int | float]:
+        """Its driver and runtime."""
+        return next((run.gpu for run in self.runs if run.device.kind == "cuda"), {})
+
+    @property
+    def readings(self) -> dict[str, Reading]:
+        """All figures by key."""
+        return {key: reading for run in self.runs for key, reading in run.readings.items()}
+
+    def missing_by_reason(self) -> dict[str, list[str]]:
+        """The figures that are missing, by what they are missing for."""
+        found: dict[str, list[str]] = {}
+        for key, reason in self.missing.items():
+            found.setdefault(reason, []).append(key)
+        return found
+
+    def figures(self) -> dict[str, Figure]:
+        """The readings with their sources; the CPU's cache among them."""
+        found = {key: self._figure(key, reading) for key, reading in self.readings.items()}
+        if self.machine.host_cache_bytes is not None:
+            source = f"Linux on {self.machine.cpu}, read on {self.machine.date}"
+            found["host_cache_bytes"] = Figure(value=self.machine.host_cache_bytes, source=source)
+        return found
+
+    def _figure(self, key: str, reading: Reading) -> Figure:
+        of_cpu = key.startswith("host_") or self.device is None
+        where = self.machine.cpu if of_cpu else self.device.name if self.device else ""
+        return Figure(
+            value=_rounded(reading.value),
+            low=_rounded(reading.low),
+            high=_rounded(reading.high),
+            source=f"measured by advisor {__version__} on {where}, {self.machine.date}: {reading.what}, "
+            f"{reading.repeats} {'repeats' if reading.repeats > 1 else 'value'}",
+        )
+
+
+def entry_of(findings: Findings, device: Device, name: str | None) -> CatalogueEntry:
+    """The entry of a measured GPU. Raises `NothingMeasured` where what every entry needs is missing."""
+    source = f"CUDA on this device, read by advisor {__version__} on {findings.machine.date}"
+    figures = {**dict(_told(device, source)), **findings.figures()}
+    memory = figures.get(device_memory.MEMORY)
+    if memory is not None:
+        figures["achievable_share"] = _share(memory)
+        figures[device_memory.MEMORY] = memory.model_copy(update={"low": None, "high": None})
+    content = {
+        "name": name or device.name,
+        "memory_class": device.memory_class,
+        "attributes": dict(_attributes(device, source)),
+        "figures": {key: figure.model_dump(exclude_none=True) for key, figure in figures.items()},
+        "origin": "measured",
+    }
+    return _validated(content, findings)
+
+
+def merged(base: CatalogueEntry, findings: Findings, name: str | None) -> CatalogueEntry:
+    """A catalogue's device with the CPU that was measured here in place of its own.
+
+    What else the base says of its CPU is left out: it was another one, unless the CPU is part of the device.
+    """
+    part_of_device = bool(base.attributes["integrated"].value)
+    known = {key: getattr(base.figures, key) for key in type(base.figures).model_fields}
+    kept = {
+        key: figure
+        for key, figure in known.items()
+        if figure is not None and (part_of_device or not key.startswith("host_"))
+    }
+    figures = type(base.figures)(**{**kept, **findings.figures()})
+    return base.model_copy(update={"name": name or f"{base.name} (this host)", "figures": figures})
+
+
+def comments(findings: Findings) -> list[str]:
+    """What the file's reader should know beyond the figures: how, with what, what is missing, the curves."""
+    driver = ", ".join(f"{key} {value}" for key, value in findings.gpu.items() if key.startswith("cuda"))
+    lines = [
+        f"Made by `advisor devices calibrate`, version {__version__}, on {findings.machine.date}.",
+        f"CPU: {findings.machine.cpu}.{f' CUDA: {driver}.' if driver else ''}",
+        "low and high are the 10th and the 90th percentile of the repeats. Copies and launches:",
+        f"{METHOD}.",
+    ]
+    if findings.device is not None:
+        lines.append("The device's memory is as measured, not as specified, so that achievable_share is 1.")
+    for reason, keys in findings.missing_by_reason().items():
+        lines.append(f"Missing: {', '.join(keys)}: {reason}.")
+    for run in findings.runs:
+        lines += [f"{name}: {_curve(points)}" for name, points in run.curves.items()]
+    return lines
+
+
+def _told(device: Device, source: str) -> Iterator[tuple[str, Figure]]:
+    for key, attribute in _TOLD.items():
+        told = device.attributes.get(attribute, 0)
+        if isinstance(told, (int, float)) and told > 0:
+            yield key, Figure(value=float(told), source=source)
+
+
+def _attributes(device: Device, source: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Those a catalogue file has; a count of 0 is one that is not known."""
+    for key, value in device.attributes.items():
+        if key in ATTRIBUTES and (key in FLAGS or value not in (0, "")):
+            yield key, {"value": value, "source": source}
+
+
+def _share(memory: Figure) -> Figure:
+    """1, and the range of the measured rate: the model takes the rate itself as exact."""
+    low = _rounded((memory.low or memory.value) / memory.value)
+    source = f"of the measured rate, which kernels reach by definition; its range: {memory.source}"
+    return Figure(value=1.0, low=min(low, 1.0), high=1.0, source=source)
+
+
+def _validated(content: dict[str, Any], findings: Findings) -> CatalogueEntry:
+    try:
+        return CatalogueEntry.model_validate(content)
+    except ValidationError as problem:
+        reasons = "\n".join(f"{', '.join(k)}: {why}" for why, k in findings.missing_by_reason().items())
+        raise NothingMeasured(
+            f"too little was measured for a catalogue entry: {problems.invalid(problem)}",
+            next_step="See below what is missing and why, and run it again.",
+            detail=reasons,
+        ) from None
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")
+
+
+def _curve(points: Sequence[tuple[int, float]]) -> str:
+    return ", ".join(f"{units.size(size)} {units.seconds(seconds)}" for size, seconds in points)

@@ -1,0 +1,160 @@
+"""The whole of `advisor devices calibrate`: read this first.
+
+one process per group of measurements -> findings -> catalogue entry -> TOML
+"""
+
+from __future__ import annotations
+
+import platform
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from advisor.backends import BackendName
+from advisor.calibration import device_memory
+from advisor.calibration.assembling import Findings, Machine, comments, entry_of, merged
+from advisor.calibration.groups import GROUPS, Group
+from advisor.calibration.records import CalibrationJob, GroupRun
+from advisor.calibration.sizes import largest_cache
+from advisor.calibration.toml_text import write
+from advisor.devices.catalogue import CatalogueEntry
+from advisor.environment import environment
+from advisor.errors import NothingMeasured, UsageError
+from advisor.jobs import Problem
+from advisor.launcher import Ended, ProcessLauncher
+from advisor.runner import Progress
+
+TIMEOUT = 30.0
+"""Seconds for one group. Each measures for a few; the rest is for a slow start of CUDA and its compiler."""
+BUDGET = 90.0
+"""Seconds after which no further group is started, so that all of it takes two minutes at most."""
+
+Launch = Callable[[CalibrationJob], Ended]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be calibrated: a GPU with its host, or the host alone, as that of `base` or of nothing."""
+
+    backend: BackendName
+    gpu: int = 0
+    base: CatalogueEntry | None = None
+    name: str | None = None
+
+    @property
+    def makes_entry(self) -> bool:
+        """Whether there will be an entry to write."""
+        return self.backend == "cuda" or self.base is not None
+
+    def check(self, machine: str = platform.machine()) -> None:
+        """Raises `UsageError` for what contradicts itself."""
+        if self.name is not None and not self.name.strip():
+            raise UsageError("--name is empty", next_step="Leave it out for the device's own name.")
+        if self.base is None:
+            return
+        if self.backend == "cuda":
+            raise UsageError(
+                "--base names a device that is not here, but there is a GPU to measure",
+                next_step="Leave --base out, or add --no-gpu to measure the CPU alone.",
+            )
+        if self.base.attributes["integrated"].value and machine != "aarch64":
+            raise UsageError(
+                f"the CPU of {self.base.name} is part of the device, so that this one says nothing about it",
+                next_step="Run it on the device itself, or name a PCIe card.",
+            )
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What was found, and the entry it makes; none without a GPU and a base."""
+
+    findings: Findings
+    entry: CatalogueEntry | None
+
+    def toml(self) -> str:
+        """The text of the file. Needs an entry."""
+        assert self.entry is not None
+        return write(self.entry, comments(self.findings))
+
+
+def calibrate(
+    request: Request,
+    progress: Progress,
+    launch: Launch | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Calibration:
+    """Measures and assembles. Raises `UsageError`, and `NothingMeasured` where no figure was found or too
+    few for an entry."""
+    request.check()
+    with tempfile.TemporaryDirectory(prefix="advisor-") as scratch:
+        run = launch or ProcessLauncher(TIMEOUT, worker="advisor.calibration.worker")
+        findings = _measure(request, progress, run, Path(scratch), clock)
+    if not findings.readings:
+        raise NothingMeasured(
+            "no figure could be measured",
+            next_step="The reasons are below; `advisor strategies` and predictions work all the same.",
+            detail="\n".join(findings.missing_by_reason()),
+        )
+    return Calibration(findings, _entry(request, findings))
+
+
+def _measure(
+    request: Request, progress: Progress, launch: Launch, directory: Path, clock: Callable[[], float]
+) -> Findings:
+    groups = [group for group in GROUPS if request.backend == "cuda" or not group.needs_gpu]
+    progress.start(len(groups))
+    runs: list[GroupRun] = []
+    missing: dict[str, str] = {}
+    end = clock() + BUDGET
+    for group in groups:
+        if clock() > end:
+            missing.update(dict.fromkeys(group.keys, f"the {BUDGET:.0f} s for all groups were over"))
+            continue
+        progress.begin(group.title)
+        ended = launch(_job(request, group, directory))
+        progress.end()
+        if isinstance(ended.outcome, Problem) and ended.outcome.cause == "wrong":
+            raise ended.outcome.as_error()  # no such GPU, no CuPy: every further process would say the same
+        if isinstance(ended.outcome, GroupRun):
+            runs.append(ended.outcome)
+            missing.update(ended.outcome.absent)
+        else:
+            missing.update(dict.fromkeys(group.keys, _why(ended)))
+    return Findings(_machine(), runs, missing)
+
+
+def _job(request: Request, group: Group, directory: Path) -> CalibrationJob:
+    return CalibrationJob(
+        group=group.name,
+        backend=request.backend if group.needs_gpu else "cpu",
+        gpu=request.gpu,
+        directory=str(directory / group.name),
+    )
+
+
+def _why(ended: Ended) -> str:
+    return ended.outcome.message if isinstance(ended.outcome, Problem) else ended.reason
+
+
+def _machine() -> Machine:
+    here = environment()
+    return Machine(
+        cpu=here.cpu_model or f"an {here.machine} CPU",
+        date=datetime.now(timezone.utc).date().isoformat(),
+        host_cache_bytes=largest_cache(),
+    )
+
+
+def _entry(request: Request, findings: Findings) -> CatalogueEntry | None:
+    device = findings.device
+    if request.backend == "cuda":
+        if device is None:
+            raise NothingMeasured(
+                f"the GPU could not be used: {findings.missing[device_memory.MEMORY]}",
+                next_step="Check it with nvidia-smi, or add --no-gpu to measure the CPU alone.",
+            )
+        return entry_of(findings, device, request.name)
+    return None if request.base is None else merged(request.base, findings, request.name)

@@ -1,0 +1,86 @@
+"""How fast one CPU thread reads, writes and copies into memory of each kind.
+
+NumPy calls that run at memory speed: a fill, the largest of 64 bit words, a copy. The fill is not with 0: for
+that arm64 clears whole cache lines, which says nothing about writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from advisor import units
+from advisor.backends.base import Array, host_array
+from advisor.calibration.bench import Bench
+from advisor.placements.arena import Arena
+
+PLAIN = "host"
+PINNED = "host_pinned"
+WRITE_COMBINED = "host_write_combined"
+MANAGED = "host_managed"
+
+
+def keys(kind: str) -> tuple[str, ...]:
+    """The figures of a kind of memory."""
+    return tuple(f"{kind}_{what}_bytes_per_second" for what in ("read", "write", "copy"))
+
+
+def measure_plain(bench: Bench) -> None:
+    """Ordinary memory, and the size of the cache beyond which it was measured."""
+    _measure_kind(bench, PLAIN, lambda arena, size: arena.pageable(size))
+    cache = bench.sizes.host_cache
+    if cache is None:
+        bench.leave_out(["host_cache_bytes"], "Linux does not tell the sizes of the CPU's caches here")
+
+
+def measure_page_locked(bench: Bench) -> None:
+    """Page-locked and write-combined memory. On Jetsons before Xavier the first is uncached on the CPU."""
+    _measure_kind(bench, PINNED, lambda arena, size: arena.pinned(size))
+    if bench.backend.device().memory_class == "tegra":
+        for what in ("read", "write"):
+            found = bench.readings.get(f"{PINNED}_{what}_bytes_per_second")
+            if found:
+                bench.readings[f"host_uncached_{what}_bytes_per_second"] = found
+    _measure_kind(bench, WRITE_COMBINED, lambda arena, size: arena.pinned(size, write_combined=True))
+
+
+def measure_managed(bench: Bench) -> None:
+    """Managed memory whose pages are at the host."""
+    _measure_kind(bench, MANAGED, lambda arena, size: arena.managed(size), bench.sizes.managed)
+
+
+Take = Callable[[Arena, int], int]
+
+
+def _measure_kind(bench: Bench, kind: str, take: Take, most: int | None = None) -> None:
+    size = min(bench.sizes.host, most or bench.sizes.host)
+
+    def measure() -> None:
+        with Arena(bench.backend) as arena:
+            memory = host_array(take(arena, size), size, (size,), np.dtype(np.uint8))
+            memory.fill(1)
+            _rates(bench, kind, memory)
+
+    bench.attempt(keys(kind), measure)
+
+
+def _rates(bench: Bench, kind: str, memory: Array) -> None:
+    read, write, copy = keys(kind)
+    readable = _readable(bench, memory)
+    bench.keep_rate(read, readable.nbytes, bench.host_times(readable.max))
+    bench.keep_rate(write, memory.nbytes, bench.host_times(lambda: memory.fill(1)))
+    plain = np.ones_like(memory)
+    what = f"{units.size(memory.nbytes)} from plain memory"
+    bench.keep_rate(copy, memory.nbytes, bench.host_times(lambda: np.copyto(memory, plain)), what)
+
+
+def _readable(bench: Bench, memory: Array) -> Array:
+    """The memory as words; a sixteenth of it where reading all would take longer than a measurement may:
+    so slow is only memory that no cache holds, for which the size does not matter."""
+    words = memory.view(np.uint64)
+    part = words[: len(words) // 16]
+    before = bench.clock()
+    part.max()
+    seconds = (bench.clock() - before) * 16 * bench.limits.least
+    return part if seconds > 4 * bench.limits.seconds else words

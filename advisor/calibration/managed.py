@@ -1,0 +1,129 @@
+"""Managed memory: the CPU's rates over it, what its faults and migrations cost, and what prefetching does.
+
+Migration is measured as the first pass over pages that the other side had, less a second pass. Nothing
+migrates where both sides share one memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from advisor import units
+from advisor.backends.base import Array, host_array
+from advisor.calibration import host_memory
+from advisor.calibration.bench import Bench
+from advisor.calibration.fitting import positive, spread
+from advisor.calibration.kernels import Kernels
+from advisor.placements.arena import Arena
+
+FAULT = "fault_seconds"
+BROUGHT = "migration_bytes"
+MIGRATION = ("migration_to_device_bytes_per_second", "migration_to_host_bytes_per_second")
+PREFETCH = ("prefetch_to_device_bytes_per_second", "prefetch_to_host_bytes_per_second")
+KEYS = (FAULT, BROUGHT, *MIGRATION, *PREFETCH)
+
+REGION = 2 << 20
+"""The driver's own unit: faults in different regions of 2 MiB are not served together (ObservUVM)."""
+
+
+def measure(bench: Bench) -> None:
+    """What this device can do of it; the rest is left out with the reason."""
+    attributes = bench.backend.device().attributes
+    if not attributes.get("managed_memory", 0):
+        bench.leave_out((*host_memory.keys(host_memory.MANAGED), *KEYS), "the device has no managed memory")
+        return
+    host_memory.measure_managed(bench)
+    if attributes.get("integrated", 0):
+        bench.leave_out(KEYS, "both sides share one memory: nothing migrates")
+    elif not attributes.get("concurrent_managed_access", 0):
+        bench.leave_out(KEYS, "pages do not migrate by faults without concurrent managed access")
+    else:
+        bench.attempt(KEYS, lambda: _measure(bench))
+
+
+def _measure(bench: Bench) -> None:
+    backend, size = bench.backend, bench.sizes.managed
+    floats = np.dtype(np.float32)
+    with Arena(backend) as arena:
+        kernels = Kernels(backend)
+        pointer = arena.managed(size)
+        host = host_array(pointer, size, (size // 4,), floats)
+        device = backend.device_array(pointer, size, (size // 4,), floats)
+        out = backend.device_array(arena.device(4), 4, (1,), floats)
+        bench.attempt(MIGRATION, lambda: _migrations(bench, kernels, host, device, out))
+        bench.attempt((FAULT, BROUGHT), lambda: _faults(bench, kernels, host, device, out))
+        bench.attempt(PREFETCH, lambda: _prefetches(bench, pointer, host))
+
+
+def _migrations(bench: Bench, kernels: Kernels, host: Array, device: Any, out: Any) -> None:
+    def read_on_device() -> None:
+        kernels.read_once(device, out)
+
+    def read_on_host() -> None:
+        host.view(np.uint64).max()
+
+    def to_host_first() -> None:
+        host.fill(0)
+
+    def to_device_first() -> None:
+        kernels.write_once(device)
+
+    for key, work, prepare in zip(
+        MIGRATION, (read_on_device, read_on_host), (to_host_first, to_device_first), strict=True
+    ):
+        seconds = _first_less_second(bench, work, prepare)
+        bench.keep_rate(key, host.nbytes, seconds, f"{units.size(host.nbytes)} in order")
+
+
+def _faults(bench: Bench, kernels: Kernels, host: Array, device: Any, out: Any) -> None:
+    count = host.nbytes // REGION
+    if not count:
+        bench.leave_out((FAULT, BROUGHT), "there was too little free memory")
+        return
+
+    def touch() -> None:
+        kernels.touch_in_turn(device, REGION, out)
+
+    together = _first_less_second(bench, touch, lambda: host.fill(0))
+    fault = positive(spread([seconds / count for seconds in together]))
+    bench.keep(FAULT, fault, f"{count} faults in turn, one in every {units.size(REGION)}")
+    rate = bench.readings.get(MIGRATION[0])
+    if rate is None:
+        bench.leave_out([BROUGHT], "the rate of migration is not known")
+        return
+    brought = fault.value * rate.value
+    bench.keep(BROUGHT, spread([brought]), "what arrives during one fault at the rate of migration in order")
+
+
+def _prefetches(bench: Bench, pointer: int, host: Array) -> None:
+    backend, size = bench.backend, host.nbytes
+    host.fill(0)
+    to_device = bench.host_times(
+        lambda: backend.prefetch(pointer, size, "device"), lambda: backend.prefetch(pointer, size, "host")
+    )
+    to_host = bench.host_times(
+        lambda: backend.prefetch(pointer, size, "host"), lambda: backend.prefetch(pointer, size, "device")
+    )
+    bench.keep_rate(PREFETCH[0], size, to_device)
+    bench.keep_rate(PREFETCH[1], size, to_host)
+
+
+def _first_less_second(bench: Bench, work: Callable[[], None], prepare: Callable[[], None]) -> list[float]:
+    """By the host's clock: a pass over pages that are elsewhere, less one over pages that are there."""
+
+    def seconds() -> float:
+        before = bench.clock()
+        work()
+        bench.backend.synchronize()
+        return bench.clock() - before
+
+    def timed() -> float:
+        prepare()
+        bench.backend.synchronize()
+        first = seconds()
+        return first - seconds()
+
+    return bench.repeat(timed)

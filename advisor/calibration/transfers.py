@@ -1,0 +1,106 @@
+"""Copies between host and device by size, and the rate and the cost of a call that follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from advisor import units
+from advisor.backends.base import host_array
+from advisor.calibration.bench import Bench
+from advisor.calibration.fitting import Spread, fit_repeats, inverse, positive
+from advisor.placements.arena import Arena
+
+Kind = Literal["pinned", "pageable"]
+Direction = Literal["to_device", "to_host"]
+DIRECTIONS: tuple[Direction, ...] = ("to_device", "to_host")
+
+_SMALLEST = 4096
+_STEP = 4
+_SECONDS_PER_SIZE = 0.15
+_SMALL, _MANY, _FEW = 1 << 20, 8, 2
+"""So many copies in a row up to that size, and so many beyond: one more is what a copy costs."""
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    latency: Spread
+    rate: Spread
+    what: str
+
+
+def keys(kind: Kind) -> tuple[str, ...]:
+    """The figures of copies from and to a kind of host memory."""
+    rates = (f"{kind}_{direction}_bytes_per_second" for direction in DIRECTIONS)
+    return (*rates, f"{kind}_copy_call_seconds")
+
+
+def measure(bench: Bench) -> None:
+    """Both kinds of host memory, both directions."""
+    _measure_kind(bench, "pinned", lambda arena, size: arena.pinned(size))
+    _measure_kind(bench, "pageable", lambda arena, size: arena.pageable(size))
+
+
+def sizes(largest: int) -> list[int]:
+    """4 KiB, 16 KiB and so on to the largest, which is among them."""
+    found = [_SMALLEST]
+    while found[-1] * _STEP <= largest:
+        found.append(found[-1] * _STEP)
+    return found if found[-1] == largest or largest < _SMALLEST else [*found, largest]
+
+
+def _measure_kind(bench: Bench, kind: Kind, take: Callable[[Arena, int], int]) -> None:
+    size = bench.sizes.transfer
+
+    def measure_both() -> None:
+        with Arena(bench.backend) as arena:
+            host, device = take(arena, size), arena.device(size)
+            host_array(host, size, (size,), np.dtype(np.uint8)).fill(1)
+            copies = {
+                "to_device": lambda n: bench.backend.copy_to_device(device, host, n),
+                "to_host": lambda n: bench.backend.copy_to_host(host, device, n),
+            }
+            fitted = [_fit(bench, kind, direction, copies[direction]) for direction in DIRECTIONS]
+        _keep_call(bench, f"{kind}_copy_call_seconds", fitted)
+
+    bench.attempt(keys(kind), measure_both)
+
+
+def _fit(bench: Bench, kind: Kind, direction: Direction, copy: Callable[[int], None]) -> _Fitted:
+    tried = sizes(bench.sizes.transfer)
+    quick = replace(bench, limits=replace(bench.limits, seconds=min(_SECONDS_PER_SIZE, bench.limits.seconds)))
+    times = [_one_more(quick, size, copy) for size in tried]
+    bench.keep_curve(f"{kind}_{direction}", tried, times)
+    latency, slope = fit_repeats(tried, times)
+    fitted = _Fitted(latency, inverse(slope), f"{units.size(tried[0])} to {units.size(tried[-1])}")
+    bench.keep(f"{kind}_{direction}_bytes_per_second", fitted.rate, fitted.what)
+    return fitted
+
+
+def _one_more(bench: Bench, size: int, copy: Callable[[int], None]) -> list[float]:
+    """What one more copy takes after another: many and a synchronise, less one and a synchronise."""
+    more = _MANY if size <= _SMALL else _FEW
+
+    def seconds(count: int) -> float:
+        before = bench.clock()
+        for _ in range(count):
+            copy(size)
+        bench.backend.synchronize()
+        return bench.clock() - before
+
+    return bench.repeat(lambda: (seconds(1 + more) - seconds(1)) / more)
+
+
+def _keep_call(bench: Bench, key: str, fitted: Sequence[_Fitted]) -> None:
+    """One figure for both directions, its range from the lower to the higher."""
+    both = [positive(each.latency) for each in fitted]
+    joined = Spread(
+        value=sum(each.value for each in both) / len(both),
+        low=min(each.low for each in both),
+        high=max(each.high for each in both),
+        repeats=min(each.repeats for each in both),
+    )
+    bench.keep(key, joined, f"both directions, {fitted[0].what}")

@@ -1,0 +1,337 @@
+"""The measurements, on a GPU of known costs, on one that fails at any call, and on the CPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+from builders import cuda_device
+from calibrating import MIB, QUICK, SIZES, CpuWithKernels, KnownGpu, bench_on
+from fakes import CAPABLE, FakeClock
+from running import REPOSITORY
+
+from advisor.backends.cpu import CpuBackend
+from advisor.calibration import device_memory, host_memory, latencies, managed, transfers, zero_copy
+from advisor.calibration.bench import Limits
+from advisor.calibration.groups import GROUPS, Group, by_name
+from advisor.calibration.kernels import FLOPS_PER_ROUND, LOADS, NAMES, STRIDE, Kernels
+from advisor.calibration.sizes import choose, largest_cache, measure_sizes
+from advisor.devices.entries import Figures
+
+GIB = 1 << 30
+
+
+# Every group
+
+ids = pytest.mark.parametrize("group", GROUPS, ids=lambda g: g.name)
+
+
+@ids
+def test_every_figure_is_measured_or_absent_with_a_reason_on_the_cpu(group: Group) -> None:
+    backend = CpuBackend() if not group.needs_gpu else CpuWithKernels()
+    bench = bench_on(backend)
+    group.measure(bench)
+    found = bench.result()
+    assert set(group.keys) <= set(found.readings) | set(found.absent)
+    assert not set(found.readings) & set(found.absent)
+    assert all(found.absent.values())
+    # Of migration, a device that shares the host's memory shows nothing but noise.
+    lost = set(found.absent) - set(managed.KEYS)
+    assert lost == set(), found.absent
+
+
+@ids
+def test_every_figure_has_a_place_in_the_catalogue(group: Group) -> None:
+    assert set(group.keys) <= set(Figures.model_fields)
+    assert by_name(group.name) is group
+
+
+def test_every_figure_is_documented() -> None:
+    text = (REPOSITORY / "docs/devices.md").read_text(encoding="utf-8").partition("### Calibrate")[2]
+    rows = [line for line in text.partition("\n### ")[0].splitlines() if line.startswith("| ")]
+    for group in GROUPS:
+        (row,) = [row for row in rows if row.startswith(f"| {group.title} |")]
+        assert all(f"`{key}`" in row for key in group.keys)
+
+
+@ids
+def test_a_call_that_fails_costs_figures_and_no_memory(group: Group) -> None:
+    whole = KnownGpu()
+    group.measure(bench_on(whole))
+    calls = len(whole.calls)
+    assert whole.live == {}
+    for fail_at in range(1, calls + 1, max(calls // 60, 1)):
+        broken = KnownGpu(fail_at=fail_at)
+        bench = bench_on(broken)
+        group.measure(bench)
+        assert set(group.keys) <= set(bench.readings) | set(bench.absent)
+        assert not set(bench.readings) & set(bench.absent)
+        # Freeing may be what failed.
+        assert broken.live == {} or broken.calls[fail_at - 1][0].startswith("free")
+
+
+@ids
+def test_an_error_that_stays_takes_the_rest_of_the_group(group: Group) -> None:
+    if not group.needs_gpu:
+        return
+    bench = bench_on(KnownGpu(fail_at=1, broken_after=True))
+    group.measure(bench)
+    assert set(bench.absent) == set(group.keys)
+    assert all(reason.endswith("failed") for reason in bench.absent.values())
+
+
+@ids
+@pytest.mark.parametrize("deferred", [False, True])
+def test_no_group_takes_more_than_its_sizes(group: Group, deferred: bool) -> None:
+    backend = KnownGpu(deferred=deferred)
+    bench = bench_on(backend)
+    group.measure(bench)
+    assert backend.requested["managed"] <= 2 * SIZES.managed
+    assert backend.requested["device"] <= 3 * SIZES.transfer
+    assert backend.requested["pinned"] + backend.requested["mapped"] <= 3 * SIZES.transfer
+    assert backend.idle
+
+
+# What they find
+
+
+def test_copies_give_rate_and_call_back() -> None:
+    gpu = KnownGpu()
+    bench = bench_on(gpu)
+    transfers.measure(bench)
+    for kind in ("pinned", "pageable"):
+        for direction in transfers.DIRECTIONS:
+            reading = bench.readings[f"{kind}_{direction}_bytes_per_second"]
+            assert reading.value == pytest.approx(gpu.rate, rel=1e-6)
+            assert reading.what == "4.00 KiB to 1.00 MiB"
+            curve = bench.curves[f"{kind}_{direction}"]
+            assert curve[0] == (4096, pytest.approx(gpu.call + 4096 / gpu.rate))
+            assert [size for size, _ in curve] == transfers.sizes(MIB)
+        assert bench.readings[f"{kind}_copy_call_seconds"].value == pytest.approx(gpu.call, rel=1e-6)
+
+
+def test_a_call_that_costs_nothing_leaves_the_rates() -> None:
+    gpu = KnownGpu()
+    gpu.call = 0.0
+    bench = bench_on(gpu)
+    transfers.measure(bench)
+    lost = {key for key in bench.absent if key.endswith("call_seconds")} | set(bench.readings)
+    assert lost >= {"pinned_to_device_bytes_per_second", "pageable_to_host_bytes_per_second"}
+
+
+def test_waiting_is_no_part_of_a_copy() -> None:
+    gpu = KnownGpu()
+    gpu.wait = 1e-3
+    bench = bench_on(gpu)
+    transfers.measure(bench)
+    assert bench.readings["pinned_copy_call_seconds"].value == pytest.approx(gpu.call, rel=1e-6)
+
+
+def test_launches_and_waits_are_told_apart() -> None:
+    gpu = KnownGpu()
+    gpu.launch, gpu.wait = 3e-6, 7e-6
+    bench = bench_on(gpu)
+    latencies.measure(bench)
+    assert bench.readings["launch_seconds"].value == pytest.approx(3e-6)
+    assert bench.readings["synchronize_seconds"].value == pytest.approx(7e-6)
+
+
+def test_device_memory_counts_what_is_read_and_what_is_written() -> None:
+    gpu = KnownGpu()
+    gpu.launch = 0.0
+    gpu.kernel_seconds = {
+        "copy_once": cycle([1e-3]),
+        "read_again_l2": cycle([2e-3]),
+        "multiply_add": cycle([4e-3]),
+    }
+    bench = bench_on(gpu)
+    device_memory.measure(bench)
+    threads = Kernels(gpu).threads
+    assert bench.readings[device_memory.MEMORY].value == pytest.approx(2 * SIZES.device / 1e-3)
+    assert bench.readings[device_memory.L2].value == pytest.approx(threads * LOADS * 16 / 2e-3)
+    assert bench.readings[device_memory.L2].what.endswith(" in 8.00 KiB")  # half the cache
+    flops = threads * 1024 * FLOPS_PER_ROUND / 4e-3
+    assert bench.readings[device_memory.FLOPS].value == pytest.approx(flops)
+
+
+def test_arithmetic_runs_long_enough_to_be_told_from_the_launch() -> None:
+    gpu = KnownGpu()
+    gpu.launch = 0.0
+    gpu.kernel_seconds = {"multiply_add": [1e-4, 4e-4, *[8e-3] * 100]}
+    bench = bench_on(gpu)
+    device_memory.measure(bench)
+    rounds = 1024 * 16
+    expected = Kernels(gpu).threads * rounds * FLOPS_PER_ROUND / 8e-3
+    assert bench.readings[device_memory.FLOPS].value == pytest.approx(expected)
+
+
+def test_zero_copy_counts_what_the_program_uses() -> None:
+    gpu = KnownGpu()
+    gpu.launch = 0.0
+    gpu.kernel_seconds = {name: cycle([1e-3]) for name in NAMES}
+    bench = bench_on(gpu)
+    zero_copy.measure(bench)
+    read, again, strided, at_random, write = (bench.readings[key].value for key in zero_copy.KEYS)
+    assert (read, write) == pytest.approx((SIZES.transfer / 1e-3,) * 2)
+    assert (strided, at_random) == pytest.approx((SIZES.transfer / STRIDE / 1e-3,) * 2)
+    assert again == pytest.approx(Kernels(gpu).threads * LOADS * 16 / 1e-3)
+    assert bench.readings["zero_copy_reread_bytes_per_second"].what.endswith("in 64.0 KiB")
+
+
+def test_migration_is_the_first_pass_less_the_second() -> None:
+    gpu = KnownGpu()
+    gpu.kernel_seconds = {"read_once": cycle([5e-3, 1e-3]), "touch_in_turn": cycle([101e-6, 1e-6])}
+    bench = bench_on(gpu)
+    managed.measure(bench)
+    rate = SIZES.managed / 4e-3
+    assert bench.readings["migration_to_device_bytes_per_second"].value == pytest.approx(rate)
+    fault = 100e-6 / (SIZES.managed // managed.REGION)
+    assert bench.readings["fault_seconds"].value == pytest.approx(fault)
+    # The model's faults, bytes / migration_bytes * fault_seconds, then pass at the measured rate.
+    assert bench.readings["migration_bytes"].value / fault == pytest.approx(rate)
+
+
+def test_prefetches_go_both_ways() -> None:
+    gpu = KnownGpu()
+    bench = bench_on(gpu)
+    managed.measure(bench)
+    for key in managed.PREFETCH:
+        assert bench.readings[key].value == pytest.approx(gpu.prefetch_rate)
+    sides = [call[2] for call in gpu.calls if call[0] == "prefetch"]
+    assert sides[:4] == ["host", "device", "host", "device"]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "lost", "reason"),
+    [
+        ({"integrated": 1, "compute_capability": "8.7"}, managed.KEYS, "nothing migrates"),
+        ({"concurrent_managed_access": 0}, managed.KEYS, "without concurrent managed access"),
+        ({"managed_memory": 0}, by_name("managed").keys, "no managed memory"),
+    ],
+)
+def test_what_a_device_cannot_do_is_not_tried(
+    attributes: dict[str, int], lost: tuple[str, ...], reason: str
+) -> None:
+    gpu = KnownGpu(device=cuda_device(**{**CAPABLE, **attributes}))
+    bench = bench_on(gpu)
+    managed.measure(bench)
+    assert all(reason in bench.absent[key] for key in lost)
+    assert "kernel" not in gpu.names
+    assert "prefetch" not in gpu.names
+
+
+def test_a_device_that_maps_nothing_has_no_zero_copy() -> None:
+    gpu = KnownGpu(device=cuda_device(**{**CAPABLE, "can_map_host_memory": 0}))
+    bench = bench_on(gpu)
+    zero_copy.measure(bench)
+    assert set(bench.absent) == set(zero_copy.KEYS)
+    assert gpu.names == []
+
+
+def test_pinned_memory_is_uncached_on_a_nano() -> None:
+    backend = CpuWithKernels()
+    backend.device = lambda: cuda_device("tegra", compute_capability="5.3")  # type: ignore[method-assign]
+    bench = bench_on(backend)
+    host_memory.measure_page_locked(bench)
+    readings = bench.readings
+    assert readings["host_uncached_read_bytes_per_second"] == readings["host_pinned_read_bytes_per_second"]
+    card = bench_on(CpuWithKernels())
+    host_memory.measure_page_locked(card)
+    assert "host_uncached_read_bytes_per_second" not in card.readings
+
+
+def test_memory_that_is_read_slowly_is_read_in_part() -> None:
+    clock = FakeClock(step=0.01)  # every look at the clock takes so long, and so every read
+    bench = bench_on(CpuBackend(), clock=clock, limits=Limits(seconds=0.02, least=3, most=3))
+    host_memory.measure_plain(bench)
+    assert bench.readings["host_read_bytes_per_second"].what == "4.00 KiB"
+    assert bench.readings["host_write_bytes_per_second"].what == "64.0 KiB"
+
+
+# How often, and how much
+
+
+def test_repeats_end_with_the_time_but_never_before_the_least() -> None:
+    clock = FakeClock()
+    bench = bench_on(CpuBackend(), clock=clock, limits=Limits(seconds=1.0, least=5, most=25))
+    slow, fast = (lambda: clock.advance(10.0) or 10.0), (lambda: clock.advance(0.1) or 0.1)
+    assert len(bench.repeat(slow)) == 5
+    assert len(bench.repeat(fast)) == pytest.approx(11, abs=1)
+    assert len(bench.repeat(lambda: 1.0)) == 25
+
+
+def test_the_first_repeat_is_not_kept() -> None:
+    times = iter([100.0, *[1.0] * 50])
+    assert set(bench_on(CpuBackend()).repeat(lambda: next(times))) == {1.0}
+
+
+def test_figures_that_were_found_stay_when_a_later_one_fails() -> None:
+    bench = bench_on(CpuBackend())
+
+    def measure() -> None:
+        bench.keep_rate("a", 8, [1.0])
+        raise RuntimeError("out of memory\nand more")
+
+    bench.attempt(["a", "b"], measure)
+    assert set(bench.readings) == {"a"}
+    assert bench.absent == {"b": "out of memory"}
+
+
+def card(**attributes: int) -> object:
+    return cuda_device(**{**CAPABLE, "l2_cache_size": 50 * MIB, **attributes})
+
+
+def test_large_machines_get_large_sizes_within_bounds() -> None:
+    sizes = choose(500 * GIB, 130 * GIB, card(), 256 * MIB)  # type: ignore[arg-type]
+    assert (sizes.host, sizes.transfer, sizes.device, sizes.managed) == (
+        512 * MIB,
+        256 * MIB,
+        512 * MIB,
+        256 * MIB,
+    )
+    assert sizes.managed <= GIB
+    assert 2 * sizes.device + sizes.managed <= 2 * GIB
+
+
+def test_a_nano_keeps_most_of_its_memory() -> None:
+    nano = cuda_device("tegra", compute_capability="5.3", l2_cache_size=256 << 10)
+    sizes = choose(2 * GIB, 3 * GIB, nano, 2 * MIB)
+    assert sizes.host == 64 * MIB
+    assert sizes.transfer == sizes.managed == 128 * MIB
+    assert sizes.device == 64 * MIB
+    tight = choose(200 * MIB, 300 * MIB, nano, 2 * MIB)
+    assert max(tight.host, tight.transfer, tight.device, tight.managed) <= 200 * MIB // 16
+
+
+def test_sizes_go_beyond_the_caches() -> None:
+    sizes = choose(64 * GIB, 16 * GIB, card(), 32 * MIB)  # type: ignore[arg-type]
+    assert sizes.host == 8 * 32 * MIB
+    assert sizes.device >= 8 * 50 * MIB
+    assert sizes.host_cache == 32 * MIB
+
+
+def test_a_containers_limit_counts(tmp_path: Path) -> None:
+    group = tmp_path / "sys/fs/cgroup"
+    group.mkdir(parents=True)
+    (group / "memory.max").write_text("268435456\n")
+    assert measure_sizes(cuda_device(), None, root=tmp_path).host == 16 * MIB
+
+
+def test_the_largest_cache_is_read_from_linux(tmp_path: Path) -> None:
+    assert largest_cache(root=tmp_path) is None
+    for index, size in enumerate(("48K", "32K", "1024K", "36M", "?")):
+        folder = tmp_path / f"sys/devices/system/cpu/cpu0/cache/index{index}"
+        folder.mkdir(parents=True)
+        (folder / "size").write_text(f"{size}\n")
+    assert largest_cache(root=tmp_path) == 36 * MIB
+
+
+def test_all_kernels_stay_inside_their_buffers_on_the_cpu() -> None:
+    """The twins index as the kernels do: a count or a mask that is wrong raises."""
+    backend = CpuWithKernels()
+    bench = bench_on(backend, sizes=replace(SIZES, transfer=1 << 12, device=1 << 12), limits=QUICK)
+    zero_copy.measure(bench)
+    device_memory.measure(bench)
+    assert set(bench.readings) == {*zero_copy.KEYS, *device_memory.KEYS}

@@ -1,0 +1,217 @@
+"""`advisor devices ...` as its users type it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from calibrating import Answers, died
+from running import Command, advisor, environment, eventually
+
+from advisor.calibration import output
+from advisor.calibration.calibrations import Request, calibrate
+from advisor.calibration.groups import by_name
+from advisor.calibration.records import CalibrationJob, GroupRun
+from advisor.devices.catalogue import load, names
+from advisor.errors import FileProblem
+from advisor.jobs import Problem
+from advisor.launcher import ProcessLauncher
+from advisor.progress import Silent
+
+HOST = by_name("host").keys
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    monkeypatch.chdir(tmp_path)
+    return Command(monkeypatch, capsys)
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> Answers:
+    """Answers in place of processes."""
+    answers = Answers()
+    monkeypatch.setattr(ProcessLauncher, "__call__", lambda self, job: answers(job))
+    return answers
+
+
+def test_devices_are_listed_and_shown(command: Command) -> None:
+    said = command("devices")
+    assert said.code == 0
+    assert {line.split()[0] for line in said.out.splitlines()[1:]} == set(names())
+    shown = command("devices", "show", "Orin_Nano")
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out.startswith("Jetson Orin Nano 8GB (orin-nano)\n")
+    unknown = command("devices", "show", "orin-nan")
+    assert (unknown.code, unknown.out) == (2, "")
+    assert "did you mean orin-nano" in unknown.err
+    assert command("devices", "show", "missing.toml").code == 5
+
+
+def test_a_real_run_without_a_gpu_goes_into_a_cards_entry_that_predicts(tmp_path: Path) -> None:
+    said = advisor(
+        "devices", "calibrate", "--no-gpu", "--base", "rtx-4090", "--out", "mine.toml", cwd=tmp_path
+    )
+    assert said.returncode == 0, said.stderr
+    assert [line.split()[0] for line in said.stdout.splitlines()][:3] == list(HOST)
+    assert "GB/s (" in said.stdout
+    assert said.stderr.splitlines()[0] == "[1/1] the CPU's memory"
+    assert said.stderr.endswith("wrote mine.toml\n  next: advisor profile WORKLOAD.py --target mine.toml\n")
+    entry = load(str(tmp_path / "mine.toml"))
+    for key in HOST:
+        figure = getattr(entry.figures, key)
+        assert 0 < figure.low <= figure.value <= figure.high
+        assert figure.value < 1e12
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
+
+
+def test_quiet_says_nothing_but_results(command: Command, quick: Answers) -> None:
+    said = command("devices", "calibrate", "--no-gpu", "--base", "h200", "-q")
+    assert (said.code, said.err) == (0, "")
+    assert 'name = "H200 SXM (this host)"' in said.out
+
+
+def test_without_a_file_the_entry_is_printed_as_one(command: Command, quick: Answers, tmp_path: Path) -> None:
+    said = command("devices", "calibrate", "--no-gpu", "--base", "h200", "--name", "H200 in the rack")
+    (tmp_path / "piped.toml").write_text(said.out)
+    assert load(str(tmp_path / "piped.toml")).name == "H200 in the rack"
+    assert "--out mine.toml" in said.err
+
+
+def test_the_host_alone_is_told_with_what_it_is_good_for(command: Command, quick: Answers) -> None:
+    said = command("devices", "calibrate", "--no-gpu")
+    assert said.code == 0
+    assert said.out.splitlines()[0] == "host_read_bytes_per_second   10.0 GB/s (9.00 GB/s to 11.0 GB/s)"
+    assert "can stand for the host of any PCIe card" in said.err
+    assert "--base rtx-4090 --out mine.toml" in said.err
+
+
+def test_what_is_missing_is_told_with_the_reason(quick: Answers) -> None:
+    found = calibrate(Request("cuda"), Silent(), Answers(managed=died))
+    lines = output.remarks(found, None).splitlines()
+    assert lines[0] == f"missing: {', '.join(by_name('managed').keys)}"
+    assert lines[1] == "    the process was killed by SIGBUS"
+
+
+def wrong(command: Command, *arguments: str | Path) -> tuple[int, str]:
+    said = command("devices", "calibrate", *arguments)
+    assert said.out == ""
+    assert said.error[1].startswith("  next: ")
+    return said.code, said.error[0]
+
+
+BASE = ("--no-gpu", "--base", "rtx-4090")
+
+
+def test_wrong_input_is_told_before_anything_is_measured(
+    command: Command, quick: Answers, tmp_path: Path
+) -> None:
+    (tmp_path / "there.toml").write_text("mine")
+    (tmp_path / "folder.toml").mkdir()
+    (tmp_path / "damaged.toml").write_text("[")
+    for arguments, code, message in (
+        (("--no-gpu", "--out", "x.toml"), 2, "error: --out x.toml: a CPU alone makes no device"),
+        ((*BASE, "--out", "x"), 2, "error: --out x does not end in .toml"),
+        ((*BASE, "--out", "there.toml"), 2, "error: --out there.toml exists"),
+        ((*BASE, "--out", "no/x.toml"), 2, "error: --out no/x.toml cannot be written: no such file"),
+        ((*BASE, "--out", "folder.toml"), 2, "error: --out folder.toml cannot be written: it is a directory"),
+        (("--no-gpu", "--base", "rtx-409"), 2, "error: there is no device 'rtx-409' in the catalogue"),
+        (("--no-gpu", "--base", "no.toml"), 5, "error: no.toml does not exist"),
+        (("--no-gpu", "--base", "damaged.toml"), 5, "error: damaged.toml cannot be read"),
+        (("--no-gpu", "--gpu", "0"), 2, "error: --gpu and --no-gpu contradict one another"),
+        ((*BASE, "--name", " "), 2, "error: --name is empty"),
+    ):
+        found, said = wrong(command, *arguments)
+        assert (found, said[: len(message)]) == (code, message)
+    assert quick.jobs == []
+    assert (tmp_path / "there.toml").read_text() == "mine"
+
+
+def test_a_gpu_that_was_asked_for_is_not_replaced(
+    command: Command, quick: Answers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("advisor.backends.gpu_count", lambda: 0)
+    assert wrong(command, "--gpu", "0") == (4, "error: --gpu 0: the CUDA driver shows no GPU")
+
+
+def test_without_cupy_the_cpu_is_measured_and_that_is_said(
+    command: Command, quick: Answers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("advisor.backends.gpu_count", lambda: 1)
+    monkeypatch.setattr("advisor.backends.has_cupy", lambda: False)
+    said = command("devices", "calibrate")
+    assert said.code == 0
+    assert "CuPy is not installed, so this run measures the CPU alone." in said.err
+    assert [job.backend for job in quick.jobs] == ["cpu"]
+
+
+def test_a_process_that_cannot_use_the_gpu_says_so(tmp_path: Path) -> None:
+    job = CalibrationJob(group="latencies", backend="cuda", gpu=99, directory=str(tmp_path / "job"))
+    ended = ProcessLauncher(60, worker="advisor.calibration.worker")(job)
+    assert isinstance(ended.outcome, Problem), ended
+    assert (ended.outcome.cause, ended.outcome.error) == ("wrong", "NothingMeasured")
+
+
+def test_a_process_measures_its_group(tmp_path: Path) -> None:
+    job = CalibrationJob(group="host", backend="cpu", gpu=0, directory=str(tmp_path / "job"))
+    ended = ProcessLauncher(60, worker="advisor.calibration.worker")(job)
+    assert isinstance(ended.outcome, GroupRun), ended
+    assert set(HOST) <= set(ended.outcome.readings)
+    unknown = job.model_copy(update={"group": "nothing", "directory": str(tmp_path / "other")})
+    ended = ProcessLauncher(60, worker="advisor.calibration.worker")(unknown)
+    assert isinstance(ended.outcome, Problem)
+    assert ended.outcome.cause == "device"
+
+
+def test_a_gpu_is_used_where_there_is_one(
+    command: Command, quick: Answers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("advisor.backends.gpu_count", lambda: 2)
+    monkeypatch.setattr("advisor.backends.has_cupy", lambda: True)
+    said = command("devices", "calibrate", "--gpu", "1", "--out", "mine.toml", "--name", "Card one")
+    assert said.code == 0
+    assert {job.gpu for job in quick.jobs} == {1}
+    assert load(str(tmp_path / "mine.toml")).name == "Card one"
+    assert "wrote mine.toml" in said.err
+
+
+def test_nothing_measured_is_exit_code_4(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ProcessLauncher, "__call__", lambda self, job: died())
+    code, message = wrong(command, "--no-gpu")
+    assert (code, message) == (4, "error: no figure could be measured")
+
+
+def test_force_replaces_a_file(command: Command, quick: Answers, tmp_path: Path) -> None:
+    (tmp_path / "there.toml").write_text("mine")
+    assert command("devices", "calibrate", *BASE, "--out", "there.toml", "--force").code == 0
+    assert load(str(tmp_path / "there.toml")).name == "GeForce RTX 4090 (this host)"
+
+
+def test_a_disk_that_fills_up_meanwhile_does_not_cost_the_figures(tmp_path: Path) -> None:
+    found = calibrate(Request("cpu", base=load("h200")), Silent(), Answers())
+    with pytest.raises(FileProblem, match="cannot be written") as problem:
+        output.give(found, tmp_path / "gone" / "mine.toml")
+    assert problem.value.detail == found.toml()
+
+
+def test_ctrl_c_writes_nothing(tmp_path: Path) -> None:
+    arguments = ["devices", "calibrate", *BASE, "--out", "mine.toml"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "advisor", *arguments],
+        cwd=tmp_path,
+        env=environment(),
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    assert process.stderr.readline() == "[1/1] the CPU's memory\n"
+    os.kill(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out) == (130, "")
+    assert err == "interrupted: nothing was written\n"
+    assert eventually(lambda: list(tmp_path.iterdir()) == [])

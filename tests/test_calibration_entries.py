@@ -1,0 +1,308 @@
+"""From measurements to a catalogue entry: sources, what is missing, the file, and predictions with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import cuda_device, profile, vector_add_trace
+from calibrating import (
+    DISCRETE,
+    MIB,
+    QUICK,
+    RATES,
+    SIZES,
+    Answers,
+    CpuWithKernels,
+    KnownGpu,
+    bench_on,
+    died,
+    reading,
+    run_of,
+)
+from fakes import CAPABLE, FakeClock
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor import __version__
+from advisor.calibration.assembling import Findings, Machine
+from advisor.calibration.calibrations import Calibration, Request, calibrate
+from advisor.calibration.groups import GROUPS, by_name
+from advisor.calibration.records import CalibrationJob
+from advisor.calibration.toml_text import write
+from advisor.devices.catalogue import CatalogueEntry, load, names
+from advisor.devices.entries import Figure, Figures
+from advisor.errors import NothingMeasured, UsageError
+from advisor.jobs import Problem
+from advisor.launcher import Ended
+from advisor.model.predict import predict
+from advisor.profiles import Profile
+from advisor.progress import Silent
+
+
+def traced() -> Profile:
+    """A vector addition without figures, to predict."""
+    return profile(traffic=vector_add_trace())
+
+
+def on_gpu(launch: Any = None, **request: Any) -> Calibration:
+    return calibrate(Request(**{"backend": "cuda", **request}), Silent(), launch or Answers())
+
+
+def saved(found: Calibration, folder: Path) -> CatalogueEntry:
+    path = folder / "mine.toml"
+    path.write_text(found.toml(), encoding="utf-8")
+    return load(str(path))
+
+
+def without_origin(entry: CatalogueEntry) -> dict[str, Any]:
+    return entry.model_dump(exclude={"origin"})
+
+
+def test_a_gpu_makes_an_entry_that_loads_and_predicts(tmp_path: Path) -> None:
+    found = on_gpu()
+    entry = saved(found, tmp_path)
+    assert found.entry is not None
+    assert without_origin(entry) == without_origin(found.entry)
+    assert (entry.name, entry.memory_class) == (DISCRETE.name, "discrete")
+    assert entry.figures.memory_bytes.value == 8 << 30
+    assert entry.figures.l2_bytes is not None
+    assert entry.figures.l2_bytes.value == 4 * MIB
+    every = {key for group in GROUPS for key in group.keys}
+    assert all(getattr(entry.figures, key) is not None for key in every)
+    prediction = predict(traced(), entry)
+    assert {r.status for r in prediction.results if r.strategy in ("pageable", "pinned", "managed")} == {
+        "predicted"
+    }
+    assert not any("Not known" in assumption for assumption in prediction.assumptions)
+
+
+def test_what_is_measured_changes_what_is_predicted(tmp_path: Path) -> None:
+    def seconds(rate: float) -> float:
+        fast = run_of("transfers")
+        fast = fast.model_copy(update={"readings": {**fast.readings, RATES[0]: reading(rate)}})
+        entry = on_gpu(Answers(transfers=lambda: Ended(fast, "finished"))).entry
+        assert entry is not None
+        rows = {r.strategy: r for r in predict(traced(), entry).results}
+        return rows["pinned"].likely_seconds  # type: ignore[union-attr]
+
+    assert seconds(1e9) > 2 * seconds(20e9)
+
+
+def test_every_figure_says_where_when_and_how_often_it_was_measured() -> None:
+    entry = on_gpu().entry
+    assert entry is not None
+    figure = entry.figures.pinned_to_device_bytes_per_second
+    assert figure is not None
+    assert (figure.value, figure.low, figure.high) == (10e9, 9e9, 11e9)
+    assert figure.source.startswith(f"measured by advisor {__version__} on {DISCRETE.name}, 20")
+    assert figure.source.endswith(": 256 MiB, 9 repeats")
+    assert entry.figures.host_read_bytes_per_second is not None
+    assert DISCRETE.name not in entry.figures.host_read_bytes_per_second.source
+
+
+def test_the_devices_memory_is_as_measured_and_its_range_in_the_share() -> None:
+    found = on_gpu()
+    assert found.entry is not None
+    memory, share = found.entry.figures.device_memory_bytes_per_second, found.entry.figures.achievable_share
+    assert (memory.value, memory.low, memory.high) == (10e9, None, None)
+    assert share is not None
+    assert (share.value, share.low, share.high) == (1.0, 0.9, 1.0)
+    assert "as measured, not as specified" in found.toml()
+
+
+def test_a_group_that_dies_costs_its_figures_alone(tmp_path: Path) -> None:
+    found = on_gpu(
+        Answers(managed=died, zero_copy=lambda: Ended(None, "timeout", "did not finish within 40 s"))
+    )
+    entry = saved(found, tmp_path)
+    assert entry.figures.fault_seconds is None
+    assert entry.figures.zero_copy_read_bytes_per_second is None
+    assert entry.figures.launch_seconds is not None
+    missing = found.findings.missing_by_reason()
+    assert missing["the process was killed by SIGBUS"] == list(by_name("managed").keys)
+    assert missing["did not finish within 40 s"] == list(by_name("zero-copy").keys)
+    assert ": the process was killed by SIGBUS.\n" in found.toml()
+
+
+def test_a_problem_and_an_absent_figure_have_their_reasons(tmp_path: Path) -> None:
+    problem = Problem(cause="device", message="CUDA: no kernel image\nis available")
+    lost = "l2_bytes_per_second"
+    found = on_gpu(
+        Answers(
+            latencies=lambda: Ended(problem, "finished"),
+            device=lambda: Ended(run_of("device", without=(lost,)), "finished"),
+        )
+    )
+    assert found.findings.missing["launch_seconds"] == problem.message
+    assert found.findings.missing[lost] == "it was left out"
+    saved(found, tmp_path)  # the comment is one line still
+
+
+@pytest.mark.parametrize(("group", "key"), [("device", "device_memory_bytes"), ("transfers", "pinned_to_")])
+def test_an_entry_without_what_every_entry_needs_is_refused(group: str, key: str) -> None:
+    with pytest.raises(NothingMeasured, match=f"too little was measured .*{key}") as refused:
+        on_gpu(Answers(**{group: died}))
+    assert "killed by SIGBUS" in refused.value.detail
+
+
+def test_a_gpu_that_no_process_could_use_is_an_error() -> None:
+    dead = {group.name.replace("-", "_"): died for group in GROUPS if group.needs_gpu}
+    with pytest.raises(NothingMeasured, match="the GPU could not be used: the process was killed by SIGBUS"):
+        on_gpu(Answers(**dead))
+    with pytest.raises(NothingMeasured, match="no figure could be measured"):
+        on_gpu(Answers(host=died, **dead))
+
+
+def test_a_gpu_that_is_not_there_is_told_at_once() -> None:
+    problem = Problem(cause="wrong", error="NothingMeasured", message="there is no GPU 9", next_step="x")
+    launch = Answers(page_locked=lambda: Ended(problem, "finished"))
+    with pytest.raises(NothingMeasured, match="there is no GPU 9"):
+        on_gpu(launch, gpu=9)
+    assert [(job.group, job.backend, job.gpu) for job in launch.jobs] == [
+        ("host", "cpu", 9),
+        ("page-locked", "cuda", 9),
+    ]
+
+
+def test_a_tegra_is_its_own_class(tmp_path: Path) -> None:
+    orin = cuda_device("tegra-io-coherent", **CAPABLE, total_global_mem=8 << 30, multiprocessor_count=8)
+    answers = {
+        g.name.replace("-", "_"): (lambda name=g.name: Ended(run_of(name, orin), "finished")) for g in GROUPS
+    }
+    found = on_gpu(Answers(**answers), name="My Orin")
+    entry = saved(found, tmp_path)
+    assert (entry.name, entry.memory_class) == ("My Orin", "tegra-io-coherent")
+    assert any(r.status == "predicted" for r in predict(traced(), entry).results)
+
+
+def test_counts_that_are_not_known_are_left_out(tmp_path: Path) -> None:
+    odd = cuda_device(**CAPABLE, l2_cache_size=0, async_engine_count=0, total_global_mem=8 << 30, other=1)
+    answers = {
+        g.name.replace("-", "_"): (lambda name=g.name: Ended(run_of(name, odd), "finished")) for g in GROUPS
+    }
+    entry = saved(on_gpu(Answers(**answers)), tmp_path)
+    assert not {"l2_cache_size", "async_engine_count", "other"} & set(entry.attributes)
+    assert entry.figures.l2_bytes is None
+
+
+def test_no_group_starts_once_the_time_is_up() -> None:
+    clock, launch = FakeClock(), Answers()
+
+    def slow(job: CalibrationJob) -> Ended:
+        clock.advance(20.0)
+        return launch(job)
+
+    found = calibrate(Request("cuda"), Silent(), slow, clock)
+    assert [job.group for job in launch.jobs] == [group.name for group in GROUPS[:5]]
+    assert found.findings.missing["launch_seconds"] == "the 90 s for all groups were over"
+
+
+# The host alone
+
+
+def test_the_host_takes_its_place_in_a_cards_entry(tmp_path: Path) -> None:
+    base = load("rtx-4090")
+    launch = Answers()
+    found = calibrate(Request("cpu", base=base), Silent(), launch)
+    assert [job.group for job in launch.jobs] == ["host"]
+    entry = saved(found, tmp_path)
+    assert entry.name == "GeForce RTX 4090 (this host)"
+    assert entry.figures.host_read_bytes_per_second is not None
+    assert entry.figures.host_read_bytes_per_second.value == 10e9
+    assert entry.figures.pinned_to_device_bytes_per_second == base.figures.pinned_to_device_bytes_per_second
+    assert entry.attributes == base.attributes
+
+
+def test_another_hosts_figures_do_not_stay() -> None:
+    base = load("rtx-4090")
+    other = Figure(value=1e9, source="another host")
+    figures = base.figures.model_copy(update={"host_pinned_read_bytes_per_second": other})
+    base = base.model_copy(update={"figures": figures})
+    entry = calibrate(Request("cpu", base=base), Silent(), Answers()).entry
+    assert entry is not None
+    assert entry.figures.host_pinned_read_bytes_per_second is None
+
+
+def test_the_host_alone_makes_no_entry() -> None:
+    found = calibrate(Request("cpu"), Silent(), Answers())
+    assert found.entry is None
+    assert set(found.findings.readings) == set(by_name("host").keys)
+
+
+def test_a_base_beside_a_gpu_and_a_jetsons_on_a_pc_are_refused() -> None:
+    with pytest.raises(UsageError, match="there is a GPU to measure"):
+        Request("cuda", base=load("h200")).check()
+    with pytest.raises(UsageError, match="the CPU of Jetson Nano 4GB is part of the device"):
+        Request("cpu", base=load("nano")).check("x86_64")
+    Request("cpu", base=load("nano")).check("aarch64")
+    Request("cpu", base=load("h200")).check("x86_64")
+
+
+# The file
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_entry_of_the_catalogue_survives_being_written(name: str, tmp_path: Path) -> None:
+    entry = load(name)
+    path = tmp_path / "written.toml"
+    path.write_text(write(entry, ["a comment", "and\nanother"]), encoding="utf-8")
+    assert without_origin(load(str(path))) == without_origin(entry)
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip)
+
+
+@given(TEXTS, st.lists(TEXTS, max_size=3), st.floats(1e-9, 1e15), TEXTS)
+def test_whatever_a_device_is_called_the_file_can_be_read(
+    name: str, comments: list[str], value: float, source: str
+) -> None:
+    import tempfile
+
+    base = load("h200")
+    figures = base.figures.model_copy(update={"launch_seconds": Figure(value=value, source=source)})
+    entry = base.model_copy(update={"name": name.strip(), "figures": figures})
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "odd.toml"
+        path.write_text(write(entry, comments), encoding="utf-8")
+        assert without_origin(load(str(path))) == without_origin(entry)
+
+
+def test_the_file_shows_the_curves_and_what_ran() -> None:
+    text = on_gpu().toml()
+    assert "# pinned_to_device: 4.00 KiB 5.00 µs, 1.00 MiB 100 µs\n" in text
+    assert "CUDA: cuda_driver 13.0." in text
+    assert "0000:01:00.0" not in text
+    assert "Theil-Sen" in text
+
+
+def test_figures_of_the_cpu_cache_have_no_repeats() -> None:
+    machine = Machine(cpu="Some CPU", date="2026-01-02", host_cache_bytes=32 * MIB)
+    figures = Findings(machine, [run_of("host")]).figures()
+    assert figures["host_cache_bytes"].value == 32 * MIB
+    assert figures["host_cache_bytes"].source == "Linux on Some CPU, read on 2026-01-02"
+    assert figures["host_read_bytes_per_second"].source == (
+        f"measured by advisor {__version__} on Some CPU, 2026-01-02: 256 MiB, 9 repeats"
+    )
+    assert set(figures) <= set(Figures.model_fields)
+
+
+# All of it without processes
+
+
+@pytest.mark.parametrize("make", [CpuWithKernels, KnownGpu])
+def test_real_groups_make_an_entry_that_predicts(make: Callable[[], Any], tmp_path: Path) -> None:
+    def launch(job: CalibrationJob) -> Ended:
+        backend = make()
+        if make is KnownGpu:
+            backend.kernel_seconds = {name: [1e-3] * 10000 for name in ("copy_once", "read_once")}
+        bench = bench_on(backend, sizes=SIZES, limits=QUICK)
+        by_name(job.group).measure(bench)
+        return Ended(bench.result(), "finished")
+
+    found = calibrate(Request("cuda"), Silent(), launch)
+    entry = saved(found, tmp_path)
+    rows = {r.strategy: r.status for r in predict(traced(), entry).results}
+    assert rows["pinned"] == rows["zero-copy"] == "predicted"
