@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 from builders import cuda_device
-from fakes import CAPABLE, ON_DEVICE, DeviceArray, FakeClock, RecordingBackend
+from fakes import CAPABLE as WITH_HMM
+from fakes import ON_DEVICE, DeviceArray, FakeClock, RecordingBackend
 
 from advisor.backends.cpu import CpuBackend
 from advisor.calibration.bench import Bench, Limits
@@ -19,6 +20,8 @@ from advisor.launcher import Ended
 from advisor.profiles import Device
 
 MIB = 1 << 20
+CAPABLE = {**WITH_HMM, "pageable_memory_access": 0}
+"""A card without HMM."""
 SIZES = Sizes(host=1 << 16, transfer=MIB, device=1 << 16, managed=8 * MIB, l2=1 << 14, host_cache=1 << 15)
 QUICK = Limits(seconds=0.002, least=3, most=5)
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 from builders import cuda_device
-from calibrating import MIB, QUICK, SIZES, CpuWithKernels, KnownGpu, bench_on
-from fakes import CAPABLE, FakeClock
+from calibrating import CAPABLE, MIB, QUICK, SIZES, CpuWithKernels, FakeClock, KnownGpu, bench_on
 from running import REPOSITORY
 
 from advisor.backends.cpu import CpuBackend
