@@ -19,6 +19,13 @@ _SAYS: dict[str, str] = {
     "wrong": "",
 }
 
+_SMALLER = "Make the workload smaller with --set NAME=VALUE."
+_NEXT = {
+    "timeout": "Give more time with --timeout SECONDS, or make the workload smaller with --set NAME=VALUE.",
+    "memory": _SMALLER,
+    "died": "See what the process said last, in the report; does the file run by itself with python?",
+}
+
 
 def combine(strategy: str, cells: Sequence[Cell], workload: WorkloadRecord, *, confidence: float) -> Measured:
     """The row of a strategy from its processes, one cell each."""
@@ -51,8 +58,11 @@ def failure(strategy: str, ended: Ended) -> Failed:
     outcome = ended.outcome
     if isinstance(outcome, Problem):
         reason = f"{_SAYS[outcome.cause]}{outcome.message}"
-        return Failed(strategy=strategy, reason=reason, detail=outcome.detail or ended.log)
-    return Failed(strategy=strategy, reason=ended.reason, detail=ended.log)
+        detail, next_step = outcome.detail or ended.log, outcome.next_step or _NEXT.get(outcome.cause, "")
+        return Failed(strategy=strategy, reason=reason, detail=detail, next_step=next_step)
+    return Failed(
+        strategy=strategy, reason=ended.reason, detail=ended.log, next_step=_NEXT.get(ended.how, "")
+    )
 
 
 def _median(frames: Sequence[dict[str, float]], label: str) -> float:
