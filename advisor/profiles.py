@@ -69,7 +69,7 @@ class Method(Record):
 
     rounds: int = Field(gt=0)
     max_seconds: PositiveSeconds = Field(description="Sampling time per strategy, over all rounds")
-    seed: int
+    seed: int = Field(ge=0)
     confidence: float = Field(gt=0, lt=1)
     order: tuple[tuple[str, ...], ...] = Field(description="The strategies of each round, in the order run")
 
@@ -204,6 +204,7 @@ class Failed(Record):
     status: Literal["failed"] = "failed"
     reason: str
     detail: str = ""
+    next_step: str = ""
 
 
 class Predicted(Record):
@@ -264,7 +265,7 @@ class Gain(Record):
     """What following the advice is worth. Measured where the proposed strategy ran too."""
 
     seconds_per_frame: float | None = None
-    bytes: int | None = None
+    bytes: Annotated[int, Field(ge=-(2**63), le=2**63 - 1)] | None = None
     basis: Literal["measured", "estimated"]
 
 

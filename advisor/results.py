@@ -19,8 +19,12 @@ _SAYS: dict[str, str] = {
     "raised": "the workload failed: ",
     "wrong": "",
 }
-_REMEDY_HELPS = ("state", "wrong")
-"""Where the next step says more than where the traceback is."""
+_SMALLER = "Make the workload smaller with --set NAME=VALUE."
+_NEXT = {
+    "timeout": "Give more time with --timeout SECONDS, or make the workload smaller with --set NAME=VALUE.",
+    "memory": _SMALLER,
+    "died": "See what the process said last, in the report; does the file run by itself with python?",
+}
 
 
 def combine(strategy: str, cells: Sequence[Cell], workload: WorkloadRecord, *, confidence: float) -> Measured:
@@ -57,10 +61,11 @@ def failure(strategy: str, ended: Ended) -> Failed:
     outcome = ended.outcome
     if isinstance(outcome, Problem):
         reason = f"{_SAYS[outcome.cause]}{outcome.message}"
-        if outcome.cause in _REMEDY_HELPS and outcome.next_step:
-            reason = f"{reason}. {outcome.next_step}"
-        return Failed(strategy=strategy, reason=reason, detail=outcome.detail or ended.log)
-    return Failed(strategy=strategy, reason=ended.reason, detail=ended.log)
+        detail, next_step = outcome.detail or ended.log, outcome.next_step or _NEXT.get(outcome.cause, "")
+        return Failed(strategy=strategy, reason=reason, detail=detail, next_step=next_step)
+    return Failed(
+        strategy=strategy, reason=ended.reason, detail=ended.log, next_step=_NEXT.get(ended.how, "")
+    )
 
 
 def _latency(cells: Sequence[Cell]) -> float | None:

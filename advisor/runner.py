@@ -108,7 +108,8 @@ class _Runner:
         if isinstance(ended.outcome, ReferenceRun):
             if not ended.outcome.repeatable:
                 notes.append(
-                    "Frames depend on those before them: results were compared after the first frames only."
+                    "A frame's results are not repeatable: they depend on earlier frames, or on chance. "
+                    "Results were compared after the first frames only."
                 )
         else:
             reason = problem.message if problem else ended.reason

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from advisor.advise import Candidate, advise, candidates, recommend
 from advisor.profiles import Measured, Profile
-from advisor.verdicts.ties import Equal, break_tie
+from advisor.rules import duplicate_allocation
+from advisor.verdicts.ties import LEAST_SAVING, Equal, break_tie
 
 HALF = footprint(pinned=192 * MIB)
 HALF_MANAGED = footprint(managed=192 * MIB)
@@ -83,14 +84,25 @@ def test_a_tie_with_the_baseline_keeps_the_baseline():
     ("rows", "winner"),
     [
         ([("a", 1.0, 100, 2), ("b", 1.04, 100, 1)], "b"),
-        ([("a", 1.0, 101, 1), ("b", 1.04, 100, 2)], "a"),  # 1 % of memory is rounding
-        ([("a", 1.0, 102, 1), ("b", 1.04, 100, 2)], "b"),
+        ([("a", 1.0, 1010 * MIB, 1), ("b", 1.04, 1000 * MIB, 2)], "a"),  # 1 % of memory is rounding
+        ([("a", 1.0, 1011 * MIB, 1), ("b", 1.04, 1000 * MIB, 2)], "b"),
+        ([("a", 1.0, 12 * MIB, 1), ("b", 1.04, 10 * MIB, 2)], "a"),  # and so are 2 MiB
+        ([("a", 1.0, 12 * MIB + 1, 1), ("b", 1.04, 10 * MIB, 2)], "b"),
         ([("a", 1.0, 100, 1), ("b", 1.04, 100, 1)], "a"),
         ([("a", 1.0, 0, 1), ("b", 1.04, 0, 0)], "b"),
     ],
 )
 def test_tie_break(rows, winner):
     assert break_tie([Equal(*row) for row in rows])[0] == winner
+
+
+def test_a_tie_says_which_difference_of_memory_counts_as_none():
+    equals = [Equal("pageable", 1.0, 145 << 10, 0), Equal("zero-copy", 1.0, 75 << 10, 2)]
+    winner, why = break_tie(equals)
+    assert winner == "pageable"
+    assert why.startswith("their memory, 75.0 KiB to 145 KiB, counts as equal within 1 % or 2.00 MiB;")
+    least = {t.name: t.default for t in duplicate_allocation.RULE.thresholds}["bytes"]
+    assert least == LEAST_SAVING, "what counts as equal must not be worth advice"
 
 
 def test_inconclusive_has_no_winner_but_says_what_is_certain_and_what_to_do():

@@ -170,6 +170,9 @@ def test_a_truncated_file(length: int) -> None:
         (lambda c: c["predictions"][0]["results"][0].update(status="measured"), "predictions.0.results.0"),
         (lambda c: c["device"].update(kind="tpu"), "device.kind"),
         (lambda c: c["method"].update(confidence=1.0), "method.confidence"),
+        (lambda c: c["method"].update(seed=-1), "method.seed"),
+        (lambda c: c["advice"][0]["gain"].update(bytes=10**400), "gain.bytes"),
+        (lambda c: c["advice"][0]["gain"].update(bytes=-(10**400)), "gain.bytes"),
     ],
 )
 def test_a_damaged_file_says_where(change: Callable[[dict[str, Any]], object], where: str) -> None:

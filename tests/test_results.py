@@ -167,3 +167,17 @@ def test_a_problem_without_detail_has_what_the_process_said() -> None:
 def test_a_process_that_left_no_figures(outcome: Any) -> None:
     row = failure("pinned", ended(outcome))
     assert (row.reason, row.detail) == ("ended with signal 7", "Bus error")
+
+
+@pytest.mark.parametrize(
+    ("ended", "step"),
+    [
+        (Ended(None, "timeout", "did not finish within 5.00 s"), "--timeout"),
+        (Ended(None, "memory", "filled the memory"), "--set"),
+        (Ended(None, "died", "the process was killed by SIGKILL"), "by itself with python"),
+        (Ended(Problem(cause="memory", message="no room"), "finished"), "--set"),
+        (Ended(Problem(cause="raised", message="E", next_step="See w.py."), "finished"), "See w.py."),
+    ],
+)
+def test_a_failure_says_what_to_do(ended: Ended, step: str) -> None:
+    assert step in failure("pinned", ended).next_step

@@ -23,6 +23,7 @@ from advisor.rules.base import (
 )
 from advisor.rules.snippets import snippet
 from advisor.strategies import BASELINE
+from advisor.verdicts.ties import LEAST_SAVING
 
 
 def judge(
@@ -129,7 +130,7 @@ RULE = Rule(
         ),
         Threshold(
             "bytes",
-            float(2 << 20),
+            float(LEAST_SAVING),
             "bytes",
             "the least saving worth a change of code",
             "the granularity of CUDA's device allocations, 2 MiB: less can be rounding",

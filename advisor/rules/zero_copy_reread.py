@@ -50,10 +50,10 @@ def judge(
     others = [row for row in rows.values() if _slowdown(zero_copy, row, device) >= limits["slowdown"]]
     better = proposal((r for r in others if r.strategy != BASELINE), zero_copy, recommended)
     if better is None:
-        return _nothing_better(again, rows, zero_copy)
+        return _nothing_better(again, rows, zero_copy, limits)
     return Finding(
         "advice",
-        _detail(device, again, zero_copy, better),
+        _detail(device, again, zero_copy, better, limits),
         title=_TITLE_SHARED if shares_dram(device) else _TITLE_CARD,
         strategy=better.strategy,
         evidence=_evidence(again, zero_copy, better),
@@ -86,9 +86,11 @@ def _read_once(reads: Sequence[Reads], zero_copy: Row) -> Finding:
     )
 
 
-def _nothing_better(again: Sequence[Reads], rows: Mapping[str, Row], zero_copy: Row) -> Finding:
+def _nothing_better(
+    again: Sequence[Reads], rows: Mapping[str, Row], zero_copy: Row, limits: Mapping[str, float]
+) -> Finding:
     """Re-reads, or an unknown number of them, that no other strategy but the one in use makes cheaper."""
-    what = f"Kernels re-read {_names(again)}" if again else "How often kernels read is not known"
+    what = _what(again, limits) if again else "How often kernels read is not known"
     others = [row for row in rows.values() if row is not zero_copy]
     nearest = min(others, key=lambda row: (row.strategy == BASELINE, row.seconds), default=None)
     compared = [zero_copy, *([nearest] if nearest else [])]
@@ -103,11 +105,13 @@ def _nothing_better(again: Sequence[Reads], rows: Mapping[str, Row], zero_copy: 
     )
 
 
-def _detail(device: Device, again: Sequence[Reads], zero_copy: Row, better: Row) -> str:
+def _detail(
+    device: Device, again: Sequence[Reads], zero_copy: Row, better: Row, limits: Mapping[str, float]
+) -> str:
     kernels = (zero_copy.device_seconds, better.device_seconds)
     return " ".join(
         (
-            _cause(device, again),
+            _cause(device, again, limits),
             _cure(device, better),
             f"Kernels {'are predicted to take' if better.predicted else 'take'} "
             f"{units.seconds(kernels[0])} with zero-copy and {units.seconds(kernels[1])} "
@@ -117,8 +121,8 @@ def _detail(device: Device, again: Sequence[Reads], zero_copy: Row, better: Row)
     )
 
 
-def _cause(device: Device, again: Sequence[Reads]) -> str:
-    counted = "; ".join(_count(read) for read in again)
+def _cause(device: Device, again: Sequence[Reads], limits: Mapping[str, float]) -> str:
+    counted = "; ".join(_count(read, limits) for read in again)
     seen = f" ({counted})" if counted else ", to judge by their time (declare `passes` to be sure)"
     if shares_dram(device):
         return (
@@ -143,13 +147,21 @@ def _cure(device: Device, better: Row) -> str:
     return "Managed memory is cached on both sides and needs no copy either."
 
 
-def _count(read: Reads) -> str:
+def _what(again: Sequence[Reads], limits: Mapping[str, float]) -> str:
+    """What is read more than once in a frame, and what only because each frame reads it anew."""
+    often = [_count(read, limits) for read in again if read.passes >= limits["passes"]]
+    anew = [read.buffer for read in again if read.passes < limits["passes"]]
+    parts = [f"re-read {', '.join(often)}"] if often else []
+    parts += [f"read the same data of {', '.join(anew)} in each frame"] if anew else []
+    return f"Kernels {' and '.join(parts)}"
+
+
+def _count(read: Reads, limits: Mapping[str, float]) -> str:
+    """Passes only where there is more than about one: fewer are re-read in the next frame, if at all."""
     passes = f"{units.digits(read.passes)} times{'' if read.known else ', at least'}"
-    return f"{read.buffer}: {passes}" + ("" if read.new_each_frame else ", the same data in each frame")
-
-
-def _names(again: Sequence[Reads]) -> str:
-    return ", ".join(_count(read) for read in again)
+    told = [passes] if read.passes >= limits["passes"] else []
+    told += [] if read.new_each_frame else ["the same data in each frame"]
+    return f"{read.buffer}: {', '.join(told)}"
 
 
 def _evidence(again: Sequence[Reads], zero_copy: Row, better: Row) -> tuple[Evidence, ...]:

@@ -9,7 +9,9 @@ from advisor import units
 from advisor.strategies import STRATEGIES
 
 SAME_MEMORY = 0.01
-"""Footprints within 1 % are the same: whole pages and CUDA's own granularity make up that much."""
+"""Footprints within 1 % are the same: whole pages make up that much."""
+LEAST_SAVING = 2 << 20
+"""Footprints within 2 MiB are the same too: the granularity of CUDA's device allocations."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,8 @@ def code_change(strategy: str) -> int:
 def break_tie(equals: Sequence[Equal]) -> tuple[str, str]:
     """The one with the smallest footprint, then the smallest code change, then time; and why, in words."""
     smallest = min(row.physical_bytes for row in equals)
-    lean = [row for row in equals if row.physical_bytes <= smallest * (1 + SAME_MEMORY)]
+    same = max(smallest * (1 + SAME_MEMORY), smallest + LEAST_SAVING)
+    lean = [row for row in equals if row.physical_bytes <= same]
     winner = min(lean, key=lambda row: (row.code_change, row.seconds))
     steps = [_memory_step(equals, lean, smallest)]
     if len(lean) > 1:
@@ -41,11 +44,20 @@ def break_tie(equals: Sequence[Equal]) -> tuple[str, str]:
 
 def _memory_step(equals: Sequence[Equal], lean: Sequence[Equal], smallest: int) -> str:
     if len(lean) == len(equals):
-        return f"all need the same memory, {units.size(smallest)}"
+        return _same_memory(smallest, max(row.physical_bytes for row in lean))
     next_least = min(row.physical_bytes for row in equals if row not in lean)
     return (
         f"{listing([row.strategy for row in lean])} {'need' if len(lean) > 1 else 'needs'} the least memory, "
         f"{units.size(smallest)} ({units.percent(smallest / next_least)} of the next least)"
+    )
+
+
+def _same_memory(least: int, most: int) -> str:
+    if units.size(least) == units.size(most):
+        return f"all need the same memory, {units.size(least)}"
+    return (
+        f"their memory, {units.size(least)} to {units.size(most)}, counts as equal within "
+        f"{SAME_MEMORY * 100:g} % or {units.size(LEAST_SAVING)}"
     )
 
 
