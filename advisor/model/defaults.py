@@ -90,9 +90,6 @@ _EVERYWHERE = {
     "write_combined_share": _figure(
         0.95, 1.0, 1.4, "of the pinned rate: CUDA C++ Programming Guide, up to 40 % more; none seen since"
     ),
-    "write_combined_read_share": _figure(
-        0.1, 1 / 6, 0.2, "of the cached rate when the CPU reads it: CUDA Handbook 5.1.4, about 6 times slower"
-    ),
     "cpu_page_bytes": _figure(4096, 4096, 4096, "pages of x86 and of Jetson Linux"),
 }
 _TEGRA = {
