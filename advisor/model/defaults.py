@@ -12,9 +12,6 @@ from typing import get_args
 from advisor.devices.catalogue import CatalogueEntry, Figure
 from advisor.profiles import MemoryClass
 
-COVERED: tuple[MemoryClass, ...] = get_args(MemoryClass)
-"""The memory classes the model has terms and defaults for: all."""
-
 
 def _figure(low: float, value: float, high: float, source: str) -> Figure:
     return Figure(value=value, low=low, high=high, source=source)
@@ -251,7 +248,7 @@ _JETSON_CPU = (1.0, 1.36, 1.85, f"up to {_CORES}")
 _ANY_CPU = (1 / 1.85, 1.0, 1.85, f"the CPU beside the device is not known; the factor is that of {_CORES}")
 HOST_SLOWDOWN: dict[MemoryClass, tuple[float, float, float, str]] = {
     memory_class: _JETSON_CPU if memory_class in ("tegra", "tegra-io-coherent") else _ANY_CPU
-    for memory_class in COVERED
+    for memory_class in get_args(MemoryClass)
 }
 """How much longer a compute-bound host stage may take on the device's CPU: least, likely, most, source."""
 
