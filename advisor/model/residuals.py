@@ -12,11 +12,11 @@ from advisor.model.draws import Values, log_triangular
 from advisor.placements.base import Placement
 
 COMMON = 1.7
-"""Fitted: a factor either way with which the ranges hold four fifths of the published figures of discrete
-cards, also of each one when it is left out (docs/accuracy.md). The other classes have too few rows of their
-own and take it too."""
+"""Chosen from a grid in view of all discrete cards' published figures, of which the ranges then hold more than
+four fifths on each card; the least factor from one card alone holds 69 % of another's (docs/accuracy.md). The
+other classes have too few rows of their own and take it too."""
 MOVES = 1.5
-"""Fitted likewise, to the published ratios of two strategies on discrete cards."""
+"""Chosen likewise, for the published ratios of two strategies on discrete cards."""
 
 
 @lru_cache(maxsize=64)
