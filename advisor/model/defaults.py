@@ -72,7 +72,8 @@ _EVERYWHERE = {
         0.55,
         1.0,
         "of what a kernel with declared passes reads again of mapped memory: blocks that run at the same "
-        "time ask for the same lines of one of two operands, which is merged; fitted to two cards (docs/accuracy.md); high end nothing is",
+        "time ask for the same lines of one of two operands, which is merged; "
+        "fitted to two cards (docs/accuracy.md); high end nothing is",
     ),
     "kernel_memory_share": _figure(
         0.7,
