@@ -12,7 +12,7 @@ from advisor.model.draws import Values, log_triangular
 from advisor.placements.base import Placement
 
 COMMON = 1.7
-"""Chosen from a grid in view of all discrete cards' published figures: the ranges then hold over four fifths on
+"""Chosen from a grid in view of all discrete cards' published figures: the ranges then hold over 80 % on
 each card; the least factor from one card alone holds 69 % of another's (docs/accuracy.md). The other classes
 have too few rows of their own and take it too."""
 MOVES = 1.5
