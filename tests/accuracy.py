@@ -190,7 +190,7 @@ def groups(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
     found: dict[str, list[Outcome]] = {}
     for o in outcomes:
         found.setdefault(o.memory_class, []).append(o)
-    return {**found, "all": list(outcomes), "independent": [o for o in outcomes if not o.own]}
+    return {**found, "all": list(outcomes), "unquoted": [o for o in outcomes if not o.own]}
 
 
 # Tables

@@ -61,6 +61,20 @@ def kernel_memory_share(case: Case) -> float | None:
     return float(_seconds(case, entry, [strategy])[strategy][0]) / published[0]
 
 
+def link_again_share(case: Case) -> float | None:
+    """The share of what is read again that crosses the link, by the cost of zero-copy over pinned memory.
+
+    Of matrices from 1 MB on: below, the time is mostly calls.
+    """
+    exact = {f.strategy: f.published for f in case.figures if f.exact}
+    large = case.profile.workload.buffers[0].bytes >= 1 << 20
+    if not large or case.parts != ALL or "zero-copy" not in exact:
+        return None
+    published = exact["zero-copy"] - exact["pinned"]
+    half, whole = (_difference(case, "zero-copy", "pinned", "link_again_share", x) for x in (0.5, 1.0))
+    return 0.5 + 0.5 * (published - half) / (whole - half)
+
+
 def _implied(case: Case, strategy: str, name: str) -> float | None:
     exact = {f.strategy: f.published for f in case.figures if f.exact}
     if strategy not in exact or case.relative or load(case.device).memory_class != "discrete":
@@ -135,6 +149,7 @@ def taken(name: str, found: Mapping[str, float]) -> float:
 PARAMETERS: tuple[tuple[str, Callable[[Case], float | None], Callable[[float], str]], ...] = (
     ("fault_seconds", fault_seconds, lambda x: f"{x * 1e6:.0f} µs"),
     ("prefetch_call_seconds", prefetch_call_seconds, lambda x: f"{x * 1e6:.0f} µs"),
+    ("link_again_share", link_again_share, lambda x: f"{x:.2f}"),
     ("kernel_memory_share", kernel_memory_share, lambda x: f"{x:.2f}"),
 )
 

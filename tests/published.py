@@ -188,6 +188,10 @@ _VARIANTS = {"CpAsync": "pageable", "CpHpglk": "pinned", "UMhint": "managed-pref
 wait after each prefetch."""
 
 
+SMALLEST = 4
+"""Kilobytes of a matrix: what launches, copies and prefetches cost at least is taken from this size."""
+
+
 def unified_memory_perf() -> Iterator[Case]:
     """All eight columns of the sample, seven sizes, two cards."""
     table = _rows("unifiedmemoryperf.csv")
@@ -198,14 +202,14 @@ def unified_memory_perf() -> Iterator[Case]:
             f"{device}, {kilobytes} KB matrices",
             device.lower().replace(" ", "-"),
             matrix_product(int((kilobytes * 256) ** 0.5)),
-            tuple(_column(row) for row in rows),
+            tuple(_column(row, own=kilobytes == SMALLEST) for row in rows),
             "CUDA sample UnifiedMemoryPerf",
         )
 
 
-def _column(row: Mapping[str, str]) -> Figure:
+def _column(row: Mapping[str, str], *, own: bool) -> Figure:
     name, seconds = row["strategy"], float(row["overall_time_ms"]) / 1e3
-    return Figure(name, (_EXACT | _VARIANTS)[name], seconds, exact=name in _EXACT)
+    return Figure(name, (_EXACT | _VARIANTS)[name], seconds, own=own, exact=name in _EXACT)
 
 
 def _rows(name: str) -> list[dict[str, str]]:
@@ -330,7 +334,7 @@ def coherent() -> Iterator[Case]:
     }  # fmt: skip
     for metric, (mode, moved, labels) in thor.items():
         found = {s: moved / _value("AGX Thor", "thor-bench", label, metric) for s, label in labels.items()}
-        own = {"read": ("pinned",), "copy": ("pinned",), "write": ("system",)}[metric]
+        own = {"read": ("pinned", "managed"), "copy": ("pinned",), "write": ("system",)}[metric]
         yield Case(
             f"AGX Thor, 1 GB {metric}", "agx-thor", touched(1e9, mode),  # type: ignore[arg-type]
             _figures(found, own), "thomas-hiddenpeak/thor-bench", KERNEL,

@@ -9,9 +9,14 @@ import pytest
 from published import predicted
 
 from advisor.devices.catalogue import load
-from advisor.model.measured import compare, entry_of
+from advisor.model.device_stages import kernel_seconds
+from advisor.model.host_stages import host_seconds
+from advisor.model.machines import Machine
+from advisor.model.measured import compare, entry_of, learned
 from advisor.model.predict import predict
-from advisor.profiles import Device, MemoryClass, Predicted, Profile
+from advisor.model.situation import situation
+from advisor.profiles import Device, MemoryClass, Predicted, Profile, Trace
+from advisor.strategies import by_name
 
 N = 1 << 24
 
@@ -109,3 +114,20 @@ def test_no_comparison_has_a_reason() -> None:
     nothing = measured_on("Tesla T4", 1, 1, traffic=None)
     assert "'add' is unknown" in compare(nothing).reason
     assert "no strategy was measured" in compare(measured_on("Tesla T4", 1, 1, results=())).reason
+
+
+def test_on_the_measured_device_its_host_stages_are_certain() -> None:
+    profile, machine = measured_on("Tesla T4", 0.001, 0.01), Machine(load("t4"))
+    known = learned(profile, machine)
+    assert (known.same_device, known.doubt) == (True, 0.25)
+    at = situation(
+        profile.workload,
+        known.trace or Trace(),
+        by_name("pinned"),
+        machine,
+        known.kernel_factor,
+        host_measured=True,
+    )
+    assert set(host_seconds(at, "consume")) == {0.01}
+    assert kernel_seconds(at, "add") == pytest.approx(0.001)
+    assert learned(profile, Machine(load("v100"))).doubt == 0.5

@@ -7,10 +7,12 @@ from typing import Any
 
 import builders
 import pytest
-from published import DATA, device_path, predicted
+from published import DATA, device_path, predicted, touched
 
-from advisor.devices.catalogue import load
+from advisor.devices.catalogue import Attribute, load
+from advisor.model.machines import Machine
 from advisor.model.predict import predict
+from advisor.model.simulate import Simulated, simulate
 from advisor.profiles import Predicted, Profile, Skipped, StageRecord, StageWork, Trace, WorkloadRecord
 from advisor.strategies import by_name
 
@@ -251,3 +253,92 @@ def test_the_ratio_is_known_better_than_the_times(device: str) -> None:
 
 def test_predictions_are_the_same_every_time() -> None:
     assert predict(vector_add(), load("t4")) == predict(vector_add(), load("t4"))
+
+
+# Each of these holds in every draw, or in the figures that a term is made of
+
+
+def simulated(profile: Profile, device: str) -> dict[str, Simulated]:
+    found = simulate(profile.workload, profile.traffic, Machine(load(device)))
+    return {name: s for name, s in found.items() if isinstance(s, Simulated)}
+
+
+def test_host_stages_are_the_same_under_every_strategy_with_cached_memory() -> None:
+    rows = simulated(vector_add(), "rtx-4090")
+    for name in ("pinned", "zero-copy", "staged", "managed-prefetch"):
+        assert (rows[name].parts["host:produce"] == rows["pageable"].parts["host:produce"]).all()
+
+
+def test_on_one_memory_managed_and_mapped_differ_by_cache_maintenance_alone() -> None:
+    rows = simulated(vector_add(), "orin-nano")
+    ratio = rows["managed"].seconds / rows["zero-copy"].seconds
+    assert 1.0 <= ratio.min() <= ratio.max() < 1.1
+
+
+def test_both_directions_share_one_copy_engine() -> None:
+    profile, entry = touched(1e8, "inout"), load("t4")
+    one = entry.model_copy(
+        update={"attributes": {**entry.attributes, "async_engine_count": Attribute(value=1, source="test")}}
+    )
+    two_ways, one_way = (
+        next(r for r in predict(profile, e).results if r.strategy == "pinned-pipelined") for e in (entry, one)
+    )
+    assert isinstance(two_ways, Predicted)
+    assert isinstance(one_way, Predicted)
+    assert one_way.likely_seconds > 1.1 * two_ways.likely_seconds
+    assert {"to-device", "to-host"} <= set(one_way.terms)
+
+
+def test_overlapping_frames_share_one_dram() -> None:
+    rows = predicted(vector_add(), "xavier-nx")
+    # Host stages and kernel touch three buffers each, and each copy reads one and writes one.
+    dram = (3 + 3 + 2 * 3) * SIZE / (59.7e9 * 0.7)
+    assert rows["pinned-pipelined"].likely_seconds == pytest.approx(
+        dram**0.9 * rows["pinned"].likely_seconds ** 0.1
+    )
+
+
+def test_kernels_behind_a_wait_do_not_overlap() -> None:
+    profile = vector_add()
+    again = StageRecord(name="again", side="device", phase="frame")
+    stages = (*profile.workload.stages, again)
+    d = builders.BufferRecord(
+        name="d", shape=(N,), dtype="float32", bytes=SIZE, access={"consume": "out", "again": "in"}
+    )
+    workload = profile.workload.model_copy(
+        update={"stages": stages, "buffers": (*profile.workload.buffers, d)}
+    )
+    assert profile.traffic is not None
+    more = (
+        builders.Traffic(stage="consume", buffer="d", bytes_read=0, bytes_written=SIZE, source="traced"),
+        builders.Traffic(stage="again", buffer="d", bytes_read=SIZE, bytes_written=0, source="traced"),
+    )
+    trace = profile.traffic.model_copy(update={"traffic": (*profile.traffic.traffic, *more)})
+    rows = predicted(profile.model_copy(update={"workload": workload, "traffic": trace}), "t4")
+    serial, row = rows["pinned"], rows["pinned-pipelined"]
+    assert row.likely_seconds >= serial.likely_seconds - serial.terms["to-device"]
+
+
+def test_the_hosts_dram_serves_both_directions_of_a_coherent_link() -> None:
+    row = predicted(touched(4e9, "inout"), "gh200")["zero-copy"]
+    assert row.terms["device:kernel"] == pytest.approx(8e9 / 348e9, rel=0.01)
+
+
+def test_the_l2_keeps_host_memory_over_a_coherent_link() -> None:
+    once, again = (
+        predicted(vector_add(1 << 20, passes=p), "gh200")["zero-copy"].terms["device:add"] for p in (2, 64)
+    )
+    assert again == pytest.approx(once)
+
+
+def test_ordinary_memory_is_slower_than_registered_on_thor() -> None:
+    rows = predicted(touched(1e9, "out"), "agx-thor")
+    kernels = (rows[name].terms["device:kernel"] for name in ("system", "zero-copy-registered"))
+    assert next(kernels) / next(kernels) == pytest.approx(1 / 0.6, rel=0.01)
+
+
+def test_copies_into_managed_memory_leave_the_cpus_cache_dirty() -> None:
+    foreign = {"external": True}
+    rows = predicted(changed(vector_add(), a=foreign, b=foreign), "orin-nano")
+    extra = rows["managed"].terms["device:add"] - rows["zero-copy"].terms["device:add"]
+    assert extra == pytest.approx(4e6 / 20.4e9)

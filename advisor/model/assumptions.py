@@ -67,7 +67,6 @@ _SHARES = {
     "declared_miss_share": "what the L2 does not keep of that which kernels with declared passes read again",
     "link_again_share": "what crosses the link of that which kernels with declared passes read again",
     "write_combined_share": "rate of copies from write-combined memory over pinned",
-    "write_combined_read_share": "rate of the CPU's reads of write-combined memory over ordinary",
     "pageable_access_share": "rate of kernels over ordinary memory over that of registered memory",
     "uncached_share": "rate of kernels over memory the GPU does not cache over that of other memory",
     "fault_rate_bytes_per_second": "rate at which managed memory follows the side that touches it",

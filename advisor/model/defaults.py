@@ -12,9 +12,6 @@ from typing import get_args
 from advisor.devices.catalogue import CatalogueEntry, Figure
 from advisor.profiles import MemoryClass
 
-COVERED: tuple[MemoryClass, ...] = get_args(MemoryClass)
-"""The memory classes the model has terms and defaults for: all."""
-
 
 def _figure(low: float, value: float, high: float, source: str) -> Figure:
     return Figure(value=value, low=low, high=high, source=source)
@@ -75,7 +72,8 @@ _EVERYWHERE = {
         0.55,
         1.0,
         "of what a kernel with declared passes reads again of mapped memory: blocks that run at the same "
-        "time ask for the same lines of one of two operands, which is merged; high end nothing is",
+        "time ask for the same lines of one of two operands, which is merged; "
+        "fitted to two cards (docs/accuracy.md); high end nothing is",
     ),
     "kernel_memory_share": _figure(
         0.7,
@@ -89,9 +87,6 @@ _EVERYWHERE = {
     "pageable_access_share": _figure(1, 1, 1, "kernels use ordinary memory as fast as pinned memory"),
     "write_combined_share": _figure(
         0.95, 1.0, 1.4, "of the pinned rate: CUDA C++ Programming Guide, up to 40 % more; none seen since"
-    ),
-    "write_combined_read_share": _figure(
-        0.1, 1 / 6, 0.2, "of the cached rate when the CPU reads it: CUDA Handbook 5.1.4, about 6 times slower"
     ),
     "cpu_page_bytes": _figure(4096, 4096, 4096, "pages of x86 and of Jetson Linux"),
 }
@@ -254,7 +249,7 @@ _JETSON_CPU = (1.0, 1.36, 1.85, f"up to {_CORES}")
 _ANY_CPU = (1 / 1.85, 1.0, 1.85, f"the CPU beside the device is not known; the factor is that of {_CORES}")
 HOST_SLOWDOWN: dict[MemoryClass, tuple[float, float, float, str]] = {
     memory_class: _JETSON_CPU if memory_class in ("tegra", "tegra-io-coherent") else _ANY_CPU
-    for memory_class in COVERED
+    for memory_class in get_args(MemoryClass)
 }
 """How much longer a compute-bound host stage may take on the device's CPU: least, likely, most, source."""
 

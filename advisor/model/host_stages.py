@@ -35,8 +35,8 @@ def host_seconds(at: Situation, stage: str) -> Values:
 
 def _with_measured(at: Situation, stage: str, memory: Values, measured: float) -> Values:
     if at.host_measured:
-        cached = not any(_is_slow(at, t.buffer) for t in at.traffic(stage))
-        return constant(measured) if cached else np.maximum(memory, measured)
+        uncached = any(at.is_uncached_by_the_cpu(at.placements[t.buffer]) for t in at.traffic(stage))
+        return np.maximum(memory, measured) if uncached else constant(measured)
     least, likely, most, _ = HOST_SLOWDOWN[at.machine.entry.memory_class]
     here = measured * log_triangular(least, likely, most, "host slowdown")
     share = triangular(_least_share(memory[0], measured), 1.0, 1.0, f"compute-bound {stage}")
@@ -50,18 +50,12 @@ def _least_share(memory: float, measured: float) -> float:
     return 1 - math.log(MEMORY_OF_CPUS) / math.log(measured / memory)
 
 
-def _is_slow(at: Situation, buffer: str) -> bool:
-    placement = at.placements[buffer]
-    return at.is_uncached_by_the_cpu(placement) or placement.write_combined
-
-
 def read_rate(at: Situation, placement: Placement) -> Values:
-    """One CPU thread reading memory of that kind."""
+    """One CPU thread reading memory of that kind. None reads write-combined memory."""
     machine = at.machine
     if at.is_uncached_by_the_cpu(placement):
         return machine.get("host_uncached_read_bytes_per_second")
-    rate = machine.get("host_read_bytes_per_second")
-    return rate * machine.get("write_combined_read_share") if placement.write_combined else rate
+    return machine.get("host_read_bytes_per_second")
 
 
 def write_rate(at: Situation, placement: Placement) -> Values:
@@ -74,6 +68,6 @@ def foreign_copy(at: Situation, buffer: str, *, out: bool) -> Values:
     """The host's copy between foreign memory and the program's own: as slow as the slower of the two."""
     own = at.inner(buffer)
     rate = at.machine.get("host_copy_bytes_per_second")
-    if out and (at.is_uncached_by_the_cpu(own) or own.write_combined):
+    if out and at.is_uncached_by_the_cpu(own):
         rate = read_rate(at, own)
     return at.size(buffer) / rate

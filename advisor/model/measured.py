@@ -35,7 +35,8 @@ class Learned:
     kernel_factor: Mapping[str, Values] = field(default_factory=dict)
     same_device: bool = False
     doubt: float = 1.0
-    """What is left of the model's unexplained rest: half where stages were measured beside another device."""
+    """What is left of the model's unexplained rest: half where stages were measured beside another device,
+    a quarter beside this one (exponents; a choice)."""
     sentences: tuple[str, ...] = ()
 
 
@@ -103,7 +104,7 @@ def learned(profile: Profile, target: Machine) -> Learned:
     trace, host_told = _host_stages(profile, measured)
     factors = {} if entry is None else _kernel_factors(profile, trace, measured, Machine(entry))
     same = entry is not None and entry.origin == target.entry.origin
-    doubt = 0.0 if same and factors else 0.5 if factors or host_told else 1.0
+    doubt = 0.25 if same and factors else 0.5 if factors or host_told else 1.0
     return Learned(trace, factors, same, doubt, tuple(_told(profile, entry, host_told, factors)))
 
 

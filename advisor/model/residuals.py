@@ -12,28 +12,29 @@ from advisor.model.draws import Values, log_triangular
 from advisor.placements.base import Placement
 
 COMMON = 1.7
-"""Fitted: a factor either way with which the ranges hold four fifths of the published figures of discrete
-cards, also of each one when it is left out (docs/accuracy.md). The other classes have too few rows of their
-own and take it too."""
+"""Chosen from a grid in view of all discrete cards' published figures: the ranges then hold over 80 % on
+each card; the least factor from one card alone holds 69 % of another's (docs/accuracy.md). The other classes
+have too few rows of their own and take it too."""
 MOVES = 1.5
-"""Fitted likewise, to the published ratios of two strategies on discrete cards."""
+"""Chosen likewise, for the published ratios of two strategies on discrete cards."""
 
 
 @lru_cache(maxsize=64)
 def common(doubt: float) -> Values:
-    """Factor on every part of a frame. `doubt`: 1 without a measurement, 0 on the measured device itself."""
+    """Factor on every part of a frame. `doubt`: 1 without a measurement, less with one, 0 for none."""
     spread = float(COMMON**doubt)
     return log_triangular(1 / spread, 1.0, spread, "residual")
 
 
-def moves(placement: Placement, *, one_memory: bool) -> Values:
+def moves(placement: Placement, doubt: float, *, one_memory: bool) -> Values:
     """Factor on every part of the device path, alike for strategies that move data in the same way."""
-    return _moves(family(placement, one_memory=one_memory))
+    return _moves(family(placement, one_memory=one_memory), doubt)
 
 
-@lru_cache(maxsize=8)
-def _moves(name: str) -> Values:
-    return log_triangular(1 / MOVES, 1.0, MOVES, f"residual {name}")
+@lru_cache(maxsize=64)
+def _moves(name: str, doubt: float) -> Values:
+    spread = float(MOVES**doubt)
+    return log_triangular(1 / spread, 1.0, spread, f"residual {name}")
 
 
 def family(placement: Placement, *, one_memory: bool) -> str:

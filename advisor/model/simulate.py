@@ -83,7 +83,7 @@ def _residual(at: Situation, step: Step) -> Values:
     doubt = residuals.common(at.doubt)
     if step.action == "host":
         return doubt
-    return doubt * residuals.moves(at.strategy.placement, one_memory=at.machine.shares_memory)
+    return doubt * residuals.moves(at.strategy.placement, at.doubt, one_memory=at.machine.shares_memory)
 
 
 def with_declared(workload: WorkloadRecord, trace: Trace | None) -> Trace | str:
