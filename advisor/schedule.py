@@ -81,9 +81,12 @@ def plan(setup: Sequence[StageUse], frame: Sequence[StageUse], traits: Mapping[s
     Raises `WorkloadError` when a stage reads a buffer that nothing has written yet.
     """
     tracker = _Tracker(traits)
-    first, second, steady = (tracker.run(stages) for stages in (setup, frame, frame))
+    before, first = tracker.run(setup), tracker.run(frame)
+    steady = tracker.run(frame)
+    while (again := tracker.run(frame)) != steady:
+        steady = again  # where memory lies settles after a frame or two
     current = {name: frozenset(tracker.newest(name)) for name in traits}
-    return Plan(first, second, steady, current)
+    return Plan(before, first, steady, current)
 
 
 def stage_uses(workload: WorkloadRecord, phase: Literal["setup", "frame"]) -> list[StageUse]:

@@ -138,7 +138,6 @@ def test_the_remedy_is_a_step_of_its_own(cause: str) -> None:
     assert row.next_step == "Do this."
 
 
-
 def test_host_copies_of_foreign_data_are_a_part_of_their_own() -> None:
     parts = {"host_produce": 1, "to_device": 2, "device_add": 3, "to_host": 0.5, "host_consume": 1.5}
     row = combined(cell(breakdown=({**frame(12.0, **parts), "host-copy": 2.5},)))

@@ -11,7 +11,7 @@ from advisor.strategies import STRATEGIES
 SAME_MEMORY = 0.01
 """Footprints within 1 % are the same: whole pages make up that much."""
 LEAST_SAVING = 2 << 20
-"""Footprints within 2 MiB are the same too: the granularity of CUDA's device allocations."""
+"""Less is no reason to change code that is as fast: the granularity of CUDA's device allocations."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,17 @@ def code_change(strategy: str) -> int:
 def break_tie(equals: Sequence[Equal]) -> tuple[str, str]:
     """The one with the smallest footprint, then the smallest code change, then time; and why, in words."""
     smallest = min(row.physical_bytes for row in equals)
-    same = max(smallest * (1 + SAME_MEMORY), smallest + LEAST_SAVING)
-    lean = [row for row in equals if row.physical_bytes <= same]
+    lean = [row for row in equals if row.physical_bytes <= smallest + _allowance(row, smallest)]
     winner = min(lean, key=lambda row: (row.code_change, row.seconds))
     steps = [_memory_step(equals, lean, smallest)]
     if len(lean) > 1:
         steps.append(_change_step(lean, winner))
     return winner.strategy, "; ".join(steps)
+
+
+def _allowance(row: Equal, smallest: int) -> float:
+    """What a row may need beyond the least: more where it is what the user has, since leaving it costs."""
+    return max(smallest * SAME_MEMORY, LEAST_SAVING if row.code_change == 0 else 0)
 
 
 def _memory_step(equals: Sequence[Equal], lean: Sequence[Equal], smallest: int) -> str:
