@@ -302,6 +302,9 @@ class StageWork(Record):
     stage: str
     flops: float | None = None
     temporary_bytes: float = Field(default=0, ge=0, description="Read and written in arrays of its own")
+    calls: int | None = Field(
+        default=None, ge=0, description="NumPy calls that did work; None where the GPU runs another function"
+    )
     seconds: Seconds | None = None
 
 

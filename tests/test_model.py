@@ -70,6 +70,8 @@ def test_a_kernel_takes_the_longest_of_arithmetic_memory_and_link() -> None:
     assert terms.kernel(1, 2, 3, 0) == 4
     assert terms.kernel(1, 5, 3, 2) == 6
     assert terms.kernel(1, 2, 3, 9) == 10
+    assert terms.kernel(1, 2, 3, 9, launches=10) == 10
+    assert terms.kernel(1, 2, 3, 9, launches=101) == 101
 
 
 def test_a_link_works_both_ways_at_once() -> None:

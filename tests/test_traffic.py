@@ -396,3 +396,23 @@ def test_random_expressions_have_the_same_values(values: list[int], steps: list[
         traced = evaluate(recorder.wrap("a", np.array(values, np.float64)))
     np.testing.assert_array_equal(np.asarray(traced[0]), plain[0])
     assert [str(x) for x in traced[1:]] == [str(x) for x in plain[1:]]
+
+
+def test_calls_that_do_work_are_counted() -> None:
+    a, b = np.ones(8), np.zeros(8)
+    recorder = TrafficRecorder()
+    x, y = recorder.wrap("a", a), recorder.wrap("b", b)
+    with recorder.stage("s"):
+        y[...] = x
+        for _ in range(5):
+            y += 1
+        y[2:4].reshape(2, 1).T  # noqa: B018
+        np.add(x, y).sum()
+    use = StageUse("s", "device", {"a": "in", "b": "out"})
+    sizes = {"a": a.nbytes, "b": b.nbytes}
+    (work,) = recorder.trace([use], {}, {}, sizes, {}).work
+    assert work.calls == 8
+    (twin,) = recorder.trace([use], {}, {}, sizes, {}, {"s"}).work
+    assert twin.calls is None
+    (raw,) = recorder.trace([use], {"s": {"a": 2}}, {}, sizes, {}).work
+    assert raw.calls is None

@@ -17,8 +17,8 @@ def assumptions(trace: Trace, machine: Machine) -> tuple[str, ...]:
     return (
         f"All figures for {target.name} are predicted, none was measured on it. A range runs from the 5th to "
         f"the 95th percentile of {DRAWS} joint draws of all uncertain figures.",
-        "Each device stage is one kernel launch; transfers, kernels and host stages follow one another, "
-        "except where frames overlap.",
+        "A device stage launches a kernel for each traced array operation, a raw kernel once; transfers, "
+        "kernels and host stages follow one another, except where frames overlap.",
         *_of_the_trace(trace, target),
         *(
             f"Not known: {_words(name)}; taken as {_value(name, figure)} ({figure.source})."

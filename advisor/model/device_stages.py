@@ -16,13 +16,14 @@ ASSUMED_AGAIN = 2.0
 
 
 def kernel_seconds(at: Situation, stage: str) -> Values:
-    """One launch of a device stage, without migrations and cache maintenance."""
+    """A device stage with its launches, one for each traced call; no migrations, no cache maintenance."""
     traffic = at.traffic(stage)
     factor = at.kernel_factor.get(stage, 1.0)
     arithmetic = _arithmetic(at, stage, traffic) * factor
     memory = _memory(at, stage, traffic) * factor + _uncached(at, traffic)
     launch = at.machine.get("launch_seconds")
-    return np.asarray(terms.kernel(launch, arithmetic, memory, _link(at, traffic)))
+    launches = max(at.work(stage).calls or 1, 1)
+    return np.asarray(terms.kernel(launch, arithmetic, memory, _link(at, traffic), launches))
 
 
 def roof_seconds(at: Situation, stage: str) -> Values:

@@ -60,9 +60,14 @@ def split_passes(read: Number, size: float) -> tuple[Number, Number]:
     return first, read - first
 
 
-def kernel(launch: Number, arithmetic: Number, memory: Number, link: Number) -> Number:
-    """Launch, then the longest of arithmetic, memory and link (Williams et al., "Roofline", CACM 2009)."""
-    return launch + np.maximum(np.maximum(arithmetic, memory), link)
+def kernel(launch: Number, arithmetic: Number, memory: Number, link: Number, launches: int = 1) -> Number:
+    """Launch, then the longest of arithmetic, memory and link (Williams et al., "Roofline", CACM 2009).
+
+    Of several kernels the later launches go on while the earlier ones run (CUDA C++ Programming Guide,
+    "Asynchronous Concurrent Execution"), so that the longer of launching and running decides.
+    """
+    running = np.maximum(np.maximum(arithmetic, memory), link)
+    return launch + np.maximum(running, (launches - 1) * launch)
 
 
 def link_both_ways(read: Number, written: Number, read_rate: Number, write_rate: Number) -> Number:

@@ -86,6 +86,7 @@ class TracedArray(np.ndarray[Any, Any]):
             return result
         if recorder.counting and not (isinstance(result, np.ndarray) and np.may_share_memory(result, array)):
             gathered = int(np.size(result)) * self.itemsize
+            recorder.called()
             recorder.read(array, gathered)
             _count_index(recorder, key)
             if isinstance(result, np.ndarray):
@@ -100,6 +101,7 @@ class TracedArray(np.ndarray[Any, Any]):
         target = array[plain_key] if _is_basic(plain_key) else None
         if isinstance(target, np.ndarray) and _same_memory(target, source):
             return  # the end of `a[1:9] += b`: NumPy, too, does nothing here
+        recorder.called()
         if target is not None:
             recorder.wrote(array, target.nbytes if isinstance(target, np.ndarray) else self.itemsize)
         else:
@@ -149,6 +151,7 @@ def _count_ufunc(
     recorder: TrafficRecorder, ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any, result: Any
 ) -> None:
     """Inputs are read and outputs written once; `where` says which share of both."""
+    recorder.called()
     operands = [x for x in inputs if isinstance(x, np.ndarray)]
     if method == "at":
         touched = int(np.broadcast_to(np.int8(0), inputs[0].shape)[inputs[1]].size)
@@ -185,6 +188,7 @@ def _count_call(
         _count_change(recorder, call, args[0], call.changed(args, kwargs))
     elif not new and not outs and any(True for _ in _arrays(result)):
         return  # views of the arguments: nothing was touched
+    recorder.called()
     if call.reads:
         _count_reads(recorder, call, sources, result)
     if call.fills:

@@ -7,7 +7,7 @@ address, so views and views of views belong to their buffer, and everything else
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +29,7 @@ class _Tally:
     read: dict[str, float] = field(default_factory=dict)
     written: dict[str, float] = field(default_factory=dict)
     temporary: float = 0.0
+    calls: int = 0
     flops: float = 0.0
 
 
@@ -70,6 +71,11 @@ class TrafficRecorder:
         """Counts `count` bytes written to the memory of `array`."""
         self._count(array, count, written=True)
 
+    def called(self) -> None:
+        """Counts a NumPy call that does work: what CuPy launches a kernel for."""
+        if self._current is not None:
+            self._current.calls += 1
+
     def computed(self, flops: float) -> None:
         """Counts arithmetic."""
         if self._current is not None:
@@ -99,13 +105,15 @@ class TrafficRecorder:
         flops: Mapping[str, float],
         bytes_of: Mapping[str, int],
         seconds: Mapping[str, float],
+        twins: Collection[str] = (),
     ) -> Trace:
         """The record of what was seen, for one run of each stage.
 
         A stage whose `passes` the user declared counts those, and one pass over its other buffers: its CPU
         twin is not the kernel. Declared `flops` win too. An annotated access of which nothing was seen (the
-        array went to a C library) is taken as one pass, marked "assumed". Of a stage that did not run, and of
-        which nothing is declared, there is no record.
+        array went to a C library) is taken as one pass, marked "assumed". Stages named in `twins` ran as
+        another function than on the GPU, so that their calls are not counted. Of a stage that did not run,
+        and of which nothing is declared, there is no record.
         """
         traffic = [
             _declared(use, buffer, passes[use.name].get(buffer, 1.0), bytes_of[buffer])
@@ -116,7 +124,13 @@ class TrafficRecorder:
             for buffer in use.access
         ]
         work = [
-            self._work(use.name, flops.get(use.name), seconds.get(use.name), raw=bool(passes.get(use.name)))
+            self._work(
+                use.name,
+                flops.get(use.name),
+                seconds.get(use.name),
+                raw=bool(passes.get(use.name)),
+                twin=use.name in twins,
+            )
             for use in uses
         ]
         return Trace(traffic=tuple(traffic), work=tuple(work))
@@ -134,7 +148,9 @@ class TrafficRecorder:
             source="assumed" if unread or unwritten else "traced",
         )
 
-    def _work(self, stage: str, flops: float | None, seconds: float | None, *, raw: bool) -> StageWork:
+    def _work(
+        self, stage: str, flops: float | None, seconds: float | None, *, raw: bool, twin: bool
+    ) -> StageWork:
         tally = self._tallies.get(stage, _Tally())
         runs = max(tally.runs, 1)
         seen = tally.flops / runs if tally.flops else None
@@ -142,6 +158,7 @@ class TrafficRecorder:
             stage=stage,
             flops=seen if flops is None else flops,
             temporary_bytes=0.0 if raw else tally.temporary / runs,
+            calls=None if raw or twin or not tally.runs else round(tally.calls / runs),
             seconds=seconds,
         )
 
