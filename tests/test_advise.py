@@ -86,8 +86,9 @@ def test_a_tie_with_the_baseline_keeps_the_baseline():
         ([("a", 1.0, 100, 2), ("b", 1.04, 100, 1)], "b"),
         ([("a", 1.0, 1010 * MIB, 1), ("b", 1.04, 1000 * MIB, 2)], "a"),  # 1 % of memory is rounding
         ([("a", 1.0, 1011 * MIB, 1), ("b", 1.04, 1000 * MIB, 2)], "b"),
-        ([("a", 1.0, 12 * MIB, 1), ("b", 1.04, 10 * MIB, 2)], "a"),  # and so are 2 MiB
-        ([("a", 1.0, 12 * MIB + 1, 1), ("b", 1.04, 10 * MIB, 2)], "b"),
+        ([("a", 1.0, 12 * MIB, 0), ("b", 1.04, 10 * MIB, 2)], "a"),  # 2 MiB do not pay for a change
+        ([("a", 1.0, 12 * MIB + 1, 0), ("b", 1.04, 10 * MIB, 2)], "b"),
+        ([("a", 1.0, 12 * MIB, 1), ("b", 1.04, 10 * MIB, 2)], "b"),  # between two changes they count
         ([("a", 1.0, 100, 1), ("b", 1.04, 100, 1)], "a"),
         ([("a", 1.0, 0, 1), ("b", 1.04, 0, 0)], "b"),
     ],

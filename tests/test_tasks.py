@@ -143,10 +143,8 @@ def test_a_state_left_behind_becomes_a_failed_row(file: Path, monkeypatch: pytes
     assert isinstance(outcome, Problem)
     assert outcome.cause == "state"
     row = failure("pinned", Ended(outcome, "finished", "", ""))
-    assert row.reason == (
-        "the workload changed the device's state: it left another stream current. "
-        "Change the device, the stream or the allocator inside a `with` block of CuPy."
-    )
+    assert row.reason == "the workload changed the device's state: it left another stream current"
+    assert row.next_step == "Change the device, the stream or the allocator inside a `with` block of CuPy."
 
 
 def test_the_description_comes_before_the_first_frame(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,7 +79,7 @@ def test_state_stays_on_the_device(tmp_path: Path) -> None:
     profile = profiled(tmp_path, FILES / "counter.py", "n=100", "step=0.5", rounds=2)
     assert_verified(profile)
     assert moved(profile, "pageable") == (0, 800)
-    assert any("depend on those before" in note for note in profile.notes)
+    assert any("depend on earlier frames" in note for note in profile.notes)
     assert profile.workload.parameters == {"n": 100, "step": 0.5}
 
 
