@@ -219,7 +219,7 @@ def test_cards_say_that_memory_is_of_host_and_device() -> None:
     ("text", "limit", "shown"),
     [
         ("One sentence. Another one", 100, "One sentence. Another one"),
-        ("One sentence here. Another one", 24, "One sentence here.…"),
+        ("One sentence here. Another one", 24, "One sentence here. …"),
         ("nothing but words, all short", 20, "nothing but words…"),
         ("endlessendless", 5, "endle…"),
     ],

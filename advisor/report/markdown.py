@@ -44,7 +44,8 @@ def escape(text: str, limit: int = 200) -> Markup:
         piece = _ESCAPES.get(character, character)
         length += len(piece)
         if length > limit:
-            return Markup("".join(written[: _end(written)]).rstrip(" ,;:") + "…")
+            kept = "".join(written[: _end(written)]).rstrip(" ,;:")
+            return Markup(f"{kept} …" if kept.endswith(".") else f"{kept}…")
         written.append(piece)
     return Markup("".join(written))
 
