@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
@@ -17,6 +19,8 @@ from advisor.errors import UsageError
 from advisor.profiles import Profile, WorkloadRecord
 
 Value = int | float | bool | str
+ONE_SITTING = timedelta(hours=1)
+"""A pause between two values of one sweep is shorter: a value takes minutes."""
 _TOGETHER = "Give profiles of one workload on one device that differ in one parameter."
 
 
@@ -43,6 +47,8 @@ class Series:
     parameter: str
     points: tuple[Point, ...]
     command: str = ""
+    notes: tuple[str, ...] = ()
+    """What limits the whole of it."""
 
     @property
     def ordered(self) -> bool:
@@ -80,12 +86,14 @@ def is_number(value: Value) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def series(workload: str, parameter: str, points: Sequence[Point], command: str = "") -> Series:
+def series(
+    workload: str, parameter: str, points: Sequence[Point], command: str = "", notes: Sequence[str] = ()
+) -> Series:
     """The points in their order."""
-    made = Series(workload, parameter, tuple(points), command)
+    made = Series(workload, parameter, tuple(points), command, tuple(notes))
     if not made.ordered:
         return made
-    return Series(workload, parameter, tuple(sorted(points, key=lambda p: float(p.value))), command)
+    return replace(made, points=tuple(sorted(points, key=lambda p: float(p.value))))
 
 
 def gather(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> Series:
@@ -101,7 +109,32 @@ def gather(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> Series:
         Point(profile.workload.parameters[parameter], profile, href=_page_beside(path, directory))
         for path, profile in loaded
     ]
-    return series(first.workload.name, parameter, points, first.command)
+    return series(first.workload.name, parameter, points, first.command, _mixed(loaded))
+
+
+def _mixed(loaded: Sequence[tuple[Path, Profile]]) -> list[str]:
+    """A note where the profiles are of several runs, by their commands or by the times of writing."""
+    path, first = loaded[0]
+    for other, profile in loaded:
+        if profile.command != first.command:
+            return [
+                f"These profiles are of different runs: {path} is of `{first.command}`, {other} of "
+                f"`{profile.command}`."
+            ]
+    times = sorted(filter(None, (_created(profile) for _, profile in loaded)))
+    if any(later - earlier > ONE_SITTING for earlier, later in pairwise(times)):
+        days = f"{times[0]:%Y-%m-%d %H:%M} and {times[-1]:%Y-%m-%d %H:%M} UTC"
+        return [f"These profiles may be of different runs: they were written between {days}."]
+    return []
+
+
+def _created(profile: Profile) -> datetime | None:
+    """When the run began; None where the text is no time, or says no zone."""
+    try:
+        time = datetime.fromisoformat(profile.created.replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return time.astimezone(timezone.utc) if time.tzinfo else None
 
 
 def common_parent(files: Sequence[Path]) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,7 +55,22 @@ def run(
     points, problems = runner.points(steps)
     names = [point.profile.workload.name for point in points if point.profile]
     name = names[0] if names else settings.workload or settings.file.stem
-    return Swept(series(name, swept.parameter, points, settings.command), tuple(problems))
+    notes = _left_over(directory, {s.directory for s, p in zip(steps, points, strict=True) if p.profile})
+    return Swept(series(name, swept.parameter, points, settings.command, notes), tuple(problems))
+
+
+def _left_over(directory: Path, fresh: Collection[str]) -> list[str]:
+    """A note on the folders of values that an earlier run left there."""
+    reports = {
+        file.parent.name
+        for name in ("profile.json", "report.html", "report.md")
+        for file in directory.glob(f"*=*/{name}")
+    }
+    left = sorted(reports - set(fresh))
+    if not left:
+        return []
+    shown = ", ".join(left[:4]) + (f" and {len(left) - 4} more" if len(left) > 4 else "")
+    return [f"Left in {directory} by an earlier run, and no part of this sweep: {shown}."]
 
 
 class SweepProgress:

@@ -188,15 +188,24 @@ def test_predicted_bars_are_hatched_and_measured_ones_are_not() -> None:
         assert (
             ('class="chart predicted"' in figure)
             == ("url(#hatch-" in figure)
-            == ("predicted 20.0 ms" in figure)
+            == ("predicted 20.0\N{NO-BREAK SPACE}ms" in figure)
         )
         assert ("predicted" in figure) == ('class="chart predicted"' in figure)
 
 
 def test_estimated_gain_is_called_so() -> None:
     told = advice(gain=Gain(seconds_per_frame=0.01, bytes=-MIB, basis="estimated"))
-    html = render_html(profile(advice=(told,)))
+    html = render_html(profile(advice=(told,))).replace("\N{NO-BREAK SPACE}", " ")
     assert 'class="gain estimated">10.0 ms less per frame and 1.00 MiB more memory (estimated)<' in html
+
+
+def test_a_number_stays_with_its_unit_but_code_keeps_its_blanks() -> None:
+    told = advice(detail="It takes 12 ms, 3 sets and 5 %.", snippet="x = 12 % 5  # 3 ms")
+    html = render_html(profile(advice=(told,), results=(failed(detail="waited 3 s"),)))
+    assert "It takes 12\N{NO-BREAK SPACE}ms, 3 sets and 5\N{NO-BREAK SPACE}%." in html
+    assert "x = 12 % 5  # 3 ms" in html
+    assert "waited 3 s" in html
+    assert "\N{NO-BREAK SPACE}" not in render_markdown(profile(advice=(told,)))
 
 
 def test_templates_are_found_in_a_checkout_and_in_an_installed_package(tmp_path: Path) -> None:

@@ -34,7 +34,8 @@ from advisor.report.sweep import sweep_view
 from advisor.report.sweep_verdicts import sweep_verdict
 from advisor.report.tracks import tracks
 from advisor.series import Point, Series, series
-from advisor.verdicts.crossings import Standing, standing, stretches
+from advisor.sweep import parse_sweep
+from advisor.verdicts.crossings import Standing, changes, runs, standing
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -144,10 +145,21 @@ A, B, C = clear("a"), clear("b"), clear("c")
         ([A], "a at n = 1", ""),
         ([A, B, B, C], "a at n = 1, b from 4 to 16, c from 64 on", "from b to c between n = 16 and 64,"),
         ([A, B, C], "a at n = 1, b at 4, c from 16 on", "from b to c between n = 4 and 16,"),
-        # A tie between two stretches belongs to neither, and one that flips its own way changes nothing.
-        ([A, tie("b", "a"), B], "a at n = 1, b from 16 on", "between n = 1 and 16,"),
-        ([A, tie("b", "a"), A], "a at every value tested, n = 1 to 16", "tie at n = 4."),
-        ([tie("a", "b"), tie("b", "a")], "a at every value tested, n = 1 to 4", "tie at n = 1 and 4."),
+        # A tie names the recommended one, and makes no change of its own.
+        ([A, tie("b", "a"), B], "a at n = 1, b from 4 on", "changes from a to b between n = 1 and 16,"),
+        ([A, tie("b", "a"), A], "a at n = 1, b at 4 (tied with a), a from 16 on", "tie at n = 4."),
+        ([tie("a", "b")] * 2, "a at every value tested, n = 1 to 4 (tied with b)", "tie at n = 1 and 4."),
+        ([tie("a", "b"), B], "a at n = 1 (tied with b), b from 4 on", "tie at n = 1."),
+        (
+            [A, tie("a", "c"), tie("c", "b"), B],
+            "a up to n = 4, c at 16 (tied with b), b from 64 on",
+            "changes from a to c between n = 1 and 16,",
+        ),
+        (
+            [A, B] * 4,
+            "a at n = 1, b at 4, a at 16, b at 64, 3 more stretches, b from 16384 on",
+            "from a to b between n = 1 and 4,",
+        ),
         # What cannot be told speaks for nobody.
         ([A, unclear("a", "b"), A], "a at 2 values, n = 1 to 16", "cannot be told apart at n = 4."),
         ([A, unclear("a", "b"), B], "a at n = 1, b from 16 on", "cannot be told apart at n = 4."),
@@ -204,23 +216,25 @@ decided = st.builds(lambda best: Standing(best, min(best)), st.frozensets(names,
 
 
 @given(st.lists(decided | st.just(Standing()), max_size=12))
-def test_stretches_are_few_and_every_value_allows_its_own(standings: list[Standing]) -> None:
-    found = stretches(standings)
-    for before, after in pairwise(found):
-        assert before.first <= before.last < after.first <= after.last
-        assert before.strategy != after.strategy
-    for stretch in found:
-        inside = standings[stretch.first : stretch.last + 1]
-        assert all(stretch.strategy in s.best for s in inside if s.best)
-    common = [s.best for s in standings if s.best]
-    assert len(found) <= len(common)
-    if common and frozenset.intersection(*common):
-        assert len(found) == 1
+def test_runs_follow_the_recommendations_and_no_change_is_inside_a_tie(
+    standings: list[Standing],
+) -> None:
+    found = runs(standings)
+    told = [run.strategy for run in found for _ in run.values]
+    assert told == [s.chosen for s in standings if s.chosen]
+    assert all(before.strategy != after.strategy for before, after in pairwise(found))
+    made = changes(standings, found)
+    for change in made:
+        assert change.low < change.high
+        assert change.after.strategy not in standings[change.low].best
+        assert change.before.strategy not in standings[change.high].best
+    if all(set(told) <= s.best for s in standings if s.best):
+        assert not made
 
 
 def test_only_a_prediction_makes_a_bet_of_overlapping_ranges() -> None:
     bet = recommendation("a", verdict="inconclusive", tied_with=("b",))
-    assert standing(bet, predicted=True) == Standing(frozenset("a"), "a", likely=True)
+    assert standing(bet, predicted=True) == Standing(frozenset("a"), "a", likely=True, overlaps=True)
     assert standing(bet, predicted=False) == Standing(rivals=("a", "b"))
 
 
@@ -320,7 +334,7 @@ def test_measured_and_predicted_lines_look_different() -> None:
     shown = re.search(r'<figure class="chart lines predicted".*?</figure>', cpu, re.DOTALL)
     assert shown is not None
     assert 'class="interval' not in shown[0]
-    assert "predicted 10.0 µs" in shown[0]
+    assert "predicted 10.0\N{NO-BREAK SPACE}µs" in shown[0]
     assert 'class="badge measured"' not in cpu
 
 
@@ -376,3 +390,60 @@ def test_markdown_of_a_large_sweep_stays_small() -> None:
 def test_files_that_were_asked_for(tmp_path: Path) -> None:
     assert write_sweep(over(A, B), tmp_path, ("md", "json")) == [tmp_path / "sweep.md"]
     assert [path.name for path in tmp_path.iterdir()] == ["sweep.md"]
+
+
+def likely(n: int, *results: Any, **fields: Any) -> Profile:
+    """One predicted device with these rows, and the recommendation of these fields."""
+    chosen = recommendation(**{"speedup": None, "interval": None, "baseline": None, **fields})
+    return bets(n, 1.0, 1.0).model_copy(
+        update={"predictions": (prediction(results=results, recommendation=chosen),)}
+    )
+
+
+def test_the_sentence_is_likely_where_the_values_own_report_is() -> None:
+    """A tie whose rivals overlap is a bet too; one that stands apart from the others is none."""
+    a, b, c = (predicted(s, t, spread=0.1) for s, t in (("a", 1.0), ("b", 1.01), ("c", 1.1)))
+    far = predicted("c", 9.0, spread=0.1)
+    bet = [likely(n, a, b, c, strategy="a", verdict="tie", tied_with=("b",)) for n in (1, 2)]
+    sure = [likely(n, a, b, far, strategy="a", verdict="tie", tied_with=("b",)) for n in (1, 2)]
+    clear_cut = [likely(n, a, far, strategy="a", verdict="clear") for n in (1, 2)]
+    told = [
+        said(series("w", "n", [Point(n, p) for n, p in enumerate(each, 1)]))
+        for each in (bet, sure, clear_cut)
+    ]
+    assert told[0][0] == "Predicted: likely a at every value tested, n = 1 to 2 (tied with b)"
+    assert told[0][1].endswith("Predicted ranges overlap at 2 of 2 values: likely, not certain.")
+    assert told[1][0] == "Predicted: a at every value tested, n = 1 to 2 (tied with b)"
+    assert told[1][1].endswith("Predicted ranges overlap at 2 of 2 values.")
+    assert told[2] == ("Predicted: a at every value tested, n = 1 to 2", "")
+
+
+def closer(*values: Any, chosen: tuple[Recommendation, ...]) -> str:
+    points = [Point(v, at_n(1, each)) for v, each in zip(values, chosen, strict=True)]
+    return sweep_verdict(tracks(series("w", "n", points))[0], "n").next_step
+
+
+@pytest.mark.parametrize(
+    ("values", "chosen", "proposed"),
+    [
+        ((128, 256), (A, B), "n=128..256:5"),
+        ((3, 6), (A, B), "n=3..6:5"),
+        ((4, 6), (A, B), "n=4..6:5"),
+        ((4, 5), (A, B), None),
+        ((0, 5), (A, B), None),
+        ((0.5, 0.75), (A, B), "n=0.5..0.75:5"),
+        ((1, 2, 3), (A, tie("b", "a"), B), None),
+        ((2, 4, 8), (A, tie("b", "a"), B), "n=2..8:5"),
+        ((4, 5, 8), (A, B, A), "n=5..8:5"),
+    ],
+)
+def test_a_closer_look_holds_values_that_were_not_tested(
+    values: tuple[Any, ...], chosen: tuple[Recommendation, ...], proposed: str | None
+) -> None:
+    step = closer(*values, chosen=chosen)
+    assert step == (f"Look closer: `--sweep {proposed}`." if proposed else "")
+    if proposed:
+        made = parse_sweep([proposed])
+        assert made is not None
+        found = {float(text) for text in made.values}
+        assert any(min(values) < value < max(values) for value in found - set(map(float, values)))

@@ -182,6 +182,18 @@ def test_a_value_that_fails_is_a_row_and_the_others_go_on(tmp_path: Path) -> Non
     assert result.series.has_figures
 
 
+def test_what_an_earlier_sweep_left_is_noted(tmp_path: Path) -> None:
+    """The folder of another value, and that of a value that fails now."""
+    for folder in ("n=64", "n=2", "n=1", "other"):
+        save(cpu_profile(), tmp_path / folder / "profile.json")
+    wrong = Problem(cause="raised", message="ValueError: odd")
+    result = swept(SweepLauncher({"2": wrong}), tmp_path)
+    assert [point.status for point in result.series.points] == ["profiled", "failed", "profiled"]
+    (note,) = result.series.notes
+    assert note.endswith("by an earlier run, and no part of this sweep: n=2, n=64.")
+    assert swept(SweepLauncher(), tmp_path / "new").series.notes == ()
+
+
 def test_all_values_failing_keeps_the_errors(tmp_path: Path) -> None:
     wrong = Problem(cause="raised", error="WorkloadError", message="ValueError: odd")
     result = swept(SweepLauncher(dict.fromkeys("124", wrong)), tmp_path)
@@ -273,6 +285,29 @@ def test_profiles_are_put_together_with_links_to_their_pages(tmp_path: Path) -> 
     made = gather([(tmp_path / "b/p.json", at_n(64)), (tmp_path / "a/p.json", at_n(2))], tmp_path / "out")
     assert [(point.value, point.href) for point in made.points] == [(2, ""), (64, "./../b/report.html")]
     assert made.parameter == "n"
+
+
+@pytest.mark.parametrize(
+    ("changes", "note"),
+    [
+        ({}, None),
+        ({"created": "2026-01-02T03:30:00Z"}, None),
+        ({"created": "2026-01-02T06:04:05+02:00"}, None),
+        (
+            {"created": "2026-01-02T04:04:06+00:00"},
+            "written between 2026-01-02 03:04 and 2026-01-02 04:04 UTC",
+        ),
+        ({"created": "2025-12-31"}, None),
+        ({"created": "?"}, None),
+        ({"command": "advisor profile w.py --sweep n=2,4"}, "b of `advisor profile w.py --sweep n=2,4`."),
+    ],
+)
+def test_profiles_of_different_runs_are_noted(changes: dict[str, str], note: str | None) -> None:
+    made = gather([(Path("a"), at_n(1)), (Path("b"), at_n(2, **changes)), (Path("c"), at_n(4))], Path())
+    assert len(made.notes) == (note is not None)
+    if note:
+        assert note in made.notes[0]
+        assert note.replace("`", "") in " ".join(report.sweep_summary(made).replace("`", "").split())
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,8 @@ class Finding:
     strategy: str
     gain: str
     estimated: bool
+    again: bool
+    """The gain is that of an advice before it, for the same change."""
     snippet: str
     evidence: tuple[Figure, ...]
     sources: tuple[str, ...]
@@ -61,10 +63,20 @@ def findings(profile: Profile) -> tuple[Finding, ...]:
     Conclusions that read the same on several devices are joined.
     """
     joined: dict[tuple[object, ...], list[Advice]] = {}
+    told: set[tuple[object, ...]] = set()
     for advice in sorted(profile.advice, key=lambda a: _rank(profile, a)):
+        again = (change := _change(advice)) in told
+        told.add(change)
         says = (advice.rule, advice.outcome, advice.title, advice.detail, advice.snippet, advice.evidence)
-        joined.setdefault(says, []).append(advice)
-    return tuple(_finding(same) for same in joined.values())
+        joined.setdefault((*says, again), []).append(advice)
+    return tuple(_finding(same, again=bool(says[-1])) for says, same in joined.items())
+
+
+def _change(advice: Advice) -> tuple[object, ...]:
+    """What is changed to, where, and what that saves: two rules may propose one change, with one gain."""
+    if advice.gain is None or advice.gain.seconds_per_frame is None:
+        return (advice.rule, advice.device)
+    return (advice.device, advice.strategy, advice.gain.seconds_per_frame)
 
 
 def changes(found: tuple[Finding, ...]) -> tuple[Finding, ...]:
@@ -79,7 +91,7 @@ def changes(found: tuple[Finding, ...]) -> tuple[Finding, ...]:
 def _joined(same: list[Finding]) -> Finding:
     """The first of them for all their devices; a gain that differs is left to each one's own text."""
     devices = dict.fromkeys(device for finding in same for device in finding.devices)
-    gain = same[0].gain if len({finding.gain for finding in same}) == 1 else ""
+    gain = same[0].gain if len({finding.gain for finding in same if not finding.again}) == 1 else ""
     return replace(same[0], devices=tuple(devices), gain=gain)
 
 
@@ -97,7 +109,7 @@ def _rank(profile: Profile, advice: Advice) -> tuple[int, bool, float]:
     return outcome, (advice.device, advice.strategy) not in recommended, -(saved or 0.0)
 
 
-def _finding(same: list[Advice]) -> Finding:
+def _finding(same: list[Advice], *, again: bool) -> Finding:
     advice = same[0]
     return Finding(
         rule=words.name(advice.rule),
@@ -106,7 +118,8 @@ def _finding(same: list[Advice]) -> Finding:
         title=words.line(advice.title, 200),
         detail=words.line(advice.detail),
         strategy=words.name(advice.strategy) if advice.strategy else "",
-        gain=words.listing(dict.fromkeys(filter(None, (_gain(a.gain) for a in same))), "or"),
+        gain=words.listing(dict.fromkeys(filter(None, (_gain(a.gain, again) for a in same))), "or"),
+        again=again,
         estimated=any(a.gain is not None and a.gain.basis == "estimated" for a in same),
         snippet=words.block(advice.snippet, 3_000) if advice.snippet else "",
         evidence=tuple(_figure(e) for e in advice.evidence),
@@ -118,7 +131,7 @@ def _figure(evidence: Evidence) -> Figure:
     return Figure(words.line(evidence.label, 200), _WRITE[evidence.unit](evidence.value), evidence.predicted)
 
 
-def _gain(gain: Gain | None) -> str:
+def _gain(gain: Gain | None, again: bool) -> str:
     if gain is None:
         return ""
     parts = [
@@ -127,4 +140,6 @@ def _gain(gain: Gain | None) -> str:
         if s
     ]
     parts += [f"{units.size(abs(b))} {'less' if b >= 0 else 'more'} memory" for b in (gain.bytes,) if b]
+    if again:
+        return f"the same {words.listing(parts)}, not in addition ({gain.basis})"
     return f"{words.listing(parts)} ({gain.basis})" if parts else ""

@@ -37,7 +37,7 @@ def page(template: str, **context: object) -> str:
     style = (templates.directory() / "report.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     return (
-        templates.environment()
+        templates.page_environment()
         .get_template(template)
         .render(style=Markup(style), style_digest=f"sha256-{digest}", **context)
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from markupsafe import Markup
 
@@ -33,16 +34,27 @@ def render_markdown(profile: Profile) -> str:
 
 
 def escape(text: str, limit: int = 200) -> Markup:
-    """Text that Markdown and HTML show as it is. `limit` counts what is written, escapes included."""
-    written, length = [], 0
+    """Text that Markdown and HTML show as it is, cut at the end of a sentence or word.
+
+    `limit` counts what is written, escapes included.
+    """
+    written: list[str] = []
+    length = 0
     for character in " ".join(text.split()):
         piece = _ESCAPES.get(character, character)
         length += len(piece)
         if length > limit:
-            written.append("…")
-            break
+            kept = "".join(written[: _end(written)]).rstrip(" ,;:")
+            return Markup(f"{kept} …" if kept.endswith(".") else f"{kept}…")
         written.append(piece)
     return Markup("".join(written))
+
+
+def _end(pieces: Sequence[str]) -> int:
+    """How many pieces to keep: to the last sentence, else the last word, if that leaves half of them."""
+    blanks = [i for i, piece in enumerate(pieces) if piece == " " and 2 * i >= len(pieces)]
+    sentences = [i for i in blanks if pieces[i - 1] in ".;"]
+    return (sentences or blanks or [len(pieces)])[-1]
 
 
 def code(name: str, *, tags: bool = False) -> Markup:
@@ -53,12 +65,15 @@ def code(name: str, *, tags: bool = False) -> Markup:
 
 
 def prose(text: str, limit: int = 300) -> Markup:
-    """Prose whose `names` stay code."""
+    """Prose whose `names` stay code, cut as `escape` cuts."""
     written = Markup("")
     for span in words.spans(text):
-        if len(written) >= limit:
-            return written + "…"
-        written += code(span.text) if span.code else _spaced(span.text, limit - len(written))
+        left = limit - len(written)
+        piece = code(span.text) if span.code else _spaced(span.text, limit * 10)
+        if len(piece) > left:
+            rest = Markup("") if span.code else _spaced(span.text, left).rstrip()
+            return written.rstrip() + "…" if rest in ("", "…") else written + rest
+        written += piece
     return written
 
 
@@ -68,9 +83,9 @@ def _spaced(text: str, limit: int) -> Markup:
     return Markup(before) + escape(text, limit) + after
 
 
-def fence(text: str, limit: int = 1_500) -> Markup:
-    """A Python code block whose fence is longer than any run of backticks within."""
+def fence(text: str, limit: int = 1_500, language: str = "python") -> Markup:
+    """A code block whose fence is longer than any run of backticks within."""
     cut = text if len(text) <= limit else text[:limit] + "\n# … cut, see the report"
     longest = max((len(run) for run in re.findall("`+", cut)), default=0)
     marks = "`" * max(3, longest + 1)
-    return Markup(f"{marks}python\n{cut}\n{marks}")
+    return Markup(f"{marks}{language}\n{cut}\n{marks}")

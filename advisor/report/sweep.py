@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -11,7 +10,9 @@ from advisor import __version__, units
 from advisor.devices.memory_class import EXPLAINED
 from advisor.profiles import Failed, Measured, Predicted, Profile
 from advisor.report import words
+from advisor.report.failures import FIGURES, Failure
 from advisor.report.lines import Curve, LineChart, Sample, Style, line_chart, styles
+from advisor.report.sweep_failures import sweep_failures
 from advisor.report.sweep_verdicts import at, sweep_verdict, value_text
 from advisor.report.tables import Gap
 from advisor.report.tracks import Basis, Stop, Track, tracks
@@ -19,7 +20,6 @@ from advisor.report.verdicts import Verdict
 from advisor.report.view import CPU_LABEL, Entry, Report, view
 from advisor.series import Point, Series
 
-_FIGURES = re.compile(r"\d+(\.\d+)?")
 _METHOD = ("Order", "Time", "Figures", "Set-up")
 _WORKLOAD = ("File", "SHA-256", "Frame")
 
@@ -76,6 +76,7 @@ class SweepReport:
     predicted: bool
     created: str
     tool: str
+    failures: tuple[Failure, ...]
     verdicts: tuple[Verdict, ...]
     next_step: str
     devices: tuple[SweepDevice, ...]
@@ -105,6 +106,7 @@ def sweep_view(series: Series) -> SweepReport:
         predicted=first.predicted if first else False,
         created=first.created if first else "",
         tool=first.tool if first else f"advisor {__version__}",
+        failures=sweep_failures(series, parameter),
         verdicts=told or (_nothing(parameter),),
         next_step=_next_step(told, first),
         devices=tuple(_device(t, series, parameter, looks, i) for i, t in enumerate(found, 1)),
@@ -137,14 +139,13 @@ def _nothing(parameter: str) -> Verdict:
         "none",
         "",
         f"Nothing could be measured or predicted at any value of {parameter}",
-        reason="The reason for each value is below.",
         next_step="Mend what the rows name, then sweep again.",
     )
 
 
 def _next_step(told: Sequence[Verdict], first: Report | None) -> str:
     """What predicted devices share; a change that was found has a next step of its own."""
-    if first is None or not first.predicted or not told:
+    if first is None or not first.predicted or all(verdict.basis == "nothing" for verdict in told):
         return ""
     return "A prediction is a bet: run the same command on the device to be sure."
 
@@ -240,14 +241,14 @@ def _gaps(track: Track, parameter: str) -> Iterator[Gap]:
 
 
 def _missing(points: Sequence[Point], parameter: str) -> Iterator[Gap]:
-    """Values without a profile, those with the same reason together."""
-    alike: dict[tuple[str, str], list[Point]] = {}
+    """Values that were not run, those with the same reason together; failed ones are told before."""
+    alike: dict[str, list[Point]] = {}
     for point in points:
-        if point.profile is None:
-            alike.setdefault((point.status, point.reason), []).append(point)
-    for (status, reason), where in alike.items():
+        if point.status == "not run":
+            alike.setdefault(point.reason, []).append(point)
+    for reason, where in alike.items():
         values = words.listing([value_text(point.value) for point in where], limit=12)
-        yield Gap(f"{parameter} = {values}", status, words.line(reason), words.block(where[0].detail))
+        yield Gap(f"{parameter} = {values}", "not run", words.line(reason))
 
 
 def _method(series: Series, first: Report | None) -> tuple[Entry, ...]:
@@ -267,11 +268,12 @@ def _method(series: Series, first: Report | None) -> tuple[Entry, ...]:
 
 
 def _notes(series: Series, parameter: str) -> Iterator[str]:
-    """Notes and warnings of all values; those that differ in their figures only are told once."""
+    """Notes of the series, then those of all values; what differs in its figures only is told once."""
+    yield from (words.line(note, 500) for note in series.notes)
     alike: dict[str, list[tuple[Point, str]]] = {}
     for point in series.points:
         for note in _said(point.profile):
-            alike.setdefault(_FIGURES.sub("0", note), []).append((point, note))
+            alike.setdefault(FIGURES.sub("0", note), []).append((point, note))
     for told in alike.values():
         where, note = value_text(told[0][0].value), words.line(told[0][1], 500).rstrip(".")
         others = [point for point, _ in told[1:]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from advisor.report import templates
 from advisor.report.html import page
-from advisor.report.markdown import code, escape, prose
+from advisor.report.markdown import code, escape, fence, prose
 from advisor.report.sweep import sweep_view
 from advisor.series import Series
 
@@ -17,4 +17,4 @@ def render_sweep_html(series: Series) -> str:
 def render_sweep_markdown(series: Series) -> str:
     """The sentences and a table per device, for a pull request's comment."""
     made = templates.environment().get_template("sweep.md.j2")
-    return made.render(report=sweep_view(series), md=escape, code=code, prose=prose)
+    return made.render(report=sweep_view(series), md=escape, code=code, prose=prose, fence=fence)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from advisor.report import words
 from advisor.report.sweep import SweepDevice, SweepReport, SweepRow, sweep_view
-from advisor.report.terminal import WIDTH, wrap
+from advisor.report.terminal import WIDTH, failure_lines, wrap
 from advisor.report.verdicts import Verdict
 from advisor.series import Series
 
@@ -20,6 +20,7 @@ def sweep_summary(series: Series) -> str:
     shown = [device for device in report.devices if device.basis != "cpu"]
     paragraphs = (
         _title(report),
+        *map(failure_lines, report.failures),
         *(_verdict(verdict, named=len(shown) > 1 or report.predicted) for verdict in report.verdicts),
         wrap(f"Next: {report.next_step}", "  ") if report.next_step else [],
         *(_table(device, report.parameter) for device in shown),
@@ -98,6 +99,8 @@ def _legend(devices: Sequence[SweepDevice]) -> list[str]:
 def _gaps(device: SweepDevice) -> Iterator[str]:
     alike: dict[tuple[str, str], list[str]] = {}
     for gap in device.gaps:
+        if gap.status == "failed":
+            continue  # said above, before the verdicts
         alike.setdefault((gap.status, gap.reason), []).append(gap.strategy)
     for (status, reason), strategies in alike.items():
         where = f" on {device.device}" if device.basis == "predicted" else ""

@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Literal
 
 from advisor import units
 from advisor.report import words
+from advisor.report.doubts import FIRST_FRAMES, HOST_ONLY, Doubt
 from advisor.report.tracks import Stop, Track
 from advisor.report.verdicts import Fact, Verdict
 from advisor.series import Value, is_number
-from advisor.verdicts.crossings import Stretch, group, stretches
+from advisor.verdicts.crossings import Change, Run, changes, group, runs
+
+_MOST_PARTS = 6
+_FINER = 5
+"""Values of a closer look between two neighbours; more where it spans values that tie."""
 
 
 def sweep_verdict(track: Track, parameter: str) -> Verdict:
     """The verdict over all values on one device. `parameter` is its name as it is shown."""
     ordered = all(is_number(stop.value) for stop in track.stops)
     standings = [stop.standing for stop in track.stops]
-    found = stretches(standings) if ordered else ()
+    found = runs(standings) if ordered else ()
+    changed = changes(standings, found)
     headline = _in_order(track, parameter, found) if ordered else _by_value(track, parameter)
     predicted, undecided = track.basis == "predicted", any(stop.standing.rivals for stop in track.stops)
     return Verdict(
         basis=("predicted" if predicted else "measured") if headline or undecided else "nothing",
         tone=_tone(track) if headline or undecided else "none",
         device=words.name(track.device.name),
-        headline=f"{'Predicted: ' * predicted}{headline}" if headline else _nothing(parameter, undecided),
-        reason=" ".join((*_changes(track, parameter, found), *_remarks(track, parameter))),
-        next_step=_narrower(track, parameter, found),
+        headline=f"{'Predicted: ' * predicted}{headline}" if headline else _nothing(track, parameter),
+        reason=" ".join((*_changes(track, parameter, changed), *_remarks(track, parameter))),
+        next_step=_narrower(track, parameter, changed),
         facts=tuple(_facts(track, parameter)) if ordered else (),
     )
 
@@ -49,35 +54,43 @@ def _tone(track: Track) -> Literal["clear", "tie", "inconclusive"]:
     return "tie" if all(s.rivals for s in standings if s.best) else "clear"
 
 
-def _in_order(track: Track, parameter: str, found: Sequence[Stretch]) -> str:
+def _in_order(track: Track, parameter: str, found: Sequence[Run]) -> str:
     if len(found) == 1:
-        told = [stop for stop in track.stops if stop.standing.best]
-        where = at(parameter, told)
-        if len(told) > 1:
-            ends = f"{parameter} = {value_text(told[0].value)} to {value_text(told[-1].value)}"
-            where = (
-                f"every value tested, {ends}"
-                if len(told) == len(track.stops)
-                else f"{len(told)} values, {ends}"
-            )
-        return f"{_likely(found[0])} at {where}"
-    return ", ".join(_part(track, parameter, found, i) for i in range(len(found)))
+        return f"{_strategy(found[0])} at {_everywhere(track, parameter, found[0])}{_tied(found[0])}"
+    parts = [_part(track, parameter, found, i) for i in range(len(found))]
+    if len(parts) > _MOST_PARTS:
+        shown = parts[: _MOST_PARTS - 2]
+        left = words.count(len(parts) - len(shown) - 1, "more stretch", "more stretches")
+        parts = [*shown, left, parts[-1]]
+    return ", ".join(parts)
 
 
-def _part(track: Track, parameter: str, found: Sequence[Stretch], index: int) -> str:
-    stretch = found[index]
-    first, last = (value_text(track.stops[i].value) for i in (stretch.first, stretch.last))
+def _everywhere(track: Track, parameter: str, run: Run) -> str:
+    told = [track.stops[i] for i in run.values]
+    if len(told) == 1:
+        return at(parameter, told)
+    ends = f"{parameter} = {value_text(told[0].value)} to {value_text(told[-1].value)}"
+    return f"every value tested, {ends}" if len(told) == len(track.stops) else f"{len(told)} values, {ends}"
+
+
+def _part(track: Track, parameter: str, found: Sequence[Run], index: int) -> str:
+    run = found[index]
+    first, last = (value_text(track.stops[i].value) for i in (run.values[0], run.values[-1]))
     if index == 0:
-        where = f"{'at' if stretch.last == 0 else 'up to'} {parameter} = {last}"
+        where = f"{'at' if len(run.values) == 1 else 'up to'} {parameter} = {last}"
     elif index == len(found) - 1:
         where = f"from {first} on"
     else:
         where = f"at {first}" if first == last else f"from {first} to {last}"
-    return f"{_likely(stretch)} {where}"
+    return f"{_strategy(run)} {where}{_tied(run)}"
 
 
-def _likely(stretch: Stretch) -> str:
-    return f"{'likely ' * stretch.likely}{words.code(stretch.strategy)}"
+def _strategy(run: Run) -> str:
+    return f"{'likely ' * run.likely}{words.code(run.strategy)}"
+
+
+def _tied(run: Run) -> str:
+    return f" (tied with {words.listing(map(words.code, sorted(run.tied_with)))})" if run.tied_with else ""
 
 
 def _by_value(track: Track, parameter: str) -> str:
@@ -90,23 +103,35 @@ def _by_value(track: Track, parameter: str) -> str:
     )
 
 
-def _nothing(parameter: str, undecided: bool) -> str:
-    if undecided:
+def _nothing(track: Track, parameter: str) -> str:
+    doubts = {stop.doubt for stop in track.stops if stop.results}
+    if len(doubts) == 1 and doubts != {""}:
+        return _against(track, doubts.pop())
+    if any(stop.standing.rivals for stop in track.stops):
         return f"The best strategy cannot be told at any value of {parameter}"
     return f"No recommendation at any value of {parameter}"
 
 
-def _changes(track: Track, parameter: str, found: Sequence[Stretch]) -> Iterator[str]:
-    for before, after in pairwise(found):
-        low, high = track.stops[before.last], track.stops[after.first]
-        likely = "likely " * (before.likely or after.likely)
+def _against(track: Track, doubt: Doubt) -> str:
+    """Why nothing is recommended, as a sentence without its end."""
+    if doubt == "failed":
+        return f"No recommendation: {FIRST_FRAMES[:1].lower()}{FIRST_FRAMES[1:]}"
+    if doubt == "host only":
+        return HOST_ONLY
+    done = "was predicted" if track.basis == "predicted" else "was run"
+    return f"Only {words.listing(map(words.code, track.with_figures))} {done}: nothing was compared"
+
+
+def _changes(track: Track, parameter: str, changed: Sequence[Change]) -> Iterator[str]:
+    for change in changed[:_MOST_PARTS]:
+        before, after = (words.code(run.strategy) for run in (change.before, change.after))
+        low, high = track.stops[change.low], track.stops[change.high]
         yield (
-            f"The best strategy {likely}changes from {words.code(before.strategy)} to "
-            f"{words.code(after.strategy)} between {parameter} = {value_text(low.value)} and "
-            f"{value_text(high.value)}, two of the values tested."
+            f"The best strategy {'likely ' * change.likely}changes from {before} to {after} between "
+            f"{parameter} = {value_text(low.value)} and {value_text(high.value)}, two of the values tested."
         )
-        if not high.seconds(before.strategy):
-            yield f"{words.code(before.strategy)} has no figures at {value_text(high.value)}."
+        if not high.seconds(change.before.strategy):
+            yield f"{before} has no figures at {value_text(high.value)}."
 
 
 def _remarks(track: Track, parameter: str) -> Iterator[str]:
@@ -122,27 +147,39 @@ def _remarks(track: Track, parameter: str) -> Iterator[str]:
         yield f"{_names(track, names)} tie at {at(parameter, where)}."
     for names, where in unclear.items():
         yield f"{_names(track, names)} cannot be told apart at {at(parameter, where)}."
-    bets = [stop for stop in track.stops if stop.standing.likely]
+    bets = [stop for stop in track.stops if stop.standing.overlaps]
     if bets:
+        likely = ": likely, not certain" * any(stop.standing.likely for stop in track.stops)
         of = f"{len(bets)} of {words.count(len(profiled), 'value')}"
-        yield f"Predicted ranges overlap at {of}: likely, not certain."
+        yield f"Predicted ranges overlap at {of}{likely}."
     silent = [stop for stop in profiled if not stop.standing.best and not stop.standing.rivals]
-    if silent and len(silent) < len(profiled):
-        yield f"No recommendation at {at(parameter, silent)}."
+    for doubt in dict.fromkeys(stop.doubt for stop in silent if len(silent) < len(profiled)):
+        place = at(parameter, [stop for stop in silent if stop.doubt == doubt])
+        yield f"At {place}: {_against(track, doubt)}." if doubt else f"No recommendation at {place}."
 
 
 def _names(track: Track, names: frozenset[str]) -> str:
     return words.listing(words.code(name) for name in track.strategies if name in names) or "The best"
 
 
-def _narrower(track: Track, parameter: str, found: Sequence[Stretch]) -> str:
-    """How to look closer at the first change, where there is room for another value."""
-    for before, after in pairwise(found):
-        low, high = track.stops[before.last].value, track.stops[after.first].value
-        room = isinstance(low, float) or isinstance(high, float) or int(high) - int(low) > 1
-        if room and float(low) > 0:
-            return f"Look closer: `--sweep {parameter}={value_text(low)}..{value_text(high)}`."
+def _narrower(track: Track, parameter: str, changed: Sequence[Change]) -> str:
+    """How to look closer at the first change, where there is room for a value that was not tested."""
+    tested = {stop.value for stop in track.stops}
+    for change in changed:
+        low, high = track.stops[change.low].value, track.stops[change.high].value
+        texts = value_text(low), value_text(high)
+        count = _FINER if change.high - change.low == 1 else 2 * (change.high - change.low) + 1
+        if float(low) > 0 and texts[0] != texts[1] and _between(low, high, count) - tested:
+            return f"Look closer: `--sweep {parameter}={texts[0]}..{texts[1]}:{count}`."
     return ""
+
+
+def _between(low: Value, high: Value, count: int) -> set[Value]:
+    """What `--sweep` makes of LOW..HIGH:COUNT between the two: a constant factor apart, whole if they are."""
+    factor = (float(high) / float(low)) ** (1 / (count - 1))
+    values = [float(low) * factor**i for i in range(1, count - 1)]
+    whole = isinstance(low, int) and isinstance(high, int)
+    return {round(value) if whole else value for value in values}
 
 
 def _facts(track: Track, parameter: str) -> Iterator[Fact]:

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from advisor import units
-from advisor.profiles import Failed, Measured, Predicted, Prediction, Profile, Result, Skipped
+from advisor.profiles import Device, Failed, Measured, Predicted, Prediction, Profile, Result, Skipped
 from advisor.report import words
+from advisor.rules.base import shares_dram
 from advisor.stats import ratio_interval
 
 
@@ -61,7 +62,14 @@ class Forecasts:
     """Strategies down, devices across; a cell is None where the model was not asked."""
 
     devices: tuple[str, ...]
+    apart: tuple[bool, ...]
+    """Whether each device has a memory of its own."""
     rows: tuple[tuple[str, tuple[Forecast | None, ...]], ...]
+
+
+def apart(device: Device) -> bool:
+    """Whether host and device have memories of their own, so that a footprint is the sum of both."""
+    return device.kind != "cpu" and not shares_dram(device)
 
 
 def baseline(profile: Profile) -> Measured | None:
@@ -146,6 +154,7 @@ def forecasts(predictions: tuple[Prediction, ...]) -> Forecasts:
     by_device = [{r.strategy: r for r in p.results} for p in predictions]
     return Forecasts(
         devices=tuple(words.name(p.device.name) for p in predictions),
+        apart=tuple(apart(p.device) for p in predictions),
         rows=tuple(
             (
                 words.name(s),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from advisor.report import words
 
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[KMGT]iB|B|GB/s|%)(?![\w/]))")
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
@@ -16,6 +18,24 @@ def directory(package: Path = _PACKAGE) -> Path:
     """Where the templates are: inside the installed package, or at the root of a checkout."""
     installed = package / "templates"
     return installed if installed.is_dir() else package.parent / "templates"
+
+
+class Verbatim(str):
+    """Text of a program or for one, whose blanks must stay what they are."""
+
+    __slots__ = ()
+
+
+@cache
+def page_environment() -> Environment:
+    """For pages: as `environment`, but a number is not parted from its unit at the end of a line."""
+    made = environment().overlay(finalize=_unparted)
+    made.filters["verbatim"] = Verbatim
+    return made
+
+
+def _unparted(value: object) -> object:
+    return value if type(value) is not str else _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", value)
 
 
 @cache

@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 
 from advisor.profiles import Profile
 from advisor.report import words
+from advisor.report.failures import Failure
 from advisor.report.tables import Forecasts
 from advisor.report.verdicts import Verdict
 from advisor.report.view import Report, view
 
 WIDTH = 80
 MARK = "→ "
+BOTH = "memory: host and device together"
 
 
 def summary(profile: Profile) -> str:
@@ -20,6 +22,8 @@ def summary(profile: Profile) -> str:
     report = view(profile)
     paragraphs = (
         _title(report),
+        *map(failure_lines, report.failures),
+        wrap(report.doubtful, "  "),
         *(_verdict(v, named=report.predicted) for v in report.verdicts),
         wrap(f"Next: {report.next_step}", "  ") if report.next_step else [],
         *_forecasts(report.forecasts),
@@ -35,6 +39,13 @@ def _title(report: Report) -> Iterator[str]:
         yield from wrap(f"{report.workload}: predicted. Nothing was measured on a GPU.")
     else:
         yield from wrap(f"{report.workload} on {report.device}")
+
+
+def failure_lines(failure: Failure) -> Iterator[str]:
+    """What failed, the end of its traceback, and what to do."""
+    yield from wrap(failure.headline, "  ", "  ")
+    yield from (f"      {line}" for line in failure.excerpt.splitlines())
+    yield from wrap(f"Next: {failure.next_step}", "    ", "  ")
 
 
 def _verdict(verdict: Verdict, *, named: bool) -> Iterator[str]:
@@ -72,6 +83,8 @@ def _measured(report: Report) -> Iterator[str]:
     ]
     marks = [row.tag == "recommended" for row in report.rows]
     yield from _table(head, body, marks)
+    if report.apart:
+        yield from wrap(f"({BOTH})", "  ")
 
 
 def _forecasts(forecasts: Forecasts) -> Iterator[Iterator[str]]:
@@ -82,7 +95,8 @@ def _forecasts(forecasts: Forecasts) -> Iterator[Iterator[str]]:
             body = [(s, c.likely, c.between, c.footprint) for s, c in told]
             head = ("strategy", "predicted", "range", "memory")
             lines = _table(head, body, [c.recommended for _, c in told])
-            yield iter([*wrap(f"Predicted time per frame on {device}:"), *lines])
+            both = f" ({BOTH})" if forecasts.apart[i] else ""
+            yield iter([*wrap(f"Predicted time per frame on {device}{both}:"), *lines])
 
 
 def _table(head: Sequence[str], body: Sequence[Sequence[str]], marks: Sequence[bool]) -> list[str]:
@@ -101,6 +115,8 @@ def _gaps(report: Report) -> Iterator[str]:
     """One line for each reason, with all the strategies it holds for."""
     alike: dict[tuple[str, str], list[str]] = {}
     for gap in report.gaps:
+        if gap.status == "failed":
+            continue  # said above, before the verdict
         alike.setdefault((gap.status, gap.reason), []).append(gap.strategy)
     for prediction in report.predictions:
         for entry in prediction.declined:

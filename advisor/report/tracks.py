@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from advisor.profiles import Device, Failed, Measured, Predicted, Profile, Skipped
+from advisor.profiles import Device, Failed, Measured, Predicted, Prediction, Profile, Skipped
+from advisor.report.doubts import Doubt, asked_for_one, doubt
 from advisor.series import Series, Value, was_interrupted
 from advisor.verdicts.crossings import Standing, standing
 
@@ -22,6 +23,7 @@ class Stop:
     value: Value
     results: dict[str, AnyResult]
     standing: Standing
+    doubt: Doubt = ""
 
     def seconds(self, strategy: str) -> tuple[float, float, float] | None:
         """Likely or median time of a frame, and the ends of its range or interval; None without figures."""
@@ -73,8 +75,16 @@ def _measured(series: Series) -> Iterator[Track]:
 def _measured_stop(value: Value, profile: Profile | None) -> Stop:
     if profile is None:
         return Stop(value, {}, UNKNOWN)
-    held = standing(profile.recommendation, predicted=False, complete=not was_interrupted(profile))
-    return Stop(value, {row.strategy: row for row in profile.results}, held)
+    against = _doubt(profile)
+    whole = not was_interrupted(profile) and not against
+    held = standing(profile.recommendation, predicted=False, complete=whole)
+    return Stop(value, {row.strategy: row for row in profile.results}, held, against)
+
+
+def _doubt(profile: Profile, made: Prediction | None = None) -> Doubt:
+    """As in the value's own report; but one strategy that is left of several is the best by default."""
+    found = doubt(profile, made)
+    return "" if found == "alone" and not asked_for_one(profile, made) else found
 
 
 def _predicted(series: Series) -> Iterator[Track]:
@@ -85,8 +95,19 @@ def _predicted(series: Series) -> Iterator[Track]:
 
 
 def _predicted_stop(value: Value, profile: Profile | None, name: str) -> Stop:
-    for made in profile.predictions if profile else ():
+    if profile is None:
+        return Stop(value, {}, UNKNOWN)
+    for made in profile.predictions:
         if made.device.name == name:
-            held = standing(made.recommendation, predicted=True)
-            return Stop(value, {row.strategy: row for row in made.results}, held)
+            against, meeting = _doubt(profile, made), _overlapping(made)
+            held = standing(made.recommendation, predicted=True, complete=not against, overlapping=meeting)
+            return Stop(value, {row.strategy: row for row in made.results}, held, against)
     return Stop(value, {}, UNKNOWN)
+
+
+def _overlapping(made: Prediction) -> list[str]:
+    """The strategies whose range meets that of the likely fastest, but for the recommended one."""
+    rows = [row for row in made.results if isinstance(row, Predicted)]
+    best = min(rows, key=lambda row: row.likely_seconds, default=None)
+    chosen = made.recommendation.strategy if made.recommendation else None
+    return [r.strategy for r in rows if best and r.low_seconds <= best.high_seconds and r.strategy != chosen]

@@ -7,11 +7,24 @@ from dataclasses import dataclass
 from typing import Literal
 
 from advisor import units
-from advisor.profiles import Failed, Measured, Predicted, Prediction, Profile, Recommendation, Result, Skipped
+from advisor.profiles import (
+    Device,
+    Failed,
+    Measured,
+    Predicted,
+    Prediction,
+    Profile,
+    Recommendation,
+    Result,
+    Skipped,
+)
 from advisor.report import words
-from advisor.report.tables import gaps
+from advisor.report.doubts import FIRST_FRAMES, HOST_ONLY, asked_for_one, doubt
+from advisor.report.failures import MEND, failed_rows, first_reason
+from advisor.report.tables import apart, gaps
 
 Basis = Literal["measured", "predicted", "nothing"]
+_DECLINED = "the model declines every strategy"
 
 
 @dataclass(frozen=True)
@@ -39,8 +52,10 @@ class Verdict:
 
 def verdicts(profile: Profile) -> tuple[Verdict, ...]:
     """The measured verdict of a GPU run; without a GPU, one predicted verdict per target device."""
+    if doubt(profile) == "host only":
+        return (_host_only(profile),)
     if profile.device.kind == "cpu":
-        return tuple(predicted_verdict(p) for p in profile.predictions) or (_unpredicted(profile),)
+        return tuple(prediction_verdict(profile, p) for p in profile.predictions) or (_unpredicted(profile),)
     return (measured_verdict(profile),)
 
 
@@ -49,6 +64,8 @@ def measured_verdict(profile: Profile) -> Verdict:
     chosen = profile.recommendation
     if chosen is None:
         return _unmeasured(profile)
+    if doubt(profile) == "alone":
+        return _alone(profile, None, chosen, _measured_facts(profile, chosen))
     return Verdict(
         basis="measured",
         tone=chosen.verdict,
@@ -61,17 +78,23 @@ def measured_verdict(profile: Profile) -> Verdict:
     )
 
 
+def prediction_verdict(profile: Profile, prediction: Prediction) -> Verdict:
+    """What the model expects of one device, with what stands against it in this very run."""
+    against, chosen = doubt(profile, prediction), prediction.recommendation
+    if chosen is None:
+        return _declined(prediction, first_reason(profile))
+    if against == "failed":
+        return _doubtful(prediction, chosen)
+    if against == "alone":
+        return _alone(profile, prediction, chosen, _predicted_facts(prediction, chosen))
+    return predicted_verdict(prediction)
+
+
 def predicted_verdict(prediction: Prediction) -> Verdict:
     """What the model expects of one device. The word "predicted" stands in the headline itself."""
     device, chosen = words.name(prediction.device.name), prediction.recommendation
     if chosen is None:
-        return Verdict(
-            "predicted",
-            "none",
-            device,
-            "Nothing predicted: the model declines every strategy",
-            reason=_first_reason(prediction.results),
-        )
+        return _declined(prediction, "")
     return Verdict(
         basis="predicted",
         tone=chosen.verdict,
@@ -81,6 +104,64 @@ def predicted_verdict(prediction: Prediction) -> Verdict:
         reason=words.line(chosen.reason),
         next_step=words.line(chosen.next_step),
         facts=_predicted_facts(prediction, chosen),
+    )
+
+
+def _declined(prediction: Prediction, failed: str) -> Verdict:
+    """No prediction: because the workload failed, or for the reason that the model gives."""
+    reasons = {row.reason for row in prediction.results if isinstance(row, Skipped)}
+    why = failed or (words.line(reasons.pop(), 300) if len(reasons) == 1 else _DECLINED)
+    return Verdict(
+        "predicted",
+        "none",
+        words.name(prediction.device.name),
+        f"Nothing predicted: {why}",
+        reason=_first_reason(prediction.results),
+    )
+
+
+def _doubtful(prediction: Prediction, chosen: Recommendation) -> Verdict:
+    """A prediction of a workload that failed here: never worded as a recommendation."""
+    strategy = words.code(chosen.strategy) if chosen.strategy else ""
+    tied = f"tied with {_names(chosen.tied_with)}" if chosen.verdict == "tie" and chosen.tied_with else ""
+    best = ", ".join(filter(None, (f"{strategy} predicted as the best", tied)))
+    return Verdict(
+        basis="predicted",
+        tone="inconclusive",
+        device=words.name(prediction.device.name),
+        headline=f"Doubtful: {best if strategy else _uncapitalised(_undecided(chosen))}",
+        reason=words.line(f"{FIRST_FRAMES}. {chosen.reason}"),
+        facts=_predicted_facts(prediction, chosen),
+    )
+
+
+def _alone(
+    profile: Profile, prediction: Prediction | None, chosen: Recommendation, facts: tuple[Fact, ...]
+) -> Verdict:
+    """One strategy with figures: nothing was compared, so nothing is recommended."""
+    strategy, asked = words.code(chosen.strategy or ""), asked_for_one(profile, prediction)
+    done = "was predicted" if prediction else "was run"
+    return Verdict(
+        basis="predicted" if prediction else "measured",
+        tone="none",
+        device=words.name((prediction or profile).device.name),
+        headline=f"Only {strategy} {done if asked else 'has figures'}: nothing was compared",
+        reason=words.line(chosen.reason),
+        next_step="Leave --strategy out to compare it with the others."
+        if asked
+        else words.line(chosen.next_step),
+        facts=facts,
+    )
+
+
+def _host_only(profile: Profile) -> Verdict:
+    return Verdict(
+        "nothing",
+        "none",
+        words.name(profile.device.name),
+        HOST_ONLY,
+        reason="The buffers never leave the host: every strategy runs the same frame.",
+        next_step="Wrap what is to run on the GPU in device(...), in Workload(frame=[...]).",
     )
 
 
@@ -138,7 +219,9 @@ def _measured_facts(profile: Profile, chosen: Recommendation) -> tuple[Fact, ...
     return (
         Fact("Time per frame", units.seconds(row.median_seconds), _instead(base, "time") if compared else ""),
         Fact(
-            "Memory", units.size(row.footprint.physical_bytes), _instead(base, "memory") if compared else ""
+            _memory(profile.device),
+            units.size(row.footprint.physical_bytes),
+            _instead(base, "memory") if compared else "",
         ),
         Fact("Set-up", units.seconds(row.setup_seconds), "once, before the frames"),
         Fact(
@@ -147,6 +230,10 @@ def _measured_facts(profile: Profile, chosen: Recommendation) -> tuple[Fact, ...
             f"in {words.count(len(row.frames_per_round), 'process', 'processes')}",
         ),
     )
+
+
+def _memory(device: Device) -> str:
+    return "Memory, host and device" if apart(device) else "Memory"
 
 
 def _instead(base: Measured | None, what: Literal["time", "memory"]) -> str:
@@ -166,7 +253,7 @@ def _predicted_facts(prediction: Prediction, chosen: Recommendation) -> tuple[Fa
     between = words.seconds_between(row.low_seconds, row.high_seconds)
     return (
         Fact("Predicted time per frame", units.seconds(row.likely_seconds), f"range {between}"),
-        Fact("Memory", units.size(row.physical_bytes)),
+        Fact(_memory(prediction.device), units.size(row.physical_bytes)),
         Fact("Largest part", words.name(row.dominant), units.seconds(row.terms[row.dominant])),
     )
 
@@ -185,13 +272,15 @@ def _unmeasured(profile: Profile) -> Verdict:
         )
     failed = sum(isinstance(r, Failed) for r in profile.results)
     skipped = sum(isinstance(r, Skipped) for r in profile.results)
+    alike = len({row.reason for row in failed_rows(profile)}) == 1
+    why = first_reason(profile) if alike else f"{failed} failed, {skipped} skipped"
     return Verdict(
         "nothing",
         "none",
         device,
-        f"Nothing could be measured: {failed} failed, {skipped} skipped",
-        reason=_first_reason(profile.results),
-        next_step="Mend what the failed rows name, then profile again.",
+        f"Nothing could be measured: {why}",
+        reason="" if alike else _first_reason(profile.results),
+        next_step=MEND,
     )
 
 

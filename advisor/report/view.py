@@ -13,9 +13,11 @@ from advisor.report import words
 from advisor.report.advising import Finding, changes, findings
 from advisor.report.charts import Chart
 from advisor.report.distribution import Distribution, distribution
+from advisor.report.doubts import FIRST_FRAMES, undoubted
+from advisor.report.failures import Failure, all_failed, failures
 from advisor.report.stacks import footprint_chart, frame_chart, prediction_chart
-from advisor.report.tables import Forecasts, Gap, Row, baseline, forecasts, gaps, rows
-from advisor.report.verdicts import Verdict, predicted_verdict, verdicts
+from advisor.report.tables import Forecasts, Gap, Row, apart, baseline, forecasts, gaps, rows
+from advisor.report.verdicts import Verdict, prediction_verdict, verdicts
 
 CPU_LABEL = "measured on this CPU, not on a GPU"
 
@@ -54,10 +56,15 @@ class Report:
     tool: str
     predicted: bool
     measured_label: str
+    failures: tuple[Failure, ...]
+    doubtful: str
+    """Why no prediction here is a recommendation; empty where nothing stands against them."""
     verdicts: tuple[Verdict, ...]
     next_step: str
     changes: tuple[Finding, ...]
     baseline: str
+    apart: bool
+    """Whether the device has a memory of its own, so that a footprint is the sum of both."""
     confidence: str
     rows: tuple[Row, ...]
     gaps: tuple[Gap, ...]
@@ -89,7 +96,8 @@ class Report:
 def view(profile: Profile) -> Report:
     """Everything a profile says, in words."""
     predicted, found = profile.device.kind == "cpu", findings(profile)
-    measured, base = profile.measured(), baseline(profile)
+    measured, base, marked = profile.measured(), baseline(profile), undoubted(profile)
+    doubtful = all_failed(profile) and any(p.recommendation for p in profile.predictions)
     told, next_step = _shared_next_step(verdicts(profile))
     device = words.name(profile.device.name)
     return Report(
@@ -103,19 +111,22 @@ def view(profile: Profile) -> Report:
         tool=f"advisor {words.name(profile.tool.version)}",
         predicted=predicted,
         measured_label=CPU_LABEL if predicted else f"measured on {device}",
+        failures=failures(profile),
+        doubtful=f"{FIRST_FRAMES}." if doubtful else "",
         verdicts=told,
         next_step=next_step,
-        changes=changes(found),
+        changes=() if doubtful else changes(found),
         baseline=words.name(base.strategy) if base else "baseline",
+        apart=apart(profile.device),
         confidence=units.percent(profile.method.confidence),
-        rows=rows(profile),
+        rows=rows(marked),
         gaps=gaps(profile.results),
-        frame_chart=frame_chart(profile) if measured else None,
-        footprint_chart=footprint_chart(profile) if measured else None,
+        frame_chart=frame_chart(marked) if measured else None,
+        footprint_chart=footprint_chart(marked) if measured else None,
         distributions=tuple(distribution(row, i) for i, row in enumerate(measured.values(), 1)),
         findings=found,
-        predictions=tuple(_prediction(p, i) for i, p in enumerate(profile.predictions, 1)),
-        forecasts=forecasts(profile.predictions),
+        predictions=tuple(_prediction(profile, p, i) for i, p in enumerate(marked.predictions)),
+        forecasts=forecasts(marked.predictions),
         method=_method(profile),
         workload_facts=_workload(profile),
         environment=_environment(profile.environment, profile.device.attributes),
@@ -153,14 +164,15 @@ def _pairs(values: dict[str, int | float | bool | str]) -> str:
     return ", ".join(f"{words.name(k)} = {words.name(str(v))}" for k, v in list(values.items())[:20])
 
 
-def _prediction(prediction: Prediction, index: int) -> DevicePrediction:
+def _prediction(profile: Profile, marked: Prediction, index: int) -> DevicePrediction:
+    prediction = profile.predictions[index]
     declined = tuple(r for r in prediction.results if isinstance(r, Skipped))
     memory = prediction.device.memory_class
     return DevicePrediction(
         device=words.name(prediction.device.name),
         memory=EXPLAINED[memory] if memory else "",
-        verdict=predicted_verdict(prediction),
-        chart=prediction_chart(prediction, index) if len(declined) < len(prediction.results) else None,
+        verdict=prediction_verdict(profile, prediction),
+        chart=prediction_chart(marked, index + 1) if len(declined) < len(prediction.results) else None,
         declined=tuple(Entry(words.name(r.strategy), words.line(r.reason)) for r in declined),
         assumptions=tuple(words.line(a) for a in prediction.assumptions),
     )

@@ -1,16 +1,17 @@
 """At which value of a parameter the best strategy changes: never inside the noise.
 
-A value speaks for the strategies that may be the best there: the recommended one and those tied with it.
-Values that speak for a common strategy belong together, so a tie never makes a change; a measured value at
-which the best strategies cannot be told apart speaks for none. A predicted value whose ranges overlap speaks
-for the likely best one, and what is built on it is called likely.
+The values are told as each one's own recommendation goes: neighbours with the same recommended strategy are
+a run. Where two runs meet, the best strategy changes only if each has a value at which the other's strategy
+may not be the best: a value speaks for the recommended strategy and those tied with it, so a tie makes no
+change. A measured value at which the best strategies cannot be told apart speaks for none. A predicted value
+whose range overlaps that of a strategy outside the tie speaks likely, and so does what is built on it.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import groupby, pairwise
 
 from advisor.profiles import Recommendation
 
@@ -24,64 +25,87 @@ class Standing:
     likely: bool = False
     rivals: tuple[str, ...] = ()
     """Strategies that time does not tell apart: tied ones, or those of a measurement that cannot tell."""
+    overlaps: bool = False
+    """The predicted range of the chosen one meets that of another, tied or not."""
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """Neighbouring values for which `strategy` may be the best throughout.
-
-    `first` and `last` are the indices of the values at which no neighbouring stretch's strategy may be.
-    """
+class Run:
+    """Neighbouring values, by their indices, that recommend the same strategy."""
 
     strategy: str
-    first: int
-    last: int
+    values: tuple[int, ...]
     likely: bool
+    tied_with: frozenset[str]
+    """Those it is tied with at all of these values."""
 
 
-def standing(chosen: Recommendation | None, *, predicted: bool, complete: bool = True) -> Standing:
-    """What the recommendation at one value says of its strategies; nothing where the run was cut short."""
+@dataclass(frozen=True)
+class Change:
+    """The best strategy changes between the values `low` and `high`, given as indices."""
+
+    before: Run
+    after: Run
+    low: int
+    high: int
+
+    @property
+    def likely(self) -> bool:
+        """Whether it rests on a bet."""
+        return self.before.likely or self.after.likely
+
+
+def standing(
+    chosen: Recommendation | None,
+    *,
+    predicted: bool,
+    complete: bool = True,
+    overlapping: Collection[str] = (),
+) -> Standing:
+    """What the recommendation at one value says of its strategies; nothing where the run was cut short.
+
+    `overlapping` are the strategies whose predicted range meets that of the recommended one.
+    """
     if chosen is None or not complete:
         return Standing()
     if chosen.strategy is None or (chosen.verdict == "inconclusive" and not predicted):
         return Standing(rivals=tuple(dict.fromkeys((*filter(None, (chosen.strategy,)), *chosen.tied_with))))
     if chosen.verdict == "inconclusive":
-        return Standing(frozenset({chosen.strategy}), chosen.strategy, likely=True)
+        return Standing(frozenset({chosen.strategy}), chosen.strategy, likely=True, overlaps=True)
     tied = (chosen.strategy, *chosen.tied_with) if chosen.verdict == "tie" and chosen.tied_with else ()
-    return Standing(frozenset({chosen.strategy, *tied}), chosen.strategy, rivals=tied)
+    others = set(overlapping) if chosen.verdict == "tie" else set()
+    return Standing(
+        frozenset({chosen.strategy, *tied}),
+        chosen.strategy,
+        likely=bool(others - {*tied, chosen.strategy}),
+        rivals=tied,
+        overlaps=bool(others - {chosen.strategy}),
+    )
 
 
-def stretches(standings: Sequence[Standing]) -> tuple[Stretch, ...]:
-    """The fewest stretches that cover all values that speak for a strategy, in the order of the values."""
-    groups: list[list[int]] = []
-    common: list[frozenset[str]] = []
-    for index, now in enumerate(standings):
-        if not now.best:
-            continue
-        if common and common[-1] & now.best:
-            groups[-1].append(index)
-            common[-1] &= now.best
-        else:
-            groups.append([index])
-            common.append(now.best)
-    names = [_name(standings, group, best) for group, best in zip(groups, common, strict=True)]
-    return tuple(_stretch(standings, groups, names, i) for i in range(len(groups)))
+def runs(standings: Sequence[Standing]) -> tuple[Run, ...]:
+    """All values that recommend a strategy, in their order, as runs of the same one."""
+    told = [(index, now.chosen) for index, now in enumerate(standings) if now.chosen]
+    return tuple(
+        _run(strategy or "", [index for index, _ in members], standings)
+        for strategy, members in groupby(told, key=lambda pair: pair[1])
+    )
 
 
-def _name(standings: Sequence[Standing], group: Sequence[int], best: frozenset[str]) -> str:
-    """The one of the common strategies that is recommended most often; the first by name among equals."""
-    votes = Counter(standings[i].chosen for i in group)
-    return min(best, key=lambda name: (-votes[name], name))
+def _run(strategy: str, values: Sequence[int], standings: Sequence[Standing]) -> Run:
+    tied = frozenset.intersection(*(standings[i].best for i in values)) - {strategy}
+    return Run(strategy, tuple(values), any(standings[i].likely for i in values), tied)
 
 
-def _stretch(
-    standings: Sequence[Standing], groups: Sequence[Sequence[int]], names: Sequence[str], index: int
-) -> Stretch:
-    others = {names[i] for i in (index - 1, index + 1) if 0 <= i < len(names)}
-    alone = [i for i in groups[index] if not standings[i].best & (others - {names[index]})]
-    certain = alone or list(groups[index])
-    likely = any(standings[i].likely for i in groups[index])
-    return Stretch(names[index], certain[0], certain[-1], likely)
+def changes(standings: Sequence[Standing], found: Sequence[Run]) -> tuple[Change, ...]:
+    """Where neighbouring runs have values that speak against one another: the nearest such two."""
+    made = []
+    for before, after in pairwise(found):
+        low = [i for i in before.values if after.strategy not in standings[i].best]
+        high = [i for i in after.values if before.strategy not in standings[i].best]
+        if low and high:
+            made.append(Change(before, after, low[-1], high[0]))
+    return tuple(made)
 
 
 def group(standings: Sequence[Standing]) -> dict[str, list[int]]:

@@ -11,7 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import advice, cpu_profile, failed, measured, profile, recommendation
+from builders import (
+    advice,
+    catalogue_device,
+    cpu_profile,
+    failed,
+    measured,
+    predicted,
+    prediction,
+    profile,
+    recommendation,
+)
 
 from advisor.profiles import Profile
 from advisor.report import render_html
@@ -57,15 +67,43 @@ def dump(page: Path, tmp_path: Path, *options: str) -> str:
     return done.stdout
 
 
-def in_a_frame(run: Profile, tmp_path: Path, width: int) -> dict[str, Any]:
+def in_a_frame(run: Profile, tmp_path: Path, width: int, around: str = WRAPPER) -> dict[str, Any]:
     """What the wrapper saw of the page at that width."""
     report, wrapper = tmp_path / "report.html", tmp_path / "wrapper.html"
     report.write_text(render_html(run), encoding="utf-8")
-    wrapper.write_text(WRAPPER.format(source=report.name, width=width), encoding="utf-8")
+    wrapper.write_text(around.format(source=report.name, width=width), encoding="utf-8")
     title = re.search(r"<title>(.*?)</title>", dump(wrapper, tmp_path), re.DOTALL)
     assert title is not None
     seen: dict[str, Any] = json.loads(html.unescape(title[1]))
     return seen
+
+
+BROKEN = WRAPPER.replace(
+    "document.title = JSON",
+    """const broken = [], texts = page.createTreeWalker(page.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {{
+    const node = texts.currentNode, range = page.createRange();
+    if (!shown(node.parentElement) || node.parentElement.closest("svg")) continue;
+    for (const word of node.data.matchAll(/[^ \\n\\-/]{{2,24}}/g)) {{
+      range.setStart(node, word.index);
+      range.setEnd(node, word.index + word[0].length);
+      if (new Set([...range.getClientRects()].map((r) => Math.round(r.top))).size > 1) broken.push(word[0]);
+    }}
+  }}
+  document.title = JSON""",
+).replace("scroll: root", "broken: broken, scroll: root")
+
+
+@pytest.mark.parametrize("width", [390, 340])
+def test_no_word_is_broken_and_no_unit_stands_alone(width: int, tmp_path: Path) -> None:
+    """A no-break space joins a number to its unit, so that the two are one word here."""
+    terms = {"device:update": 0.019, "synchronize": 0.001}
+    rows = (predicted("pageable", 0.02, terms=terms), predicted("pinned", 0.03, terms=terms))
+    device = catalogue_device("NVIDIA Jetson Orin Nano 8GB", "tegra-io-coherent")
+    run = cpu_profile(
+        predictions=(prediction(device=device, results=rows, recommendation=recommendation("pageable")),)
+    )
+    assert in_a_frame(run, tmp_path, width, BROKEN)["broken"] == []
 
 
 def hostile_profile() -> Profile:

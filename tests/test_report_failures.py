@@ -1,0 +1,235 @@
+"""Failures are told before any verdict, in every form, and what is in doubt is no recommendation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from builders import (
+    advice,
+    cpu_profile,
+    cuda_device,
+    failed,
+    measured,
+    predicted,
+    prediction,
+    profile,
+    recommendation,
+    skipped,
+    vector_add_workload,
+)
+
+from advisor.profiles import Failed, Gain, Profile
+from advisor.report import (
+    render_html,
+    render_markdown,
+    render_sweep_html,
+    render_sweep_markdown,
+    summary,
+    sweep_summary,
+)
+from advisor.report.advising import changes, findings
+from advisor.report.failures import excerpt, failures
+from advisor.report.markdown import escape, prose
+from advisor.report.tables import rows
+from advisor.report.verdicts import verdicts
+from advisor.report.view import view
+from advisor.series import Point, Series, series
+
+TRACEBACK = """Traceback (most recent call last):
+  File "/lib/python/threading.py", line 1, in run
+    self._target()
+  File "/home/w.py", line 12, in use
+    if frame > 40: raise ValueError("late")
+                   ^^^^^^^^^^^^^^^^^^^^^^^^
+ValueError: late"""
+LAST_FRAME = 'File "/home/w.py", line 12, in use'
+TIMEOUT = "Give more time with --timeout SECONDS."
+FORMS: dict[str, Callable[[Profile], str]] = {"txt": summary, "md": render_markdown, "html": render_html}
+SWEEPS: dict[str, Callable[[Series], str]] = {
+    "txt": sweep_summary,
+    "md": render_sweep_markdown,
+    "html": render_sweep_html,
+}
+
+
+def late(strategy: str) -> Failed:
+    return Failed(strategy=strategy, reason="ValueError: late", detail=TRACEBACK, next_step=TIMEOUT)
+
+
+def broken(**fields: object) -> Profile:
+    """A run without a GPU whose workload failed under both strategies, and yet was predicted."""
+    return cpu_profile(results=(late("pageable"), late("zero-copy"), skipped()), **fields)
+
+
+def plain(text: str) -> str:
+    """Without what marks names and parts lines."""
+    for mark in ("`", "<code>", "</code>", '<code class="short">', "**"):
+        text = text.replace(mark, "")
+    text = text.replace("&#34;", '"').replace("&gt;", ">")
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_tells_failures_before_the_verdict(form: str) -> None:
+    results = (measured("pageable", 0.04), measured("pinned", 0.02), late("managed"))
+    run = profile(results=results, recommendation=recommendation())
+    text = plain(FORMS[form](run))
+    told = text.index("managed failed: ValueError: late")
+    assert told < text.index(LAST_FRAME) < text.index("Give more time with --timeout")
+    assert text.index("Give more time") < text.index("Use pinned: 2.00×")
+    assert "_target" not in text[told : text.index("Use pinned")], "only the end of the traceback"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_predictions_of_a_workload_that_fails_here_are_doubtful(form: str) -> None:
+    text = plain(FORMS[form](broken()))
+    assert text.index("Every strategy that was run (pageable and zero-copy) failed: ") < text.index(
+        "Doubtful:"
+    )
+    assert "predictions rest on its first frames" in text
+    assert "Doubtful: zero-copy predicted as the best" in text
+    assert "Predicted: use" not in text
+    assert "→ 45.0" not in text
+    assert view(broken()).changes == (), "no code to change before the workload runs"
+    assert view(cpu_profile()).changes
+
+
+def test_a_strategy_that_worked_leaves_no_doubt() -> None:
+    run = cpu_profile(results=(measured("pageable", 0.06), late("zero-copy")))
+    assert view(run).doubtful == ""
+    assert verdicts(run)[0].headline.startswith("Predicted: use `zero-copy`")
+    assert [f.headline for f in view(run).failures] == ["`zero-copy` failed: ValueError: late"]
+
+
+def test_failures_that_differ_in_figures_only_are_one() -> None:
+    first, second = (failed(s, f"{n} of 1000 elements differ") for s, n in (("a", 999), ("b", 1000)))
+    (told,) = failures(profile(results=(first, second)))
+    assert told.headline == "Every strategy that was run (`a` and `b`) failed: 999 of 1000 elements differ"
+    assert told.next_step
+    assert len(failures(profile(results=(first, failed("b", "killed"))))) == 2
+
+
+def test_excerpt_is_the_users_own_frame_and_the_error() -> None:
+    assert excerpt(TRACEBACK).splitlines() == [
+        f"  {LAST_FRAME}",
+        '    if frame > 40: raise ValueError("late")',
+        "ValueError: late",
+    ]
+    assert excerpt("Bus error\nKilled") == ""
+    long = TRACEBACK + "\n" + "\n".join(f"line {i} {'x' * 200}" for i in range(20))
+    assert len(excerpt(long).splitlines()) == 5
+    assert excerpt(long).splitlines()[-1].startswith("line 19 xxx")
+    assert max(map(len, summary(broken()).splitlines())) <= 80
+    assert max(map(len, excerpt(long).splitlines())) <= 74
+
+
+@pytest.mark.parametrize("dies", ["was killed by SIGKILL", "exited with code 0 before it had a result"])
+def test_nothing_predicted_gives_the_reason(dies: str) -> None:
+    declined = prediction(results=(skipped("pinned", "nothing was traced"),), recommendation=None)
+    run = cpu_profile(results=(failed("pageable", f"the process {dies}"),), predictions=(declined,))
+    assert verdicts(run)[0].headline == f"Nothing predicted: the process {dies}"
+    assert view(run).doubtful == "", "there are no predictions to doubt"
+    run = cpu_profile(predictions=(declined,))
+    assert verdicts(run)[0].headline == "Nothing predicted: nothing was traced"
+
+
+def test_one_strategy_is_compared_with_nothing() -> None:
+    chosen = recommendation(speedup=None, interval=None, baseline=None)
+    (told,) = verdicts(profile(results=(measured("pinned", 0.02),), recommendation=chosen))
+    assert told.headline == "Only `pinned` was run: nothing was compared"
+    assert "--strategy" in told.next_step
+    only = prediction(results=(predicted("pinned", 0.02),), recommendation=chosen)
+    run = cpu_profile(predictions=(only,))
+    assert verdicts(run)[0].headline == "Only `pinned` was predicted: nothing was compared"
+    assert "→" not in summary(run)
+    left = profile(results=(measured("pinned", 0.02), failed("pageable")), recommendation=chosen)
+    assert verdicts(left)[0].headline == "Only `pinned` has figures: nothing was compared"
+    assert [row.tag for row in rows(profile())] == ["baseline", ""]
+    assert [row.tag for row in view(left).rows] == [""]
+
+
+def host_only(run: Profile) -> Profile:
+    stages = tuple(s for s in vector_add_workload().stages if s.side == "host")
+    return run.model_copy(update={"workload": run.workload.model_copy(update={"stages": stages})})
+
+
+@pytest.mark.parametrize("run", [profile(recommendation=recommendation()), cpu_profile()])
+def test_without_device_stages_no_strategy_matters(run: Profile) -> None:
+    (told,) = verdicts(host_only(run))
+    assert told.headline == "No stage of a frame runs on the device, so that no memory strategy matters"
+    assert "device(...)" in told.next_step
+    assert "→" not in summary(host_only(run))
+    assert "→" in summary(run)
+
+
+def over(*made: Profile | None) -> Series:
+    points = [
+        Point(i, run) if run else Point(i, status="failed", reason="E: no", detail=TRACEBACK)
+        for i, run in enumerate(made, 1)
+    ]
+    return series("w", "n", points)
+
+
+@pytest.mark.parametrize("form", SWEEPS)
+def test_every_form_of_a_sweep_tells_failures_first(form: str) -> None:
+    text = plain(SWEEPS[form](over(broken(), cpu_profile(), None, broken())))
+    heading = text.index("pageable and zero-copy failed at n = 1 and 4: ValueError: late")
+    assert text.index("n = 3 failed: E: no") < heading < text.index("Predicted: zero-copy at n = 2")
+    assert text.index(LAST_FRAME) < text.index("Predicted: zero-copy")
+    assert "--timeout" in text
+    assert "At n = 1 and 4: No recommendation: the workload failed under every strategy here" in text
+
+
+def test_sweeps_recommend_nothing_that_a_value_does_not() -> None:
+    assert "No recommendation: the workload failed" in sweep_summary(over(broken(), broken()))
+    assert "A prediction is a bet" not in sweep_summary(over(broken(), broken()))
+    text = sweep_summary(over(host_only(cpu_profile()), host_only(cpu_profile())))
+    assert "No stage of a frame runs on the device" in text
+    alone = profile(results=(measured("pinned", 0.02),), recommendation=recommendation())
+    assert "Only `pinned` was run: nothing was compared" in sweep_summary(over(alone, alone))
+
+
+def test_a_gain_is_counted_once() -> None:
+    """Two rules propose one change: the second says that its gain is the first one's."""
+    gain = Gain(seconds_per_frame=827e-6, bytes=1 << 20, basis="estimated")
+    copies = advice(gain=gain, title="Drop the copies")
+    once = advice("duplicate-allocation", gain=gain, title="Hold each buffer once")
+    other = advice("zero-copy-reread", gain=gain, title="Elsewhere", strategy="managed")
+    found = findings(profile(advice=(copies, once, other), recommendation=recommendation()))
+    assert [f.gain for f in found] == [
+        "827 µs less per frame and 1.00 MiB less memory (estimated)",
+        "the same 827 µs less per frame and 1.00 MiB less memory, not in addition (estimated)",
+        "827 µs less per frame and 1.00 MiB less memory (estimated)",
+    ]
+    assert changes(found[:2])[0].gain == found[0].gain
+
+
+def test_cards_say_that_memory_is_of_host_and_device() -> None:
+    card, jetson = profile(), profile(device=cuda_device("tegra"))
+    for form in FORMS.values():
+        assert "host and device" in form(card)
+        assert "host and device" not in form(jetson)
+    by_device = summary(cpu_profile())
+    assert "RTX 4090 (memory: host and device" in by_device
+    assert "Orin Nano 8GB:" in by_device
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "shown"),
+    [
+        ("One sentence. Another one", 100, "One sentence. Another one"),
+        ("One sentence here. Another one", 24, "One sentence here. …"),
+        ("nothing but words, all short", 20, "nothing but words…"),
+        ("endlessendless", 5, "endle…"),
+    ],
+)
+def test_markdown_is_cut_between_words(text: str, limit: int, shown: str) -> None:
+    assert escape(text, limit) == shown
+    assert prose(text, limit) == shown
+
+
+def test_markdown_is_cut_before_a_name_that_does_not_fit() -> None:
+    assert prose("Take `zero-copy` memory", 10) == "Take…"
+    assert prose("Take `pinned` memory for it", 22) == "Take `pinned` memory…"
+    assert prose("`pinned` x", 100) == "`pinned` x"
