@@ -31,6 +31,7 @@ from advisor.report import (
 from advisor.report.advising import changes, findings
 from advisor.report.failures import excerpt, failures
 from advisor.report.markdown import escape, prose
+from advisor.report.sweep_failures import sweep_failures
 from advisor.report.tables import rows
 from advisor.report.verdicts import verdicts
 from advisor.report.view import view
@@ -181,6 +182,15 @@ def test_every_form_of_a_sweep_tells_failures_first(form: str) -> None:
     assert "At n = 1 and 4: No recommendation: the workload failed under every strategy here" in text
 
 
+def test_failures_of_a_sweep_that_differ_in_figures_only_are_one() -> None:
+    made = [profile(results=(failed("a", f"{n} of 1000 differ"), failed("b"))) for n in (7, 8)]
+    headlines = [f.headline for f in sweep_failures(over(*made), "n")]
+    assert headlines == [
+        "`a` failed at n = 1 and 2: 7 of 1000 differ",
+        "`b` failed at n = 1 and 2: ended with a bus error",
+    ]
+
+
 def test_sweeps_recommend_nothing_that_a_value_does_not() -> None:
     assert "No recommendation: the workload failed" in sweep_summary(over(broken(), broken()))
     assert "A prediction is a bet" not in sweep_summary(over(broken(), broken()))
@@ -220,6 +230,7 @@ def test_cards_say_that_memory_is_of_host_and_device() -> None:
     [
         ("One sentence. Another one", 100, "One sentence. Another one"),
         ("One sentence here. Another one", 24, "One sentence here. …"),
+        ("It is really over. Not quite", 24, "It is really over. …"),
         ("nothing but words, all short", 20, "nothing but words…"),
         ("endlessendless", 5, "endle…"),
     ],
