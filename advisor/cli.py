@@ -11,11 +11,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from advisor import __version__
+from advisor import __version__, options
 from advisor.errors import AdvisorError, NothingMeasured
 
 if TYPE_CHECKING:
@@ -37,9 +37,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-FormatOption = Annotated[str, typer.Option("--format", help="Of html, md and json, separated by commas.")]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no messages, results only.")]
 
 
 def main() -> NoReturn:
@@ -67,9 +64,7 @@ def main() -> NoReturn:
 
 
 @app.callback(invoke_without_command=True)
-def _version(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
-) -> None:
+def _version(version: options.Version = False) -> None:
     if version:
         print(f"advisor {__version__}")
         raise typer.Exit
@@ -77,51 +72,29 @@ def _version(
 
 @app.command()
 def profile(
-    workload: Annotated[str, typer.Argument(metavar="FILE[::NAME]", help="The workload file.")],
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the workload; repeatable."),
-    ] = None,
-    sweep: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=RANGE", help="Each of these values: n=2**10..2**24, n=1..64:4, or n=1,2,8."
-        ),
-    ] = None,
-    strategy: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Only this strategy; repeatable. See `advisor strategies`."),
-    ] = None,
-    target: Annotated[
-        list[str] | None,
-        typer.Option(metavar="DEVICE", help="Predict for this device; repeatable. A name or a TOML file."),
-    ] = None,
-    gpu: Annotated[int | None, typer.Option(min=0, help="Which GPU; the first where none is given.")] = None,
-    no_gpu: Annotated[bool, typer.Option("--no-gpu", help="Run on the CPU and predict.")] = False,
-    rounds: Annotated[int, typer.Option(help="Processes per strategy.")] = 3,
-    max_seconds: Annotated[
-        float, typer.Option(help="Sampling time per strategy, over all rounds.", show_default=True)
-    ] = 1.5,
-    timeout: Annotated[float, typer.Option(help="Seconds after which a process is ended.")] = 120.0,
-    seed: Annotated[int, typer.Option(min=0, help="Of the order of runs and of `rng`.")] = 0,
-    numa: Annotated[
-        str,
-        typer.Option(metavar="NODE", help="Node of pinned memory: local (to the GPU), remote, or a number."),
-    ] = "local",
-    allow_oversubscription: Annotated[
-        bool, typer.Option("--allow-oversubscription", help="Managed memory beyond what the GPU has free.")
-    ] = False,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the report goes.")] = Path("advisor-report"),
-    formats: FormatOption = "html,md,json",
-    quiet: QuietOption = False,
+    workload: options.Workload,
+    assignments: options.Set = None,
+    sweep: options.Sweep = None,
+    strategy: options.Strategy = None,
+    target: options.Target = None,
+    gpu: options.Gpu = None,
+    no_gpu: options.NoGpu = False,
+    rounds: options.Rounds = 3,
+    max_seconds: options.MaxSeconds = 1.5,
+    timeout: options.Timeout = 120.0,
+    seed: options.Seed = 0,
+    numa: options.Numa = "local",
+    oversubscribe: options.Oversubscribe = False,
+    out: options.Out = Path("advisor-report"),
+    formats: options.Formats = "html,md,json",
+    quiet: options.Quiet = False,
 ) -> None:
     """Run a workload under every strategy; report which to use.
 
     Without a GPU the workload runs on the CPU and the strategies are predicted for the target devices.
     """
-    from advisor import pipeline, report, settings
+    from advisor import settings
     from advisor.environment import command_line
-    from advisor.progress import make_progress
     from advisor.sweep import parse_sweep
 
     wanted = settings.parse_formats(formats)
@@ -139,31 +112,20 @@ def profile(
         seed=seed,
         command=command_line(sys.argv[1:]),
         numa=numa,
-        oversubscribe=allow_oversubscription,
+        oversubscribe=oversubscribe,
     )
     if swept:
         _profile_sweep(made, swept, out, wanted, quiet)
-        return
-    with settings.output_directory(out) as directory, _telling_what_is_kept(directory / pipeline.PARTIAL):
-        with make_progress(quiet=quiet) as progress:
-            result = pipeline.profile(made, progress, keep_in=directory)
-        paths = report.write(result, directory, wanted)
-        (directory / pipeline.PARTIAL).unlink(missing_ok=True)
-    _show(report.summary(result), paths, quiet)
-    report.append_step_summary(report.render_markdown(result))
-    if pipeline.was_interrupted(result):
-        sys.exit(INTERRUPTED)
-    _require_figures(result)
+    else:
+        _profile_once(made, out, wanted, quiet)
 
 
 @app.command("report")
 def report_command(
-    files: Annotated[list[Path], typer.Argument(metavar="PROFILE...", help="A profile.json, or several.")],
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where the report goes; beside the profile.")
-    ] = None,
-    formats: FormatOption = "html,md",
-    quiet: QuietOption = False,
+    files: options.Profiles,
+    out: options.OutBeside = None,
+    formats: options.Formats = "html,md",
+    quiet: options.Quiet = False,
 ) -> None:
     """Render the report of a profile again.
 
@@ -183,6 +145,29 @@ def report_command(
 
 
 @app.command()
+def predict(
+    file: options.OneProfile,
+    target: options.Target = None,
+    out: options.Out = Path("advisor-prediction"),
+    formats: options.Formats = "html,md,json",
+    quiet: options.Quiet = False,
+) -> None:
+    """Predict the strategies of a profile for other devices.
+
+    What was measured on a GPU takes the place of what the model would have to guess.
+    """
+    from advisor import pipeline, profiles, report, settings
+    from advisor.devices.catalogue import DEFAULT_TARGETS
+
+    wanted = settings.parse_formats(formats)
+    targets = settings.load_targets(target or DEFAULT_TARGETS)
+    result = pipeline.predicted(profiles.load(file), targets)
+    with settings.output_directory(out) as directory:
+        _show(report.summary(result), report.write(result, directory, wanted), quiet)
+    _require_figures(result)
+
+
+@app.command()
 def strategies() -> None:
     """List the strategies, and what each is good and bad for."""
     from advisor.strategies import describe
@@ -191,9 +176,7 @@ def strategies() -> None:
 
 
 @app.command()
-def rules(
-    rule: Annotated[str | None, typer.Argument(metavar="ID", help="Explain this rule.")] = None,
-) -> None:
+def rules(rule: options.Rule = None) -> None:
     """List the rules, or explain one."""
     from advisor.rules import RULES, by_id, describe
 
@@ -214,9 +197,7 @@ def devices_command(context: typer.Context) -> None:
 
 
 @devices.command("show")
-def devices_show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A device's name, or a TOML file.")],
-) -> None:
+def devices_show(name: options.Device) -> None:
     """Tell all that is known of a device, with sources, and what the model assumes."""
     from advisor.model.device_texts import describe_one
 
@@ -225,17 +206,13 @@ def devices_show(
 
 @devices.command("calibrate")
 def devices_calibrate(
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE.toml", help="Where the entry goes; printed without it.")
-    ] = None,
-    gpu: Annotated[int | None, typer.Option(min=0, help="Which GPU; the first where none is given.")] = None,
-    no_gpu: Annotated[bool, typer.Option("--no-gpu", help="Measure the CPU alone.")] = False,
-    base: Annotated[
-        str | None, typer.Option(metavar="DEVICE", help="Without a GPU: the card that this CPU is to host.")
-    ] = None,
-    name: Annotated[str | None, typer.Option(help="The device's name in the entry.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --out.")] = False,
-    quiet: QuietOption = False,
+    out: options.EntryOut = None,
+    gpu: options.Gpu = None,
+    no_gpu: options.NoGpu = False,
+    base: options.Base = None,
+    name: options.EntryName = None,
+    force: options.Force = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Measure this machine in under two minutes; write a catalogue entry to predict with anywhere.
 
@@ -310,6 +287,24 @@ def _telling_what_is_kept(partial: Path) -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from None
 
 
+def _profile_once(made: Settings, out: Path, wanted: tuple[str, ...], quiet: bool) -> None:
+    """One profile and its report."""
+    from advisor import pipeline, report, settings
+    from advisor.progress import make_progress
+
+    with settings.output_directory(out) as directory, _telling_what_is_kept(directory / pipeline.PARTIAL):
+        with make_progress(quiet=quiet) as progress:
+            result = pipeline.profile(made, progress, keep_in=directory)
+        directory.mkdir(parents=True, exist_ok=True)  # the workload may have removed it
+        paths = report.write(result, directory, wanted)
+        (directory / pipeline.PARTIAL).unlink(missing_ok=True)
+    _show(report.summary(result), paths, quiet)
+    report.append_step_summary(report.render_markdown(result))
+    if pipeline.was_interrupted(result):
+        sys.exit(INTERRUPTED)
+    _require_figures(result)
+
+
 def _profile_sweep(made: Settings, swept: Sweep, out: Path, wanted: tuple[str, ...], quiet: bool) -> None:
     """One profile for each value, and the page over them. All values failing is the first one's error."""
     from advisor import report, settings, sweeping
@@ -352,7 +347,7 @@ def _require_figures(result: Profile) -> None:
     if failed:
         raise NothingMeasured(
             f"the workload failed under every strategy. {failed[0].strategy}: {failed[0].reason}",
-            next_step="The report has what each process said. More time: --timeout SECONDS.",
+            next_step=failed[0].next_step or "The report has what each process said.",
         )
     if not any(r.status == "predicted" for p in result.predictions for r in p.results):
         raise NothingMeasured(

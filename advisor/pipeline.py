@@ -8,12 +8,14 @@ Everything after the processes is a pure function of the profile.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
 from advisor import __version__
 from advisor.advise import advise
+from advisor.devices.catalogue import CatalogueEntry
 from advisor.environment import environment, finished
 from advisor.launcher import Launcher, ProcessLauncher
 from advisor.model.predict import predict
@@ -21,6 +23,7 @@ from advisor.profiles import Environment, Method, Profile, Tool
 from advisor.runner import CONFIDENCE, Progress, Run, run
 from advisor.series import was_interrupted as was_interrupted
 from advisor.settings import Settings
+from advisor.strategies import STRATEGIES, Strategy
 
 PARTIAL = "profile.partial.json"
 
@@ -94,5 +97,12 @@ def assemble(settings: Settings, measured: Run, begun: Begun) -> Profile:
 
 def conclude(profile: Profile, settings: Settings) -> Profile:
     """Predictions for the target devices, then advice and verdict."""
-    predictions = tuple(predict(profile, target, settings.strategies) for target in settings.targets)
+    return predicted(profile, settings.targets, settings.strategies)
+
+
+def predicted(
+    profile: Profile, targets: Sequence[CatalogueEntry], strategies: Sequence[Strategy] = STRATEGIES
+) -> Profile:
+    """The profile with predictions for these devices, and what follows from all."""
+    predictions = tuple(predict(profile, target, strategies) for target in targets)
     return advise(profile.model_copy(update={"predictions": predictions}))

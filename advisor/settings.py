@@ -69,14 +69,40 @@ def make_settings(
     Without a GPU the default catalogue devices are predicted when no target is named.
     Raises `UsageError`, or `FileProblem` for a target's file.
     """
+    file, name = _file_and_name(target)
+    _require_ranges(rounds, seed, max_seconds, timeout, numa)
+    chosen = targets or (DEFAULT_TARGETS if backend == "cpu" else ())
+    return Settings(
+        file=file,
+        workload=name,
+        assignments=parse_assignments(assignments),
+        backend=backend,
+        gpu=gpu,
+        strategies=choose(strategies),
+        targets=load_targets(chosen),
+        rounds=rounds,
+        max_seconds=max_seconds,
+        timeout=timeout,
+        seed=seed,
+        command=command,
+        numa=numa,
+        oversubscribe=oversubscribe,
+    )
+
+
+def _file_and_name(target: str) -> tuple[Path, str | None]:
     if not _is_text(target):
         raise UsageError(
             f"the path {target!r} is not UTF-8, so that a profile cannot hold it",
             next_step="Rename the file or its directory.",
         )
-    file, _, name = target.partition("::")
-    if not file or (not name and "::" in target):
+    file, colons, name = target.partition("::")
+    if not file or (colons and not name):
         raise UsageError(f"{target!r} is not FILE or FILE::NAME", next_step="Write workloads/vector_add.py.")
+    return Path(file), name or None
+
+
+def _require_ranges(rounds: int, seed: int, max_seconds: float, timeout: float, numa: str) -> None:
     if not 1 <= rounds <= 1000:
         raise UsageError(f"--rounds {rounds} is out of range", next_step="Give 1 to 1000; the default is 3.")
     if not 0 <= seed < 1 << 32:
@@ -88,23 +114,11 @@ def make_settings(
         raise UsageError(
             f"--numa {numa!r} is not known", next_step="Give local, remote, or the number of a node."
         )
-    chosen = targets or (DEFAULT_TARGETS if backend == "cpu" else ())
-    return Settings(
-        file=Path(file),
-        workload=name or None,
-        assignments=parse_assignments(assignments),
-        backend=backend,
-        gpu=gpu,
-        strategies=choose(strategies),
-        targets=tuple(load_device(device) for device in dict.fromkeys(chosen)),
-        rounds=rounds,
-        max_seconds=max_seconds,
-        timeout=timeout,
-        seed=seed,
-        command=command,
-        numa=numa,
-        oversubscribe=oversubscribe,
-    )
+
+
+def load_targets(names: Sequence[str]) -> tuple[CatalogueEntry, ...]:
+    """The catalogue's entries of these names or files, each once. Raises `UsageError` or `FileProblem`."""
+    return tuple(load_device(name) for name in dict.fromkeys(names))
 
 
 def parse_formats(text: str) -> tuple[str, ...]:

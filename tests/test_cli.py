@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from builders import cpu_profile
+from builders import cpu_profile, vector_add_trace
 from running import FILES, MISBEHAVING, QUICK, REPOSITORY, Command, advisor, environment, eventually, is_gone
 
 import advisor as package
@@ -329,3 +329,21 @@ def test_no_color_in_a_terminal(tmp_path: Path) -> None:
     text = in_a_terminal(tmp_path, "profile", str(FILES / "counter.py"), *QUICK, NO_COLOR="1")
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]m", text)
     assert "round 1" in text
+
+
+def test_predict_holds_a_profile_against_other_devices(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "p.json").write_text(
+        cpu_profile(traffic=vector_add_trace()).model_dump_json(), encoding="utf-8"
+    )
+    said = command("predict", "p.json", "--target", "t4", "--target", "nano", "--out", "there")
+    assert said.code == 0
+    found = package.load(Path("there/profile.json"))
+    assert [p.device.name for p in found.predictions] == ["Tesla T4", "Jetson Nano 4GB"]
+    assert names(tmp_path / "there") == {"profile.json", "report.html", "report.md"}
+    assert "Predicted" in said.out
+
+
+def test_predict_refuses_what_it_cannot_predict(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "p.json").write_text(cpu_profile(traffic=None).model_dump_json(), encoding="utf-8")
+    assert command("predict", "p.json", "--target", "rtx-9999").code == 2
+    assert command("predict", "missing.json").code == 5

@@ -1,0 +1,62 @@
+"""The options of the command line, each with its help; `advisor.cli` says which command takes which."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Workload = Annotated[str, typer.Argument(metavar="FILE[::NAME]", help="The workload file.")]
+Profiles = Annotated[
+    list[Path], typer.Argument(metavar="PROFILE...", help="A profile.json, or several of a sweep.")
+]
+OneProfile = Annotated[Path, typer.Argument(metavar="PROFILE", help="A profile.json.")]
+Rule = Annotated[str | None, typer.Argument(metavar="ID", help="Explain this rule.")]
+Device = Annotated[str, typer.Argument(metavar="NAME", help="A device's name, or a TOML file.")]
+
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the workload; repeatable."),
+]
+Sweep = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=RANGE", help="Each of these values: n=2**10..2**24, n=1..64:4, or n=1,2,8."),
+]
+Strategy = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="Only this strategy; repeatable. See `advisor strategies`."),
+]
+Target = Annotated[
+    list[str] | None,
+    typer.Option(metavar="DEVICE", help="Predict for this device; repeatable. A name or a TOML file."),
+]
+Gpu = Annotated[int | None, typer.Option(min=0, help="Which GPU; the first where none is given.")]
+NoGpu = Annotated[bool, typer.Option("--no-gpu", help="Use the CPU alone: profile predicts.")]
+Rounds = Annotated[int, typer.Option(help="Processes per strategy.")]
+MaxSeconds = Annotated[float, typer.Option(help="Sampling time per strategy, over all rounds.")]
+Timeout = Annotated[float, typer.Option(help="Seconds after which a process is ended.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of the order of runs and of `rng`.")]
+Numa = Annotated[
+    str, typer.Option(metavar="NODE", help="Node of pinned memory: local (to the GPU), remote, or a number.")
+]
+Oversubscribe = Annotated[
+    bool, typer.Option("--allow-oversubscription", help="Managed memory beyond what the GPU has free.")
+]
+Out = Annotated[Path, typer.Option(metavar="DIR", help="Where the report goes.")]
+OutBeside = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Where the report goes; beside the profile.")
+]
+Formats = Annotated[str, typer.Option("--format", help="Of html, md and json, separated by commas.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no messages, results only.")]
+
+EntryOut = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="FILE.toml", help="Where the entry goes; printed without it."),
+]
+Base = Annotated[
+    str | None, typer.Option(metavar="DEVICE", help="Without a GPU: the card that this CPU is to host.")
+]
+EntryName = Annotated[str | None, typer.Option("--name", help="The device's name in the entry.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite the file of --out.")]
+Version = Annotated[bool, typer.Option("--version", help="Print the version and exit.")]
