@@ -338,7 +338,7 @@ def test_predict_holds_a_profile_against_other_devices(command: Command, tmp_pat
     said = command("predict", "p.json", "--target", "t4", "--target", "nano", "--out", "there")
     assert said.code == 0
     found = package.load(Path("there/profile.json"))
-    assert [p.device.name for p in found.predictions] == ["Tesla T4", "Jetson Nano 4GB"]
+    assert [p.device.name for p in found.predictions] == ["T4", "Jetson Nano 4GB"]
     assert names(tmp_path / "there") == {"profile.json", "report.html", "report.md"}
     assert "Predicted" in said.out
 
