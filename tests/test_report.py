@@ -28,11 +28,32 @@ from builders import (
 from jinja2 import UndefinedError
 
 from advisor.errors import FileProblem
+from advisor.model import accuracy
+from advisor.model.accuracy import Accuracy
 from advisor.profiles import Environment, Gain, Profile, load, parse
 from advisor.report import render_html, render_markdown, summary, templates, write
 from advisor.report.html import download
 
 GOLDEN = Path(__file__).parent / "golden"
+ACCURACY = Accuracy(
+    cases=12,
+    figures=40,
+    choices=10,
+    right_share=0.9,
+    ratio_median=0.9,
+    ratio_90=1.1,
+    ratio_error_median=0.1,
+    inside_share=0.85,
+    ratio_inside_share=0.8,
+    rank_correlation=0.9,
+)
+
+
+@pytest.fixture(autouse=True)
+def fixed_accuracy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model's error as it might be, so that the pages do not change with the model."""
+    few = ACCURACY.model_copy(update={"cases": 2, "figures": 6, "choices": 1, "right_share": 1.0})
+    monkeypatch.setattr(accuracy, "by_class", lambda: {"discrete": ACCURACY, "tegra-io-coherent": few})
 
 
 def gpu_profile() -> Profile:

@@ -27,6 +27,7 @@ def summary(profile: Profile) -> str:
         *(_verdict(v, named=report.predicted) for v in report.verdicts),
         wrap(f"Next: {report.next_step}", "  ") if report.next_step else [],
         *_forecasts(report.forecasts),
+        wrap(report.model_error_brief),
         _measured(report),
         _gaps(report),
         _remarks(report),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from advisor import units
 from advisor.devices.memory_class import EXPLAINED
 from advisor.profiles import Environment, Measured, Prediction, Profile, Skipped
-from advisor.report import words
+from advisor.report import model_error, words
 from advisor.report.advising import Finding, changes, findings
 from advisor.report.charts import Chart
 from advisor.report.distribution import Distribution, distribution
@@ -36,6 +36,8 @@ class DevicePrediction:
 
     device: str
     memory: str
+    error: str
+    """How far the model was from published figures of such devices."""
     verdict: Verdict
     chart: Chart | None
     declined: tuple[Entry, ...]
@@ -74,6 +76,9 @@ class Report:
     findings: tuple[Finding, ...]
     predictions: tuple[DevicePrediction, ...]
     forecasts: Forecasts
+    model_error: str
+    """The model's error for all predicted devices, in one line."""
+    model_error_brief: str
     method: tuple[Entry, ...]
     workload_facts: tuple[Entry, ...]
     environment: tuple[Entry, ...]
@@ -127,6 +132,8 @@ def view(profile: Profile) -> Report:
         findings=found,
         predictions=tuple(_prediction(profile, p, i) for i, p in enumerate(marked.predictions)),
         forecasts=forecasts(marked.predictions),
+        model_error=model_error.line(profile.predictions),
+        model_error_brief=model_error.brief(profile.predictions),
         method=_method(profile),
         workload_facts=_workload(profile),
         environment=_environment(profile.environment, profile.device.attributes),
@@ -171,6 +178,7 @@ def _prediction(profile: Profile, marked: Prediction, index: int) -> DevicePredi
     return DevicePrediction(
         device=words.name(prediction.device.name),
         memory=EXPLAINED[memory] if memory else "",
+        error=model_error.sentence(memory) if len(declined) < len(prediction.results) else "",
         verdict=prediction_verdict(profile, prediction),
         chart=prediction_chart(marked, index + 1) if len(declined) < len(prediction.results) else None,
         declined=tuple(Entry(words.name(r.strategy), words.line(r.reason)) for r in declined),

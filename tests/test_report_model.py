@@ -1,0 +1,90 @@
+"""What the report says of the model's error: against published figures, and against this very run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from builders import catalogue_device, cpu_profile, prediction, profile, skipped
+
+from advisor.model import accuracy
+from advisor.model.accuracy import Accuracy
+from advisor.profiles import MemoryClass
+from advisor.report import model_error, render_html, render_markdown, summary
+from advisor.report.view import view
+
+KNOWN: dict[str, Any] = {
+    "cases": 31,
+    "figures": 132,
+    "choices": 17,
+    "right_share": 0.94,
+    "ratio_median": 0.9,
+    "ratio_90": 1.0,
+    "ratio_error_median": 0.1,
+    "inside_share": 0.92,
+    "ratio_inside_share": 0.8,
+    "rank_correlation": 0.9,
+}
+
+
+def known(monkeypatch: pytest.MonkeyPatch, **classes: dict[str, Any]) -> None:
+    rows = {name.replace("_", "-"): Accuracy(**{**KNOWN, **row}) for name, row in classes.items()}
+    monkeypatch.setattr(accuracy, "by_class", lambda: rows)
+
+
+def predictions(*classes: MemoryClass) -> tuple[Any, ...]:
+    return tuple(prediction(device=catalogue_device(f"device {c}", c)) for c in classes)
+
+
+def test_the_error_of_a_memory_class_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    known(monkeypatch, discrete={})
+    assert model_error.sentence("discrete") == (
+        "The model against 132 published figures of this memory class, some of which it uses: right or "
+        "within 5 % in 94 % of 17 choices; 92 % of the figures lie in the predicted range (docs/accuracy.md)."
+    )
+
+
+def test_few_cases_are_said_to_say_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    known(monkeypatch, discrete={"cases": 9}, tegra={"cases": 10})
+    assert model_error.sentence("discrete").endswith("9 cases only: these shares say little.")
+    assert "little" not in model_error.sentence("tegra")
+
+
+def test_shares_that_no_case_gives_are_not_made_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    known(monkeypatch, discrete={"right_share": None, "inside_share": None, "choices": 0})
+    told = model_error.sentence("discrete")
+    assert "none of its choices could be checked (docs/accuracy.md)" in told
+    assert "range" not in told
+    assert model_error.brief(predictions("discrete")) == ""
+
+
+def test_a_class_without_published_cases_has_no_known_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    known(monkeypatch, discrete={})
+    for memory in ("coherent", None):
+        assert "is not known" in model_error.sentence(memory)  # type: ignore[arg-type]
+
+
+def test_short_forms_say_it_for_all_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    known(monkeypatch, discrete={}, tegra={"cases": 3, "figures": 8, "inside_share": 0.71})
+    several = predictions("tegra", "discrete", "discrete", "coherent")
+    assert model_error.line(several) == (
+        "Model against published figures: tegra 8 figures, 71 % in range (few cases); "
+        "discrete 132 figures, 92 % in range; coherent none"
+    )
+    assert model_error.brief(several).endswith("71 % to 92 % (docs/accuracy.md).")
+    assert model_error.brief(predictions("discrete", "discrete")).endswith("ranges: 92 % (docs/accuracy.md).")
+    assert (model_error.line(()), model_error.brief(())) == ("", "")
+
+
+def test_every_form_has_the_error_beside_its_predictions() -> None:
+    run = cpu_profile()
+    html = render_html(run)
+    assert html.count("The model against ") == len(run.predictions)
+    assert render_markdown(run).count("Model against published figures") == 1
+    assert len([line for line in summary(run).splitlines() if "Published figures" in line]) == 1
+    assert "ublished figures" not in render_html(profile()) + summary(profile())
+
+
+def test_a_device_of_which_nothing_is_predicted_needs_no_error() -> None:
+    declined = prediction(results=(skipped(),), recommendation=None)
+    assert view(cpu_profile(predictions=(declined,))).predictions[0].error == ""
