@@ -332,9 +332,8 @@ def test_no_color_in_a_terminal(tmp_path: Path) -> None:
 
 
 def test_predict_holds_a_profile_against_other_devices(command: Command, tmp_path: Path) -> None:
-    (tmp_path / "p.json").write_text(
-        cpu_profile(traffic=vector_add_trace()).model_dump_json(), encoding="utf-8"
-    )
+    traced = cpu_profile(traffic=vector_add_trace())
+    (tmp_path / "p.json").write_text(traced.model_dump_json(), encoding="utf-8")
     said = command("predict", "p.json", "--target", "t4", "--target", "nano", "--out", "there")
     assert said.code == 0
     found = package.load(Path("there/profile.json"))

@@ -12,7 +12,7 @@ from fakes import RecordingBackend
 
 from advisor.placements import numa
 from advisor.placements.arena import AllocationFailed, Arena
-from advisor.placements.numa import Policy, chosen_node, node_of, nodes, preferring
+from advisor.placements.numa import Policy, chosen_node, nodes, preferring
 
 BUS = "0000:3B:00.0"
 
@@ -39,14 +39,7 @@ def test_nodes_with_memory(text: str, found: tuple[int, ...], tmp_path: Path) ->
 
 def test_a_system_that_does_not_say(tmp_path: Path) -> None:
     assert nodes(tmp_path) == ()
-    assert node_of(BUS, tmp_path) is None
     assert chosen_node("local", BUS, tmp_path) is None
-
-
-@pytest.mark.parametrize(("text", "node"), [("1", 1), ("0", 0), ("-1", None), ("odd", None), (None, None)])
-def test_the_node_of_a_gpu(text: str | None, node: int | None, tmp_path: Path) -> None:
-    """CuPy spells the bus id in capitals, /sys in small letters; -1 is the system's "not known"."""
-    assert node_of(BUS, machine(tmp_path, "0-1", gpu_node=text)) == node
 
 
 @pytest.fixture

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from advisor.machine.host import gpu_numa_node
+
 _SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237}
 _GET_MEMPOLICY = {"x86_64": 239, "aarch64": 236}
 _PREFERRED = 1
@@ -33,23 +35,13 @@ def nodes(root: Path = Path("/")) -> tuple[int, ...]:
     return _listed(root, "has_memory")
 
 
-def node_of(pci_bus_id: str, root: Path = Path("/")) -> int | None:
-    """The node a PCI device hangs on; None where the system does not know (-1) or say."""
-    path = root / "sys/bus/pci/devices" / pci_bus_id.lower() / "numa_node"
-    try:
-        node = int(path.read_text())
-    except (OSError, ValueError):
-        return None
-    return node if node >= 0 else None
-
-
 def chosen_node(wanted: str, pci_bus_id: str | None, root: Path = Path("/")) -> int | None:
     """The node for `local`, `remote` or a number; None: leave it to the system.
 
     Raises ValueError, with the nodes there are, when the machine cannot do what is asked.
     """
     there = nodes(root)
-    local = node_of(pci_bus_id, root) if pci_bus_id else None
+    local = gpu_numa_node(pci_bus_id, root=root) if pci_bus_id else None
     if wanted == "local":
         return local if len(there) > 1 and _may_set_policy() else None
     if not _may_set_policy():
