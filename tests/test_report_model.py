@@ -5,12 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import catalogue_device, cpu_profile, prediction, profile, skipped
+from builders import (
+    catalogue_device,
+    cpu_profile,
+    measured,
+    prediction,
+    profile,
+    skipped,
+    vector_add_trace,
+)
 
 from advisor.model import accuracy
 from advisor.model.accuracy import Accuracy
-from advisor.profiles import MemoryClass
+from advisor.model.measured import compare
+from advisor.profiles import Device, MemoryClass, Profile
 from advisor.report import model_error, render_html, render_markdown, summary
+from advisor.report.compared import comparison
 from advisor.report.view import view
 
 KNOWN: dict[str, Any] = {
@@ -88,3 +98,35 @@ def test_every_form_has_the_error_beside_its_predictions() -> None:
 def test_a_device_of_which_nothing_is_predicted_needs_no_error() -> None:
     declined = prediction(results=(skipped(),), recommendation=None)
     assert view(cpu_profile(predictions=(declined,))).predictions[0].error == ""
+
+
+def on_rtx_4090(**seconds: float) -> Profile:
+    """vector_add measured there with these times per frame."""
+    rows = tuple(measured(name.replace("_", "-"), time) for name, time in seconds.items())
+    device = Device(name="NVIDIA GeForce RTX 4090", kind="cuda", memory_class="discrete")
+    return profile(device=device, results=rows, traffic=vector_add_trace())
+
+
+def test_predicted_stands_beside_measured_on_the_same_device() -> None:
+    likely = {row.strategy: row.likely for row in compare(on_rtx_4090(pageable=1.0, pinned=1.0)).rows}
+    run = on_rtx_4090(pageable=likely["pageable"], pinned=100 * likely["pinned"], zero_copy=1e-6)
+    told = comparison(run)
+    assert [(row.strategy, row.verdict) for row in told.rows] == [
+        ("pageable", "inside"),
+        ("pinned", "outside: slower than predicted"),
+        ("zero-copy", "outside: faster than predicted"),
+    ]
+    assert (told.rows[0].ratio, told.rows[1].ratio) == ("1.00×", "0.0100×")
+    assert told.summary == "1 of 3 measured times lie in the predicted range."
+    html = render_html(run)
+    assert html.count("Predicted against measured on this device</h3>") == 1
+    assert '<td class="outside">outside: slower than predicted</td>' in html
+    assert "not compared" not in html
+
+
+def test_without_an_entry_there_is_no_comparison_but_its_reason() -> None:
+    html = render_html(profile())
+    assert "Predicted against measured" not in html
+    assert "not compared with these figures: the catalogue has no entry for Test discrete" in html
+    assert "not compared" not in render_html(cpu_profile()), "nobody expects it of a CPU"
+    assert "not compared" not in render_html(profile(results=(skipped(),)))

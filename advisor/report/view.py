@@ -12,6 +12,7 @@ from advisor.profiles import Environment, Measured, Prediction, Profile, Skipped
 from advisor.report import model_error, words
 from advisor.report.advising import Finding, changes, findings
 from advisor.report.charts import Chart
+from advisor.report.compared import Comparison, comparison
 from advisor.report.distribution import Distribution, distribution
 from advisor.report.doubts import FIRST_FRAMES, undoubted
 from advisor.report.failures import Failure, all_failed, failures
@@ -79,6 +80,7 @@ class Report:
     model_error: str
     """The model's error for all predicted devices, in one line."""
     model_error_brief: str
+    comparison: Comparison
     method: tuple[Entry, ...]
     workload_facts: tuple[Entry, ...]
     environment: tuple[Entry, ...]
@@ -104,6 +106,7 @@ def view(profile: Profile) -> Report:
     measured, base, marked = profile.measured(), baseline(profile), undoubted(profile)
     doubtful = all_failed(profile) and any(p.recommendation for p in profile.predictions)
     told, next_step = _shared_next_step(verdicts(profile))
+    against = comparison(profile)
     device = words.name(profile.device.name)
     return Report(
         title=_title(profile, predicted),
@@ -134,7 +137,8 @@ def view(profile: Profile) -> Report:
         forecasts=forecasts(marked.predictions),
         model_error=model_error.line(profile.predictions),
         model_error_brief=model_error.brief(profile.predictions),
-        method=_method(profile),
+        comparison=against,
+        method=_method(profile, against),
         workload_facts=_workload(profile),
         environment=_environment(profile.environment, profile.device.attributes),
         absent=_absent(profile),
@@ -186,7 +190,7 @@ def _prediction(profile: Profile, marked: Prediction, index: int) -> DevicePredi
     )
 
 
-def _method(profile: Profile) -> tuple[Entry, ...]:
+def _method(profile: Profile, against: Comparison) -> tuple[Entry, ...]:
     method = profile.method
     stopped = Counter(reason for row in profile.measured().values() for reason in row.stopped)
     return (
@@ -205,8 +209,15 @@ def _method(profile: Profile) -> tuple[Entry, ...]:
         Entry("Device path", "the frame without its host stages: copies, kernels and waiting"),
         Entry("Set-up", "allocate, pin, set-up stages and first frame; not part of the frame time"),
         *(Entry("Sampling ended", _stops(stopped)) for _ in (1,) if stopped),
+        *(Entry("Model", f"not compared with these figures: {why}") for why in _unmatched(profile, against)),
         Entry("Trace", words.line(profile.trace.reason, 300)),
     )
+
+
+def _unmatched(profile: Profile, against: Comparison) -> tuple[str, ...]:
+    """Why figures measured on a GPU stand without the model's beside them."""
+    wanted = profile.device.kind == "cuda" and profile.measured() and not against.rows
+    return (against.reason,) if wanted else ()
 
 
 def _stops(stopped: Counter[str]) -> str:
