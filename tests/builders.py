@@ -28,6 +28,8 @@ from advisor.profiles import (
     Traffic,
     WorkloadRecord,
 )
+from advisor.readings import CpuClocks, GpuState, HostState, NumaNode
+from advisor.strategies import STRATEGIES
 
 MIB = 1 << 20
 
@@ -248,6 +250,92 @@ def cpu_profile(**fields: Any) -> Profile:
             *(
                 advice(device=name, gain=Gain(seconds_per_frame=0.02, basis="estimated"))
                 for name in ("NVIDIA GeForce RTX 4090", "NVIDIA H200")
+            ),
+        ),
+    }
+    return profile(**{**parts, **fields})
+
+
+def gpu_state(moment: Any, **fields: Any) -> GpuState:
+    """An RTX 4090 at its clocks, in a slot that gives it all lanes; without a figure that NVML refuses."""
+    parts: dict[str, Any] = {
+        "clock_seconds": {"before": 0.0, "under-load": 50.0, "after": 100.0}[moment],
+        "driver": "570.86",
+        "performance_state": 8 if moment == "before" else 2,
+        "sm_hertz": 210_000_000 if moment == "before" else 2_520_000_000,
+        "sm_max_hertz": 3_105_000_000,
+        "power_watts": 21.0 if moment == "before" else 310.0,
+        "power_limit_watts": 450.0,
+        "temperature_celsius": 38.0,
+        "throttle_reasons": (),
+        "throttled_seconds": {"heat": 3.0},
+        "link_generation": 1 if moment == "before" else 4,
+        "link_generation_max": 4,
+        "link_width": 16,
+        "link_width_max": 16,
+        "memory_used_bytes": 512 * MIB,
+        "memory_total_bytes": 24 << 30,
+        "absent": {"process_bytes": "NVML told nothing of our process"},
+    }
+    return GpuState(moment=moment, **{**parts, **fields})
+
+
+def host_state(**fields: Any) -> HostState:
+    """One NUMA node, in a container that limits nothing."""
+    parts: dict[str, Any] = {
+        "cpu": CpuClocks(governors=("powersave",), hertz=2_100_000_000, max_hertz=5_100_000_000),
+        "numa_nodes": (NumaNode(node=0, cpus="0-15", memory_bytes=64 << 30),),
+        "memory_available_bytes": 48 << 30,
+        "memory_limit": "unlimited",
+        "locked_memory_limit": 8 * MIB,
+        "container": True,
+        "absent": {"gpu_numa_node": "the kernel does not know the GPU's node"},
+    }
+    return HostState(**{**parts, **fields})
+
+
+def all_strategies(**fields: Any) -> Profile:
+    """Every strategy measured on an RTX 4090 that throttled and was shared; some took external buffers."""
+    seconds = {s.name: 0.012 + 0.002 * i for i, s in enumerate(STRATEGIES)}
+    seconds["pinned-pipelined"] = 0.010
+    extra: dict[str, dict[str, Any]] = {
+        # Its stages overlap: together they take longer than the frame.
+        "pinned-pipelined": {
+            "latency_seconds": 0.020,
+            "stage_seconds": {"produce": 0.006, "add": 0.002, "consume": 0.004},
+            "transfer_seconds": 0.005,
+        },
+        "pinned": {"host_copy_seconds": 0.001},
+        "managed-advised": {"hints": {"a": ("preferred-device", "accessed-by-host"), "b": ("read-mostly",)}},
+    }
+    rows = tuple(measured(name, median, spread=0, **extra.get(name, {})) for name, median in seconds.items())
+    hot = {"throttle_reasons": ("heat",), "throttled_seconds": {"heat": 5.5}, "temperature_celsius": 84.0}
+    shared = {"other_processes": 2, "other_processes_bytes": 900 * MIB}
+    parts: dict[str, Any] = {
+        "device": Device(name="NVIDIA GeForce RTX 4090", kind="cuda", memory_class="discrete-hmm"),
+        "results": rows,
+        "traffic": vector_add_trace(),
+        "recommendation": recommendation(
+            "pinned-pipelined", speedup=1.2, interval=(1.19, 1.21), next_step="Keep two sets of buffers."
+        ),
+        "environment": Environment(
+            system="Linux 6.8",
+            machine="x86_64",
+            python="3.11.7",
+            cpu_model="Test CPU",
+            cpu_count=16,
+            memory_bytes=64 << 30,
+            host=host_state(),
+            gpu_readings=(
+                gpu_state("before"),
+                gpu_state("under-load", **hot),
+                gpu_state("after", **hot, **shared),
+            ),
+            warnings=(
+                "The GPU throttled (heat): its clocks were held down. Improve the cooling.",
+                "2 other processes used the GPU (900 MiB of its memory). Stop them and profile again.",
+                "The PCIe link ran at generation 3 ×16; this GPU and slot can do generation 4 ×16.",
+                "Other programs used 40 % of the CPU when the run began.",
             ),
         ),
     }

@@ -16,7 +16,7 @@ from advisor import units
 from advisor.report import words
 
 Category = Literal[
-    "host", "host-2", "transfer", "transfer-2", "kernel", "kernel-2", "wait", "rest",
+    "host", "host-2", "host-copy", "transfer", "transfer-2", "kernel", "kernel-2", "wait", "rest",
     "pageable", "pinned", "managed", "device",
 ]  # fmt: skip
 
@@ -185,9 +185,14 @@ def _extent(stack: Stack) -> float:
 
 def _legend(stacks: Sequence[Stack]) -> tuple[Key, ...]:
     categories = {p.key: p.category for s in stacks for p in s.parts if p.amount > 0}
-    order: list[Category] = list(Category.__args__)  # type: ignore[attr-defined]
-    keys = sorted(categories, key=lambda key: order.index(categories[key]) // 2)
+    order = list(dict.fromkeys(map(_family, Category.__args__)))  # type: ignore[attr-defined]
+    keys = sorted(categories, key=lambda key: order.index(_family(categories[key])))
     return tuple(Key(i, key, categories[key]) for i, key in enumerate(keys, 1))
+
+
+def _family(category: str) -> str:
+    """Shades of one colour stand together."""
+    return category.partition("-")[0]
 
 
 def _bar(

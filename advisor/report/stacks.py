@@ -10,6 +10,17 @@ from advisor.profiles import Measured, MemoryKind, Predicted, Prediction, Profil
 from advisor.report import words
 from advisor.report.charts import Category, Chart, Part, Stack, binary_step, chart
 
+_OVERLAPPING = (
+    "Where frames overlap ({}), stages run at the same time: each part is as long as it took, so that "
+    "together they may exceed the time per frame, which the bracket shows."
+)
+_HOST_COPY = "host copy"
+_TERMS: dict[str, tuple[str, Category]] = {
+    "host-copy": (_HOST_COPY, "host-copy"),
+    "to-device": ("to-device", "transfer"),
+    "to-host": ("to-host", "transfer-2"),
+    "synchronize": ("synchronize", "wait"),
+}
 _KINDS: tuple[MemoryKind, ...] = ("pageable", "pinned", "managed", "device")
 
 
@@ -23,6 +34,12 @@ def frame_chart(profile: Profile) -> Chart:
         f"Time of one frame by stage, {here}",
         [_measured_stack(row, sides, row.strategy == chosen) for row in profile.measured().values()],
     )
+
+
+def overlap_note(profile: Profile) -> str:
+    """Why parts may exceed the frame; nothing where no measured frames overlap."""
+    names = [words.code(r.strategy) for r in profile.measured().values() if r.latency_seconds is not None]
+    return _OVERLAPPING.format(words.listing(names)) if names else ""
 
 
 def prediction_chart(prediction: Prediction, index: int) -> Chart:
@@ -50,27 +67,37 @@ def footprint_chart(profile: Profile) -> Chart:
 
 
 def _measured_stack(row: Measured, sides: Mapping[str, Side], emphasised: bool) -> Stack:
+    parts = _measured_parts(row, sides)
+    if row.latency_seconds is None:
+        # Parts are medians of their own: they seldom add up to the median of the frame exactly. Where frames
+        # overlap, the difference means nothing.
+        rest = max(0.0, row.median_seconds - sum(p.amount for p in parts))
+        parts = [*parts, Part("other", "rest", rest)]
+    return Stack(
+        label=row.strategy,
+        value=units.seconds(row.median_seconds),
+        note=words.seconds_between(*row.interval_seconds),
+        parts=tuple(parts),
+        middle=row.median_seconds,
+        interval=row.interval_seconds,
+        emphasised=emphasised,
+    )
+
+
+def _measured_parts(row: Measured, sides: Mapping[str, Side]) -> list[Part]:
     shades = _shades()
     stages = [
         Part(words.name(stage, 40), next(shades[sides[stage]]) if stage in sides else "rest", seconds)
         for stage, seconds in row.stage_seconds.items()
     ]
-    parts = [
+    host_copy = row.host_copy_seconds
+    copied = [] if host_copy is None else [Part(_HOST_COPY, "host-copy", host_copy)]
+    return [
         *stages,
+        *copied,
         Part("copies", "transfer", row.transfer_seconds),
         Part("synchronize", "wait", row.synchronize_seconds),
     ]
-    # Parts are medians of their own: they seldom add up to the median of the frame exactly.
-    rest = max(0.0, row.median_seconds - sum(p.amount for p in parts))
-    return Stack(
-        label=row.strategy,
-        value=units.seconds(row.median_seconds),
-        note=words.seconds_between(*row.interval_seconds),
-        parts=(*parts, Part("other", "rest", rest)),
-        middle=row.median_seconds,
-        interval=row.interval_seconds,
-        emphasised=emphasised,
-    )
 
 
 def _shades() -> dict[str, Iterator[Category]]:
@@ -95,8 +122,8 @@ def _term(term: str, seconds: float, shades: Mapping[str, Iterator[Category]]) -
     side, _, stage = term.partition(":")
     if stage and side in shades:
         return Part(words.name(stage, 40), next(shades[side]), seconds)
-    fixed: dict[str, Category] = {"to-device": "transfer", "to-host": "transfer-2", "synchronize": "wait"}
-    return Part(words.name(term, 40), fixed.get(term, "rest"), seconds)
+    name, category = _TERMS.get(term, (words.name(term, 40), "rest"))
+    return Part(name, category, seconds)
 
 
 def _footprint_stack(row: Measured, emphasised: bool) -> Stack:

@@ -12,12 +12,13 @@ from advisor.profiles import Failed, Measured, Predicted, Profile
 from advisor.report import words
 from advisor.report.failures import FIGURES, Failure
 from advisor.report.lines import Curve, LineChart, Sample, Style, line_chart, styles
+from advisor.report.methods import Entry
 from advisor.report.sweep_failures import sweep_failures
 from advisor.report.sweep_verdicts import at, sweep_verdict, value_text
-from advisor.report.tables import Gap
+from advisor.report.tables import Gap, together
 from advisor.report.tracks import Basis, Stop, Track, tracks
 from advisor.report.verdicts import Verdict
-from advisor.report.view import CPU_LABEL, Entry, Report, view
+from advisor.report.view import CPU_LABEL, Report, view
 from advisor.series import Point, Series
 
 _METHOD = ("Order", "Time", "Figures", "Set-up")
@@ -161,7 +162,7 @@ def _device(track: Track, series: Series, parameter: str, looks: dict[str, Style
         chart=_chart(track, parameter, looks, index) if shown else None,
         strategies=tuple(words.name(name) for name in shown),
         rows=tuple(_row(point, stop, shown) for point, stop in zip(series.points, track.stops, strict=True)),
-        gaps=tuple(_gaps(track, parameter)),
+        gaps=together(_gaps(track, parameter)),
     )
 
 
@@ -237,7 +238,7 @@ def _gaps(track: Track, parameter: str) -> Iterator[Gap]:
         place = "" if len(where) == profiled else f" (at {at(parameter, where)})"
         row = where[0].results[strategy]
         detail = words.block(row.detail) if isinstance(row, Failed) else ""
-        yield Gap(words.name(strategy), shown, words.line(reason, 500) + place, detail)
+        yield Gap((words.name(strategy),), shown, words.line(reason, 500) + place, detail)
 
 
 def _missing(points: Sequence[Point], parameter: str) -> Iterator[Gap]:
@@ -248,7 +249,7 @@ def _missing(points: Sequence[Point], parameter: str) -> Iterator[Gap]:
             alike.setdefault(point.reason, []).append(point)
     for reason, where in alike.items():
         values = words.listing([value_text(point.value) for point in where], limit=12)
-        yield Gap(f"{parameter} = {values}", "not run", words.line(reason))
+        yield Gap((f"{parameter} = {values}",), "not run", words.line(reason))
 
 
 def _method(series: Series, first: Report | None) -> tuple[Entry, ...]:

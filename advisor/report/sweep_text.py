@@ -29,7 +29,7 @@ def sweep_summary(series: Series) -> str:
         [
             line
             for gap in report.missing
-            for line in wrap(f"{gap.strategy} {gap.status}: {gap.reason}", "", "    ")
+            for line in wrap(f"{words.listing(gap.strategies)} {gap.status}: {gap.reason}", "", "    ")
         ],
         [line for note in report.notes for line in wrap(f"Note: {note}", "", "    ")],
     )
@@ -97,12 +97,8 @@ def _legend(devices: Sequence[SweepDevice]) -> list[str]:
 
 
 def _gaps(device: SweepDevice) -> Iterator[str]:
-    alike: dict[tuple[str, str], list[str]] = {}
+    where = f" on {device.device}" if device.basis == "predicted" else ""
     for gap in device.gaps:
-        if gap.status == "failed":
-            continue  # said above, before the verdicts
-        alike.setdefault((gap.status, gap.reason), []).append(gap.strategy)
-    for (status, reason), strategies in alike.items():
-        where = f" on {device.device}" if device.basis == "predicted" else ""
-        text = f"{words.listing(strategies)} {status}{where}: {words.line(reason, _REASON_LENGTH)}"
-        yield from wrap(text, "", "    ")
+        if gap.status != "failed":  # those are said above, before the verdicts
+            reason = words.line(gap.reason, _REASON_LENGTH)
+            yield from wrap(f"{words.listing(gap.strategies)} {gap.status}{where}: {reason}", "", "    ")

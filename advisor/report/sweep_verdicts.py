@@ -8,8 +8,9 @@ from typing import Literal
 from advisor import units
 from advisor.report import words
 from advisor.report.doubts import FIRST_FRAMES, HOST_ONLY, Doubt
+from advisor.report.facts import Fact
 from advisor.report.tracks import Stop, Track
-from advisor.report.verdicts import Fact, Verdict
+from advisor.report.verdicts import Verdict
 from advisor.series import Value, is_number
 from advisor.verdicts.crossings import Change, Run, changes, group, runs
 

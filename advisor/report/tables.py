@@ -19,6 +19,8 @@ class Cell:
 
     value: str
     note: str = ""
+    more: str = ""
+    """What else must be known of it."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Gap:
-    """A strategy without figures. `detail` is what its process said last."""
+    """Strategies without figures for the same reason. `detail` is what their process said last."""
 
-    strategy: str
+    strategies: tuple[str, ...]
     status: str
     reason: str
     detail: str = ""
@@ -54,6 +56,7 @@ class Forecast:
     between: str
     footprint: str
     recommended: bool
+    latency: str = ""
     declined: str = ""
 
 
@@ -90,13 +93,23 @@ def _row(profile: Profile, row: Measured, base: Measured | None) -> Row:
     return Row(
         strategy=words.name(row.strategy),
         tag=tag,
-        frame=Cell(units.seconds(row.median_seconds), words.seconds_between(*row.interval_seconds)),
+        frame=Cell(
+            units.seconds(row.median_seconds), words.seconds_between(*row.interval_seconds), latency(row)
+        ),
         ratio=_ratio(profile, row, base),
         device_path=Cell(units.seconds(row.device_path_seconds)),
         setup=Cell(units.seconds(row.setup_seconds), break_even(row, base) if base else ""),
         footprint=_footprint(row),
         verified=row.verified,
     )
+
+
+def latency(row: Measured | Predicted) -> str:
+    """Begin to end of a frame beside the rate of frames, where frames overlap; else nothing."""
+    if row.latency_seconds is None:
+        return ""
+    seconds = row.median_seconds if isinstance(row, Measured) else row.likely_seconds
+    return f"latency {units.seconds(row.latency_seconds)}, {units.digits(1 / seconds)} frames/s"
 
 
 def _ratio(profile: Profile, row: Measured, base: Measured | None) -> Cell:
@@ -138,14 +151,22 @@ def break_even(row: Measured, base: Measured) -> str:
 
 
 def gaps(results: Iterable[Result | Predicted]) -> tuple[Gap, ...]:
-    """Failed strategies, then skipped ones, each with its reason."""
+    """Failed strategies, then skipped ones; those that say the same stand together."""
     without = [r for r in results if isinstance(r, (Failed, Skipped))]
-    return tuple(_gap(r) for r in sorted(without, key=lambda r: r.status))
+    return together(_gap(r) for r in sorted(without, key=lambda r: r.status))
 
 
 def _gap(row: Failed | Skipped) -> Gap:
     detail = words.block(row.detail) if isinstance(row, Failed) else ""
-    return Gap(words.name(row.strategy), row.status, words.line(row.reason), detail)
+    return Gap((words.name(row.strategy),), row.status, words.line(row.reason), detail)
+
+
+def together(single: Iterable[Gap]) -> tuple[Gap, ...]:
+    """Those with the same status, reason and detail as one, in the order of the first of each."""
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for gap in single:
+        alike.setdefault((gap.status, gap.reason, gap.detail), []).extend(gap.strategies)
+    return tuple(Gap(tuple(names), *told) for told, names in alike.items())
 
 
 def forecasts(predictions: tuple[Prediction, ...]) -> Forecasts:
@@ -176,4 +197,5 @@ def _forecast(prediction: Prediction, row: Predicted | Skipped | None) -> Foreca
         between=words.seconds_between(row.low_seconds, row.high_seconds),
         footprint=units.size(row.physical_bytes),
         recommended=chosen is not None and chosen.strategy == row.strategy,
+        latency=latency(row),
     )

@@ -25,6 +25,7 @@ def summary(profile: Profile) -> str:
         *map(failure_lines, report.failures),
         wrap(report.doubtful, "  "),
         *(_verdict(v, named=report.predicted) for v in report.verdicts),
+        _cautions(report),
         wrap(f"Next: {report.next_step}", "  ") if report.next_step else [],
         *_forecasts(report.forecasts),
         wrap(report.model_error_brief),
@@ -86,6 +87,9 @@ def _measured(report: Report) -> Iterator[str]:
     yield from _table(head, body, marks)
     if report.apart:
         yield from wrap(f"({BOTH})", "  ")
+    for row in report.rows:
+        if row.frame.more:
+            yield from wrap(f"({row.strategy}: {row.frame.more})", "  ")
 
 
 def _forecasts(forecasts: Forecasts) -> Iterator[Iterator[str]]:
@@ -114,22 +118,25 @@ def _table(head: Sequence[str], body: Sequence[Sequence[str]], marks: Sequence[b
 
 def _gaps(report: Report) -> Iterator[str]:
     """One line for each reason, with all the strategies it holds for."""
-    alike: dict[tuple[str, str], list[str]] = {}
-    for gap in report.gaps:
-        if gap.status == "failed":
-            continue  # said above, before the verdict
-        alike.setdefault((gap.status, gap.reason), []).append(gap.strategy)
+    told = [(gap.status, gap) for gap in report.gaps if gap.status != "failed"]  # those are said above
     for prediction in report.predictions:
-        for entry in prediction.declined:
-            alike.setdefault((f"not predicted on {prediction.device}", entry.value), []).append(entry.label)
-    for (status, reason), strategies in alike.items():
-        text = f"{words.listing(strategies)} {status}: {words.line(reason, 300)}"
+        told += [(f"not predicted on {prediction.device}", gap) for gap in prediction.declined]
+    for status, gap in told:
+        text = f"{words.listing(gap.strategies)} {status}: {words.line(gap.reason, 300)}"
         yield from wrap(text, hanging="    ")
 
 
+def _cautions(report: Report) -> Iterator[str]:
+    for text in report.cautions:
+        yield from wrap(f"Warning: {text}", "  ", "  ")
+    if report.further:
+        yield from wrap(f"and {words.count(len(report.further), 'more warning')} below", "  ")
+
+
 def _remarks(report: Report) -> Iterator[str]:
-    for text in (*report.notes, *report.warnings):
-        yield from wrap(f"Note: {text}", hanging="    ")
+    told = [("Note", text) for text in report.notes] + [("Warning", text) for text in report.further]
+    for kind, text in told:
+        yield from wrap(f"{kind}: {text}", hanging="    ")
 
 
 def wrap(text: str, indent: str = "", hanging: str = "") -> list[str]:

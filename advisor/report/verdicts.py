@@ -8,9 +8,7 @@ from typing import Literal
 
 from advisor import units
 from advisor.profiles import (
-    Device,
     Failed,
-    Measured,
     Predicted,
     Prediction,
     Profile,
@@ -20,20 +18,13 @@ from advisor.profiles import (
 )
 from advisor.report import words
 from advisor.report.doubts import FIRST_FRAMES, HOST_ONLY, asked_for_one, doubt
+from advisor.report.facts import Fact, measured_facts, predicted_facts
 from advisor.report.failures import MEND, failed_rows, first_reason
-from advisor.report.tables import apart, gaps
+from advisor.report.headlines import certainty_of, headline, names, uncapitalised, undecided
+from advisor.report.tables import gaps
 
 Basis = Literal["measured", "predicted", "nothing"]
 _DECLINED = "the model declines every strategy"
-
-
-@dataclass(frozen=True)
-class Fact:
-    """One figure beside the verdict, with what qualifies it."""
-
-    label: str
-    value: str
-    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,16 +56,16 @@ def measured_verdict(profile: Profile) -> Verdict:
     if chosen is None:
         return _unmeasured(profile)
     if doubt(profile) == "alone":
-        return _alone(profile, None, chosen, _measured_facts(profile, chosen))
+        return _alone(profile, None, chosen, measured_facts(profile, chosen))
     return Verdict(
         basis="measured",
         tone=chosen.verdict,
         device=words.name(profile.device.name),
-        headline=_headline(chosen),
-        certainty=_certainty(chosen, f"{units.percent(profile.method.confidence)} interval"),
+        headline=headline(chosen),
+        certainty=certainty_of(chosen, f"{units.percent(profile.method.confidence)} interval"),
         reason=words.line(chosen.reason),
         next_step=words.line(chosen.next_step),
-        facts=_measured_facts(profile, chosen),
+        facts=measured_facts(profile, chosen),
     )
 
 
@@ -86,7 +77,7 @@ def prediction_verdict(profile: Profile, prediction: Prediction) -> Verdict:
     if against == "failed":
         return _doubtful(prediction, chosen)
     if against == "alone":
-        return _alone(profile, prediction, chosen, _predicted_facts(prediction, chosen))
+        return _alone(profile, prediction, chosen, predicted_facts(prediction, chosen))
     return predicted_verdict(prediction)
 
 
@@ -99,11 +90,11 @@ def predicted_verdict(prediction: Prediction) -> Verdict:
         basis="predicted",
         tone=chosen.verdict,
         device=device,
-        headline=f"Predicted: {_uncapitalised(_headline(chosen, predicted=True))}",
-        certainty=_certainty(chosen, "predicted range"),
+        headline=f"Predicted: {uncapitalised(headline(chosen, predicted=True))}",
+        certainty=certainty_of(chosen, "predicted range"),
         reason=words.line(chosen.reason),
         next_step=words.line(chosen.next_step),
-        facts=_predicted_facts(prediction, chosen),
+        facts=predicted_facts(prediction, chosen),
     )
 
 
@@ -123,15 +114,15 @@ def _declined(prediction: Prediction, failed: str) -> Verdict:
 def _doubtful(prediction: Prediction, chosen: Recommendation) -> Verdict:
     """A prediction of a workload that failed here: never worded as a recommendation."""
     strategy = words.code(chosen.strategy) if chosen.strategy else ""
-    tied = f"tied with {_names(chosen.tied_with)}" if chosen.verdict == "tie" and chosen.tied_with else ""
+    tied = f"tied with {names(chosen.tied_with)}" if chosen.verdict == "tie" and chosen.tied_with else ""
     best = ", ".join(filter(None, (f"{strategy} predicted as the best", tied)))
     return Verdict(
         basis="predicted",
         tone="inconclusive",
         device=words.name(prediction.device.name),
-        headline=f"Doubtful: {best if strategy else _uncapitalised(_undecided(chosen))}",
+        headline=f"Doubtful: {best if strategy else uncapitalised(undecided(chosen))}",
         reason=words.line(f"{FIRST_FRAMES}. {chosen.reason}"),
-        facts=_predicted_facts(prediction, chosen),
+        facts=predicted_facts(prediction, chosen),
     )
 
 
@@ -165,99 +156,6 @@ def _host_only(profile: Profile) -> Verdict:
     )
 
 
-def _headline(chosen: Recommendation, *, predicted: bool = False) -> str:
-    if chosen.strategy is None:
-        return f"{_undecided(chosen)}{'' if predicted else ' by these measurements'}"
-    strategy, kept = words.code(chosen.strategy), chosen.strategy == chosen.baseline
-    if chosen.verdict == "inconclusive":
-        # A prediction whose ranges overlap still names its bet; it must not read as a verdict.
-        return ", ".join(filter(None, (f"Likely {strategy}", "" if kept else _faster(chosen))))
-    tied = f"tied with {_names(chosen.tied_with)}" if chosen.tied_with else ""
-    if kept:
-        return f"Keep {strategy}: {tied or f'nothing {_tried(predicted)} is faster'}"
-    why = ", ".join(filter(None, (tied, _faster(chosen, "likely " if predicted else ""))))
-    return f"Use {strategy}: {why}" if why else f"Use {strategy}"
-
-
-def _tried(predicted: bool) -> str:
-    return "predicted" if predicted else "tried"
-
-
-def _uncapitalised(sentence: str) -> str:
-    return sentence[:1].lower() + sentence[1:]
-
-
-def _undecided(chosen: Recommendation) -> str:
-    if len(chosen.tied_with) > 1:
-        return f"{_names(chosen.tied_with)} cannot be told apart"
-    return "The best strategy cannot be told"
-
-
-def _names(strategies: tuple[str, ...]) -> str:
-    return words.listing(map(words.code, strategies))
-
-
-def _faster(chosen: Recommendation, likely: str = "") -> str:
-    if chosen.speedup is None or chosen.baseline is None:
-        return ""
-    direction = "faster than" if chosen.speedup >= 1 else "the speed of"
-    return f"{likely}{units.ratio(chosen.speedup)} {direction} {words.code(chosen.baseline)}"
-
-
-def _certainty(chosen: Recommendation, kind: str) -> str:
-    if chosen.interval is None or chosen.strategy in (None, chosen.baseline):
-        return ""
-    return f"{kind} {words.ratio_between(*chosen.interval)}"
-
-
-def _measured_facts(profile: Profile, chosen: Recommendation) -> tuple[Fact, ...]:
-    row = profile.measured().get(chosen.strategy or "")
-    if row is None:
-        return ()
-    base = profile.measured().get(chosen.baseline or "")
-    compared = base is not None and base is not row
-    return (
-        Fact("Time per frame", units.seconds(row.median_seconds), _instead(base, "time") if compared else ""),
-        Fact(
-            _memory(profile.device),
-            units.size(row.footprint.physical_bytes),
-            _instead(base, "memory") if compared else "",
-        ),
-        Fact("Set-up", units.seconds(row.setup_seconds), "once, before the frames"),
-        Fact(
-            "Frames measured",
-            f"{len(row.frame_seconds):,}",
-            f"in {words.count(len(row.frames_per_round), 'process', 'processes')}",
-        ),
-    )
-
-
-def _memory(device: Device) -> str:
-    return "Memory, host and device" if apart(device) else "Memory"
-
-
-def _instead(base: Measured | None, what: Literal["time", "memory"]) -> str:
-    if base is None:
-        return ""
-    value = (
-        units.seconds(base.median_seconds) if what == "time" else units.size(base.footprint.physical_bytes)
-    )
-    return f"{words.code(base.strategy)}: {value}"
-
-
-def _predicted_facts(prediction: Prediction, chosen: Recommendation) -> tuple[Fact, ...]:
-    rows = {r.strategy: r for r in prediction.results if isinstance(r, Predicted)}
-    row = rows.get(chosen.strategy or "")
-    if row is None:
-        return ()
-    between = words.seconds_between(row.low_seconds, row.high_seconds)
-    return (
-        Fact("Predicted time per frame", units.seconds(row.likely_seconds), f"range {between}"),
-        Fact(_memory(prediction.device), units.size(row.physical_bytes)),
-        Fact("Largest part", words.name(row.dominant), units.seconds(row.terms[row.dominant])),
-    )
-
-
 def _unmeasured(profile: Profile) -> Verdict:
     device, rows = words.name(profile.device.name), profile.measured()
     if rows:
@@ -286,7 +184,7 @@ def _unmeasured(profile: Profile) -> Verdict:
 
 def _first_reason(results: Iterable[Result | Predicted]) -> str:
     told = gaps(results)
-    return f"`{told[0].strategy}`: {told[0].reason}" if told else "No strategy was tried."
+    return f"`{told[0].strategies[0]}`: {told[0].reason}" if told else "No strategy was tried."
 
 
 def _unpredicted(profile: Profile) -> Verdict:

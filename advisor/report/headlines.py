@@ -1,0 +1,57 @@
+"""A recommendation in words: the headline and the interval behind it."""
+
+from __future__ import annotations
+
+from advisor import units
+from advisor.profiles import Recommendation
+from advisor.report import words
+
+
+def headline(chosen: Recommendation, *, predicted: bool = False) -> str:
+    """What to use and why, in one line; of a bet it says that it is one."""
+    if chosen.strategy is None:
+        return f"{undecided(chosen)}{'' if predicted else ' by these measurements'}"
+    strategy, kept = words.code(chosen.strategy), chosen.strategy == chosen.baseline
+    if chosen.verdict == "inconclusive":
+        # A prediction whose ranges overlap still names its bet; it must not read as a verdict.
+        return ", ".join(filter(None, (f"Likely {strategy}", "" if kept else _faster(chosen))))
+    tied = f"tied with {names(chosen.tied_with)}" if chosen.tied_with else ""
+    if kept:
+        return f"Keep {strategy}: {tied or f'nothing {_tried(predicted)} is faster'}"
+    why = ", ".join(filter(None, (tied, _faster(chosen, "likely " if predicted else ""))))
+    return f"Use {strategy}: {why}" if why else f"Use {strategy}"
+
+
+def _tried(predicted: bool) -> str:
+    return "predicted" if predicted else "tried"
+
+
+def uncapitalised(sentence: str) -> str:
+    """For the middle of another sentence."""
+    return sentence[:1].lower() + sentence[1:]
+
+
+def undecided(chosen: Recommendation) -> str:
+    """That the best strategies cannot be told apart."""
+    if len(chosen.tied_with) > 1:
+        return f"{names(chosen.tied_with)} cannot be told apart"
+    return "The best strategy cannot be told"
+
+
+def names(strategies: tuple[str, ...]) -> str:
+    """`a` and `b`."""
+    return words.listing(map(words.code, strategies))
+
+
+def _faster(chosen: Recommendation, likely: str = "") -> str:
+    if chosen.speedup is None or chosen.baseline is None:
+        return ""
+    direction = "faster than" if chosen.speedup >= 1 else "the speed of"
+    return f"{likely}{units.ratio(chosen.speedup)} {direction} {words.code(chosen.baseline)}"
+
+
+def certainty_of(chosen: Recommendation, kind: str) -> str:
+    """The interval of the gain; nothing where nothing is gained."""
+    if chosen.interval is None or chosen.strategy in (None, chosen.baseline):
+        return ""
+    return f"{kind} {words.ratio_between(*chosen.interval)}"

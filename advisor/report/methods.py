@@ -1,0 +1,95 @@
+"""How the figures were taken, and of what: the command, the rounds, the workload."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from advisor import units
+from advisor.profiles import Profile
+from advisor.report import words
+from advisor.report.compared import Comparison
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A name and what stands against it."""
+
+    label: str
+    value: str
+
+
+def method(profile: Profile, against: Comparison) -> tuple[Entry, ...]:
+    """Order, sampling and the terms of the tables; `against` is the model's comparison with the run."""
+    taken = profile.method
+    stopped = Counter(reason for row in profile.measured().values() for reason in row.stopped)
+    return (
+        Entry("Command", words.line(profile.command, 500)),
+        Entry(
+            "Order",
+            f"{words.count(taken.rounds, 'round')}; in each, every strategy runs in a fresh process, "
+            f"in an order shuffled with seed {taken.seed}",
+        ),
+        Entry("Time", f"at most {units.seconds(taken.max_seconds)} of sampling per strategy"),
+        Entry(
+            "Figures",
+            "median wall time of a steady frame, host stages included. Medians and ratios carry their "
+            f"{units.percent(taken.confidence)} interval, from resampling processes and their frames",
+        ),
+        Entry("Device path", "the frame without its host stages: copies, kernels and waiting"),
+        Entry("Set-up", "allocate, pin, set-up stages and first frame; not part of the frame time"),
+        *(Entry(f"Hints under {strategy}", told) for strategy, told in _hints(profile)),
+        *(Entry("Sampling ended", _stops(stopped)) for _ in (1,) if stopped),
+        *(Entry("Model", f"not compared with these figures: {why}") for why in _unmatched(profile, against)),
+        Entry("Trace", words.line(profile.trace.reason, 300)),
+    )
+
+
+def _hints(profile: Profile) -> list[tuple[str, str]]:
+    """What cudaMemAdvise was told of each buffer, by strategy."""
+    return [
+        (
+            words.name(row.strategy),
+            "; ".join(
+                f"{words.name(buffer)}: {words.listing(words.name(h) for h in hints) or 'none'}"
+                for buffer, hints in list(row.hints.items())[:40]
+            ),
+        )
+        for row in profile.measured().values()
+        if row.hints
+    ]
+
+
+def _unmatched(profile: Profile, against: Comparison) -> tuple[str, ...]:
+    """Why figures measured on a GPU stand without the model's beside them."""
+    wanted = profile.device.kind == "cuda" and profile.measured() and not against.rows
+    return (against.reason,) if wanted else ()
+
+
+def _stops(stopped: Counter[str]) -> str:
+    return words.listing(
+        f"{words.name(reason, 100)} ({words.count(n, 'time')})" for reason, n in stopped.most_common()
+    )
+
+
+def workload(profile: Profile) -> tuple[Entry, ...]:
+    """File, parameters, buffers and the stages of a frame."""
+    ran = profile.workload
+    shapes = [" × ".join(map(str, b.shape[:6])) for b in ran.buffers]
+    buffers = [
+        f"{words.name(b.name)}: {words.name(b.dtype)} {shape}, {units.size(b.bytes)}"
+        for b, shape in list(zip(ran.buffers, shapes, strict=True))[:40]
+    ]
+    stages = [f"{words.name(s.name)} ({s.side})" for s in ran.frame_stages()[:40]]
+    return (
+        Entry("File", words.line(ran.file, 300)),
+        Entry("SHA-256", words.name(ran.sha256, 64)),
+        Entry("Parameters", pairs(ran.parameters) or "none"),
+        Entry("Buffers", "; ".join(buffers)),
+        Entry("Frame", " → ".join(stages)),
+    )
+
+
+def pairs(values: dict[str, int | float | bool | str]) -> str:
+    """a = 1, b = 2."""
+    return ", ".join(f"{words.name(k)} = {words.name(str(v))}" for k, v in list(values.items())[:20])
