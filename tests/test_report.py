@@ -200,6 +200,25 @@ def test_page_stays_below_300_kb(strategies: int, frames: int, filename: str, ca
         assert parse(gzip.decompress(packed).decode(), "link") == many
 
 
+def test_page_of_every_strategy_with_all_it_can_hold_stays_below_400_kb() -> None:
+    """14 strategies, 3 processes of 1,000 frames each, readings, comparison and three predictions."""
+    chance, run = random.Random(0), all_strategies()
+    more = measured("fourteenth", 0.02)
+    rows = tuple(
+        row.model_copy(
+            update={
+                "frame_seconds": tuple(row.median_seconds * chance.uniform(0.9, 1.4) for _ in range(3_000)),
+                "frames_per_round": (1_000,) * 3,
+            }
+        )
+        for row in (*run.measured().values(), more)
+    )
+    models = tuple(prediction(name) for name in ("a", "b", "c"))
+    told = tuple(advice(f"rule-{i}", title=f"Advice {i}") for i in range(12))
+    full = run.model_copy(update={"results": rows, "predictions": models, "advice": told})
+    assert len(render_html(full).encode()) <= 400_000
+
+
 def test_markdown_keeps_fourteen_rows_and_three_pieces_of_advice() -> None:
     rows = tuple(measured(f"strategy-{i}", 0.02, spread=0) for i in range(9))
     gaps = tuple(skipped(f"skipped-{i}", f"reason {i}") for i in range(9))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -57,18 +57,26 @@ def absent(profile: Profile) -> tuple[Entry, ...]:
     found = dict(told.absent)
     for row in (r for r in profile.results if isinstance(r, Measured)):
         found.update(row.footprint.absent)
-    nested = [("host", told.host.absent)] if told.host else []
-    nested += [(f"GPU {r.moment}", r.absent) for r in told.gpu_readings]
-    nested += [(f"board {r.moment}", r.absent) for r in told.tegra_readings]
-    return (*_entries(found.items()), *(entry for source, why in nested for entry in _alike(source, why)))
+    return (
+        *_entries(found.items()),
+        *(_alike("host", {"": told.host.absent}) if told.host else ()),
+        *_alike("GPU", {r.moment: r.absent for r in told.gpu_readings}),
+        *_alike("Jetson board", {r.moment: r.absent for r in told.tegra_readings}),
+    )
 
 
-def _alike(source: str, why: dict[str, str]) -> Iterable[Entry]:
-    figures: dict[str, list[str]] = {}
-    for figure, reason in why.items():
-        figures.setdefault(reason, []).append(words.name(figure))
-    for reason, names in figures.items():
-        yield Entry(f"{source}: {words.listing(names, limit=20)}", words.line(reason, 200))
+def _alike(source: str, absent: Mapping[str, Mapping[str, str]]) -> Iterable[Entry]:
+    """Figures with the same reason at the same moments; `absent` is by moment, then by figure."""
+    moments: dict[tuple[str, str], list[str]] = {}
+    for moment, why in absent.items():
+        for figure, reason in why.items():
+            moments.setdefault((figure, reason), []).append(moment)
+    figures: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (figure, reason), when in moments.items():
+        figures.setdefault((reason, tuple(when)), []).append(words.name(figure))
+    for (reason, at), names in figures.items():
+        where = source if len(at) == len(absent) else f"{source} {words.listing(at).replace('-', ' ')}"
+        yield Entry(f"{where}: {words.listing(names, limit=20)}", words.line(reason, 200))
 
 
 def _entries(items: Iterable[tuple[str, object]]) -> list[Entry]:
@@ -204,9 +212,7 @@ def _clocks(cpu: CpuClocks) -> str:
 
 
 def _link(generation: int | None, width: int | None) -> str:
-    return " ".join(
-        filter(None, (f"generation {generation}" if generation else "", f"×{width}" if width else ""))
-    )
+    return " ".join(filter(None, (f"gen {generation}" if generation else "", f"×{width}" if width else "")))
 
 
 def _max_link(state: GpuState) -> str:

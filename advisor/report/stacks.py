@@ -14,6 +14,7 @@ _OVERLAPPING = (
     "Where frames overlap ({}), stages run at the same time: each part is as long as it took, so that "
     "together they may exceed the time per frame, which the bracket shows."
 )
+_ROUNDING = 1e-9
 _HOST_COPY = "host copy"
 _TERMS: dict[str, tuple[str, Category]] = {
     "host-copy": (_HOST_COPY, "host-copy"),
@@ -71,8 +72,9 @@ def _measured_stack(row: Measured, sides: Mapping[str, Side], emphasised: bool) 
     if row.latency_seconds is None:
         # Parts are medians of their own: they seldom add up to the median of the frame exactly. Where frames
         # overlap, the difference means nothing.
-        rest = max(0.0, row.median_seconds - sum(p.amount for p in parts))
-        parts = [*parts, Part("other", "rest", rest)]
+        rest = row.median_seconds - sum(p.amount for p in parts)
+        if rest > _ROUNDING * row.median_seconds:
+            parts = [*parts, Part("other", "rest", rest)]
     return Stack(
         label=row.strategy,
         value=units.seconds(row.median_seconds),

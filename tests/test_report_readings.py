@@ -1,0 +1,197 @@
+"""What the machine read, what it warned of, and what else a measured row says, in every form."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from builders import (
+    all_strategies,
+    cpu_profile,
+    gpu_state,
+    host_state,
+    measured,
+    predicted,
+    prediction,
+    profile,
+    recommendation,
+    skipped,
+)
+
+from advisor.profiles import Environment, Profile
+from advisor.readings import CpuClocks, TegraState
+from advisor.report import render_html, render_markdown, summary
+from advisor.report.stacks import frame_chart, overlap_note, prediction_chart
+from advisor.report.tables import gaps, rows
+from advisor.report.verdicts import prediction_verdict, verdicts
+from advisor.report.view import view
+
+
+def on(**environment: Any) -> Profile:
+    """A run on a machine that read this."""
+    return profile(environment=Environment(system="L", machine="m", python="3", **environment))
+
+
+def table(run: Profile, index: int = 0) -> dict[str, tuple[str, ...]]:
+    return dict(view(run).readings[index].rows)
+
+
+def test_gpu_readings_stand_beside_one_another() -> None:
+    told = table(all_strategies())
+    assert view(all_strategies()).readings[0].moments == ("before", "under load", "after")
+    assert told["SM clock"] == ("210 MHz of 3.10 GHz", "2.52 GHz of 3.10 GHz", "2.52 GHz of 3.10 GHz")
+    assert told["PCIe link"][:2] == ("gen 1 ×16 of gen 4 ×16", "gen 4 ×16 of gen 4 ×16")
+    assert told["clocks held down by"] == ("nothing", "heat", "heat")
+    assert told["held down by heat, since the first reading"] == ("–", "2.50 s", "2.50 s")
+    assert told["other processes"] == ("–", "–", "2, 900 MiB")
+    assert told["power"][0] == "21 W of 450 W"
+    assert "memory of our process" not in told, "never read"
+
+
+def test_no_other_process_is_a_reading_and_no_throttling_too() -> None:
+    told = table(on(gpu_readings=(gpu_state("before", other_processes=0, throttle_reasons=None),)))
+    assert told["other processes"] == ("0",)
+    assert "clocks held down by" not in told
+
+
+def test_board_readings_have_a_table_of_their_own() -> None:
+    state = TegraState(
+        moment="after",
+        power_mode="15W",
+        best_power_mode="MAXN",
+        gpu_hertz=306_000_000,
+        cpu=CpuClocks(governors=("schedutil",), hertz=1_510_000_000),
+        temperatures_celsius={"tj": 61.4},
+        over_current_events={"oc1": 0},
+        throttle_alerts=(),
+    )
+    told = table(on(tegra_readings=(state,)))
+    assert told["power mode"] == ("15W",)
+    assert told["GPU clock"] == ("306 MHz",)
+    assert told["temperature, tj"] == ("61 °C",)
+    assert told["over-current events since boot, oc1"] == ("0",)
+    assert told["held down for heat by"] == ("nothing",)
+    assert told["CPU clock"] == ("1.51 GHz, governor schedutil",)
+
+
+def test_host_facts_are_told_and_missing_ones_left_out() -> None:
+    told = {e.label: e.value for e in view(on(host=host_state())).environment}
+    assert told["NUMA nodes"] == "0 (CPUs 0-15, 64.0 GiB)"
+    assert (told["Memory limit of the control group"], told["Limit of locked memory"]) == (
+        "unlimited",
+        "8.00 MiB",
+    )
+    assert told["Runs in"] == "a container"
+    assert "NUMA node of the GPU" not in told
+    assert "NUMA nodes" not in {e.label for e in view(profile()).environment}
+
+
+def test_reasons_inside_readings_are_told_once() -> None:
+    silent = {"sm_hertz": "not supported", "power_watts": "not supported"}
+    run = on(
+        host=host_state(),
+        gpu_readings=(
+            gpu_state("before", absent=silent),
+            gpu_state("after", absent={**silent, "driver": "gone"}),
+        ),
+    )
+    assert [(e.label, e.value) for e in view(run).absent] == [
+        ("host: gpu_numa_node", "the kernel does not know the GPU's node"),
+        ("GPU: sm_hertz and power_watts", "not supported"),
+        ("GPU after: driver", "gone"),
+    ]
+
+
+@pytest.mark.parametrize(("number", "further"), [(0, ""), (3, ""), (5, "and 2 more")])
+def test_at_most_three_warnings_stand_beside_the_verdict(number: int, further: str) -> None:
+    run = on(warnings=tuple(f"caution {i} ends" for i in range(number)))
+    html = render_html(run)
+    beside = html[html.index('id="verdict"') : html.index('id="change"')]
+    assert re.findall(r"caution \d", beside) == [f"caution {i}" for i in range(min(number, 3))]
+    assert re.findall(r"and \d more", beside) == ([further] if further else [])
+    assert len(re.findall(r"<span>caution \d", html)) == number, "each once"
+    markdown, text = render_markdown(run), summary(run)
+    assert markdown.count("**Warning:**") == min(number, 3)
+    assert (further in markdown, further in text) == (True, True)
+    assert [text.count(f"caution {i} ends") for i in range(number)] == [1] * number
+
+
+def test_a_warning_comes_before_the_table_of_figures() -> None:
+    text = summary(all_strategies())
+    assert text.index("throttled") < text.index("strategy ")
+
+
+def test_host_copies_are_a_part_of_the_frame() -> None:
+    row = measured("pinned", 0.020, host_copy_seconds=0.001)
+    segments = frame_chart(profile(results=(row,))).bars[0].segments
+    labels = [s.label for s in segments]
+    assert labels.index("consume") < labels.index("host copy") < labels.index("copies")
+    assert [s.value for s in segments if s.label == "host copy"] == ["1.00 ms"]
+    without = frame_chart(profile()).bars[0].segments
+    assert "host copy" not in [s.label for s in without]
+    terms = {"host:a": 0.01, "host-copy": 0.01}
+    model = prediction_chart(prediction(results=(predicted("pinned", 0.02, terms=terms),)), 1)
+    assert [(k.label, k.category) for k in model.legend] == [("a", "host"), ("host copy", "host-copy")]
+
+
+def overlapped(**fields: Any) -> Profile:
+    stages = {"produce": 0.006, "add": 0.001, "consume": 0.001}
+    row = measured("pinned-pipelined", 0.010, latency_seconds=0.020, stage_seconds=stages, **fields)
+    chosen = recommendation("pinned-pipelined")
+    return profile(results=(measured("pageable", 0.020), row), recommendation=chosen)
+
+
+def test_parts_of_overlapping_frames_are_drawn_as_long_as_they_took() -> None:
+    run = overlapped(transfer_seconds=0.009)
+    bar = frame_chart(run).bars[1]
+    assert sum(float(s.width[:-1]) for s in bar.segments) == pytest.approx(100 * 0.017 / 0.0204, rel=0.01)
+    assert bar.whisker is not None
+    assert float(bar.whisker.middle[:-1]) < sum(float(s.width[:-1]) for s in bar.segments)
+    assert "`pinned-pipelined`" in overlap_note(run)
+    assert overlap_note(profile()) == ""
+    assert "may exceed the time per frame" in render_html(run)
+    assert "may exceed" not in render_html(profile())
+
+
+def test_what_overlapping_parts_leave_of_a_frame_is_not_called_other() -> None:
+    segments = frame_chart(overlapped(transfer_seconds=0.0)).bars[1].segments
+    assert [s.label for s in segments] == ["produce", "consume", "add"]
+
+
+def test_latency_stands_beside_the_rate_of_frames() -> None:
+    run = overlapped()
+    assert [row.frame.more for row in rows(run)] == ["", "latency 20.0 ms, 100 frames/s"]
+    fact = next(f for f in verdicts(run)[0].facts if f.label == "Latency")
+    assert (fact.value, fact.note) == ("20.0 ms", "begin to end of a frame")
+    for text in (render_html(run).replace("\N{NO-BREAK SPACE}", " "), render_markdown(run), summary(run)):
+        assert "latency 20.0 ms, 100 frames/s" in text
+    assert "latency" not in render_markdown(profile()) + summary(profile())
+
+
+def test_predicted_latency_is_called_so() -> None:
+    pipelined = predicted("pinned-pipelined", 0.01, latency_seconds=0.02)
+    told = prediction(
+        results=(pipelined, predicted("pageable", 0.02)), recommendation=recommendation("pinned-pipelined")
+    )
+    facts = prediction_verdict(cpu_profile(), told).facts
+    assert ("Predicted latency", "20.0 ms") in [(f.label, f.value) for f in facts]
+
+
+def test_hints_are_listed_by_buffer() -> None:
+    told = {e.label: e.value for e in view(all_strategies()).method}
+    assert told["Hints under managed-advised"] == "a: preferred-device and accessed-by-host; b: read-mostly"
+    assert not [e for e in view(profile()).method if e.label.startswith("Hints")]
+
+
+def test_strategies_with_the_same_reason_share_a_row() -> None:
+    without = (skipped("a", "why"), skipped("b", "other"), skipped("c", "why"))
+    assert [(g.strategies, g.reason) for g in gaps(without)] == [(("a", "c"), "why"), (("b",), "other")]
+    run = profile(results=(measured("pageable", 0.01), *without))
+    assert "<code>a</code>, <code>c</code>: <span>why</span>" in render_html(run)
+    assert "| `a`, `c` | skipped: why |" in render_markdown(run)
+    assert "a and c skipped: why" in summary(run)
+    declined = prediction(results=(predicted("pageable", 0.01), *without))
+    assert "<code>a</code>, <code>c</code>: <span>why</span>" in render_html(
+        cpu_profile(predictions=(declined,))
+    )
