@@ -12,6 +12,7 @@ from advisor.profiles import Footprint, MemoryKind
 
 _ROLLUP = Path("/proc/self/smaps_rollup")
 _STATUS = Path("/proc/self/status")
+_UNSEEN = "VmLck counts what mlock locks; what the CUDA driver locks does not show in it"
 
 
 @dataclass(frozen=True)
@@ -32,14 +33,16 @@ def footprint(arena: Arena, before: Reading, after: Reading) -> Footprint:
     """The footprint of a run between two readings; what could not be read is absent, with the reason."""
     requested = dict(arena.requested)
     reserved = _with_pool(requested, arena)
+    locked = _rise(before.locked, after.locked)
+    unseen = locked == 0 and requested.get("pinned", 0) > 0
     used = {
         "peak_process_bytes": _rise(before.process, after.process),
-        "locked_bytes": _rise(before.locked, after.locked),
+        "locked_bytes": None if unseen else locked,
         "device_used_bytes": _rise(after.device_free, before.device_free),
     }
     reasons = {
         "peak_process_bytes": f"{_ROLLUP} cannot be read",
-        "locked_bytes": f"{_STATUS} has no VmLck",
+        "locked_bytes": _UNSEEN if unseen else f"{_STATUS} has no VmLck",
         "device_used_bytes": "the device has no memory of its own, or does not say how much is free",
     }
     return Footprint(

@@ -31,6 +31,10 @@ from advisor.ranges import Ranges
 _PACKAGES = ("numpy", "cupy-cuda12x", "cupy-cuda13x", "cupy", "nvtx", "cuda-bindings")
 _RESTORE = "Change the device, the stream or the allocator inside a `with` block of CuPy."
 _READ_ONLY = "A buffer that a stage annotates In cannot be written: annotate it Out or InOut."
+_TOOLKIT = (
+    "CuPy's wheels leave out the CUDA Toolkit, with which it compiles kernels: install the toolkit, or on a "
+    "PC or server pip install 'cupy-cuda13x[ctk]' (or cupy-cuda12x[ctk])."
+)
 _TWIN = "Without a GPU this device stage needs a CPU twin: device(function, cpu=numpy_function)."
 _PR_SET_PDEATHSIG = 1
 
@@ -60,10 +64,10 @@ def _attempt(job: Job) -> Outcome:
         message = _said(error) or "out of memory"
         return Problem(cause="memory", message=message, detail=user_traceback(error, path))
     except BaseException as error:  # sys.exit, and what test and async libraries derive from it
-        return _explain(error, path)
+        return _explain(error, path, on_gpu=job.backend == "cuda")
 
 
-def _explain(error: BaseException, path: Path) -> Problem:
+def _explain(error: BaseException, path: Path, *, on_gpu: bool) -> Problem:
     """Tells an error of the device from one of the user's code and from one of ours."""
     detail = user_traceback(error, path)
     if type(error).__module__.startswith("cupy") or isinstance(error, ManagedCallFailed):
@@ -74,7 +78,9 @@ def _explain(error: BaseException, path: Path) -> Problem:
     if isinstance(error, SystemExit):
         message = f"the workload called exit({error.code!r})"
     next_step = f"The traceback is of your own code, in {path}."
-    if "cupy" in message or "module 'numpy' has no attribute" in message:
+    if "CuPy failed to load" in message:
+        next_step = _TOOLKIT
+    elif not on_gpu and ("cupy" in message or "module 'numpy' has no attribute" in message):
         next_step = _TWIN
     elif "read-only" in message:
         next_step = _READ_ONLY

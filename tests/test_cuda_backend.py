@@ -190,6 +190,12 @@ def test_an_attribute_that_cupy_does_not_know_is_absent(gpu: CudaBackend) -> Non
     assert device.memory_class == "discrete"
 
 
+def test_the_device_is_asked_for_its_attributes_once(cupy: FakeCupy, gpu: CudaBackend) -> None:
+    """It is asked for again while buffers are placed, the time of which is told."""
+    assert gpu.device() is gpu.device()
+    assert cupy.calls == [("getDeviceProperties", 0)]
+
+
 def test_attributes_have_cudas_names_in_snake_case() -> None:
     spelled = {ours: ours.replace("_", "") for ours in cuda._ATTRIBUTES}
     assert spelled == {ours: theirs.lower() for ours, theirs in cuda._ATTRIBUTES.items()}

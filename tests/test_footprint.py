@@ -138,8 +138,18 @@ def test_what_a_run_added() -> None:
 
 
 def test_memory_that_others_gave_back_is_not_less_than_nothing() -> None:
-    found = taken(Reading(1000, 10, 5000), Reading(900, 0, 9000))
+    with Arena(RecordingBackend()) as arena:
+        found = footprint.footprint(arena, Reading(1000, 10, 5000), Reading(900, 0, 9000))
     assert (found.peak_process_bytes, found.locked_bytes, found.device_used_bytes) == (0, 0, 0)
+
+
+def test_pages_that_the_driver_locks_outside_of_the_kernels_count_are_not_none() -> None:
+    found = taken(Reading(0, 50, 0), Reading(0, 50, 0))
+    assert found.requested["pinned"] == 100
+    assert found.locked_bytes is None
+    assert found.absent == {
+        "locked_bytes": "VmLck counts what mlock locks; what the CUDA driver locks does not show in it"
+    }
 
 
 @pytest.mark.parametrize("missing", ["process", "locked", "device_free"])
@@ -147,7 +157,9 @@ def test_memory_that_others_gave_back_is_not_less_than_nothing() -> None:
 def test_what_was_not_read_is_absent_with_the_reason(missing: str, which: int) -> None:
     complete = {"process": 1, "locked": 1, "device_free": 1}
     readings = [Reading(**{**complete, missing: None} if i == which else complete) for i in range(2)]
-    found = taken(*readings)
+    with Arena(RecordingBackend()) as arena:
+        arena.device(30)
+        found = footprint.footprint(arena, *readings)
     field = {"process": "peak_process_bytes", "locked": "locked_bytes", "device_free": "device_used_bytes"}
     assert getattr(found, field[missing]) is None
     assert list(found.absent) == [field[missing]]

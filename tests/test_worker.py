@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from running import MISBEHAVING, cpu_settings
 
+from advisor import worker
 from advisor.errors import AdvisorError, WorkloadError
+from advisor.jobs import Problem
 from advisor.launcher import ProcessLauncher
 from advisor.profiles import Failed, Measured
 from advisor.progress import Silent
@@ -162,6 +164,33 @@ def test_a_device_stage_without_cpu_twin_says_that_it_needs_one(tmp_path: Path) 
     error = refusal(text, tmp_path)
     assert "RawKernel" in error.message
     assert "cpu=numpy_function" in error.next_step
+
+
+def explained(error: Exception, *, on_gpu: bool) -> Problem:
+    """What a worker says of an error that a stage raises."""
+
+    def stage() -> None:
+        raise error
+
+    try:
+        stage()
+    except Exception as raised:
+        return worker._explain(raised, Path(__file__), on_gpu=on_gpu)
+    raise AssertionError
+
+
+@pytest.mark.parametrize("on_gpu", [False, True])
+def test_a_cpu_twin_is_no_remedy_on_a_gpu(on_gpu: bool) -> None:
+    told = explained(AttributeError("module 'cupy' has no attribute 'ad'"), on_gpu=on_gpu)
+    assert told.cause == "raised"
+    assert ("cpu=numpy_function" in told.next_step) == (not on_gpu)
+
+
+def test_a_missing_toolkit_is_named() -> None:
+    missing = "CuPy failed to load libnvrtc.so.13: OSError: libnvrtc.so.13: cannot open shared object file"
+    told = explained(RuntimeError(missing), on_gpu=True)
+    assert told.message == f"RuntimeError: {missing}"
+    assert "cupy-cuda13x[ctk]" in told.next_step
 
 
 def test_memory_that_cannot_be_had_is_a_reason_and_no_crash(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """CUDA through CuPy. Every CUDA call of the program is made here.
 
 Memory comes straight from the runtime (cudaMalloc, cudaHostAlloc, cudaMallocManaged), not from CuPy's pools,
-which round up and keep what they took. One non-blocking stream is current for the life of the backend.
+which round up and keep what they took; only staging memory is the pool's, as CuPy's own copies have it.
+One non-blocking stream is current for the life of the backend.
 """
 
 from __future__ import annotations
@@ -77,6 +78,11 @@ class CudaBackend:
 
     def device(self) -> Device:
         """The GPU with the attributes that everything keys on."""
+        return self._described
+
+    @cached_property
+    def _described(self) -> Device:
+        """Asked once: CuPy asks the runtime for each of more than a hundred attributes."""
         known = self._device.attributes
         attributes: dict[str, int | float | str | bool] = {
             ours: int(known[theirs]) for ours, theirs in _ATTRIBUTES.items() if theirs in known
