@@ -9,6 +9,7 @@ import pytest
 from builders import (
     all_strategies,
     cpu_profile,
+    failed,
     gpu_state,
     host_state,
     measured,
@@ -195,3 +196,8 @@ def test_strategies_with_the_same_reason_share_a_row() -> None:
     assert "<code>a</code>, <code>c</code>: <span>why</span>" in render_html(
         cpu_profile(predictions=(declined,))
     )
+
+
+def test_failures_of_which_the_processes_said_different_things_stay_apart() -> None:
+    rows = (failed("a", "killed", "one"), failed("b", "killed", "two"), failed("c", "killed", "one"))
+    assert [(g.strategies, g.detail) for g in gaps(rows)] == [(("a", "c"), "one"), (("b",), "two")]
