@@ -8,6 +8,11 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 
+def pooled(nbytes: int) -> int:
+    """What CuPy's pinned pool takes for so many bytes: a power of two, 512 at least."""
+    return max(512, 1 << (nbytes - 1).bit_length())
+
+
 class CUDARuntimeError(RuntimeError):
     """As `cupy.cuda.runtime` has it."""
 
@@ -45,9 +50,9 @@ class FakeCupy(types.ModuleType):
         return types.SimpleNamespace(total_bytes=lambda: 12345)
 
     def _pinned(self, nbytes: int) -> Any:
-        """From the pool, which rounds up to a power of two and says so in `mem.size` alone."""
+        """From the pool, which rounds up as `pooled` does and says so in `mem.size` alone."""
         self.calls.append(("alloc_pinned_memory", nbytes))
-        reserved = 1 << (nbytes - 1).bit_length()
+        reserved = pooled(nbytes)
         return types.SimpleNamespace(ptr=0xE00, mem=types.SimpleNamespace(ptr=0xE00, size=reserved))
 
     def _runtime(self, count: int) -> Any:

@@ -13,6 +13,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 from builders import cuda_device
+from fake_cupy import pooled
 
 from advisor import tasks
 from advisor.backends.base import Hint, host_array
@@ -245,7 +246,7 @@ class RecordingBackend:
 
     def staging_memory(self, nbytes: int) -> tuple[int, int]:
         self._call("staging_memory", nbytes)
-        reserved = 1 << (nbytes - 1).bit_length()
+        reserved = pooled(nbytes)
         memory = np.full(reserved, 0xEE, np.uint8)
         self._memory.append(memory)
         return int(memory.ctypes.data), reserved

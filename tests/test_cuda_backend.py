@@ -9,10 +9,11 @@ import sys
 import types
 from collections.abc import Callable
 from typing import Any, Literal
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from fake_cupy import BINDINGS_ENUMS, FakeCudaBindings, FakeCupy, bindings_signatures
+from fake_cupy import BINDINGS_ENUMS, FakeCudaBindings, FakeCupy, bindings_signatures, pooled
 
 from advisor import backends
 from advisor.backends import cuda
@@ -79,8 +80,8 @@ def test_flags_of_page_locked_memory(gpus: int, portable: int, monkeypatch: pyte
 
 
 def test_staging_memory_is_of_cupys_pool_and_stays(cupy: FakeCupy, gpu: CudaBackend) -> None:
-    assert gpu.staging_memory(65) == (0xE00, 128)
-    assert cupy.calls == [("alloc_pinned_memory", 65)]
+    assert gpu.staging_memory(1025) == (0xE00, 2048)
+    assert cupy.calls == [("alloc_pinned_memory", 1025)]
     assert len(gpu._staging) == 1, "what Python frees goes back to the pool and to the next asker"
 
 
@@ -227,6 +228,17 @@ def test_the_fake_has_the_names_of_the_real_cupy() -> None:
     assert "intptr_t dst, intptr_t src, size_t size, int kind, intptr_t stream" in (
         real.cuda.runtime.memcpyAsync.__doc__
     )
+
+
+@pytest.mark.parametrize("nbytes", [1, 65, 512, 513, 1 << 20, (1 << 20) + 1])
+def test_the_fake_pool_rounds_up_as_the_real_one(nbytes: int) -> None:
+    """CuPy's own pool, on memory that nobody touches."""
+    module = pytest.importorskip("cupy").cuda.pinned_memory
+
+    def take(size: int) -> Any:
+        return module.PinnedMemoryPointer(Mock(ptr=0x1000, size=size), 0)
+
+    assert module.PinnedMemoryPool(take).malloc(nbytes).mem.size == pooled(nbytes)
 
 
 # Managed memory, by cuda-bindings

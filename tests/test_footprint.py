@@ -96,12 +96,12 @@ def test_a_pool_beside_no_device_memory() -> None:
 
 def test_what_the_staging_pool_rounds_up_is_reserved() -> None:
     with Arena(RecordingBackend()) as arena:
-        arena.staging(65)
+        arena.staging(1025)
         arena.pinned(10)
         found = footprint.footprint(arena, NOTHING, NOTHING)
-    assert found.requested == {"pinned": 75}
-    assert found.reserved == {"pinned": 128 + 10}
-    assert found.physical_bytes == 138
+    assert found.requested == {"pinned": 1035}
+    assert found.reserved == {"pinned": 2048 + 10}
+    assert found.physical_bytes == 2058
 
 
 def test_both_sets_of_buffers_of_overlapping_frames_count() -> None:

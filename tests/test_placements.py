@@ -388,10 +388,10 @@ def test_memory_is_booked_by_kind(placement: Placement, kinds: dict[str, int]) -
 
 def test_what_the_pool_rounds_up_is_booked_apart() -> None:
     with Arena(RecordingBackend()) as arena:
-        arena.staging(65)
-        arena.staging(128)
-        assert arena.requested == {"pinned": 65 + 128}
-        assert arena.pooled == {"pinned": 63}
+        arena.staging(1025)
+        arena.staging(2048)
+        assert arena.requested == {"pinned": 1025 + 2048}
+        assert arena.pooled == {"pinned": 1023}
 
 
 @each(*EVERY)
