@@ -318,9 +318,19 @@ def test_a_call_that_is_refused_is_named(bindings: FakeCudaBindings, second: Cud
             call()
 
 
-def test_without_cuda_bindings_the_user_is_told(gpu: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_managed_memory_needs_is_loaded_before_any_placement_is_timed(
+    bindings: FakeCudaBindings, second: CudaBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "cuda", None)
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    second.prefetch(0xC00, 64, "host")
+    assert len(bindings.calls) == 1
+
+
+def test_without_cuda_bindings_the_user_is_told(cupy: FakeCupy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cuda", None)
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    gpu = CudaBackend(0)
     with pytest.raises(NothingMeasured, match="managed memory need cuda-bindings") as raised:
         gpu.prefetch(0xC00, 64, "host")
     assert "gpu-memory-advisor[cuda13]" in raised.value.next_step

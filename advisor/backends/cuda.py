@@ -60,6 +60,9 @@ class CudaBackend:
         self.stream.use()
         self._allocator = cupy.cuda.get_allocator()
         self._staging: list[Any] = []
+        self._loaded: ManagedCalls | None = None
+        with contextlib.suppress(Exception):  # whoever needs them is told; their import is no one's set-up
+            self._loaded = ManagedCalls(gpu)
 
     def _require_gpu(self) -> int:
         try:
@@ -165,9 +168,9 @@ class CudaBackend:
         """cudaMemAdvise, by cuda-bindings."""
         self._managed.advise(pointer, nbytes, hint)
 
-    @cached_property
+    @property
     def _managed(self) -> ManagedCalls:
-        return ManagedCalls(self._gpu)
+        return self._loaded or ManagedCalls(self._gpu)
 
     def host_device_pointer(self, pointer: int) -> int:
         """CuPy has no cudaHostGetDevicePointer; cudaPointerGetAttributes tells the same."""
