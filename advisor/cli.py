@@ -57,7 +57,7 @@ def main() -> NoReturn:
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except OSError as problem:
-        _say(f"error: the output cannot be written: {problem.strerror or problem}")
+        _say(f"error: a file or the output cannot be used: {problem}")
         _say("  next: Is the disk full, or the pipe closed? What was measured is in the output directory.")
         sys.exit(5)
     sys.exit(0)

@@ -23,6 +23,7 @@ from advisor.records import Record as Record
 from advisor.records import Seconds as Seconds
 
 FORMAT = 1
+_GIVE = "Give a profile.json that `advisor profile` wrote, undamaged."
 
 Kind = Literal["cuda", "cpu", "catalogue"]
 MemoryClass = Literal["tegra", "tegra-io-coherent", "tegra-coherent", "discrete", "discrete-hmm", "coherent"]
@@ -375,7 +376,13 @@ def load(path: Path) -> Profile:
             f"{path} does not exist",
             next_step="Give the path of a profile.json that `advisor profile` wrote.",
         ) from None
-    except (OSError, UnicodeDecodeError) as problem:
+    except IsADirectoryError:
+        raise FileProblem(
+            f"{path} cannot be read: it is a directory", next_step=f"Give {path / 'profile.json'}."
+        ) from None
+    except UnicodeDecodeError:
+        raise FileProblem(f"{path} is damaged: it is not UTF-8 text", next_step=_GIVE) from None
+    except OSError as problem:
         raise FileProblem(
             f"{path} cannot be read: {problem}", next_step="Check the path and its permissions."
         ) from None
@@ -387,9 +394,7 @@ def parse(text: str, name: str) -> Profile:
     try:
         head = json.loads(text)
     except (ValueError, RecursionError) as problem:
-        raise FileProblem(
-            f"{name} is damaged: {problem}", next_step="Profile again, or take an undamaged copy."
-        ) from None
+        raise FileProblem(f"{name} is damaged: {problem}", next_step=_GIVE) from None
     version = head.get("format") if isinstance(head, dict) else None
     if version != FORMAT or isinstance(version, bool):
         raise FileProblem(

@@ -27,7 +27,7 @@ from advisor.machine.gpus import gpu_state
 from advisor.measure import Limits, breakdown, sample, warm_up
 from advisor.model.traffic import TrafficRecorder
 from advisor.overlap import doubled
-from advisor.pipelined import PipelinedLoop
+from advisor.pipelined import SETS, PipelinedLoop
 from advisor.placements.arena import Arena
 from advisor.placements.base import Layout, Placed
 from advisor.placements.capacity import require_memory
@@ -187,6 +187,7 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Cell:
     state = _gpu_state(job, backend)
     timed = breakdown(loop.timed_frame, clock, index, min(0.5, job.seconds / 5))
     _require_state(backend)
+    _check_last(run, index + len(timed), Path(job.file))
     if verified and (kept / _REPEATABLE).read_text(encoding="utf-8"):
         loop.frame(COMPARED - 1)
         loop.frame_alone(COMPARED)
@@ -233,12 +234,23 @@ def _compare(inspector: Inspector, kept: Path, path: Path) -> bool:
     return True
 
 
-def _wrong_results(inspector: Inspector, path: Path) -> WorkloadError | None:
+def _check_last(run: Stand, index: int, path: Path) -> None:
+    """The user's check after the last frames too: a solver may go wrong late."""
+    while index % SETS:  # the first set is the one that is looked at
+        run.loop.frame(index)
+        index += 1
+    run.loop.frame_alone(index)
+    wrong = _wrong_results(run.inspector, path, index)
+    if wrong:
+        raise wrong
+
+
+def _wrong_results(inspector: Inspector, path: Path, index: int = COMPARED) -> WorkloadError | None:
     """What the user's check says of the present results; None when it is content."""
     try:
-        inspector.run_check(COMPARED)
+        inspector.run_check(index)
     except Exception as error:
-        problem = user_error("the workload's check", error, path)
+        problem = user_error(f"the workload's check, after frame {index},", error, path)
         return WorkloadError(
             f"{problem.message}: {error}", next_step=problem.next_step, detail=problem.detail
         )

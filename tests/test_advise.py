@@ -86,8 +86,9 @@ def test_a_tie_with_the_baseline_keeps_the_baseline():
         ([("a", 1.0, 100, 2), ("b", 1.04, 100, 1)], "b"),
         ([("a", 1.0, 1010 * MIB, 1), ("b", 1.04, 1000 * MIB, 2)], "a"),  # 1 % of memory is rounding
         ([("a", 1.0, 1011 * MIB, 1), ("b", 1.04, 1000 * MIB, 2)], "b"),
-        ([("a", 1.0, 12 * MIB, 0), ("b", 1.04, 10 * MIB, 2)], "a"),  # 2 MiB do not pay for a change
-        ([("a", 1.0, 12 * MIB + 1, 0), ("b", 1.04, 10 * MIB, 2)], "b"),
+        ([("pageable", 1.04, 12 * MIB, 0), ("b", 1.0, 10 * MIB, 2)], "pageable"),  # 2 MiB pay for no change
+        ([("pageable", 1.0, 12 * MIB + 1, 0), ("b", 1.04, 10 * MIB, 2)], "b"),
+        ([("pageable", 1.04, 64, 0), ("b", 1.0, 96, 0), ("c", 1.02, 32, 3)], "pageable"),
         ([("a", 1.0, 12 * MIB, 1), ("b", 1.04, 10 * MIB, 2)], "b"),  # between two changes they count
         ([("a", 1.0, 100, 1), ("b", 1.04, 100, 1)], "a"),
         ([("a", 1.0, 0, 1), ("b", 1.04, 0, 0)], "b"),
@@ -101,7 +102,7 @@ def test_a_tie_says_which_difference_of_memory_counts_as_none():
     equals = [Equal("pageable", 1.0, 145 << 10, 0), Equal("zero-copy", 1.0, 75 << 10, 2)]
     winner, why = break_tie(equals)
     assert winner == "pageable"
-    assert why.startswith("their memory, 75.0 KiB to 145 KiB, counts as equal within 1 % or 2.00 MiB;")
+    assert why == "70.0 KiB of memory that another would save are no reason to leave pageable"
     least = {t.name: t.default for t in duplicate_allocation.RULE.thresholds}["bytes"]
     assert least == LEAST_SAVING, "what counts as equal must not be worth advice"
 

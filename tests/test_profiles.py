@@ -194,7 +194,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(FileProblem, match="cannot be read"):
         load(tmp_path)
     (tmp_path / "latin").write_bytes(b'{"format": 1, "command": "\xe9"}')
-    with pytest.raises(FileProblem, match="cannot be read"):
+    with pytest.raises(FileProblem, match="is damaged: it is not UTF-8 text"):
         load(tmp_path / "latin")
 
 

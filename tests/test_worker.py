@@ -69,6 +69,34 @@ def test_a_strategy_with_other_results_is_failed_however_fast(tmp_path: Path) ->
     assert bad.reason == "its results are wrong: 1 of 64 elements of 'b' differ from the reference run"
 
 
+DIVERGING = """
+import numpy as np
+from advisor import Buffer, In, InOut, Out, Workload, device, host, workload
+
+@workload
+def diverging(n: int = 8) -> Workload:
+    def start(u: Out) -> None:
+        u.fill(1)
+    def step(xp, u: InOut) -> None:
+        xp.multiply(u, 10, out=u)
+    def look(u: In) -> None:
+        u.sum()
+    def check(u: In) -> None:
+        assert np.isfinite(u).all(), "it diverges"
+    frame = [device(step), host(look)]
+    return Workload({"u": Buffer(n, np.float32)}, frame, setup=[host(start)], check=check)
+"""
+
+
+def test_the_check_sees_the_last_frames_too(tmp_path: Path) -> None:
+    """Frame 2 is finite; some forty frames later nothing is."""
+    file = tmp_path / "diverging.py"
+    file.write_text(DIVERGING)
+    rows = ran(cpu_settings(file), tmp_path / "run").rows
+    assert {row.status for row in rows} == {"failed"}
+    assert all("it diverges" in row.reason for row in rows if isinstance(row, Failed))
+
+
 def test_results_that_go_wrong_later_are_found_too(tmp_path: Path) -> None:
     """Frame 2 is run again at the end: here the memory of frame 50 shines through."""
     text = """
@@ -151,7 +179,7 @@ def test_a_check_that_does_not_hold_is_the_users_error(tmp_path: Path, body: str
     text = PLAIN + f"def k(b, frame):\n    {body}\n" + AB + ", check=k)"
     error = refusal(text, tmp_path)
     assert isinstance(error, WorkloadError)
-    assert error.message.startswith("the workload's check raised AssertionError")
+    assert error.message.startswith("the workload's check, after frame 2, raised AssertionError")
 
 
 def test_reading_what_nothing_wrote_is_found_before_anything_runs(tmp_path: Path) -> None:

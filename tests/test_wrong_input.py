@@ -272,7 +272,7 @@ def test_a_failing_run_leaves_earlier_reports_alone(command: Command) -> None:
         ("{}", "p.json has format None; this advisor reads format 1"),
         ('{"format": 99}', "p.json has format 99; this advisor reads format 1"),
         ('{"format": 1}', "p.json is damaged: tool: Field required"),
-        ("\udcff", "p.json cannot be read: 'utf-8' codec can't decode"),
+        ("\udcff", "p.json is damaged: it is not UTF-8 text"),
         ("half", "p.json is damaged"),
         ("extra", "p.json is damaged: surprise: Extra inputs"),
     ],

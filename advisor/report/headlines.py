@@ -5,6 +5,7 @@ from __future__ import annotations
 from advisor import units
 from advisor.profiles import Recommendation
 from advisor.report import words
+from advisor.stats import EQUIVALENCE
 
 
 def headline(chosen: Recommendation, *, predicted: bool = False) -> str:
@@ -46,6 +47,9 @@ def names(strategies: tuple[str, ...]) -> str:
 def _faster(chosen: Recommendation, likely: str = "") -> str:
     if chosen.speedup is None or chosen.baseline is None:
         return ""
+    low, high = chosen.interval or (chosen.speedup, chosen.speedup)
+    if low <= 1 <= high and abs(chosen.speedup - 1) <= EQUIVALENCE:
+        return f"as fast as {words.code(chosen.baseline)}"
     direction = "faster than" if chosen.speedup >= 1 else "the speed of"
     return f"{likely}{units.ratio(chosen.speedup)} {direction} {words.code(chosen.baseline)}"
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from advisor import units
-from advisor.strategies import STRATEGIES
+from advisor.strategies import BASELINE, STRATEGIES
 
 SAME_MEMORY = 0.01
 """Footprints within 1 % are the same: whole pages make up that much."""
@@ -31,9 +31,15 @@ def code_change(strategy: str) -> int:
 
 
 def break_tie(equals: Sequence[Equal]) -> tuple[str, str]:
-    """The one with the smallest footprint, then the smallest code change, then time; and why, in words."""
+    """The one with the smallest footprint, then the smallest code change, then time; and why, in words.
+
+    The baseline stays where no other saves enough memory to be worth a change of code.
+    """
     smallest = min(row.physical_bytes for row in equals)
-    lean = [row for row in equals if row.physical_bytes <= smallest + _allowance(row, smallest)]
+    present = next((row for row in equals if row.strategy == BASELINE), None)
+    if present and present.physical_bytes <= smallest + max(smallest * SAME_MEMORY, LEAST_SAVING):
+        return BASELINE, _baseline_stays(present, smallest)
+    lean = [row for row in equals if row.physical_bytes <= smallest * (1 + SAME_MEMORY)]
     winner = min(lean, key=lambda row: (row.code_change, row.seconds))
     steps = [_memory_step(equals, lean, smallest)]
     if len(lean) > 1:
@@ -41,9 +47,11 @@ def break_tie(equals: Sequence[Equal]) -> tuple[str, str]:
     return winner.strategy, "; ".join(steps)
 
 
-def _allowance(row: Equal, smallest: int) -> float:
-    """What a row may need beyond the least: more where it is what the user has, since leaving it costs."""
-    return max(smallest * SAME_MEMORY, LEAST_SAVING if row.code_change == 0 else 0)
+def _baseline_stays(present: Equal, smallest: int) -> str:
+    saved = present.physical_bytes - smallest
+    if saved <= 0:
+        return f"none needs less memory than {BASELINE}, {units.size(present.physical_bytes)}"
+    return f"{units.size(saved)} of memory that another would save are no reason to leave {BASELINE}"
 
 
 def _memory_step(equals: Sequence[Equal], lean: Sequence[Equal], smallest: int) -> str:
@@ -61,7 +69,7 @@ def _same_memory(least: int, most: int) -> str:
         return f"all need the same memory, {units.size(least)}"
     return (
         f"their memory, {units.size(least)} to {units.size(most)}, counts as equal within "
-        f"{SAME_MEMORY * 100:g} % or {units.size(LEAST_SAVING)}"
+        f"{SAME_MEMORY * 100:g} %"
     )
 
 
