@@ -367,8 +367,9 @@ class Profile(Record):
         write_atomically(path, self.model_dump_json(indent=1) + "\n")
 
 
-def load(path: Path) -> Profile:
+def load(path: Path | str) -> Profile:
     """Reads a profile; raises `FileProblem` when it is missing, damaged, or of an unknown format."""
+    path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:

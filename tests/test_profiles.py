@@ -188,6 +188,11 @@ def test_a_row_with_frames_that_no_round_has() -> None:
         Measured(**{**row.model_dump(), "frames_per_round": (1, 1)})
 
 
+def test_a_path_may_be_a_string(tmp_path: Path) -> None:
+    builders.profile().save(tmp_path / "p.json")
+    assert load(str(tmp_path / "p.json")) == builders.profile()
+
+
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(FileProblem, match=r"nothing.json does not exist$"):
         load(tmp_path / "nothing.json")
