@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
+from advisor.errors import AdvisorError
 from tests.benchmarks import commands, frame_loop, gpu, prediction
 
 
@@ -22,4 +24,7 @@ def main() -> None:
         commands.run()
 
 
-main()
+try:
+    main()
+except AdvisorError as error:
+    sys.exit(f"{error.message}\n  next: {error.next_step}")
