@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from advisor import workloads
@@ -70,6 +70,11 @@ class BoundWorkload:
         """Set-up and frame."""
         return (*self.setup, *self.frame)
 
+    def without_kernels(self) -> BoundWorkload:
+        """For tracing on a CPU: a kernel that has no twin and declares its passes does nothing."""
+        setup, frame = (tuple(map(_without_kernel, stages)) for stages in (self.setup, self.frame))
+        return replace(self, setup=setup, frame=frame)
+
     def buffer_records(self) -> tuple[BufferRecord, ...]:
         """What the profile keeps of the buffers."""
         return tuple(self._record(name, buffer) for name, buffer in self.workload.buffers.items())
@@ -87,6 +92,16 @@ class BoundWorkload:
             external=buffer.external,
             scratch=buffer.scratch,
         )
+
+
+def no_kernel(**_: object) -> None:
+    """Stands in for a kernel that only a GPU can run."""
+
+
+def _without_kernel(stage: BoundStage) -> BoundStage:
+    if stage.side == "host" or stage.stage.cpu is not None or not stage.stage.passes:
+        return stage
+    return replace(stage, stage=replace(stage.stage, cpu=no_kernel))
 
 
 def bind(workload: Workload) -> BoundWorkload:

@@ -112,7 +112,7 @@ class Problem(Record):
     """Why a process has no result. `cause` tells the user's mistakes from the device's and from ours."""
 
     task: Literal["problem"] = "problem"
-    cause: Literal["wrong", "raised", "differs", "state", "memory", "device", "bug"]
+    cause: Literal["wrong", "raised", "twin", "differs", "state", "memory", "device", "bug"]
     error: str = ""
     message: Told
     next_step: Told = ""

@@ -17,6 +17,7 @@ _SAYS: dict[str, str] = {
     "bug": "",
     "device": "",
     "raised": "the workload failed: ",
+    "twin": "it cannot run without a GPU: ",
     "wrong": "",
 }
 _SMALLER = "Make the workload smaller with --set NAME=VALUE."

@@ -61,16 +61,11 @@ def run(settings: Settings, launcher: Launcher, progress: Progress, directory: P
     runner = _Runner(settings, launcher, progress, directory)
     description, notes = runner.reference()
     trace, trace_notes = runner.trace()
-    available = [s for s in settings.strategies if not _obstacle(s, description)]
+    available = [s for s in settings.strategies if not runner.obstacle(s, description)]
     order = _shuffled(available, settings.rounds, settings.seed)
     progress.start(2 + sum(len(round_) for round_ in order))
     begun = Run(description, trace, order, notes=(*notes, *trace_notes))
     return runner.measure(begun, keep)
-
-
-def _obstacle(strategy: Strategy, description: Description) -> str | None:
-    """Why a strategy is not run: the device lacks something, or the workload does not allow it."""
-    return strategy.unavailable(description.device) or strategy.unsuited(description.workload)
 
 
 def _shuffled(strategies: Sequence[Strategy], rounds: int, seed: int) -> tuple[tuple[str, ...], ...]:
@@ -87,6 +82,8 @@ class _Runner:
     directory: Path
     cells: dict[str, list[Cell]] = field(default_factory=dict)
     failed: dict[str, Failed] = field(default_factory=dict)
+    kernels_only: Problem | None = None
+    """Why the workload cannot run on the CPU, where a kernel has no twin there."""
 
     def reference(self) -> tuple[Description, list[str]]:
         """What the workload is, and that its annotations hold."""
@@ -105,7 +102,10 @@ class _Runner:
                 detail=ended.log,
             )
         notes = []
-        if isinstance(ended.outcome, ReferenceRun):
+        if problem and problem.cause == "twin":
+            self.kernels_only = problem
+            notes.append(f"Nothing was run on the CPU: {problem.message}. {problem.next_step}")
+        elif isinstance(ended.outcome, ReferenceRun):
             if not ended.outcome.repeatable:
                 notes.append(
                     "A frame's results are not repeatable: they depend on earlier frames, or on chance. "
@@ -121,9 +121,17 @@ class _Runner:
         ended = self._launch("trace", "trace", "zero-copy")
         if isinstance(ended.outcome, TraceRun):
             return ended.outcome.trace, []
+        if self.kernels_only and self.settings.backend == "cpu":
+            raise self.kernels_only.as_error()
         reason = ended.outcome.message if isinstance(ended.outcome, Problem) else ended.reason
         step = ended.outcome.next_step if isinstance(ended.outcome, Problem) else ""
         return None, [f"Traffic could not be traced on the CPU: {reason}. {step}".strip()]
+
+    def obstacle(self, strategy: Strategy, description: Description) -> str | None:
+        """Why a strategy is not run: device or workload do not allow it, or a kernel has no twin."""
+        if self.kernels_only:
+            return "a device stage cannot run without a GPU and has no CPU twin"
+        return strategy.unavailable(description.device) or strategy.unsuited(description.workload)
 
     def measure(self, begun: Run, keep: Keep) -> Run:
         """All cells, round by round."""
@@ -162,7 +170,7 @@ class _Runner:
         return tuple(self._row(strategy, begun) for strategy in self.settings.strategies)
 
     def _row(self, strategy: Strategy, begun: Run) -> Result:
-        reason = _obstacle(strategy, begun.description)
+        reason = self.obstacle(strategy, begun.description)
         if reason:
             return Skipped(strategy=strategy.name, reason=reason)
         if strategy.name in self.failed:

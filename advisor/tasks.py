@@ -19,6 +19,7 @@ import numpy as np
 
 from advisor import footprint, verify
 from advisor.backends import Backend
+from advisor.binding import no_kernel
 from advisor.errors import UsageError, WorkloadError
 from advisor.frames import FrameLoop, Loop
 from advisor.jobs import Cell, Job, ReferenceRun, TraceRun
@@ -142,7 +143,11 @@ def trace(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> TraceRun:
     run.serial.run_setup()
     run.serial.first_frame()
     timed = breakdown(run.serial.timed_frame, time.perf_counter, 1, min(job.seconds, 1.0))
-    seconds = {s.name: float(np.median([f[f"{s.side}:{s.name}"] for f in timed])) for s in bound.frame}
+    seconds = {
+        s.name: float(np.median([f[f"{s.side}:{s.name}"] for f in timed]))
+        for s in bound.frame
+        if s.stage.cpu is not no_kernel
+    }
     recorder = TrafficRecorder()
     traced = {name: _traced(recorder, name, placed) for name, placed in run.placed.items()}
     loop = FrameLoop(bound, run.plan, traced, backend, seed=job.seed, ranges=Ranges())

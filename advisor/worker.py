@@ -14,6 +14,7 @@ import sys
 import threading
 import traceback
 from contextlib import suppress
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
@@ -78,10 +79,10 @@ def _explain(error: BaseException, path: Path, *, on_gpu: bool) -> Problem:
     if isinstance(error, SystemExit):
         message = f"the workload called exit({error.code!r})"
     next_step = f"The traceback is of your own code, in {path}."
+    if not on_gpu and ("cupy" in message or "module 'numpy' has no attribute" in message):
+        return Problem(cause="twin", message=message, next_step=_TWIN, detail=detail)
     if "CuPy failed to load" in message:
         next_step = _TOOLKIT
-    elif not on_gpu and ("cupy" in message or "module 'numpy' has no attribute" in message):
-        next_step = _TWIN
     elif "read-only" in message:
         next_step = _READ_ONLY
     return Problem(cause="raised", message=message, next_step=next_step, detail=detail)
@@ -111,6 +112,8 @@ def _run(job: Job, path: Path) -> Outcome:
         return Checked()
     backend = open_backend(job.backend, job.gpu)
     loaded = load(path, job.workload, job.assignments)
+    if job.task == "trace":
+        loaded = replace(loaded, bound=loaded.bound.without_kernels())
     if job.task == "reference":
         _describe(job, loaded, backend)
     ranges = Ranges()

@@ -9,6 +9,7 @@ import pytest
 from running import FILES, REPOSITORY, cpu_settings
 
 from advisor import pipeline
+from advisor.errors import WorkloadError
 from advisor.profiles import Measured, Profile, Traffic
 from advisor.progress import Silent
 
@@ -109,3 +110,18 @@ def test_one_of_several_workloads_with_parameters_of_every_kind(tmp_path: Path) 
         "note": "a=b c",
     }
     assert {buffer.dtype for buffer in profile.workload.buffers} == {"float64"}
+
+
+def test_a_kernel_without_a_twin_is_predicted_from_its_declared_passes(tmp_path: Path) -> None:
+    profile = profiled(tmp_path, FILES / "raw_kernel.py", targets=["rtx-4090"])
+    assert {row.status for row in profile.results} == {"skipped"}
+    assert traffic(profile, "twice", "a").source == "declared"
+    assert traffic(profile, "produce", "a").source == "traced"
+    assert profile.predictions[0].recommendation is not None
+    assert any("CPU twin" in note for note in profile.notes)
+
+
+def test_a_kernel_without_a_twin_that_declares_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(WorkloadError) as raised:
+        profiled(tmp_path, FILES / "raw_kernel.py", "declared=false", targets=["rtx-4090"])
+    assert "CPU twin" in raised.value.next_step
