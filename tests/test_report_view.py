@@ -15,6 +15,7 @@ from builders import (
     profile,
     recommendation,
     skipped,
+    vector_add_trace,
 )
 
 from advisor.profiles import Device, Evidence, Measured
@@ -261,3 +262,10 @@ def test_listing_counts_what_it_leaves_out() -> None:
 def test_predicted_facts_name_the_largest_part() -> None:
     facts = predicted_verdict(prediction(results=(predicted("pinned", 0.02),))).facts
     assert (facts[2].value, facts[2].note) == ("host:produce", "6.00 ms")
+
+
+def test_traffic_is_told_stage_by_stage() -> None:
+    told = {e.label: e.value for e in view(profile(traffic=vector_add_trace())).workload_facts}
+    assert told["Traffic of produce"].startswith("a: writes 64.0 MiB (1.00 passes), traced; b: writes")
+    assert told["Traffic of add"].startswith("a: reads 64.0 MiB (1.00 passes), traced")
+    assert not any(e.label.startswith("Traffic") for e in view(profile(traffic=None)).workload_facts)

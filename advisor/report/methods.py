@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from advisor import units
-from advisor.profiles import Profile
+from advisor.profiles import Profile, Traffic
 from advisor.report import words
 from advisor.report.compared import Comparison
 
@@ -87,7 +87,27 @@ def workload(profile: Profile) -> tuple[Entry, ...]:
         Entry("Parameters", pairs(ran.parameters) or "none"),
         Entry("Buffers", "; ".join(buffers)),
         Entry("Frame", " → ".join(stages)),
+        *_traffic(profile),
     )
+
+
+def _traffic(profile: Profile) -> list[Entry]:
+    """What each stage moves of each buffer in one frame, and how that is known."""
+    sizes = {b.name: b.bytes for b in profile.workload.buffers}
+    rows = profile.traffic.traffic[:40] if profile.traffic else ()
+    by_stage: dict[str, list[str]] = {}
+    for row in rows:
+        by_stage.setdefault(row.stage, []).append(_moved(row, sizes.get(row.buffer, 0)))
+    return [Entry(f"Traffic of {words.name(stage)}", "; ".join(told)) for stage, told in by_stage.items()]
+
+
+def _moved(row: Traffic, size: int) -> str:
+    parts = [
+        f"{verb} {units.size(count)}" + (f" ({units.digits(count / size)} passes)" if size else "")
+        for verb, count in (("reads", row.bytes_read), ("writes", row.bytes_written))
+        if count
+    ]
+    return f"{words.name(row.buffer)}: {' and '.join(parts) or 'not touched'}, {row.source}"
 
 
 def pairs(values: dict[str, int | float | bool | str]) -> str:
