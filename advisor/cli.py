@@ -161,7 +161,7 @@ def predict(
 
     wanted = settings.parse_formats(formats)
     targets = settings.load_targets(target or DEFAULT_TARGETS)
-    result = pipeline.predicted(profiles.load(file), targets)
+    result = pipeline.conclude(profiles.load(file), targets)
     with settings.output_directory(out) as directory:
         _show(report.summary(result), report.write(result, directory, wanted), quiet)
     _require_figures(result)

@@ -54,7 +54,8 @@ def profile(
             Path(scratch),
             keep=lambda so_far: assemble(settings, so_far, begun).save(keep_in / PARTIAL),
         )
-    return conclude(assemble(settings, measured, _ended(begun, measured, settings)), settings)
+    complete = assemble(settings, measured, _ended(begun, measured, settings))
+    return conclude(complete, settings.targets, settings.strategies)
 
 
 def _ended(begun: Begun, measured: Run, settings: Settings) -> Begun:
@@ -95,14 +96,9 @@ def assemble(settings: Settings, measured: Run, begun: Begun) -> Profile:
     )
 
 
-def conclude(profile: Profile, settings: Settings) -> Profile:
-    """Predictions for the target devices, then advice and verdict."""
-    return predicted(profile, settings.targets, settings.strategies)
-
-
-def predicted(
+def conclude(
     profile: Profile, targets: Sequence[CatalogueEntry], strategies: Sequence[Strategy] = STRATEGIES
 ) -> Profile:
-    """The profile with predictions for these devices, and what follows from all."""
+    """Predictions for the target devices, then advice and verdict."""
     predictions = tuple(predict(profile, target, strategies) for target in targets)
     return advise(profile.model_copy(update={"predictions": predictions}))

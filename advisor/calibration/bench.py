@@ -10,7 +10,7 @@ import numpy as np
 
 from advisor import units
 from advisor.backends.base import Backend
-from advisor.calibration.fitting import Spread, rates, spread
+from advisor.calibration.fitting import Spread, rates
 from advisor.calibration.records import GroupRun, Reading
 from advisor.calibration.sizes import Sizes
 
@@ -87,10 +87,6 @@ class Bench:
     def keep_rate(self, key: str, amount: float, seconds: Sequence[float], what: str = "") -> None:
         """Keeps amount per second; `what` is the amount in bytes unless something else is told."""
         self.keep(key, rates(amount, seconds), what or units.size(amount))
-
-    def keep_seconds(self, key: str, seconds: Sequence[float], what: str) -> None:
-        """Keeps a time."""
-        self.keep(key, spread(seconds), what)
 
     def keep(self, key: str, found: Spread, what: str) -> None:
         """Keeps a figure."""
