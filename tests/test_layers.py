@@ -22,7 +22,7 @@ TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MOD
 OUTSIDE = {
     "cupy": ("advisor.backends",),
     "nvtx": ("advisor.ranges",),
-    "typer": ("advisor.cli", "advisor.options"),
+    "typer": ("advisor.cli",),
     "jinja2": ("advisor.report",),
     "rich": ("advisor.progress",),
 }

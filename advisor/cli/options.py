@@ -1,4 +1,4 @@
-"""The options of the command line, each with its help; `advisor.cli` says which command takes which."""
+"""The options of the command line, each with its help; the commands say which they take."""
 
 from __future__ import annotations
 

@@ -1,0 +1,73 @@
+"""The command line: options, exit codes, what goes to stdout and what to stderr. Nothing else.
+
+Imports wait until a command needs them, so that `advisor --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import io
+import signal
+import sys
+from typing import NoReturn
+
+import typer
+
+from advisor import __version__
+from advisor.cli import listing, options, profiling, reporting
+from advisor.cli.console import INTERRUPTED, say
+from advisor.cli.devices import devices
+from advisor.errors import AdvisorError
+
+app = typer.Typer(
+    help="Which memory strategy should my code use on this device, how sure are we, and what do I change?",
+    epilog="Exit codes: 0 done; 1 an error in advisor itself; 2 wrong usage; "
+    "3 the workload cannot be loaded or is wrong; 4 nothing could be measured or predicted; "
+    "5 a file is missing, damaged or of an unknown format; 130 interrupted.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> NoReturn:
+    """The entry point: runs the command; an error of ours is one clear message and its exit code."""
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without µ shows ?
+    try:
+        app(prog_name="advisor")
+    except AdvisorError as error:
+        say(f"error: {error.message}")
+        if error.next_step:
+            say(f"  next: {error.next_step}")
+        if error.detail:
+            say(f"\n{error.detail}")
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except OSError as problem:
+        say(f"error: a file or the output cannot be used: {problem}")
+        say("  next: Is the disk full, or the pipe closed? What was measured is in the output directory.")
+        sys.exit(5)
+    sys.exit(0)
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: options.Version = False) -> None:
+    if version:
+        print(f"advisor {__version__}")
+        raise typer.Exit
+
+
+app.command()(profiling.profile)
+app.command()(reporting.report)
+app.command()(reporting.predict)
+app.command()(listing.strategies)
+app.command()(listing.rules)
+app.add_typer(devices, name="devices")
+
+
+def _as_interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt

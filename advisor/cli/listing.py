@@ -1,0 +1,19 @@
+"""`advisor strategies` and `advisor rules`: what there is, and what it is for."""
+
+from __future__ import annotations
+
+from advisor.cli import options
+
+
+def strategies() -> None:
+    """List the strategies, and what each is good and bad for."""
+    from advisor.strategies import describe
+
+    print(describe())
+
+
+def rules(rule: options.Rule = None) -> None:
+    """List the rules, or explain one."""
+    from advisor.rules import RULES, by_id, describe
+
+    print(describe(by_id(rule)) if rule else "\n".join(f"{each.id}: {each.title}" for each in RULES))

@@ -1,0 +1,129 @@
+"""`advisor profile`: one profile, or one for each value of a sweep."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from advisor.cli import options
+from advisor.cli.console import INTERRUPTED, choose_backend, require_figures, say, show
+from advisor.errors import NothingMeasured
+
+if TYPE_CHECKING:
+    from advisor.profiles import Profile
+    from advisor.settings import Settings
+    from advisor.sweep import Sweep
+
+
+def profile(
+    workload: options.Workload,
+    assignments: options.Set = None,
+    sweep: options.Sweep = None,
+    strategy: options.Strategy = None,
+    target: options.Target = None,
+    gpu: options.Gpu = None,
+    no_gpu: options.NoGpu = False,
+    rounds: options.Rounds = 3,
+    max_seconds: options.MaxSeconds = 1.5,
+    timeout: options.Timeout = 120.0,
+    seed: options.Seed = 0,
+    numa: options.Numa = "local",
+    oversubscribe: options.Oversubscribe = False,
+    out: options.Out = Path("advisor-report"),
+    formats: options.Formats = "html,md,json",
+    quiet: options.Quiet = False,
+) -> None:
+    """Run a workload under every strategy; report which to use.
+
+    Without a GPU the workload runs on the CPU and the strategies are predicted for the target devices.
+    """
+    from advisor import settings
+    from advisor.environment import command_line
+    from advisor.sweep import parse_sweep
+
+    wanted = settings.parse_formats(formats)
+    swept = parse_sweep(sweep or ())
+    made = settings.make_settings(
+        workload,
+        backend=choose_backend(gpu, no_gpu, quiet),
+        gpu=gpu or 0,
+        assignments=assignments or (),
+        strategies=strategy or (),
+        targets=target or (),
+        rounds=rounds,
+        max_seconds=max_seconds,
+        timeout=timeout,
+        seed=seed,
+        command=command_line(sys.argv[1:]),
+        numa=numa,
+        oversubscribe=oversubscribe,
+    )
+    if swept:
+        _profile_sweep(made, swept, out, wanted, quiet)
+    else:
+        _profile_once(made, out, wanted, quiet)
+
+
+@contextmanager
+def _telling_what_is_kept(partial: Path) -> Iterator[None]:
+    """Ctrl-C before there is a report: says where the figures are, if there are any yet."""
+    before = partial.stat().st_mtime_ns if partial.exists() else None
+    try:
+        yield
+    except KeyboardInterrupt:
+        if partial.exists() and partial.stat().st_mtime_ns != before:
+            say(f"interrupted: {partial} keeps what was measured\n  next: advisor report {partial}")
+        else:
+            say("interrupted: nothing was measured")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _profile_once(made: Settings, out: Path, wanted: tuple[str, ...], quiet: bool) -> None:
+    """One profile and its report."""
+    from advisor import pipeline, report, settings
+    from advisor.progress import make_progress
+
+    with settings.output_directory(out) as directory, _telling_what_is_kept(directory / pipeline.PARTIAL):
+        with make_progress(quiet=quiet) as progress:
+            result = pipeline.profile(made, progress, keep_in=directory)
+        directory.mkdir(parents=True, exist_ok=True)  # the workload may have removed it
+        paths = report.write(result, directory, wanted)
+        (directory / pipeline.PARTIAL).unlink(missing_ok=True)
+    show(report.summary(result), paths, quiet)
+    report.append_step_summary(report.render_markdown(result))
+    if pipeline.was_interrupted(result):
+        sys.exit(INTERRUPTED)
+    require_figures(result)
+
+
+def _profile_sweep(made: Settings, swept: Sweep, out: Path, wanted: tuple[str, ...], quiet: bool) -> None:
+    """One profile for each value, and the page over them. All values failing is the first one's error."""
+    from advisor import report, settings, sweeping
+    from advisor.progress import make_progress
+
+    kept: list[Path] = []
+
+    def keep(made: Profile, folder: Path) -> list[Path]:
+        paths = report.write(made, folder, wanted)
+        kept.extend(paths)
+        return paths
+
+    try:
+        with settings.output_directory(out) as directory:
+            with make_progress(quiet=quiet) as progress:
+                result = sweeping.run(made, swept, progress, directory=directory, keep=keep)
+            paths = report.write_sweep(result.series, directory, wanted)
+    except KeyboardInterrupt:
+        say(f"interrupted: finished values are in {out}" if kept else "interrupted: no value was finished")
+        raise typer.Exit(INTERRUPTED) from None
+    show(report.sweep_summary(result.series), paths, quiet)
+    report.append_step_summary(report.render_sweep_markdown(result.series))
+    if result.series.interrupted:
+        sys.exit(INTERRUPTED)
+    if not result.series.has_figures:
+        raise next(iter(result.problems), NothingMeasured("no value could be measured or predicted"))
