@@ -2,7 +2,7 @@
 PYTHON ?= python
 
 .DEFAULT_GOAL := help
-.PHONY: help install check lint types test test-gpu bench bench-gpu accuracy samples schema accept
+.PHONY: help install check lint types test fuzz test-gpu bench bench-gpu accuracy samples schema accept
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ types:  ## Static types, strict
 
 test:  ## All tests that need no GPU (layers, golden reports and browser among them)
 	$(PYTHON) -m pytest
+
+fuzz:  ## The property tests again with other random examples each time
+	$(PYTHON) -m pytest --hypothesis-profile=fuzz $$(grep -l hypothesis tests/test_*.py)
 
 test-gpu:  ## The tests on a real CUDA GPU
 	$(PYTHON) -m pytest tests/gpu -m gpu

@@ -8,6 +8,7 @@ The model predicts from the same plan that the worker runs.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -81,12 +82,21 @@ def plan(setup: Sequence[StageUse], frame: Sequence[StageUse], traits: Mapping[s
     Raises `WorkloadError` when a stage reads a buffer that nothing has written yet.
     """
     tracker = _Tracker(traits)
-    before, first = tracker.run(setup), tracker.run(frame)
-    steady = tracker.run(frame)
-    while (again := tracker.run(frame)) != steady:
-        steady = again  # where memory lies settles after a frame or two
+    before, first, second, steady = (tracker.run(stages) for stages in (setup, frame, frame, frame))
+    if settling := _moves_beyond(second, steady):
+        waited = (Step("synchronize"),)
+        first = (*(first[:-1] if first[-1:] == waited else first), *settling, *waited)
     current = {name: frozenset(tracker.newest(name)) for name in traits}
     return Plan(before, first, steady, current)
+
+
+def _moves_beyond(second: Sequence[Step], steady: Sequence[Step]) -> list[Step]:
+    """Uploads of the second frame that no later one needs, so that the steady frame can follow the first.
+
+    A copy out to foreign memory that happens once leaves memory that migrates with the host.
+    """
+    beyond = Counter(second) - Counter(steady)
+    return [step for step in beyond if step.action == "to-device"]
 
 
 def stage_uses(workload: WorkloadRecord, phase: Literal["setup", "frame"]) -> list[StageUse]:

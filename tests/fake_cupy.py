@@ -29,6 +29,7 @@ class FakeCupy(types.ModuleType):
         self._streams = 0
         self.current_device = 0
         self.current_stream: Any = None
+        self.entered_streams: list[Any] = [None]
         self.allocator: Any = object()
         self.cuda = types.SimpleNamespace(
             runtime=self._runtime(count),
@@ -111,18 +112,7 @@ class FakeCupy(types.ModuleType):
     def _make_stream(self, *, non_blocking: bool) -> Any:
         self.calls.append(("Stream", non_blocking))
         self._streams += 1
-        stream: Any = types.SimpleNamespace(
-            ptr=0x56 + self._streams,
-            synchronize=lambda: self.calls.append(("synchronize",)),
-            wait_event=lambda event: self.calls.append(("wait_event", stream.ptr, event)),
-        )
-
-        def use() -> None:
-            self.calls.append(("use stream",))
-            self.current_stream = stream
-
-        stream.use = use
-        return stream
+        return FakeStream(self, 0x56 + self._streams)
 
     def _make_event(self) -> Any:
         event = types.SimpleNamespace(recorded_on=None)
@@ -191,3 +181,29 @@ def bindings_signatures(version: Literal[12, 13]) -> dict[str, tuple[str, ...]]:
         "cudaStreamAttachMemAsync": ("stream", "devPtr", "length", "flags"),
         "cudaMemRangeGetAttribute": ("dataSize", "attribute", "devPtr", "count"),
     }
+
+
+class FakeStream:
+    """As CuPy has it: a `with` block ends on the stream of the block around it, whatever `use` did."""
+
+    def __init__(self, cupy: FakeCupy, ptr: int) -> None:
+        self.cupy, self.ptr = cupy, ptr
+
+    def __enter__(self) -> FakeStream:
+        self.cupy.calls.append(("enter stream",))
+        self.cupy.entered_streams.append(self)
+        self.cupy.current_stream = self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.cupy.entered_streams.pop()
+        self.cupy.current_stream = self.cupy.entered_streams[-1]
+
+    def use(self) -> None:
+        self.cupy.current_stream = self
+
+    def synchronize(self) -> None:
+        self.cupy.calls.append(("synchronize",))
+
+    def wait_event(self, event: object) -> None:
+        self.cupy.calls.append(("wait_event", self.ptr, event))

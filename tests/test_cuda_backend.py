@@ -41,7 +41,7 @@ def gpu(cupy: FakeCupy) -> CudaBackend:
 def test_one_gpu_and_one_stream_become_current(cupy: FakeCupy) -> None:
     backend = CudaBackend(0)
     assert backend.xp is cupy
-    assert cupy.calls == [("getDeviceCount",), ("use device", 0), ("Stream", True), ("use stream",)]
+    assert cupy.calls == [("getDeviceCount",), ("use device", 0), ("Stream", True), ("enter stream",)]
 
 
 def test_memory_comes_from_the_runtime(cupy: FakeCupy, gpu: CudaBackend) -> None:
@@ -115,6 +115,12 @@ def test_what_a_workload_leaves_behind(cupy: FakeCupy, gpu: CudaBackend) -> None
     cupy.current_stream, cupy.allocator = stream, object()
     assert gpu.disturbed() == "it left another CuPy allocator in use"
     cupy.allocator = allocator
+    assert gpu.disturbed() is None
+
+
+def test_a_stream_that_a_workload_used_within_a_block_leaves_ours_current(gpu: CudaBackend) -> None:
+    with gpu.new_stream():
+        assert gpu.disturbed() == "it left another stream current"
     assert gpu.disturbed() is None
 
 

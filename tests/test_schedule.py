@@ -8,7 +8,7 @@ from typing import Literal
 
 import pytest
 from builders import vector_add_workload
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from advisor.errors import WorkloadError
@@ -465,7 +465,15 @@ def stage_lists(draw: st.DrawFn, prefix: str, most: int) -> list[StageUse]:
     ]
 
 
+FOREIGN_MIGRATING = replace(PREFETCHED, foreign=True)
+
+
 @settings(max_examples=400, deadline=None)
+@example(
+    [device("s0", b="out")],
+    [device("f0", b="in"), host("f1", b="in")],
+    {"a": COPIES, "b": FOREIGN_MIGRATING, "c": COPIES},
+)
 @given(
     stage_lists("s", 2),
     stage_lists("f", 6),

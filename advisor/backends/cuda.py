@@ -57,7 +57,7 @@ class CudaBackend:
         self._device = cupy.cuda.Device(gpu)
         self._device.use()
         self.stream = cupy.cuda.Stream(non_blocking=True)
-        self.stream.use()
+        self.stream.__enter__()  # not use(): a workload's own `with stream:` must end on this one again
         self._allocator = cupy.cuda.get_allocator()
         self._staging: list[Any] = []
         self._loaded: ManagedCalls | None = None

@@ -17,10 +17,12 @@ _PREDICTING = ("predict", "predicts")
 
 
 def say(text: str) -> None:
+    """A message, to stderr."""
     print(text, file=sys.stderr)
 
 
 def show(summary: str, paths: list[Path], quiet: bool) -> None:
+    """The result to stdout; which files were written, to stderr."""
     print(summary)
     if paths and not quiet:
         say("wrote " + "\n      ".join(str(path) for path in paths))

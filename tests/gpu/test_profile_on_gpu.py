@@ -169,12 +169,9 @@ def test_hints_latency_and_host_copies_are_in_the_profile(tmp_path: Path) -> Non
 
 
 def test_a_gpu_that_is_not_there_is_named(tmp_path: Path) -> None:
+    command = ["profile", str(WORKLOADS / "vector_add.py"), "--gpu", "99", "--out", str(tmp_path)]
     done = subprocess.run(
-        [sys.executable, "-m", "advisor", "profile", str(WORKLOADS / "vector_add.py"), "--gpu", "99"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
+        [sys.executable, "-m", "advisor", *command], capture_output=True, text=True, check=False
     )
     assert done.returncode == 4
     assert "there is no GPU 99" in done.stderr

@@ -22,8 +22,9 @@ def camera(width: int = 64, height: int = 48) -> Workload:
         xp.multiply(image, weights, out=weighted)
         xp.multiply(weighted, mask, out=weighted)
 
-    def add_rows(weighted: In, sums: Out) -> None:
-        raise AssertionError("only a GPU runs this")
+    def add_rows(xp, weighted: In, sums: Out) -> None:
+        assert xp is not np, "only a GPU runs this"
+        xp.sum(weighted, axis=1, out=sums)
 
     def add_rows_on_cpu(weighted: In, sums: Out) -> None:
         weighted.sum(axis=1, out=sums)
