@@ -13,11 +13,11 @@ from tests.benchmarks import commands, frame_loop, gpu, prediction
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gpu", action="store_true", help="on a CUDA GPU")
-    parser.add_argument("--reports", type=Path, default=Path("reports/gpu"), help="where its profiles go")
+    parser.add_argument("parts", nargs="*", help="with --gpu: these alone")
+    parser.add_argument("--reports", type=Path, default=Path("reports/h200"), help="where its profiles go")
     arguments = parser.parse_args()
     if arguments.gpu:
-        frame_loop.run("cuda")
-        gpu.run(arguments.reports)
+        gpu.run(arguments.reports, arguments.parts)
     else:
         frame_loop.run("cpu")
         prediction.run()

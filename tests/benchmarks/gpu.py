@@ -8,18 +8,21 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 
 from advisor.backends import Backend, open_backend
+from advisor.errors import UsageError
 from advisor.placements.arena import Arena
 from advisor.placements.base import Layout
 from advisor.placements.pinned import Pinned
 from advisor.profiles import Profile, load
 from advisor.stats import ratio_interval
+from tests.benchmarks import frame_loop
 from tests.benchmarks.timing import command, show
 
 ROOT = Path(__file__).parents[2]
@@ -34,18 +37,28 @@ CASES: dict[str, tuple[str, ...]] = {
 REPEATED = ("vector_add", "reread-8", "matrix_multiply-256")
 
 
-def run(reports: Path) -> None:
-    """Everything; the profiles go under `reports`."""
-    copies(open_backend("cuda"))
-    for name, arguments in CASES.items():
-        seconds, profile = profiled(reports / name, arguments)
-        if name == "vector_add":
-            show(
-                "advisor profile vector_add, all strategies", f"{seconds:.0f} s", "<= 90 s", met=seconds <= 90
-            )
-        recommended_is_fastest(name, profile)
-    for name in REPEATED:
-        runs_agree(name, load(reports / name / "profile.json"))
+def run(reports: Path, only: Sequence[str]) -> None:
+    """Everything, or the parts that are named; the profiles go under `reports`."""
+    parts: dict[str, Callable[[], None]] = {
+        "frame-loop": lambda: frame_loop.run("cuda"),
+        "copies": lambda: copies(open_backend("cuda")),
+        **{name: partial(whole_profile, name, reports) for name in CASES},
+        **{f"agreement-{name}": partial(runs_agree, name, reports) for name in REPEATED},
+    }
+    if unknown := set(only) - set(parts):
+        raise UsageError(
+            f"there is no part {', '.join(sorted(unknown))}", next_step=f"Choose from {', '.join(parts)}."
+        )
+    for name in only or parts:
+        parts[name]()
+
+
+def whole_profile(name: str, reports: Path) -> None:
+    """One case under all strategies, kept under `reports`."""
+    seconds, profile = profiled(reports / name, CASES[name])
+    if name == "vector_add":
+        show("advisor profile vector_add, all strategies", f"{seconds:.0f} s", "<= 90 s", met=seconds <= 90)
+    recommended_is_fastest(name, profile)
 
 
 def copies(backend: Backend) -> None:
@@ -124,8 +137,9 @@ def recommended_is_fastest(name: str, profile: Profile) -> None:
         print(f"    failed: {strategy}")
 
 
-def runs_agree(name: str, first: Profile, runs: int = 4) -> None:
-    """Whole runs recommend the same strategy, or one that the first verdict called a tie."""
+def runs_agree(name: str, reports: Path, runs: int = 4) -> None:
+    """Whole runs recommend the same strategy as the kept one, or one that its verdict called a tie."""
+    first = load(reports / name / "profile.json")
     accepted = _accepted(first)
     seen = []
     for _ in range(runs):
