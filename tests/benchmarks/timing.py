@@ -9,18 +9,30 @@ import time
 from collections.abc import Callable, Sequence
 from statistics import median
 
+from advisor import stats
 
-def alternate(ours: Callable[[], object], theirs: Callable[[], object], repeats: int) -> tuple[float, float]:
-    """Median seconds of each, called in turn, so that drift hits both alike."""
-    times: tuple[list[float], list[float]] = ([], [])
+Times = tuple[list[float], list[float]]
+
+
+def alternate(ours: Callable[[], object], theirs: Callable[[], object], repeats: int) -> Times:
+    """Seconds of each, called in turn and each first as often as the other, so that drift hits both alike."""
+    times: Times = ([], [])
+    both = list(zip((ours, theirs), times, strict=True))
     gc.disable()
     for _ in range(repeats):
-        for call, kept in zip((ours, theirs), times, strict=True):
+        for call, kept in both:
             start = time.perf_counter()
             call()
             kept.append(time.perf_counter() - start)
+        both.reverse()
     gc.enable()
-    return median(times[0]), median(times[1])
+    return times
+
+
+def paired_ratio(times: Times) -> tuple[float, float, float]:
+    """The median ratio of neighbours in time, and the 95 % interval of it."""
+    ratios = [ours / theirs for ours, theirs in zip(*times, strict=True)]
+    return median(ratios), *stats.median_interval([ratios])
 
 
 def command(arguments: Sequence[str]) -> float:
