@@ -25,7 +25,6 @@ from advisor.stats import ratio_interval
 from tests.benchmarks import frame_loop
 from tests.benchmarks.timing import command, show
 
-ROOT = Path(__file__).parents[2]
 MIB = 1 << 20
 PUBLISHED = {"to-device": 55.4, "to-host": 55.1}
 """GB/s of an H200's copy engine with pinned memory: stas00/ml-engineering, network/README.md at 744d01e."""
@@ -40,10 +39,10 @@ REPEATED = ("vector_add", "reread-8", "matrix_multiply-256")
 def run(reports: Path, only: Sequence[str]) -> None:
     """Everything, or the parts that are named; the profiles go under `reports`."""
     parts: dict[str, Callable[[], None]] = {
-        "frame-loop": lambda: frame_loop.run("cuda"),
-        "copies": lambda: copies(open_backend("cuda")),
         **{name: partial(whole_profile, name, reports) for name in CASES},
         **{f"agreement-{name}": partial(runs_agree, name, reports) for name in REPEATED},
+        "frame-loop": lambda: frame_loop.run("cuda"),  # from here on this process is on the GPU too
+        "copies": lambda: copies(open_backend("cuda")),
     }
     if unknown := set(only) - set(parts):
         raise UsageError(
@@ -110,7 +109,7 @@ def profiled(out: Path, arguments: tuple[str, ...]) -> tuple[float, Profile]:
             "-m",
             "advisor",
             "profile",
-            str(ROOT / "workloads" / arguments[0]),
+            f"workloads/{arguments[0]}",
             *arguments[1:],
             "--out",
             str(out),

@@ -7,10 +7,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from statistics import median
 
 from advisor import stats
 
+ROOT = Path(__file__).parents[2]
 Times = tuple[list[float], list[float]]
 
 
@@ -36,9 +38,9 @@ def paired_ratio(times: Times) -> tuple[float, float, float]:
 
 
 def command(arguments: Sequence[str]) -> float:
-    """Seconds that one run of Python with these arguments takes."""
+    """Seconds that one run of Python with these arguments takes, from the project's root."""
     start = time.perf_counter()
-    subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
+    subprocess.run([sys.executable, *arguments], check=True, capture_output=True, cwd=ROOT)
     return time.perf_counter() - start
 
 
