@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import get_args
 
 from advisor.devices.catalogue import CatalogueEntry, Figure
+from advisor.model.page_costs import PAGE_COSTS
 from advisor.profiles import MemoryClass
 
 
@@ -166,8 +167,8 @@ _BY_CLASS = {
             0.45, 0.6, 1.0, "writes at 85 GB/s against 183 to registered memory: thomas-hiddenpeak/thor-bench"
         ),
     },
-    "discrete": _CARD,
-    "discrete-hmm": _CARD,
+    "discrete": {**_CARD, **PAGE_COSTS},
+    "discrete-hmm": {**_CARD, **PAGE_COSTS},
     "coherent": _COHERENT,
 }
 

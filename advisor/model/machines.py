@@ -46,6 +46,10 @@ class Machine:
         assert value is not None, name
         return value
 
+    def has(self, name: str) -> bool:
+        """Whether the entry itself has the figure: only calibration measures some."""
+        return getattr(self.entry.figures, name, None) is not None
+
     def exact(self, name: str) -> float:
         """A figure that is no estimate, or 0 where it is not known."""
         value = self.find(name)
