@@ -75,9 +75,17 @@ def _fit(bench: Bench, kind: Kind, direction: Direction, copy: Callable[[int], N
     times = [_one_more(quick, size, copy) for size in tried]
     bench.keep_curve(f"{kind}_{direction}", tried, times)
     latency, slope = fit_repeats(tried, times)
-    fitted = _Fitted(latency, inverse(slope), f"{units.size(tried[0])} to {units.size(tried[-1])}")
+    rate = _with_largest(inverse(slope), tried[-1], float(np.median(times[-1])) - latency.value)
+    fitted = _Fitted(latency, rate, f"{units.size(tried[0])} to {units.size(tried[-1])}")
     bench.keep(f"{kind}_{direction}_bytes_per_second", fitted.rate, fitted.what)
     return fitted
+
+
+def _with_largest(rate: Spread, size: int, seconds: float) -> Spread:
+    """The range holds the largest size too: beyond the CPU's caches a copy of pageable memory is slower."""
+    if seconds <= 0:
+        return rate
+    return replace(rate, low=min(rate.low, size / seconds), high=max(rate.high, size / seconds))
 
 
 def _one_more(bench: Bench, size: int, copy: Callable[[int], None]) -> list[float]:
