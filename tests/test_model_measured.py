@@ -119,7 +119,7 @@ def test_no_comparison_has_a_reason() -> None:
 def test_on_the_measured_device_its_host_stages_are_certain() -> None:
     profile, machine = measured_on("Tesla T4", 0.001, 0.01), Machine(load("t4"))
     known = learned(profile, machine)
-    assert (known.same_device, known.doubt) == (True, 0.25)
+    assert (known.same_device, known.doubt) == (True, 0.5)
     at = situation(
         profile.workload,
         known.trace or Trace(),

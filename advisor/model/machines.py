@@ -16,9 +16,7 @@ from advisor.model.draws import Values, constant, log_triangular, triangular
 SPREAD = 1.15
 """Range of a figure that is a single measurement: this factor either way."""
 
-_EXACT = frozenset(
-    ("memory_bytes", "device_memory_bytes_per_second", "l2_bytes", "host_cache_bytes", "migration_bytes")
-)
+_EXACT = frozenset(("memory_bytes", "device_memory_bytes_per_second", "l2_bytes", "migration_bytes"))
 
 
 @dataclass

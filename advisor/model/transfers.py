@@ -54,7 +54,7 @@ def _prefetch(at: Situation, placement: Placement, size: int, to: Side) -> Value
     call = machine.get("prefetch_call_seconds")
     if machine.shares_memory or "read-mostly" in placement.hints:
         return call
-    rate = f"prefetch_{to}_bytes_per_second"
+    rate = f"prefetch_to_{to}_bytes_per_second"
     if machine.has(rate):
         return call + size / machine.get(rate)
     mapping = machine.find("map_page_seconds") if to == "host" else None
