@@ -7,7 +7,7 @@ from typing import Any
 
 import builders
 import pytest
-from published import DATA, vector, vector_streamed
+from published import DATA, touched, vector, vector_streamed
 from test_model_measured import measured_on
 
 from advisor.devices.catalogue import CatalogueEntry, Figure, load
@@ -19,13 +19,18 @@ from advisor.model.simulate import Simulated, simulate
 from advisor.profiles import Device, Predicted, Profile, Trace
 
 SIZE = 1 << 26
+FIRST_FAULTS = 3 * 0.04e-3
+"""Of a kernel over three buffers."""
 SHEET = load("rtx-4090")
 CALIBRATED = load(str(DATA / "devices" / "h200-calibrated.toml"))
 
 
 def with_figures(**values: float) -> CatalogueEntry:
     """The card of the catalogue, and these figures as if they had been measured on it."""
-    given = {f"{key}_per_second" if key.endswith("bytes") else key: value for key, value in values.items()}
+    given = {
+        f"{key}_per_second" if key.endswith("bytes") and key != "host_cache_bytes" else key: value
+        for key, value in values.items()
+    }
     figures = {key: Figure(value=value, low=value, high=value, source="test") for key, value in given.items()}
     return SHEET.model_copy(update={"figures": SHEET.figures.model_copy(update=figures)})
 
@@ -82,7 +87,7 @@ def test_migration_takes_its_measured_rates() -> None:
     entry = with_figures(migration_to_device_bytes=12e9, migration_to_host_bytes=6e9)
     found, plain = (rows(vector(SIZE), e)["managed"] for e in (entry, with_figures()))
     compute = rows(vector(SIZE), SHEET)["pinned"]["device:compute"]
-    assert found["device:compute"] == pytest.approx(3 * SIZE / 12e9 + compute)
+    assert found["device:compute"] == pytest.approx(3 * SIZE / 12e9 + compute + FIRST_FAULTS)
     by_cpu = rows(vector(SIZE), SHEET)["pageable"]
     # Reads fetch all three back, so that the next writes of two of them fault page by page.
     assert found["host:access"] == pytest.approx(by_cpu["host:access"] + 3 * SIZE / 6e9)
@@ -107,6 +112,97 @@ def test_staged_uploads_pass_through_page_locked_memory_at_its_rate() -> None:
         for rate in (2e9, 4e9)
     )
     assert slow - fast == pytest.approx(2 * SIZE / 4e9)
+
+
+# Caches
+
+
+def cached(profile: Profile, entry: CatalogueEntry, seconds: float) -> dict[str, Mapping[str, Any]]:
+    """The same with host stages that took so long in the CPU run."""
+    assert profile.traffic is not None
+    stages = profile.workload.frame_stages("host")
+    work = tuple(builders.StageWork(stage=s.name, seconds=seconds) for s in stages)
+    return rows(
+        profile.model_copy(update={"traffic": profile.traffic.model_copy(update={"work": work})}), entry
+    )
+
+
+def test_what_the_cpus_cache_holds_does_not_wait_for_memory() -> None:
+    profile, quick = vector(SIZE), 1e-4
+    for cache, held in ((3 * SIZE, True), (3 * SIZE - 1, False)):
+        entry = with_figures(host_cache_bytes=cache)
+        found = cached(profile, entry, quick)
+        expected = quick if held else 2 * SIZE / 16e9
+        assert found["pinned"]["host:init"] == pytest.approx(expected)
+        assert found["zero-copy"]["host:init"] == pytest.approx(expected)
+    # Two sets of buffers need twice the cache.
+    once, twice = (
+        cached(profile, with_figures(host_cache_bytes=n * SIZE), quick)["pinned-pipelined"] for n in (3, 6)
+    )
+    assert sum(twice.values()) < sum(once.values())
+
+
+def test_what_a_staged_copy_brought_is_not_in_the_cache() -> None:
+    found = cached(vector_streamed_back(), with_figures(host_cache_bytes=1 << 30), 1e-4)
+    assert found["pinned"]["host:access"] == pytest.approx(1e-4)
+    for name in ("pageable", "staged"):
+        assert found[name]["host:access"] == pytest.approx(1e-4 + SIZE / 16e9)
+
+
+def vector_streamed_back() -> Profile:
+    """`vector`, of which the host reads the result alone."""
+    profile = vector(SIZE)
+    assert profile.traffic is not None
+    kept = [t for t in profile.traffic.traffic if t.stage != "access" or t.buffer == "c"]
+    buffers = tuple(
+        b
+        if b.name == "c"
+        else b.model_copy(update={"access": {k: v for k, v in b.access.items() if k != "access"}})
+        for b in profile.workload.buffers
+    )
+    return profile.model_copy(
+        update={
+            "workload": profile.workload.model_copy(update={"buffers": buffers}),
+            "traffic": Trace(traffic=tuple(kept)),
+        }
+    )
+
+
+@pytest.mark.parametrize(("reads", "held"), [(15e9, True), (0.5e9, False), (None, False)])
+def test_write_combined_memory_that_reads_fast_is_cached(reads: float | None, held: bool) -> None:
+    given = {} if reads is None else {"host_write_combined_read_bytes": reads}
+    entry = with_figures(host_cache_bytes=1 << 30, host_write_combined_write_bytes=10e9, **given)
+    found = cached(vector_streamed(SIZE), entry, 1e-4)["write-combined"]
+    assert found["host:init"] == pytest.approx(1e-4 if held else 2 * SIZE / 10e9)
+
+
+# Reading again, over a link
+
+
+def test_a_single_operand_that_is_read_again_crosses_the_link_every_time() -> None:
+    for passes in (8, 64):
+        parts = rows(touched(SIZE, "in", passes=passes), SHEET)["zero-copy"]
+        once = rows(touched(SIZE, "in"), SHEET)["zero-copy"]
+        launch = 5e-6
+        assert parts["device:kernel"] - launch == pytest.approx(passes * (once["device:kernel"] - launch))
+
+
+def test_what_an_l1_holds_is_read_again_at_its_measured_rate() -> None:
+    entry = with_figures(zero_copy_reread_bytes=1e12, zero_copy_read_bytes=20e9)
+    small, large = (rows(touched(size, "in", passes=64), entry)["zero-copy"] for size in (1 << 16, 1 << 17))
+    assert small["device:kernel"] == pytest.approx(5e-6 + (1 << 16) / 20e9 + 63 * (1 << 16) / 1e12)
+    assert large["device:kernel"] == pytest.approx(5e-6 + 64 * (1 << 17) / 20e9)
+
+
+def test_kernels_on_a_jetson_take_their_measured_rate_over_mapped_memory() -> None:
+    figures = {
+        f"zero_copy_{what}_bytes_per_second": Figure(value=rate, source="test")
+        for what, rate in (("read", 5e9), ("write", 4e9))
+    }
+    jetson = load("agx-orin")
+    measured = jetson.model_copy(update={"figures": jetson.figures.model_copy(update=figures)})
+    parts = rows(touched(SIZE, "inout"), measured)["zero-copy"]
+    assert parts["device:kernel"] == pytest.approx(5e-6 + SIZE / 5e9 + SIZE / 4e9)
 
 
 def on_the_calibrated(**attributes: Any) -> Device:

@@ -78,7 +78,7 @@ def test_prefetching_moves_nothing_on_one_memory(device: str) -> None:
 def test_faults_cost_more_than_prefetching_on_a_card() -> None:
     for device in ("rtx-4090", "h200", "t4"):
         rows = predicted(vector_add(), device)
-        assert rows["managed"].likely_seconds > 1.5 * rows["managed-prefetch"].likely_seconds
+        assert rows["managed"].likely_seconds > 1.2 * rows["managed-prefetch"].likely_seconds
 
 
 def test_what_all_only_read_is_kept_on_both_sides_when_advised() -> None:

@@ -42,10 +42,7 @@ _EVERYWHERE = {
         4e-6, 4.6e-6, 7e-6, f"a third of CpPglAs less 0Copy: {_SMALLEST}; 5 to 7 µs in arXiv 2602.21548"
     ),
     "fault_seconds": _figure(
-        10e-6,
-        31e-6,
-        50e-6,
-        "ObservUVM: 10 to 50 µs; fitted to discrete cards: the mean of four (docs/accuracy.md)",
+        10e-6, 28e-6, 50e-6, "ObservUVM; fitted to discrete cards: the mean of four (docs/accuracy.md)"
     ),
     "migration_bytes": _figure(65536, 65536, 65536, "ObservUVM: 64 KB"),
     "prefetch_call_seconds": _figure(
@@ -111,6 +108,7 @@ _CARD = {
         0.93,
         "device copies of T4, V100, A100, RTX 2060, RTX 3090 and HBM triad of GH200 over their peaks",
     ),
+    "host_cache_bytes": _figure(6e6, 25e6, 105e6, "L3 caches of an i3-N305 and of a Xeon 8480C (DGX H100)"),
     "host_read_bytes_per_second": _figure(9e9, 16e9, 28.6e9, _DESKTOP),
     "host_write_bytes_per_second": _figure(9e9, 16e9, 28.6e9, _DESKTOP),
     "host_copy_bytes_per_second": _figure(9.9e9, 16.8e9, 28.6e9, _DESKTOP),

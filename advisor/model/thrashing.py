@@ -21,8 +21,6 @@ from advisor.schedule import Step
 
 LAPSE = 500e-6
 """Seconds between two faults on a page within which they count as thrashing (the driver's default)."""
-TURNS = 2
-"""A page changes side twice a frame: to the kernels and back."""
 
 STILL_MOVING = (0.0, 0.1, 1.0)
 """Of the way from pages that stay to faults in every frame, on a logarithmic scale: least, likely, most. A
@@ -39,7 +37,8 @@ def timed_steps(at: Situation) -> list[Timed]:
     moved = Frame(at).steps()
     if not _bounces(at):
         return moved
-    pinned = sum((seconds for _, seconds in moved), constant(0.0)) / TURNS <= LAPSE
+    # All of the frame within the lapse, so that every turn is, however unequal they are.
+    pinned = sum((seconds for _, seconds in moved), constant(0.0)) <= LAPSE
     if not pinned.any():
         return moved
     still_moving = triangular(*STILL_MOVING, "thrashing")

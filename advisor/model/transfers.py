@@ -78,6 +78,12 @@ def migration(at: Situation, buffer: str, count: Values, to: Side) -> Values:
     if not touched.any():
         return constant(0.0)
     by_rate = machine.find("fault_rate_bytes_per_second")
+    first = machine.find("fault_batch_seconds") if to == "device" else None
+    return _moved(at, touched, to, by_rate) + (0.0 if first is None else first)
+
+
+def _moved(at: Situation, touched: Values, to: Side, by_rate: Values | None) -> Values:
+    machine = at.machine
     measured = f"migration_to_{to}_bytes_per_second"
     if by_rate is not None and not machine.has(measured):
         return touched / by_rate
