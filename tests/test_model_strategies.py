@@ -252,6 +252,24 @@ def test_the_ratio_is_known_better_than_the_times(device: str) -> None:
     assert 0.5 < found.confidence <= 1
 
 
+def test_rows_carry_their_ratio_to_the_recommended_one_and_the_baseline() -> None:
+    found = predict(vector_add(), load("rtx-4090"))
+    rows = {r.strategy: r for r in found.results if isinstance(r, Predicted)}
+    assert found.recommendation is not None
+    best = rows[str(found.recommendation.strategy)]
+    assert best.strategy != "pageable"
+    assert set(rows["zero-copy"].over) == {"pageable", best.strategy} - {"zero-copy"}
+    assert set(best.over) == {"pageable"}
+    for row in rows.values():
+        for other, (low, high) in row.over.items():
+            assert low <= row.likely_seconds / rows[other].likely_seconds <= high
+            apart = row.high_seconds / row.low_seconds * rows[other].high_seconds / rows[other].low_seconds
+            assert high / low < 0.8 * apart, (row.strategy, other)
+    low, high = best.over["pageable"]
+    assert found.recommendation.interval is not None
+    assert found.recommendation.interval[0] == pytest.approx(1 / high, rel=0.02)
+
+
 def test_predictions_are_the_same_every_time() -> None:
     assert predict(vector_add(), load("t4")) == predict(vector_add(), load("t4"))
 
