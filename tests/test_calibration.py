@@ -137,6 +137,20 @@ def test_the_range_of_a_copys_rate_holds_the_largest_size() -> None:
     assert found.low == pytest.approx(gpu.rate / 2, rel=1e-3)
 
 
+def test_the_range_of_a_call_holds_a_copy_that_is_waited_for() -> None:
+    class Deep(KnownGpu):
+        def synchronize(self) -> None:
+            # The last copy of a row arrives 6 µs after its call.
+            self.clock.advance(6e-6 if self.names[-1:] and self.names[-1].startswith("copy") else 0.0)
+            super().synchronize()
+
+    bench = bench_on(Deep())
+    transfers.measure(bench)
+    call = bench.readings["pinned_copy_call_seconds"]
+    assert call.value == pytest.approx(4e-6, rel=1e-3)
+    assert call.high == pytest.approx(10e-6, rel=0.1)
+
+
 def test_waiting_is_no_part_of_a_copy() -> None:
     gpu = KnownGpu()
     gpu.wait = 1e-3

@@ -54,11 +54,16 @@ def _prefetch(at: Situation, placement: Placement, size: int, to: Side) -> Value
     call = machine.get("prefetch_call_seconds")
     if machine.shares_memory or "read-mostly" in placement.hints:
         return call
-    rate = f"prefetch_to_{to}_bytes_per_second"
+    share = machine.find("prefetch_share")
+    return call + _prefetched_alone(at, size, to) / (1.0 if share is None else share)
+
+
+def _prefetched_alone(at: Situation, size: int, to: Side) -> Values:
+    machine, rate = at.machine, f"prefetch_to_{to}_bytes_per_second"
     if machine.has(rate):
-        return call + size / machine.get(rate)
+        return size / machine.get(rate)
     mapping = machine.find("map_page_seconds") if to == "host" else None
-    moved = call + size / link_rate(at, to)
+    moved = size / link_rate(at, to)
     return moved if mapping is None else moved + _pages(at, size) * mapping
 
 
