@@ -8,6 +8,7 @@ from typing import Any
 import builders
 import pytest
 from published import DATA, touched, vector, vector_streamed
+from test_model import N, external
 from test_model_measured import measured_on
 
 from advisor.devices.catalogue import CatalogueEntry, Figure, load
@@ -114,6 +115,17 @@ def test_staged_uploads_pass_through_page_locked_memory_at_its_rate() -> None:
     assert slow - fast == pytest.approx(2 * SIZE / 4e9)
 
 
+def test_foreign_memory_is_copied_at_the_rates_of_the_programs_own() -> None:
+    size = 4 * N
+    entry = with_figures(host_pinned_copy_bytes=5e9, host_pinned_read_bytes=2e9, host_managed_copy_bytes=99e9)
+    found = rows(external("a", "c"), entry)
+    # In at the rate of copies into it, out no faster than it is read.
+    assert found["pinned"]["host-copy"] == pytest.approx(size / 5e9 + size / 2e9)
+    assert found["managed-prefetch"]["host-copy"] == pytest.approx(
+        2 * size / 16.8e9 + size / 4096 * 0.25e-6  # never faster than ordinary memory, and first writes
+    )
+
+
 # Caches
 
 
@@ -217,6 +229,11 @@ def test_a_calibrated_entry_is_known_as_the_measured_device() -> None:
     assert isinstance(row, Predicted)
     assert row.terms["device:add"] == pytest.approx(1e-3, rel=1e-6)
     assert row.terms["host:consume"] == pytest.approx(0.01)
+    # 192 MiB of buffers lie in its cache of 300 MiB: a stage that was quicker than memory stays so.
+    quick = predict(measured_on("NVIDIA H200", 1e-3, 1e-4, device=on_the_calibrated()), CALIBRATED)
+    row = next(r for r in quick.results if r.strategy == "pinned")
+    assert isinstance(row, Predicted)
+    assert row.terms["host:produce"] == pytest.approx(1e-4)
     other = measured_on("NVIDIA H200", 1e-3, 0.01, device=on_the_calibrated(total_global_mem=1 << 37))
     assert not learned(other, Machine(CALIBRATED)).same_device
 
