@@ -35,6 +35,11 @@ def rate(value: float) -> str:
     return f"{digits(value / 1e9)} GB/s"
 
 
+def frequency(value: float) -> str:
+    """1.98 GHz, 345 MHz."""
+    return f"{digits(value / 1e9)} GHz" if value >= 0.9995e9 else f"{digits(value / 1e6)} MHz"
+
+
 def ratio(value: float) -> str:
     """2.31×."""
     return f"{digits(value)}×"

@@ -101,7 +101,9 @@ def _with(entry: CatalogueEntry, name: str, value: float) -> CatalogueEntry:
 
 def _seconds(case: Case, entry: CatalogueEntry, strategies: Sequence[str]) -> dict[str, Values]:
     chosen = [by_name(name) for name in dict.fromkeys(strategies)]
-    found = simulate(case.profile.workload, case.profile.traffic, Machine(entry), chosen)
+    found = simulate(
+        case.profile.workload, case.profile.traffic, Machine(entry), chosen, first_frames=case.first_frames
+    )
     return {n: s.part(case.parts) for n, s in found.items() if isinstance(s, Simulated)}
 
 

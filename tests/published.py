@@ -52,6 +52,13 @@ class Figure:
     published: float
     own: bool = False
     exact: bool = True
+    interval: tuple[float, float] | None = None
+    """Of the figure itself, where we measured it."""
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """What the figure may be: itself, or the ends of its interval."""
+        return self.interval or (self.published, self.published)
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,8 @@ class Case:
     source: str
     parts: tuple[str, ...] = ALL
     relative: bool = False
+    first_frames: bool = False
+    """Of a run of few frames."""
 
 
 @dataclass
@@ -204,6 +213,7 @@ def unified_memory_perf() -> Iterator[Case]:
             matrix_product(int((kilobytes * 256) ** 0.5)),
             tuple(_column(row, own=kilobytes == SMALLEST) for row in rows),
             "CUDA sample UnifiedMemoryPerf",
+            first_frames=True,
         )
 
 

@@ -20,6 +20,11 @@ def outcomes() -> list[Outcome]:
     return [outcome(case) for case in published.cases()]
 
 
+@pytest.fixture(scope="module")
+def ours() -> dict[str, list[Outcome]]:
+    return accuracy.groups_measured()
+
+
 @pytest.mark.parametrize("group", ["all", "unquoted", "discrete"])
 def test_the_goals_are_reached(outcomes: list[Outcome], group: str) -> None:
     found = summary(accuracy.groups(outcomes)[group])
@@ -60,8 +65,10 @@ def test_every_published_row_of_the_sample_is_used(outcomes: list[Outcome]) -> N
     assert max(used) == pytest.approx(163.723e-3)
 
 
-def test_the_package_carries_what_the_model_reaches(outcomes: list[Outcome]) -> None:
-    assert shipped.PATH.read_text(encoding="utf-8") == accuracy.shipped(outcomes)
+def test_the_package_carries_what_the_model_reaches(
+    outcomes: list[Outcome], ours: dict[str, list[Outcome]]
+) -> None:
+    assert shipped.PATH.read_text(encoding="utf-8") == accuracy.shipped(outcomes, ours)
 
 
 def test_every_class_with_cases_has_its_error() -> None:
@@ -72,9 +79,39 @@ def test_every_class_with_cases_has_its_error() -> None:
     assert found["discrete"].choices >= 17
 
 
-def test_the_document_shows_these_tables(outcomes: list[Outcome]) -> None:
+def test_what_we_measured_is_predicted_from_either_entry(ours: dict[str, list[Outcome]]) -> None:
+    for group in ours.values():
+        found = summary(group)
+        assert found["cases"] == 9
+        assert found["figures"] == 9 * 12
+        assert found["right_share"] is not None
+        assert found["right_share"] >= 0.88
+        assert found["inside_share"] is not None
+        assert found["inside_share"] >= 0.9
+        assert found["ratio_median"] is not None
+        assert 0.85 <= found["ratio_median"] <= 1.1
+        assert found["ratio_error_median"] is not None
+        assert found["ratio_error_median"] <= 0.25
+
+
+def test_what_we_measured_is_never_mixed_with_what_was_published(ours: dict[str, list[Outcome]]) -> None:
+    assert set(shipped.measured_by_us()) == set(ours)
+    assert sum(row.cases for row in shipped.by_class().values()) == shipped.overall().cases
+    assert not {case.name for case in published.cases()} & {o.case.name for o in ours[accuracy.CALIBRATED]}
+
+
+def test_a_choice_that_the_noise_hides_is_not_wrong() -> None:
+    figures = (
+        published.Figure("pageable", "pageable", 1.0, interval=(0.8, 1.3)),
+        published.Figure("pinned", "pinned", 1.5, interval=(1.2, 1.9)),
+    )
+    case = published.Case("made up", "t4", published.touched(1e9, "in"), figures, "nowhere")
+    assert accuracy.is_right(outcome(case)) is True
+
+
+def test_the_document_shows_these_tables(outcomes: list[Outcome], ours: dict[str, list[Outcome]]) -> None:
     text = accuracy.DOCUMENT.read_text(encoding="utf-8")
-    assert accuracy.documented(outcomes, text) == text
+    assert accuracy.documented(outcomes, ours, text) == text
 
 
 @pytest.mark.parametrize(("name", "parameter", "_"), fitted.PARAMETERS)

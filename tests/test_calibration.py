@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from builders import cuda_device
 from calibrating import CAPABLE, MIB, QUICK, SIZES, CpuWithKernels, FakeClock, KnownGpu, bench_on
 from running import REPOSITORY
 
+from advisor.backends import base
 from advisor.backends.cpu import CpuBackend
 from advisor.calibration import device_memory, host_memory, latencies, managed, transfers, zero_copy
 from advisor.calibration.bench import Limits
@@ -120,6 +123,34 @@ def test_a_call_that_costs_nothing_leaves_the_rates() -> None:
     assert lost >= {"pinned_to_device_bytes_per_second", "pageable_to_host_bytes_per_second"}
 
 
+def test_the_range_of_a_copys_rate_holds_the_largest_size() -> None:
+    class BeyondTheCache(KnownGpu):
+        def _copy(self, name: str, device_pointer: int, nbytes: int) -> None:
+            self.clock.advance(nbytes / self.rate if nbytes == MIB else 0.0)
+            super()._copy(name, device_pointer, nbytes)
+
+    gpu = BeyondTheCache()
+    bench = bench_on(gpu)
+    transfers.measure(bench)
+    found = bench.readings["pageable_to_device_bytes_per_second"]
+    assert found.value == pytest.approx(gpu.rate, rel=0.2)
+    assert found.low == pytest.approx(gpu.rate / 2, rel=1e-3)
+
+
+def test_the_range_of_a_call_holds_a_copy_that_is_waited_for() -> None:
+    class Deep(KnownGpu):
+        def synchronize(self) -> None:
+            # The last copy of a row arrives 6 µs after its call.
+            self.clock.advance(6e-6 if self.names[-1:] and self.names[-1].startswith("copy") else 0.0)
+            super().synchronize()
+
+    bench = bench_on(Deep())
+    transfers.measure(bench)
+    call = bench.readings["pinned_copy_call_seconds"]
+    assert call.value == pytest.approx(4e-6, rel=1e-3)
+    assert call.high == pytest.approx(10e-6, rel=0.1)
+
+
 def test_waiting_is_no_part_of_a_copy() -> None:
     gpu = KnownGpu()
     gpu.wait = 1e-3
@@ -190,6 +221,22 @@ def test_migration_is_the_first_pass_less_the_second() -> None:
     assert bench.readings["fault_seconds"].value == pytest.approx(fault)
     # The model's faults, bytes / migration_bytes * fault_seconds, then pass at the measured rate.
     assert bench.readings["migration_bytes"].value / fault == pytest.approx(rate)
+
+
+def test_a_write_fault_is_what_a_first_pass_of_writes_costs_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = KnownGpu()
+    pages = SIZES.managed // managed.PER
+
+    class BroughtBack(np.ndarray):  # type: ignore[type-arg]
+        def fill(self, value: Any) -> None:
+            first = any(call[0] == "prefetch" for call in gpu.calls)
+            gpu.clock.advance(1e-3 + (pages * 0.25e-6 if first else 0.0))
+            gpu.calls.clear()
+
+    monkeypatch.setattr(managed, "host_array", lambda *given: base.host_array(*given).view(BroughtBack))
+    bench = bench_on(gpu)
+    managed.measure(bench)
+    assert bench.readings["write_fault_seconds"].value == pytest.approx(0.25e-6)
 
 
 def test_prefetches_go_both_ways() -> None:
@@ -288,7 +335,7 @@ def test_large_machines_get_large_sizes_within_bounds() -> None:
         512 * MIB,
         256 * MIB,
         512 * MIB,
-        256 * MIB,
+        512 * MIB,  # as much as of the host's own, or a cache of 300 MiB would make it look faster
     )
     assert sizes.managed <= GIB
     assert 2 * sizes.device + sizes.managed <= 2 * GIB
@@ -333,4 +380,4 @@ def test_all_kernels_stay_inside_their_buffers_on_the_cpu() -> None:
     bench = bench_on(backend, sizes=replace(SIZES, transfer=1 << 12, device=1 << 12), limits=QUICK)
     zero_copy.measure(bench)
     device_memory.measure(bench)
-    assert set(bench.readings) == {*zero_copy.KEYS, *device_memory.KEYS}
+    assert set(bench.readings) == {*zero_copy.KEYS, *device_memory.KEYS}, bench.absent

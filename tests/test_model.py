@@ -200,7 +200,7 @@ def test_uploads_of_weights_cost_nothing_in_steady_frames() -> None:
     rows = predicted(builders.profile(workload=workload, traffic=Trace(traffic=traffic)), "rtx-4090")
     assert rows["pinned"].terms["to-device"] == pytest.approx(4.6e-6 + 4 * N / 26.1e9)
     # Managed weights stay on the card: only x comes and goes.
-    up = 4 * N / 26.1e9 + 4 * N / (2 << 20) * 6 * 31e-6
+    up = 4 * N / 26.1e9 + 4 * N / (2 << 20) * 6 * 28e-6
     assert rows["managed"].terms["device:apply"] == pytest.approx(up, rel=0.1)
 
 
@@ -257,7 +257,7 @@ def test_assumed_traffic_widens_the_range_and_is_named() -> None:
 def test_assumptions_name_every_default_with_its_source_and_say_predicted() -> None:
     found = predict(vector_add(), load("rtx-4090")).assumptions
     assert "predicted, none was measured" in found[0]
-    assert any("fault time" in s and "31.0 µs" in s and "ObservUVM" in s for s in found)
+    assert any("fault time" in s and "28.0 µs" in s and "ObservUVM" in s for s in found)
     assert not any("pinned to device" in s for s in found)  # the entry knows it
 
 
@@ -278,7 +278,7 @@ def test_foreign_memory_pays_a_copy_by_the_cpu() -> None:
         assert foreign[name].terms == plain[name].terms
     assert foreign["zero-copy"].physical_bytes == plain["zero-copy"].physical_bytes + 4 * N
     # The copy into managed memory takes its pages back from the card.
-    back = 4 * N / 26.8e9 + 4 * N / (2 << 20) * 10 * 31e-6
+    back = 4 * N / 26.8e9 + 4 * N / (2 << 20) * 10 * 28e-6
     assert foreign["managed"].terms["host-copy"] == pytest.approx(copied + back)
 
 

@@ -78,6 +78,13 @@ def test_size(value: float, text: str) -> None:
     assert units.size(value) == text
 
 
+@pytest.mark.parametrize(
+    ("value", "text"), [(1.98e9, "1.98 GHz"), (345e6, "345 MHz"), (999.6e6, "1.00 GHz"), (1e9, "1.00 GHz")]
+)
+def test_frequencies(value: float, text: str) -> None:
+    assert units.frequency(value) == text
+
+
 def test_rates_ratios_and_shares() -> None:
     assert units.rate(25.6e9) == "25.6 GB/s"
     assert units.rate(3.35e12) == "3350 GB/s"

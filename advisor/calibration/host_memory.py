@@ -1,7 +1,8 @@
 """How fast one CPU thread reads, writes and copies into memory of each kind.
 
 NumPy calls that run at memory speed: a fill, the largest of 64 bit words, a copy. The fill is not with 0: for
-that arm64 clears whole cache lines, which says nothing about writes.
+that arm64 clears whole cache lines, which says nothing about writes. Nor is it of bytes: memset
+writes past the caches, half as fast again as a program's stores (13.4 against 8.8 GB/s on an H200's host).
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ def _rates(bench: Bench, kind: str, memory: Array) -> None:
     read, write, copy = keys(kind)
     readable = _readable(bench, memory)
     bench.keep_rate(read, readable.nbytes, bench.host_times(readable.max))
-    bench.keep_rate(write, memory.nbytes, bench.host_times(lambda: memory.fill(1)))
+    words = memory.view(np.uint64)
+    bench.keep_rate(write, memory.nbytes, bench.host_times(lambda: words.fill(1)))
     plain = np.ones_like(memory)
     what = f"{units.size(memory.nbytes)} from plain memory"
     bench.keep_rate(copy, memory.nbytes, bench.host_times(lambda: np.copyto(memory, plain)), what)

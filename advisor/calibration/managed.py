@@ -23,8 +23,11 @@ FAULT = "fault_seconds"
 BROUGHT = "migration_bytes"
 MIGRATION = ("migration_to_device_bytes_per_second", "migration_to_host_bytes_per_second")
 PREFETCH = ("prefetch_to_device_bytes_per_second", "prefetch_to_host_bytes_per_second")
-KEYS = (FAULT, BROUGHT, *MIGRATION, *PREFETCH)
+WRITE = "write_fault_seconds"
+KEYS = (FAULT, BROUGHT, *MIGRATION, *PREFETCH, WRITE)
 
+PER = 4096
+"""Bytes that one write fault is counted for, however large the system's pages are."""
 REGION = 2 << 20
 """The driver's own unit: faults in different regions of 2 MiB are not served together (ObservUVM)."""
 
@@ -56,6 +59,7 @@ def _measure(bench: Bench) -> None:
         bench.attempt(MIGRATION, lambda: _migrations(bench, kernels, host, device, out))
         bench.attempt((FAULT, BROUGHT), lambda: _faults(bench, kernels, host, device, out))
         bench.attempt(PREFETCH, lambda: _prefetches(bench, pointer, host))
+        bench.attempt([WRITE], lambda: _first_writes(bench, pointer, host))
 
 
 def _migrations(bench: Bench, kernels: Kernels, host: Array, device: Any, out: Any) -> None:
@@ -109,6 +113,20 @@ def _prefetches(bench: Bench, pointer: int, host: Array) -> None:
     )
     bench.keep_rate(PREFETCH[0], size, to_device)
     bench.keep_rate(PREFETCH[1], size, to_host)
+
+
+def _first_writes(bench: Bench, pointer: int, host: Array) -> None:
+    """Pages come back mapped for reading alone: a first pass of writes over them, less a second."""
+
+    def bring_back() -> None:
+        bench.backend.prefetch(pointer, host.nbytes, "device")
+        bench.backend.prefetch(pointer, host.nbytes, "host")
+
+    seconds = _first_less_second(bench, lambda: host.fill(1), bring_back)
+    each = spread([s * PER / host.nbytes for s in seconds])
+    bench.keep(
+        WRITE, positive(each), f"{units.size(host.nbytes)} after a prefetch, for each {units.size(PER)}"
+    )
 
 
 def _first_less_second(bench: Bench, work: Callable[[], None], prepare: Callable[[], None]) -> list[float]:

@@ -20,7 +20,7 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes, powers of two. At one time at most 1 GiB of host, 1 GiB of device, 256 MiB of managed memory."""
+    """Bytes, powers of two. At one time at most 1 GiB of host, 1 GiB of device, 512 MiB of managed memory."""
 
     host: int
     transfer: int
@@ -48,7 +48,8 @@ def choose(host_free: int, device_free: int | None, device: Device, host_cache: 
     on_device = _within(8 * l2, 64 * _MIB, 512 * _MIB, device_free // _SHARE)
     both = min(host_free, device_free) // _SHARE
     either = _within(256 * _MIB, _MIB, 256 * _MIB, both)
-    return Sizes(host=host, transfer=either, device=on_device, managed=either, l2=l2, host_cache=host_cache)
+    managed = _within(max(either, host), _MIB, 512 * _MIB, both)  # or the CPU's cache would hold it
+    return Sizes(host=host, transfer=either, device=on_device, managed=managed, l2=l2, host_cache=host_cache)
 
 
 def largest_cache(*, root: Path = ROOT) -> int | None:

@@ -30,6 +30,8 @@ class _Fitted:
     latency: Spread
     rate: Spread
     what: str
+    alone: float
+    """Seconds of the smallest copy that is waited for, beyond a wait for nothing."""
 
 
 def keys(kind: Kind) -> tuple[str, ...]:
@@ -75,9 +77,18 @@ def _fit(bench: Bench, kind: Kind, direction: Direction, copy: Callable[[int], N
     times = [_one_more(quick, size, copy) for size in tried]
     bench.keep_curve(f"{kind}_{direction}", tried, times)
     latency, slope = fit_repeats(tried, times)
-    fitted = _Fitted(latency, inverse(slope), f"{units.size(tried[0])} to {units.size(tried[-1])}")
+    rate = _with_largest(inverse(slope), tried[-1], float(np.median(times[-1])) - latency.value)
+    what = f"{units.size(tried[0])} to {units.size(tried[-1])}"
+    fitted = _Fitted(latency, rate, what, float(np.median(_alone(quick, tried[0], copy))))
     bench.keep(f"{kind}_{direction}_bytes_per_second", fitted.rate, fitted.what)
     return fitted
+
+
+def _with_largest(rate: Spread, size: int, seconds: float) -> Spread:
+    """The range holds the largest size too: beyond the CPU's caches a copy of pageable memory is slower."""
+    if seconds <= 0:
+        return rate
+    return replace(rate, low=min(rate.low, size / seconds), high=max(rate.high, size / seconds))
 
 
 def _one_more(bench: Bench, size: int, copy: Callable[[int], None]) -> list[float]:
@@ -94,13 +105,27 @@ def _one_more(bench: Bench, size: int, copy: Callable[[int], None]) -> list[floa
     return bench.repeat(lambda: (seconds(1 + more) - seconds(1)) / more)
 
 
+def _alone(bench: Bench, size: int, copy: Callable[[int], None]) -> list[float]:
+    """What a copy takes that nothing follows: rows of copies hide a part of each behind the next one."""
+
+    def waited(count: int) -> float:
+        bench.backend.synchronize()
+        before = bench.clock()
+        for _ in range(count):
+            copy(size)
+        bench.backend.synchronize()
+        return bench.clock() - before
+
+    return bench.repeat(lambda: waited(1) - waited(0))
+
+
 def _keep_call(bench: Bench, key: str, fitted: Sequence[_Fitted]) -> None:
-    """One figure for both directions, its range from the lower to the higher."""
+    """One figure for both directions; its range goes from the lower of a row to the higher of one alone."""
     both = [positive(each.latency) for each in fitted]
     joined = Spread(
         value=sum(each.value for each in both) / len(both),
         low=min(each.low for each in both),
-        high=max(each.high for each in both),
+        high=max([each.high for each in both] + [each.alone for each in fitted]),
         repeats=min(each.repeats for each in both),
     )
     bench.keep(key, joined, f"both directions, {fitted[0].what}")

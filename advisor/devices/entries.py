@@ -132,6 +132,9 @@ class Figures(Record):
         default=None, description="Managed memory, the call and the wait for it"
     )
     prefetch_to_host_bytes_per_second: Figure | None = None
+    write_fault_seconds: Figure | None = Field(
+        default=None, description="The CPU's first write to 4 KiB of managed memory after it came back"
+    )
 
     @field_validator("achievable_share")
     @classmethod

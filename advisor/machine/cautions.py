@@ -144,8 +144,8 @@ def _governor(readings: Sequence[TegraState]) -> str:
     if cpu.hertz >= cpu.max_hertz * _NEAR_MAXIMUM:
         return ""
     return (
-        f"The CPU governor {', '.join(cpu.governors)} kept the CPU at {_gigahertz(cpu.hertz)} of "
-        f"{_gigahertz(cpu.max_hertz)}: host stages are slower than they can be, and noisier. "
+        f"The CPU governor {', '.join(cpu.governors)} kept the CPU at {units.frequency(cpu.hertz)} of "
+        f"{units.frequency(cpu.max_hertz)}: host stages are slower than they can be, and noisier. "
         "Fix the clocks with sudo jetson_clocks and profile again."
     )
 
@@ -172,10 +172,6 @@ def _heat(readings: Sequence[TegraState]) -> str:
         f"The board throttled for heat ({', '.join(alerts)}): figures are slower than it can do and "
         "may drift. Improve the cooling, or let it cool down, and profile again."
     )
-
-
-def _gigahertz(hertz: int) -> str:
-    return f"{units.digits(hertz / 1e9)} GHz"
 
 
 def _distinct(words: Iterable[str]) -> list[str]:

@@ -66,6 +66,8 @@ _SHARES = {
     "kernel_memory_share": "what kernels reach of the rate of copies",
     "declared_miss_share": "what the L2 does not keep of that which kernels with declared passes read again",
     "link_again_share": "what crosses the link of that which kernels with declared passes read again",
+    "prefetch_share": "rate of prefetches between other work over that of prefetches alone",
+    "link_again_alone_share": "the same of kernels that read one operand again",
     "write_combined_share": "rate of copies from write-combined memory over pinned",
     "pageable_access_share": "rate of kernels over ordinary memory over that of registered memory",
     "uncached_share": "rate of kernels over memory the GPU does not cache over that of other memory",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -11,8 +12,12 @@ from advisor.model.draws import Values, constant, log_triangular
 from advisor.model.situation import Path, Situation
 from advisor.profiles import Traffic
 
+REREAD_WINDOW = 1 << 16
+"""Bytes of mapped memory that every GPU's L1 holds, which calibration reads again and again."""
 ASSUMED_AGAIN = 2.0
 """Passes over a buffer at the far end where tracing saw none: unknown, so one more than assumed."""
+
+_REREAD = "zero_copy_reread_bytes_per_second"
 
 
 def kernel_seconds(at: Situation, stage: str) -> Values:
@@ -102,26 +107,47 @@ def _link(at: Situation, traffic: Sequence[Traffic]) -> Values:
         return constant(0.0)
     coherent = machine.entry.memory_class == "coherent"
     fits = coherent and _touched(at, mapped) <= machine.exact("l2_bytes")
-    read, written = constant(0.0), constant(0.0)
+    crossing = _crossing_again(at, mapped)
+    read, written, from_cache = constant(0.0), constant(0.0), constant(0.0)
     for t in mapped:
         its_read, its_written = bytes_of(t)
         first, again = terms.split_passes(its_read, at.size(t.buffer))
-        merged = machine.get("link_again_share") if t.source == "declared" else 1.0
-        read = read + first + (0.0 if fits else again * merged)
+        if at.size(t.buffer) <= REREAD_WINDOW and machine.has(_REREAD):
+            from_cache = from_cache + again / machine.get(_REREAD)
+            again = constant(0.0)
+        read = read + first + (0.0 if fits else again * (crossing if t.source == "declared" else 1.0))
         written = written + its_written
     into, out = (
         machine.get("zero_copy_read_bytes_per_second"),
         machine.get("zero_copy_write_bytes_per_second"),
     )
-    seconds = terms.link_both_ways(read, written, into, out)
+    seconds = terms.link_both_ways(read, written, into, out) + from_cache
     host = machine.find("host_memory_bytes_per_second")
     return np.asarray(seconds if host is None else np.maximum(seconds, (read + written) / host))
 
 
+def _crossing_again(at: Situation, mapped: Sequence[Traffic]) -> Values:
+    """What crosses the link of that which a kernel with declared passes reads again.
+
+    Blocks that run at the same time ask for the same lines of one of two operands, as in a product of
+    matrices, which merges their requests; of a single operand nothing is merged.
+    """
+    again = [t for t in mapped if t.source == "declared" and t.bytes_read > at.size(t.buffer)]
+    return at.machine.get("link_again_share" if len(again) > 1 else "link_again_alone_share")
+
+
 def _uncached(at: Situation, traffic: Sequence[Traffic]) -> Values:
     """Mapped memory of a shared DRAM that the GPU does not cache: every pass from the DRAM."""
-    moved = constant(0.0)
+    read, written = constant(0.0), constant(0.0)
     for t in _on(at, traffic, "uncached"):
-        read, written = bytes_of(t)
-        moved = moved + read + written
-    return moved / (at.machine.kernel_rate() * at.machine.get("uncached_share"))
+        its_read, its_written = bytes_of(t)
+        read, written = read + its_read, written + its_written
+    return read / _uncached_rate(at, "read") + written / _uncached_rate(at, "write")
+
+
+def _uncached_rate(at: Situation, what: Literal["read", "write"]) -> Values:
+    """As measured on mapped memory, or the share of an ordinary kernel's rate that is published."""
+    measured = f"zero_copy_{what}_bytes_per_second"
+    if at.machine.has(measured):
+        return at.machine.get(measured)
+    return at.machine.kernel_rate() * at.machine.get("uncached_share")

@@ -16,9 +16,7 @@ from advisor.model.draws import Values, constant, log_triangular, triangular
 SPREAD = 1.15
 """Range of a figure that is a single measurement: this factor either way."""
 
-_EXACT = frozenset(
-    ("memory_bytes", "device_memory_bytes_per_second", "l2_bytes", "host_cache_bytes", "migration_bytes")
-)
+_EXACT = frozenset(("memory_bytes", "device_memory_bytes_per_second", "l2_bytes", "migration_bytes"))
 
 
 @dataclass
@@ -45,6 +43,10 @@ class Machine:
         value = self.find(name)
         assert value is not None, name
         return value
+
+    def has(self, name: str) -> bool:
+        """Whether the entry itself has the figure: only calibration measures some."""
+        return getattr(self.entry.figures, name, None) is not None
 
     def exact(self, name: str) -> float:
         """A figure that is no estimate, or 0 where it is not known."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from statistics import median
 
 import numpy as np
 
@@ -21,8 +22,13 @@ from advisor.strategies import STRATEGIES, by_name
 
 _IN_DEVICE_MEMORY = ("pinned", "pageable", "registered", "staged", "write-combined")
 """Strategies whose kernels run on device memory, the first that was measured is taken."""
-_IN_ORDINARY_MEMORY = ("pageable", "staged", "registered", "managed")
-"""Strategies whose host stages run on memory that every CPU caches."""
+_IN_ORDINARY_MEMORY = ("pageable", "staged", "registered", "zero-copy-registered")
+"""Strategies whose host stages run on memory that every CPU caches, and that does not migrate."""
+_IN_PINNED_MEMORY = ("pinned", "zero-copy")
+"""The same but on class `tegra`."""
+MEASURED_DOUBT = 0.5
+"""What is left of the unexplained rest where stages were measured, beside this device or another. A quarter,
+taken first for this device, held half of an H200's frames (docs/accuracy.md)."""
 MEMORY_MARGIN = 0.1
 """How far a device's memory may be from an entry's: carve-outs take a few percent of a Jetson's."""
 
@@ -35,8 +41,7 @@ class Learned:
     kernel_factor: Mapping[str, Values] = field(default_factory=dict)
     same_device: bool = False
     doubt: float = 1.0
-    """What is left of the model's unexplained rest: half where stages were measured beside another device,
-    a quarter beside this one (exponents; a choice)."""
+    """What is left of the model's unexplained rest (an exponent)."""
     sentences: tuple[str, ...] = ()
 
 
@@ -100,12 +105,18 @@ def learned(profile: Profile, target: Machine) -> Learned:
     measured = profile.measured()
     if profile.device.kind != "cuda" or not measured:
         return Learned(profile.traffic)
-    entry = entry_of(profile.device)
+    own = _was_calibrated_on(target.entry, profile.device)
+    entry = target.entry if own else entry_of(profile.device)
     trace, host_told = _host_stages(profile, measured)
     factors = {} if entry is None else _kernel_factors(profile, trace, measured, Machine(entry))
     same = entry is not None and entry.origin == target.entry.origin
-    doubt = 0.25 if same and factors else 0.5 if factors or host_told else 1.0
-    return Learned(trace, factors, same, doubt, tuple(_told(profile, entry, host_told, factors)))
+    return Learned(
+        trace,
+        factors,
+        same,
+        MEASURED_DOUBT if factors or host_told else 1.0,
+        tuple(_told(profile, entry, host_told, factors)),
+    )
 
 
 def _told(
@@ -124,14 +135,19 @@ def _told(
 
 
 def _host_stages(profile: Profile, measured: Mapping[str, Measured]) -> tuple[Trace | None, bool]:
-    row = next((measured[name] for name in _IN_ORDINARY_MEMORY if name in measured), None)
-    if row is None or profile.traffic is None:
+    """The median over strategies: one process's memory differs from the next one's by a tenth or two."""
+    cached = _IN_ORDINARY_MEMORY + (() if profile.device.memory_class == "tegra" else _IN_PINNED_MEMORY)
+    rows = [measured[name] for name in (*cached, "managed") if name in measured]
+    rows = [row for row in rows if row.strategy != "managed"] or rows  # which migrates
+    if not rows or profile.traffic is None:
         return profile.traffic, False
-    stages = {s.name for s in profile.workload.frame_stages("host")}
+    stages = [s.name for s in profile.workload.frame_stages("host")]
     work = {w.stage: w for w in profile.traffic.work}
-    for stage in stages & set(row.stage_seconds):
-        before = work.get(stage, StageWork(stage=stage))
-        work[stage] = before.model_copy(update={"seconds": row.stage_seconds[stage]})
+    for stage in stages:
+        seconds = [row.stage_seconds[stage] for row in rows if stage in row.stage_seconds]
+        if seconds:
+            before = work.get(stage, StageWork(stage=stage))
+            work[stage] = before.model_copy(update={"seconds": median(seconds)})
     return profile.traffic.model_copy(update={"work": tuple(work.values())}), bool(stages)
 
 
@@ -169,6 +185,16 @@ def entry_of(device: Device) -> CatalogueEntry | None:
         found = [load(name) for name in names() if words & set(name.split("-"))]
     fitting = [entry for entry in found if _fits(entry, device, by_size=not whole)]
     return _as_measured(fitting[0], device) if len(fitting) == 1 else None
+
+
+def _was_calibrated_on(entry: CatalogueEntry, device: Device) -> bool:
+    """Whether the entry is a calibration of this very kind of device: all attributes that both tell agree.
+
+    Only calibration writes down what CUDA tells of the memory, to the byte.
+    """
+    told = {key: attribute.value for key, attribute in entry.attributes.items()}
+    both = told.keys() & device.attributes.keys()
+    return "total_global_mem" in both and all(told[key] == device.attributes[key] for key in both)
 
 
 def _fits(entry: CatalogueEntry, device: Device, *, by_size: bool) -> bool:

@@ -7,7 +7,7 @@ likely figures and in joint draws of the uncertain ones (draws.py), for all stra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from advisor.advise import recommend_predicted
 from advisor.devices.catalogue import CatalogueEntry
@@ -17,7 +17,7 @@ from advisor.model.machines import Machine
 from advisor.model.measured import learned
 from advisor.model.simulate import Simulated, simulate, with_declared
 from advisor.profiles import Predicted, PredictedResult, Prediction, Profile, Skipped
-from advisor.strategies import STRATEGIES, Strategy
+from advisor.strategies import BASELINE, STRATEGIES, Strategy
 from advisor.verdicts.predicted import confidence
 
 
@@ -44,13 +44,26 @@ def predict(
     chosen = recommend_predicted(tuple(rows.values()), draws)
     trace = with_declared(profile.workload, known.trace)
     told = () if isinstance(trace, str) or not draws else assumptions(trace, machine)
+    others = {BASELINE, str(chosen.strategy)} & set(draws) if chosen else set()
     return Prediction(
         device=target.device(),
-        results=tuple(rows.values()),
+        results=tuple(_with_ratios(row, found, sorted(others)) for row in rows.values()),
         recommendation=chosen,
         assumptions=(*told, *known.sentences) if told else (),
         confidence=confidence(chosen.strategy, draws) if chosen and chosen.strategy else None,
     )
+
+
+def _with_ratios(
+    row: PredictedResult, found: Mapping[str, Simulated | str], others: Iterable[str]
+) -> PredictedResult:
+    """The row with its time over that of others, draw by draw: what two strategies share cancels out."""
+    own = found[row.strategy]
+    if isinstance(row, Skipped) or isinstance(own, str):
+        return row
+    ratios = {name: own.seconds / s.seconds for name in others if not isinstance(s := found[name], str)}
+    spans = {name: span(ratio) for name, ratio in ratios.items() if name != row.strategy}
+    return row.model_copy(update={"over": {name: (low, high) for name, (low, _, high) in spans.items()}})
 
 
 def _row(name: str, found: Simulated | str) -> PredictedResult:

@@ -12,7 +12,8 @@ from advisor.model.draws import Values, constant
 from advisor.model.machines import Machine
 from advisor.model.overlapping_frames import overlapped
 from advisor.model.situation import Situation, situation
-from advisor.model.steady_frame import Frame, by_part
+from advisor.model.steady_frame import by_part
+from advisor.model.thrashing import timed_steps
 from advisor.profiles import StageRecord, StageWork, Trace, Traffic, WorkloadRecord
 from advisor.schedule import Step
 from advisor.strategies import STRATEGIES, Strategy
@@ -43,10 +44,12 @@ def simulate(
     *,
     host_measured: bool = False,
     doubt: float = 1.0,
+    first_frames: bool = False,
 ) -> dict[str, Simulated | str]:
     """Each strategy's figures on that device, or the reason there are none.
 
-    Stages that nothing was traced of are taken as their annotations and declared passes say.
+    Stages that nothing was traced of are taken as their annotations and declared passes say. `first_frames`:
+    of a run of few frames, for published figures of such runs.
     """
     known = with_declared(workload, trace)
     found: dict[str, Simulated | str] = {}
@@ -56,7 +59,14 @@ def simulate(
             found[strategy.name] = refused or str(known)
             continue
         at = situation(
-            workload, known, strategy, machine, kernel_factor, host_measured=host_measured, doubt=doubt
+            workload,
+            known,
+            strategy,
+            machine,
+            kernel_factor,
+            host_measured=host_measured,
+            doubt=doubt,
+            first_frames=first_frames,
         )
         found[strategy.name] = _too_large(at, machine.entry) or _simulated(at)
     return found
@@ -71,7 +81,7 @@ def _too_large(at: Situation, target: CatalogueEntry) -> str | None:
 
 
 def _simulated(at: Situation) -> Simulated:
-    steps = [(step, seconds * _residual(at, step)) for step, seconds in Frame(at).steps()]
+    steps = [(step, seconds * _residual(at, step)) for step, seconds in timed_steps(at)]
     if at.strategy.pipelined:
         found = overlapped(at, steps)
         return Simulated(at.strategy.name, found.parts, found.seconds, found.latency, at.physical_bytes())

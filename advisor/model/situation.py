@@ -39,6 +39,10 @@ class Situation:
     """The host stages' times were measured beside this very device."""
     doubt: float = 1.0
     """How much of what the terms leave unexplained is left (residuals.py): 1 all, 0 nothing."""
+    first_frames: bool = False
+    """Of few frames: before the driver has found out which pages thrash."""
+    stays: bool = False
+    """The driver leaves managed pages at the host (thrashing.py)."""
 
     def inner(self, buffer: str) -> Placement:
         """The program's own placement of a buffer, behind foreign memory or not."""
@@ -61,7 +65,7 @@ class Situation:
     def migrates(self, buffer: str) -> bool:
         """Whether its pages move to the side that touches them."""
         kind, memory_class = self.inner(buffer).device_kind, self.machine.entry.memory_class
-        if self.machine.shares_memory:
+        if self.machine.shares_memory or self.stays:
             return False
         return kind == "managed" or (kind == "pageable" and memory_class == "discrete-hmm")
 
@@ -121,6 +125,20 @@ class Situation:
         found = (w for w in self.trace.work if w.stage == stage)
         return next(found, StageWork(stage=stage))
 
+    def comes_by_staged_copy(self, buffer: str) -> bool:
+        """Whether the CPU copies kernels' results into it, out of a pinned buffer of the driver's."""
+        record, placement = self._buffers[buffer], self.placements[buffer]
+        kernels = {stage.name for stage in self.workload.frame_stages("device")}
+        written = any(mode != "in" for stage, mode in record.access.items() if stage in kernels)
+        return written and (placement.host_kind, placement.device_kind) == ("pageable", "device")
+
+    @cached_property
+    def host_bytes(self) -> int:
+        """Bytes of all buffers that host stages of a frame touch, and of both sets where there are two."""
+        stages = {stage.name for stage in self.workload.frame_stages("host")}
+        touched = (b for b in self.workload.buffers if stages & set(b.access))
+        return sum(b.bytes * self._sets(b.name) for b in touched)
+
     @cached_property
     def managed_bytes(self) -> int:
         """Bytes of all managed buffers."""
@@ -136,6 +154,7 @@ def situation(
     *,
     host_measured: bool = False,
     doubt: float = 1.0,
+    first_frames: bool = False,
 ) -> Situation:
     """Places the buffers and plans a frame, as the worker does."""
     device = machine.entry.device()
@@ -143,5 +162,14 @@ def situation(
     traits = {name: placement.traits(device) for name, placement in placements.items()}
     steps = plan(stage_uses(workload, "setup"), stage_uses(workload, "frame"), traits)
     return Situation(
-        workload, trace, strategy, placements, steps, machine, kernel_factor or {}, host_measured, doubt
+        workload,
+        trace,
+        strategy,
+        placements,
+        steps,
+        machine,
+        kernel_factor or {},
+        host_measured,
+        doubt,
+        first_frames,
     )

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from advisor.model import terms
 from advisor.model.device_stages import bytes_of, kernel_seconds
 from advisor.model.draws import Values, constant
 from advisor.model.host_stages import foreign_copy, host_seconds
 from advisor.model.situation import Situation
-from advisor.model.transfers import migration, transfer
+from advisor.model.transfers import first_writes, migration, transfer
 from advisor.profiles import Side
 from advisor.schedule import Step
 
@@ -24,6 +26,8 @@ class Frame:
     at: Situation
     _sides: dict[str, Side] = field(default_factory=dict)
     _dirty: float = 0.0
+    _read_only: set[str] = field(default_factory=set)
+    """Buffers whose pages the CPU sees mapped for reading alone."""
 
     def steps(self) -> list[tuple[Step, Values]]:
         """The steps of a steady frame with their seconds."""
@@ -45,12 +49,16 @@ class Frame:
             return self._foreign(step)
         to: Side = "device" if step.action == "to-device" else "host"
         self._sides[step.name] = to
+        self._note_mapping(step.name, to, written=False)
         return transfer(self.at, step.name, to)
 
     def _foreign(self, step: Step) -> Values:
         size = constant(self.at.size(step.name))
-        moved = self._arrive(step.name, size, "host")
-        if step.action == "copy-in" and self.at.inner(step.name).device_kind == "managed":
+        into = step.action == "copy-in"
+        moved = self._arrive(step.name, size, "host", written=into)
+        if into:
+            moved = moved + self._first_writes(step.name, size)
+        if into and self.at.inner(step.name).device_kind == "managed":
             self._dirty += self.at.size(step.name)
         return moved + foreign_copy(self.at, step.name, out=step.action == "copy-out")
 
@@ -62,15 +70,33 @@ class Frame:
             if side == "host" and self.at.host_kind(t.buffer) == "managed":
                 self._dirty += t.bytes_written
             read, written = bytes_of(t)
-            found = found + self._arrive(t.buffer, read + written, side)
+            found = found + self._arrive(t.buffer, read + written, side, written=t.bytes_written > 0)
+            if side == "host" and t.bytes_written:
+                found = found + self._first_writes(t.buffer, written)
         return found
 
-    def _arrive(self, buffer: str, count: Values, side: Side) -> Values:
+    def _arrive(self, buffer: str, count: Values, side: Side, *, written: bool = False) -> Values:
         """Pages that the other side had last follow the one that touches them."""
         if not self.at.migrates(buffer):
             return constant(0.0)
         before, self._sides[buffer] = self._sides.get(buffer, side), side
-        return constant(0.0) if before == side else migration(self.at, buffer, count, side)
+        if before == side:
+            return constant(0.0)
+        self._note_mapping(buffer, side, written=written)
+        return migration(self.at, buffer, count, side)
+
+    def _note_mapping(self, buffer: str, to: Side, *, written: bool) -> None:
+        """Pages come back mapped for reading, unless a write fault fetched them (defaults.py)."""
+        if to == "host" and not written and self.at.migrates(buffer):
+            self._read_only.add(buffer)
+        else:
+            self._read_only.discard(buffer)
+
+    def _first_writes(self, buffer: str, count: Values) -> Values:
+        if buffer not in self._read_only:
+            return constant(0.0)
+        self._read_only.discard(buffer)
+        return first_writes(self.at, np.minimum(count, self.at.size(buffer)))
 
     # A shared DRAM behind two caches
 

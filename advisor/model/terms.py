@@ -100,6 +100,14 @@ def migration(count: Number, page: float, fault: Number, link: Number) -> Number
     return fault_count(count, page) * fault + count / link
 
 
+def migration_at(count: Number, page: float, fault: Number, link: Number, rate: Number) -> Number:
+    """The same where the rate of migration in order was measured, which whole blocks then take.
+
+    Of a part of a block the formula above tells how much it takes of a whole one.
+    """
+    return migration(count, page, fault, link) * (BLOCK / rate) / migration(BLOCK, page, fault, link)
+
+
 def maintenance(count: Number, cache: Number, rate: Number) -> Number:
     """Write-back of what a cache may hold of managed memory: at most its size, at the rate of writing.
 

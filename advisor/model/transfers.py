@@ -18,12 +18,19 @@ def transfer(at: Situation, buffer: str, to: Side) -> Values:
     if placement.device_kind == "managed":
         return _prefetch(at, placement, size, to)
     if isinstance(placement, Staged) and to == "device":
-        staging = size / at.machine.get("host_copy_bytes_per_second")
+        staging = size / _staging_rate(at)
         return staging + _pinned(at, placement, size, to)
     if placement.host_kind == "pageable":
         rate = at.machine.pageable_rate("to_device" if to == "device" else "to_host")
         return np.asarray(terms.copy(size, at.machine.get("pageable_copy_call_seconds"), rate))
     return _pinned(at, placement, size, to)
+
+
+def _staging_rate(at: Situation) -> Values:
+    """The CPU's copy into CuPy's pinned pool."""
+    pinned, plain = "host_pinned_copy_bytes_per_second", "host_copy_bytes_per_second"
+    uncached = at.machine.entry.memory_class == "tegra"
+    return at.machine.get(pinned if at.machine.has(pinned) and not uncached else plain)
 
 
 def _pinned(at: Situation, placement: Placement, size: int, to: Side) -> Values:
@@ -39,11 +46,35 @@ def link_rate(at: Situation, to: Side) -> Values:
 
 
 def _prefetch(at: Situation, placement: Placement, size: int, to: Side) -> Values:
-    """A call, and the pages over the link; nothing moves on one DRAM, nor what is kept on both sides."""
-    call = at.machine.get("prefetch_call_seconds")
-    if at.machine.shares_memory or "read-mostly" in placement.hints:
+    """A call, and the pages over the link; nothing moves on one DRAM, nor what is kept on both sides.
+
+    On a card the driver also maps each page that comes back to the CPU, one by one and within the call.
+    """
+    machine = at.machine
+    call = machine.get("prefetch_call_seconds")
+    if machine.shares_memory or "read-mostly" in placement.hints:
         return call
-    return call + size / link_rate(at, to)
+    share = machine.find("prefetch_share")
+    return call + _prefetched_alone(at, size, to) / (1.0 if share is None else share)
+
+
+def _prefetched_alone(at: Situation, size: int, to: Side) -> Values:
+    machine, rate = at.machine, f"prefetch_to_{to}_bytes_per_second"
+    if machine.has(rate):
+        return size / machine.get(rate)
+    mapping = machine.find("map_page_seconds") if to == "host" else None
+    moved = size / link_rate(at, to)
+    return moved if mapping is None else moved + _pages(at, size) * mapping
+
+
+def first_writes(at: Situation, count: Values) -> Values:
+    """What the host pays to write pages that were brought back to it mapped for reading alone."""
+    fault = at.machine.find("write_fault_seconds")
+    return constant(0.0) if fault is None else _pages(at, count) * fault
+
+
+def _pages(at: Situation, count: Values | int) -> Values:
+    return np.ceil(np.asarray(count) / at.machine.exact("cpu_page_bytes"))
 
 
 def migration(at: Situation, buffer: str, count: Values, to: Side) -> Values:
@@ -52,7 +83,17 @@ def migration(at: Situation, buffer: str, count: Values, to: Side) -> Values:
     if not touched.any():
         return constant(0.0)
     by_rate = machine.find("fault_rate_bytes_per_second")
-    if by_rate is not None:
+    first = machine.find("fault_batch_seconds") if to == "device" else None
+    return _moved(at, touched, to, by_rate) + (0.0 if first is None else first)
+
+
+def _moved(at: Situation, touched: Values, to: Side, by_rate: Values | None) -> Values:
+    machine = at.machine
+    measured = f"migration_to_{to}_bytes_per_second"
+    if by_rate is not None and not machine.has(measured):
         return touched / by_rate
     page = machine.exact("migration_bytes" if to == "device" else "cpu_page_bytes")
-    return np.asarray(terms.migration(touched, page, machine.get("fault_seconds"), link_rate(at, to)))
+    fault, link = machine.get("fault_seconds"), link_rate(at, to)
+    if machine.has(measured):
+        return np.asarray(terms.migration_at(touched, page, fault, link, machine.get(measured)))
+    return np.asarray(terms.migration(touched, page, fault, link))

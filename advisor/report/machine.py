@@ -181,9 +181,7 @@ def _of(value: str, best: str) -> str:
 
 
 def _hertz(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{units.digits(value / 1e9)} GHz" if value >= 1e9 else f"{units.digits(value / 1e6)} MHz"
+    return "" if value is None else units.frequency(value)
 
 
 def _watts(value: float | None) -> str:

@@ -1,0 +1,244 @@
+"""What `advisor devices calibrate` measures takes the place of what the model otherwise assumes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import builders
+import pytest
+from published import DATA, touched, vector, vector_streamed
+from test_model import N, external
+from test_model_measured import measured_on
+
+from advisor.devices.catalogue import CatalogueEntry, Figure, load
+from advisor.model import terms
+from advisor.model.machines import Machine
+from advisor.model.measured import learned
+from advisor.model.predict import predict
+from advisor.model.simulate import Simulated, simulate
+from advisor.profiles import Device, Predicted, Profile, Trace
+
+SIZE = 1 << 26
+FIRST_FAULTS = 3 * 0.04e-3
+"""Of a kernel over three buffers."""
+SHEET = load("rtx-4090")
+CALIBRATED = load(str(DATA / "devices" / "h200-calibrated.toml"))
+
+
+def with_figures(**values: float) -> CatalogueEntry:
+    """The card of the catalogue, and these figures as if they had been measured on it."""
+    given = {
+        f"{key}_per_second" if key.endswith("bytes") and key != "host_cache_bytes" else key: value
+        for key, value in values.items()
+    }
+    figures = {key: Figure(value=value, low=value, high=value, source="test") for key, value in given.items()}
+    return SHEET.model_copy(update={"figures": SHEET.figures.model_copy(update=figures)})
+
+
+def rows(profile: Profile, entry: CatalogueEntry) -> dict[str, Mapping[str, Any]]:
+    """Likely seconds by part, of each strategy."""
+    found = simulate(profile.workload, profile.traffic, Machine(entry))
+    return {
+        name: {part: float(seconds[0]) for part, seconds in s.parts.items()}
+        for name, s in found.items()
+        if isinstance(s, Simulated)
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "strategies"),
+    [
+        ("host_pinned", ("pinned", "zero-copy", "pinned-pipelined")),
+        ("host_write_combined", ("write-combined", "zero-copy-wc")),
+    ],
+)
+def test_host_stages_pass_over_their_kind_of_memory(kind: str, strategies: tuple[str, ...]) -> None:
+    slow = rows(vector_streamed(SIZE), with_figures(**{f"{kind}_write_bytes": 2e9}))
+    plain = rows(vector_streamed(SIZE), SHEET)
+    for name, parts in slow.items():
+        if "host:init" in parts:
+            expected = 2 * SIZE / 2e9 if name in strategies else plain[name]["host:init"]
+            assert parts["host:init"] == pytest.approx(expected), name
+
+
+def test_managed_memory_is_never_faster_for_the_cpu_than_ordinary_memory() -> None:
+    # 16 GB/s is the default for ordinary memory: 27 was a buffer that the CPU's cache held.
+    for rate, expected in ((27e9, 16e9), (5e9, 5e9)):
+        found = rows(vector(SIZE), with_figures(host_managed_read_bytes=rate))["managed-prefetch"]
+        assert found["host:access"] == pytest.approx(3 * SIZE / expected)
+
+
+def test_prefetches_take_their_measured_rates() -> None:
+    entry = with_figures(prefetch_to_device_bytes=20e9, prefetch_to_host_bytes=8e9)
+    found = rows(vector(SIZE), entry)["managed-prefetch"]
+    assert found["to-device"] == pytest.approx(3 * (32e-6 + SIZE / 20e9 / 0.85))
+    assert found["to-host"] == pytest.approx(3 * (32e-6 + SIZE / 8e9 / 0.85))
+
+
+def test_first_writes_take_their_measured_time() -> None:
+    free, dear = (
+        rows(vector_streamed(SIZE), with_figures(write_fault_seconds=s))["managed-prefetch"]["host:init"]
+        for s in (1e-12, 1e-6)
+    )
+    assert dear - free == pytest.approx(2 * SIZE / 4096 * 1e-6, rel=1e-3)
+
+
+def test_migration_takes_its_measured_rates() -> None:
+    entry = with_figures(migration_to_device_bytes=12e9, migration_to_host_bytes=6e9)
+    found, plain = (rows(vector(SIZE), e)["managed"] for e in (entry, with_figures()))
+    compute = rows(vector(SIZE), SHEET)["pinned"]["device:compute"]
+    assert found["device:compute"] == pytest.approx(3 * SIZE / 12e9 + compute + FIRST_FAULTS)
+    by_cpu = rows(vector(SIZE), SHEET)["pageable"]
+    # Reads fetch all three back, so that the next writes of two of them fault page by page.
+    assert found["host:access"] == pytest.approx(by_cpu["host:access"] + 3 * SIZE / 6e9)
+    assert found["host:init"] == pytest.approx(by_cpu["host:init"] + 2 * SIZE / 4096 * 0.25e-6)
+    written = rows(vector_streamed(SIZE), entry)["managed"]["host:init"]  # by the faults that fetch them
+    assert written == pytest.approx(by_cpu["host:init"] + 2 * SIZE / 6e9)
+    assert plain["device:compute"] > found["device:compute"]
+
+
+def test_a_part_of_a_block_takes_its_share_of_the_faults() -> None:
+    whole = terms.migration_at(terms.BLOCK, 65536, 30e-6, 10e9, 13e9)
+    part = terms.migration_at(65536, 65536, 30e-6, 10e9, 13e9)
+    assert whole == pytest.approx(terms.BLOCK / 13e9)
+    assert part / whole == pytest.approx(
+        (30e-6 + 65536 / 10e9) / terms.migration(terms.BLOCK, 65536, 30e-6, 10e9)
+    )
+
+
+def test_staged_uploads_pass_through_page_locked_memory_at_its_rate() -> None:
+    slow, fast = (
+        rows(vector_streamed(SIZE), with_figures(host_pinned_copy_bytes=rate))["staged"]["to-device"]
+        for rate in (2e9, 4e9)
+    )
+    assert slow - fast == pytest.approx(2 * SIZE / 4e9)
+
+
+def test_foreign_memory_is_copied_at_the_rates_of_the_programs_own() -> None:
+    size = 4 * N
+    entry = with_figures(host_pinned_copy_bytes=5e9, host_pinned_read_bytes=2e9, host_managed_copy_bytes=99e9)
+    found = rows(external("a", "c"), entry)
+    # In at the rate of copies into it, out no faster than it is read.
+    assert found["pinned"]["host-copy"] == pytest.approx(size / 5e9 + size / 2e9)
+    assert found["managed-prefetch"]["host-copy"] == pytest.approx(
+        2 * size / 16.8e9 + size / 4096 * 0.25e-6  # never faster than ordinary memory, and first writes
+    )
+
+
+# Caches
+
+
+def cached(profile: Profile, entry: CatalogueEntry, seconds: float) -> dict[str, Mapping[str, Any]]:
+    """The same with host stages that took so long in the CPU run."""
+    assert profile.traffic is not None
+    stages = profile.workload.frame_stages("host")
+    work = tuple(builders.StageWork(stage=s.name, seconds=seconds) for s in stages)
+    return rows(
+        profile.model_copy(update={"traffic": profile.traffic.model_copy(update={"work": work})}), entry
+    )
+
+
+def test_what_the_cpus_cache_holds_does_not_wait_for_memory() -> None:
+    profile, quick = vector(SIZE), 1e-4
+    for cache, held in ((3 * SIZE, True), (3 * SIZE - 1, False)):
+        entry = with_figures(host_cache_bytes=cache)
+        found = cached(profile, entry, quick)
+        expected = quick if held else 2 * SIZE / 16e9
+        assert found["pinned"]["host:init"] == pytest.approx(expected)
+        assert found["zero-copy"]["host:init"] == pytest.approx(expected)
+    # Two sets of buffers need twice the cache.
+    once, twice = (
+        cached(profile, with_figures(host_cache_bytes=n * SIZE), quick)["pinned-pipelined"] for n in (3, 6)
+    )
+    assert sum(twice.values()) < sum(once.values())
+
+
+def test_what_a_staged_copy_brought_is_not_in_the_cache() -> None:
+    found = cached(vector_streamed_back(), with_figures(host_cache_bytes=1 << 30), 1e-4)
+    assert found["pinned"]["host:access"] == pytest.approx(1e-4)
+    for name in ("pageable", "staged"):
+        assert found[name]["host:access"] == pytest.approx(1e-4 + SIZE / 16e9)
+
+
+def vector_streamed_back() -> Profile:
+    """`vector`, of which the host reads the result alone."""
+    profile = vector(SIZE)
+    assert profile.traffic is not None
+    kept = [t for t in profile.traffic.traffic if t.stage != "access" or t.buffer == "c"]
+    buffers = tuple(
+        b
+        if b.name == "c"
+        else b.model_copy(update={"access": {k: v for k, v in b.access.items() if k != "access"}})
+        for b in profile.workload.buffers
+    )
+    return profile.model_copy(
+        update={
+            "workload": profile.workload.model_copy(update={"buffers": buffers}),
+            "traffic": Trace(traffic=tuple(kept)),
+        }
+    )
+
+
+@pytest.mark.parametrize(("reads", "held"), [(15e9, True), (0.5e9, False), (None, False)])
+def test_write_combined_memory_that_reads_fast_is_cached(reads: float | None, held: bool) -> None:
+    given = {} if reads is None else {"host_write_combined_read_bytes": reads}
+    entry = with_figures(host_cache_bytes=1 << 30, host_write_combined_write_bytes=10e9, **given)
+    found = cached(vector_streamed(SIZE), entry, 1e-4)["write-combined"]
+    assert found["host:init"] == pytest.approx(1e-4 if held else 2 * SIZE / 10e9)
+
+
+# Reading again, over a link
+
+
+def test_a_single_operand_that_is_read_again_crosses_the_link_every_time() -> None:
+    for passes in (8, 64):
+        parts = rows(touched(SIZE, "in", passes=passes), SHEET)["zero-copy"]
+        once = rows(touched(SIZE, "in"), SHEET)["zero-copy"]
+        launch = 5e-6
+        assert parts["device:kernel"] - launch == pytest.approx(passes * (once["device:kernel"] - launch))
+
+
+def test_what_an_l1_holds_is_read_again_at_its_measured_rate() -> None:
+    entry = with_figures(zero_copy_reread_bytes=1e12, zero_copy_read_bytes=20e9)
+    small, large = (rows(touched(size, "in", passes=64), entry)["zero-copy"] for size in (1 << 16, 1 << 17))
+    assert small["device:kernel"] == pytest.approx(5e-6 + (1 << 16) / 20e9 + 63 * (1 << 16) / 1e12)
+    assert large["device:kernel"] == pytest.approx(5e-6 + 64 * (1 << 17) / 20e9)
+
+
+def test_kernels_on_a_jetson_take_their_measured_rate_over_mapped_memory() -> None:
+    figures = {
+        f"zero_copy_{what}_bytes_per_second": Figure(value=rate, source="test")
+        for what, rate in (("read", 5e9), ("write", 4e9))
+    }
+    jetson = load("agx-orin")
+    measured = jetson.model_copy(update={"figures": jetson.figures.model_copy(update=figures)})
+    parts = rows(touched(SIZE, "inout"), measured)["zero-copy"]
+    assert parts["device:kernel"] == pytest.approx(5e-6 + SIZE / 5e9 + SIZE / 4e9)
+
+
+def on_the_calibrated(**attributes: Any) -> Device:
+    told = {key: attribute.value for key, attribute in CALIBRATED.attributes.items()}
+    return Device(name="NVIDIA H200", kind="cuda", memory_class="discrete", attributes={**told, **attributes})
+
+
+def test_a_calibrated_entry_is_known_as_the_measured_device() -> None:
+    own = measured_on("NVIDIA H200", 1e-3, 0.01, device=on_the_calibrated())
+    assert learned(own, Machine(CALIBRATED)).same_device
+    row = next(r for r in predict(own, CALIBRATED).results if r.strategy == "pinned")
+    assert isinstance(row, Predicted)
+    assert row.terms["device:add"] == pytest.approx(1e-3, rel=1e-6)
+    assert row.terms["host:consume"] == pytest.approx(0.01)
+    # 192 MiB of buffers lie in its cache of 300 MiB: a stage that was quicker than memory stays so.
+    quick = predict(measured_on("NVIDIA H200", 1e-3, 1e-4, device=on_the_calibrated()), CALIBRATED)
+    row = next(r for r in quick.results if r.strategy == "pinned")
+    assert isinstance(row, Predicted)
+    assert row.terms["host:produce"] == pytest.approx(1e-4)
+    other = measured_on("NVIDIA H200", 1e-3, 0.01, device=on_the_calibrated(total_global_mem=1 << 37))
+    assert not learned(other, Machine(CALIBRATED)).same_device
+
+
+def test_a_sheet_says_too_little_to_be_the_measured_device() -> None:
+    device = Device(name="Elsewhere", kind="cuda", memory_class="discrete", attributes={"integrated": 0})
+    profile = builders.profile(device=device, traffic=Trace())
+    assert not learned(profile, Machine(SHEET)).same_device
