@@ -87,6 +87,7 @@ def assemble(settings: Settings, measured: Run, begun: Begun) -> Profile:
             seed=settings.seed,
             confidence=CONFIDENCE,
             order=measured.order,
+            numa=settings.numa,
         ),
         workload=description.workload,
         device=description.device,

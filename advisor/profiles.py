@@ -31,6 +31,7 @@ MemoryKind = Literal["pageable", "pinned", "managed", "device"]
 AccessMode = Literal["in", "out", "inout"]
 Side = Literal["host", "device"]
 Verdict = Literal["clear", "tie", "inconclusive"]
+Certainty = Literal["measured", "likely", "predicted"]
 Unit = Literal["seconds", "bytes", "bytes_per_second", "ratio", "count"]
 
 Interval = tuple[PositiveSeconds, PositiveSeconds]
@@ -73,6 +74,7 @@ class Method(Record):
     seed: int = Field(ge=0)
     confidence: float = Field(gt=0, lt=1)
     order: tuple[tuple[str, ...], ...] = Field(description="The strategies of each round, in the order run")
+    numa: str = Field(default="local", description="Node of host memory asked for: local, remote or a number")
 
 
 class BufferRecord(Record):
@@ -142,6 +144,13 @@ class Footprint(Record):
     absent: dict[str, str] = Field(default_factory=dict)
 
 
+class PageLocking(Record):
+    """Memory that the workload's own stages page-locked through CuPy in the timed frames, per frame."""
+
+    calls: float = Field(ge=0, description="Allocations of page-locked memory, and registrations")
+    seconds: Seconds = Field(description="Time these calls and those that undo them took")
+
+
 class Measured(Record):
     """A strategy that ran and gave the right results."""
 
@@ -168,6 +177,9 @@ class Measured(Record):
     )
     hints: dict[str, tuple[str, ...]] = Field(
         default_factory=dict, description="What the driver was told of each managed buffer"
+    )
+    page_locking: PageLocking | None = Field(
+        default=None, description="None where nobody looked, as on the CPU device"
     )
     setup_seconds: Seconds = Field(description="Allocate, pin, set-up stages, first frame")
     footprint: Footprint
@@ -282,6 +294,11 @@ class Advice(Record):
     evidence: tuple[Evidence, ...] = ()
     gain: Gain | None = None
     snippet: str | None = None
+    certainty: Certainty | None = Field(
+        default=None,
+        description="Of an advice. measured: cause and worth are figures of this run; likely: the effect was "
+        "measured and its cause inferred; predicted: it rests on computed figures",
+    )
     sources: tuple[str, ...] = ()
 
 

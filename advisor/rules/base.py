@@ -7,21 +7,39 @@ A rule is data and one pure function. `judge` is called with the parts of the ca
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from advisor import stats, units
 from advisor.profiles import (
     Advice,
+    Certainty,
     Device,
+    Environment,
     Evidence,
     Gain,
     MemoryClass,
+    Method,
+    PageLocking,
+    Recommendation,
+    Trace,
     Unit,
     WorkloadRecord,
 )
 
-Need = Literal["device", "workload", "rows", "absent", "reads", "recommended"]
+Need = Literal[
+    "device",
+    "workload",
+    "rows",
+    "absent",
+    "failed",
+    "reads",
+    "traffic",
+    "recommended",
+    "verdict",
+    "machine",
+    "method",
+]
 
 
 @dataclass(frozen=True)
@@ -41,6 +59,28 @@ class Row:
     predicted: bool
     rounds: tuple[tuple[float, ...], ...] = ()
     """Raw frames of each process; empty when predicted."""
+    host_stages: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of each host stage of a frame."""
+    host_copy_seconds: float | None = None
+    """The host's copies to and from external buffers; None where there are none."""
+    pinned_bytes: int = 0
+    """Page-locked memory taken."""
+    setup_seconds: float | None = None
+    """None when predicted."""
+    verified: bool | None = None
+    """Its results were held against another run's; None when predicted."""
+    page_locking: PageLocking | None = None
+    """What the workload page-locked by itself in its frames; None where nobody looked."""
+
+    @property
+    def host_seconds(self) -> float:
+        """All host stages of a frame."""
+        return sum(self.host_stages.values())
+
+    @property
+    def path_seconds(self) -> float:
+        """What a memory strategy is about: kernels, copies, and the host's copies to external buffers."""
+        return self.device_seconds + self.transfer_seconds + (self.host_copy_seconds or 0.0)
 
     def over(self, other: Row) -> stats.Ratio:
         """This time over the other's. Predicted: from the two ranges, the widest it can be."""
@@ -84,13 +124,22 @@ class Case:
     rows: Mapping[str, Row]
     absent: Mapping[str, str]
     """Strategies without figures, and why."""
+    """Skipped and failed ones alike."""
+    failed: Mapping[str, str]
+    """Those that were tried, and what happened."""
     reads: tuple[Reads, ...]
+    traffic: Trace
     recommended: str | None
+    verdict: Recommendation | None
+    machine: Environment | None
+    """Readings of the machine that was measured; None for a device that was predicted."""
+    method: Method | None
+    """How it was measured; None when predicted."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a rule concluded. An `advice` proposes a strategy and says what it is worth."""
+    """What a rule concluded. An `advice` says what to change; most propose a strategy and its worth."""
 
     outcome: Literal["advice", "pass", "not-applicable"]
     detail: str
@@ -100,6 +149,17 @@ class Finding:
     evidence: tuple[Evidence, ...] = ()
     gain: Gain | None = None
     snippet: str | None = None
+    inferred: bool = False
+    """The effect was measured, its cause is the likeliest one."""
+
+    @property
+    def certainty(self) -> Certainty | None:
+        """How sure an advice is; None for other outcomes."""
+        if self.outcome != "advice":
+            return None
+        if any(item.predicted for item in self.evidence):
+            return "predicted"
+        return "likely" if self.inferred else "measured"
 
 
 @dataclass(frozen=True)
@@ -152,6 +212,7 @@ def apply(rule: Rule, case: Case) -> Advice:
         evidence=finding.evidence,
         gain=finding.gain,
         snippet=finding.snippet,
+        certainty=finding.certainty,
         sources=rule.sources,
     )
 
