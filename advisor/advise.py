@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from advisor.profiles import Measured, Profile
-from advisor.rules import RULES
+from advisor.errors import UsageError, WorkloadError
+from advisor.profiles import Measured, Profile, WorkloadRecord
+from advisor.rules import RULES, by_id
 from advisor.rules.base import apply
 from advisor.rules.case import cases
+from advisor.rules.limits import limits
 from advisor.verdicts.measured import Candidate, recommend
 from advisor.verdicts.predicted import recommend_predicted
 from advisor.verdicts.ties import code_change
@@ -22,8 +24,30 @@ def advise(profile: Profile) -> Profile:
     if profile.device.kind == "cuda":
         chosen = recommend(candidates(profile), confidence=profile.method.confidence, device=profile.device)
     profile = profile.model_copy(update={"recommendation": chosen})
-    advice = tuple(apply(rule, case) for case in cases(profile) for rule in RULES)
+    silenced, wanted = silences(profile), profile.preferences
+    advice = tuple(
+        apply(rule, case, limits=limits(rule, wanted), silenced_by=silenced.get(rule.id, ""))
+        for case in cases(profile)
+        for rule in RULES
+    )
     return profile.model_copy(update={"advice": advice})
+
+
+def silences(profile: Profile) -> dict[str, str]:
+    """The silenced rules by id, and who silenced each."""
+    by_file = dict.fromkeys(profile.workload.ignore, f"the workload file {profile.workload.file}")
+    return {**by_file, **profile.preferences.ignored}
+
+
+def require_rules(workload: WorkloadRecord) -> None:
+    """Raises `WorkloadError` where the workload silences a rule that there is not, with the nearest."""
+    for rule_id in workload.ignore:
+        try:
+            by_id(rule_id)
+        except UsageError as unknown:
+            raise WorkloadError(
+                f"Workload(ignore=...): {unknown.message}", next_step=unknown.next_step
+            ) from None
 
 
 def candidates(profile: Profile) -> tuple[Candidate, ...]:

@@ -16,6 +16,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from advisor.errors import FileProblem
+from advisor.preferences import Objective as Objective
+from advisor.preferences import Preferences as Preferences
 from advisor.readings import GpuState, HostState, TegraState
 from advisor.records import Bytes as Bytes
 from advisor.records import PositiveSeconds as PositiveSeconds
@@ -109,6 +111,7 @@ class WorkloadRecord(Record):
     parameters: dict[str, int | float | bool | str]
     buffers: tuple[BufferRecord, ...]
     stages: tuple[StageRecord, ...]
+    ignore: tuple[str, ...] = Field(default=(), description="Rules that the workload file silences")
 
     def frame_stages(self, side: Side | None = None) -> tuple[StageRecord, ...]:
         """The stages of a frame in order, of one side or both."""
@@ -263,6 +266,15 @@ class Recommendation(Record):
     tied_with: tuple[str, ...] = ()
     reason: str
     next_step: str = ""
+    objective: Objective = "time"
+    steps: tuple[str, ...] = Field(default=(), description="How it was arrived at, one sentence each")
+    safest: str | None = Field(
+        default=None,
+        description="Where the best ones cannot be told apart: the one that risks least, which is no winner",
+    )
+    excluded: dict[str, str] = Field(
+        default_factory=dict, description="Strategies left out for their memory, and how much they need"
+    )
 
 
 class Evidence(Record):
@@ -287,7 +299,7 @@ class Advice(Record):
 
     rule: str
     device: str = Field(description="The device it speaks of: measured, or one that was predicted")
-    outcome: Literal["advice", "pass", "not-applicable", "error"]
+    outcome: Literal["advice", "pass", "not-applicable", "error", "silenced"]
     title: str
     detail: str
     strategy: str | None = Field(default=None, description="The strategy it proposes")
@@ -362,6 +374,7 @@ class Profile(Record):
     command: str
     environment: Environment
     method: Method
+    preferences: Preferences = Preferences()
     workload: WorkloadRecord
     device: Device
     results: tuple[Result, ...]

@@ -6,6 +6,7 @@ A rule is data and one pure function. `judge` is called with the parts of the ca
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -171,6 +172,9 @@ class Threshold:
     unit: Unit
     meaning: str
     source: str
+    low: float = 0.0
+    high: float = math.inf
+    """The least and the greatest that a user may set it to."""
 
 
 @dataclass(frozen=True)
@@ -189,10 +193,24 @@ class Rule:
     judge: Callable[..., Finding]
 
 
-def apply(rule: Rule, case: Case) -> Advice:
-    """What the rule says of the case. One that raises becomes an `error`, so that the others still speak."""
+def apply(
+    rule: Rule, case: Case, *, limits: Mapping[str, float] | None = None, silenced_by: str = ""
+) -> Advice:
+    """What the rule says of the case. One that raises becomes an `error`, so that the others still speak.
+
+    limits: values in place of the thresholds' defaults. silenced_by: who silenced it; it is not asked then.
+    """
+    if silenced_by:
+        return Advice(
+            rule=rule.id,
+            device=case.device.name,
+            outcome="silenced",
+            title=rule.title,
+            detail=f"Silenced by {silenced_by}: it was not asked.",
+            sources=rule.sources,
+        )
     try:
-        finding = _judge(rule, case)
+        finding = _judge(rule, case, {**{t.name: t.default for t in rule.thresholds}, **(limits or {})})
     except Exception as problem:
         return Advice(
             rule=rule.id,
@@ -217,13 +235,13 @@ def apply(rule: Rule, case: Case) -> Advice:
     )
 
 
-def _judge(rule: Rule, case: Case) -> Finding:
+def _judge(rule: Rule, case: Case, limits: Mapping[str, float]) -> Finding:
     if case.device.memory_class not in rule.memory_classes:
         return not_applicable(rule.elsewhere)
     if not case.rows:
         return not_applicable(f"No strategy has figures on {case.device.name}.")
     handed = {need: getattr(case, need) for need in rule.needs}
-    return rule.judge(**handed, limits={t.name: t.default for t in rule.thresholds})
+    return rule.judge(**handed, limits=limits)
 
 
 def passed(detail: str, *evidence: Evidence) -> Finding:
