@@ -22,7 +22,12 @@ def advise(profile: Profile) -> Profile:
     """
     chosen = None
     if profile.device.kind == "cuda":
-        chosen = recommend(candidates(profile), confidence=profile.method.confidence, device=profile.device)
+        chosen = recommend(
+            candidates(profile),
+            confidence=profile.method.confidence,
+            device=profile.device,
+            preferences=profile.preferences,
+        )
     profile = profile.model_copy(update={"recommendation": chosen})
     silenced, wanted = silences(profile), profile.preferences
     advice = tuple(
@@ -54,7 +59,12 @@ def candidates(profile: Profile) -> tuple[Candidate, ...]:
     """The measured strategies of a profile."""
     return tuple(
         Candidate(
-            row.strategy, row.rounds, row.footprint.physical_bytes, code_change(row.strategy), row.verified
+            row.strategy,
+            row.rounds,
+            row.footprint.physical_bytes,
+            code_change(row.strategy),
+            row.verified,
+            row.latency_seconds,
         )
         for row in profile.results
         if isinstance(row, Measured)
