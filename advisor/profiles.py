@@ -213,6 +213,10 @@ class Skipped(Record):
     reason: str
 
 
+WRONG_RESULTS = "its results are wrong: "
+"""How the reason of a strategy begins whose results are not those of the reference run."""
+
+
 class Failed(Record):
     """A strategy that was tried: what happened, and the end of what the process said."""
 

@@ -8,10 +8,10 @@ from statistics import median
 from advisor import stats
 from advisor.jobs import Cell, Problem
 from advisor.launcher import Ended
-from advisor.profiles import Failed, Measured, WorkloadRecord
+from advisor.profiles import WRONG_RESULTS, Failed, Measured, WorkloadRecord
 
 _SAYS: dict[str, str] = {
-    "differs": "its results are wrong: ",
+    "differs": WRONG_RESULTS,
     "state": "the workload changed the device's state: ",
     "memory": "not enough memory: ",
     "bug": "",

@@ -10,13 +10,41 @@ import textwrap
 
 from advisor import units
 from advisor.errors import UsageError
-from advisor.rules import duplicate_allocation, pageable_transfer, zero_copy_reread
+from advisor.rules import (
+    coherence_reversed,
+    duplicate_allocation,
+    hidden_host_copy,
+    host_bound_frame,
+    link_below_best,
+    missing_synchronisation,
+    page_fault_migration,
+    pageable_transfer,
+    serial_copies,
+    small_transfers,
+    staged_transfer,
+    system_memory_available,
+    uncached_host_read,
+    unstable_measurement,
+    zero_copy_reread,
+)
 from advisor.rules.base import Rule, Threshold
 
 RULES: tuple[Rule, ...] = (
     pageable_transfer.RULE,
+    staged_transfer.RULE,
+    small_transfers.RULE,
+    serial_copies.RULE,
+    hidden_host_copy.RULE,
     duplicate_allocation.RULE,
     zero_copy_reread.RULE,
+    uncached_host_read.RULE,
+    page_fault_migration.RULE,
+    system_memory_available.RULE,
+    coherence_reversed.RULE,
+    link_below_best.RULE,
+    host_bound_frame.RULE,
+    missing_synchronisation.RULE,
+    unstable_measurement.RULE,
 )
 
 

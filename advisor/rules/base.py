@@ -68,6 +68,8 @@ class Row:
     """Page-locked memory taken."""
     setup_seconds: float | None = None
     """None when predicted."""
+    latency_seconds: float | None = None
+    """Begin to end of a frame, where frames overlap."""
     verified: bool | None = None
     """Its results were held against another run's; None when predicted."""
     page_locking: PageLocking | None = None

@@ -68,7 +68,8 @@ def _predicted_case(profile: Profile, prediction: Prediction) -> Case:
 
 
 def _strategy(recommendation: Recommendation | None) -> str | None:
-    return recommendation.strategy if recommendation else None
+    """The recommended one; where none could be told, the safe choice."""
+    return recommendation.strategy or recommendation.safest if recommendation else None
 
 
 def _measured_row(result: Measured, workload: WorkloadRecord) -> Row:
@@ -89,6 +90,7 @@ def _measured_row(result: Measured, workload: WorkloadRecord) -> Row:
         host_copy_seconds=result.host_copy_seconds,
         pinned_bytes=result.footprint.reserved.get("pinned", 0),
         setup_seconds=result.setup_seconds,
+        latency_seconds=result.latency_seconds,
         verified=result.verified,
         page_locking=result.page_locking,
     )
@@ -112,6 +114,7 @@ def _predicted_row(result: Predicted, workload: WorkloadRecord) -> Row:
         },
         host_copy_seconds=result.terms.get("host-copy"),
         pinned_bytes=_pinned_bytes(result.strategy, workload),
+        latency_seconds=result.latency_seconds,
     )
 
 

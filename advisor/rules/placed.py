@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from advisor.placements.base import Placement
 from advisor.placements.external import External
-from advisor.profiles import BufferRecord, Device, Side, WorkloadRecord
+from advisor.profiles import BufferRecord, Device, MemoryKind, Side, WorkloadRecord
 from advisor.schedule import Step, plan, stage_uses
 from advisor.strategies import STRATEGIES, Strategy
 
@@ -35,6 +35,13 @@ def host_readers(workload: WorkloadRecord) -> dict[str, list[str]]:
         for buffer in shared(workload)
     }
     return {name: stages for name, stages in found.items() if stages}
+
+
+def host_kind(name: str, buffer: str, workload: WorkloadRecord) -> MemoryKind | None:
+    """The kind of memory that host stages work on; None for a strategy that this version does not know."""
+    known = strategy(name)
+    placed = known.placements(workload) if known else {}
+    return placed[buffer].host_kind if buffer in placed else None
 
 
 def write_combined(name: str, workload: WorkloadRecord) -> list[BufferRecord]:
