@@ -18,8 +18,7 @@ from typing import Any
 from advisor import units
 from advisor.errors import FileProblem, UsageError
 from advisor.preferences import OBJECTIVES, Objective, Preferences
-from advisor.rules import by_id
-from advisor.rules.limits import thresholds
+from advisor.rules.limits import require, thresholds
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -85,7 +84,7 @@ def preferences(
 
 def _with(before: Preferences, said: Said) -> Preferences:
     for rule_id in said.ignore:
-        by_id(rule_id)
+        require(rule_id, said.option("ignore"))
     budget = _budget(said)
     return Preferences(
         objective=_objective(said) or before.objective,

@@ -16,7 +16,13 @@ _WRITE: dict[Unit, Callable[[float], str]] = {
     "ratio": units.ratio,
     "count": lambda value: f"{value:,.0f}" if value == round(value) else units.digits(value),
 }
-_OUTCOMES = {"advice": "advice", "pass": "passed", "not-applicable": "not applicable", "error": "error"}
+_OUTCOMES = {
+    "advice": "advice",
+    "pass": "passed",
+    "not-applicable": "not applicable",
+    "error": "error",
+    "silenced": "silenced",
+}
 
 
 @dataclass(frozen=True)
@@ -104,7 +110,7 @@ def _rank(profile: Profile, advice: Advice) -> tuple[int, bool, float]:
         )
         if chosen is not None
     }
-    outcome = ("advice", "error", "pass", "not-applicable").index(advice.outcome)
+    outcome = ("advice", "error", "silenced", "pass", "not-applicable").index(advice.outcome)
     saved = advice.gain.seconds_per_frame if advice.gain else None
     return outcome, (advice.device, advice.strategy) not in recommended, -(saved or 0.0)
 

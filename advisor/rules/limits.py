@@ -33,6 +33,14 @@ def thresholds(said: Mapping[str, object], where: str) -> dict[str, float]:
     return {key: _value(key, value, where) for key, value in said.items()}
 
 
+def require(rule_id: str, where: str) -> Rule:
+    """The rule of that id. Raises `UsageError` that names the place, with the nearest ids."""
+    try:
+        return by_id(rule_id)
+    except UsageError as unknown:
+        raise UsageError(f"{where} {rule_id}: {unknown.message}", next_step=unknown.next_step) from None
+
+
 def _value(key: str, value: object, where: str) -> float:
     threshold = _threshold(key, where)
     number = _number(value, threshold)
@@ -57,13 +65,13 @@ def _threshold(key: str, where: str) -> Threshold:
             f"{where} {key!r} is not RULE.THRESHOLD",
             next_step="Write zero-copy-reread.passes=2; `advisor rules ID` lists a rule's thresholds.",
         )
-    rule = by_id(rule_id)
+    rule = require(rule_id, where)
     known = {threshold.name: threshold for threshold in rule.thresholds}
     if name in known:
         return known[name]
     near = difflib.get_close_matches(name, known, n=2)
     raise UsageError(
-        f"{where} rule {rule.id} has no threshold {name!r}"
+        f"{where} {key}: {rule.id} has no threshold {name!r}"
         + (f"; did you mean {' or '.join(near)}?" if near else ""),
         next_step=f"Choose from {', '.join(known)} (see `advisor rules {rule.id}`)."
         if known
