@@ -87,7 +87,7 @@ def describe(rule: Rule) -> str:
         rule.id,
         rule.title,
         "",
-        *textwrap.wrap(rule.why, 80),
+        *textwrap.wrap(rule.why, 80, break_on_hyphens=False),
         "",
         *_item("Applies to", ", ".join(rule.memory_classes)),
         *_item("Elsewhere", rule.elsewhere),

@@ -105,11 +105,11 @@ def _total(memory: int, row: Row) -> Evidence:
 
 
 def _limit(machine: Environment | None, row: Row) -> list[Evidence]:
-    """RLIMIT_MEMLOCK, where there is one. It binds mlock; the driver's locking is not counted in VmLck."""
+    """RLIMIT_MEMLOCK, where there is one. It binds mlock; what the driver locks does not count in VmLck."""
     limit = machine.host.locked_memory_limit if machine and machine.host else None
     if not isinstance(limit, int):
         return []
-    return [evidence("limit of mlock (ulimit -l), which the driver need not keep to", limit, "bytes", row)]
+    return [evidence("limit of mlock (ulimit -l)", limit, "bytes", row)]
 
 
 RULE = Rule(
@@ -128,7 +128,7 @@ RULE = Rule(
             "ratio",
             "page-locked part of the memory that the program may use",
             "a choice: the CUDA C++ Programming Guide warns of it without a figure; half is what Linux lets "
-            "a tmpfs, memory that cannot be given back either, have by default (tmpfs(5))",
+            "a tmpfs take by default (tmpfs(5))",
         ),
     ),
     sources=(

@@ -116,7 +116,7 @@ def _within(device: Device) -> str:
 
 RULE = Rule(
     id="staged-transfer",
-    title="Keep cupy.asarray out of the frame: allocate once, page-locked, and use set and get",
+    title="Keep cupy.asarray out of the frame: page-lock the arrays once, set and get them",
     why="cupy.asarray and cupy.array of a NumPy array allocate and stage: a CPU copy into CuPy's page-locked "
     "pool, then an asynchronous copy from there. The upload itself is quick, but each byte passes through "
     "the CPU first, and the pool rounds up to powers of two and keeps what it took. The array that one "
