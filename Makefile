@@ -23,7 +23,7 @@ test:  ## All tests that need no GPU (layers, golden reports and browser among t
 	$(PYTHON) -m pytest
 
 test-gpu:  ## The tests on a real CUDA GPU
-	$(PYTHON) -m pytest tests/gpu -m gpu
+	$(PYTHON) -m pytest tests/gpu tests/test_rules_snippets.py -m gpu
 
 bench:  ## Benchmarks without a GPU, printed as ratios
 	$(PYTHON) -m tests.benchmarks

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from advisor.errors import UsageError, WorkloadError
-from advisor.profiles import Measured, Profile, WorkloadRecord
+from advisor.profiles import Advice, Measured, Profile, WorkloadRecord
 from advisor.rules import RULES, by_id
-from advisor.rules.base import apply
+from advisor.rules.base import Case, apply
 from advisor.rules.case import cases
 from advisor.rules.limits import limits
+from advisor.rules.snippets import variants
 from advisor.verdicts.measured import Candidate, recommend
 from advisor.verdicts.predicted import recommend_predicted
 from advisor.verdicts.ties import code_change
@@ -31,11 +32,21 @@ def advise(profile: Profile) -> Profile:
     profile = profile.model_copy(update={"recommendation": chosen})
     silenced, wanted = silences(profile), profile.preferences
     advice = tuple(
-        apply(rule, case, limits=limits(rule, wanted), silenced_by=silenced.get(rule.id, ""))
+        _with_variants(
+            apply(rule, case, limits=limits(rule, wanted), silenced_by=silenced.get(rule.id, "")), case
+        )
         for case in cases(profile)
         for rule in RULES
     )
     return profile.model_copy(update={"advice": advice})
+
+
+def _with_variants(advice: Advice, case: Case) -> Advice:
+    """With its code for other libraries, where it has code."""
+    if advice.snippet is None or advice.strategy is None:
+        return advice
+    written = variants(advice.strategy, case.workload, case.device)
+    return advice.model_copy(update={"variants": written})
 
 
 def silences(profile: Profile) -> dict[str, str]:

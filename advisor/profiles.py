@@ -310,6 +310,9 @@ class Advice(Record):
     evidence: tuple[Evidence, ...] = ()
     gain: Gain | None = None
     snippet: str | None = None
+    variants: dict[str, str] = Field(
+        default_factory=dict, description="The snippet for other libraries, by the library's name"
+    )
     certainty: Certainty | None = Field(
         default=None,
         description="Of an advice. measured: cause and worth are figures of this run; likely: the effect was "

@@ -49,6 +49,8 @@ class Finding:
     again: bool
     """The gain is that of an advice before it, for the same change."""
     snippet: str
+    variants: tuple[tuple[str, str], ...]
+    """The snippet for other libraries: name and code."""
     evidence: tuple[Figure, ...]
     sources: tuple[str, ...]
 
@@ -127,7 +129,8 @@ def _finding(same: list[Advice], *, again: bool) -> Finding:
         gain=words.listing(dict.fromkeys(filter(None, (_gain(a.gain, again) for a in same))), "or"),
         again=again,
         estimated=any(a.gain is not None and a.gain.basis == "estimated" for a in same),
-        snippet=words.block(advice.snippet, 3_000) if advice.snippet else "",
+        snippet=words.block(advice.snippet, 6_000) if advice.snippet else "",
+        variants=tuple((words.name(n), words.block(c, 4_000)) for n, c in list(advice.variants.items())[:4]),
         evidence=tuple(_figure(e) for e in advice.evidence),
         sources=tuple(words.line(source, 300) for source in advice.sources),
     )
