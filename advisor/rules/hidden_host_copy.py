@@ -45,13 +45,6 @@ def judge(
     subject = next((row for row in copying if row.strategy == recommended), fastest(copying))
     if subject is None or subject.host_copy_seconds is None:
         return passed("No strategy here copies external buffers on the CPU.", *_frames(rows, recommended))
-    chosen = rows.get(recommended or "")
-    if chosen is not None and not chosen.host_copy_seconds:
-        return passed(
-            f"{chosen.strategy}, which is recommended, takes {', '.join(external)} where the data arrives.",
-            frame_evidence(chosen),
-            _copying(subject),
-        )
     share = subject.host_copy_seconds / subject.seconds
     if share < limits["share"]:
         return passed(
@@ -62,7 +55,7 @@ def judge(
     spared = (r for r in rows.values() if not r.host_copy_seconds and r.strategy != BASELINE)
     better = proposal(spared, subject, recommended)
     if better is None:
-        return _in_place(external, subject, share)
+        return _in_place(external, subject, share, rows.get(recommended or ""))
     return change_to(
         better,
         subject,
@@ -83,8 +76,14 @@ def _frames(rows: Mapping[str, Row], recommended: str | None) -> list[Evidence]:
     return [frame_evidence(row)] if row else []
 
 
-def _in_place(external: list[str], subject: Row, share: float) -> Finding:
+def _in_place(external: list[str], subject: Row, share: float, chosen: Row | None) -> Finding:
     """Without the copies a frame takes what is left: an estimate, since nobody ran it."""
+    if chosen is not None and not chosen.host_copy_seconds:
+        return passed(
+            f"{chosen.strategy}, which is recommended, takes {', '.join(external)} where the data arrives.",
+            frame_evidence(chosen),
+            _copying(subject),
+        )
     return Finding(
         "advice",
         text(
