@@ -79,10 +79,14 @@ _TITLE_ELSEWHERE = "Leave managed memory that kernels fetch page by page"
 
 
 def _little(managed: Row, resident: Row, waiting: float) -> Finding:
+    said = (
+        f"Kernels lose only {units.seconds(waiting)} of a frame of {units.seconds(managed.seconds)} to pages "
+        "that are not there yet"
+        if waiting > 0
+        else "Kernels on managed memory are as fast as on device memory"
+    )
     return passed(
-        f"Kernels lose only {units.seconds(max(waiting, 0.0))} of a frame of "
-        f"{units.seconds(managed.seconds)} to pages that are not there yet"
-        f"{' (predicted)' if managed.predicted else ''}.",
+        f"{said}{' (predicted)' if managed.predicted else ''}.",
         kernels(managed),
         kernels(resident),
     )

@@ -52,7 +52,7 @@ def write_combined(name: str, workload: WorkloadRecord) -> list[BufferRecord]:
 
 
 def moves(name: str, workload: WorkloadRecord, device: Device) -> tuple[Step, ...]:
-    """The copies, or prefetches, of a steady frame under that strategy."""
+    """The copies, or prefetches, of a steady frame under that strategy; none for one not known here."""
     known = strategy(name)
     if known is None:
         return ()
