@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from advisor.errors import UsageError, WorkloadError
+from advisor.model.gains import with_estimates
 from advisor.profiles import Advice, Measured, Profile, WorkloadRecord
 from advisor.rules import RULES, by_id
 from advisor.rules.base import Case, apply
@@ -38,7 +39,7 @@ def advise(profile: Profile) -> Profile:
         for case in cases(profile)
         for rule in RULES
     )
-    return profile.model_copy(update={"advice": advice})
+    return profile.model_copy(update={"advice": with_estimates(profile, advice)})
 
 
 def _with_variants(advice: Advice, case: Case) -> Advice:

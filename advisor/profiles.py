@@ -296,6 +296,10 @@ class Gain(Record):
     seconds_per_frame: float | None = None
     bytes: Annotated[int, Field(ge=-(2**63), le=2**63 - 1)] | None = None
     basis: Literal["measured", "estimated"]
+    over: str | None = Field(default=None, description="The strategy that it is counted from")
+    estimated_seconds_per_frame: float | None = Field(
+        default=None, description="Of a measured gain: what the model says of the same change, blind to it"
+    )
 
 
 class Advice(Record):

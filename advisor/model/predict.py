@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.advise import recommend_predicted
 from advisor.devices.catalogue import CatalogueEntry
 from advisor.model.assumptions import assumptions
 from advisor.model.draws import Values, span
@@ -27,7 +26,7 @@ from advisor.profiles import (
 )
 from advisor.strategies import STRATEGIES, Strategy
 from advisor.verdicts.budgets import by_memory
-from advisor.verdicts.predicted import Draws, confidence
+from advisor.verdicts.predicted import Draws, confidence, recommend_predicted
 
 
 def predict(

@@ -151,4 +151,12 @@ def _gain(gain: Gain | None, again: bool) -> str:
     parts += [f"{units.size(abs(b))} {'less' if b >= 0 else 'more'} memory" for b in (gain.bytes,) if b]
     if again:
         return f"the same {words.listing(parts)}, not in addition ({gain.basis})"
-    return f"{words.listing(parts)} ({gain.basis})" if parts else ""
+    return f"{words.listing(parts)} ({gain.basis}{_beside(gain)})" if parts else ""
+
+
+def _beside(gain: Gain) -> str:
+    """The model's estimate of a gain that was measured."""
+    seconds = gain.estimated_seconds_per_frame
+    if seconds is None:
+        return ""
+    return f"; the model estimates {units.seconds(abs(seconds))} {'less' if seconds >= 0 else 'more'}"

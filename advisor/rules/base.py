@@ -259,7 +259,7 @@ def not_applicable(reason: str) -> Finding:
 def no_figures(strategy: str, absent: Mapping[str, str]) -> Finding:
     """Not applicable, since the strategy it is about was not run."""
     reason = absent.get(strategy)
-    return not_applicable(f"{strategy} has no figures here" + (f": {reason}" if reason else "."))
+    return not_applicable(f"{strategy} has no figures here" + (f": {reason.rstrip('.')}." if reason else "."))
 
 
 def proposal(candidates: Iterable[Row], against: Row, recommended: str | None) -> Row | None:
@@ -279,6 +279,7 @@ def gain(better: Row, against: Row) -> Gain:
         seconds_per_frame=against.seconds - better.seconds,
         bytes=saved if saved > 0 else None,
         basis="estimated" if better.predicted or against.predicted else "measured",
+        over=against.strategy,
     )
 
 
