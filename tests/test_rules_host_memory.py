@@ -273,3 +273,13 @@ def test_a_buffer_in_foreign_memory_is_read_where_it_is():
     """The host's stages work on ordinary memory then; only its copies touch page-locked memory."""
     run = profile(device=cuda_device("tegra"), workload=external("c"), results=(PAGEABLE, UNCACHED, MANAGED))
     assert says("uncached-host-read", run).outcome == "not-applicable"
+
+
+def test_write_combining_that_loses_to_the_baseline_is_not_answered_with_it():
+    """The baseline is recommended, and is what the user has: the proposal is the plain twin."""
+    rows = (
+        row("pageable", 0.010, kernels=0.002, copies=0.002),
+        row("pinned", 0.020, kernels=0.002, copies=0.010),
+        row("write-combined", 0.030, kernels=0.002, copies=0.020),
+    )
+    assert says("write-combined-without-gain", profile(results=rows)).strategy == "pinned"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from advisor import units
 from advisor.profiles import Evidence
 from advisor.rules.base import Finding, Row, Rule, Threshold, evidence, not_applicable, passed
-from advisor.rules.findings import ALL_CLASSES, UNKNOWN_CLASS, fastest, text
+from advisor.rules.findings import ALL_CLASSES, UNKNOWN_CLASS, fastest
 from advisor.strategies import BASELINE
 
 _SHOWN = 3
@@ -43,8 +43,9 @@ def _enough(subject: Row, share: float, recommended: Row | None) -> str:
     if recommended is None or recommended is subject:
         return told
     whole = recommended.host_seconds + recommended.path_seconds
-    left = f"With {recommended.strategy} they are {units.percent(recommended.host_seconds / whole)}."
-    return text(told, left if whole else "")
+    if not whole:
+        return told
+    return f"{told} With {recommended.strategy} they are {units.percent(recommended.host_seconds / whole)}."
 
 
 def _detail(subject: Row, share: float) -> str:

@@ -11,6 +11,7 @@ from advisor.errors import UsageError
 from advisor.preferences import Preferences
 from advisor.rules import by_id
 from advisor.rules.base import Rule, Threshold
+from advisor.rules.explaining import written
 
 
 def limits(rule: Rule, preferences: Preferences) -> dict[str, float]:
@@ -98,10 +99,3 @@ def _number(value: object, threshold: Threshold) -> float | None:
 def _range(threshold: Threshold) -> str:
     low, high = written(threshold, threshold.low), written(threshold, threshold.high)
     return f"{low} or more" if math.isinf(threshold.high) else f"{low} to {high}"
-
-
-def written(threshold: Threshold, value: float) -> str:
-    """A value of the threshold with its unit: 4.00 MiB, 0.1, 1.5 s."""
-    if threshold.unit == "bytes":
-        return units.size(value) if math.isfinite(value) else str(value)
-    return f"{value:g}" + {"seconds": " s", "bytes_per_second": " bytes/s"}.get(threshold.unit, "")

@@ -45,7 +45,8 @@ def judge(
     if link is None:
         why = machine.absent.get("gpu_readings")
         return not_applicable(
-            "The link's width and generation under load were not told" + (f": {why}" if why else ".")
+            "The link's width and generation under load were not told"
+            + (f": {why.rstrip('.')}." if why else ".")
         )
     if link.factor <= 1:
         return passed(

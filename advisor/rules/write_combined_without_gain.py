@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from advisor.profiles import Device, WorkloadRecord
-from advisor.rules.base import Finding, Row, Rule, frame_evidence, no_figures, not_applicable, passed, times
+from advisor.rules.base import (
+    Finding,
+    Row,
+    Rule,
+    frame_evidence,
+    no_figures,
+    not_applicable,
+    passed,
+    proposal,
+    times,
+)
 from advisor.rules.findings import (
     ALL_CLASSES,
     UNKNOWN_CLASS,
@@ -18,6 +28,7 @@ from advisor.rules.findings import (
 )
 from advisor.rules.placed import write_combined
 from advisor.rules.write_combined_read import TWINS
+from advisor.strategies import BASELINE
 
 
 def judge(
@@ -44,8 +55,8 @@ def judge(
         row, plain = next((p for p in pairs if p[0].strategy == recommended), pairs[0])
         return passed(_verdict(row, plain), frame_evidence(row), frame_evidence(plain))
     row, plain = max(slower, key=lambda pair: pair[0].over(pair[1]).value)
-    better = rows.get(recommended or "", plain)
-    better = better if better.strategy not in TWINS and better.beats(row) else plain
+    chosen = [r for r in rows.values() if r.strategy == recommended and r.strategy not in (BASELINE, *TWINS)]
+    better = proposal((*chosen, plain), row, recommended) or plain
     part = copies if row.transfer_seconds else kernels
     return change_to(
         better,
