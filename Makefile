@@ -2,10 +2,10 @@
 PYTHON ?= python
 
 .DEFAULT_GOAL := help
-.PHONY: help install check lint types test test-gpu bench bench-gpu accuracy rules-report samples schema accept
+.PHONY: help install check lint types test test-gpu bench bench-gpu accuracy rules-report rules-examples samples schema accept
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install:  ## Install the package for development, with CuPy where there is a GPU
 	$(PYTHON) -m pip install -e ".[dev$$($(PYTHON) -m advisor.extras | tr "[]" ", ")]"
@@ -36,6 +36,9 @@ accuracy:  ## Hold the model against published figures and write the result (doc
 
 rules-report:  ## Hold estimated gains against measured ones (docs/rules-report.md, from reports/h200)
 	$(PYTHON) -m tests.rules_report --write
+
+rules-examples:  ## Make the examples that `advisor rules ID` shows again
+	$(PYTHON) -m tests.rule_examples
 
 samples:  ## Make the committed sample reports again
 	$(PYTHON) -m advisor profile workloads/vector_add.py --no-gpu --out reports/no-gpu/vector_add

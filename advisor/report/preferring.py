@@ -8,7 +8,8 @@ from advisor.profiles import Profile
 from advisor.report import words
 from advisor.report.methods import Entry
 from advisor.rules import RULES
-from advisor.rules.limits import changed, written
+from advisor.rules.explaining import written
+from advisor.rules.limits import changed
 
 _OBJECTIVES = {
     "time": "time, from begin to end of a frame",

@@ -6,9 +6,7 @@ To add one: write its file here, list it in `RULES`, document it in docs/rules.m
 from __future__ import annotations
 
 import difflib
-import textwrap
 
-from advisor import units
 from advisor.errors import UsageError
 from advisor.rules import (
     coherence_reversed,
@@ -37,7 +35,8 @@ from advisor.rules import (
     zero_copy_reread,
     zero_copy_uncoalesced,
 )
-from advisor.rules.base import Rule, Threshold
+from advisor.rules.base import Rule
+from advisor.rules.explaining import describe as describe
 
 RULES: tuple[Rule, ...] = (
     pageable_transfer.RULE,
@@ -78,45 +77,4 @@ def by_id(rule_id: str) -> Rule:
     raise UsageError(
         f"there is no rule {rule_id!r}" + (f"; did you mean {' or '.join(near)}?" if near else ""),
         next_step=f"Choose from {', '.join(ids)} (see `advisor rules`).",
-    )
-
-
-def describe(rule: Rule) -> str:
-    """All there is to say of a rule, as plain text of 80 columns."""
-    parts = [
-        rule.id,
-        rule.title,
-        "",
-        *textwrap.wrap(rule.why, 80, break_on_hyphens=False),
-        "",
-        *_item("Applies to", ", ".join(rule.memory_classes)),
-        *_item("Elsewhere", rule.elsewhere),
-        *_item("Looks at", ", ".join(rule.needs)),
-        "",
-        "Thresholds",
-        *(line for threshold in rule.thresholds for line in _bullet(_threshold(threshold))),
-        "",
-        "Sources",
-        *(line for source in rule.sources for line in _bullet(source)),
-    ]
-    return "\n".join(parts) + "\n"
-
-
-def _threshold(threshold: Threshold) -> str:
-    value = units.size(threshold.default) if threshold.unit == "bytes" else f"{threshold.default:g}"
-    return f"{threshold.name} = {value}: {threshold.meaning}. Source: {threshold.source}"
-
-
-def _item(label: str, text: str) -> list[str]:
-    return textwrap.wrap(f"{label}: {text}", 80, subsequent_indent="  ", break_on_hyphens=False)
-
-
-def _bullet(text: str) -> list[str]:
-    return textwrap.wrap(
-        text,
-        80,
-        initial_indent="  - ",
-        subsequent_indent="    ",
-        break_long_words=False,
-        break_on_hyphens=False,
     )
