@@ -12,7 +12,7 @@ from advisor import configuration, pipeline, profiles, units
 from advisor.advise import advise, require_rules
 from advisor.configuration import Said, command_line, preferences
 from advisor.errors import FileProblem, UsageError, WorkloadError
-from advisor.preferences import Preferences
+from advisor.preferences import OBJECTIVES, Preferences
 from advisor.profiles import Profile
 from advisor.report import render_html, render_markdown, summary
 from advisor.rules import RULES
@@ -333,3 +333,23 @@ def test_old_profiles_have_the_defaults() -> None:
 
 def test_one_place_says_nothing_by_default() -> None:
     assert configuration.command_line() == Said("")
+
+
+DOCUMENT = REPOSITORY / "docs" / "configuration.md"
+
+
+@pytest.mark.parametrize("block", [0, 1])
+def test_the_documented_files_are_read(tmp_path: Path, block: int) -> None:
+    text = DOCUMENT.read_text(encoding="utf-8").split("```toml\n")[block + 1].partition("```")[0]
+    write(tmp_path / ("pyproject.toml" if "[tool.advisor]" in text else "advisor.toml"), text)
+    assert read(tmp_path).thresholds[PASSES] == 2
+    assert set(read(tmp_path).ignored) == {"small-transfers"}
+
+
+def test_every_key_and_objective_is_documented() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    for key in configuration.KEYS:
+        assert f"`--{key} " in text
+        assert f"| `{key}` |" in text
+    for objective in OBJECTIVES:
+        assert f"| `{objective}` |" in text
