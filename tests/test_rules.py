@@ -515,3 +515,22 @@ def test_an_unknown_id_offers_the_nearest():
     with pytest.raises(UsageError, match="did you mean zero-copy-reread") as caught:
         by_id("zerocopy-reread")
     assert "pageable-transfer" in caught.value.next_step
+
+
+def test_reread_on_thor_calls_registered_memory_cached_but_not_device_memory():
+    rows = (PAGEABLE, SLOW_ZERO_COPY, row("zero-copy-registered", 0.010, kernels=0.002))
+    found = says(
+        "zero-copy-reread", profile(device=cuda_device("tegra-coherent"), results=rows, traffic=read(8))
+    )
+    assert found.strategy == "zero-copy-registered"
+    assert "ordinary memory, which Thor's GPU caches in its L2" in found.detail
+    orin = profile(device=cuda_device("tegra-io-coherent"), results=rows, traffic=read(8))
+    assert says("zero-copy-reread", orin).outcome == "pass"
+
+
+def test_overlapping_frames_are_not_proposed_for_their_rate():
+    """pinned-pipelined gives a frame every 13 ms, but each takes 50 ms."""
+    overlapped = row("pinned-pipelined", 0.013, kernels=0.002, copies=0.010, latency_seconds=0.050)
+    found = says("pageable-transfer", profile(results=(PAGEABLE, PINNED, overlapped)))
+    assert found.strategy == "pinned"
+    assert says("pageable-transfer", profile(results=(PAGEABLE, overlapped))).outcome == "pass"

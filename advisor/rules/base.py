@@ -265,11 +265,13 @@ def no_figures(strategy: str, absent: Mapping[str, str]) -> Finding:
 def proposal(candidates: Iterable[Row], against: Row, recommended: str | None) -> Row | None:
     """The candidate that beats `against`: the recommended one where it does, or else the fastest, or None.
 
-    So a report never recommends one strategy and advises another that is as good.
+    So a report never recommends one strategy and advises another that is as good. Overlapping frames end
+    later than their time tells, so that a strategy of that kind has to be the recommended one.
     """
     faster = [row for row in candidates if row.strategy != against.strategy and row.beats(against)]
     chosen = [row for row in faster if row.strategy == recommended]
-    return min(chosen or faster, key=lambda row: row.seconds, default=None)
+    serial = [row for row in faster if row.latency_seconds is None]
+    return min(chosen or serial, key=lambda row: row.seconds, default=None)
 
 
 def gain(better: Row, against: Row) -> Gain:
