@@ -96,6 +96,8 @@ def test_what_a_profile_recorded_stays_until_something_else_is_said(tmp_path: Pa
         (f"{PASSES}=nan", "'nan' is not a number", ""),
         (f"{PASSES}=inf", "'inf' is not a number", ""),
         (f"{PASSES}=-1", f"--rule {PASSES} = -1 is out of range", "Give 0 or more"),
+        ("pageable-transfer.share=1.5", "share = 1.5 is out of range", "Give 0 to 1; the default is 0.1"),
+        ("uncached-host-read.slowdown=50%", "is out of range", "Give 1 or more"),
         (f"{PASSES}", "is not RULE.THRESHOLD=VALUE", "--rule zero-copy-reread.passes=2"),
         ("zero-copy-reread=2", "'zero-copy-reread' is not RULE.THRESHOLD", ""),
         ("zero-copy-reread.=2", "is not RULE.THRESHOLD", ""),

@@ -135,6 +135,7 @@ RULE = Rule(
             "ratio",
             "part of a frame that the round trips take, from which they are worth sparing",
             "Amdahl's law: without a part of 10 % a frame is at most 1.11 times as fast",
+            high=1.0,
         ),
     ),
     sources=(

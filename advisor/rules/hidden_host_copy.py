@@ -128,6 +128,7 @@ RULE = Rule(
             "ratio",
             "part of a frame that the CPU's own copies take, from which they are worth removing",
             "Amdahl's law: without a part of 10 % a frame is at most 1.11 times as fast",
+            high=1.0,
         ),
     ),
     sources=("https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#page-locked-host-memory",),

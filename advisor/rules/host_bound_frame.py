@@ -83,6 +83,7 @@ RULE = Rule(
             "ratio",
             "part of a frame that the host's own stages take, from which nothing else is worth changing",
             "Amdahl's law: beside a part of 90 % a frame is at most 1.11 times as fast",
+            high=1.0,
         ),
     ),
     sources=(

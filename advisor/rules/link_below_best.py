@@ -134,6 +134,7 @@ RULE = Rule(
             "ratio",
             "part of a frame that copies take, from which a faster link is worth the trouble",
             "Amdahl's law: without a part of 10 % a frame is at most 1.11 times as fast",
+            high=1.0,
         ),
     ),
     sources=(

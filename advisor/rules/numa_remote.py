@@ -83,6 +83,7 @@ RULE = Rule(
             "ratio",
             "part of a frame that copies and kernels take, from which the way to the memory matters",
             "Amdahl's law: without a part of 10 % a frame is at most 1.11 times as fast",
+            high=1.0,
         ),
     ),
     sources=(

@@ -146,6 +146,7 @@ RULE = Rule(
             "ratio",
             "part of a frame of managed by which kernels are slower than on device memory",
             "Amdahl's law: without a part of 10 % a frame is at most 1.11 times as fast",
+            high=1.0,
         ),
     ),
     sources=(

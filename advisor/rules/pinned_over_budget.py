@@ -129,6 +129,7 @@ RULE = Rule(
             "page-locked part of the memory that the program may use",
             "a choice: the CUDA C++ Programming Guide warns of it without a figure; half is what Linux lets "
             "a tmpfs take by default (tmpfs(5))",
+            high=1.0,
         ),
     ),
     sources=(

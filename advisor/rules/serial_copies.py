@@ -124,6 +124,7 @@ RULE = Rule(
             "ratio",
             "part of a serial frame that copies and kernels take, from which hiding them is worth a change",
             "Amdahl's law: without a part of 10 % a frame is at most 1.11 times as fast",
+            high=1.0,
         ),
     ),
     sources=(

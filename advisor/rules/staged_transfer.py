@@ -131,6 +131,7 @@ RULE = Rule(
             "ratio",
             "part of a frame of staged that copies take, from which they are worth removing",
             "Amdahl's law: without a part of 10 % a frame is at most 1.11 times as fast",
+            high=1.0,
         ),
     ),
     sources=(

@@ -114,6 +114,7 @@ RULE = Rule(
             "time of the host stages that read shared buffers, over their time on memory that is cached",
             "chosen between 1.19 for writing, which is no reason to change, and 12.4 for reading, both on a "
             "Nano (xnd-project/cuda-benchmarks PR 3)",
+            low=1.0,
         ),
     ),
     sources=(

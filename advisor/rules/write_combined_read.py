@@ -150,6 +150,7 @@ RULE = Rule(
             "time of the host stages that touch write-combined memory, over their time on plain memory",
             "chosen between 1, which writing in order should take, and about 6 for reading (The CUDA "
             "Handbook, 5.1.4)",
+            low=1.0,
         ),
     ),
     sources=(

@@ -143,6 +143,7 @@ RULE = Rule(
             "time of the kernels on zero-copy memory over what the bytes they use explain",
             "kernels that read in order reach 0.62 to 1.0 of the copy engine's rate (NVIDIA/nvbandwidth "
             "issues 23 and 24), so that up to 1.6 is nothing; 4 of every 32 bytes would be 8",
+            low=1.0,
         ),
         Threshold(
             "passes",
