@@ -56,6 +56,7 @@ def test_throughput_is_frames_per_second() -> None:
     assert (chosen.strategy, chosen.objective) == ("pinned-pipelined", "throughput")
     assert chosen.speedup == pytest.approx(40 / 12)
     assert "--objective" not in chosen.reason
+    assert headline(chosen) == "Use `pinned-pipelined`: 3.33× the frames per second of `pageable`"
 
 
 def test_frames_that_are_no_more_frequent_are_not_mentioned() -> None:
@@ -76,6 +77,11 @@ def test_footprint_looks_at_memory_first_and_at_time_among_equals() -> None:
     )
     assert "managed, the next best, 1.17×" in chosen.steps[1]
     assert chosen.speedup == pytest.approx(4 / 3), "against the baseline, which memory ruled out"
+    assert headline(chosen) == "Use `zero-copy`: the least memory, 1.33× faster than `pageable`"
+    kept = wanted(
+        rows[0], measured("pinned", 0.010, footprint=footprint(device=400 * MIB)), objective="footprint"
+    )
+    assert headline(kept) == "Keep `pageable`: the least memory"
     alone = wanted(*rows[:3], objective="footprint")
     assert "zero-copy is the only one left; it takes 30.0 ms a frame, pageable 1.33×" in alone.reason
 

@@ -19,9 +19,10 @@ def headline(chosen: Recommendation, *, predicted: bool = False) -> str:
         # A prediction whose ranges overlap still names its bet; it must not read as a verdict.
         return ", ".join(filter(None, (f"Likely {strategy}", "" if kept else _faster(chosen))))
     tied = f"tied with {names(chosen.tied_with)}" if chosen.tied_with else ""
+    lean = "the least memory" if chosen.objective == "footprint" else ""
     if kept:
-        return f"Keep {strategy}: {tied or f'nothing {_tried(predicted)} is faster'}"
-    why = ", ".join(filter(None, (tied, _faster(chosen, "likely " if predicted else ""))))
+        return f"Keep {strategy}: {tied or lean or f'nothing {_tried(predicted)} is faster'}"
+    why = ", ".join(filter(None, (lean, tied, _faster(chosen, "likely " if predicted else ""))))
     return f"Use {strategy}: {why}" if why else f"Use {strategy}"
 
 
@@ -59,6 +60,8 @@ def _faster(chosen: Recommendation, likely: str = "") -> str:
     if low <= 1 <= high and abs(chosen.speedup - 1) <= EQUIVALENCE:
         return f"as fast as {words.code(chosen.baseline)}"
     direction = "faster than" if chosen.speedup >= 1 else "the speed of"
+    if chosen.objective == "throughput":
+        direction = "the frames per second of"
     return f"{likely}{units.ratio(chosen.speedup)} {direction} {words.code(chosen.baseline)}"
 
 

@@ -3,6 +3,7 @@
 Memory is taken exactly (CuPy's pinned pool rounds up to a power of two), once, before the frames. The steps
 of a frame come from the same plan that the measured frames ran, so that no copy or wait is forgotten.
 For CuPy 13 and later, on CUDA 12 and 13; `variants` has the same for PyTorch and Numba where those differ.
+Its calls were run on an H200 with CUDA 13.0, CuPy 14.2, PyTorch 2.11 and Numba 0.68.
 """
 
 from __future__ import annotations
