@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from advisor import units
 from advisor.errors import UsageError, WorkloadError
 from advisor.model.gains import with_estimates
 from advisor.profiles import Advice, Measured, Profile, WorkloadRecord
 from advisor.rules import RULES, by_id
-from advisor.rules.base import Case, apply
+from advisor.rules.base import Case, Row, apply
 from advisor.rules.case import cases
 from advisor.rules.limits import limits
 from advisor.rules.snippets import variants
@@ -33,21 +34,39 @@ def advise(profile: Profile) -> Profile:
     profile = profile.model_copy(update={"recommendation": chosen})
     silenced, wanted = silences(profile), profile.preferences
     advice = tuple(
-        _with_variants(
-            apply(rule, case, limits=limits(rule, wanted), silenced_by=silenced.get(rule.id, "")), case
-        )
+        _finished(apply(rule, case, limits=limits(rule, wanted), silenced_by=silenced.get(rule.id, "")), case)
         for case in cases(profile)
         for rule in RULES
     )
     return profile.model_copy(update={"advice": with_estimates(profile, advice)})
 
 
-def _with_variants(advice: Advice, case: Case) -> Advice:
-    """With its code for other libraries, where it has code."""
+def _finished(advice: Advice, case: Case) -> Advice:
+    """With its code for other libraries, where it has code; no advice where that is over the budget."""
+    proposed = case.rows.get(advice.strategy or "")
+    if advice.outcome == "advice" and proposed is not None and not proposed.fits:
+        return _over_budget(advice, proposed)
     if advice.snippet is None or advice.strategy is None:
         return advice
     written = variants(advice.strategy, case.workload, case.device)
     return advice.model_copy(update={"variants": written})
+
+
+def _over_budget(advice: Advice, proposed: Row) -> Advice:
+    """What a rule would have proposed, had there been the memory."""
+    detail = (
+        f"{proposed.strategy} would be worth it, but it needs {units.size(proposed.physical_bytes)}, more "
+        "than the memory budget."
+    )
+    return Advice(
+        rule=advice.rule,
+        device=advice.device,
+        outcome="pass",
+        title=advice.title,
+        detail=detail,
+        evidence=advice.evidence,
+        sources=advice.sources,
+    )
 
 
 def silences(profile: Profile) -> dict[str, str]:

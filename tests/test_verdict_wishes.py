@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from builders import (
@@ -23,6 +25,8 @@ from advisor.preferences import Preferences
 from advisor.profiles import Measured, Profile, Recommendation
 from advisor.report import summary
 from advisor.report.headlines import headline
+from advisor.rules import RULES
+from advisor.rules.base import Finding
 from advisor.verdicts.predicted import recommend_predicted
 
 WHOLE = footprint(pageable=192 * MIB, device=192 * MIB)
@@ -225,3 +229,38 @@ def test_a_device_outside_the_catalogue_cannot_be_judged_again_without_its_file(
 def test_a_budget_that_nothing_fits_still_makes_a_summary() -> None:
     run = advise(profile(preferences=Preferences(memory_budget_bytes=MIB)))
     assert "No strategy fits the memory budget" in summary(run)
+
+
+def test_no_rule_proposes_what_is_over_the_budget() -> None:
+    rows = (
+        measured("pageable", 0.040, footprint=WHOLE),
+        measured("pinned", 0.010, footprint=WHOLE, transfer_seconds=0.002),
+        measured("zero-copy", 0.020, footprint=HALF, transfer_seconds=0.0),
+    )
+
+    def told(*results: Measured, budget: int | None):
+        run = advise(profile(results=results, preferences=Preferences(memory_budget_bytes=budget)))
+        return next(a for a in run.advice if a.rule == "pageable-transfer"), run
+
+    free, _ = told(*rows, budget=None)
+    assert (free.outcome, free.strategy) == ("advice", "pinned")
+    small, run = told(*rows, budget=200 * MIB)
+    assert (small.outcome, small.strategy) == ("advice", "zero-copy")
+    assert {a.strategy for a in run.advice} <= {None, "zero-copy"}
+    none, _ = told(*rows[:2], budget=200 * MIB)
+    assert (none.outcome, none.strategy, none.snippet) == ("pass", None, None)
+
+
+def test_a_rule_that_picks_by_itself_is_held_to_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    stubborn = replace(
+        RULES[0],
+        needs=("rows",),
+        judge=lambda rows, limits: Finding("advice", "Use it.", strategy="pinned", snippet="x = 1"),
+    )
+    monkeypatch.setattr("advisor.advise.RULES", (stubborn,))
+    rows = (measured("pageable", 0.04, footprint=HALF), measured("pinned", 0.01, footprint=WHOLE))
+    (found,) = advise(profile(results=rows, preferences=Preferences(memory_budget_bytes=200 * MIB))).advice
+    assert (found.outcome, found.strategy, found.snippet) == ("pass", None, None)
+    assert found.detail.startswith("pinned would be worth it, but it needs 384 MiB")
+    (found,) = advise(profile(results=rows)).advice
+    assert (found.outcome, set(found.variants)) == ("advice", {"PyTorch", "Numba"})

@@ -72,6 +72,8 @@ class Row:
     """Begin to end of a frame, where frames overlap."""
     verified: bool | None = None
     """Its results were held against another run's; None when predicted."""
+    fits: bool = True
+    """Within the memory budget, so that it may be proposed."""
     page_locking: PageLocking | None = None
     """What the workload page-locked by itself in its frames; None where nobody looked."""
 
@@ -268,7 +270,8 @@ def proposal(candidates: Iterable[Row], against: Row, recommended: str | None) -
     So a report never recommends one strategy and advises another that is as good. Overlapping frames end
     later than their time tells, so that a strategy of that kind has to be the recommended one.
     """
-    faster = [row for row in candidates if row.strategy != against.strategy and row.beats(against)]
+    fitting = [row for row in candidates if row.fits and row.strategy != against.strategy]
+    faster = [row for row in fitting if row.beats(against)]
     chosen = [row for row in faster if row.strategy == recommended]
     serial = [row for row in faster if row.latency_seconds is None]
     return min(chosen or serial, key=lambda row: row.seconds, default=None)

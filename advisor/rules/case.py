@@ -6,6 +6,7 @@ What a trace of nsys sees in addition (faults, migrated bytes, calls of the runt
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from advisor.overlap import doubled
 from advisor.profiles import (
@@ -27,9 +28,18 @@ from advisor.strategies import STRATEGIES
 
 def cases(profile: Profile) -> tuple[Case, ...]:
     """The measured CUDA device; without one, each device that was predicted."""
+    budget = profile.preferences.memory_budget_bytes
     if profile.device.kind == "cuda":
-        return (_measured_case(profile),)
-    return tuple(_predicted_case(profile, prediction) for prediction in profile.predictions)
+        return (_within(_measured_case(profile), budget),)
+    return tuple(_within(_predicted_case(profile, prediction), budget) for prediction in profile.predictions)
+
+
+def _within(case: Case, budget: int | None) -> Case:
+    """With the rows marked that need more memory than the budget."""
+    if budget is None:
+        return case
+    rows = {name: replace(row, fits=row.physical_bytes <= budget) for name, row in case.rows.items()}
+    return replace(case, rows=rows)
 
 
 def _measured_case(profile: Profile) -> Case:
