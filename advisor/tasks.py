@@ -189,6 +189,7 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Cell:
     index = warm_up(loop.frame, clock, COMPARED + 1, min(0.2, job.seconds / 5))
     with backend.page_locks() as locks:
         samples = sample(loop.frame, clock, index, Limits(job.seconds))
+    locking = _per_frame(locks, len(samples.frame_seconds))
     index += len(samples.frame_seconds)
     latencies = loop.latencies[-len(samples.frame_seconds) :]
     taken = footprint.footprint(run.arena, run.before, footprint.read(run.arena.backend))
@@ -209,7 +210,7 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Cell:
         footprint=taken,
         latency_seconds=median(latencies) if latencies else None,
         hints=run.hints,
-        page_locking=_per_frame(locks, len(samples.frame_seconds)),
+        page_locking=locking,
         gpu_state=state,
         verified=verified,
     )

@@ -50,7 +50,8 @@ def judge(
             f"the memory of {units.size(memory)}.",
             *shown,
         )
-    lean = [r for r in rows.values() if r.pinned_bytes < limits["share"] * memory and r.strategy != BASELINE]
+    most = limits["share"] * memory
+    lean = [r for r in rows.values() if r.pinned_bytes < most and r.fits and r.strategy != BASELINE]
     better = fastest(row for row in lean if no_slower(row, subject)) or proposal(lean, subject, None)
     cause = _cause(subject, share, memory)
     if better is None:

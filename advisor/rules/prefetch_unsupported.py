@@ -50,7 +50,7 @@ def judge(
     if attached is None or plain is None:
         return no_figures(_ATTACHED if attached is None else _PLAIN, absent)
     shown = (_flag(device), frame_evidence(attached), frame_evidence(plain))
-    if not attached.beats(plain):
+    if not (attached.fits and attached.beats(plain)):
         return passed(
             f"{_fact(device)} What stands for it, attaching to a stream, takes {times(attached.over(plain))} "
             "the time of plain managed memory: leave both out.",

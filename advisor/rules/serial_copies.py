@@ -57,6 +57,12 @@ def judge(
             frame_evidence(chosen),
             frame_evidence(overlapped),
         )
+    if not overlapped.fits:
+        return passed(
+            f"Two sets of buffers need {units.size(overlapped.physical_bytes)}, more than the memory budget.",
+            copies(serial),
+            kernels(serial),
+        )
     if not overlapped.beats(serial):
         return _no_gain(serial, overlapped)
     return change_to(
