@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import MIB, catalogue_device, cuda_device, footprint, host_state, profile, skipped
+from builders import (
+    MIB,
+    catalogue_device,
+    cuda_device,
+    footprint,
+    host_state,
+    profile,
+    recommendation,
+    skipped,
+)
 from judging import bet, figures, predicted_run, restless, row, says, workload
 
 from advisor.profiles import Measured, MemoryClass, PageLocking, Profile, WorkloadRecord
@@ -411,3 +420,20 @@ def test_what_only_kernels_use_counts_and_what_only_the_cpu_uses_does_not():
     )
     run = with_memory(300 * MIB, ZERO_COPY).model_copy(update={"workload": three})
     assert "The buffers need 180 MiB" in says("oversubscription", run).detail
+
+
+@pytest.mark.parametrize("rule", ["pageable-transfer", "staged-transfer"])
+def test_overlapping_frames_copy_too(rule: str):
+    """What the model hides behind other work is still copied; here it is what is recommended."""
+    overlapped = bet("pinned-pipelined", 0.010, kernels=0.002).model_copy(update={"latency_seconds": 0.015})
+    slow = (
+        bet("pageable", 0.040, kernels=0.002, copies=0.02),
+        bet("staged", 0.05, kernels=0.002, copies=0.03),
+    )
+    run = predicted_run(catalogue_device("RTX 4090"), *slow, overlapped)
+    chosen = recommendation("pinned-pipelined")
+    prediction = run.predictions[0].model_copy(update={"recommendation": chosen})
+    found = says(rule, run.model_copy(update={"predictions": (prediction,)}))
+    assert found.strategy == "pinned-pipelined"
+    assert "beside other work" in found.detail
+    assert "makes no" not in found.detail

@@ -95,6 +95,8 @@ def _unbeaten(rows: Mapping[str, Row], staged: Row) -> Finding:
 
 def _detail(device: Device, staged: Row, better: Row, share: float) -> str:
     moved = "makes no copies" if not better.transfer_seconds else "copies once"
+    if better.latency_seconds is not None:
+        moved = "copies beside other work"
     pool = (
         f" The pool keeps {units.size(staged.pinned_bytes)} of page-locked memory beside the buffers."
         if staged.pinned_bytes
