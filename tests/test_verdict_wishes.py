@@ -26,7 +26,8 @@ from advisor.profiles import Measured, Profile, Recommendation
 from advisor.report import summary
 from advisor.report.headlines import headline
 from advisor.rules import RULES
-from advisor.rules.base import Finding
+from advisor.rules.base import Finding, proposal
+from advisor.rules.case import cases
 from advisor.verdicts.predicted import recommend_predicted
 
 WHOLE = footprint(pageable=192 * MIB, device=192 * MIB)
@@ -264,3 +265,36 @@ def test_a_rule_that_picks_by_itself_is_held_to_the_budget(monkeypatch: pytest.M
     assert found.detail.startswith("pinned would be worth it, but it needs 384 MiB")
     (found,) = advise(profile(results=rows)).advice
     assert (found.outcome, set(found.variants)) == ("advice", {"PyTorch", "Numba"})
+
+
+def test_the_far_end_against_any_rival_counts_not_the_nearest() -> None:
+    """managed and registered are near one another, and both may be far behind pinned."""
+    rows = (
+        measured("pinned", 0.0200, spread=0.8),
+        measured("registered", 0.0225, spread=0.01),
+        measured("managed", 0.0227, spread=0.01),
+    )
+    chosen = wanted(*rows)
+    assert set(chosen.tied_with) == {"pinned", "registered", "managed"}
+    assert chosen.safest == "pinned"
+
+
+def test_risks_within_the_margin_are_equal() -> None:
+    rows = (
+        measured("pinned", 0.0200, spread=0.2, footprint=WHOLE),
+        measured("zero-copy", 0.0202, spread=0.2, footprint=HALF),
+    )
+    chosen = wanted(*rows)
+    assert (chosen.verdict, chosen.safest) == ("inconclusive", "zero-copy")
+
+
+def test_a_proposal_fits_the_budget_also_where_nothing_is_recommended() -> None:
+    rows = (
+        measured("pageable", 0.040, footprint=WHOLE),
+        measured("pinned", 0.010, footprint=WHOLE),
+        measured("zero-copy", 0.020, footprint=HALF),
+    )
+    (case,) = cases(profile(results=rows, preferences=Preferences(memory_budget_bytes=200 * MIB)))
+    chosen = proposal(case.rows.values(), case.rows["pageable"], None)
+    assert chosen is not None
+    assert chosen.strategy == "zero-copy"
