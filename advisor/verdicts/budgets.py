@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from advisor import units
 from advisor.preferences import Preferences
 from advisor.profiles import Recommendation
-from advisor.verdicts.ties import Row, Sized, leanest, listing, memory_step
+from advisor.verdicts.ties import Row, Sized, leanest, listing, memory_step, sentence
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ def by_memory(rows: Sequence[Row], preferences: Preferences) -> tuple[list[Row],
     fitting = [row for row in rows if row not in over]
     steps = [_over(over, budget)] if over and budget and fitting else []
     if preferences.objective == "footprint" and len(fitting) > 1:
-        steps.append(f"{memory_step(fitting)}.")
+        steps.append(sentence(memory_step(fitting)))
         fitting = leanest(fitting)
     return fitting, Ruled({row.strategy: _needs(row) for row in over}, tuple(steps))
 

@@ -19,7 +19,7 @@ from advisor.verdicts.budgets import Ruled, by_memory, nothing_fits
 from advisor.verdicts.contests import Candidate as Candidate
 from advisor.verdicts.contests import Contest, contest
 from advisor.verdicts.safest import safest
-from advisor.verdicts.ties import break_tie, listing
+from advisor.verdicts.ties import break_tie, listing, sentence
 
 MORE_ROUNDS = 10
 """Processes to ask for when 3 cannot tell: Student's factor falls from 4.3 to 2.3, the width to a third."""
@@ -161,7 +161,7 @@ def _clear(run: Contest) -> Recommendation:
 def _tie(run: Contest) -> Recommendation:
     equals = [run.best, *run.named("tied")]
     winner, why = break_tie([row.equal for row in equals])
-    steps = [_equally_fast(run, equals), f"{why[:1]}{why[1:]}."]
+    steps = [_equally_fast(run, equals), sentence(why)]
     if winner == BASELINE:
         steps.append("Nothing beats the baseline by more than that.")
     tied = [row.strategy for row in equals if row.strategy != winner]
@@ -185,8 +185,10 @@ def _inconclusive(run: Contest, device: Device | None) -> Recommendation:
     ranges = ", ".join(
         f"{row.strategy} takes {times(run.against_best[row.strategy])} the time" for row in unclear
     )
+    names = listing([row.strategy for row in rivals])
+    who = "They" if any(step.endswith(f": {names}.") for step in safe.steps) else names
     apart = (
-        f"{listing([row.strategy for row in rivals])} cannot be told apart: against "
+        f"{who} cannot be told apart: against "
         f"{run.best.strategy} at {units.seconds(run.best.seconds)} a frame, {ranges}."
     )
     steps = tuple(filter(None, (*safe.steps, apart, _caveat(run))))

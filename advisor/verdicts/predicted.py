@@ -18,7 +18,7 @@ from advisor.preferences import Preferences
 from advisor.profiles import Predicted, PredictedResult, Recommendation, Verdict
 from advisor.strategies import BASELINE
 from advisor.verdicts.budgets import by_memory, nothing_fits
-from advisor.verdicts.ties import Equal, break_tie, code_change, listing
+from advisor.verdicts.ties import Equal, break_tie, code_change, listing, sentence
 
 CodeChange = Callable[[str], int]
 Draws = Mapping[str, npt.NDArray[np.float64]]
@@ -131,7 +131,7 @@ def _tie(among: _Bet, equals: Sequence[Predicted], code_change: CodeChange) -> R
     steps = [
         f"{listing([row.strategy for row in equals])} are predicted within {_apart(equals)} % of one another "
         f"({winner}: {_span(bet.chosen)} a frame; {stats.EQUIVALENCE * 100:g} % counts as equal).",
-        f"{why}.",
+        sentence(why),
         f"Of {winner}: {_share(bet)}.",
     ]
     return _recommendation(bet, "tie", steps, [row for row in equals if row is not bet.chosen])

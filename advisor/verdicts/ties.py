@@ -112,6 +112,11 @@ def _winner_step(lean: Sequence[Equal], winner: Equal) -> str:
     return f"{names} change as little code, and {winner.strategy} has the lower time of these"
 
 
+def sentence(text: str) -> str:
+    """With a capital and an end; a strategy's name, or a figure, stands first as it is."""
+    return f"{text[:1].upper() if text.startswith(('all ', 'none ', 'their ')) else text[:1]}{text[1:]}."
+
+
 def listing(names: Sequence[str]) -> str:
     """a; a and b; a, b and c."""
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
