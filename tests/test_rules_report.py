@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 import rules_report
-from builders import measured, profile, vector_add_trace
+from builders import advice, measured, profile, recommendation, vector_add_trace
 from rules_report import Change, found, possible, proposed, summary, table, tables
 
 from advisor.advise import advise
 from advisor.model.gains import with_estimates
 from advisor.model.measured import compare
-from advisor.profiles import Device, Profile, load
+from advisor.profiles import Advice, Device, Gain, Profile, load
 from advisor.report import render_html
+from advisor.report.view import view
 
 DATA = Path(__file__).parent / "data"
 H200 = DATA / "h200-vector_add.json"
@@ -101,3 +102,18 @@ def test_the_command_reads_any_directory_and_says_where_there_is_none(
 def test_the_page_is_made_from_the_committed_profiles() -> None:
     text = rules_report.DOCUMENT.read_text(encoding="utf-8")
     assert rules_report.documented(tables(found([rules_report.REPORTS])), text) == text, "make rules-report"
+
+
+def test_the_change_from_the_baseline_stands_before_larger_gains_over_what_nobody_uses() -> None:
+    def told(rule: str, strategy: str, over: str, seconds: float) -> Advice:
+        gain = Gain(seconds_per_frame=seconds, basis="measured", over=over)
+        return advice(rule, strategy=strategy, gain=gain, snippet=rule)
+
+    found = (
+        told("faults", "registered", "managed", 0.5),
+        told("other", "pinned", "pageable", 0.4),
+        told("copies", "registered", "pageable", 0.1),
+    )
+    undecided = recommendation(None, verdict="inconclusive", speedup=None, interval=None, safest="registered")
+    report = view(profile(advice=found, recommendation=undecided))
+    assert [f.rule for f in report.fired] == ["copies", "faults", "other"]

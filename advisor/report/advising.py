@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from advisor import units
 from advisor.profiles import Advice, Evidence, Gain, Profile, Unit
 from advisor.report import words
+from advisor.strategies import BASELINE
 
 _WRITE: dict[Unit, Callable[[float], str]] = {
     "seconds": units.seconds,
@@ -103,9 +104,10 @@ def _joined(same: list[Finding]) -> Finding:
     return replace(same[0], devices=tuple(devices), gain=gain)
 
 
-def _rank(profile: Profile, advice: Advice) -> tuple[int, bool, float]:
+def _rank(profile: Profile, advice: Advice) -> tuple[int, bool, bool, float]:
+    """The outcome; of advice, that for the recommended or the safe strategy, and what leaves the baseline."""
     recommended = {
-        (device, chosen.strategy)
+        (device, chosen.strategy or chosen.safest)
         for device, chosen in (
             (profile.device.name, profile.recommendation),
             *((p.device.name, p.recommendation) for p in profile.predictions),
@@ -114,7 +116,8 @@ def _rank(profile: Profile, advice: Advice) -> tuple[int, bool, float]:
     }
     outcome = ("advice", "error", "silenced", "pass", "not-applicable").index(advice.outcome)
     saved = advice.gain.seconds_per_frame if advice.gain else None
-    return outcome, (advice.device, advice.strategy) not in recommended, -(saved or 0.0)
+    elsewhere = advice.gain is not None and advice.gain.over not in (None, BASELINE)
+    return outcome, (advice.device, advice.strategy) not in recommended, elsewhere, -(saved or 0.0)
 
 
 def _finding(same: list[Advice], *, again: bool) -> Finding:
