@@ -17,7 +17,7 @@ from builders import (
 )
 from judging import bet, figures, predicted_run, restless, row, says, workload
 
-from advisor.profiles import Measured, MemoryClass, PageLocking, Profile, WorkloadRecord
+from advisor.profiles import Measured, MemoryClass, PageLocking, Preferences, Profile, WorkloadRecord
 
 PAGEABLE = row("pageable", 0.040, kernels=0.002, copies=0.020)
 PINNED = row("pinned", 0.020, kernels=0.002, copies=0.010)
@@ -412,14 +412,36 @@ def test_buffers_that_fit_are_no_oversubscription():
     assert says("oversubscription", profile(results=(ZERO_COPY,))).outcome == "not-applicable"
 
 
+def test_the_baseline_is_no_answer_to_a_copy_by_hand():
+    """It is faster and copies nothing by hand, but it is what the user has."""
+    rows = (row("pageable", 0.010, kernels=0.001, copies=0.002), COPYING)
+    found = says("hidden-host-copy", camera(*rows, memory_class="discrete"))
+    assert (found.outcome, found.strategy) == ("pass", None)
+
+
+def test_two_sets_of_buffers_that_do_not_fit_the_budget():
+    run = profile(results=(PAGEABLE, PINNED, OVERLAPPED))
+    tight = run.model_copy(update={"preferences": Preferences(memory_budget_bytes=400 * MIB)})
+    found = says("serial-copies", tight)
+    assert found.outcome == "pass"
+    assert "more than the memory budget" in found.detail
+
+
+def test_one_kind_of_managed_memory_is_no_way_out_of_another():
+    """Prefetching moves as much; only memory that stays at the host helps."""
+    rows = (row("managed", 0.2, kernels=0.15), row("managed-prefetch", 0.1, kernels=0.05))
+    found = says("oversubscription", with_memory(200 * MIB, *rows))
+    assert (found.outcome, found.strategy) == ("advice", None)
+
+
 def test_what_only_kernels_use_counts_and_what_only_the_cpu_uses_does_not():
     three = workload(
         {"make": "host", "add": "device"},
-        {"a": {"make": "out", "add": "in"}, "scratch": {"add": "out"}, "log": {"make": "out"}},
-        size=90 * MIB,
+        {"a": {"make": "out", "add": "in"}, "s": {"add": "out"}, "t": {"add": "out"}, "log": {"make": "out"}},
+        size=60 * MIB,
     )
-    run = with_memory(300 * MIB, ZERO_COPY).model_copy(update={"workload": three})
-    assert "The buffers need 180 MiB" in says("oversubscription", run).detail
+    run = with_memory(200 * MIB, ZERO_COPY).model_copy(update={"workload": three})
+    assert "need 180 MiB, 90 % of the 200 MiB" in says("oversubscription", run).detail
 
 
 @pytest.mark.parametrize("rule", ["pageable-transfer", "staged-transfer"])
