@@ -166,6 +166,7 @@ def test_results_that_need_the_copies_wait(memory_class: MemoryClass):
         ((PAGEABLE, PINNED, failed("zero-copy", "ended with a bus error")), "pass", "All strategies gave"),
         ((PINNED, failed("pageable", f"{WRONG_RESULTS}'c'"), WRONG), "pass", "nothing points to a wait"),
         ((PINNED, WRONG), "pass", "nothing points to a wait"),
+        ((PAGEABLE, failed("staged", f"{WRONG_RESULTS}'c'"), WRONG), "pass", "nothing points to a wait"),
         ((row("pageable", 0.04, kernels=0.002, verified=False),), "not-applicable", "could not be compared"),
     ],
 )

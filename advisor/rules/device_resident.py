@@ -43,7 +43,6 @@ def judge(
     if shares_dram(device):
         return not_applicable(_ONE_DRAM)
     found = [trip for b in shared(workload) if (trip := _round_trip(b, workload, device)) is not None]
-    copying = [row for row in rows.values() if row.transfer_seconds and row.transfer_bytes]
     if not found:
         return passed("No buffer goes to the host and comes back in a frame.")
     chosen = rows.get(recommended or "")
@@ -53,13 +52,7 @@ def judge(
             "recommended, copies nothing.",
             copies(chosen),
         )
-    row = (
-        chosen
-        if chosen in copying
-        else rows.get(BASELINE)
-        if rows.get(BASELINE) in copying
-        else fastest(copying)
-    )
+    row = _copying(rows, chosen)
     if row is None or not row.transfer_bytes:
         return not_applicable("No strategy that copies has its bytes and their time.")
     moved = 2 * sum(trip.buffer.bytes for trip in found)
@@ -78,6 +71,13 @@ def judge(
         gain=estimate(saved),
         inferred=True,
     )
+
+
+def _copying(rows: Mapping[str, Row], chosen: Row | None) -> Row | None:
+    """The row whose copies are told: the recommended strategy's, the baseline's, or the fastest one's."""
+    known = [row for row in rows.values() if row.transfer_seconds and row.transfer_bytes]
+    preferred = [row for row in (chosen, rows.get(BASELINE)) if row in known]
+    return preferred[0] if preferred else fastest(known)
 
 
 def _round_trip(buffer: BufferRecord, workload: WorkloadRecord, device: Device) -> _RoundTrip | None:

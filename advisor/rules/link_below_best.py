@@ -9,7 +9,7 @@ from advisor import units
 from advisor.profiles import Environment, Evidence
 from advisor.readings import GpuState
 from advisor.rules.base import Finding, Row, Rule, Threshold, not_applicable, passed
-from advisor.rules.findings import copies, estimate, rate, text
+from advisor.rules.findings import copies, estimate, rate
 from advisor.strategies import BASELINE
 
 _AWAKE = 2
@@ -60,19 +60,21 @@ def judge(
             f"The link runs at {_words(link)}, but copies are only {units.percent(share)} of a frame.",
             *_readings(link),
         )
-    saved = row.transfer_seconds * (1 - 1 / link.factor)
     return Finding(
         "advice",
-        text(
-            f"Under load the link ran at {_words(link)}: copies, and kernels that use host memory in place, "
-            f"take up to {units.ratio(link.factor)} as long as they could. Copies are "
-            f"{units.percent(share)} of a frame of {row.strategy}; the gain is what is spared of them if "
-            "their time falls by that factor.",
-            "Check the slot and its lanes, risers, and the firmware's settings for PCIe.",
-        ),
+        _detail(link, row, share),
         evidence=(*_readings(link), copies(row), *rate(row)),
-        gain=estimate(saved),
+        gain=estimate(row.transfer_seconds * (1 - 1 / link.factor)),
         inferred=True,
+    )
+
+
+def _detail(link: _Link, row: Row, share: float) -> str:
+    return (
+        f"Under load the link ran at {_words(link)}: copies, and kernels that use host memory in place, "
+        f"take up to {units.ratio(link.factor)} as long as they could. Copies are {units.percent(share)} of "
+        f"a frame of {row.strategy}; the gain is what is spared of them if their time falls by that factor. "
+        "Check the slot and its lanes, risers, and the firmware's settings for PCIe."
     )
 
 

@@ -7,7 +7,16 @@ from collections.abc import Mapping
 from advisor import units
 from advisor.profiles import Device, Evidence, WorkloadRecord
 from advisor.rules.base import Finding, Row, Rule, Threshold, not_applicable, passed, proposal, shares_dram
-from advisor.rules.findings import ALL_CLASSES, UNKNOWN_CLASS, change_to, compared, fastest, present, text
+from advisor.rules.findings import (
+    ALL_CLASSES,
+    UNKNOWN_CLASS,
+    against_strategy,
+    change_to,
+    compared,
+    fastest,
+    present,
+    text,
+)
 from advisor.strategies import BASELINE
 
 _MIGRATING = ("managed", "managed-prefetch", "managed-advised", "system")
@@ -38,28 +47,23 @@ def judge(
         f"{_whose(device)} {units.size(needed)}, {units.percent(share)} of the {units.size(total)} "
         f"of {device.name}."
     )
+    found = _stays_at_the_host(rows, recommended)
+    if found is None:
+        return Finding("advice", text(cause, _refused(absent), _SPLIT), evidence=shown)
+    better, subject = found
+    detail = text(cause, _THRASHING, compared(better, subject), against_strategy(subject), _SPLIT)
+    return change_to(better, subject, detail, shown, device=device, workload=workload)
+
+
+def _stays_at_the_host(rows: Mapping[str, Row], recommended: str | None) -> tuple[Row, Row] | None:
+    """What is faster than managed memory, and the managed strategy that it is faster than."""
     subject = fastest(present(rows, _MIGRATING))
     others = (r for r in rows.values() if r.strategy not in _MIGRATING and r.strategy != BASELINE)
     better = proposal(others, subject, recommended) if subject else None
-    if subject is None or better is None:
-        return Finding("advice", text(cause, _refused(absent), _SPLIT), evidence=shown)
-    return change_to(
-        better,
-        subject,
-        text(
-            cause,
-            "Managed memory gives pages up to make room for others, and fetches them again when they are "
-            "touched again.",
-            compared(better, subject),
-            f"The gain is against {subject.strategy}.",
-            _SPLIT,
-        ),
-        shown,
-        device=device,
-        workload=workload,
-    )
+    return (better, subject) if better and subject else None
 
 
+_THRASHING = "Managed memory gives pages up to make room for others, and fetches them again later."
 _SPLIT = (
     "Cut the frame into parts that fit, each through the same buffers: then every strategy is open again, "
     "and copies of one part can overlap the kernels of another."

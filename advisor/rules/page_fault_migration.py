@@ -17,7 +17,7 @@ from advisor.rules.base import (
     passed,
     proposal,
 )
-from advisor.rules.findings import against_strategy, change_to, compared, host_stages, kernels, text
+from advisor.rules.findings import against_strategy, change_to, compared, host_stages, kernels, present, text
 from advisor.rules.placed import shared
 from advisor.strategies import BASELINE
 
@@ -41,11 +41,8 @@ def judge(
             "Without concurrentManagedAccess the driver moves managed memory as a whole when a kernel "
             "starts, not by faults."
         )
-    resident = min(
-        (row for row in rows.values() if row.strategy in _RESIDENT),
-        key=lambda row: row.device_seconds,
-        default=None,
-    )
+    in_memory = present(rows, _RESIDENT)
+    resident = min(in_memory, key=lambda row: row.device_seconds, default=None)
     if resident is None:
         return not_applicable("No strategy whose kernels use device memory has figures to compare with.")
     waiting = managed.device_seconds - resident.device_seconds
@@ -53,23 +50,13 @@ def judge(
         return _little(managed, resident, waiting)
     others = (row for row in rows.values() if row.strategy != BASELINE)
     better = proposal(others, managed, recommended)
+    cause = _cause(managed, resident, waiting)
     shown = (kernels(managed), kernels(resident), *_rate(managed, waiting, workload), *_host(managed, rows))
     if better is None:
-        return passed(_cause(managed, resident, waiting) + " But no other strategy is surely faster.", *shown)
-    return change_to(
-        better,
-        managed,
-        text(
-            _cause(managed, resident, waiting),
-            _prefetched(rows, better),
-            compared(better, managed),
-            against_strategy(managed),
-        ),
-        shown,
-        device=device,
-        workload=workload,
-        title=None if better.strategy in _PREFETCHED else _TITLE_ELSEWHERE,
-    )
+        return passed(f"{cause} But no other strategy is surely faster.", *shown)
+    detail = text(cause, _prefetched(rows, better), compared(better, managed), against_strategy(managed))
+    title = None if better.strategy in _PREFETCHED else _TITLE_ELSEWHERE
+    return change_to(better, managed, detail, shown, device=device, workload=workload, title=title)
 
 
 _RESIDENT = ("pinned", "registered", "write-combined", BASELINE, "staged", "managed-prefetch")

@@ -56,26 +56,23 @@ def judge(
     better = proposal(others, managed, recommended)
     shown = (*_evidence(often, changes, managed), kernels(managed))
     if better is None:
-        nearest = fastest(others)
-        return passed(
-            f"{_what(often, changes)} But nothing else is surely faster: {takes(managed, managed.seconds)} a "
-            f"frame{f', {takes(nearest, nearest.seconds)}' if nearest else ''}.",
-            *shown,
-            *([frame_evidence(nearest)] if nearest else []),
-        )
-    return change_to(
-        better,
-        managed,
-        text(
-            _what(often, changes),
-            "At each change the pages that are touched move, by faults or by a prefetch, and a page that "
-            "both sides keep using spends its time on the link.",
-            compared(better, managed),
-            against_strategy(managed),
-        ),
-        (*shown, kernels(better)),
-        device=device,
-        workload=workload,
+        return _unbeaten(_what(often, changes), managed, fastest(others), shown)
+    detail = text(_what(often, changes), _COST, compared(better, managed), against_strategy(managed))
+    return change_to(better, managed, detail, (*shown, kernels(better)), device=device, workload=workload)
+
+
+_COST = (
+    "At each change the pages that are touched move, by faults or by a prefetch, and a page that both sides "
+    "keep using spends its time on the link."
+)
+
+
+def _unbeaten(what: str, managed: Row, nearest: Row | None, shown: tuple[Evidence, ...]) -> Finding:
+    beside = f", {takes(nearest, nearest.seconds)}" if nearest else ""
+    return passed(
+        f"{what} But nothing else is surely faster: {takes(managed, managed.seconds)} a frame{beside}.",
+        *shown,
+        *([frame_evidence(nearest)] if nearest else []),
     )
 
 

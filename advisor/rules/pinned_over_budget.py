@@ -50,29 +50,23 @@ def judge(
             f"the memory of {units.size(memory)}.",
             *shown,
         )
+    cause = _cause(subject, share, memory)
     most = limits["share"] * memory
     lean = [r for r in rows.values() if r.pinned_bytes < most and r.fits and r.strategy != BASELINE]
     better = fastest(row for row in lean if no_slower(row, subject)) or proposal(lean, subject, None)
-    cause = _cause(subject, share, memory)
     if better is None:
-        return Finding(
-            "advice",
-            text(
-                cause,
-                "No strategy that locks less is as fast. Lock a few buffers of a fixed size and pass the "
-                "data through them in parts, or lock only what is copied in every frame.",
-            ),
-            evidence=shown,
-        )
+        return Finding("advice", text(cause, _IN_PARTS), evidence=shown)
+    locks = f"{better.strategy} locks {units.size(better.pinned_bytes)}: {_cost(better)}."
+    title = f"Lock less memory: {better.strategy} is as fast"
     return change_to(
-        better,
-        subject,
-        text(cause, f"{better.strategy} locks {units.size(better.pinned_bytes)}: {_cost(better)}."),
-        shown,
-        device=device,
-        workload=workload,
-        title=f"Lock less memory: {better.strategy} is as fast",
+        better, subject, text(cause, locks), shown, device=device, workload=workload, title=title
     )
+
+
+_IN_PARTS = (
+    "No strategy that locks less is as fast. Lock a few buffers of a fixed size and pass the data through "
+    "them in parts, or lock only what is copied in every frame."
+)
 
 
 def _memory(device: Device, machine: Environment | None) -> int | None:

@@ -49,6 +49,29 @@ def judge(
     attached, plain = rows.get(_ATTACHED), rows.get(_PLAIN)
     if attached is None or plain is None:
         return no_figures(_ATTACHED if attached is None else _PLAIN, absent)
+    kept = _kept(device, attached, plain, rows.get(recommended or ""))
+    if kept is not None:
+        return kept
+    beaten = BASELINE in rows and attached.beats(rows[BASELINE])
+    detail = text(
+        _fact(device),
+        _CURE,
+        compared(attached, plain),
+        against_strategy(plain),
+        "It beats the baseline too." if beaten else "",
+    )
+    return change_to(attached, plain, detail, (_flag(device),), device=device, workload=workload)
+
+
+_CURE = (
+    "cudaStreamAttachMemAsync does its work: with cudaMemAttachSingle before a kernel it cleans the CPU's "
+    "caches once, with cudaMemAttachHost before the CPU's turn it gives the memory back, and buffers that no "
+    "kernel uses are left alone."
+)
+
+
+def _kept(device: Device, attached: Row, plain: Row, chosen: Row | None) -> Finding | None:
+    """Why attaching is not worth its calls here, or None."""
     shown = (_flag(device), frame_evidence(attached), frame_evidence(plain))
     if not (attached.fits and attached.beats(plain)):
         return passed(
@@ -56,29 +79,13 @@ def judge(
             "the time of plain managed memory: leave both out.",
             *shown,
         )
-    chosen = rows.get(recommended or "")
     if chosen is not None and chosen is not attached and no_slower(chosen, attached):
         return passed(
             f"{_fact(device)} Attaching to a stream is faster than plain managed memory, but "
             f"{chosen.strategy}, which is recommended, is as fast: {takes(chosen, chosen.seconds)} a frame.",
             *shown,
         )
-    return change_to(
-        attached,
-        plain,
-        text(
-            _fact(device),
-            "cudaStreamAttachMemAsync does its work: with cudaMemAttachSingle before a kernel it cleans the "
-            "CPU's caches once, with cudaMemAttachHost before the CPU's turn it gives the memory back, and "
-            "buffers that no kernel uses are left alone.",
-            compared(attached, plain),
-            against_strategy(plain),
-            "It beats the baseline too." if BASELINE in rows and attached.beats(rows[BASELINE]) else "",
-        ),
-        (_flag(device),),
-        device=device,
-        workload=workload,
-    )
+    return None
 
 
 def _fact(device: Device) -> str:

@@ -50,7 +50,21 @@ def judge(
         )
     if overlapped is None:
         return no_figures(_OVERLAPPED, absent)
-    chosen = rows.get(recommended or "")
+    kept = _kept(serial, overlapped, rows.get(recommended or ""))
+    if kept is not None:
+        return kept
+    return change_to(
+        overlapped,
+        serial,
+        _detail(serial, overlapped),
+        (copies(serial), kernels(serial), host_stages(serial), *_latency(overlapped)),
+        device=device,
+        workload=workload,
+    )
+
+
+def _kept(serial: Row, overlapped: Row, chosen: Row | None) -> Finding | None:
+    """Why overlapping is not worth its price here, or None."""
     if chosen is not None and chosen is not overlapped and no_slower(chosen, overlapped):
         return passed(
             f"{chosen.strategy}, which is recommended, is as fast without a second set of buffers.",
@@ -63,16 +77,7 @@ def judge(
             copies(serial),
             kernels(serial),
         )
-    if not overlapped.beats(serial):
-        return _no_gain(serial, overlapped)
-    return change_to(
-        overlapped,
-        serial,
-        _detail(serial, overlapped),
-        (copies(serial), kernels(serial), host_stages(serial), *_latency(overlapped)),
-        device=device,
-        workload=workload,
-    )
+    return None if overlapped.beats(serial) else _no_gain(serial, overlapped)
 
 
 def _no_gain(serial: Row, overlapped: Row) -> Finding:

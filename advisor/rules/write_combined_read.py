@@ -68,22 +68,13 @@ def judge(
         )
     candidates = (r for r in rows.values() if r.strategy not in TWINS and r.strategy != BASELINE)
     better = proposal(candidates, worst.combined, recommended)
+    cause = _cause(worst, workload, traffic)
     if better is None:
-        return passed(
-            f"{_cause(worst, workload, traffic)} But no strategy without it is surely faster.", *shown
-        )
+        return passed(f"{cause} But no strategy without it is surely faster.", *shown)
+    detail = text(cause, compared(better, worst.combined), against_strategy(worst.combined))
+    inferred = not _reads(worst, workload, traffic)
     return change_to(
-        better,
-        worst.combined,
-        text(
-            _cause(worst, workload, traffic),
-            compared(better, worst.combined),
-            against_strategy(worst.combined),
-        ),
-        shown,
-        device=device,
-        workload=workload,
-        inferred=not _reads(worst, workload, traffic),
+        better, worst.combined, detail, shown, device=device, workload=workload, inferred=inferred
     )
 
 

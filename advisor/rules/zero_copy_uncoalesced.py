@@ -41,23 +41,13 @@ def judge(
 ) -> Finding:
     """Warns where kernels on zero-copy memory take far longer than the bytes that they use explain."""
     zero_copy, copied = rows.get(_SUBJECT), next(iter(present(rows, _COPIED)), None)
-    if zero_copy is None:
-        return no_figures(_SUBJECT, absent)
-    if copied is None:
-        return no_figures(_COPIED[0], absent)
-    if zero_copy.predicted:
-        return not_applicable("The model takes kernels to read whole lines: it cannot see strides.")
-    if not reads or not all(read.known for read in reads):
-        return not_applicable("How many bytes kernels use of the shared buffers is not known.")
-    again = [read.buffer for read in reads if read.passes >= limits["passes"]]
-    if again:
-        return not_applicable(f"Kernels re-read {', '.join(again)}: that is what zero-copy-reread is about.")
-    if not zero_copy.device_seconds:
-        return not_applicable("No kernel of zero-copy was timed by itself.")
+    if zero_copy is None or copied is None:
+        return no_figures(_SUBJECT if zero_copy is None else _COPIED[0], absent)
+    obstacle = _obstacle(zero_copy, reads, limits["passes"])
     used = _used(workload, traffic, reads)
     expected = _expected(device, copied, used)
-    if not expected:
-        return not_applicable(f"{copied.strategy} has no times of kernels and copies to compare with.")
+    if obstacle or not expected:
+        return not_applicable(obstacle or f"{copied.strategy} has no times to compare with.")
     excess = zero_copy.device_seconds / expected
     shown = (kernels(zero_copy), kernels(copied), _bytes(used, zero_copy), *rate(copied))
     if excess < limits["slowdown"]:
@@ -66,28 +56,31 @@ def judge(
             f"{units.ratio(excess)} what the bytes they use explain.",
             *shown,
         )
+    cause = _cause(device, zero_copy, used, expected)
     better = proposal((row for row in rows.values() if row.strategy != BASELINE), zero_copy, recommended)
     if better is None:
-        return passed(
-            f"{_cause(device, zero_copy, used, expected)} But no other strategy is surely faster: "
-            f"{takes(zero_copy, zero_copy.seconds)} a frame.",
-            *shown,
-        )
-    return change_to(
-        better,
-        zero_copy,
-        text(
-            _cause(device, zero_copy, used, expected),
-            "Read the buffer in order, neighbouring threads neighbouring elements, or copy it once and let "
-            "kernels pick from device memory.",
-            compared(better, zero_copy),
-            against_strategy(zero_copy),
-        ),
-        shown,
-        device=device,
-        workload=workload,
-        inferred=True,
-    )
+        slow = takes(zero_copy, zero_copy.seconds)
+        return passed(f"{cause} But no other strategy is surely faster: {slow} a frame.", *shown)
+    detail = text(cause, _CURE, compared(better, zero_copy), against_strategy(zero_copy))
+    return change_to(better, zero_copy, detail, shown, device=device, workload=workload, inferred=True)
+
+
+_CURE = (
+    "Read the buffer in order, neighbouring threads neighbouring elements, or copy it once and let kernels "
+    "pick from device memory."
+)
+
+
+def _obstacle(zero_copy: Row, reads: Sequence[Reads], least: float) -> str:
+    """Why nothing can be said of strides, or nothing."""
+    if zero_copy.predicted:
+        return "The model takes kernels to read whole lines: it cannot see strides."
+    if not reads or not all(read.known for read in reads):
+        return "How many bytes kernels use of the shared buffers is not known."
+    again = [read.buffer for read in reads if read.passes >= least]
+    if again:
+        return f"Kernels re-read {', '.join(again)}: that is what zero-copy-reread is about."
+    return "" if zero_copy.device_seconds else "No kernel of zero-copy was timed by itself."
 
 
 def _used(workload: WorkloadRecord, traffic: Trace, reads: Sequence[Reads]) -> float:
