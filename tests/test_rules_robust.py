@@ -155,7 +155,7 @@ def require_sense(found: Advice, allowed: set[str]) -> None:
     assert saved is None or saved > 0 or about_memory, f"{found.rule} proposes what is slower: {found}"
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(runs())
 def test_no_rule_fails_or_talks_nonsense_of_a_measured_run(run: Profile):
     concluded = advise(run).advice
