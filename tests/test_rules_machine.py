@@ -62,6 +62,13 @@ def test_link_keeps_quiet(run: Profile, outcome: str, text: str):
     assert text in found.detail
 
 
+def test_copies_beside_other_work_are_not_what_a_faster_link_spares():
+    overlapped = row("pinned-pipelined", 0.010, kernels=0.002, copies=0.012, latency_seconds=0.011)
+    found = says("link-below-best", linked(PAGEABLE, PINNED, overlapped, link_generation=3))
+    assert found.gain.seconds_per_frame == pytest.approx(0.010 / 2)
+    assert "50 % of a frame of pinned" in found.detail
+
+
 def test_the_link_of_a_predicted_card_cannot_be_read():
     run = predicted_run(catalogue_device("RTX 4090"), bet("pinned", 0.02, kernels=0.002, copies=0.01))
     run = on_machine(run, gpu_readings=(gpu_state("under-load", link_width=4),))

@@ -9,7 +9,7 @@ from advisor import units
 from advisor.profiles import Environment, Evidence
 from advisor.readings import GpuState
 from advisor.rules.base import Finding, Row, Rule, Threshold, not_applicable, passed
-from advisor.rules.findings import copies, estimate, rate
+from advisor.rules.findings import copies, estimate, present, rate
 from advisor.strategies import BASELINE
 
 _AWAKE = 2
@@ -105,9 +105,12 @@ def _words(link: _Link) -> str:
 
 
 def _most_copied(rows: Mapping[str, Row], recommended: str | None) -> Row | None:
-    """The recommended strategy where it copies, else page-locked copies, which are bound by the link."""
-    names = (recommended or "", "pinned", "registered", BASELINE)
-    return next((rows[name] for name in names if name in rows and rows[name].transfer_seconds), None)
+    """The recommended strategy where it copies, else page-locked copies, which are bound by the link.
+
+    Not one whose copies run beside other work: what they spare is not their time.
+    """
+    found = present(rows, (recommended or "", "pinned", "registered", BASELINE))
+    return next((row for row in found if row.transfer_seconds and row.latency_seconds is None), None)
 
 
 def _readings(link: _Link) -> tuple[Evidence, ...]:
