@@ -262,7 +262,9 @@ def test_every_form_of_the_report_says_what_was_changed() -> None:
     assert "pageable-transfer, by --ignore" in render_markdown(run)
     assert '<ol class="steps"><li>Over the memory budget' in html
     assert "future" not in text
+    assert "rules that passed, are silenced or do not apply" in html
     plain = advise(twice_read())
+    assert "rules that passed or do not apply" in render_html(plain)
     assert "What the conclusions go by" not in render_html(plain)
     assert "Silenced" not in summary(plain)
 

@@ -106,6 +106,11 @@ class Report:
         return tuple(f for f in self.findings if f.fired)
 
     @property
+    def silenced(self) -> bool:
+        """Whether somebody silenced a rule."""
+        return any(f.outcome == "silenced" for f in self.findings)
+
+    @property
     def quiet(self) -> tuple[Finding, ...]:
         """Findings to fold: rules that passed or do not apply."""
         return tuple(f for f in self.findings if not f.fired)
