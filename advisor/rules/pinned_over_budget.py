@@ -56,7 +56,8 @@ def judge(
     better = fastest(row for row in lean if no_slower(row, subject)) or proposal(lean, subject, None)
     if better is None:
         return Finding("advice", text(cause, _IN_PARTS), evidence=shown)
-    locks = f"{better.strategy} locks {units.size(better.pinned_bytes)}: {_cost(better)}."
+    locked = units.size(better.pinned_bytes) if better.pinned_bytes else "nothing"
+    locks = f"{better.strategy} locks {locked}: {takes(better, better.seconds)} a frame."
     title = f"Lock less memory: {better.strategy} is as fast"
     return change_to(
         better, subject, text(cause, locks), shown, device=device, workload=workload, title=title
@@ -85,10 +86,6 @@ def _cause(subject: Row, share: float, memory: int) -> str:
         f"{units.size(memory)} there are. Locked pages cannot be swapped nor given to the page cache: "
         "other programs slow down or fail first, then further page-locking does."
     )
-
-
-def _cost(better: Row) -> str:
-    return f"{takes(better, better.seconds)} a frame"
 
 
 def _locked(row: Row) -> Evidence:

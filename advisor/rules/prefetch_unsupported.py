@@ -73,7 +73,7 @@ _CURE = (
 def _kept(device: Device, attached: Row, plain: Row, chosen: Row | None) -> Finding | None:
     """Why attaching is not worth its calls here, or None."""
     shown = (_flag(device), frame_evidence(attached), frame_evidence(plain))
-    if not (attached.fits and attached.beats(plain)):
+    if not attached.beats(plain):
         return passed(
             f"{_fact(device)} What stands for it, attaching to a stream, takes {times(attached.over(plain))} "
             "the time of plain managed memory: leave both out.",

@@ -71,12 +71,6 @@ def _kept(serial: Row, overlapped: Row, chosen: Row | None) -> Finding | None:
             frame_evidence(chosen),
             frame_evidence(overlapped),
         )
-    if not overlapped.fits:
-        return passed(
-            f"Two sets of buffers need {units.size(overlapped.physical_bytes)}, more than the memory budget.",
-            copies(serial),
-            kernels(serial),
-        )
     return None if overlapped.beats(serial) else _no_gain(serial, overlapped)
 
 
