@@ -58,7 +58,7 @@ def judge(
 def _stays_at_the_host(rows: Mapping[str, Row], recommended: str | None) -> tuple[Row, Row] | None:
     """What is faster than managed memory, and the managed strategy that it is faster than."""
     subject = fastest(present(rows, _MIGRATING))
-    others = (r for r in rows.values() if r.strategy not in _MIGRATING and r.strategy != BASELINE)
+    others = (row for row in rows.values() if row.strategy != BASELINE)
     better = proposal(others, subject, recommended) if subject else None
     return (better, subject) if better and subject else None
 
