@@ -283,3 +283,12 @@ def test_write_combining_that_loses_to_the_baseline_is_not_answered_with_it():
         row("write-combined", 0.030, kernels=0.002, copies=0.020),
     )
     assert says("write-combined-without-gain", profile(results=rows)).strategy == "pinned"
+
+
+def test_what_the_cpu_alone_uses_is_not_page_locked():
+    alone = workload(
+        {"produce": "host", "add": "device", "consume": "host"},
+        {"a": {"produce": "out", "add": "in"}, "log": {"produce": "out", "consume": "in"}},
+    )
+    run = profile(device=cuda_device("tegra"), workload=alone, results=(UNCACHED, MANAGED))
+    assert "No host stage reads a buffer that kernels use too" in says("uncached-host-read", run).detail
