@@ -386,6 +386,14 @@ def test_memory_of_a_host_that_is_not_here_is_not_known():
     assert found.evidence[0].value == 192 * MIB
 
 
+def test_two_sets_of_buffers_are_locked_twice():
+    nano = catalogue_device("Nano", "tegra").model_copy(
+        update={"attributes": {"total_global_mem": 500 * MIB}}
+    )
+    found = says("pinned-over-budget", predicted_run(nano, bet("pinned-pipelined", 0.02, kernels=0.002)))
+    assert found.evidence[0].value == 384 * MIB
+
+
 # oversubscription
 
 
