@@ -2,10 +2,10 @@
 PYTHON ?= python
 
 .DEFAULT_GOAL := help
-.PHONY: help install check lint types test fuzz test-gpu bench bench-gpu accuracy samples schema accept
+.PHONY: help install check lint types test fuzz test-gpu bench bench-gpu accuracy rules-report rules-examples samples schema accept
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install:  ## Install the package for development, with CuPy where there is a GPU
 	$(PYTHON) -m pip install -e ".[dev$$($(PYTHON) -m advisor.extras | tr "[]" ", ")]"
@@ -26,7 +26,7 @@ fuzz:  ## The property tests again with other random examples each time
 	$(PYTHON) -m pytest --hypothesis-profile=fuzz $$(grep -l hypothesis tests/test_*.py)
 
 test-gpu:  ## The tests on a real CUDA GPU
-	$(PYTHON) -m pytest tests/gpu -m gpu
+	$(PYTHON) -m pytest tests/gpu tests/test_rules_snippets.py -m gpu
 
 bench:  ## Benchmarks without a GPU, printed as ratios
 	$(PYTHON) -m tests.benchmarks
@@ -36,6 +36,12 @@ bench-gpu:  ## Benchmarks on a CUDA GPU, printed as ratios
 
 accuracy:  ## Hold the model against published figures and write the result (docs/accuracy.md, accuracy.json)
 	$(PYTHON) -m tests.accuracy --write
+
+rules-report:  ## Hold estimated gains against measured ones (docs/rules-report.md, from reports/h200)
+	$(PYTHON) -m tests.rules_report --write
+
+rules-examples:  ## Make the examples that `advisor rules ID` shows again
+	$(PYTHON) -m tests.rule_examples
 
 samples:  ## Make the committed sample reports again
 	$(PYTHON) -m advisor profile workloads/vector_add.py --no-gpu --out reports/no-gpu/vector_add

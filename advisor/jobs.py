@@ -20,6 +20,7 @@ from advisor.profiles import (
     Bytes,
     Device,
     Footprint,
+    PageLocking,
     PositiveSeconds,
     Record,
     Seconds,
@@ -105,6 +106,7 @@ class Cell(Record):
     verified: bool
     latency_seconds: PositiveSeconds | None = None
     hints: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    page_locking: PageLocking | None = None
     gpu_state: GpuState | None = Field(default=None, description="Read right after the last timed frame")
 
 

@@ -47,6 +47,7 @@ def load(path: Path, name: str | None, assignments: Mapping[str, str]) -> Loaded
         parameters=parameters,
         buffers=bound.buffer_records(),
         stages=tuple(stage.record() for stage in bound.stages),
+        ignore=tuple(bound.workload.ignore),
     )
     return Loaded(bound, record)
 

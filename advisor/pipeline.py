@@ -14,16 +14,17 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from advisor import __version__
-from advisor.advise import advise
-from advisor.devices.catalogue import CatalogueEntry
+from advisor.advise import advise, require_rules
+from advisor.devices.catalogue import CatalogueEntry, load, names
 from advisor.environment import environment, finished
+from advisor.errors import UsageError
 from advisor.launcher import Launcher, ProcessLauncher
 from advisor.model.predict import predict
-from advisor.profiles import Environment, Method, Profile, Tool
+from advisor.profiles import Environment, Method, Prediction, Preferences, Profile, Tool
 from advisor.runner import CONFIDENCE, Progress, Run, run
 from advisor.series import was_interrupted as was_interrupted
 from advisor.settings import Settings
-from advisor.strategies import STRATEGIES, Strategy
+from advisor.strategies import STRATEGIES, Strategy, by_name
 
 PARTIAL = "profile.partial.json"
 
@@ -53,6 +54,7 @@ def profile(
             progress,
             Path(scratch),
             keep=lambda so_far: assemble(settings, so_far, begun).save(keep_in / PARTIAL),
+            accept=lambda description: require_rules(description.workload),
         )
     complete = assemble(settings, measured, _ended(begun, measured, settings))
     return conclude(complete, settings.targets, settings.strategies)
@@ -87,7 +89,9 @@ def assemble(settings: Settings, measured: Run, begun: Begun) -> Profile:
             seed=settings.seed,
             confidence=CONFIDENCE,
             order=measured.order,
+            numa=settings.numa,
         ),
+        preferences=settings.preferences,
         workload=description.workload,
         device=description.device,
         results=measured.rows,
@@ -99,6 +103,33 @@ def assemble(settings: Settings, measured: Run, begun: Begun) -> Profile:
 def conclude(
     profile: Profile, targets: Sequence[CatalogueEntry], strategies: Sequence[Strategy] = STRATEGIES
 ) -> Profile:
-    """Predictions for the target devices, then advice and verdict."""
+    """Predictions for the target devices, then advice and verdict, all by the profile's preferences."""
     predictions = tuple(predict(profile, target, strategies) for target in targets)
     return advise(profile.model_copy(update={"predictions": predictions}))
+
+
+def conclude_again(profile: Profile, preferences: Preferences) -> Profile:
+    """The same figures by other preferences; the profile itself where they are those it was made with.
+
+    The devices are predicted anew where the preferences decide between strategies. Raises `UsageError` where
+    one of them is not in the catalogue.
+    """
+    if preferences == profile.preferences:
+        return profile
+    other = profile.model_copy(update={"preferences": preferences})
+    if preferences.choice == profile.preferences.choice:
+        return advise(other)
+    return advise(
+        other.model_copy(update={"predictions": tuple(_predict_again(other, p) for p in profile.predictions)})
+    )
+
+
+def _predict_again(profile: Profile, before: Prediction) -> Prediction:
+    strategies = [by_name(result.strategy) for result in before.results]
+    for name in names():
+        if (entry := load(name)).device().name == before.device.name:
+            return predict(profile, entry, strategies)
+    raise UsageError(
+        f"{before.device.name} is not in the catalogue, so that its verdict cannot be made again",
+        next_step="Predict it again: `advisor predict PROFILE --target FILE.toml` takes the same options.",
+    )

@@ -16,6 +16,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from advisor.errors import FileProblem
+from advisor.preferences import Objective as Objective
+from advisor.preferences import Preferences as Preferences
 from advisor.readings import GpuState, HostState, TegraState
 from advisor.records import Bytes as Bytes
 from advisor.records import PositiveSeconds as PositiveSeconds
@@ -31,6 +33,7 @@ MemoryKind = Literal["pageable", "pinned", "managed", "device"]
 AccessMode = Literal["in", "out", "inout"]
 Side = Literal["host", "device"]
 Verdict = Literal["clear", "tie", "inconclusive"]
+Certainty = Literal["measured", "likely", "predicted"]
 Unit = Literal["seconds", "bytes", "bytes_per_second", "ratio", "count"]
 
 Positive = Annotated[float, Field(gt=0)]
@@ -74,6 +77,7 @@ class Method(Record):
     seed: int = Field(ge=0)
     confidence: float = Field(gt=0, lt=1)
     order: tuple[tuple[str, ...], ...] = Field(description="The strategies of each round, in the order run")
+    numa: str = Field(default="local", description="Node of host memory asked for: local, remote or a number")
 
 
 class BufferRecord(Record):
@@ -108,6 +112,7 @@ class WorkloadRecord(Record):
     parameters: dict[str, int | float | bool | str]
     buffers: tuple[BufferRecord, ...]
     stages: tuple[StageRecord, ...]
+    ignore: tuple[str, ...] = Field(default=(), description="Rules that the workload file silences")
 
     def frame_stages(self, side: Side | None = None) -> tuple[StageRecord, ...]:
         """The stages of a frame in order, of one side or both."""
@@ -143,6 +148,13 @@ class Footprint(Record):
     absent: dict[str, str] = Field(default_factory=dict)
 
 
+class PageLocking(Record):
+    """Memory that the workload's own stages page-locked through CuPy in the timed frames, per frame."""
+
+    calls: float = Field(ge=0, description="Allocations of page-locked memory, and registrations")
+    seconds: Seconds = Field(description="Time these calls and those that undo them took")
+
+
 class Measured(Record):
     """A strategy that ran and gave the right results."""
 
@@ -169,6 +181,9 @@ class Measured(Record):
     )
     hints: dict[str, tuple[str, ...]] = Field(
         default_factory=dict, description="What the driver was told of each managed buffer"
+    )
+    page_locking: PageLocking | None = Field(
+        default=None, description="None where nobody looked, as on the CPU device"
     )
     setup_seconds: Seconds = Field(description="Allocate, pin, set-up stages, first frame")
     footprint: Footprint
@@ -197,6 +212,10 @@ class Skipped(Record):
     strategy: str
     status: Literal["skipped"] = "skipped"
     reason: str
+
+
+WRONG_RESULTS = "its results are wrong: "
+"""How the reason of a strategy begins whose results are not those of the reference run."""
 
 
 class Failed(Record):
@@ -257,6 +276,15 @@ class Recommendation(Record):
     tied_with: tuple[str, ...] = ()
     reason: str
     next_step: str = ""
+    objective: Objective = "time"
+    steps: tuple[str, ...] = Field(default=(), description="How it was arrived at, one sentence each")
+    safest: str | None = Field(
+        default=None,
+        description="Where the best ones cannot be told apart: the one that risks least, which is no winner",
+    )
+    excluded: dict[str, str] = Field(
+        default_factory=dict, description="Strategies left out for their memory, and how much they need"
+    )
 
 
 class Evidence(Record):
@@ -274,6 +302,10 @@ class Gain(Record):
     seconds_per_frame: float | None = None
     bytes: Annotated[int, Field(ge=-(2**63), le=2**63 - 1)] | None = None
     basis: Literal["measured", "estimated"]
+    over: str | None = Field(default=None, description="The strategy that it is counted from")
+    estimated_seconds_per_frame: float | None = Field(
+        default=None, description="Of a measured gain: what the model says of the same change, blind to it"
+    )
 
 
 class Advice(Record):
@@ -281,13 +313,21 @@ class Advice(Record):
 
     rule: str
     device: str = Field(description="The device it speaks of: measured, or one that was predicted")
-    outcome: Literal["advice", "pass", "not-applicable", "error"]
+    outcome: Literal["advice", "pass", "not-applicable", "error", "silenced"]
     title: str
     detail: str
     strategy: str | None = Field(default=None, description="The strategy it proposes")
     evidence: tuple[Evidence, ...] = ()
     gain: Gain | None = None
     snippet: str | None = None
+    variants: dict[str, str] = Field(
+        default_factory=dict, description="The snippet for other libraries, by the library's name"
+    )
+    certainty: Certainty | None = Field(
+        default=None,
+        description="Of an advice. measured: cause and worth are figures of this run; likely: the effect was "
+        "measured and its cause inferred; predicted: it rests on computed figures",
+    )
     sources: tuple[str, ...] = ()
 
 
@@ -351,6 +391,7 @@ class Profile(Record):
     command: str
     environment: Environment
     method: Method
+    preferences: Preferences = Preferences()
     workload: WorkloadRecord
     device: Device
     results: tuple[Result, ...]

@@ -8,10 +8,10 @@ from statistics import median
 from advisor import stats
 from advisor.jobs import Cell, Problem
 from advisor.launcher import Ended
-from advisor.profiles import Failed, Measured, WorkloadRecord
+from advisor.profiles import WRONG_RESULTS, Failed, Measured, PageLocking, WorkloadRecord
 
 _SAYS: dict[str, str] = {
-    "differs": "its results are wrong: ",
+    "differs": WRONG_RESULTS,
     "state": "the workload changed the device's state: ",
     "memory": "not enough memory: ",
     "bug": "",
@@ -50,6 +50,7 @@ def combine(strategy: str, cells: Sequence[Cell], workload: WorkloadRecord, *, c
         host_copy_seconds=_median(frames, "host-copy") if "host-copy" in frames[0] else None,
         latency_seconds=_latency(cells),
         hints=cells[0].hints,
+        page_locking=_page_locking(cells),
         setup_seconds=median(cell.setup_seconds for cell in cells),
         footprint=max((cell.footprint for cell in cells), key=lambda f: f.peak_process_bytes or 0),
         verified=all(cell.verified for cell in cells),
@@ -72,6 +73,13 @@ def failure(strategy: str, ended: Ended) -> Failed:
 def _latency(cells: Sequence[Cell]) -> float | None:
     told = [cell.latency_seconds for cell in cells if cell.latency_seconds is not None]
     return median(told) if told else None
+
+
+def _page_locking(cells: Sequence[Cell]) -> PageLocking | None:
+    told = [cell.page_locking for cell in cells if cell.page_locking is not None]
+    if not told:
+        return None
+    return PageLocking(calls=median(t.calls for t in told), seconds=median(t.seconds for t in told))
 
 
 def _median(frames: Sequence[dict[str, float]], label: str) -> float:

@@ -53,13 +53,22 @@ class Run:
 Keep = Callable[[Run], None]
 
 
-def run(settings: Settings, launcher: Launcher, progress: Progress, directory: Path, keep: Keep) -> Run:
+def run(
+    settings: Settings,
+    launcher: Launcher,
+    progress: Progress,
+    directory: Path,
+    keep: Keep,
+    accept: Callable[[Description], None] = lambda _: None,
+) -> Run:
     """Runs everything; `keep` gets the run so far after each process, and Ctrl-C ends it with what there is.
 
+    `accept` is shown what the workload is before anything is measured, and raises where that cannot be used.
     Raises `AdvisorError` when the workload cannot be run at all, KeyboardInterrupt before the first figures.
     """
     runner = _Runner(settings, launcher, progress, directory)
     description, notes = runner.reference()
+    accept(description)
     trace, trace_notes = runner.trace()
     available = [s for s in settings.strategies if not runner.obstacle(s, description)]
     order = _shuffled(available, settings.rounds, settings.seed)

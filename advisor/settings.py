@@ -6,7 +6,7 @@ import math
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from advisor.backends import BackendName
@@ -14,6 +14,7 @@ from advisor.devices.catalogue import DEFAULT_TARGETS, CatalogueEntry
 from advisor.devices.catalogue import load as load_device
 from advisor.errors import UsageError
 from advisor.parameters import parse_assignments
+from advisor.preferences import Preferences
 from advisor.strategies import Strategy, choose
 
 FORMATS = ("html", "md", "json")
@@ -41,6 +42,8 @@ class Settings:
     """Where pinned memory shall lie, seen from the GPU: local, remote, or a node's number."""
     oversubscribe: bool = False
     """Managed memory may exceed what the GPU has free."""
+    preferences: Preferences = field(default_factory=Preferences)
+    """By what to conclude."""
 
     @property
     def cell_seconds(self) -> float:
@@ -63,6 +66,7 @@ def make_settings(
     command: str = "",
     numa: str = "local",
     oversubscribe: bool = False,
+    preferences: Preferences | None = None,
 ) -> Settings:
     """Settings from what the command line gives; `target` is FILE or FILE::NAME.
 
@@ -87,6 +91,7 @@ def make_settings(
         command=command,
         numa=numa,
         oversubscribe=oversubscribe,
+        preferences=preferences or Preferences(),
     )
 
 

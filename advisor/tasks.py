@@ -19,6 +19,7 @@ import numpy as np
 
 from advisor import footprint, verify
 from advisor.backends import Backend
+from advisor.backends.base import PageLocks
 from advisor.binding import no_kernel
 from advisor.errors import UsageError, WorkloadError
 from advisor.frames import FrameLoop, Loop
@@ -33,6 +34,7 @@ from advisor.placements.arena import Arena
 from advisor.placements.base import Layout, Placed
 from advisor.placements.capacity import require_memory
 from advisor.placements.numa import chosen_node
+from advisor.profiles import PageLocking
 from advisor.ranges import Ranges
 from advisor.readings import GpuState
 from advisor.schedule import Plan, plan
@@ -185,7 +187,9 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Cell:
     _require_state(backend)
     verified = _compare(run.inspector, kept, Path(job.file))
     index = warm_up(loop.frame, clock, COMPARED + 1, min(0.2, job.seconds / 5))
-    samples = sample(loop.frame, clock, index, Limits(job.seconds))
+    with backend.page_locks() as locks:
+        samples = sample(loop.frame, clock, index, Limits(job.seconds))
+    locking = _per_frame(locks, len(samples.frame_seconds))
     index += len(samples.frame_seconds)
     latencies = loop.latencies[-len(samples.frame_seconds) :]
     taken = footprint.footprint(run.arena, run.before, footprint.read(run.arena.backend))
@@ -206,9 +210,16 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Cell:
         footprint=taken,
         latency_seconds=median(latencies) if latencies else None,
         hints=run.hints,
+        page_locking=locking,
         gpu_state=state,
         verified=verified,
     )
+
+
+def _per_frame(locks: PageLocks | None, frames: int) -> PageLocking | None:
+    if locks is None:
+        return None
+    return PageLocking(calls=locks.calls / frames, seconds=locks.seconds / frames)
 
 
 def _gpu_state(job: Job, backend: Backend) -> GpuState | None:

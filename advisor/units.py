@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 _TIME = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _BYTES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -48,3 +49,19 @@ def ratio(value: float) -> str:
 def percent(value: float) -> str:
     """A share as 12 % or 1.5 %."""
     return f"{digits(value * 100, 2)} %"
+
+
+def parse_size(text: str) -> int:
+    """Bytes from `2GiB`, `512 MiB`, `1.5 GB` (powers of 1000) or a plain number of bytes; at least 1.
+
+    Raises `ValueError`.
+    """
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", text)
+    scale = _SIZES.get(found[2].lower()) if found else None
+    if found is None or scale is None or not 1 <= round(float(found[1]) * scale) < 1 << 63:
+        raise ValueError(f"{text!r} is no size")
+    return round(float(found[1]) * scale)
+
+
+_SIZES = {unit.lower(): scale for scale, unit in _BYTES}
+_SIZES |= {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}

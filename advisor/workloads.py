@@ -135,16 +135,19 @@ class Workload:
     """What a `@workload` function returns: buffers by name, and the stages of one frame in order.
 
     setup: stages that run once before the frames. check: gets the host arrays it names after a frame and
-    raises (or returns False) when the result is wrong. Raises `WorkloadError` on parts of a wrong type.
+    raises (or returns False) when the result is wrong. ignore: ids of rules that shall say nothing of this
+    workload; the report shows them as silenced. Raises `WorkloadError` on parts of a wrong type.
     """
 
     buffers: Mapping[str, Buffer]
     frame: Sequence[Stage]
     setup: Sequence[Stage] = ()
     check: Callable[..., object] | None = None
+    ignore: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         _require_buffers(self.buffers)
+        _require_ids(self.ignore)
         for part in ("frame", "setup"):
             _require_stages(part, getattr(self, part))
         if not self.frame:
@@ -243,6 +246,14 @@ def _require_stages(part: str, stages: object) -> None:
     for index, stage in enumerate(stages):
         if not isinstance(stage, Stage):
             raise WorkloadError(f"{part}[{index}] is {_name(stage)}, which is no stage", next_step=_WRAP)
+
+
+def _require_ids(ignore: object) -> None:
+    if not isinstance(ignore, (list, tuple)) or not all(isinstance(name, str) for name in ignore):
+        raise WorkloadError(
+            f"ignore is {ignore!r}; it must be a list of rules' ids",
+            next_step='Write ignore=["pageable-transfer"]; `advisor rules` lists them.',
+        )
 
 
 def _named(function: StageFunction) -> str:

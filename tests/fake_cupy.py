@@ -42,6 +42,7 @@ class FakeCupy(types.ModuleType):
             get_allocator=lambda: self.allocator,
             get_current_stream=lambda: self.current_stream,
             alloc_pinned_memory=self._pinned,
+            PinnedMemory=type("PinnedMemory", (), {}),
         )
 
     def ndarray(self, shape: Any, dtype: Any, memptr: Any) -> Any:
@@ -49,6 +50,9 @@ class FakeCupy(types.ModuleType):
 
     def get_default_memory_pool(self) -> Any:
         return types.SimpleNamespace(total_bytes=lambda: 12345)
+
+    def get_default_pinned_memory_pool(self) -> Any:
+        return types.SimpleNamespace(n_free_blocks=lambda: 0)
 
     def _pinned(self, nbytes: int) -> Any:
         """From the pool, which rounds up as `pooled` does and says so in `mem.size` alone."""

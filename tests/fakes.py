@@ -7,7 +7,7 @@ import mmap
 import types
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -16,7 +16,7 @@ from builders import cuda_device
 from fake_cupy import pooled
 
 from advisor import tasks
-from advisor.backends.base import Hint, host_array
+from advisor.backends.base import Hint, PageLocks, host_array
 from advisor.binding import bind
 from advisor.frames import FrameLoop
 from advisor.jobs import Job
@@ -183,6 +183,7 @@ class RecordingBackend:
         self.requested: Counter[str] = Counter()
         self.left: str | None = None
         self.pool: int | None = None
+        self.locks = PageLocks()
         self.free_bytes: int | None = 1 << 30
         self._haste: Haste = haste or ("lazy" if deferred else "eager")
         self._fail_at = fail_at
@@ -334,6 +335,10 @@ class RecordingBackend:
 
     def free_memory(self) -> int | None:
         return self.free_bytes
+
+    def page_locks(self) -> AbstractContextManager[PageLocks | None]:
+        self.locks = PageLocks()
+        return nullcontext(self.locks)
 
     def pool_reserved(self) -> int | None:
         return self.pool

@@ -59,7 +59,9 @@ def test_a_tie_goes_to_the_smaller_footprint_and_says_by_how_much():
     )
     assert (chosen.strategy, chosen.verdict, chosen.tied_with) == ("zero-copy", "tie", ("pinned",))
     assert chosen.speedup == pytest.approx(40 / 20.3, rel=1e-3)
-    assert "pinned and zero-copy are within 5 % of one another" in chosen.reason
+    assert "pinned and zero-copy are equally fast: the fastest, pinned, takes 20.0 ms" in chosen.reason
+    assert "the others are within 2 % of it (5 % counts as equal)" in chosen.reason
+    assert [step[:9] for step in chosen.steps] == ["pinned an", "zero-copy"]
     assert "zero-copy needs the least memory, 192 MiB (50 % of the next least)" in chosen.reason
 
 
@@ -70,7 +72,7 @@ def test_a_tie_in_memory_goes_to_the_smaller_change_of_code():
         measured("pageable", 0.040),
     )
     assert (chosen.strategy, chosen.tied_with) == ("managed", ("zero-copy",))
-    assert "all need the same memory, 192 MiB" in chosen.reason
+    assert "All need the same memory, 192 MiB; managed changes the least code." in chosen.reason
     assert "managed changes the least code" in chosen.reason
 
 
@@ -115,10 +117,13 @@ def test_inconclusive_has_no_winner_but_says_what_is_certain_and_what_to_do():
     )
     assert (chosen.strategy, chosen.verdict, chosen.speedup) == (None, "inconclusive", None)
     assert chosen.tied_with == ("pinned", "managed")
-    assert "pinned and managed cannot be told apart" in chosen.reason
+    assert "They cannot be told apart: against pinned at 20.0 ms a frame" in chosen.reason
     assert "managed takes 1.0" in chosen.reason
-    assert "Both are at least 3." in chosen.reason
-    assert "faster than pageable" in chosen.reason
+    assert "Both are surely faster than pageable, at least 3." in chosen.steps[0]
+    assert chosen.steps[0].endswith("×: pinned and managed.")
+    assert chosen.safest == "pinned", "the faster one, as far as one can tell"
+    assert "pinned is the safe choice" in chosen.reason
+    assert chosen.next_step.startswith("Take pinned to be safe.")
     assert "--rounds 10" in chosen.next_step
     assert "nvidia-smi" in chosen.next_step
 

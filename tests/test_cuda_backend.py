@@ -456,3 +456,15 @@ def test_no_driver_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_module_needs_no_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
     importlib.reload(cuda)
+
+
+def test_what_a_workload_page_locks_is_counted_while_it_is_watched(cupy: FakeCupy, gpu: CudaBackend) -> None:
+    cupy.cuda.runtime.hostRegister(1, 8, 0)
+    with gpu.page_locks() as locks:
+        cupy.cuda.runtime.hostRegister(1, 8, 0)
+        cupy.cuda.runtime.hostUnregister(1)
+        cupy.cuda.runtime.malloc(8)
+    cupy.cuda.runtime.hostUnregister(1)
+    assert locks is not None
+    assert locks.calls == 2
+    assert gpu.disturbed() is None

@@ -28,7 +28,7 @@ OUTSIDE = {
 }
 """Who alone may import a library."""
 
-ON_DATA = ("advise", "devices", "errors", "model", "profiles", "report", "rules")
+ON_DATA = ("advise", "devices", "errors", "model", "preferences", "profiles", "report", "rules")
 ON_DATA += ("schedule", "stats", "strategies", "units", "verdicts")
 """Pure functions of the saved data: they need no GPU, no process and none of the user's code."""
 

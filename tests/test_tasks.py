@@ -94,6 +94,24 @@ def test_every_strategy_is_measured_and_verified(strategy: str, external: str, f
     assert ("host-copy" in labels) == (copies and external == "true")
 
 
+class Locking(RecordingBackend):
+    """A device on which every kernel comes with a call that locks pages for 1 ms."""
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        super()._call(name, *arguments)
+        if name == "kernel":
+            self.locks.add(0.001)
+
+
+def test_what_the_timed_frames_lock_is_told_per_frame(file: Path) -> None:
+    did("reference", file, "pageable", RecordingBackend())
+    cell = did("measure", file, "pinned", Locking())
+    assert isinstance(cell, Cell)
+    assert cell.page_locking is not None
+    assert cell.page_locking.calls == 1.0
+    assert cell.page_locking.seconds == pytest.approx(0.001)
+
+
 def test_a_latency_spans_the_frames_beside_it(file: Path) -> None:
     cell = measured(file, "pinned-pipelined")
     assert cell.latency_seconds is not None

@@ -8,6 +8,8 @@ backend's one stream unless a backend says otherwise.
 from __future__ import annotations
 
 import ctypes
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -18,6 +20,19 @@ from advisor.profiles import Device, MemoryKind, Side
 Array = npt.NDArray[Any]
 Hint = Literal["read-mostly", "prefer-device", "accessed-by-device", "accessed-by-host"]
 """What cudaMemAdvise is told of managed memory."""
+
+
+@dataclass
+class PageLocks:
+    """Calls that lock or unlock pages of host memory, and the seconds they took."""
+
+    calls: int = 0
+    seconds: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        """One more."""
+        self.calls += 1
+        self.seconds += seconds
 
 
 class Backend(Protocol):
@@ -102,6 +117,9 @@ class Backend(Protocol):
 
     def disturbed(self) -> str | None:
         """What a workload changed and did not change back (device, stream, allocator); None if nothing."""
+
+    def page_locks(self) -> AbstractContextManager[PageLocks | None]:
+        """Counts what the workload page-locks while it is open; gives None where nobody can tell."""
 
     def free_memory(self) -> int | None:
         """Bytes of device memory that are free; None where the device does not say."""

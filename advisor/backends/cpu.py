@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import ctypes
 import time
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
-from advisor.backends.base import Array, Hint, host_array
+from advisor.backends.base import Array, Hint, PageLocks, host_array
 from advisor.profiles import Device, MemoryKind, Side
 
 
@@ -135,6 +136,10 @@ class CpuBackend:
     def free_memory(self) -> int | None:
         """The CPU device has no memory of its own."""
         return None
+
+    def page_locks(self) -> AbstractContextManager[PageLocks | None]:
+        """Nothing is page-locked for a device that is not there."""
+        return nullcontext(None)
 
     def pool_reserved(self) -> int | None:
         """NumPy has no pool."""

@@ -8,13 +8,15 @@ One non-blocking stream is current for the life of the backend.
 from __future__ import annotations
 
 import contextlib
+from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from advisor.backends.base import Hint
+from advisor.backends.base import Hint, PageLocks
 from advisor.backends.managed_calls import ManagedCalls
+from advisor.backends.page_locks import watching
 from advisor.devices.memory_class import memory_class
 from advisor.errors import NothingMeasured
 from advisor.profiles import Device, MemoryKind, Side
@@ -224,6 +226,10 @@ class CudaBackend:
         if cuda.get_allocator() != self._allocator:
             return "it left another CuPy allocator in use"
         return None
+
+    def page_locks(self) -> AbstractContextManager[PageLocks | None]:
+        """Counts calls of CuPy that lock or unlock pages."""
+        return watching(self.xp)
 
     def seconds_between(self, start: Any, end: Any) -> float:
         """cudaEventElapsedTime; its resolution is about half a microsecond."""

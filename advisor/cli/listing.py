@@ -13,7 +13,8 @@ def strategies() -> None:
 
 
 def rules(rule: options.Rule = None) -> None:
-    """List the rules, or explain one."""
-    from advisor.rules import RULES, by_id, describe
+    """List the rules, or explain one with an example."""
+    from advisor.rules import RULES, by_id
+    from advisor.rules.explaining import describe, overview
 
-    print(describe(by_id(rule)) if rule else "\n".join(f"{each.id}: {each.title}" for each in RULES))
+    print(describe(by_id(rule)) if rule is not None else overview(RULES))

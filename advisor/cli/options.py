@@ -31,6 +31,25 @@ Target = Annotated[
     list[str] | None,
     typer.Option(metavar="DEVICE", help="Predict for this device; repeatable. A name or a TOML file."),
 ]
+Threshold = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rule",
+        metavar="RULE.THRESHOLD=VALUE",
+        help="A rule's threshold; repeatable. See `advisor rules ID`.",
+    ),
+]
+Ignore = Annotated[
+    list[str] | None, typer.Option(metavar="RULE", help="Silence this rule; repeatable. See `advisor rules`.")
+]
+Objective = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="What to recommend by: time (the default), footprint or throughput."),
+]
+MemoryBudget = Annotated[
+    str | None,
+    typer.Option(metavar="SIZE", help="Recommend nothing that needs more memory: 2GiB, 512MiB."),
+]
 Gpu = Annotated[int | None, typer.Option(min=0, help="Which GPU; the first where none is given.")]
 NoGpu = Annotated[bool, typer.Option("--no-gpu", help="Use the CPU alone: profile predicts.")]
 Rounds = Annotated[int, typer.Option(help="Processes per strategy.")]

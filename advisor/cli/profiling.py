@@ -26,6 +26,10 @@ def profile(
     sweep: options.Sweep = None,
     strategy: options.Strategy = None,
     target: options.Target = None,
+    rule: options.Threshold = None,
+    ignore: options.Ignore = None,
+    objective: options.Objective = None,
+    memory_budget: options.MemoryBudget = None,
     gpu: options.Gpu = None,
     no_gpu: options.NoGpu = False,
     rounds: options.Rounds = 3,
@@ -42,12 +46,13 @@ def profile(
 
     Without a GPU the workload runs on the CPU and the strategies are predicted for the target devices.
     """
-    from advisor import settings
+    from advisor import configuration, settings
     from advisor.environment import command_line
     from advisor.sweep import parse_sweep
 
     wanted = settings.parse_formats(formats)
     swept = parse_sweep(sweep or ())
+    said = configuration.command_line(rule or (), ignore or (), objective, memory_budget)
     made = settings.make_settings(
         workload,
         backend=choose_backend(gpu, no_gpu, quiet),
@@ -62,6 +67,7 @@ def profile(
         command=command_line(sys.argv[1:]),
         numa=numa,
         oversubscribe=oversubscribe,
+        preferences=configuration.preferences(said),
     )
     if swept:
         _profile_sweep(made, swept, out, wanted, quiet)

@@ -10,6 +10,10 @@ from advisor.cli.console import require_figures, show
 
 def report(
     files: options.Profiles,
+    rule: options.Threshold = None,
+    ignore: options.Ignore = None,
+    objective: options.Objective = None,
+    memory_budget: options.MemoryBudget = None,
     out: options.OutBeside = None,
     formats: options.Formats = "html,md",
     quiet: options.Quiet = False,
@@ -17,11 +21,17 @@ def report(
     """Render the report of a profile again.
 
     Several profiles of one workload on one device that differ in one parameter give the page of a sweep.
+    Advice and verdict are made again where other preferences than the recorded ones are given.
     """
-    from advisor import profiles, report, series, settings
+    from advisor import configuration, pipeline, profiles, report, series, settings
 
     wanted = settings.parse_formats(formats)
+    said = configuration.command_line(rule or (), ignore or (), objective, memory_budget)
     loaded = [(file, profiles.load(file)) for file in files]
+    loaded = [
+        (file, pipeline.conclude_again(made, configuration.preferences(said, recorded=made.preferences)))
+        for file, made in loaded
+    ]
     directory = out or series.common_parent(files)
     together = series.gather(loaded, directory) if len(loaded) > 1 else None
     with settings.output_directory(directory) as folder:
@@ -34,6 +44,10 @@ def report(
 def predict(
     file: options.OneProfile,
     target: options.Target = None,
+    rule: options.Threshold = None,
+    ignore: options.Ignore = None,
+    objective: options.Objective = None,
+    memory_budget: options.MemoryBudget = None,
     out: options.Out = Path("advisor-prediction"),
     formats: options.Formats = "html,md,json",
     quiet: options.Quiet = False,
@@ -42,12 +56,15 @@ def predict(
 
     What was measured on a GPU takes the place of what the model would have to guess.
     """
-    from advisor import pipeline, profiles, report, settings
+    from advisor import configuration, pipeline, profiles, report, settings
     from advisor.devices.catalogue import DEFAULT_TARGETS
 
     wanted = settings.parse_formats(formats)
     targets = settings.load_targets(target or DEFAULT_TARGETS)
-    result = pipeline.conclude(profiles.load(file), targets)
+    said = configuration.command_line(rule or (), ignore or (), objective, memory_budget)
+    made = profiles.load(file)
+    wanted_by = configuration.preferences(said, recorded=made.preferences)
+    result = pipeline.conclude(made.model_copy(update={"preferences": wanted_by}), targets)
     with settings.output_directory(out) as directory:
         show(report.summary(result), report.write(result, directory, wanted), quiet)
     require_figures(result)

@@ -9,16 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from advisor.advise import recommend_predicted
 from advisor.devices.catalogue import CatalogueEntry
 from advisor.model.assumptions import assumptions
-from advisor.model.draws import span
+from advisor.model.draws import Values, span
 from advisor.model.machines import Machine
 from advisor.model.measured import learned
 from advisor.model.simulate import Simulated, simulate, with_declared
-from advisor.profiles import Predicted, PredictedResult, Prediction, Profile, Skipped
+from advisor.preferences import Preferences
+from advisor.profiles import (
+    Predicted,
+    PredictedResult,
+    Prediction,
+    Profile,
+    Recommendation,
+    Skipped,
+)
 from advisor.strategies import BASELINE, STRATEGIES, Strategy
-from advisor.verdicts.predicted import confidence
+from advisor.verdicts.budgets import by_memory
+from advisor.verdicts.predicted import Draws, confidence, recommend_predicted
 
 
 def predict(
@@ -40,8 +48,11 @@ def predict(
         doubt=known.doubt,
     )
     rows = {name: _row(name, outcome) for name, outcome in found.items()}
-    draws = {name: s.seconds[1:] for name, s in found.items() if isinstance(s, Simulated)}
-    chosen = recommend_predicted(tuple(rows.values()), draws)
+    wanted = profile.preferences
+    counted = {name: _counted(s, wanted) for name, s in found.items() if isinstance(s, Simulated)}
+    draws = {name: seconds[1:] for name, seconds in counted.items()}
+    scored = tuple(_scored(row, counted.get(name)) for name, row in rows.items())
+    chosen = recommend_predicted(scored, draws, preferences=wanted)
     trace = with_declared(profile.workload, known.trace)
     told = () if isinstance(trace, str) or not draws else assumptions(trace, machine)
     others = {BASELINE, str(chosen.strategy)} & set(draws) if chosen else set()
@@ -50,7 +61,7 @@ def predict(
         results=tuple(_with_ratios(row, found, sorted(others)) for row in rows.values()),
         recommendation=chosen,
         assumptions=(*told, *known.sentences) if told else (),
-        confidence=confidence(chosen.strategy, draws) if chosen and chosen.strategy else None,
+        confidence=_confidence(chosen, scored, draws, wanted),
     )
 
 
@@ -64,6 +75,29 @@ def _with_ratios(
     ratios = {name: own.seconds / s.seconds for name in others if not isinstance(s := found[name], str)}
     spans = {name: span(ratio) for name, ratio in ratios.items() if name != row.strategy}
     return row.model_copy(update={"over": {name: (low, high) for name, (low, _, high) in spans.items()}})
+
+
+def _counted(found: Simulated, wanted: Preferences) -> Values:
+    """The seconds that the objective goes by: begin to end of a frame, or from one done to the next."""
+    return found.seconds if found.latency is None or wanted.objective == "throughput" else found.latency
+
+
+def _scored(row: PredictedResult, counted: Values | None) -> PredictedResult:
+    """The row with those seconds in place of its own, for the verdict alone."""
+    if counted is None:
+        return row
+    low, likely, high = span(counted)
+    return row.model_copy(update={"low_seconds": low, "likely_seconds": likely, "high_seconds": high})
+
+
+def _confidence(
+    chosen: Recommendation | None, rows: Sequence[PredictedResult], draws: Draws, wanted: Preferences
+) -> float | None:
+    """Among the strategies that memory left to choose from."""
+    if chosen is None or chosen.strategy is None:
+        return None
+    left, _ = by_memory([row for row in rows if isinstance(row, Predicted)], wanted)
+    return confidence(chosen.strategy, {row.strategy: draws[row.strategy] for row in left})
 
 
 def _row(name: str, found: Simulated | str) -> PredictedResult:

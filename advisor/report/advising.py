@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from advisor import units
 from advisor.profiles import Advice, Evidence, Gain, Profile, Unit
 from advisor.report import words
+from advisor.strategies import BASELINE
 
 _WRITE: dict[Unit, Callable[[float], str]] = {
     "seconds": units.seconds,
@@ -16,7 +17,13 @@ _WRITE: dict[Unit, Callable[[float], str]] = {
     "ratio": units.ratio,
     "count": lambda value: f"{value:,.0f}" if value == round(value) else units.digits(value),
 }
-_OUTCOMES = {"advice": "advice", "pass": "passed", "not-applicable": "not applicable", "error": "error"}
+_OUTCOMES = {
+    "advice": "advice",
+    "pass": "passed",
+    "not-applicable": "not applicable",
+    "error": "error",
+    "silenced": "silenced",
+}
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,8 @@ class Finding:
     again: bool
     """The gain is that of an advice before it, for the same change."""
     snippet: str
+    variants: tuple[tuple[str, str], ...]
+    """The snippet for other libraries: name and code."""
     evidence: tuple[Figure, ...]
     sources: tuple[str, ...]
 
@@ -95,18 +104,20 @@ def _joined(same: list[Finding]) -> Finding:
     return replace(same[0], devices=tuple(devices), gain=gain)
 
 
-def _rank(profile: Profile, advice: Advice) -> tuple[int, bool, float]:
+def _rank(profile: Profile, advice: Advice) -> tuple[int, bool, bool, float]:
+    """The outcome; of advice, that for the recommended or the safe strategy, and what leaves the baseline."""
     recommended = {
-        (device, chosen.strategy)
+        (device, chosen.strategy or chosen.safest)
         for device, chosen in (
             (profile.device.name, profile.recommendation),
             *((p.device.name, p.recommendation) for p in profile.predictions),
         )
         if chosen is not None
     }
-    outcome = ("advice", "error", "pass", "not-applicable").index(advice.outcome)
+    outcome = ("advice", "error", "silenced", "pass", "not-applicable").index(advice.outcome)
     saved = advice.gain.seconds_per_frame if advice.gain else None
-    return outcome, (advice.device, advice.strategy) not in recommended, -(saved or 0.0)
+    elsewhere = advice.gain is not None and advice.gain.over not in (None, BASELINE)
+    return outcome, (advice.device, advice.strategy) not in recommended, elsewhere, -(saved or 0.0)
 
 
 def _finding(same: list[Advice], *, again: bool) -> Finding:
@@ -121,7 +132,8 @@ def _finding(same: list[Advice], *, again: bool) -> Finding:
         gain=words.listing(dict.fromkeys(filter(None, (_gain(a.gain, again) for a in same))), "or"),
         again=again,
         estimated=any(a.gain is not None and a.gain.basis == "estimated" for a in same),
-        snippet=words.block(advice.snippet, 3_000) if advice.snippet else "",
+        snippet=words.block(advice.snippet, 6_000) if advice.snippet else "",
+        variants=tuple((words.name(n), words.block(c, 4_000)) for n, c in list(advice.variants.items())[:4]),
         evidence=tuple(_figure(e) for e in advice.evidence),
         sources=tuple(words.line(source, 300) for source in advice.sources),
     )
@@ -142,4 +154,12 @@ def _gain(gain: Gain | None, again: bool) -> str:
     parts += [f"{units.size(abs(b))} {'less' if b >= 0 else 'more'} memory" for b in (gain.bytes,) if b]
     if again:
         return f"the same {words.listing(parts)}, not in addition ({gain.basis})"
-    return f"{words.listing(parts)} ({gain.basis})" if parts else ""
+    return f"{words.listing(parts)} ({gain.basis}{_beside(gain)})" if parts else ""
+
+
+def _beside(gain: Gain) -> str:
+    """The model's estimate of a gain that was measured."""
+    seconds = gain.estimated_seconds_per_frame
+    if seconds is None:
+        return ""
+    return f"; the model estimates {units.seconds(abs(seconds))} {'less' if seconds >= 0 else 'more'}"

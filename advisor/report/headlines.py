@@ -7,19 +7,22 @@ from advisor.profiles import Recommendation
 from advisor.report import words
 from advisor.stats import EQUIVALENCE
 
+_BY = " by these measurements"
+
 
 def headline(chosen: Recommendation, *, predicted: bool = False) -> str:
     """What to use and why, in one line; of a bet it says that it is one."""
     if chosen.strategy is None:
-        return f"{undecided(chosen)}{'' if predicted else ' by these measurements'}"
+        return f"{undecided(chosen)}{'' if predicted or chosen.safest or chosen.excluded else _BY}"
     strategy, kept = words.code(chosen.strategy), chosen.strategy == chosen.baseline
     if chosen.verdict == "inconclusive":
         # A prediction whose ranges overlap still names its bet; it must not read as a verdict.
         return ", ".join(filter(None, (f"Likely {strategy}", "" if kept else _faster(chosen))))
     tied = f"tied with {names(chosen.tied_with)}" if chosen.tied_with else ""
+    lean = "the least memory" if chosen.objective == "footprint" else ""
     if kept:
-        return f"Keep {strategy}: {tied or f'nothing {_tried(predicted)} is faster'}"
-    why = ", ".join(filter(None, (tied, _faster(chosen, "likely " if predicted else ""))))
+        return f"Keep {strategy}: {tied or lean or f'nothing {_tried(predicted)} is faster'}"
+    why = ", ".join(filter(None, (lean, tied, _faster(chosen, "likely " if predicted else ""))))
     return f"Use {strategy}: {why}" if why else f"Use {strategy}"
 
 
@@ -33,7 +36,13 @@ def uncapitalised(sentence: str) -> str:
 
 
 def undecided(chosen: Recommendation) -> str:
-    """That the best strategies cannot be told apart."""
+    """That the best strategies cannot be told apart, and which of them is safe, or that none fits."""
+    if chosen.safest:
+        safe = words.code(chosen.safest)
+        use = f"keep {safe} for now" if chosen.safest == chosen.baseline else f"{safe} is the safe choice"
+        return f"No clear winner among {len(chosen.tied_with)}: {use}"
+    if chosen.excluded and not chosen.tied_with:
+        return "No strategy fits the memory budget"
     if len(chosen.tied_with) > 1:
         return f"{names(chosen.tied_with)} cannot be told apart"
     return "The best strategy cannot be told"
@@ -51,6 +60,8 @@ def _faster(chosen: Recommendation, likely: str = "") -> str:
     if low <= 1 <= high and abs(chosen.speedup - 1) <= EQUIVALENCE:
         return f"as fast as {words.code(chosen.baseline)}"
     direction = "faster than" if chosen.speedup >= 1 else "the speed of"
+    if chosen.objective == "throughput":
+        direction = "the frames per second of"
     return f"{likely}{units.ratio(chosen.speedup)} {direction} {words.code(chosen.baseline)}"
 
 

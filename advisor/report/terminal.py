@@ -135,6 +135,7 @@ def _cautions(report: Report) -> Iterator[str]:
 
 def _remarks(report: Report) -> Iterator[str]:
     told = [("Note", text) for text in report.notes] + [("Warning", text) for text in report.further]
+    told += [(entry.label, entry.value) for entry in report.preferences]
     for kind, text in told:
         yield from wrap(f"{kind}: {text}", hanging="    ")
 

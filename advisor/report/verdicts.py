@@ -39,6 +39,8 @@ class Verdict:
     reason: str = ""
     next_step: str = ""
     facts: tuple[Fact, ...] = ()
+    steps: tuple[str, ...] = ()
+    """The reason in steps, where there are several."""
 
 
 def verdicts(profile: Profile) -> tuple[Verdict, ...]:
@@ -66,6 +68,7 @@ def measured_verdict(profile: Profile) -> Verdict:
         reason=words.line(chosen.reason),
         next_step=words.line(chosen.next_step),
         facts=measured_facts(profile, chosen),
+        steps=_steps(chosen),
     )
 
 
@@ -95,7 +98,12 @@ def predicted_verdict(prediction: Prediction) -> Verdict:
         reason=words.line(chosen.reason),
         next_step=words.line(chosen.next_step),
         facts=predicted_facts(prediction, chosen),
+        steps=_steps(chosen),
     )
+
+
+def _steps(chosen: Recommendation) -> tuple[str, ...]:
+    return tuple(map(words.line, chosen.steps)) if len(chosen.steps) > 1 else ()
 
 
 def _declined(prediction: Prediction, failed: str) -> Verdict:

@@ -16,6 +16,7 @@ from advisor.report.doubts import FIRST_FRAMES, undoubted
 from advisor.report.failures import Failure, all_failed, failures
 from advisor.report.machine import Readings, absent, environment, readings
 from advisor.report.methods import Entry, method, pairs, workload
+from advisor.report.preferring import preferences
 from advisor.report.stacks import footprint_chart, frame_chart, overlap_note, prediction_chart
 from advisor.report.tables import Forecasts, Gap, Row, apart, baseline, forecasts, gaps, rows
 from advisor.report.verdicts import Verdict, prediction_verdict, verdicts
@@ -77,6 +78,8 @@ class Report:
     """The model's error for all predicted devices, in one line."""
     model_error_brief: str
     comparison: Comparison
+    preferences: tuple[Entry, ...]
+    """What the conclusions go by, where that is not the default."""
     method: tuple[Entry, ...]
     workload_facts: tuple[Entry, ...]
     environment: tuple[Entry, ...]
@@ -101,6 +104,11 @@ class Report:
     def fired(self) -> tuple[Finding, ...]:
         """Findings to show unasked."""
         return tuple(f for f in self.findings if f.fired)
+
+    @property
+    def silenced(self) -> bool:
+        """Whether somebody silenced a rule."""
+        return any(f.outcome == "silenced" for f in self.findings)
 
     @property
     def quiet(self) -> tuple[Finding, ...]:
@@ -147,6 +155,7 @@ def view(profile: Profile) -> Report:
         model_error=model_error.line(profile.predictions),
         model_error_brief=model_error.brief(profile.predictions),
         comparison=against,
+        preferences=preferences(profile),
         method=method(profile, against),
         workload_facts=workload(profile),
         environment=environment(profile),

@@ -6,6 +6,7 @@ A rule is data and one pure function. `judge` is called with the parts of the ca
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -13,66 +14,34 @@ from typing import Literal
 from advisor import stats, units
 from advisor.profiles import (
     Advice,
+    Certainty,
     Device,
+    Environment,
     Evidence,
     Gain,
     MemoryClass,
+    Method,
+    Recommendation,
+    Trace,
     Unit,
     WorkloadRecord,
 )
+from advisor.rules.rows import Reads as Reads
+from advisor.rules.rows import Row as Row
 
-Need = Literal["device", "workload", "rows", "absent", "reads", "recommended"]
-
-
-@dataclass(frozen=True)
-class Row:
-    """One strategy's figures, measured or predicted, in seconds and bytes per frame."""
-
-    strategy: str
-    seconds: float
-    interval: tuple[float, float]
-    """Of the median when measured; the model's low and high when predicted."""
-    device_seconds: float
-    """Kernels alone: the sum of the device stages."""
-    transfer_seconds: float
-    transfer_bytes: int | None
-    """Copied in one frame, both directions; None where it was not recorded."""
-    physical_bytes: int
-    predicted: bool
-    rounds: tuple[tuple[float, ...], ...] = ()
-    """Raw frames of each process; empty when predicted."""
-
-    def over(self, other: Row) -> stats.Ratio:
-        """This time over the other's. Predicted: from the two ranges, the widest it can be."""
-        if self.rounds and other.rounds:
-            return stats.ratio_interval(self.rounds, other.rounds)
-        low, high = self.interval[0] / other.interval[1], self.interval[1] / other.interval[0]
-        return stats.Ratio(self.seconds / other.seconds, low, high)
-
-    def beats(self, other: Row) -> bool:
-        """Surely faster when measured; likely, by more than the equivalence margin, when predicted.
-
-        The model errs alike for all strategies of a device, so its ranges may overlap where the order is
-        plain; measured intervals may not.
-        """
-        ratio = self.over(other)
-        if self.predicted or other.predicted:
-            return ratio.value < 1 / (1 + stats.EQUIVALENCE)
-        return ratio.high < 1
-
-
-@dataclass(frozen=True)
-class Reads:
-    """How often the kernels of one frame read a buffer that both sides use."""
-
-    buffer: str
-    bytes: int
-    passes: float
-    stages: tuple[str, ...]
-    known: bool
-    """Traced or declared; otherwise each stage that reads it is taken to do so once."""
-    new_each_frame: bool
-    """A stage of the frame writes it, so that it has to reach the device again."""
+Need = Literal[
+    "device",
+    "workload",
+    "rows",
+    "absent",
+    "failed",
+    "reads",
+    "traffic",
+    "recommended",
+    "verdict",
+    "machine",
+    "method",
+]
 
 
 @dataclass(frozen=True)
@@ -84,13 +53,22 @@ class Case:
     rows: Mapping[str, Row]
     absent: Mapping[str, str]
     """Strategies without figures, and why."""
+    """Skipped and failed ones alike."""
+    failed: Mapping[str, str]
+    """Those that were tried, and what happened."""
     reads: tuple[Reads, ...]
+    traffic: Trace
     recommended: str | None
+    verdict: Recommendation | None
+    machine: Environment | None
+    """Readings of the machine that was measured; None for a device that was predicted."""
+    method: Method | None
+    """How it was measured; None when predicted."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a rule concluded. An `advice` proposes a strategy and says what it is worth."""
+    """What a rule concluded. An `advice` says what to change; most propose a strategy and its worth."""
 
     outcome: Literal["advice", "pass", "not-applicable"]
     detail: str
@@ -100,6 +78,17 @@ class Finding:
     evidence: tuple[Evidence, ...] = ()
     gain: Gain | None = None
     snippet: str | None = None
+    inferred: bool = False
+    """The effect was measured, its cause is the likeliest one."""
+
+    @property
+    def certainty(self) -> Certainty | None:
+        """How sure an advice is; None for other outcomes."""
+        if self.outcome != "advice":
+            return None
+        if any(item.predicted for item in self.evidence):
+            return "predicted"
+        return "likely" if self.inferred else "measured"
 
 
 @dataclass(frozen=True)
@@ -111,6 +100,9 @@ class Threshold:
     unit: Unit
     meaning: str
     source: str
+    low: float = 0.0
+    high: float = math.inf
+    """The least and the greatest that a user may set it to."""
 
 
 @dataclass(frozen=True)
@@ -129,10 +121,24 @@ class Rule:
     judge: Callable[..., Finding]
 
 
-def apply(rule: Rule, case: Case) -> Advice:
-    """What the rule says of the case. One that raises becomes an `error`, so that the others still speak."""
+def apply(
+    rule: Rule, case: Case, *, limits: Mapping[str, float] | None = None, silenced_by: str = ""
+) -> Advice:
+    """What the rule says of the case. One that raises becomes an `error`, so that the others still speak.
+
+    limits: values in place of the thresholds' defaults. silenced_by: who silenced it; it is not asked then.
+    """
+    if silenced_by:
+        return Advice(
+            rule=rule.id,
+            device=case.device.name,
+            outcome="silenced",
+            title=rule.title,
+            detail=f"Silenced by {silenced_by}: it was not asked.",
+            sources=rule.sources,
+        )
     try:
-        finding = _judge(rule, case)
+        finding = _judge(rule, case, {**{t.name: t.default for t in rule.thresholds}, **(limits or {})})
     except Exception as problem:
         return Advice(
             rule=rule.id,
@@ -152,17 +158,18 @@ def apply(rule: Rule, case: Case) -> Advice:
         evidence=finding.evidence,
         gain=finding.gain,
         snippet=finding.snippet,
+        certainty=finding.certainty,
         sources=rule.sources,
     )
 
 
-def _judge(rule: Rule, case: Case) -> Finding:
+def _judge(rule: Rule, case: Case, limits: Mapping[str, float]) -> Finding:
     if case.device.memory_class not in rule.memory_classes:
         return not_applicable(rule.elsewhere)
     if not case.rows:
         return not_applicable(f"No strategy has figures on {case.device.name}.")
     handed = {need: getattr(case, need) for need in rule.needs}
-    return rule.judge(**handed, limits={t.name: t.default for t in rule.thresholds})
+    return rule.judge(**handed, limits=limits)
 
 
 def passed(detail: str, *evidence: Evidence) -> Finding:
@@ -178,17 +185,20 @@ def not_applicable(reason: str) -> Finding:
 def no_figures(strategy: str, absent: Mapping[str, str]) -> Finding:
     """Not applicable, since the strategy it is about was not run."""
     reason = absent.get(strategy)
-    return not_applicable(f"{strategy} has no figures here" + (f": {reason}" if reason else "."))
+    return not_applicable(f"{strategy} has no figures here" + (f": {reason.rstrip('.')}." if reason else "."))
 
 
 def proposal(candidates: Iterable[Row], against: Row, recommended: str | None) -> Row | None:
     """The candidate that beats `against`: the recommended one where it does, or else the fastest, or None.
 
-    So a report never recommends one strategy and advises another that is as good.
+    So a report never recommends one strategy and advises another that is as good. Overlapping frames end
+    later than their time tells, so that a strategy of that kind has to be the recommended one.
     """
-    faster = [row for row in candidates if row.strategy != against.strategy and row.beats(against)]
+    fitting = [row for row in candidates if row.fits and row.strategy != against.strategy]
+    faster = [row for row in fitting if row.beats(against)]
     chosen = [row for row in faster if row.strategy == recommended]
-    return min(chosen or faster, key=lambda row: row.seconds, default=None)
+    serial = [row for row in faster if row.latency_seconds is None]
+    return min(chosen or serial, key=lambda row: row.seconds, default=None)
 
 
 def gain(better: Row, against: Row) -> Gain:
@@ -198,6 +208,7 @@ def gain(better: Row, against: Row) -> Gain:
         seconds_per_frame=against.seconds - better.seconds,
         bytes=saved if saved > 0 else None,
         basis="estimated" if better.predicted or against.predicted else "measured",
+        over=against.strategy,
     )
 
 

@@ -1,11 +1,17 @@
-"""From a profile to the cases that the rules judge: one for the measured GPU, or one per predicted device."""
+"""From a profile to the cases that the rules judge: one for the measured GPU, or one per predicted device.
+
+What a trace of nsys sees in addition (faults, migrated bytes, calls of the runtime) belongs into `Row` here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+from advisor.overlap import doubled
 from advisor.profiles import (
     BufferRecord,
+    Failed,
     Measured,
     Predicted,
     Prediction,
@@ -15,13 +21,25 @@ from advisor.profiles import (
     WorkloadRecord,
 )
 from advisor.rules.base import Case, Reads, Row
+from advisor.rules.placed import own
+from advisor.schedule import stage_uses
+from advisor.strategies import STRATEGIES
 
 
 def cases(profile: Profile) -> tuple[Case, ...]:
     """The measured CUDA device; without one, each device that was predicted."""
+    budget = profile.preferences.memory_budget_bytes
     if profile.device.kind == "cuda":
-        return (_measured_case(profile),)
-    return tuple(_predicted_case(profile, prediction) for prediction in profile.predictions)
+        return (_within(_measured_case(profile), budget),)
+    return tuple(_within(_predicted_case(profile, prediction), budget) for prediction in profile.predictions)
+
+
+def _within(case: Case, budget: int | None) -> Case:
+    """With the rows marked that need more memory than the budget."""
+    if budget is None:
+        return case
+    rows = {name: replace(row, fits=row.physical_bytes <= budget) for name, row in case.rows.items()}
+    return replace(case, rows=rows)
 
 
 def _measured_case(profile: Profile) -> Case:
@@ -31,25 +49,37 @@ def _measured_case(profile: Profile) -> Case:
         workload=profile.workload,
         rows={name: _measured_row(result, profile.workload) for name, result in measured.items()},
         absent={r.strategy: r.reason for r in profile.results if not isinstance(r, Measured)},
+        failed={r.strategy: r.reason for r in profile.results if isinstance(r, Failed)},
         reads=tuple(_reads(profile.workload, profile.traffic or Trace())),
+        traffic=profile.traffic or Trace(),
         recommended=_strategy(profile.recommendation),
+        verdict=profile.recommendation,
+        machine=profile.environment,
+        method=profile.method,
     )
 
 
 def _predicted_case(profile: Profile, prediction: Prediction) -> Case:
+    """Readings and failures are those of the machine that ran, not of the device: they stay out."""
     predicted = [r for r in prediction.results if isinstance(r, Predicted)]
     return Case(
         device=prediction.device,
         workload=profile.workload,
-        rows={r.strategy: _predicted_row(r) for r in predicted},
+        rows={r.strategy: _predicted_row(r, profile.workload) for r in predicted},
         absent={r.strategy: r.reason for r in prediction.results if not isinstance(r, Predicted)},
+        failed={},
         reads=tuple(_reads(profile.workload, profile.traffic or Trace())),
+        traffic=profile.traffic or Trace(),
         recommended=_strategy(prediction.recommendation),
+        verdict=prediction.recommendation,
+        machine=None,
+        method=None,
     )
 
 
 def _strategy(recommendation: Recommendation | None) -> str | None:
-    return recommendation.strategy if recommendation else None
+    """The recommended one; where none could be told, the safe choice."""
+    return recommendation.strategy or recommendation.safest if recommendation else None
 
 
 def _measured_row(result: Measured, workload: WorkloadRecord) -> Row:
@@ -64,10 +94,19 @@ def _measured_row(result: Measured, workload: WorkloadRecord) -> Row:
         physical_bytes=result.footprint.physical_bytes,
         predicted=False,
         rounds=result.rounds,
+        host_stages={
+            stage.name: result.stage_seconds.get(stage.name, 0.0) for stage in workload.frame_stages("host")
+        },
+        host_copy_seconds=result.host_copy_seconds,
+        pinned_bytes=result.footprint.reserved.get("pinned", 0),
+        setup_seconds=result.setup_seconds,
+        latency_seconds=result.latency_seconds,
+        verified=result.verified,
+        page_locking=result.page_locking,
     )
 
 
-def _predicted_row(result: Predicted) -> Row:
+def _predicted_row(result: Predicted, workload: WorkloadRecord) -> Row:
     kernels = [seconds for term, seconds in result.terms.items() if term.startswith("device:")]
     return Row(
         strategy=result.strategy,
@@ -78,6 +117,28 @@ def _predicted_row(result: Predicted) -> Row:
         transfer_bytes=None,
         physical_bytes=result.physical_bytes,
         predicted=True,
+        host_stages={
+            term.removeprefix("host:"): seconds
+            for term, seconds in result.terms.items()
+            if term.startswith("host:")
+        },
+        host_copy_seconds=result.terms.get("host-copy"),
+        pinned_bytes=_pinned_bytes(result.strategy, workload),
+        latency_seconds=result.latency_seconds,
+    )
+
+
+def _pinned_bytes(strategy: str, workload: WorkloadRecord) -> int:
+    """What the strategy page-locks by its placements; 0 for one that this version does not know."""
+    known = next((s for s in STRATEGIES if s.name == strategy), None)
+    if known is None:
+        return 0
+    placed = known.placements(workload)
+    sets = doubled(stage_uses(workload, "frame")) if known.pipelined else []
+    return sum(
+        buffer.bytes * (2 if buffer.name in sets else 1)
+        for buffer in workload.buffers
+        if "pinned" in (own(placed[buffer.name]).host_kind, own(placed[buffer.name]).device_kind)
     )
 
 

@@ -127,6 +127,7 @@ RULE = Rule(
             "part of the baseline's memory that must be saved",
             "a choice: published savings are close to 50 % (Choi et al., CCPE 33(4), 2021), so that less "
             "than 10 % has other causes",
+            high=1.0,
         ),
         Threshold(
             "bytes",

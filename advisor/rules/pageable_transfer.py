@@ -103,6 +103,8 @@ def _cause(device: Device, better: Row) -> str:
             return f"{moved}; {better.strategy} still copies, only faster."
         return f"{moved}; {better.strategy} needs none."
     staged = "The driver passes them through a page-locked buffer of its own, and the host waits"
+    if better.latency_seconds is not None:
+        return f"{staged}; {better.strategy} copies from page-locked memory beside other work."
     if better.transfer_seconds:
         return f"{staged}; from page-locked memory the copy engine reads directly."
     return f"{staged}; {better.strategy} makes none."
@@ -157,6 +159,7 @@ RULE = Rule(
             "ratio",
             "part of a baseline's frame that copies take, from which they are worth removing",
             "Amdahl's law: without a part of 10 % a frame is at most 1.11 times as fast",
+            high=1.0,
         ),
     ),
     sources=(

@@ -47,7 +47,11 @@ def judge(
     again = [read for read in reads if _reads_again(read, device, limits)]
     if not again and all(read.known for read in reads):
         return _read_once(reads, zero_copy)
-    others = [row for row in rows.values() if _slowdown(zero_copy, row, device) >= limits["slowdown"]]
+    others = [
+        row
+        for row in rows.values()
+        if _slowdown(zero_copy, row, device) >= limits["slowdown"] and not _same_path(row, device)
+    ]
     better = proposal((r for r in others if r.strategy != BASELINE), zero_copy, recommended)
     if better is None:
         return _nothing_better(again, rows, zero_copy, limits)
@@ -69,6 +73,13 @@ _TITLE_CARD = "Copy once instead of reading through the link"
 def _reads_again(read: Reads, device: Device, limits: Mapping[str, float]) -> bool:
     """On a card, data that no frame renews is read again too: in each frame, where one copy would do."""
     return read.passes >= limits["passes"] or not (read.new_each_frame or shares_dram(device))
+
+
+def _same_path(row: Row, device: Device) -> bool:
+    """Mapped memory by another name; on Thor registered memory is another thing."""
+    if row.strategy == "zero-copy-registered":
+        return device.memory_class != "tegra-coherent"
+    return row.strategy == "zero-copy-wc"
 
 
 def _slowdown(zero_copy: Row, other: Row, device: Device) -> float:
@@ -140,7 +151,9 @@ def _cause(device: Device, again: Sequence[Reads], limits: Mapping[str, float]) 
 def _cure(device: Device, better: Row) -> str:
     if not shares_dram(device):
         return f"With {better.strategy}, kernels read the card's own memory."
-    if better.strategy != "managed":
+    if better.strategy in ("zero-copy-registered", "system"):
+        return f"With {better.strategy}, kernels read ordinary memory, which Thor's GPU caches in its L2."
+    if not better.strategy.startswith("managed"):
         return f"With {better.strategy}, kernels read device memory, which the GPU caches."
     if device.memory_class == "tegra-coherent":
         return "Managed memory is not cached there either, but its kernels are faster here."
@@ -209,6 +222,7 @@ RULE = Rule(
             "time of the kernels on zero-copy memory over that on other memory (on a card: with its copies)",
             "chosen between about 1 for a single pass (TX1, same source) and about 5 for a cache-heavy "
             "kernel on Xavier (FrancescoL96/Cache-Benchmark)",
+            low=1.0,
         ),
     ),
     sources=(

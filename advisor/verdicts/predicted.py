@@ -6,16 +6,19 @@ strategies have in common cancels out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from advisor import stats, units
+from advisor.preferences import Preferences
 from advisor.profiles import Predicted, PredictedResult, Recommendation, Verdict
 from advisor.strategies import BASELINE
-from advisor.verdicts.ties import Equal, break_tie, code_change, listing
+from advisor.verdicts.budgets import by_memory, nothing_fits
+from advisor.verdicts.ties import Equal, break_tie, code_change, listing, sentence
 
 CodeChange = Callable[[str], int]
 Draws = Mapping[str, npt.NDArray[np.float64]]
@@ -28,11 +31,16 @@ PERCENTILES = (5, 95)
 
 @dataclass(frozen=True)
 class _Bet:
-    """The rows, their draws, and the strategy chosen."""
+    """All predicted rows, those to choose from, the draws of all, and the strategy chosen."""
 
+    every: Sequence[Predicted]
     rows: Sequence[Predicted]
-    draws: Draws
+    all_draws: Draws
     chosen: Predicted
+
+    @property
+    def draws(self) -> Draws:
+        return {row.strategy: self.all_draws[row.strategy] for row in self.rows}
 
     @property
     def confidence(self) -> float:
@@ -40,22 +48,45 @@ class _Bet:
 
 
 def recommend_predicted(
-    results: Sequence[PredictedResult], draws: Draws, *, code_change: CodeChange = code_change
+    results: Sequence[PredictedResult],
+    draws: Draws,
+    *,
+    code_change: CodeChange = code_change,
+    preferences: Preferences | None = None,
 ) -> Recommendation | None:
-    """The bet on predicted rows; None when there are none.
+    """The bet on predicted rows; None when there are none. Memory rules out before time is looked at.
 
     Strategies within the equivalence margin of the likely best are a tie, broken as a measured one. Otherwise
     the likely best is named: "clear" where it is the best or within the margin in 95 % of the draws, and
     "inconclusive" below.
     """
-    rows = [row for row in results if isinstance(row, Predicted)]
-    if not rows:
+    every, wanted = [row for row in results if isinstance(row, Predicted)], preferences or Preferences()
+    if not every:
         return None
+    rows, ruled = by_memory(every, wanted)
+    if not rows:
+        return nothing_fits(every, wanted, ruled)
+    chosen = _chosen(every, rows, draws, code_change)
+    steps = (*ruled.steps, *chosen.steps)
+    return chosen.model_copy(
+        update={
+            "steps": steps,
+            "reason": " ".join(steps),
+            "objective": wanted.objective,
+            "excluded": dict(ruled.excluded),
+        }
+    )
+
+
+def _chosen(
+    every: Sequence[Predicted], rows: Sequence[Predicted], draws: Draws, code_change: CodeChange
+) -> Recommendation:
+    """The choice among `rows`; the baseline that gains are told against may be another of `every`."""
     best = min(rows, key=lambda row: row.likely_seconds)
     equals = [row for row in rows if row.likely_seconds <= best.likely_seconds * (1 + stats.EQUIVALENCE)]
     if len(equals) > 1:
-        return _tie(rows, equals, draws, code_change)
-    return _single(_Bet(rows, draws, best))
+        return _tie(_Bet(every, rows, draws, best), equals, code_change)
+    return _single(_Bet(every, rows, draws, best))
 
 
 def confidence(strategy: str, draws: Draws) -> float:
@@ -67,13 +98,14 @@ def confidence(strategy: str, draws: Draws) -> float:
 def _single(bet: _Bet) -> Recommendation:
     takes = f"{bet.chosen.strategy} is predicted to take {_span(bet.chosen)} a frame"
     if len(bet.rows) == 1:
-        return _recommendation(bet, "clear", f"{takes}; no other strategy is predicted.", ())
+        left = "no other strategy is predicted" if len(bet.every) == 1 else "it is the only one left"
+        return _recommendation(bet, "clear", [f"{takes}; {left}."], ())
     share = _share(bet)
     if bet.confidence >= CLEAR:
-        return _recommendation(bet, "clear", f"{takes}; {share}.", ())
+        return _recommendation(bet, "clear", [f"{takes}; {share}."], ())
     rivals = _rivals(bet)
     reason = f"{takes}: likely the best, not certain; {share}, else {listing([r.strategy for r in rivals])}."
-    return _recommendation(bet, "inconclusive", reason, rivals)
+    return _recommendation(bet, "inconclusive", [reason], rivals)
 
 
 def _share(bet: _Bet) -> str:
@@ -91,25 +123,32 @@ def _rivals(bet: _Bet) -> list[Predicted]:
     return [by_name[names[i]] for i in np.argsort(-wins, kind="stable") if wins[i]]
 
 
-def _tie(
-    rows: Sequence[Predicted], equals: Sequence[Predicted], draws: Draws, code_change: CodeChange
-) -> Recommendation:
+def _tie(among: _Bet, equals: Sequence[Predicted], code_change: CodeChange) -> Recommendation:
     winner, why = break_tie(
         [Equal(r.strategy, r.likely_seconds, r.physical_bytes, code_change(r.strategy)) for r in equals]
     )
-    bet = _Bet(rows, draws, next(row for row in equals if row.strategy == winner))
-    reason = (
-        f"{listing([row.strategy for row in equals])} are predicted within "
-        f"{stats.EQUIVALENCE * 100:g} % of one another ({winner}: {_span(bet.chosen)} a frame); {why}. "
-        f"Of {winner}: {_share(bet)}."
-    )
-    return _recommendation(bet, "tie", reason, [row for row in equals if row is not bet.chosen])
+    bet = replace(among, chosen=next(row for row in equals if row.strategy == winner))
+    steps = [
+        f"{listing([row.strategy for row in equals])} are predicted within {_apart(equals)} % of one another "
+        f"({winner}: {_span(bet.chosen)} a frame; {stats.EQUIVALENCE * 100:g} % counts as equal).",
+        sentence(why),
+        f"Of {winner}: {_share(bet)}.",
+    ]
+    return _recommendation(bet, "tie", steps, [row for row in equals if row is not bet.chosen])
 
 
-def _recommendation(bet: _Bet, verdict: Verdict, reason: str, rivals: Sequence[Predicted]) -> Recommendation:
+def _apart(equals: Sequence[Predicted]) -> int:
+    """How far the likely times lie apart, in whole percent, at least 1."""
+    likely = [row.likely_seconds for row in equals]
+    return max(1, math.ceil((max(likely) / min(likely) - 1) * 100 - 1e-9))
+
+
+def _recommendation(
+    bet: _Bet, verdict: Verdict, steps: Sequence[str], rivals: Sequence[Predicted]
+) -> Recommendation:
     speedup = _speedup(bet)
     if bet.chosen.strategy == BASELINE:
-        reason += " Nothing is predicted to beat the baseline."
+        steps = (*steps, "Nothing is predicted to beat the baseline.")
     return Recommendation(
         strategy=bet.chosen.strategy,
         verdict=verdict,
@@ -117,20 +156,21 @@ def _recommendation(bet: _Bet, verdict: Verdict, reason: str, rivals: Sequence[P
         interval=(speedup.low, speedup.high) if speedup else None,
         baseline=BASELINE if speedup else None,
         tied_with=tuple(row.strategy for row in rivals),
-        reason=reason,
+        reason=" ".join(steps),
+        steps=tuple(steps),
         next_step="A prediction is a bet: run `advisor profile` on the device to be sure.",
     )
 
 
 def _speedup(bet: _Bet) -> stats.Ratio | None:
     """The baseline's time over the chosen one's: likely, and the 5th and 95th percentile of the ratio."""
-    baseline = next((row for row in bet.rows if row.strategy == BASELINE), None)
+    baseline = next((row for row in bet.every if row.strategy == BASELINE), None)
     if baseline is None:
         return None
     if baseline is bet.chosen:
         return stats.Ratio(1.0, 1.0, 1.0)
     likely = baseline.likely_seconds / bet.chosen.likely_seconds
-    ratios = bet.draws[BASELINE] / bet.draws[bet.chosen.strategy]
+    ratios = bet.all_draws[BASELINE] / bet.all_draws[bet.chosen.strategy]
     low, high = (float(x) for x in np.percentile(ratios, PERCENTILES))
     return stats.Ratio(likely, min(low, likely), max(high, likely))
 

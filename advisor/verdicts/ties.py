@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from advisor import units
 from advisor.strategies import BASELINE, STRATEGIES
@@ -12,6 +13,21 @@ SAME_MEMORY = 0.01
 """Footprints within 1 % are the same: whole pages make up that much."""
 LEAST_SAVING = 2 << 20
 """Less is no reason to change code that is as fast: the granularity of CUDA's device allocations."""
+
+
+class Sized(Protocol):
+    """A strategy with its footprint."""
+
+    @property
+    def strategy(self) -> str:
+        """Its name."""
+
+    @property
+    def physical_bytes(self) -> int:
+        """Its footprint."""
+
+
+Row = TypeVar("Row", bound=Sized)
 
 
 @dataclass(frozen=True)
@@ -39,12 +55,18 @@ def break_tie(equals: Sequence[Equal]) -> tuple[str, str]:
     present = next((row for row in equals if row.strategy == BASELINE), None)
     if present and present.physical_bytes <= smallest + max(smallest * SAME_MEMORY, LEAST_SAVING):
         return BASELINE, _baseline_stays(present, smallest)
-    lean = [row for row in equals if row.physical_bytes <= smallest * (1 + SAME_MEMORY)]
+    lean = leanest(equals)
     winner = min(lean, key=lambda row: (row.code_change, row.seconds))
-    steps = [_memory_step(equals, lean, smallest)]
+    steps = [memory_step(equals)]
     if len(lean) > 1:
-        steps.append(_change_step(lean, winner))
+        steps.append(_winner_step(lean, winner))
     return winner.strategy, "; ".join(steps)
+
+
+def leanest(rows: Sequence[Row]) -> list[Row]:
+    """Those that need the least memory, give or take what counts as the same."""
+    smallest = min(row.physical_bytes for row in rows)
+    return [row for row in rows if row.physical_bytes <= smallest * (1 + SAME_MEMORY)]
 
 
 def _baseline_stays(present: Equal, smallest: int) -> str:
@@ -54,10 +76,12 @@ def _baseline_stays(present: Equal, smallest: int) -> str:
     return f"{units.size(saved)} of memory that another would save are no reason to leave {BASELINE}"
 
 
-def _memory_step(equals: Sequence[Equal], lean: Sequence[Equal], smallest: int) -> str:
-    if len(lean) == len(equals):
+def memory_step(rows: Sequence[Sized]) -> str:
+    """Who needs the least memory, in words, without the end of the sentence."""
+    lean, smallest = leanest(rows), min(row.physical_bytes for row in rows)
+    if len(lean) == len(rows):
         return _same_memory(smallest, max(row.physical_bytes for row in lean))
-    next_least = min(row.physical_bytes for row in equals if row not in lean)
+    next_least = min(row.physical_bytes for row in rows if row not in lean)
     return (
         f"{listing([row.strategy for row in lean])} {'need' if len(lean) > 1 else 'needs'} the least memory, "
         f"{units.size(smallest)} ({units.percent(smallest / next_least)} of the next least)"
@@ -73,12 +97,24 @@ def _same_memory(least: int, most: int) -> str:
     )
 
 
-def _change_step(lean: Sequence[Equal], winner: Equal) -> str:
+def change_step(rows: Sequence[Equal]) -> str:
+    """Who changes the least code, in words, without the end of the sentence."""
+    least = min(row.code_change for row in rows)
+    names = [row.strategy for row in rows if row.code_change == least]
+    return f"{listing(names)} {'change' if len(names) > 1 else 'changes'} the least code"
+
+
+def _winner_step(lean: Sequence[Equal], winner: Equal) -> str:
     level = [row for row in lean if row.code_change == winner.code_change]
     if len(level) == 1:
-        return f"{winner.strategy} changes the least code"
+        return change_step(lean)
     names = listing([row.strategy for row in level])
     return f"{names} change as little code, and {winner.strategy} has the lower time of these"
+
+
+def sentence(text: str) -> str:
+    """With a capital and an end; a strategy's name, or a figure, stands first as it is."""
+    return f"{text[:1].upper() if text.startswith(('all ', 'none ', 'their ')) else text[:1]}{text[1:]}."
 
 
 def listing(names: Sequence[str]) -> str:

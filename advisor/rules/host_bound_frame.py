@@ -1,0 +1,94 @@
+"""host-bound-frame: the CPU's own stages fill the frame, so that no memory strategy can help."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from advisor import units
+from advisor.profiles import Evidence
+from advisor.rules.base import Finding, Row, Rule, Threshold, evidence, not_applicable, passed
+from advisor.rules.findings import ALL_CLASSES, UNKNOWN_CLASS, fastest
+from advisor.strategies import BASELINE
+
+_SHOWN = 3
+"""Host stages that are named, the longest first."""
+
+
+def judge(rows: Mapping[str, Row], recommended: str | None, limits: Mapping[str, float]) -> Finding:
+    """Says what a frame can gain at most where all kernels and copies cost nothing."""
+    subject = rows.get(BASELINE) or fastest(rows.values())
+    whole = (subject.host_seconds + subject.path_seconds) if subject else 0.0
+    if subject is None or not whole:
+        return not_applicable("No part of a frame was timed by itself.")
+    share = subject.host_seconds / whole
+    if share < limits["share"]:
+        return passed(_enough(subject, share, rows.get(recommended or "")), *_evidence(subject))
+    best = fastest(rows.values())
+    if best is not None and best is not subject and subject.over(best).low > 1 / limits["share"]:
+        return passed(
+            f"Host stages are {units.percent(share)} of a frame of {subject.strategy}, but with "
+            f"{best.strategy} they are faster too.",
+            *_evidence(subject),
+            *_evidence(best),
+        )
+    return Finding("advice", _detail(subject, share), evidence=_evidence(subject))
+
+
+def _enough(subject: Row, share: float, recommended: Row | None) -> str:
+    """Also how much of a frame is left to the CPU once the recommended strategy is in use."""
+    told = (
+        f"Host stages are {units.percent(share)} of a frame of {subject.strategy}"
+        f"{' as predicted' if subject.predicted else ''}: there is something to gain by where the data lies."
+    )
+    if recommended is None or recommended is subject:
+        return told
+    whole = recommended.host_seconds + recommended.path_seconds
+    if not whole:
+        return told
+    return f"{told} With {recommended.strategy} they are {units.percent(recommended.host_seconds / whole)}."
+
+
+def _detail(subject: Row, share: float) -> str:
+    named = sorted(subject.host_stages.items(), key=lambda item: -item[1])[:_SHOWN]
+    stages = ", ".join(f"{name} {units.seconds(seconds)}" for name, seconds in named)
+    return (
+        f"The CPU's own stages are {units.percent(share)} of a frame of {subject.strategy} ({stages}"
+        f"{', as predicted' if subject.predicted else ''}). If all kernels, copies and waits took no time "
+        f"at all, a frame would be at most {units.ratio(1 / share)} as fast: what memory strategy is "
+        "chosen hardly matters. Speed up these stages, move them to the GPU, or let frames overlap."
+    )
+
+
+def _evidence(row: Row) -> tuple[Evidence, ...]:
+    named = sorted(row.host_stages.items(), key=lambda item: -item[1])[:_SHOWN]
+    return (
+        *(evidence(f"{row.strategy}: {name}", seconds, "seconds", row) for name, seconds in named),
+        evidence(f"{row.strategy}: kernels and copies", row.path_seconds, "seconds", row),
+    )
+
+
+RULE = Rule(
+    id="host-bound-frame",
+    title="Speed up the host stages: the memory strategy hardly matters",
+    why="A memory strategy can only save what kernels, copies and waiting take. Where the CPU's own work "
+    "fills the frame, every strategy looks alike, and a report that picks one among them sends its reader "
+    "to the wrong place.",
+    memory_classes=ALL_CLASSES,
+    elsewhere=UNKNOWN_CLASS,
+    needs=("rows", "recommended"),
+    thresholds=(
+        Threshold(
+            "share",
+            0.90,
+            "ratio",
+            "part of a frame that the host's own stages take, from which nothing else is worth changing",
+            "Amdahl's law: beside a part of 90 % a frame is at most 1.11 times as fast",
+            high=1.0,
+        ),
+    ),
+    sources=(
+        "https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/index.html#application-profiling",
+        "G. M. Amdahl, AFIPS Spring Joint Computer Conference, 1967",
+    ),
+    judge=judge,
+)

@@ -1,0 +1,150 @@
+"""link-below-best: the PCIe link runs narrower or slower than the GPU and its slot can."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from advisor import units
+from advisor.profiles import Environment, Evidence
+from advisor.readings import GpuState
+from advisor.rules.base import Finding, Row, Rule, Threshold, not_applicable, passed
+from advisor.rules.findings import copies, estimate, present, rate
+from advisor.strategies import BASELINE
+
+_AWAKE = 2
+"""CUDA runs in performance states P0 and P2; a GPU that saves power may have lowered its link."""
+
+
+@dataclass(frozen=True)
+class _Link:
+    """Generation and lanes under load, and the best that the GPU can do in this slot."""
+
+    generation: int
+    width: int
+    best_generation: int
+    best_width: int
+
+    @property
+    def factor(self) -> float:
+        """How much longer a copy can take: each generation doubles the rate of a lane, near enough."""
+        generations = max(self.best_generation - self.generation, 0)
+        return 2.0**generations * max(self.best_width / self.width, 1.0)
+
+
+def judge(
+    rows: Mapping[str, Row],
+    recommended: str | None,
+    machine: Environment | None,
+    limits: Mapping[str, float],
+) -> Finding:
+    """Advises to look after the slot where the link is slower than it can be and the frame depends on it."""
+    if machine is None:
+        return not_applicable("The link of a device that is not here cannot be read.")
+    link = _link(machine.gpu_readings)
+    if link is None:
+        why = machine.absent.get("gpu_readings")
+        return not_applicable(
+            "The link's width and generation under load were not told"
+            + (f": {why.rstrip('.')}." if why else ".")
+        )
+    if link.factor <= 1:
+        return passed(
+            f"The link runs at generation {link.generation} ×{link.width}, the best of this GPU and slot.",
+            *_readings(link),
+        )
+    row = _most_copied(rows, recommended)
+    share = row.transfer_seconds / row.seconds if row else 0.0
+    if row is None or share < limits["share"]:
+        return passed(
+            f"The link runs at {_words(link)}, but copies are only {units.percent(share)} of a frame.",
+            *_readings(link),
+        )
+    return Finding(
+        "advice",
+        _detail(link, row, share),
+        evidence=(*_readings(link), copies(row), *rate(row)),
+        gain=estimate(row.transfer_seconds * (1 - 1 / link.factor)),
+        inferred=True,
+    )
+
+
+def _detail(link: _Link, row: Row, share: float) -> str:
+    return (
+        f"Under load the link ran at {_words(link)}: copies, and kernels that use host memory in place, "
+        f"take up to {units.ratio(link.factor)} as long as they could. Copies are {units.percent(share)} of "
+        f"a frame of {row.strategy}; the gain is what is spared of them if their time falls by that factor. "
+        "Check the slot and its lanes, risers, and the firmware's settings for PCIe."
+    )
+
+
+def _link(readings: Sequence[GpuState]) -> _Link | None:
+    """From readings of a GPU at work; an idle one lowers its generation. The best seen counts."""
+    awake = [r for r in readings if r.moment == "under-load" or _is_awake(r)]
+    found = (
+        max((r.link_generation for r in awake if r.link_generation), default=None),
+        max((r.link_width for r in readings if r.link_width), default=None),
+        max((r.link_generation_max for r in readings if r.link_generation_max), default=None),
+        max((r.link_width_max for r in readings if r.link_width_max), default=None),
+    )
+    generation, width, best_generation, best_width = found
+    if generation is None or width is None or best_generation is None or best_width is None:
+        return None
+    return _Link(generation, width, best_generation, best_width)
+
+
+def _is_awake(reading: GpuState) -> bool:
+    return reading.performance_state is not None and reading.performance_state <= _AWAKE
+
+
+def _words(link: _Link) -> str:
+    return (
+        f"generation {link.generation} ×{link.width}; this GPU and slot can do generation "
+        f"{link.best_generation} ×{link.best_width}"
+    )
+
+
+def _most_copied(rows: Mapping[str, Row], recommended: str | None) -> Row | None:
+    """The recommended strategy where it copies, else page-locked copies, which are bound by the link.
+
+    Not one whose copies run beside other work: what they spare is not their time.
+    """
+    found = present(rows, (recommended or "", "pinned", "registered", BASELINE))
+    return next((row for row in found if row.transfer_seconds and row.latency_seconds is None), None)
+
+
+def _readings(link: _Link) -> tuple[Evidence, ...]:
+    figures = {
+        "PCIe generation under load": link.generation,
+        "PCIe generation at best": link.best_generation,
+        "PCIe lanes": link.width,
+        "PCIe lanes at best": link.best_width,
+    }
+    return tuple(Evidence(label=label, value=value, unit="count") for label, value in figures.items())
+
+
+RULE = Rule(
+    id="link-below-best",
+    title="Give the GPU its full PCIe link: slot, lanes and firmware",
+    why="A card in a slot with 4 of 16 lanes, behind a riser, or held at an old generation by the firmware "
+    "copies at a fraction of its rate, and no memory strategy makes up for it. An idle GPU lowers its link "
+    "to save power, so that only a reading under load counts.",
+    memory_classes=("discrete", "discrete-hmm"),
+    elsewhere="The device does not hang on PCIe, or its link is not what NVML tells of.",
+    needs=("rows", "recommended", "machine"),
+    thresholds=(
+        Threshold(
+            "share",
+            0.10,
+            "ratio",
+            "part of a frame that copies take, from which a faster link is worth the trouble",
+            "Amdahl's law: without a part of 10 % a frame is at most 1.11 times as fast",
+            high=1.0,
+        ),
+    ),
+    sources=(
+        "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html",
+        "RTX 3090 in an external case: 2.4 GB/s to the device (public log 46224229222)",
+    ),
+    judge=judge,
+)

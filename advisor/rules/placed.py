@@ -1,0 +1,73 @@
+"""What strategies do to the buffers of a workload: where each lies, what moves in a frame. No figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from advisor.placements.base import Placement
+from advisor.placements.external import External
+from advisor.profiles import BufferRecord, Device, MemoryKind, Side, WorkloadRecord
+from advisor.schedule import Step, plan, stage_uses
+from advisor.strategies import STRATEGIES, Strategy
+
+
+def own(placement: Placement) -> Placement:
+    """The program's own placement, behind foreign memory or not."""
+    return placement.inner if isinstance(placement, External) else placement
+
+
+def strategy(name: str) -> Strategy | None:
+    """The strategy of that name; None for one that this version does not know."""
+    return next((s for s in STRATEGIES if s.name == name), None)
+
+
+def shared(workload: WorkloadRecord) -> list[BufferRecord]:
+    """Buffers that both sides use."""
+    sides = {stage.name: stage.side for stage in workload.stages}
+    return [b for b in workload.buffers if {sides.get(name) for name in b.access} >= {"host", "device"}]
+
+
+def host_readers(workload: WorkloadRecord) -> dict[str, list[str]]:
+    """Shared buffers that host stages of a frame read, with these stages."""
+    found = {
+        buffer.name: [s for s, mode in workload.touching(buffer, "host").items() if mode != "out"]
+        for buffer in shared(workload)
+    }
+    return {name: stages for name, stages in found.items() if stages}
+
+
+def host_kind(name: str, buffer: str, workload: WorkloadRecord) -> MemoryKind | None:
+    """The kind of memory that host stages work on; None for a strategy that this version does not know."""
+    known = strategy(name)
+    placed = known.placements(workload) if known else {}
+    return placed[buffer].host_kind if buffer in placed else None
+
+
+def write_combined(name: str, workload: WorkloadRecord) -> list[BufferRecord]:
+    """Buffers that the strategy places in write-combined memory."""
+    known = strategy(name)
+    placed = known.placements(workload) if known else {}
+    return [b for b in workload.buffers if b.name in placed and own(placed[b.name]).write_combined]
+
+
+def moves(name: str, workload: WorkloadRecord, device: Device) -> tuple[Step, ...]:
+    """The copies, or prefetches, of a steady frame under that strategy; none for one not known here."""
+    known = strategy(name)
+    if known is None:
+        return ()
+    placed = known.placements(workload)
+    traits = {buffer: placement.traits(device) for buffer, placement in placed.items()}
+    steps = plan(stage_uses(workload, "setup"), stage_uses(workload, "frame"), traits).steady
+    return tuple(step for step in steps if step.action in ("to-device", "to-host"))
+
+
+def changes_of_side(buffer: BufferRecord, workload: WorkloadRecord) -> int:
+    """How often the side that touches the buffer changes from frame to frame, in one frame."""
+    touched: list[Side] = [s.side for s in workload.frame_stages() if s.name in buffer.access]
+    return sum(before != after for before, after in _around(touched))
+
+
+def _around(sides: list[Side]) -> Iterator[tuple[Side, Side]]:
+    """Neighbours, the last and the first among them: a frame follows a frame."""
+    yield from pairwise([*sides, *sides[:1]])

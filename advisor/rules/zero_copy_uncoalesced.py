@@ -1,0 +1,155 @@
+"""zero-copy-uncoalesced: kernels that use a small part of each line they fetch of zero-copy memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from advisor import units
+from advisor.profiles import Device, Evidence, Trace, WorkloadRecord
+from advisor.rules.base import (
+    Finding,
+    Reads,
+    Row,
+    Rule,
+    Threshold,
+    evidence,
+    no_figures,
+    not_applicable,
+    passed,
+    proposal,
+    shares_dram,
+    takes,
+)
+from advisor.rules.findings import against_strategy, change_to, compared, kernels, present, rate, text
+from advisor.rules.placed import shared
+from advisor.strategies import BASELINE
+
+_SUBJECT = "zero-copy"
+_COPIED = ("pinned", "registered", "write-combined", BASELINE, "staged")
+"""Their kernels work on device memory, and their copies show the link's rate; page-locked ones first."""
+
+
+def judge(
+    device: Device,
+    workload: WorkloadRecord,
+    rows: Mapping[str, Row],
+    absent: Mapping[str, str],
+    reads: tuple[Reads, ...],
+    traffic: Trace,
+    recommended: str | None,
+    limits: Mapping[str, float],
+) -> Finding:
+    """Warns where kernels on zero-copy memory take far longer than the bytes that they use explain."""
+    zero_copy, copied = rows.get(_SUBJECT), next(iter(present(rows, _COPIED)), None)
+    if zero_copy is None or copied is None:
+        return no_figures(_SUBJECT if zero_copy is None else _COPIED[0], absent)
+    obstacle = _obstacle(zero_copy, reads, limits["passes"])
+    used = _used(workload, traffic, reads)
+    expected = _expected(device, copied, used)
+    if obstacle or not expected:
+        return not_applicable(obstacle or f"{copied.strategy} has no times to compare with.")
+    excess = zero_copy.device_seconds / expected
+    shown = (kernels(zero_copy), kernels(copied), _bytes(used, zero_copy), *rate(copied))
+    if excess < limits["slowdown"]:
+        return passed(
+            f"Kernels on zero-copy memory take {units.seconds(zero_copy.device_seconds)}, "
+            f"{units.ratio(excess)} what the bytes they use explain.",
+            *shown,
+        )
+    cause = _cause(device, zero_copy, used, expected)
+    better = proposal((row for row in rows.values() if row.strategy != BASELINE), zero_copy, recommended)
+    if better is None:
+        slow = takes(zero_copy, zero_copy.seconds)
+        return passed(f"{cause} But no other strategy is surely faster: {slow} a frame.", *shown)
+    detail = text(cause, _CURE, compared(better, zero_copy), against_strategy(zero_copy))
+    return change_to(better, zero_copy, detail, shown, device=device, workload=workload, inferred=True)
+
+
+_CURE = (
+    "Read the buffer in order, neighbouring threads neighbouring elements, or copy it once and let kernels "
+    "pick from device memory."
+)
+
+
+def _obstacle(zero_copy: Row, reads: Sequence[Reads], least: float) -> str:
+    """Why nothing can be said of strides, or nothing."""
+    if zero_copy.predicted:
+        return "The model takes kernels to read whole lines: it cannot see strides."
+    if not reads or not all(read.known for read in reads):
+        return "How many bytes kernels use of the shared buffers is not known."
+    again = [read.buffer for read in reads if read.passes >= least]
+    if again:
+        return f"Kernels re-read {', '.join(again)}: that is what zero-copy-reread is about."
+    return "" if zero_copy.device_seconds else "No kernel of zero-copy was timed by itself."
+
+
+def _used(workload: WorkloadRecord, traffic: Trace, reads: Sequence[Reads]) -> float:
+    """Bytes of shared buffers that kernels read or write in a frame, the larger: links carry both at once."""
+    names = {buffer.name for buffer in shared(workload)}
+    stages = {stage.name for stage in workload.frame_stages("device")}
+    seen = [t for t in traffic.traffic if t.buffer in names and t.stage in stages]
+    read = sum(r.bytes * r.passes for r in reads)
+    return max(read, sum(t.bytes_written for t in seen))
+
+
+def _expected(device: Device, copied: Row, used: float) -> float | None:
+    """Seconds: on one DRAM those of the same kernels on device memory; else those of the bytes, if more."""
+    if shares_dram(device):
+        return copied.device_seconds
+    if not (copied.transfer_bytes and copied.transfer_seconds):
+        return None
+    return max(copied.device_seconds, used * copied.transfer_seconds / copied.transfer_bytes)
+
+
+def _cause(device: Device, zero_copy: Row, used: float, expected: float) -> str:
+    against = (
+        f"{units.seconds(expected)} on device memory"
+        if shares_dram(device)
+        else f"{units.seconds(expected)} that as many bytes take as a copy"
+    )
+    return (
+        f"Kernels use {units.size(used)} of zero-copy memory about once in a frame, and take "
+        f"{units.seconds(zero_copy.device_seconds)} for it, against {against}. The likely cause is strides: "
+        "of each line of 32 to 128 bytes that is fetched, a part is used, and no cache keeps the rest for "
+        "the next read."
+    )
+
+
+def _bytes(used: float, row: Row) -> Evidence:
+    return evidence("bytes that kernels use of shared buffers, either way", used, "bytes", row)
+
+
+RULE = Rule(
+    id="zero-copy-uncoalesced",
+    title="Read zero-copy memory in order, or copy what is picked from",
+    why="Over PCIe, and on a Jetson's uncached page-locked memory, a warp pays for each line it touches. "
+    "Threads that read neighbouring elements share lines; threads that stride or pick at random fetch a "
+    "line for a few bytes, again and again. In device memory the caches hide most of it.",
+    memory_classes=("tegra", "tegra-io-coherent", "tegra-coherent", "discrete", "discrete-hmm"),
+    elsewhere="Over a coherent link the GPU caches the lines, and no published figure gives a penalty.",
+    needs=("device", "workload", "rows", "absent", "reads", "traffic", "recommended"),
+    thresholds=(
+        Threshold(
+            "slowdown",
+            2.5,
+            "ratio",
+            "time of the kernels on zero-copy memory over what the bytes they use explain",
+            "kernels that read in order reach 0.62 to 1.0 of the copy engine's rate (NVIDIA/nvbandwidth "
+            "issues 23 and 24), so that up to 1.6 is nothing; 4 of every 32 bytes would be 8",
+            low=1.0,
+        ),
+        Threshold(
+            "passes",
+            1.5,
+            "count",
+            "reads of a buffer in one frame from which zero-copy-reread speaks of it",
+            "as there: halfway between one pass and two",
+        ),
+    ),
+    sources=(
+        "https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/index.html"
+        "#coalesced-access-to-global-memory",
+        "EMOGI, PVLDB 14(2) 2020: merged and aligned zero-copy reads, 2.92 times as fast as managed memory",
+    ),
+    judge=judge,
+)

@@ -1,0 +1,60 @@
+"""What memory rules out before time is looked at: strategies over the budget, or, where the footprint is the
+objective, all but those that need the least."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from advisor import units
+from advisor.preferences import Preferences
+from advisor.profiles import Recommendation
+from advisor.verdicts.ties import Row, Sized, leanest, listing, memory_step, sentence
+
+
+@dataclass(frozen=True)
+class Ruled:
+    """What was ruled out: by the budget, with the reason of each, and in words what memory decided."""
+
+    excluded: Mapping[str, str]
+    steps: tuple[str, ...]
+
+
+def by_memory(rows: Sequence[Row], preferences: Preferences) -> tuple[list[Row], Ruled]:
+    """The rows that time may choose from, and what was ruled out; no row where nothing fits the budget."""
+    budget = preferences.memory_budget_bytes
+    over = [row for row in rows if budget is not None and row.physical_bytes > budget]
+    fitting = [row for row in rows if row not in over]
+    steps = [_over(over, budget)] if over and budget and fitting else []
+    if preferences.objective == "footprint" and len(fitting) > 1:
+        steps.append(sentence(memory_step(fitting)))
+        fitting = leanest(fitting)
+    return fitting, Ruled({row.strategy: _needs(row) for row in over}, tuple(steps))
+
+
+def _over(over: Iterable[Sized], budget: int) -> str:
+    names = [f"{row.strategy} ({units.size(row.physical_bytes)})" for row in over]
+    return f"Over the memory budget of {units.size(budget)}: {listing(names)}."
+
+
+def _needs(row: Sized) -> str:
+    return f"needs {units.size(row.physical_bytes)}"
+
+
+def nothing_fits(rows: Sequence[Sized], preferences: Preferences, ruled: Ruled) -> Recommendation:
+    """No strategy is recommended where none fits the budget."""
+    budget = preferences.memory_budget_bytes or 0
+    least = min(rows, key=lambda row: row.physical_bytes)
+    reason = (
+        f"No strategy fits the memory budget of {units.size(budget)}: the least, that of {least.strategy}, "
+        f"is {units.size(least.physical_bytes)}."
+    )
+    return Recommendation(
+        strategy=None,
+        verdict="inconclusive",
+        reason=reason,
+        next_step="Give more with --memory-budget, or make the workload's buffers smaller.",
+        objective=preferences.objective,
+        steps=(reason,),
+        excluded=dict(ruled.excluded),
+    )

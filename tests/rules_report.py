@@ -1,0 +1,202 @@
+"""Estimated gains held against measured ones: `make rules-report` writes the tables of docs/rules-report.md.
+
+For every profile that was measured on a GPU, the advice is made again by the rules as they are now. Where
+the strategy that a rule proposes was measured, the gain that the model computes, blind to the run, stands
+beside the measured one. So does that of every change from the baseline to a measured strategy, which is
+more than the rules proposed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from advisor import profiles, stats, units
+from advisor.advise import advise
+from advisor.model.measured import compare
+from advisor.profiles import Profile
+from advisor.strategies import BASELINE
+
+ROOT = Path(__file__).parent.parent
+REPORTS = ROOT / "reports" / "h200"
+DOCUMENT = ROOT / "docs" / "rules-report.md"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change of strategy, in seconds per frame: `before` and `after` as measured and as computed."""
+
+    workload: str
+    rule: str
+    """The rule that proposed it; empty for a change that none did."""
+    old: str
+    new: str
+    before: float
+    after: float
+    told_before: float
+    told_after: float
+    sure: bool
+    """The measured interval of the ratio leaves no doubt which is the faster."""
+
+    @property
+    def measured(self) -> float:
+        """Seconds saved."""
+        return self.before - self.after
+
+    @property
+    def estimated(self) -> float:
+        """Seconds that the model says are saved."""
+        return self.told_before - self.told_after
+
+    @property
+    def speedup(self) -> float:
+        """As measured."""
+        return self.before / self.after
+
+    @property
+    def told_speedup(self) -> float:
+        """As computed."""
+        return self.told_before / self.told_after
+
+    @property
+    def off(self) -> float:
+        """How far the computed speed-up is from the measured one, as a factor of at least 1."""
+        ratio = self.told_speedup / self.speedup
+        return max(ratio, 1 / ratio)
+
+    @property
+    def right(self) -> bool:
+        """Whether the model has the sign right."""
+        return (self.measured > 0) == (self.estimated > 0)
+
+
+def found(directories: Sequence[Path]) -> list[Path]:
+    """The profiles in these directories and in folders of theirs, in the order of their names."""
+    return sorted(path for directory in directories for path in directory.rglob("profile.json"))
+
+
+def proposed(name: str, profile: Profile) -> Iterator[Change]:
+    """The changes that rules advise and that were measured."""
+    made = advise(profile)
+    for advice in made.advice:
+        gain = advice.gain
+        if gain and gain.basis == "measured" and gain.over and advice.strategy:
+            yield from _change(name, advice.rule, gain.over, advice.strategy, profile)
+
+
+def possible(name: str, profile: Profile) -> Iterator[Change]:
+    """Every change from the baseline to another strategy that was measured."""
+    for strategy in profile.measured():
+        if strategy != BASELINE and BASELINE in profile.measured():
+            yield from _change(name, "", BASELINE, strategy, profile)
+
+
+def _change(name: str, rule: str, old: str, new: str, profile: Profile) -> Iterator[Change]:
+    rows = {row.strategy: row for row in compare(profile).rows}
+    if {old, new} <= set(rows):
+        measured = profile.measured()
+        ratio = stats.ratio_interval(measured[old].rounds, measured[new].rounds)
+        yield Change(
+            name,
+            rule,
+            old,
+            new,
+            rows[old].measured,
+            rows[new].measured,
+            rows[old].likely,
+            rows[new].likely,
+            ratio.low > 1 or ratio.high < 1,
+        )
+
+
+def summary(changes: Sequence[Change]) -> list[str]:
+    """How often the model has the sign right, and how far its speed-ups are off."""
+    if not changes:
+        return ["None was measured and estimated both."]
+    sure = [change for change in changes if change.sure]
+    right = sum(change.right for change in sure)
+    within = {bound: sum(change.off <= bound for change in changes) for bound in (1.25, 1.5, 2.0)}
+    return [
+        f"{len(changes)} changes. Of the {len(sure)} whose measured interval leaves no doubt which is the "
+        f"faster, the model has {right} the right way round. Its speed-up is off by a factor of "
+        f"{median(change.off for change in changes):.2f} at the median and of "
+        f"{max(change.off for change in changes):.2f} at most; "
+        + ", ".join(f"{count} are within {bound:g}" for bound, count in within.items())
+        + "."
+    ]
+
+
+def table(changes: Sequence[Change], *, rules: bool) -> list[str]:
+    """A row for each change."""
+    head = [
+        "run",
+        *(["rule"] if rules else []),
+        "change",
+        "measured gain",
+        "estimated",
+        "speed-up",
+        "estimated",
+    ]
+    lines = [f"| {' | '.join([*head, 'off by'])} |", f"|{' --- |' * (len(head) + 1)}"]
+    for change in changes:
+        cells = [
+            change.workload,
+            *([f"`{change.rule}`"] if rules else []),
+            f"`{change.old}` to `{change.new}`",
+            _saved(change.measured) + ("" if change.sure else " (in the noise)"),
+            _saved(change.estimated),
+            f"{change.speedup:.2f}×",
+            f"{change.told_speedup:.2f}×",
+            f"{change.off:.2f}{'' if change.right or not change.sure else ', wrong way'}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def _saved(seconds: float) -> str:
+    return f"{'-' if seconds < 0 else ''}{units.seconds(abs(seconds))}" if seconds else "0"
+
+
+def tables(paths: Sequence[Path]) -> dict[str, list[str]]:
+    """Both tables with their summaries, by the name of their marks in the document."""
+    loaded = [(path.parent.name, profiles.load(path)) for path in paths]
+    told = [change for name, profile in loaded for change in proposed(name, profile)]
+    every = [change for name, profile in loaded for change in possible(name, profile)]
+    return {
+        "proposed": [*summary(told), "", *table(told, rules=True)],
+        "possible": [*summary(every), "", *table(every, rules=False)],
+    }
+
+
+def documented(made: dict[str, list[str]], text: str) -> str:
+    """docs/rules-report.md with its tables as they are now, each between its marks."""
+    for name, lines in made.items():
+        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+        head, rest = text.split(begin)
+        text = head + begin + "\n".join(lines) + "\n" + end + rest.split(end)[1]
+    return text
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0; 5 where no profile is found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directories", nargs="*", type=Path, default=[REPORTS], help="of profile.json files")
+    parser.add_argument("--write", action="store_true", help=f"write docs/{DOCUMENT.name}")
+    given = parser.parse_args(arguments)
+    paths = found(given.directories)
+    if not paths:
+        print(f"no profile.json in {', '.join(map(str, given.directories))}", file=sys.stderr)
+        return 5
+    made = tables(paths)
+    print("\n\n".join("\n".join(lines) for lines in made.values()))
+    if given.write:
+        DOCUMENT.write_text(documented(made, DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

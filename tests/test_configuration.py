@@ -1,0 +1,359 @@
+"""What rules go by: options, advisor.toml, pyproject.toml and the workload file; wrong values by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from builders import MIB, footprint, measured, profile, vector_add_trace, vector_add_workload
+from running import REPOSITORY, Command
+
+from advisor import configuration, pipeline, profiles, units
+from advisor.advise import advise, require_rules
+from advisor.configuration import Said, command_line, preferences
+from advisor.errors import FileProblem, UsageError, WorkloadError
+from advisor.preferences import OBJECTIVES, Preferences
+from advisor.profiles import Profile
+from advisor.report import render_html, render_markdown, summary
+from advisor.rules import RULES
+from advisor.rules.base import apply
+from advisor.rules.case import cases
+from advisor.rules.limits import limits
+from advisor.workloads import Workload
+
+PASSES = "zero-copy-reread.passes"
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    return Command(monkeypatch, capsys)
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def read(directory: Path, *options: str) -> Preferences:
+    return preferences(command_line(options), directory)
+
+
+def test_the_command_line_goes_before_advisor_toml_and_that_before_pyproject(tmp_path: Path) -> None:
+    write(
+        tmp_path / "pyproject.toml",
+        '[tool.advisor]\nobjective = "footprint"\nignore = ["pageable-transfer"]\n'
+        "[tool.advisor.rule.zero-copy-reread]\npasses = 4\nslowdown = 3\n",
+    )
+    assert read(tmp_path).thresholds == {PASSES: 4, "zero-copy-reread.slowdown": 3}
+    write(
+        tmp_path / "advisor.toml",
+        'rule.zero-copy-reread.passes = 5\nignore = ["duplicate-allocation"]\nmemory-budget = 1024\n',
+    )
+    both = read(tmp_path)
+    assert both.thresholds == {PASSES: 5, "zero-copy-reread.slowdown": 3}
+    assert (both.objective, both.memory_budget_bytes) == ("footprint", 1024)
+    assert both.ignored == {
+        "pageable-transfer": "pyproject.toml: [tool.advisor]",
+        "duplicate-allocation": "advisor.toml",
+    }
+    given = command_line([f"{PASSES}=6"], ["zero-copy-reread"], "throughput", "2GiB")
+    said = preferences(given, tmp_path)
+    assert said.thresholds == {PASSES: 6, "zero-copy-reread.slowdown": 3}
+    assert (said.objective, said.memory_budget_bytes) == ("throughput", 2 << 30)
+    assert said.ignored["zero-copy-reread"] == "--ignore"
+
+
+def test_the_nearest_directory_upwards_counts_and_only_that(tmp_path: Path) -> None:
+    write(tmp_path / "advisor.toml", "rule.zero-copy-reread.passes = 5\n")
+    write(tmp_path / "project/pyproject.toml", "[project]\nname = 'x'\n")
+    inner = tmp_path / "project/src"
+    inner.mkdir()
+    assert read(inner).thresholds == {PASSES: 5}, "a pyproject.toml without the section does not count"
+    write(tmp_path / "project/pyproject.toml", "[tool.advisor]\nobjective = 'footprint'\n")
+    assert read(inner) == Preferences(objective="footprint")
+
+
+def test_a_dotted_key_in_quotes_is_the_same_and_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
+    (tmp_path / "advisor.toml").write_text(f'[rule]\n"{PASSES}" = "2"\n', encoding="utf-8-sig")
+    assert read(tmp_path).thresholds == {PASSES: 2}
+
+
+def test_what_a_profile_recorded_stays_until_something_else_is_said(tmp_path: Path) -> None:
+    recorded = Preferences(objective="footprint", thresholds={PASSES: 3}, ignored={"pageable-transfer": "x"})
+    assert preferences(command_line(), tmp_path, recorded) == recorded
+    said = preferences(command_line([f"{PASSES}=2"], ["pageable-transfer"]), tmp_path, recorded)
+    assert (said.objective, said.thresholds) == ("footprint", {PASSES: 2})
+    assert said.ignored == {"pageable-transfer": "x"}, "who silenced it first"
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "step"),
+    [
+        (f"{PASSES}=abc", "'abc' is not a number", "0 or more; the default is 1.5"),
+        (f"{PASSES}=", "'' is not a number", ""),
+        (f"{PASSES}=nan", "'nan' is not a number", ""),
+        (f"{PASSES}=inf", "'inf' is not a number", ""),
+        (f"{PASSES}=-1", f"--rule {PASSES} = -1 is out of range", "Give 0 or more"),
+        ("pageable-transfer.share=1.5", "share = 1.5 is out of range", "Give 0 to 1; the default is 0.1"),
+        ("uncached-host-read.slowdown=50%", "is out of range", "Give 1 or more"),
+        (f"{PASSES}", "is not RULE.THRESHOLD=VALUE", "--rule zero-copy-reread.passes=2"),
+        ("zero-copy-reread=2", "'zero-copy-reread' is not RULE.THRESHOLD", ""),
+        ("zero-copy-reread.=2", "is not RULE.THRESHOLD", ""),
+        ("zero-copy-rered.passes=2", "did you mean zero-copy-reread", "Choose from"),
+        ("zero-copy-reread.pases=2", "no threshold 'pases'; did you mean passes?", "passes, slowdown"),
+    ],
+)
+def test_a_wrong_threshold_is_refused_by_name(text: str, message: str, step: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as problem:
+        read(tmp_path, text)
+    assert message in problem.value.message
+    assert step in problem.value.next_step
+    assert problem.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("rule.zero-copy-reread.passes = true", "rule zero-copy-reread.passes = True is not a number"),
+        ("rule.zero-copy-reread.passes = [1]", "is not a number"),
+        ("rule = 3", "rule is no table"),
+        ("rule.nothing.passes = 1", "advisor.toml: rule nothing: there is no rule 'nothing'"),
+        ("rules.zero-copy-reread.passes = 1", "there is no key 'rules'; did you mean rule?"),
+        ('ignore = "pageable-transfer"', "which is no list of rules"),
+        ('ignore = ["pageable"]', "advisor.toml: ignore pageable: there is no rule 'pageable'"),
+        ('objective = "thoughput"', "did you mean throughput?"),
+        ("objective = 3", "objective 3 is not known"),
+        ("memory-budget = 0", "memory-budget 0 is no size above 0"),
+        ('memory-budget = "2 GiBs"', "is no size above 0"),
+        ("memory-budget = 1.5", "memory-budget 1.5 is no size"),
+        ("memory-budget = true", "memory-budget True is no size"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_its_name(text: str, message: str, tmp_path: Path) -> None:
+    write(tmp_path / "advisor.toml", text)
+    with pytest.raises(UsageError) as problem:
+        read(tmp_path)
+    assert problem.value.message.startswith("advisor.toml:")
+    assert message in problem.value.message
+
+
+@pytest.mark.parametrize("content", [b"rule = ", b"\xff\xfe"])
+def test_a_file_that_is_no_toml(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "advisor.toml").write_bytes(content)
+    with pytest.raises(FileProblem, match=r"advisor\.toml cannot be read") as problem:
+        read(tmp_path)
+    assert problem.value.exit_code == 5
+
+
+def test_thresholds_take_the_units_they_are_shown_in(tmp_path: Path) -> None:
+    said = read(tmp_path, "duplicate-allocation.bytes=4MiB", "pageable-transfer.share=25%")
+    assert said.thresholds == {"duplicate-allocation.bytes": 4 * MIB, "pageable-transfer.share": 0.25}
+    with pytest.raises(UsageError, match="'25%' is not a number"):
+        read(tmp_path, f"{PASSES}=25%")
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("2GiB", 2 << 30), ("512 MiB", 512 * MIB), ("1.5 GB", 1_500_000_000), ("64", 64), ("1kib", 1024)],
+)
+def test_sizes(text: str, size: int) -> None:
+    assert units.parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "GiB", "-1GiB", "2 G", "0", "0.1", "1e9", "9999999TiB", "2GiB x"])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(ValueError):
+        units.parse_size(text)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_every_default_lies_in_its_range_and_is_what_a_rule_is_handed(rule) -> None:
+    assert limits(rule, Preferences()) == {t.name: t.default for t in rule.thresholds}
+    for threshold in rule.thresholds:
+        assert threshold.low <= threshold.default <= threshold.high
+        key = f"{rule.id}.{threshold.name}"
+        assert limits(rule, Preferences(thresholds={key: 0.5}))[threshold.name] == 0.5
+
+
+def twice_read(**fields: object) -> Profile:
+    """A kernel reads zero-copy memory twice a frame and is the slower for it."""
+    rows = (
+        measured("pageable", 0.060),
+        measured("pinned", 0.020, stage_seconds={"add": 0.002}, transfer_seconds=0.002),
+        measured(
+            "zero-copy",
+            0.040,
+            stage_seconds={"add": 0.030},
+            transfer_seconds=0.0,
+            footprint=footprint(pinned=192 * MIB),
+        ),
+    )
+    return profile(results=rows, traffic=vector_add_trace(passes=2), **fields)
+
+
+def outcome(run: Profile, rule: str = "zero-copy-reread") -> str:
+    return next(advice.outcome for advice in advise(run).advice if advice.rule == rule)
+
+
+def test_a_threshold_decides() -> None:
+    assert outcome(twice_read()) == "advice"
+    assert outcome(twice_read(preferences=Preferences(thresholds={PASSES: 3.0}))) == "pass"
+
+
+def test_a_silenced_rule_is_shown_as_such_and_not_asked() -> None:
+    run = advise(twice_read(preferences=Preferences(ignored={"zero-copy-reread": "advisor.toml"})))
+    (found,) = [advice for advice in run.advice if advice.rule == "zero-copy-reread"]
+    assert (found.outcome, found.snippet, found.gain) == ("silenced", None, None)
+    assert found.detail == "Silenced by advisor.toml: it was not asked."
+    (case,) = cases(run)
+
+    def explode(**_: object) -> None:
+        raise AssertionError("asked")
+
+    from dataclasses import replace
+
+    rule = replace(RULES[0], judge=explode)
+    assert apply(rule, case, silenced_by="--ignore").outcome == "silenced"
+    assert apply(rule, case).outcome == "error"
+
+
+def test_the_workload_file_can_silence_too() -> None:
+    record = vector_add_workload().model_copy(update={"ignore": ("zero-copy-reread",)})
+    run = advise(twice_read(workload=record))
+    (found,) = [advice for advice in run.advice if advice.rule == "zero-copy-reread"]
+    assert found.detail == "Silenced by the workload file workloads/vector_add.py: it was not asked."
+    require_rules(record)
+    unknown = record.model_copy(update={"ignore": ("zero-copy-rered",)})
+    with pytest.raises(WorkloadError, match="did you mean zero-copy-reread"):
+        require_rules(unknown)
+
+
+@pytest.mark.parametrize("ignore", ["pageable-transfer", [3], {"a": 1}, None])
+def test_ignore_is_a_list_of_names(ignore: object) -> None:
+    from advisor.workloads import Buffer, device
+
+    def run(a: object) -> None: ...
+
+    with pytest.raises(WorkloadError, match="must be a list of rules' ids"):
+        Workload(buffers={"a": Buffer(4, "f4")}, frame=[device(run)], ignore=ignore)  # type: ignore[arg-type]
+
+
+def test_every_form_of_the_report_says_what_was_changed() -> None:
+    wanted = Preferences(
+        objective="footprint",
+        memory_budget_bytes=200 * MIB,
+        thresholds={PASSES: 3.0, "duplicate-allocation.bytes": 4.0 * MIB, "from-the.future": 1.0},
+        ignored={"pageable-transfer": "--ignore"},
+    )
+    run = advise(twice_read(preferences=wanted))
+    html, text = render_html(run).replace("\N{NO-BREAK SPACE}", " "), summary(run)
+    for told in (
+        "the least memory, then time",
+        "200 MiB",
+        "3 (default 1.5)",
+        "4.00 MiB (default 2.00 MiB)",
+        "pageable-transfer, by --ignore",
+        "pinned needs 384 MiB",
+    ):
+        assert told in html
+        assert told in " ".join(text.split())
+    assert "pageable-transfer, by --ignore" in render_markdown(run)
+    assert '<ol class="steps"><li>Over the memory budget' in html
+    assert "future" not in text
+    assert "rules that passed, are silenced or do not apply" in html
+    plain = advise(twice_read())
+    assert "rules that passed or do not apply" in render_html(plain)
+    assert "What the conclusions go by" not in render_html(plain)
+    assert "Silenced" not in summary(plain)
+
+
+def test_report_makes_advice_again_and_records_by_what(command: Command, tmp_path: Path) -> None:
+    advise(twice_read()).save(tmp_path / "profile.json")
+    said = command("report", "profile.json", "--format", "json", "--out", "again", "--rule", f"{PASSES}=3")
+    assert said.code == 0
+    again = profiles.load(tmp_path / "again/profile.json")
+    assert again.preferences == Preferences(thresholds={PASSES: 3.0})
+    assert outcome(again) == "pass"
+    write(tmp_path / "advisor.toml", 'ignore = ["zero-copy-reread"]\n')
+    assert command("report", "profile.json", "--format", "json", "--out", "third").code == 0
+    third = profiles.load(tmp_path / "third/profile.json")
+    assert [a.outcome for a in third.advice if a.rule == "zero-copy-reread"] == ["silenced"]
+
+
+def test_predict_and_profile_take_them_too(command: Command, tmp_path: Path) -> None:
+    options = ("--objective", "footprint", "--memory-budget", "1TiB", "--ignore", "pageable-transfer")
+    quick = ("--set", "n=500", "--max-seconds", "0.02", "--rounds", "1", "--target", "h200", "--no-gpu")
+    file = REPOSITORY / "workloads/vector_add.py"
+    assert command("profile", str(file), *quick, *options, "--out", "a").code == 0
+    made = profiles.load(tmp_path / "a/profile.json")
+    wanted = Preferences(
+        objective="footprint", memory_budget_bytes=1 << 40, ignored={"pageable-transfer": "--ignore"}
+    )
+    assert made.preferences == wanted
+    assert made.predictions[0].recommendation.objective == "footprint"
+    assert [a.outcome for a in made.advice if a.rule == "pageable-transfer"] == ["silenced"]
+    again = command("predict", "a/profile.json", "--target", "t4", "--objective", "time", "--out", "b")
+    assert again.code == 0
+    made = profiles.load(tmp_path / "b/profile.json")
+    assert made.preferences == wanted.model_copy(update={"objective": "time"})
+    assert made.predictions[0].recommendation.objective == "time"
+
+
+@pytest.mark.parametrize("name", ["profile", "report", "predict"])
+def test_a_wrong_option_is_refused_before_anything_runs(command: Command, name: str, tmp_path: Path) -> None:
+    profile().save(tmp_path / "x.json")
+    said = command(name, "x.json", "--rule", f"{PASSES}=many", "--out", "o")
+    assert said.code == 2
+    assert "'many' is not a number" in said.err
+    assert not (tmp_path / "o").exists()
+
+
+def test_a_workload_that_silences_an_unknown_rule_is_refused_before_it_is_measured(
+    command: Command, tmp_path: Path
+) -> None:
+    source = (REPOSITORY / "workloads/vector_add.py").read_text(encoding="utf-8")
+    marked = source.replace("frame=[", 'ignore=["pagable-transfer"], frame=[')
+    assert marked != source
+    write(tmp_path / "w.py", marked)
+    said = command("profile", "w.py", "--set", "n=500", "--no-gpu", "--rounds", "1")
+    assert said.code == 3
+    assert "did you mean pageable-transfer" in said.err
+    assert "[3]" not in said.err, "only the workload was checked and traced"
+    write(tmp_path / "w.py", marked.replace("pagable", "pageable"))
+    quick = ("--set", "n=500", "--no-gpu", "--rounds", "1", "--max-seconds", "0.02", "--target", "h200")
+    assert command("profile", "w.py", *quick).code == 0
+    made = profiles.load(tmp_path / "advisor-report/profile.json")
+    assert made.workload.ignore == ("pageable-transfer",)
+    assert [a.outcome for a in made.advice if a.rule == "pageable-transfer"] == ["silenced"]
+
+
+def test_old_profiles_have_the_defaults() -> None:
+    old = profiles.load(Path(__file__).parent / "data/profile-format-1.json")
+    assert old.preferences == Preferences()
+    assert pipeline.conclude_again(old, Preferences()) is old
+
+
+def test_one_place_says_nothing_by_default() -> None:
+    assert configuration.command_line() == Said("")
+
+
+DOCUMENT = REPOSITORY / "docs" / "configuration.md"
+
+
+@pytest.mark.parametrize("block", [0, 1])
+def test_the_documented_files_are_read(tmp_path: Path, block: int) -> None:
+    text = DOCUMENT.read_text(encoding="utf-8").split("```toml\n")[block + 1].partition("```")[0]
+    write(tmp_path / ("pyproject.toml" if "[tool.advisor]" in text else "advisor.toml"), text)
+    assert read(tmp_path).thresholds[PASSES] == 2
+    assert set(read(tmp_path).ignored) == {"small-transfers"}
+
+
+def test_every_key_and_objective_is_documented() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    for key in configuration.KEYS:
+        assert f"`--{key} " in text
+        assert f"| `{key}` |" in text
+    for objective in OBJECTIVES:
+        assert f"| `{objective}` |" in text

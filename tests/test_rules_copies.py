@@ -1,0 +1,469 @@
+"""Rules about copies: staged, small, serial, by hand, there and back; and about locked and scarce memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from builders import (
+    MIB,
+    catalogue_device,
+    cuda_device,
+    footprint,
+    host_state,
+    profile,
+    recommendation,
+    skipped,
+)
+from judging import bet, figures, predicted_run, restless, row, says, workload
+
+from advisor.profiles import Measured, MemoryClass, PageLocking, Preferences, Profile, WorkloadRecord
+
+PAGEABLE = row("pageable", 0.040, kernels=0.002, copies=0.020)
+PINNED = row("pinned", 0.020, kernels=0.002, copies=0.010)
+POOL = footprint(pageable=192 * MIB, pinned=256 * MIB, device=192 * MIB)
+STAGED = row("staged", 0.050, kernels=0.002, copies=0.030, footprint=POOL)
+ZERO_COPY = row("zero-copy", 0.012, kernels=0.003)
+
+
+# staged-transfer
+
+
+@pytest.mark.parametrize("memory_class", ["discrete", "discrete-hmm", "coherent"])
+def test_staged_copies_on_a_card(memory_class: MemoryClass):
+    found = says(
+        "staged-transfer", profile(device=cuda_device(memory_class), results=(PAGEABLE, PINNED, STAGED))
+    )
+    assert (found.outcome, found.strategy, found.certainty) == ("advice", "pinned", "measured")
+    assert "30.0 ms, 60 % of a frame of staged" in found.detail
+    assert "pool keeps 256 MiB" in found.detail
+    assert "in the same DRAM" not in found.detail
+    assert found.gain.seconds_per_frame == pytest.approx(0.030)
+    assert found.gain.bytes == 256 * MIB
+    assert figures(found)["staged: page-locked pool"] == 256 * MIB
+
+
+@pytest.mark.parametrize("memory_class", ["tegra-io-coherent", "tegra-coherent"])
+def test_staged_copies_on_a_jetson_are_dropped(memory_class: MemoryClass):
+    found = says(
+        "staged-transfer", profile(device=cuda_device(memory_class), results=(PAGEABLE, STAGED, ZERO_COPY))
+    )
+    assert (found.outcome, found.strategy) == ("advice", "zero-copy")
+    assert found.title.startswith("Drop cupy.asarray")
+    assert "in the same DRAM" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("rows", "outcome", "text"),
+    [
+        ((PAGEABLE, PINNED), "not-applicable", "staged has no figures"),
+        ((PINNED, row("staged", 0.050, kernels=0.04, copies=0.004)), "pass", "only 8.0 %"),
+        ((PINNED, row("staged", 0.050, kernels=0.04)), "pass", "Nothing is copied"),
+        ((PAGEABLE, STAGED), "pass", "No other strategy has figures"),
+        (
+            (restless(row("pinned", 0.049, kernels=0.002, copies=0.010), 0.3), STAGED),
+            "pass",
+            "surely",
+        ),
+    ],
+)
+def test_staged_transfer_keeps_quiet(rows: Any, outcome: str, text: str):
+    found = says("staged-transfer", profile(results=rows))
+    assert found.outcome == outcome
+    assert text in found.detail
+
+
+# small-transfers
+
+
+def small(strategy: str, median: float, copies: float, **fields: Any) -> Measured:
+    return row(
+        strategy,
+        median,
+        kernels=5e-6,
+        copies=copies,
+        produce=1e-6,
+        consume=1e-6,
+        footprint=footprint(pageable=24 << 10),
+        transfer_bytes={"to-device": 16 << 10, "to-host": 8 << 10} if copies else {},
+        **fields,
+    )
+
+
+def tiny(size: int = 8 << 10) -> WorkloadRecord:
+    return workload(
+        {"produce": "host", "add": "device", "consume": "host"},
+        {
+            "a": {"produce": "out", "add": "in"},
+            "b": {"produce": "out", "add": "in"},
+            "c": {"add": "out", "consume": "in"},
+        },
+        size=size,
+    )
+
+
+@pytest.mark.parametrize("memory_class", ["discrete", "tegra-io-coherent", "coherent"])
+def test_small_copies_are_done_without(memory_class: MemoryClass):
+    rows = (small("pageable", 60e-6, 30e-6), small("zero-copy", 30e-6, 0.0))
+    found = says("small-transfers", profile(device=cuda_device(memory_class), workload=tiny(), results=rows))
+    assert (found.outcome, found.strategy) == ("advice", "zero-copy")
+    assert "3 copies of 8.00 KiB" in found.detail
+    assert figures(found)["copies in a frame"] == 3
+    assert figures(found)["pageable: time of a copy, on average"] == pytest.approx(10e-6)
+
+
+def test_small_copies_that_nothing_beats_are_batched():
+    """Three copies in two directions: one call can be spared."""
+    rows = (small("pageable", 60e-6, 30e-6), small("zero-copy", 80e-6, 0.0))
+    found = says("small-transfers", profile(workload=tiny(), results=rows))
+    assert (found.outcome, found.strategy, found.certainty) == ("advice", None, "likely")
+    assert found.title.startswith("Batch")
+    assert found.gain.seconds_per_frame == pytest.approx(10e-6)
+    assert found.gain.basis == "estimated"
+
+
+def test_one_small_copy_each_way_cannot_be_batched():
+    two = workload(
+        {"produce": "host", "add": "device", "consume": "host"},
+        {"a": {"produce": "out", "add": "in"}, "c": {"add": "out", "consume": "in"}},
+        size=4096,
+    )
+    found = says("small-transfers", profile(workload=two, results=(small("pageable", 60e-6, 30e-6),)))
+    assert found.outcome == "pass"
+    assert "as few as can be" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("size", "copies", "text"),
+    [(65 << 10, 30e-6, "its bytes"), (64 << 10, 5e-6, "only 8.3 %"), (8 << 10, 0.0, "Nothing is copied")],
+)
+def test_large_or_cheap_copies_are_no_small_transfers(size: int, copies: float, text: str):
+    rows = (small("pageable", 60e-6, copies), small("zero-copy", 30e-6, 0.0))
+    found = says("small-transfers", profile(workload=tiny(size), results=rows))
+    assert found.outcome == "pass"
+    assert text in found.detail
+
+
+# serial-copies
+
+OVERLAPPED = row(
+    "pinned-pipelined",
+    0.013,
+    kernels=0.002,
+    copies=0.010,
+    latency_seconds=0.026,
+    footprint=footprint(pinned=384 * MIB, device=384 * MIB),
+)
+
+
+@pytest.mark.parametrize("memory_class", ["discrete", "coherent"])
+def test_copies_that_overlap_are_hidden(memory_class: MemoryClass):
+    found = says(
+        "serial-copies", profile(device=cuda_device(memory_class), results=(PAGEABLE, PINNED, OVERLAPPED))
+    )
+    assert (found.outcome, found.strategy) == ("advice", "pinned-pipelined")
+    assert "384 MiB more memory" in found.detail
+    assert "26.0 ms after its frame began" in found.detail
+    assert found.gain.seconds_per_frame == pytest.approx(0.007)
+    assert found.gain.bytes is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "outcome", "text"),
+    [
+        ((PINNED,), "not-applicable", "pinned-pipelined has no figures"),
+        ((PINNED, skipped("pinned-pipelined", "carries data")), "not-applicable", "carries data"),
+        (
+            (PINNED, row("pinned-pipelined", 0.0199, kernels=0.002, copies=0.01, spread=0.3)),
+            "pass",
+            "not surely",
+        ),
+        ((row("pinned", 0.1, kernels=0.001, copies=0.002), OVERLAPPED), "pass", "little to hide"),
+        ((PINNED, OVERLAPPED, ZERO_COPY), "pass", "is as fast without"),
+        ((ZERO_COPY, OVERLAPPED), "not-applicable", "pinned has no figures"),
+    ],
+)
+def test_serial_copies_keep_quiet(rows: Any, outcome: str, text: str):
+    found = says("serial-copies", profile(results=rows))
+    assert found.outcome == outcome
+    assert text in found.detail
+
+
+def test_serial_copies_on_a_jetson_are_another_rules():
+    run = profile(device=cuda_device("tegra-io-coherent"), results=(PINNED, OVERLAPPED))
+    assert says("serial-copies", run).outcome == "not-applicable"
+    spark = profile(device=cuda_device("coherent", integrated=1), results=(PINNED, OVERLAPPED))
+    assert says("serial-copies", spark).outcome == "not-applicable"
+
+
+# device-resident
+
+BETWEEN = workload(
+    {"load": "host", "first": "device", "clip": "host", "second": "device", "save": "host"},
+    {
+        "image": {"load": "out", "first": "in"},
+        "work": {"first": "out", "clip": "inout", "second": "inout"},
+        "result": {"second": "out", "save": "in"},
+    },
+)
+
+
+def stages(strategy: str, median: float, copies: float) -> Measured:
+    return row(
+        strategy,
+        median,
+        kernels=0.0,
+        copies=copies,
+        transfer_bytes={"to-device": 128 * MIB, "to-host": 128 * MIB} if copies else {},
+    ).model_copy(update={"stage_seconds": {"load": 0.001, "first": 0.002, "clip": 0.004, "second": 0.002}})
+
+
+def test_a_stage_between_two_kernels_makes_a_round_trip():
+    run = profile(
+        workload=BETWEEN, results=(stages("pageable", 0.040, 0.024), stages("pinned", 0.020, 0.012))
+    )
+    found = says("device-resident", run)
+    assert (found.outcome, found.strategy, found.certainty) == ("advice", None, "likely")
+    assert "work leaves the GPU for clip" in found.detail
+    assert "128 MiB both ways" in found.detail
+    assert found.gain.seconds_per_frame == pytest.approx(0.006)
+    assert found.gain.basis == "estimated"
+    assert figures(found)["pinned: clip"] == 0.004
+
+
+def test_a_recommended_strategy_without_copies_has_no_round_trips():
+    run = profile(
+        workload=BETWEEN, results=(stages("pageable", 0.040, 0.024), stages("zero-copy", 0.02, 0.0))
+    )
+    found = says("device-resident", run)
+    assert found.outcome == "pass"
+    assert "copies nothing" in found.detail
+
+
+def test_what_goes_over_and_comes_back_once_may_do_so():
+    found = says("device-resident", profile(results=(PAGEABLE, PINNED)))
+    assert found.outcome == "pass"
+    cheap = profile(workload=BETWEEN, results=(stages("pageable", 0.040, 0.004),))
+    assert "only 5.0 %" in says("device-resident", cheap).detail
+
+
+def test_one_memory_has_no_round_trips():
+    jetson = cuda_device("tegra-io-coherent")
+    run = profile(device=jetson, workload=BETWEEN, results=(stages("pageable", 0.040, 0.024),))
+    assert says("device-resident", run).outcome == "not-applicable"
+
+
+# hidden-host-copy
+
+CAMERA = workload(
+    {"capture": "host", "filter": "device", "show": "host"},
+    {"image": {"capture": "out", "filter": "in"}, "result": {"filter": "out", "show": "in"}},
+    external=("image",),
+)
+
+
+def camera(*rows: Measured, memory_class: MemoryClass = "tegra-io-coherent") -> Profile:
+    return profile(device=cuda_device(memory_class), workload=CAMERA, results=rows)
+
+
+COPYING = row("managed", 0.020, kernels=0.002, host_copy_seconds=0.006)
+REGISTERED = row("zero-copy-registered", 0.014, kernels=0.002)
+
+
+@pytest.mark.parametrize("memory_class", ["tegra-io-coherent", "discrete"])
+def test_a_copy_by_hand_is_spared_by_registering(memory_class: MemoryClass):
+    found = says("hidden-host-copy", camera(COPYING, REGISTERED, memory_class=memory_class))
+    assert (found.outcome, found.strategy) == ("advice", "zero-copy-registered")
+    assert "The data of image arrives in other memory than managed needs" in found.detail
+    assert "30 % of a frame" in found.detail
+    assert "The gain is against managed" in found.detail
+    assert found.gain.seconds_per_frame == pytest.approx(0.006)
+    assert found.gain.basis == "measured"
+
+
+def test_the_baseline_takes_the_memory_as_it_comes():
+    """It is recommended, and nothing that the rule could propose is faster."""
+    rows = (PAGEABLE, row("managed", 0.0398, kernels=0.002, host_copy_seconds=0.006, footprint=POOL))
+    found = says("hidden-host-copy", camera(*rows, memory_class="discrete"))
+    assert (found.outcome, found.strategy) == ("pass", None)
+    assert "pageable, which is recommended, takes image" in found.detail
+
+
+def test_a_copy_by_hand_that_the_recommended_strategy_makes():
+    """Nothing that takes the memory as it comes is faster: the data is to be produced in place."""
+    slow = row("zero-copy-registered", 0.030, kernels=0.020)
+    found = says("hidden-host-copy", camera(COPYING, slow))
+    assert (found.outcome, found.strategy) == ("advice", None)
+    assert found.title.startswith("Produce the data in place")
+    assert "30 % of a frame" in found.detail
+    assert found.gain.seconds_per_frame == pytest.approx(0.006)
+    assert found.gain.basis == "estimated"
+
+
+@pytest.mark.parametrize(
+    ("run", "outcome", "text"),
+    [
+        (profile(results=(PAGEABLE, COPYING)), "not-applicable", "none is external"),
+        (camera(row("managed", 0.020, kernels=0.002, host_copy_seconds=0.001)), "pass", "only 5.0 %"),
+        (camera(REGISTERED), "pass", "No strategy here copies"),
+    ],
+)
+def test_hidden_host_copy_keeps_quiet(run: Profile, outcome: str, text: str):
+    found = says("hidden-host-copy", run)
+    assert found.outcome == outcome
+    assert text in found.detail
+
+
+# pin-per-frame
+
+
+def test_locking_in_each_frame_is_seen_and_priced():
+    locking = row("pageable", 0.040, kernels=0.002, page_locking=PageLocking(calls=2.0, seconds=0.010))
+    found = says("pin-per-frame", profile(results=(locking,)))
+    assert (found.outcome, found.strategy, found.certainty) == ("advice", None, "measured")
+    assert "2.00 times each, 10.0 ms or 25 % of a frame" in found.detail
+    assert found.gain.seconds_per_frame == pytest.approx(0.010)
+    assert found.gain.basis == "estimated"
+
+
+@pytest.mark.parametrize(
+    ("seen", "outcome"), [(PageLocking(calls=0.1, seconds=1e-4), "pass"), (None, "not-applicable")]
+)
+@pytest.mark.parametrize("memory_class", ["tegra", "discrete"])
+def test_a_pool_that_grows_is_no_habit(memory_class: MemoryClass, seen: Any, outcome: str):
+    run = profile(
+        device=cuda_device(memory_class), results=(row("pageable", 0.04, kernels=0.002, page_locking=seen),)
+    )
+    assert says("pin-per-frame", run).outcome == outcome
+
+
+# pinned-over-budget
+
+
+def host_with(memory: int, *rows: Measured, memory_class: MemoryClass = "discrete", limit: Any = "unlimited"):
+    base = profile(device=cuda_device(memory_class), results=rows)
+    machine = base.environment.model_copy(
+        update={"memory_bytes": memory, "host": host_state(memory_limit=limit)}
+    )
+    return base.model_copy(update={"environment": machine})
+
+
+LOCKED = row("pinned", 0.020, kernels=0.002, copies=0.010, footprint=footprint(pinned=192 * MIB))
+LEAN = row("managed-prefetch", 0.0202, kernels=0.002, footprint=footprint(managed=192 * MIB))
+
+
+@pytest.mark.parametrize("memory_class", ["discrete", "tegra"])
+def test_half_of_the_memory_locked_is_too_much(memory_class: MemoryClass):
+    """Two are tied, and the recommended one, which changes less code, locks half."""
+    rows = (PAGEABLE, LOCKED, LEAN)
+    found = says("pinned-over-budget", host_with(384 * MIB, *rows, memory_class=memory_class))
+    assert (found.outcome, found.strategy) == ("advice", "managed-prefetch")
+    assert "192 MiB, 50 % of the 384 MiB" in found.detail
+    assert figures(found)["limit of mlock (ulimit -l)"] == 8 * MIB
+    assert says("pinned-over-budget", host_with(385 * MIB, *rows)).outcome == "pass"
+
+
+def test_the_limit_of_the_control_group_is_what_counts():
+    assert (
+        says("pinned-over-budget", host_with(64 << 30, PAGEABLE, LOCKED, limit=200 * MIB)).outcome == "advice"
+    )
+
+
+def test_without_a_lean_strategy_the_advice_is_to_lock_less():
+    found = says("pinned-over-budget", host_with(256 * MIB, PAGEABLE, LOCKED))
+    assert (found.outcome, found.strategy, found.gain) == ("advice", None, None)
+    assert "pass the data through them in parts" in found.detail
+
+
+def test_memory_of_a_host_that_is_not_here_is_not_known():
+    card = predicted_run(catalogue_device("RTX 4090"), bet("pinned", 0.02, kernels=0.002, copies=0.01))
+    assert says("pinned-over-budget", card).outcome == "not-applicable"
+    nano = catalogue_device("Nano", "tegra").model_copy(
+        update={"attributes": {"total_global_mem": 300 * MIB}}
+    )
+    found = says("pinned-over-budget", predicted_run(nano, bet("pinned", 0.02, kernels=0.002, copies=0.01)))
+    assert (found.outcome, found.certainty) == ("advice", "predicted")
+    assert found.evidence[0].value == 192 * MIB
+
+
+def test_two_sets_of_buffers_are_locked_twice():
+    nano = catalogue_device("Nano", "tegra").model_copy(
+        update={"attributes": {"total_global_mem": 500 * MIB}}
+    )
+    found = says("pinned-over-budget", predicted_run(nano, bet("pinned-pipelined", 0.02, kernels=0.002)))
+    assert found.evidence[0].value == 384 * MIB
+
+
+# oversubscription
+
+
+def with_memory(total: int, *rows: Any, memory_class: MemoryClass = "discrete") -> Profile:
+    return profile(device=cuda_device(memory_class, total_global_mem=total), results=rows)
+
+
+@pytest.mark.parametrize("memory_class", ["discrete", "tegra-io-coherent"])
+def test_buffers_that_outgrow_the_device(memory_class: MemoryClass):
+    rows = (row("managed", 0.2, kernels=0.15), ZERO_COPY, skipped("pinned", "needs 192 MiB of memory"))
+    found = says("oversubscription", with_memory(200 * MIB, *rows, memory_class=memory_class))
+    assert (found.outcome, found.strategy) == ("advice", "zero-copy")
+    assert "96 % of the 200 MiB" in found.detail
+    alone = says("oversubscription", with_memory(200 * MIB, rows[0], rows[2], memory_class=memory_class))
+    assert (alone.outcome, alone.strategy, alone.gain) == ("advice", None, None)
+    assert "pinned has no figures: needs 192 MiB of memory" in alone.detail
+    assert "Cut the frame into parts" in alone.detail
+
+
+def test_buffers_that_fit_are_no_oversubscription():
+    found = says("oversubscription", with_memory(214 * MIB, ZERO_COPY))
+    assert found.outcome == "pass"
+    assert figures(found)["the device's memory"] == 214 * MIB
+    assert says("oversubscription", profile(results=(ZERO_COPY,))).outcome == "not-applicable"
+
+
+def test_the_baseline_is_no_answer_to_a_copy_by_hand():
+    """It is faster and copies nothing by hand, but it is what the user has."""
+    rows = (row("pageable", 0.010, kernels=0.001, copies=0.002), COPYING)
+    found = says("hidden-host-copy", camera(*rows, memory_class="discrete"))
+    assert (found.outcome, found.strategy) == ("pass", None)
+
+
+def test_two_sets_of_buffers_that_do_not_fit_the_budget():
+    run = profile(results=(PAGEABLE, PINNED, OVERLAPPED))
+    tight = run.model_copy(update={"preferences": Preferences(memory_budget_bytes=400 * MIB)})
+    found = says("serial-copies", tight)
+    assert found.outcome == "pass"
+    assert "more than the memory budget" in found.detail
+
+
+def test_one_kind_of_managed_memory_is_no_way_out_of_another():
+    """Prefetching moves as much; only memory that stays at the host helps."""
+    rows = (row("managed", 0.2, kernels=0.15), row("managed-prefetch", 0.1, kernels=0.05))
+    found = says("oversubscription", with_memory(200 * MIB, *rows))
+    assert (found.outcome, found.strategy) == ("advice", None)
+
+
+def test_what_only_kernels_use_counts_and_what_only_the_cpu_uses_does_not():
+    three = workload(
+        {"make": "host", "add": "device"},
+        {"a": {"make": "out", "add": "in"}, "s": {"add": "out"}, "t": {"add": "out"}, "log": {"make": "out"}},
+        size=60 * MIB,
+    )
+    run = with_memory(200 * MIB, ZERO_COPY).model_copy(update={"workload": three})
+    assert "need 180 MiB, 90 % of the 200 MiB" in says("oversubscription", run).detail
+
+
+@pytest.mark.parametrize("rule", ["pageable-transfer", "staged-transfer"])
+def test_overlapping_frames_copy_too(rule: str):
+    """What the model hides behind other work is still copied; here it is what is recommended."""
+    overlapped = bet("pinned-pipelined", 0.010, kernels=0.002).model_copy(update={"latency_seconds": 0.015})
+    slow = (
+        bet("pageable", 0.040, kernels=0.002, copies=0.02),
+        bet("staged", 0.05, kernels=0.002, copies=0.03),
+    )
+    run = predicted_run(catalogue_device("RTX 4090"), *slow, overlapped)
+    chosen = recommendation("pinned-pipelined")
+    prediction = run.predictions[0].model_copy(update={"recommendation": chosen})
+    found = says(rule, run.model_copy(update={"predictions": (prediction,)}))
+    assert found.strategy == "pinned-pipelined"
+    assert "beside other work" in found.detail
+    assert "makes no" not in found.detail

@@ -1,0 +1,81 @@
+"""`advisor rules` and `advisor rules ID`: every rule in the list, each with an example that it made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import rule_examples
+from running import Command
+
+from advisor.rules import RULES
+from advisor.rules.base import Rule, Threshold
+from advisor.rules.explaining import PATH, describe, examples, overview, written
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    monkeypatch.chdir(tmp_path)
+    return Command(monkeypatch, capsys)
+
+
+def test_the_examples_are_what_the_rules_say_of_the_committed_profiles() -> None:
+    assert PATH.read_text(encoding="utf-8") == rule_examples.text(), "make rules-examples"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_every_rule_is_explained_with_an_example(rule: Rule) -> None:
+    text = describe(rule)
+    flat = " ".join(text.split())
+    example = examples()[rule.id]
+    assert f"Example, from: {example['from']}" in flat
+    assert example["detail"] in flat
+    assert len(example["evidence"]) == flat.count(
+        " - ", flat.index("Example, from"), flat.index("Sources")
+    ) or (" - " in example["detail"])
+    for threshold in rule.thresholds:
+        assert f"- {threshold.name} = {written(threshold, threshold.default)}: {threshold.meaning}" in flat
+    assert f"--ignore {rule.id}" in flat
+    assert ("--rule" in flat) == bool(rule.thresholds)
+    long = [line for line in text.splitlines() if len(line) > 80 and "http" not in line]
+    assert long == []
+
+
+def test_measured_and_made_up_examples_are_told_apart() -> None:
+    real = {name for name, example in examples().items() if example["from"].startswith("a measured run")}
+    assert {"pageable-transfer", "zero-copy-reread", "serial-copies"} <= real
+    made_up = [e["from"] for name, e in examples().items() if name not in real]
+    assert made_up
+    assert all(text.startswith("a run made up for the tests of ") for text in made_up)
+
+
+def test_the_list_has_every_rule_with_its_classes(command: Command) -> None:
+    said = command("rules")
+    assert said.code == 0
+    assert said.out == overview(RULES) + "\n"
+    assert max(map(len, said.out.splitlines())) <= 80
+    flat = " ".join(said.out.split())
+    for rule in RULES:
+        assert f"{rule.id}: {rule.title}" in flat
+    assert "serial-copies: Overlap the copies" in flat
+    assert "on discrete, discrete-hmm, coherent device-resident" in flat
+    assert "Move the copies off pageable memory on all memory classes" in flat
+
+
+@pytest.mark.parametrize(
+    ("given", "near"), [("zero-copy-rered", "zero-copy-reread"), ("pageable", "pageable-transfer"), ("", "")]
+)
+def test_an_unknown_rule_offers_the_nearest(command: Command, given: str, near: str) -> None:
+    said = command("rules", given)
+    assert said.code == 2
+    assert f"there is no rule {given!r}" in said.err
+    assert near in said.err
+    assert "Choose from pageable-transfer" in said.err
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "text"),
+    [("bytes", 4 << 20, "4.00 MiB"), ("bytes", float("inf"), "inf"), ("seconds", 1e-5, "1e-05 s")],
+)
+def test_a_threshold_is_written_with_its_unit(unit: str, value: float, text: str) -> None:
+    assert written(Threshold("x", 1.0, unit, "", ""), value) == text  # type: ignore[arg-type]

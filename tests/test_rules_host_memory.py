@@ -1,0 +1,294 @@
+"""Rules about kinds of host memory: uncached, write-combined, read through strides, ordinary, on Thor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from builders import MIB, catalogue_device, cuda_device, profile, vector_add_trace, vector_add_workload
+from judging import bet, figures, predicted_run, read, restless, row, says, workload
+
+from advisor.profiles import MemoryClass, Profile, Trace, Traffic, WorkloadRecord
+
+PAGEABLE = row("pageable", 0.040, kernels=0.002, copies=0.020, consume=0.004)
+MANAGED = row("managed", 0.012, kernels=0.002, consume=0.004)
+UNCACHED = row("pinned", 0.060, kernels=0.002, copies=0.004, consume=0.048)
+UNCACHED_ZERO_COPY = row("zero-copy", 0.055, kernels=0.002, consume=0.048)
+
+
+# uncached-host-read
+
+
+def test_a_nano_reads_its_page_locked_results_slowly():
+    rows = (PAGEABLE, UNCACHED, UNCACHED_ZERO_COPY, MANAGED)
+    found = says("uncached-host-read", profile(device=cuda_device("tegra"), results=rows))
+    assert (found.outcome, found.strategy, found.certainty) == ("advice", "managed", "measured")
+    assert "consume reads c: 48.0 ms with zero-copy, 4.00 ms with managed" in found.detail
+    assert "The gain is against zero-copy" in found.detail
+    assert found.gain.seconds_per_frame == pytest.approx(0.043)
+    assert figures(found)["zero-copy: consume"] == 0.048
+
+
+@pytest.mark.parametrize("memory_class", ["tegra-io-coherent", "tegra-coherent", "discrete", "coherent"])
+def test_elsewhere_page_locked_memory_is_cached_by_the_cpu(memory_class: MemoryClass):
+    rows = (PAGEABLE, UNCACHED, MANAGED)
+    found = says("uncached-host-read", profile(device=cuda_device(memory_class), results=rows))
+    assert found.outcome == "not-applicable"
+    assert "caches page-locked memory" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("rows", "outcome", "text"),
+    [
+        ((PAGEABLE, row("pinned", 0.02, kernels=0.002, consume=0.005), MANAGED), "pass", "does not lose"),
+        ((PAGEABLE, UNCACHED), "pass", "no other strategy than the baseline"),
+        ((PAGEABLE, UNCACHED, restless(row("managed", 0.055, kernels=0.002), 0.3)), "pass", "surely faster"),
+        ((PAGEABLE, MANAGED), "not-applicable", "pinned has no figures"),
+        ((UNCACHED,), "not-applicable", "No strategy whose memory the CPU caches"),
+    ],
+)
+def test_uncached_host_read_keeps_quiet(rows: Any, outcome: str, text: str):
+    found = says("uncached-host-read", profile(device=cuda_device("tegra"), results=rows))
+    assert found.outcome == outcome
+    assert text in found.detail
+
+
+def test_what_the_cpu_only_writes_is_not_read_uncached():
+    one_way = workload({"produce": "host", "add": "device"}, {"a": {"produce": "out", "add": "in"}})
+    run = profile(device=cuda_device("tegra"), workload=one_way, results=(UNCACHED, MANAGED))
+    assert says("uncached-host-read", run).outcome == "not-applicable"
+
+
+def test_uncached_reads_are_predicted_too():
+    nano = catalogue_device("Nano", "tegra")
+    rows = (
+        bet("pageable", 0.040, kernels=0.002, copies=0.020, consume=0.004),
+        bet("zero-copy", 0.055, kernels=0.002, consume=0.048, memory=192),
+        bet("managed", 0.012, kernels=0.002, consume=0.004, memory=192),
+    )
+    found = says("uncached-host-read", predicted_run(nano, *rows))
+    assert (found.outcome, found.strategy, found.certainty) == ("advice", "managed", "predicted")
+    assert "48.0 ms (predicted)" in found.detail
+
+
+# write-combined-read
+
+PINNED = row("pinned", 0.020, kernels=0.002, copies=0.010, produce=0.004)
+SLOW_WRITES = row("write-combined", 0.034, kernels=0.002, copies=0.010, produce=0.018)
+
+
+def reading_back(amount: float) -> Trace:
+    """The host stage that says it only writes `a` was seen to read it."""
+    seen = Traffic(stage="produce", buffer="a", bytes_read=amount, bytes_written=64 * MIB, source="traced")
+    return Trace(traffic=(seen,))
+
+
+@pytest.mark.parametrize("memory_class", ["discrete", "tegra-io-coherent", "coherent"])
+def test_reading_back_write_combined_memory(memory_class: MemoryClass):
+    rows = (PAGEABLE, PINNED, SLOW_WRITES)
+    run = profile(device=cuda_device(memory_class), results=rows, traffic=reading_back(32 * MIB))
+    found = says("write-combined-read", run)
+    assert (found.outcome, found.strategy, found.certainty) == ("advice", "pinned", "measured")
+    assert "produce takes 18.0 ms on write-combined memory and 4.00 ms" in found.detail
+    assert "They read 32.0 MiB of it" in found.detail
+    assert "against write-combined" in found.detail
+    assert found.gain.seconds_per_frame == pytest.approx(0.014)
+
+
+def test_slow_writes_without_a_trace_are_likely_reads():
+    found = says("write-combined-read", profile(results=(PAGEABLE, PINNED, SLOW_WRITES)))
+    assert (found.outcome, found.certainty) == ("advice", "likely")
+    assert "read it back, or write it out of order" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("rows", "outcome", "text"),
+    [
+        (
+            (PINNED, row("write-combined", 0.020, kernels=0.002, copies=0.01, produce=0.005)),
+            "pass",
+            "1.25× the time",
+        ),
+        ((PINNED,), "not-applicable", "write-combined has no figures"),
+        ((SLOW_WRITES,), "not-applicable", "with and without it"),
+        ((PINNED, restless(SLOW_WRITES, 0.5)), "pass", "no strategy without it is surely faster"),
+    ],
+)
+def test_write_combined_read_keeps_quiet(rows: Any, outcome: str, text: str):
+    found = says("write-combined-read", profile(results=rows, traffic=reading_back(32 * MIB)))
+    assert found.outcome == outcome
+    assert text in found.detail
+
+
+def test_on_a_nano_all_page_locked_memory_is_uncached():
+    run = profile(device=cuda_device("tegra"), results=(PINNED, SLOW_WRITES))
+    assert "see uncached-host-read" in says("write-combined-read", run).detail
+
+
+# write-combined-without-gain
+
+
+@pytest.mark.parametrize("memory_class", ["coherent", "discrete", "tegra-io-coherent"])
+def test_write_combining_that_halves_the_copies(memory_class: MemoryClass):
+    rows = (PAGEABLE, PINNED, row("write-combined", 0.030, kernels=0.002, copies=0.020))
+    found = says("write-combined-without-gain", profile(device=cuda_device(memory_class), results=rows))
+    assert (found.outcome, found.strategy) == ("advice", "pinned")
+    assert "1.50× (" in found.detail
+    assert figures(found)["write-combined: copies"] == 0.020
+
+
+@pytest.mark.parametrize(
+    ("rows", "outcome", "text"),
+    [
+        ((PINNED, restless(row("write-combined", 0.021, kernels=0.002), 0.2)), "pass", "not surely slower"),
+        ((PINNED, row("write-combined", 0.015, kernels=0.002)), "pass", "write-combining pays"),
+        ((PINNED,), "not-applicable", "write-combined has no figures"),
+        ((SLOW_WRITES,), "not-applicable", "pinned has no figures"),
+    ],
+)
+def test_write_combined_without_gain_keeps_quiet(rows: Any, outcome: str, text: str):
+    found = says("write-combined-without-gain", profile(results=rows))
+    assert found.outcome == outcome
+    assert text in found.detail
+
+
+# zero-copy-uncoalesced
+
+COPIED = row("pinned", 0.020, kernels=0.001, copies=0.012)
+"""128 MiB up and 64 MiB down in 12 ms: the 128 MiB that kernels read would take 8 ms."""
+
+
+def strided(kernels: float, **fields: Any) -> Profile:
+    zero_copy = row("zero-copy", 0.010 + kernels, kernels=kernels)
+    return profile(results=(COPIED, zero_copy), traffic=vector_add_trace(), **fields)
+
+
+@pytest.mark.parametrize("memory_class", ["discrete", "discrete-hmm"])
+def test_strides_over_the_link(memory_class: MemoryClass):
+    found = says("zero-copy-uncoalesced", strided(0.021, device=cuda_device(memory_class)))
+    assert (found.outcome, found.strategy, found.certainty) == ("advice", "pinned", "likely")
+    assert "128 MiB of zero-copy memory" in found.detail
+    assert "8.00 ms that as many bytes take as a copy" in found.detail
+    assert says("zero-copy-uncoalesced", strided(0.019)).outcome == "pass"
+
+
+def test_strides_on_a_jetson_are_held_against_device_memory():
+    jetson = cuda_device("tegra-io-coherent")
+    found = says("zero-copy-uncoalesced", strided(0.0111, device=jetson))
+    assert (found.outcome, found.strategy) == ("advice", "pinned")
+    assert "1.00 ms on device memory" in found.detail
+    assert says("zero-copy-uncoalesced", strided(0.0024, device=jetson)).outcome == "pass"
+
+
+@pytest.mark.parametrize(
+    ("traffic", "text"),
+    [(read(8), "what zero-copy-reread is about"), (read(1, "assumed"), "not known"), (None, "not known")],
+)
+def test_strides_need_to_know_the_bytes(traffic: Any, text: str):
+    run = profile(results=(COPIED, row("zero-copy", 0.09, kernels=0.08)), traffic=traffic)
+    found = says("zero-copy-uncoalesced", run)
+    assert found.outcome == "not-applicable"
+    assert text in found.detail
+
+
+def test_strides_are_not_predicted():
+    card = catalogue_device("RTX 4090")
+    rows = (bet("pinned", 0.02, kernels=0.001, copies=0.012), bet("zero-copy", 0.09, kernels=0.08))
+    found = says("zero-copy-uncoalesced", predicted_run(card, *rows, traffic=vector_add_trace()))
+    assert (found.outcome, "cannot see strides" in found.detail) == ("not-applicable", True)
+
+
+# system-memory-available
+
+SYSTEM = row("system", 0.0121, kernels=0.002)
+
+
+@pytest.mark.parametrize("memory_class", ["tegra-coherent", "coherent", "discrete-hmm"])
+def test_malloc_would_do(memory_class: MemoryClass):
+    rows = (PAGEABLE, row("zero-copy", 0.012, kernels=0.002), SYSTEM)
+    found = says("system-memory-available", profile(device=cuda_device(memory_class), results=rows))
+    assert (found.outcome, found.strategy) == ("advice", "system")
+    assert "zero-copy, with memory of its own, takes 12.0 ms" in found.detail
+    assert found.gain.seconds_per_frame == pytest.approx(0.0279)
+
+
+@pytest.mark.parametrize(
+    ("rows", "outcome", "text"),
+    [
+        ((PAGEABLE, row("pinned", 0.010, kernels=0.002), SYSTEM), "pass", "is faster, or may be"),
+        ((PAGEABLE, row("system", 0.2, kernels=0.1)), "pass", "copies are not slower"),
+        ((PAGEABLE,), "not-applicable", "system has no figures"),
+        ((SYSTEM,), "not-applicable", "pageable has no figures"),
+    ],
+)
+def test_system_memory_keeps_quiet(rows: Any, outcome: str, text: str):
+    found = says("system-memory-available", profile(device=cuda_device("discrete-hmm"), results=rows))
+    assert found.outcome == outcome
+    assert text in found.detail
+
+
+@pytest.mark.parametrize("memory_class", ["tegra", "tegra-io-coherent", "discrete"])
+def test_where_kernels_cannot_reach_it_malloc_is_not_spoken_of(memory_class: MemoryClass):
+    run = profile(device=cuda_device(memory_class), results=(PAGEABLE, SYSTEM))
+    assert says("system-memory-available", run).outcome == "not-applicable"
+
+
+# coherence-reversed
+
+REGISTERED = row("zero-copy-registered", 0.012, kernels=0.003)
+FROM_ORIN = row("managed", 0.020, kernels=0.011)
+
+
+def test_thor_turns_orins_advice_round():
+    rows = (PAGEABLE, REGISTERED, FROM_ORIN)
+    found = says("coherence-reversed", profile(device=cuda_device("tegra-coherent"), results=rows))
+    assert (found.outcome, found.strategy) == ("advice", "zero-copy-registered")
+    assert "11.0 ms with managed and 3.00 ms with registered memory" in found.detail
+    orin = says("coherence-reversed", profile(device=cuda_device("tegra-io-coherent"), results=rows))
+    assert orin.outcome == "not-applicable"
+
+
+@pytest.mark.parametrize(
+    ("rows", "outcome", "text"),
+    [
+        ((PAGEABLE, REGISTERED, MANAGED), "pass", "managed, which is recommended"),
+        ((PAGEABLE, REGISTERED, FROM_ORIN, row("pinned", 0.010, kernels=0.001)), "pass", "pinned, which is"),
+        ((PAGEABLE, FROM_ORIN), "not-applicable", "zero-copy-registered has no figures"),
+        ((PAGEABLE, REGISTERED), "not-applicable", "managed has no figures"),
+    ],
+)
+def test_coherence_reversed_keeps_quiet(rows: Any, outcome: str, text: str):
+    found = says("coherence-reversed", profile(device=cuda_device("tegra-coherent"), results=rows))
+    assert found.outcome == outcome
+    assert text in found.detail
+
+
+def external(name: str) -> WorkloadRecord:
+    record = vector_add_workload()
+    buffers = tuple(b.model_copy(update={"external": True}) if b.name == name else b for b in record.buffers)
+    return record.model_copy(update={"buffers": buffers})
+
+
+def test_a_buffer_in_foreign_memory_is_read_where_it_is():
+    """The host's stages work on ordinary memory then; only its copies touch page-locked memory."""
+    run = profile(device=cuda_device("tegra"), workload=external("c"), results=(PAGEABLE, UNCACHED, MANAGED))
+    assert says("uncached-host-read", run).outcome == "not-applicable"
+
+
+def test_write_combining_that_loses_to_the_baseline_is_not_answered_with_it():
+    """The baseline is recommended, and is what the user has: the proposal is the plain twin."""
+    rows = (
+        row("pageable", 0.010, kernels=0.002, copies=0.002),
+        row("pinned", 0.020, kernels=0.002, copies=0.010),
+        row("write-combined", 0.030, kernels=0.002, copies=0.020),
+    )
+    assert says("write-combined-without-gain", profile(results=rows)).strategy == "pinned"
+
+
+def test_what_the_cpu_alone_uses_is_not_page_locked():
+    alone = workload(
+        {"produce": "host", "add": "device", "consume": "host"},
+        {"a": {"produce": "out", "add": "in"}, "log": {"produce": "out", "consume": "in"}},
+    )
+    run = profile(device=cuda_device("tegra"), workload=alone, results=(UNCACHED, MANAGED))
+    assert "No host stage reads a buffer that kernels use too" in says("uncached-host-read", run).detail

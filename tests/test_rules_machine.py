@@ -1,0 +1,253 @@
+"""Rules about the machine and the measurement: link, nodes, host work, wrong results, noise; a real run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import catalogue_device, cuda_device, failed, gpu_state, host_state, measured, profile
+from judging import bet, figures, predicted_run, restless, row, says
+
+from advisor.advise import advise
+from advisor.profiles import WRONG_RESULTS, MemoryClass, Profile, load
+from advisor.readings import CpuClocks, NumaNode
+
+PAGEABLE = row("pageable", 0.040, kernels=0.002, copies=0.020)
+PINNED = row("pinned", 0.020, kernels=0.002, copies=0.010)
+
+
+def on_machine(run: Profile, **fields: Any) -> Profile:
+    return run.model_copy(update={"environment": run.environment.model_copy(update=fields)})
+
+
+# link-below-best
+
+
+def linked(*rows: Any, memory_class: MemoryClass = "discrete", **state: Any) -> Profile:
+    run = profile(device=cuda_device(memory_class), results=rows or (PAGEABLE, PINNED))
+    readings = (gpu_state("before"), gpu_state("under-load", **state), gpu_state("after", **state))
+    return on_machine(run, gpu_readings=readings)
+
+
+@pytest.mark.parametrize("memory_class", ["discrete", "discrete-hmm"])
+def test_a_card_in_a_narrow_slot(memory_class: MemoryClass):
+    """Before, the GPU is idle at generation 1, which says nothing."""
+    run = linked(memory_class=memory_class, link_generation=3, link_width=8)
+    run = on_machine(
+        run, gpu_readings=tuple(r.model_copy(update={"link_width": 8}) for r in run.environment.gpu_readings)
+    )
+    found = says("link-below-best", run)
+    assert (found.outcome, found.strategy, found.certainty) == ("advice", None, "likely")
+    assert "generation 3 ×8; this GPU and slot can do generation 4 ×16" in found.detail
+    assert found.gain.seconds_per_frame == pytest.approx(0.010 * 3 / 4)
+    assert found.gain.basis == "estimated"
+    assert figures(found)["PCIe lanes at best"] == 16
+
+
+@pytest.mark.parametrize(
+    ("run", "outcome", "text"),
+    [
+        (linked(), "pass", "the best of this GPU and slot"),
+        (linked(row("pinned", 0.1, kernels=0.09, copies=0.001), link_generation=3), "pass", "only 1.0 %"),
+        (linked(link_generation=None, performance_state=5), "not-applicable", "were not told"),
+        (profile(results=(PAGEABLE, PINNED)), "not-applicable", "were not told"),
+        (linked(memory_class="coherent", link_generation=1), "not-applicable", "does not hang on PCIe"),
+        (linked(memory_class="tegra", link_generation=1), "not-applicable", "does not hang on PCIe"),
+    ],
+)
+def test_link_keeps_quiet(run: Profile, outcome: str, text: str):
+    found = says("link-below-best", run)
+    assert found.outcome == outcome
+    assert text in found.detail
+
+
+def test_copies_beside_other_work_are_not_what_a_faster_link_spares():
+    overlapped = row("pinned-pipelined", 0.010, kernels=0.002, copies=0.012, latency_seconds=0.011)
+    found = says("link-below-best", linked(PAGEABLE, PINNED, overlapped, link_generation=3))
+    assert found.gain.seconds_per_frame == pytest.approx(0.010 / 2)
+    assert "50 % of a frame of pinned" in found.detail
+
+
+def test_the_link_of_a_predicted_card_cannot_be_read():
+    run = predicted_run(catalogue_device("RTX 4090"), bet("pinned", 0.02, kernels=0.002, copies=0.01))
+    run = on_machine(run, gpu_readings=(gpu_state("under-load", link_width=4),))
+    assert says("link-below-best", run).outcome == "not-applicable"
+
+
+# numa-remote
+
+
+TWO = tuple(NumaNode(node=n, cpus=f"{8 * n}-{8 * n + 7}", memory_bytes=32 << 30) for n in range(2))
+
+
+def sockets(nodes: Any = TWO, gpu: int | None = 1, numa: str = "local", **fields: Any) -> Profile:
+    run = profile(results=(PAGEABLE, PINNED), **fields)
+    absent = {} if gpu is not None else {"gpu_numa_node": "the kernel does not know the GPU's node"}
+    run = on_machine(run, host=host_state(numa_nodes=nodes, gpu_numa_node=gpu, absent=absent))
+    return run.model_copy(update={"method": run.method.model_copy(update={"numa": numa})})
+
+
+@pytest.mark.parametrize("memory_class", ["discrete", "coherent"])
+def test_two_sockets(memory_class: MemoryClass):
+    found = says("numa-remote", sockets(device=cuda_device(memory_class)))
+    assert (found.outcome, found.strategy, found.gain, found.certainty) == ("advice", None, None, "likely")
+    assert "--cpunodebind=1 --membind=1" in found.detail
+    assert "on that node" in found.detail
+    remote = says("numa-remote", sockets(device=cuda_device(memory_class), numa="remote"))
+    assert "on a node remote from it, as asked for" in remote.detail
+
+
+@pytest.mark.parametrize(
+    ("run", "outcome", "text"),
+    [
+        (sockets(TWO[:1]), "not-applicable", "one NUMA node"),
+        (sockets((TWO[0], NumaNode(node=1, cpus="", memory_bytes=96 << 30))), "not-applicable", "one NUMA"),
+        (sockets(gpu=None), "not-applicable", "the kernel does not know"),
+        (profile(results=(PINNED,)), "not-applicable", "was not read"),
+    ],
+)
+def test_nodes_keep_quiet(run: Profile, outcome: str, text: str):
+    found = says("numa-remote", run)
+    assert found.outcome == outcome
+    assert text in found.detail
+
+
+def test_nodes_hardly_matter_where_nothing_crosses():
+    run = sockets().model_copy(update={"results": (row("pinned", 0.1, kernels=0.004, copies=0.005),)})
+    assert "only 9.0 %" in says("numa-remote", run).detail
+
+
+# host-bound-frame
+
+
+@pytest.mark.parametrize("memory_class", ["discrete", "tegra-io-coherent"])
+def test_a_frame_full_of_host_work(memory_class: MemoryClass):
+    bound = row("pageable", 0.100, kernels=0.002, copies=0.006, produce=0.070, consume=0.022)
+    found = says("host-bound-frame", profile(device=cuda_device(memory_class), results=(bound,)))
+    assert (found.outcome, found.strategy, found.gain, found.certainty) == ("advice", None, None, "measured")
+    assert "92 % of a frame of pageable (produce 70.0 ms, consume 22.0 ms)" in found.detail
+    assert "at most 1.09× as fast" in found.detail
+
+
+def test_less_host_work_leaves_something_to_gain():
+    less = row("pageable", 0.100, kernels=0.004, copies=0.008, produce=0.070, consume=0.018)
+    after = row("pinned", 0.094, kernels=0.002, copies=0.0024, produce=0.070, consume=0.018)
+    found = says("host-bound-frame", profile(results=(less, after)))
+    assert found.outcome == "pass"
+    assert "88 % of a frame of pageable" in found.detail
+    assert "With pinned they are 95 %" in found.detail
+
+
+def test_host_stages_that_other_memory_speeds_up():
+    bound = row("pageable", 0.100, kernels=0.002, copies=0.006, produce=0.070, consume=0.022)
+    other = row("managed", 0.050, kernels=0.002, produce=0.030, consume=0.016)
+    found = says("host-bound-frame", profile(results=(bound, other)))
+    assert found.outcome == "pass"
+    assert "with managed they are faster too" in found.detail
+
+
+def test_parts_that_were_not_timed_say_nothing():
+    untimed = measured("pageable", 0.04, stage_seconds={"other": 0.01}, transfer_seconds=0.0)
+    assert says("host-bound-frame", profile(results=(untimed,))).outcome == "not-applicable"
+
+
+# missing-synchronisation
+
+WRONG = failed("zero-copy", f"{WRONG_RESULTS}12 of 16 elements of 'c' differ from the reference run")
+
+
+@pytest.mark.parametrize("memory_class", ["discrete", "tegra"])
+def test_results_that_need_the_copies_wait(memory_class: MemoryClass):
+    run = profile(device=cuda_device(memory_class), results=(PAGEABLE, PINNED, WRONG))
+    found = says("missing-synchronisation", run)
+    assert (found.outcome, found.strategy, found.gain, found.certainty) == ("advice", None, None, "likely")
+    assert "The results of zero-copy are wrong (zero-copy: 12 of 16 elements" in found.detail
+    assert "those of pageable are right" in found.detail
+    assert figures(found) == {"strategies whose results differ": 1, "strategies whose results agree": 2}
+
+
+@pytest.mark.parametrize(
+    ("rows", "outcome", "text"),
+    [
+        ((PAGEABLE, PINNED, failed("zero-copy", "ended with a bus error")), "pass", "All strategies gave"),
+        ((PINNED, failed("pageable", f"{WRONG_RESULTS}'c'"), WRONG), "pass", "nothing points to a wait"),
+        ((PINNED, WRONG), "pass", "nothing points to a wait"),
+        ((PAGEABLE, failed("staged", f"{WRONG_RESULTS}'c'"), WRONG), "pass", "nothing points to a wait"),
+        ((row("pageable", 0.04, kernels=0.002, verified=False),), "not-applicable", "could not be compared"),
+    ],
+)
+def test_missing_synchronisation_keeps_quiet(rows: Any, outcome: str, text: str):
+    found = says("missing-synchronisation", profile(results=rows))
+    assert found.outcome == outcome
+    assert text in found.detail
+
+
+def test_failures_of_this_machine_are_not_those_of_a_predicted_device():
+    run = predicted_run(catalogue_device("Nano", "tegra"), bet("pageable", 0.04, kernels=0.002))
+    run = run.model_copy(update={"results": (*run.results, WRONG)})
+    assert says("missing-synchronisation", run).outcome == "not-applicable"
+
+
+# unstable-measurement
+
+
+def test_processes_that_differ_leave_the_verdict_open():
+    rows = (PAGEABLE, restless(PINNED, 0.2), row("zero-copy", 0.0195, kernels=0.004))
+    run = on_machine(
+        profile(results=rows), host=host_state(cpu=CpuClocks(governors=("powersave",))), gpu_readings=()
+    )
+    found = says("unstable-measurement", run)
+    assert (found.outcome, found.strategy, found.certainty) == ("advice", None, "likely")
+    assert "its processes differ by 40 %, more than the frames of one process" in found.detail
+    assert "left to the governor powersave" in found.detail
+    assert "--rounds 10" in found.detail
+    assert figures(found)["pinned: processes"] == 3
+
+
+def test_throttling_is_named():
+    rows = (PAGEABLE, restless(PINNED, 0.2), row("zero-copy", 0.0195, kernels=0.004))
+    hot = gpu_state("under-load", throttle_reasons=("heat",))
+    run = on_machine(profile(results=rows), gpu_readings=(hot,))
+    assert "the GPU throttled (heat)" in says("unstable-measurement", run).detail
+
+
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [
+        ((PAGEABLE, PINNED), "Medians are known to 0.1"),
+        ((PAGEABLE, restless(PINNED, 0.2)), "the verdict holds all the same"),
+    ],
+)
+@pytest.mark.parametrize("memory_class", ["discrete", "tegra-io-coherent"])
+def test_noise_that_does_not_matter(memory_class: MemoryClass, rows: Any, text: str):
+    found = says("unstable-measurement", profile(device=cuda_device(memory_class), results=rows))
+    assert found.outcome == "pass"
+    assert text in found.detail
+
+
+def test_a_prediction_has_no_noise():
+    run = predicted_run(catalogue_device("RTX 4090"), bet("pinned", 0.02, kernels=0.002))
+    assert says("unstable-measurement", run).outcome == "not-applicable"
+
+
+# A real run: an H200 in a virtual machine, where write-combined memory reads as fast as cached memory and
+# processes differ by a fifth.
+
+H200 = Path(__file__).parent / "data" / "h200-vector_add.json"
+
+
+def test_what_the_rules_say_of_a_real_h200():
+    found = {advice.rule: advice for advice in advise(load(H200)).advice}
+    assert "error" not in {advice.outcome for advice in found.values()}
+    fired = {rule for rule, advice in found.items() if advice.outcome == "advice"}
+    assert fired == {"pageable-transfer", "staged-transfer", "page-fault-migration", "unstable-measurement"}
+    assert found["pageable-transfer"].strategy == found["staged-transfer"].strategy
+    assert "do not lose" not in found["write-combined-read"].detail
+    assert found["write-combined-read"].outcome == "pass"
+    assert "not surely slower" in found["write-combined-without-gain"].detail
+    assert "1.13× what the bytes they use explain" in found["zero-copy-uncoalesced"].detail
+    assert "generation 5 ×16, the best" in found["link-below-best"].detail
+    assert "is as fast without a second set" in found["serial-copies"].detail
+    assert "one NUMA node" in found["numa-remote"].detail
+    assert "0.15 % of the memory of 126 GiB" in found["pinned-over-budget"].detail

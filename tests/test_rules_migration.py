@@ -1,0 +1,165 @@
+"""Rules about managed memory: faults, turns, and prefetching where it is not supported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from builders import MIB, catalogue_device, cuda_device, profile
+from judging import bet, figures, predicted_run, restless, row, says, workload
+
+from advisor.profiles import MemoryClass
+
+PAGEABLE = row("pageable", 0.060, kernels=0.001, copies=0.020)
+PINNED = row("pinned", 0.020, kernels=0.001, copies=0.010)
+PREFETCHED = row("managed-prefetch", 0.025, kernels=0.001, copies=0.012)
+FAULTING = row("managed", 0.050, kernels=0.021, produce=0.010)
+
+
+# page-fault-migration
+
+
+@pytest.mark.parametrize("memory_class", ["discrete", "discrete-hmm"])
+def test_kernels_that_wait_for_pages(memory_class: MemoryClass):
+    rows = (PAGEABLE, PINNED, PREFETCHED, FAULTING)
+    found = says("page-fault-migration", profile(device=cuda_device(memory_class), results=rows))
+    assert (found.outcome, found.strategy, found.certainty) == ("advice", "pinned", "measured")
+    assert found.title.startswith("Leave managed memory")
+    assert "40 % of a frame goes to faults" in found.detail
+    assert "Prefetched, kernels take 1.00 ms and the moves 12.0 ms" in found.detail
+    assert "The gain is against managed" in found.detail
+    assert figures(found)["managed: rate of the migrations"] == pytest.approx(192 * MIB / 0.020)
+    assert figures(found)["managed: host stages"] == pytest.approx(0.011)
+
+
+def test_prefetching_is_proposed_where_it_is_the_best():
+    rows = (PAGEABLE, row("pinned", 0.030, kernels=0.001, copies=0.02), PREFETCHED, FAULTING)
+    found = says("page-fault-migration", profile(results=rows))
+    assert found.strategy == "managed-prefetch"
+    assert found.title == "Prefetch managed memory before the side that needs it"
+    assert "Prefetched, kernels" not in found.detail
+
+
+@pytest.mark.parametrize(
+    ("rows", "outcome", "text"),
+    [
+        ((PINNED, row("managed", 0.050, kernels=0.005)), "pass", "only 4.00 ms"),
+        ((PINNED, row("managed", 0.050, kernels=0.0005)), "pass", "as fast as on device memory"),
+        ((PAGEABLE, FAULTING), "pass", "no other strategy is surely faster"),
+        ((restless(PINNED, 0.6), restless(FAULTING, 0.6)), "pass", "surely faster"),
+        ((PAGEABLE, PINNED), "not-applicable", "managed has no figures"),
+        ((FAULTING, row("zero-copy", 0.01, kernels=0.005)), "not-applicable", "whose kernels use device"),
+    ],
+)
+def test_page_faults_keep_quiet(rows: Any, outcome: str, text: str):
+    found = says("page-fault-migration", profile(results=rows))
+    assert found.outcome == outcome
+    assert text in found.detail
+
+
+@pytest.mark.parametrize("memory_class", ["tegra", "tegra-io-coherent", "tegra-coherent", "coherent"])
+def test_no_faults_on_one_memory(memory_class: MemoryClass):
+    run = profile(device=cuda_device(memory_class), results=(PAGEABLE, PINNED, FAULTING))
+    assert says("page-fault-migration", run).outcome == "not-applicable"
+
+
+def test_without_concurrent_access_nothing_faults():
+    windows = cuda_device("discrete", concurrent_managed_access=0)
+    found = says("page-fault-migration", profile(device=windows, results=(PAGEABLE, PINNED, FAULTING)))
+    assert found.outcome == "not-applicable"
+    assert "as a whole" in found.detail
+
+
+def test_faults_are_predicted_too():
+    rows = (bet("pinned", 0.02, kernels=0.001, copies=0.01), bet("managed", 0.05, kernels=0.021))
+    found = says("page-fault-migration", predicted_run(catalogue_device("RTX 4090"), *rows))
+    assert (found.outcome, found.strategy, found.certainty) == ("advice", "pinned", "predicted")
+    assert "are predicted to take 21.0 ms on managed memory" in found.detail
+
+
+# ping-pong-migration
+
+SOLVER = workload(
+    {"load": "host", "step": "device", "check": "host", "correct": "device", "report": "host"},
+    {"state": {"load": "out", "step": "inout", "check": "inout", "correct": "inout", "report": "in"}},
+)
+"""The side that touches the state changes four times in a frame."""
+
+
+def test_turns_on_a_card():
+    found = says("ping-pong-migration", profile(workload=SOLVER, results=(PAGEABLE, PINNED, FAULTING)))
+    assert (found.outcome, found.strategy) == ("advice", "pinned")
+    assert "state (64.0 MiB) 4 times" in found.detail
+    assert figures(found)["bytes that change sides in a frame, at most"] == 256 * MIB
+
+
+def test_one_round_trip_is_what_any_shared_buffer_needs_on_a_card():
+    found = says("ping-pong-migration", profile(results=(PAGEABLE, PINNED, FAULTING)))
+    assert found.outcome == "pass"
+    assert "at most 2 times" in found.detail
+
+
+def test_over_a_coherent_link_no_page_would_have_to_move():
+    rows = (PAGEABLE, FAULTING, row("system", 0.015, kernels=0.003))
+    found = says("ping-pong-migration", profile(device=cuda_device("coherent"), results=rows))
+    assert (found.outcome, found.strategy) == ("advice", "system")
+    assert "a (64.0 MiB) 2 times" in found.detail
+
+
+@pytest.mark.parametrize("device", [cuda_device("tegra-io-coherent"), cuda_device("coherent", integrated=1)])
+def test_nothing_migrates_on_one_dram(device):
+    run = profile(device=device, workload=SOLVER, results=(PAGEABLE, PINNED, FAULTING))
+    assert says("ping-pong-migration", run).outcome == "not-applicable"
+
+
+@pytest.mark.parametrize(
+    ("rows", "outcome", "text"),
+    [
+        ((PAGEABLE, FAULTING), "pass", "nothing else is surely faster"),
+        ((PAGEABLE, PINNED, row("managed", 0.010, kernels=0.001)), "pass", "nothing else is surely faster"),
+        ((PAGEABLE, PINNED), "not-applicable", "managed has no figures"),
+    ],
+)
+def test_turns_keep_quiet(rows: Any, outcome: str, text: str):
+    found = says("ping-pong-migration", profile(workload=SOLVER, results=rows))
+    assert found.outcome == outcome
+    assert text in found.detail
+
+
+# prefetch-unsupported
+
+ATTACHED = row("managed-prefetch", 0.010, kernels=0.001)
+PLAIN = row("managed", 0.014, kernels=0.001)
+
+
+@pytest.mark.parametrize("memory_class", ["tegra-io-coherent", "tegra", "discrete"])
+def test_attaching_where_prefetching_fails(memory_class: MemoryClass):
+    device = cuda_device(memory_class, concurrent_managed_access=0)
+    found = says("prefetch-unsupported", profile(device=device, results=(PAGEABLE, PLAIN, ATTACHED)))
+    assert (found.outcome, found.strategy) == ("advice", "managed-prefetch")
+    assert "cudaMemPrefetchAsync returns an error" in found.detail
+    assert "cudaStreamAttachMemAsync does its work" in found.detail
+    assert found.gain.seconds_per_frame == pytest.approx(0.004)
+
+
+@pytest.mark.parametrize(
+    ("flags", "rows", "outcome", "text"),
+    [
+        ({"concurrent_managed_access": 1}, (PLAIN, ATTACHED), "not-applicable", "is supported"),
+        ({}, (PLAIN, ATTACHED), "not-applicable", "not known"),
+        ({"concurrent_managed_access": 0}, (PLAIN,), "not-applicable", "managed-prefetch has no figures"),
+        ({"concurrent_managed_access": 0}, (ATTACHED,), "not-applicable", "managed has no figures"),
+        ({"concurrent_managed_access": 0}, (PLAIN, restless(ATTACHED, 0.5)), "pass", "leave both out"),
+        (
+            {"concurrent_managed_access": 0},
+            (PLAIN, ATTACHED, row("zero-copy", 0.009, kernels=0.001)),
+            "pass",
+            "zero-copy, which is recommended",
+        ),
+    ],
+)
+def test_prefetch_unsupported_keeps_quiet(flags: Any, rows: Any, outcome: str, text: str):
+    device = cuda_device("tegra-io-coherent", **flags)
+    found = says("prefetch-unsupported", profile(device=device, results=rows))
+    assert found.outcome == outcome
+    assert text in found.detail

@@ -1,0 +1,119 @@
+"""Estimated gains beside measured ones: in the advice, in reports, and over committed profiles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import rules_report
+from builders import advice, measured, profile, recommendation, vector_add_trace
+from rules_report import Change, found, possible, proposed, summary, table, tables
+
+from advisor.advise import advise
+from advisor.model.gains import with_estimates
+from advisor.model.measured import compare
+from advisor.profiles import Advice, Device, Gain, Profile, load
+from advisor.report import render_html
+from advisor.report.view import view
+
+DATA = Path(__file__).parent / "data"
+H200 = DATA / "h200-vector_add.json"
+
+
+def on_an_h200(**fields: object) -> Profile:
+    device = Device(name="NVIDIA H200", kind="cuda", memory_class="discrete", attributes={"integrated": 0})
+    rows = (measured("pageable", 0.040), measured("pinned", 0.020, transfer_seconds=0.001))
+    return profile(**{"device": device, "results": rows, "traffic": vector_add_trace(), **fields})
+
+
+def advised(run: Profile):
+    return next(a for a in advise(run).advice if a.rule == "pageable-transfer")
+
+
+def test_the_models_estimate_stands_beside_the_measured_gain() -> None:
+    told = advised(on_an_h200())
+    likely = {row.strategy: row.likely for row in compare(on_an_h200()).rows}
+    assert (told.gain.basis, told.gain.over) == ("measured", "pageable")
+    assert told.gain.seconds_per_frame == pytest.approx(0.020)
+    assert told.gain.estimated_seconds_per_frame == pytest.approx(likely["pageable"] - likely["pinned"])
+    assert told.gain.estimated_seconds_per_frame != pytest.approx(0.020), "it is blind to what was measured"
+    html = render_html(advise(on_an_h200())).replace("\N{NO-BREAK SPACE}", " ")
+    assert "20.0 ms less per frame (measured; the model estimates" in html
+
+
+def test_no_estimate_where_the_model_has_none() -> None:
+    unknown = on_an_h200(device=Device(name="From the future", kind="cuda", memory_class="discrete"))
+    assert advised(unknown).gain.estimated_seconds_per_frame is None
+    assert advised(on_an_h200(traffic=None)).gain.estimated_seconds_per_frame is None
+    assert with_estimates(unknown, ()) == ()
+
+
+def change(
+    before: float, after: float, told_before: float, told_after: float, *, sure: bool = True
+) -> Change:
+    return Change("w", "r", "pageable", "pinned", before, after, told_before, told_after, sure)
+
+
+def test_how_far_off_an_estimate_is() -> None:
+    low, high = change(4.0, 2.0, 3.0, 2.0), change(4.0, 2.0, 3.0, 1.0)
+    assert (low.off, high.off) == (pytest.approx(4 / 3), pytest.approx(1.5))
+    assert (low.right, low.measured, low.estimated) == (True, 2.0, 1.0)
+    assert not change(4.0, 2.0, 1.0, 2.0).right
+    assert change(2.0, 4.0, 1.0, 2.0).right
+    (line,) = summary([low, high, change(4.0, 2.0, 1.0, 2.0), change(1.0, 1.01, 2.0, 1.0, sure=False)])
+    assert line.startswith("4 changes. Of the 3 whose measured interval leaves no doubt")
+    assert "has 2 the right way round" in line
+    assert "factor of 1.76 at the median and of 4.00 at most; 0 are within 1.25, 2 are within 1.5" in line
+    assert summary([]) == ["None was measured and estimated both."]
+
+
+def test_the_table_marks_noise_and_the_wrong_way() -> None:
+    rows = table([change(1.0, 1.01, 2.0, 1.0, sure=False), change(4.0, 2.0, 1.0, 2.0)], rules=True)
+    assert "-10.0 ms (in the noise) | 1.00 s | 0.99× | 2.00×" in rows[2]
+    assert "wrong way" not in rows[2]
+    assert rows[3].endswith("| 4.00, wrong way |")
+    assert all(row.count("|") == rows[0].count("|") for row in rows)
+
+
+def test_over_a_real_run() -> None:
+    run = load(H200)
+    told = list(proposed("vector_add", run))
+    every = list(possible("vector_add", run))
+    assert {"pageable-transfer"} <= {c.rule for c in told}
+    assert len(every) == len(run.measured()) - 1
+    assert {c.old for c in every} == {"pageable"}
+    for c in every:
+        assert c.measured == pytest.approx(c.before - run.measured()[c.new].median_seconds)
+    assert not next(c for c in every if c.new == "managed-advised").sure, "its interval spans 1"
+
+
+def test_the_command_reads_any_directory_and_says_where_there_is_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rules_report.main([str(tmp_path)]) == 5
+    assert "no profile.json in" in capsys.readouterr().err
+    (tmp_path / "vector_add").mkdir()
+    load(H200).save(tmp_path / "vector_add/profile.json")
+    assert rules_report.main([str(tmp_path)]) == 0
+    assert "| vector_add | `pageable-transfer` | `pageable` to" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not found([rules_report.REPORTS]), reason="no measured profiles are committed here")
+def test_the_page_is_made_from_the_committed_profiles() -> None:
+    text = rules_report.DOCUMENT.read_text(encoding="utf-8")
+    assert rules_report.documented(tables(found([rules_report.REPORTS])), text) == text, "make rules-report"
+
+
+def test_the_change_from_the_baseline_stands_before_larger_gains_over_what_nobody_uses() -> None:
+    def told(rule: str, strategy: str, over: str, seconds: float) -> Advice:
+        gain = Gain(seconds_per_frame=seconds, basis="measured", over=over)
+        return advice(rule, strategy=strategy, gain=gain, snippet=rule)
+
+    found = (
+        told("faults", "registered", "managed", 0.5),
+        told("other", "pinned", "pageable", 0.4),
+        told("copies", "registered", "pageable", 0.1),
+    )
+    undecided = recommendation(None, verdict="inconclusive", speedup=None, interval=None, safest="registered")
+    report = view(profile(advice=found, recommendation=undecided))
+    assert [f.rule for f in report.fired] == ["copies", "faults", "other"]
