@@ -22,6 +22,9 @@ from advisor.profiles import Advice, Predicted, Prediction, Profile
 IN_PLACE = frozenset({"zero-copy", "zero-copy-wc", "zero-copy-registered"})
 MANAGED = frozenset({"managed", "managed-prefetch", "managed-advised"})
 COPIED = frozenset({"pinned", "registered", "write-combined", "pinned-pipelined"})
+PREFETCHED = MANAGED - {"managed"}
+"""Of tiny frames `managed` itself is no slower: the driver leaves pages that thrash where they are. A product
+of 64 by 64 on an H200 took 21.8 us managed and 21.6 us in place (reports/h200/matrix_multiply-64)."""
 ONE_MEMORY = IN_PLACE | MANAGED | {"system"}
 
 EXPECTED: dict[tuple[str, str], tuple[frozenset[str], frozenset[str]]] = {
@@ -50,16 +53,16 @@ EXPECTED: dict[tuple[str, str], tuple[frozenset[str], frozenset[str]]] = {
     ("rtx-4090", "streaming"): (IN_PLACE | COPIED, MANAGED),
     ("rtx-4090", "re-reading"): (COPIED, IN_PLACE | {"managed"}),
     ("rtx-4090", "CPU-reading"): (IN_PLACE | COPIED, frozenset({"managed"})),
-    ("rtx-4090", "tiny"): (IN_PLACE, COPIED | MANAGED | {"pageable"}),
+    ("rtx-4090", "tiny"): (IN_PLACE, COPIED | PREFETCHED | {"pageable"}),
     ("t4", "streaming"): (IN_PLACE | COPIED, MANAGED),
     ("t4", "re-reading"): (COPIED, IN_PLACE | {"managed"}),
     ("h200", "streaming"): (IN_PLACE | COPIED, frozenset({"managed", "pageable"})),
     ("h200", "re-reading"): (COPIED, IN_PLACE | {"managed"}),
-    ("h200", "tiny"): (IN_PLACE, COPIED | MANAGED | {"pageable"}),
+    ("h200", "tiny"): (IN_PLACE, COPIED | PREFETCHED | {"pageable"}),
     # With HMM kernels reach ordinary memory, by faults.
     ("hmm", "streaming"): (IN_PLACE | COPIED, MANAGED | {"system"}),
     ("hmm", "re-reading"): (COPIED, IN_PLACE | {"system"}),
-    ("hmm", "tiny"): (IN_PLACE, COPIED | MANAGED | {"system"}),
+    ("hmm", "tiny"): (IN_PLACE, COPIED | PREFETCHED | {"system"}),
     # Host memory is alike by any name, and pages that both sides touch in turn are slow.
     ("gh200", "streaming"): (IN_PLACE | COPIED | {"system"}, frozenset({"managed", "staged"})),
     ("gh200", "re-reading"): (IN_PLACE | COPIED | {"system"}, frozenset({"managed"})),
