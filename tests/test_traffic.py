@@ -257,6 +257,15 @@ def test_what_tracing_cannot_see_is_assumed_to_be_one_pass() -> None:
     assert (written.bytes_written, written.source) == (F4, "assumed")
 
 
+def test_nothing_is_assumed_of_the_other_half_of_an_inout() -> None:
+    recorder = TrafficRecorder()
+    a = recorder.wrap("a", zeros())
+    with recorder.stage("s"):
+        a[:10] = 1
+    (seen,) = trace_of(recorder, {"a": "inout"}, {"a": F4}).traffic
+    assert (seen.bytes_read, seen.bytes_written, seen.source) == (0, 40, "traced")
+
+
 def test_declared_passes_and_arithmetic_win_over_the_twin() -> None:
     recorder = TrafficRecorder()
     a, b = recorder.wrap("a", zeros()), recorder.wrap("b", zeros())

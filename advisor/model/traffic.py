@@ -110,10 +110,10 @@ class TrafficRecorder:
         """The record of what was seen, for one run of each stage.
 
         A stage whose `passes` the user declared counts those, and one pass over its other buffers: its CPU
-        twin is not the kernel. Declared `flops` win too. An annotated access of which nothing was seen (the
-        array went to a C library) is taken as one pass, marked "assumed". Stages named in `twins` ran as
-        another function than on the GPU, so that their calls are not counted. Of a stage that did not run,
-        and of which nothing is declared, there is no record.
+        twin is not the kernel. Declared `flops` win too. A buffer of which nothing was seen (the array went
+        to a C library) is taken as one pass, marked "assumed"; an InOut of which one half was seen had no
+        other. Stages named in `twins` ran as another function than on the GPU, so that their calls are not
+        counted. Of a stage that did not run, and of which nothing is declared, there is no record.
         """
         traffic = [
             _declared(use, buffer, passes[use.name].get(buffer, 1.0), bytes_of[buffer])
@@ -138,14 +138,14 @@ class TrafficRecorder:
     def _seen(self, use: StageUse, buffer: str, size: int) -> Traffic:
         tally = self._tallies[use.name]
         read, written = tally.read.get(buffer, 0.0) / tally.runs, tally.written.get(buffer, 0.0) / tally.runs
-        unread = use.access[buffer] != "out" and read == 0
-        unwritten = use.access[buffer] != "in" and written == 0
+        mode, seen = use.access[buffer], read > 0 or written > 0
+        unseen = not seen or (mode == "in" and read == 0) or (mode == "out" and written == 0)
         return Traffic(
             stage=use.name,
             buffer=buffer,
-            bytes_read=float(size) if unread else read,
-            bytes_written=float(size) if unwritten else written,
-            source="assumed" if unread or unwritten else "traced",
+            bytes_read=float(size) if unseen and mode != "out" else read,
+            bytes_written=float(size) if unseen and mode != "in" else written,
+            source="assumed" if unseen else "traced",
         )
 
     def _work(
