@@ -9,7 +9,7 @@ from __future__ import annotations
 class AdvisorError(Exception):
     """What happened; `next_step` says what to do about it, `detail` is text to show verbatim below."""
 
-    exit_code = 1
+    exit_code = 70
 
     def __init__(self, message: str, *, next_step: str = "", detail: str = "") -> None:
         super().__init__(message)

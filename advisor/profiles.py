@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -21,6 +22,9 @@ from advisor.records import Bytes as Bytes
 from advisor.records import PositiveSeconds as PositiveSeconds
 from advisor.records import Record as Record
 from advisor.records import Seconds as Seconds
+
+if TYPE_CHECKING:
+    from advisor.comparing import Comparison
 
 FORMAT = 1
 _GIVE = "Give a profile.json that `advisor profile` wrote, undamaged."
@@ -359,12 +363,28 @@ class Profile(Record):
         """The measured results by strategy, in the order of the file."""
         return {r.strategy: r for r in self.results if isinstance(r, Measured)}
 
+    def compare(self, other: Profile, *, strategies: Sequence[str] = (), anyway: bool = False) -> Comparison:
+        """`other` held against this profile, as `advisor compare` does: this one is BASE, `other` HEAD."""
+        from advisor.comparing import compare
+
+        return compare(self, other, strategies=strategies, anyway=anyway)
+
+    def _repr_html_(self) -> str:
+        """The report in a notebook's cell."""
+        from advisor.report.notebook import profile_cell
+
+        return profile_cell(self)
+
     def save(self, path: Path) -> None:
         """Writes the file in one step: a reader sees the old one or the new one, never half.
 
         Raises `FileProblem` when it cannot be written.
         """
-        write_atomically(path, self.model_dump_json(indent=1) + "\n")
+        write_atomically(path, self.to_json())
+
+    def to_json(self) -> str:
+        """The text of profile.json."""
+        return self.model_dump_json(indent=1) + "\n"
 
 
 def load(path: Path | str) -> Profile:

@@ -121,14 +121,14 @@ def load_targets(names: Sequence[str]) -> tuple[CatalogueEntry, ...]:
     return tuple(load_device(name) for name in dict.fromkeys(names))
 
 
-def parse_formats(text: str) -> tuple[str, ...]:
-    """`html,md,json` as names. Raises `UsageError`."""
+def parse_formats(text: str, known: Sequence[str] = FORMATS) -> tuple[str, ...]:
+    """`html,md,json` as names, each one of the known. Raises `UsageError`."""
     names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-    unknown = [name for name in names if name not in FORMATS]
+    unknown = [name for name in names if name not in known]
     if unknown or not names:
         raise UsageError(
             f"there is no format {', '.join(unknown) or repr(text)}",
-            next_step=f"Choose from {', '.join(FORMATS)}, separated by commas.",
+            next_step=f"Choose from {', '.join(known)}, separated by commas.",
         )
     return names
 

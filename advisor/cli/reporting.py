@@ -6,6 +6,7 @@ from pathlib import Path
 
 from advisor.cli import options
 from advisor.cli.console import require_figures, show
+from advisor.cli.streams import only_format, put
 
 
 def report(

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from advisor.comparing import Comparison, Ruling
 from advisor.profiles import Profile, write_atomically
+from advisor.report.compare_pages import render_compare_html, render_compare_markdown
+from advisor.report.compare_text import compare_summary
 from advisor.report.html import render_html
 from advisor.report.markdown import render_markdown
 from advisor.report.step_summary import append_step_summary
@@ -17,13 +20,20 @@ from advisor.series import Series
 __all__ = [
     "FORMATS",
     "append_step_summary",
+    "compare_summary",
+    "render",
+    "render_compare_html",
+    "render_compare_markdown",
+    "render_comparison",
     "render_html",
     "render_markdown",
+    "render_sweep",
     "render_sweep_html",
     "render_sweep_markdown",
     "summary",
     "sweep_summary",
     "write",
+    "write_comparison",
     "write_sweep",
 ]
 
@@ -33,6 +43,24 @@ _RENDER_SWEEP: dict[str, Callable[[Series], str]] = {
     "md": render_sweep_markdown,
 }
 FORMATS = ("html", "md", "json")
+PAGES = ("html", "md")
+"""What there is of a comparison, and of several profiles."""
+
+
+def render(profile: Profile, form: str) -> str:
+    """The report as html, md or json."""
+    return profile.to_json() if form == "json" else _RENDER[form](profile)
+
+
+def render_sweep(series: Series, form: str) -> str:
+    """The page over a sweep as html or md."""
+    return _RENDER_SWEEP[form](series)
+
+
+def render_comparison(found: Comparison, rulings: Sequence[Ruling], files: tuple[str, str], form: str) -> str:
+    """A comparison as html or md."""
+    made = render_compare_html if form == "html" else render_compare_markdown
+    return made(found, rulings, files)
 
 
 def write(profile: Profile, directory: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
@@ -50,6 +78,23 @@ def write(profile: Profile, directory: Path, formats: Sequence[str] = FORMATS) -
             path = directory / f"report.{name}"
             write_atomically(path, render(profile))
             written.append(path)
+    return written
+
+
+def write_comparison(
+    found: Comparison,
+    rulings: Sequence[Ruling],
+    files: tuple[str, str],
+    directory: Path,
+    formats: Sequence[str] = PAGES,
+) -> list[Path]:
+    """Writes compare.html and compare.md, as `formats` names them; returns their paths.
+
+    Raises `FileProblem` where a file cannot be written.
+    """
+    written = [directory / f"compare.{form}" for form in PAGES if form in formats]
+    for path in written:
+        write_atomically(path, render_comparison(found, rulings, files, path.suffix[1:]))
     return written
 
 
