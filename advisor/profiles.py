@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from advisor.errors import FileProblem
+from advisor.packed import read_text
 from advisor.readings import GpuState, HostState, TegraState
 from advisor.records import Bytes as Bytes
 from advisor.records import PositiveSeconds as PositiveSeconds
@@ -388,10 +389,10 @@ class Profile(Record):
 
 
 def load(path: Path | str) -> Profile:
-    """Reads a profile; raises `FileProblem` when it is missing, damaged, or of an unknown format."""
+    """Reads a profile, packed or not; raises `FileProblem` when it is missing, damaged, of an unknown format."""
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except FileNotFoundError:
         raise FileProblem(
             f"{path} does not exist",

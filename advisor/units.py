@@ -18,10 +18,12 @@ def digits(value: float, significant: int = 3) -> str:
     return f"{rounded:.{max(decimals, 0)}f}"
 
 
-def seconds(value: float) -> str:
-    """1.23 ms, 45.6 µs, 12.0 s."""
+def seconds(value: float, significant: int = 3) -> str:
+    """1.23 ms, 45.6 µs, 12.0 s; nothing at all is 0 s."""
+    if value == 0:
+        return "0 s"
     scale, unit = next(((s, u) for s, u in _TIME if abs(value) >= s * 0.9995), _TIME[-1])
-    return f"{digits(value / scale)} {unit}"
+    return f"{digits(value / scale, significant)} {unit}"
 
 
 def size(value: float) -> str:

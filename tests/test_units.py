@@ -39,7 +39,7 @@ def test_digits(value: float, significant: int, text: str) -> None:
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (0, "0 ns"),
+        (0, "0 s"),
         (1.234e-9, "1.23 ns"),
         (45.6e-6, "45.6 µs"),
         (0.00123, "1.23 ms"),

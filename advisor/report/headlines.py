@@ -32,8 +32,14 @@ def uncapitalised(sentence: str) -> str:
     return sentence[:1].lower() + sentence[1:]
 
 
+NAMED = 3
+"""More strategies than these are counted in a headline, not named."""
+
+
 def undecided(chosen: Recommendation) -> str:
     """That the best strategies cannot be told apart."""
+    if len(chosen.tied_with) > NAMED:
+        return f"{len(chosen.tied_with)} strategies cannot be told apart"
     if len(chosen.tied_with) > 1:
         return f"{names(chosen.tied_with)} cannot be told apart"
     return "The best strategy cannot be told"
