@@ -32,7 +32,7 @@ app = typer.Typer(
 
 
 def main() -> NoReturn:
-    """The entry point: an error we know is one clear message and its exit code, a bug its traceback and 70."""
+    """The entry point: an error we know is one message and its exit code, a bug its traceback and 70."""
     signal.signal(signal.SIGTERM, _as_interrupt)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

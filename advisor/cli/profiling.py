@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,8 @@ import typer
 
 from advisor.cli import options
 from advisor.cli.console import INTERRUPTED, choose_backend, require_figures, say, show
-from advisor.errors import NothingMeasured
+from advisor.cli.streams import only_format, put
+from advisor.errors import NothingMeasured, UsageError
 
 if TYPE_CHECKING:
     from advisor.profiles import Profile
@@ -47,7 +49,9 @@ def profile(
     from advisor.sweep import parse_sweep
 
     wanted = settings.parse_formats(formats)
-    swept = parse_sweep(sweep or ())
+    swept, form = parse_sweep(sweep or ()), only_format(out, wanted)
+    if swept and form:
+        raise UsageError("--sweep writes a folder for each value", next_step="Give one: --out DIR.")
     made = settings.make_settings(
         workload,
         backend=choose_backend(gpu, no_gpu, quiet),
@@ -65,6 +69,8 @@ def profile(
     )
     if swept:
         _profile_sweep(made, swept, out, wanted, quiet)
+    elif form:
+        _profile_to_stdout(made, form, quiet)
     else:
         _profile_once(made, out, wanted, quiet)
 
@@ -95,6 +101,24 @@ def _profile_once(made: Settings, out: Path, wanted: tuple[str, ...], quiet: boo
         paths = report.write(result, directory, wanted)
         (directory / pipeline.PARTIAL).unlink(missing_ok=True)
     show(report.summary(result), paths, quiet)
+    _end(result)
+
+
+def _profile_to_stdout(made: Settings, form: str, quiet: bool) -> None:
+    """One form of the report on stdout. No file is left, so Ctrl-C before the first figures leaves nothing."""
+    from advisor import pipeline, report
+    from advisor.progress import make_progress
+
+    with tempfile.TemporaryDirectory(prefix="advisor-") as scratch, make_progress(quiet=quiet) as progress:
+        result = pipeline.profile(made, progress, keep_in=Path(scratch))
+    put(report.render(result, form))
+    _end(result)
+
+
+def _end(result: Profile) -> None:
+    """The summary of a GitHub job, and the exit code: 130 after Ctrl-C, 4 without figures."""
+    from advisor import pipeline, report
+
     report.append_step_summary(report.render_markdown(result))
     if pipeline.was_interrupted(result):
         sys.exit(INTERRUPTED)

@@ -32,3 +32,11 @@ def put(text: str) -> None:
         print(text, end="" if text.endswith("\n") else "\n", flush=True)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def require_page(form: str) -> None:
+    """Raises `UsageError` for json, which several profiles have none of."""
+    if form == "json":
+        raise UsageError(
+            "several profiles have no JSON of their own", next_step="Give --format md, or one profile."
+        )
