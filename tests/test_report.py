@@ -106,6 +106,7 @@ PROFILES: dict[str, Callable[[], Profile]] = {
     "cpu": cpu_profile,
     "all": all_strategies,
     "nothing": lambda: profile(results=(failed(), skipped())),
+    "h200": lambda: load(Path(__file__).parent / "data" / "h200-vector_add.json"),
 }
 FORMS: dict[str, Callable[[Profile], str]] = {
     "html": render_html,

@@ -12,6 +12,7 @@ from advisor import units
 from advisor.profiles import Measured
 from advisor.report import words
 from advisor.report.axes import Label, Scale, span_axis
+from advisor.report.charts import LABEL_LENGTH
 
 BINS = 48
 HEIGHT = 44
@@ -101,7 +102,7 @@ def spread(measured: Sequence[Measured]) -> Spread:
 def _spread_row(row: Measured, high: float, scale: Scale) -> SpreadRow:
     between = words.seconds_between(min(row.frame_seconds), max(row.frame_seconds))
     return SpreadRow(
-        strategy=words.name(row.strategy),
+        strategy=words.name(row.strategy, LABEL_LENGTH),
         histogram=_histogram(row, scale, SHARED_BINS, SHARED_HEIGHT),
         summary=f"{_frames(row)}, {between}",
         note=_beyond(row, high) or f"median {units.seconds(median(row.frame_seconds))}",
