@@ -17,6 +17,11 @@ class AdvisorError(Exception):
         self.next_step = next_step
         self.detail = detail
 
+    def __str__(self) -> str:
+        """All of it, for those who meet it as a Python exception."""
+        step = f"  next: {self.next_step}" if self.next_step else ""
+        return "\n".join(filter(None, (self.message, step, self.detail)))
+
 
 class UsageError(AdvisorError):
     """A wrong option or argument."""

@@ -105,7 +105,7 @@ def _profile_once(made: Settings, out: Path, wanted: tuple[str, ...], quiet: boo
 
 
 def _profile_to_stdout(made: Settings, form: str, quiet: bool) -> None:
-    """One form of the report on stdout. No file is left, so Ctrl-C before the first figures leaves nothing."""
+    """One form of the report on stdout. No file is left: Ctrl-C before the first figures leaves nothing."""
     from advisor import pipeline, report
     from advisor.progress import make_progress
 

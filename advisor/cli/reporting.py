@@ -23,10 +23,10 @@ def report(
     formats: options.Formats = "html,md",
     quiet: options.Quiet = False,
 ) -> None:
-    """Render the report of a profile again, or one page over several profiles of one workload.
+    """Render a profile again; of several profiles, one page over them.
 
-    Profiles from one device that differ in one parameter give the page of a sweep; those from several
-    devices, with the same parameters, one page over the devices.
+    Profiles of one workload from one device that differ in one parameter give the page of a sweep; those
+    from several devices, with the same parameters, one page over the devices.
     """
     from advisor import lineups, profiles, series, settings
 
