@@ -236,14 +236,42 @@ def test_page_of_every_strategy_with_all_it_can_hold_stays_below_400_kb() -> Non
     assert 'download="profile.json.gz"' in html
 
 
-def test_markdown_keeps_fourteen_rows_and_three_pieces_of_advice() -> None:
-    rows = tuple(measured(f"strategy-{i}", 0.02, spread=0) for i in range(9))
+def test_markdown_keeps_ten_rows_and_three_pieces_of_advice() -> None:
+    rows = tuple(measured(f"strategy-{i}", 0.02 + i / 1e3, spread=0) for i in range(12))
     gaps = tuple(skipped(f"skipped-{i}", f"reason {i}") for i in range(9))
     told = tuple(advice(f"rule-{i}", title=f"Advice {i}") for i in range(5))
-    text = render_markdown(profile(results=(*rows, *gaps), advice=told))
-    assert len(re.findall(r"^\| `", text, re.MULTILINE)) == 14
-    assert "\n4 more in the report.\n" in text
+    run = profile(results=(*rows, measured("pageable", 0.5), *gaps), advice=told)
+    text = render_markdown(run)
+    assert re.findall(r"^\| `(.*?)`", text, re.MULTILINE) == [
+        *(f"strategy-{i}" for i in range(9)),
+        "pageable",
+    ]
+    assert "\n3 more in the report.\n" in text
+    assert re.findall(r"^- `skipped-(\d)` skipped: reason \1$", text, re.MULTILINE) == ["0", "1", "2"]
+    assert "\n- and 6 more reasons in the report\n" in text
     assert re.findall(r"^\d\. \*\*(.*?)\*\*", text, re.MULTILINE) == ["Advice 0", "Advice 1", "Advice 2"]
+
+
+def test_markdown_keeps_the_ten_strategies_that_matter_on_any_device() -> None:
+    slow = tuple(predicted(f"slow-{i}", 0.5 + i) for i in range(9))
+    first, second = (
+        prediction(name, results=(*slow, predicted(best, 0.01)), recommendation=recommendation(best))
+        for name, best in (("A", "fast-on-a"), ("B", "fast-on-b"))
+    )
+    text = render_markdown(cpu_profile(predictions=(first, second)))
+    told = re.findall(r"^\| `(.*?)`", text, re.MULTILINE)
+    assert sorted(told) == sorted(["fast-on-a", "fast-on-b", *(f"slow-{i}" for i in range(8))])
+    assert "\n1 more in the report.\n" in text
+
+
+def test_markdown_of_an_inconclusive_verdict_says_what_is_sure() -> None:
+    text = render_markdown(PROFILES["h200"]())
+    assert "**6 strategies cannot be told apart by these measurements**" in text
+    slower = "`pageable`, `staged`, `pinned-pipelined`, `managed`, `managed-prefetch` and `managed-advised`"
+    assert f"- Surely slower: {slower}\n" in text
+    assert (
+        "- Least memory of the first: `zero-copy`, `zero-copy-wc` and `zero-copy-registered`: 192 MiB" in text
+    )
 
 
 def test_without_a_gpu_every_form_says_predicted_and_whose_times_these_are() -> None:
