@@ -73,8 +73,8 @@ def compare(
 ) -> Comparison:
     """HEAD against BASE, all strategies or those named.
 
-    Raises `UsageError` where that makes no sense (`anyway` allows another workload's name) or a named strategy
-    is in neither, and `NothingMeasured` where one of them has no figures or they have no strategy in common.
+    Raises `UsageError` where that makes no sense (`anyway` allows another workload's name) or a named
+    strategy is in neither; `NothingMeasured` where one has no figures or they have no strategy in common.
     """
     _require_alike(base, head, anyway=anyway)
     _require_known(strategies, base, head)
@@ -256,6 +256,8 @@ def _notes(base: Profile, head: Profile) -> list[str]:
     notes = []
     if same_run(base, head):
         notes.append("BASE and HEAD are one and the same run.")
-    for side, profile in (("BASE", base), ("HEAD", head)):
-        notes += [f"{side}: {text}" for text in (*profile.notes, *profile.environment.warnings)]
+    before, now = ((*side.notes, *side.environment.warnings) for side in (base, head))
+    for text in dict.fromkeys((*before, *now)):
+        side = "Both" if text in before and text in now else "BASE" if text in before else "HEAD"
+        notes.append(f"{side}: {text}")
     return notes

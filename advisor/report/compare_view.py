@@ -16,13 +16,9 @@ from advisor.report.intervals import Scale, Strip, scale, strip
 from advisor.report.tables import Gap, together
 from advisor.report.verdicts import Verdict
 
-OUTCOMES = {
-    "slower": "slower",
-    "faster": "faster",
-    "same": "same",
-    "cannot tell": "cannot tell",
-}
 _LIMIT = 500
+_FEW = 3
+"""So many strategies are named in a headline; more are counted, and the table has them."""
 MORE_ROUNDS = "Profile both again with --rounds 10, on a machine that does nothing else."
 
 
@@ -196,7 +192,8 @@ def _headline(rows: Sequence[Compared]) -> str:
     for outcome, verb in (("slower", "slower"), ("faster", "faster"), ("same", "the same"), (None, "")):
         names = [words.code(row.strategy) for row in rows if row.outcome == (outcome or "cannot tell")]
         if names and outcome:
-            told.append(f"{words.listing(names)} {verb}")
+            few = words.listing(names) if len(names) <= _FEW else f"{len(names)} strategies"
+            told.append(f"{few} {verb}")
         elif names:
             every = len(names) == len(rows)
             told.append(
@@ -242,7 +239,7 @@ def _row(row: Compared, told: Recommended, axis: Scale) -> ComparedRow:
         head=units.seconds(row.head_seconds),
         ratio=units.ratio(row.ratio.value),
         between=words.ratio_between(row.ratio.low, row.ratio.high),
-        outcome=OUTCOMES[row.outcome],
+        outcome=row.outcome,
         memory=f"{before} to {now}" if changed else now,
         memory_changed=changed,
         strip=strip(axis, row.ratio.value, row.ratio.low, row.ratio.high),
