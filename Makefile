@@ -41,4 +41,4 @@ schema:  ## Write docs/profile.schema.json again
 	$(PYTHON) -m advisor.profiles > docs/profile.schema.json
 
 accept:  ## Accept the present reports as the golden ones
-	$(PYTHON) -m pytest tests/test_report.py tests/test_report_sweep.py --accept
+	$(PYTHON) -m pytest tests/test_report.py tests/test_report_sweep.py tests/test_report_compare.py tests/test_lineups.py --accept

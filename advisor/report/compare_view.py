@@ -114,7 +114,7 @@ def compare_view(
         predicted=found.predicted,
         tool=f"advisor {__version__}",
         sides=(_side("BASE", files[0], found.base), _side("HEAD", files[1], found.head)),
-        statement=_statement(apart, found.predicted),
+        statement=_statement(apart),
         alike=words.listing((c.what for c in found.conditions if c.status == "same"), limit=20),
         unknown=words.listing((c.what for c in found.conditions if c.status == "not known"), limit=20),
         differing=apart,
@@ -138,16 +138,17 @@ def _clean(told: Condition) -> Condition:
     )
 
 
-def _statement(apart: Sequence[Condition], predicted: bool) -> str:
+def _statement(apart: Sequence[Condition]) -> str:
     """What the ratios show the effect of."""
-    subjects = [c.what for c in apart if c.kind == "subject"]
-    others = [c.what for c in apart if c.kind == "condition"]
-    if not apart:
-        return "Nothing that was recorded differs, so the ratios show how well these figures repeat."
-    told = f"The ratios show the effect of what differs: {words.listing((*subjects, *others), limit=12)}."
-    if others and not predicted:
-        told += " Only the first kind is a change of yours." if subjects else " None of it is your code."
-    return told
+    subjects = words.listing(c.what for c in apart if c.kind == "subject")
+    around = words.listing((c.what for c in apart if c.kind == "condition"), limit=12)
+    if subjects and around:
+        return f"The ratios show the effect of {subjects}, and of what differs around it: {around}."
+    if subjects:
+        return f"The ratios show the effect of what differs: {subjects}."
+    if around:
+        return f"The workload is the same. The ratios show the effect of what differs around it: {around}."
+    return "Nothing that was recorded differs, so the ratios show how well these figures repeat."
 
 
 def _unmatched(found: Comparison) -> Iterator[str]:

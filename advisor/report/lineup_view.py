@@ -14,7 +14,7 @@ from advisor.report import words
 from advisor.report.dates import created
 from advisor.report.doubts import Doubt, doubt
 from advisor.report.facts import Fact
-from advisor.report.failures import Failure, failures
+from advisor.report.failures import Failure, all_failed, failures
 from advisor.report.sweep import SweepCell, cell
 from advisor.report.tables import Gap, gaps
 from advisor.report.tracks import Stop, measured_stop, predicted_stop
@@ -194,8 +194,13 @@ def _why(places: Sequence[Place]) -> str:
         "alone": "one strategy alone has figures",
         "": "there are too few figures",
     }
-    told = dict.fromkeys(reasons[doubt(p.profile) if p.basis == "measured" else p.stop.doubt] for p in places)
-    return words.listing(told)
+    return words.listing(dict.fromkeys(reasons[_doubt(place)] for place in places))
+
+
+def _doubt(place: Place) -> Doubt:
+    if place.basis == "predicted":
+        return place.stop.doubt
+    return "failed" if all_failed(place.profile) else doubt(place.profile)
 
 
 def _facts(places: Sequence[Place]) -> Iterator[Fact]:
