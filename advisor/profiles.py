@@ -49,7 +49,7 @@ class Tool(Record):
 
 
 class Environment(Record):
-    """The machine and the software, without user or host names."""
+    """The machine and the software, without the user's name, and without the host's unless asked for."""
 
     system: str
     machine: str
@@ -61,6 +61,7 @@ class Environment(Record):
     gpu: dict[str, str | int | float] = Field(
         default_factory=dict, description="Driver, CUDA runtime and what else the GPU told"
     )
+    host_name: str | None = Field(default=None, description="Only where --include-host asked for it")
     host: HostState | None = Field(default=None, description="Before anything was measured")
     gpu_readings: tuple[GpuState, ...] = Field(
         default=(), description="The GPU before, perhaps under load, and after the measuring"

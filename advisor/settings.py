@@ -41,6 +41,10 @@ class Settings:
     """Where pinned memory shall lie, seen from the GPU: local, remote, or a node's number."""
     oversubscribe: bool = False
     """Managed memory may exceed what the GPU has free."""
+    include_host: bool = False
+    """The profile may name this host and its user."""
+    no_environment: bool = False
+    """The profile tells nothing of the machine and its software."""
 
     @property
     def cell_seconds(self) -> float:
@@ -63,6 +67,8 @@ def make_settings(
     command: str = "",
     numa: str = "local",
     oversubscribe: bool = False,
+    include_host: bool = False,
+    no_environment: bool = False,
 ) -> Settings:
     """Settings from what the command line gives; `target` is FILE or FILE::NAME.
 
@@ -87,6 +93,8 @@ def make_settings(
         command=command,
         numa=numa,
         oversubscribe=oversubscribe,
+        include_host=include_host,
+        no_environment=no_environment,
     )
 
 

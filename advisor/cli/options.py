@@ -63,6 +63,12 @@ OutBeside = Annotated[
 ]
 PageFormats = Annotated[str, typer.Option("--format", help="Of html and md, separated by commas.")]
 Formats = Annotated[str, typer.Option("--format", help="Of html, md and json, separated by commas.")]
+IncludeHost = Annotated[
+    bool, typer.Option("--include-host", help="Let the profile name this host; names are hidden without it.")
+]
+NoEnvironment = Annotated[
+    bool, typer.Option("--no-environment", help="Leave out the machine and its software, for publishing.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no messages, results only.")]
 
 EntryOut = Annotated[

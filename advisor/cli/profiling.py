@@ -36,6 +36,8 @@ def profile(
     seed: options.Seed = 0,
     numa: options.Numa = "local",
     oversubscribe: options.Oversubscribe = False,
+    include_host: options.IncludeHost = False,
+    no_environment: options.NoEnvironment = False,
     out: options.Out = Path("advisor-report"),
     formats: options.Formats = "html,md,json",
     quiet: options.Quiet = False,
@@ -66,6 +68,8 @@ def profile(
         command=command_line(sys.argv[1:]),
         numa=numa,
         oversubscribe=oversubscribe,
+        include_host=include_host,
+        no_environment=no_environment,
     )
     if swept:
         _profile_sweep(made, swept, out, wanted, quiet)

@@ -21,6 +21,7 @@ def report(
     files: options.Profiles,
     out: options.OutBeside = None,
     formats: options.Formats = "html,md",
+    no_environment: options.NoEnvironment = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Render a profile again; of several profiles, one page over them.
@@ -28,11 +29,13 @@ def report(
     Profiles of one workload from one device that differ in one parameter give the page of a sweep; those
     from several devices, with the same parameters, one page over the devices.
     """
-    from advisor import lineups, profiles, series, settings
+    from advisor import lineups, privacy, profiles, series, settings
 
     wanted = settings.parse_formats(formats)
     form = only_format(out, wanted)
     loaded = [(file, profiles.load(file)) for file in files]
+    if no_environment:
+        loaded = [(file, privacy.without_environment(one)) for file, one in loaded]
     directory = series.common_parent(files) if out is None or form else out
     if len(loaded) == 1:
         _one(loaded[0][1], directory, wanted, form, quiet)
