@@ -296,6 +296,21 @@ def test_predicted_bars_are_hatched_and_measured_ones_are_not() -> None:
         assert ("predicted" in figure) == ('class="chart predicted"' in figure)
 
 
+def test_bars_of_a_terminal_are_to_scale_and_predicted_ones_are_shaded() -> None:
+    text = summary(gpu_profile(), bars=True)
+    drawn = dict(re.findall(r"^(?:→ |  )(\S+) .* ([█▏▎▍▌▋▊▉]+)$", text, re.MULTILINE))
+    assert drawn == {"pinned": "████", "zero-copy": "█████", "pageable": "████████"}
+    assert not re.search(r"[█░]", summary(gpu_profile()))
+    both = summary(cpu_profile(), bars=True)
+    assert re.findall(r"zero-copy +45.0 ms .* (\S+)$", both, re.MULTILINE) == ["░" * 6]
+    for run in (
+        load(Path(__file__).parent / "data" / "h200-vector_add.json"),
+        all_strategies(),
+        cpu_profile(),
+    ):
+        assert max(map(len, summary(run, bars=True).splitlines())) <= 80
+
+
 def test_estimated_gain_is_called_so() -> None:
     told = advice(gain=Gain(seconds_per_frame=0.01, bytes=-MIB, basis="estimated"))
     html = render_html(profile(advice=(told,))).replace("\N{NO-BREAK SPACE}", " ")

@@ -22,6 +22,11 @@ def say(text: str) -> None:
     print(text, file=sys.stderr)
 
 
+def draws_bars() -> bool:
+    """Whether stdout is a terminal that can show them; a pipe gets plain text."""
+    return sys.stdout.isatty() and (sys.stdout.encoding or "").lower().startswith("utf")
+
+
 def show(summary: str, paths: list[Path], quiet: bool) -> None:
     print(summary)
     if paths and not quiet:

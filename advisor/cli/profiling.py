@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from advisor.cli import options
-from advisor.cli.console import INTERRUPTED, choose_backend, require_figures, say, show
+from advisor.cli.console import INTERRUPTED, choose_backend, draws_bars, require_figures, say, show
 from advisor.cli.streams import only_format, put
 from advisor.errors import NothingMeasured, UsageError
 
@@ -104,7 +104,7 @@ def _profile_once(made: Settings, out: Path, wanted: tuple[str, ...], quiet: boo
         directory.mkdir(parents=True, exist_ok=True)  # the workload may have removed it
         paths = report.write(result, directory, wanted)
         (directory / pipeline.PARTIAL).unlink(missing_ok=True)
-    show(report.summary(result), paths, quiet)
+    show(report.summary(result, bars=draws_bars()), paths, quiet)
     _end(result)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.cli import options
-from advisor.cli.console import require_figures, show
+from advisor.cli.console import draws_bars, require_figures, show
 from advisor.cli.streams import only_format, put, require_page
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _one(profile: Profile, directory: Path, wanted: Sequence[str], form: str | N
         put(report.render(profile, form))
     else:
         with settings.output_directory(directory) as folder:
-            show(report.summary(profile), report.write(profile, folder, wanted), quiet)
+            show(report.summary(profile, bars=draws_bars()), report.write(profile, folder, wanted), quiet)
     report.append_step_summary(report.render_markdown(profile))
 
 
