@@ -19,6 +19,8 @@ _PREDICTING = ("predict", "predicts")
 
 
 def say(text: str) -> None:
+    """A message, on stderr."""
+    """A message, which is no result: to stderr."""
     print(text, file=sys.stderr)
 
 
@@ -28,6 +30,8 @@ def draws_bars() -> bool:
 
 
 def show(summary: str, paths: list[Path], quiet: bool) -> None:
+    """The result on stdout, and on stderr the files that were written."""
+    """The result to stdout; where the files are to stderr."""
     print(summary)
     if paths and not quiet:
         say("wrote " + "\n      ".join(str(path) for path in paths))
