@@ -24,7 +24,7 @@ def report(
     no_environment: options.NoEnvironment = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Render a profile again; of several profiles, one page over them.
+    """Render a profile again; of several, one page over all.
 
     Profiles of one workload from one device that differ in one parameter give the page of a sweep; those
     from several devices, with the same parameters, one page over the devices.
