@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from builders import cpu_profile, failed, measured, profile, vector_add_trace, vector_add_workload
-from running import FILES, QUICK, Command, Said, environment
+from running import FILES, QUICK, REPOSITORY, Command, Said, environment
 from test_comparing import later
 from test_lineups import on
 
+from advisor.cli import app
+from advisor.errors import FileProblem, NothingMeasured, UsageError, WorkloadError
 from advisor.profiles import Profile
 from advisor.report import render_html, render_markdown
 
@@ -283,3 +286,22 @@ def test_what_is_compared_is_what_was_profiled(command: Command) -> None:
     told = {line.split()[-1] for line in said.out.splitlines() if line.startswith("  pageable ")}
     assert told <= {"tell", "same"}
     assert told
+
+
+def test_every_command_is_in_the_readme() -> None:
+    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    names = [each.name or each.callback.__name__ for each in app.registered_commands if each.callback]
+    assert "compare" in names
+    assert [name for name in names if f"`advisor {name}" not in text] == []
+
+
+def test_the_exit_codes_are_the_same_in_help_and_readme(command: Command) -> None:
+    text = " ".join((REPOSITORY / "README.md").read_text(encoding="utf-8").split())
+    told = " ".join(command("--help").out.split())
+    for code in (error.exit_code for error in (UsageError, WorkloadError, NothingMeasured, FileProblem)):
+        assert f"; {code} " in text
+        assert f"; {code} " in told
+    for form in (text, told):
+        assert re.search(r"0 done; 1 a gate (of `advisor compare` )?failed;", form)
+        assert "70 an error in advisor itself" in form
+        assert "130 interrupted" in form
