@@ -8,6 +8,7 @@ from advisor.devices.memory_class import EXPLAINED
 from advisor.profiles import Profile
 from advisor.report import words
 from advisor.report.advising import Finding, changes, findings
+from advisor.report.dates import created
 from advisor.report.doubts import FIRST_FRAMES
 from advisor.report.evidence import Evidence, evidence
 from advisor.report.failures import Failure, all_failed, failures
@@ -111,7 +112,7 @@ def _heading(profile: Profile) -> Heading:
         parameters=pairs(profile.workload.parameters),
         device=device,
         memory=EXPLAINED[profile.device.memory_class] if profile.device.memory_class else "",
-        created=_created(profile.created),
+        created=created(profile.created),
         tool=f"advisor {words.name(profile.tool.version)}",
         predicted=predicted,
         measured_label=CPU_LABEL if predicted else f"measured on {device}",
@@ -159,10 +160,3 @@ def _title(profile: Profile, predicted: bool) -> str:
         return f"{workload} on {words.name(profile.device.name)}"
     targets = words.listing(words.name(p.device.name) for p in profile.predictions)
     return f"{workload}, predicted for {targets}" if targets else f"{workload}, without a GPU"
-
-
-def _created(text: str) -> str:
-    """`2026-01-02T03:04:05+00:00` as `2026-01-02 03:04 UTC`; any other form as it is."""
-    day, separator, time = text.partition("T")
-    utc = time.endswith(("+00:00", "Z"))
-    return words.name(f"{day} {time[:5]} UTC" if separator and utc else text)
