@@ -143,6 +143,19 @@ def test_profiles_of_the_same_name_are_told_apart_by_their_folders(command: Comm
     assert "HEAD: b/profile.json" in said.out
 
 
+def test_no_folder_outside_the_working_directory_is_named(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("alice", "here"):
+        Path(folder).mkdir()
+        save(profile(created=folder), f"{folder}/profile.json")
+    monkeypatch.chdir("here")
+    said = command("compare", tmp_path / "alice/profile.json", "profile.json")
+    assert "BASE: profile.json, alice" in said.out  # the name that is there is the time of the profile
+    assert "alice/" not in said.out
+    assert "alice/" not in Path("advisor-comparison/compare.html").read_text(encoding="utf-8")
+
+
 def test_markdown_on_stdout_and_nothing_else(command: Command) -> None:
     said = compare(command, "slower.json", "--format", "md", "--out", "-", "--fail-if", "slower=5%")
     assert said.code == 1

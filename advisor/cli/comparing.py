@@ -57,8 +57,14 @@ def compare(
 
 
 def _called(path: Path, other: Path) -> str:
-    """The file's name; with its folder's where both have the same."""
-    return path.name if path.name != other.name else f"{path.absolute().parent.name}/{path.name}"
+    """The file's name; with its folders where both have the same, but none outside the working directory.
+
+    Those may be a user's.
+    """
+    here, inside = Path.cwd(), path.resolve()
+    if path.name == other.name and inside.is_relative_to(here):
+        return str(inside.relative_to(here))
+    return path.name
 
 
 def _end(rulings: Sequence[Ruling], *, strict: bool, quiet: bool) -> None:
