@@ -32,6 +32,8 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     later(results=slower).save(Path("slower.json"))
     wide = (measured("pageable", 0.041, spread=0.9), measured("pinned", 0.0205, spread=0.9))
     later(results=wide).save(Path("noisy.json"))
+    elsewhere = profile().environment.model_copy(update={"system": "Linux 7.0"})
+    later(environment=elsewhere).save(Path("other.json"))
     later(results=(failed("pageable"), failed("pinned"))).save(Path("failed.json"))
     return Command(monkeypatch, capsys)
 
@@ -154,6 +156,13 @@ def test_no_folder_outside_the_working_directory_is_named(
     assert "BASE: profile.json, alice" in said.out  # the name that is there is the time of the profile
     assert "alice/" not in said.out
     assert "alice/" not in Path("advisor-comparison/compare.html").read_text(encoding="utf-8")
+
+
+def test_the_environment_can_be_left_out_for_publishing(command: Command) -> None:
+    assert "x86_64" in compare(command, "other.json", "--out", "-", "--format", "html").out
+    said = compare(command, "other.json", "--out", "-", "--format", "html", "--no-environment")
+    assert said.code == 0
+    assert "x86_64" not in said.out
 
 
 def test_markdown_on_stdout_and_nothing_else(command: Command) -> None:

@@ -29,6 +29,7 @@ from advisor.comparing.conditions import conditions, differing
 from advisor.comparing.recommended import recommended
 from advisor.comparing.rows import outcome, ratio_of
 from advisor.errors import NothingMeasured, UsageError
+from advisor.privacy import without_environment
 from advisor.profiles import Environment, Profile, Recommendation, load
 
 DATA = Path(__file__).parent / "data"
@@ -228,6 +229,13 @@ def test_clocks_under_load_may_differ_by_the_margin(hertz: int | None, status: s
     (found,) = [c for c in conditions(at(2_520, 210), at(hertz, 900)) if c.what == "clocks"]
     assert found.status == status
     assert found.base == "2520 MHz"
+
+
+def test_what_was_left_out_on_request_is_not_known() -> None:
+    published = [without_environment(each) for each in (profile(environment=environment()), later())]
+    told = {c.what: c.status for c in conditions(*published)}
+    assert {told[what] for what in ("system", "Python", "CPU", "driver")} == {"not known"}
+    assert told["device"] == "same"
 
 
 def test_what_nobody_knows_is_not_called_the_same() -> None:

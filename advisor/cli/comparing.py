@@ -28,6 +28,7 @@ def compare(
     anyway: options.Anyway = False,
     out: options.Out = Path("advisor-comparison"),
     formats: options.PageFormats = "html,md",
+    no_environment: options.NoEnvironment = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Hold a profile (HEAD) against an earlier one (BASE).
@@ -35,11 +36,13 @@ def compare(
     First what differs around them, then for each strategy the ratio of its times, with an interval.
     A gate that fails is exit code 1; one that the intervals leave open is not, but for --strict.
     """
-    from advisor import comparing, profiles, report, settings
+    from advisor import comparing, privacy, profiles, report, settings
 
     wanted = settings.parse_formats(formats, report.PAGES)
     form, gates = only_format(out, wanted), comparing.parse_gates(fail_if or ())
-    loaded = profiles.load(base), profiles.load(head)
+    loaded = [profiles.load(file) for file in (base, head)]
+    if no_environment:
+        loaded = [privacy.without_environment(each) for each in loaded]
     found = comparing.compare(*loaded, strategies=strategy or (), anyway=anyway)
     if gates:
         comparing.require_gateable(found, anyway=anyway)

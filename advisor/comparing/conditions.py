@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from advisor import stats, units
+from advisor.privacy import WITHHELD
 from advisor.profiles import Profile
 from advisor.readings import GpuState, TegraState
 
@@ -63,6 +64,11 @@ def _method(profile: Profile) -> str:
     return f"{rounds}, {taken.max_seconds:g} s a strategy, {units.percent(taken.confidence)} intervals"
 
 
+def _told(*texts: str) -> str | None:
+    """The texts together; None where they were left out on request, so that nobody knows them."""
+    return None if WITHHELD in texts else ", ".join(texts)
+
+
 def _driver(profile: Profile) -> str | None:
     named = (state.driver for state in profile.environment.gpu_readings if state.driver)
     cuda = profile.environment.gpu.get("cuda_driver")
@@ -109,8 +115,8 @@ _CONDITIONS: dict[str, Callable[[Profile], str | None]] = {
     "method": _method,
     "advisor's version": lambda profile: profile.tool.version,
     "CPU": _cpu,
-    "system": lambda profile: f"{profile.environment.system}, {profile.environment.machine}",
-    "Python": lambda profile: profile.environment.python,
+    "system": lambda profile: _told(profile.environment.system, profile.environment.machine),
+    "Python": lambda profile: _told(profile.environment.python),
     "driver": _driver,
     "CUDA runtime": _runtime,
     "power limit or mode": _power,
