@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from advisor.errors import FileProblem
 from advisor.packed import read_text
@@ -361,6 +361,14 @@ class Profile(Record):
     trace: NsysTrace = NsysTrace(reason="not asked for")
     notes: tuple[str, ...] = Field(default=(), description="Interruptions and what else limits the run")
 
+    @field_validator("format", mode="before")
+    @classmethod
+    def _format_is_a_number(cls, value: object) -> object:
+        """`true` equals 1."""
+        if isinstance(value, bool):
+            raise ValueError("the format is a number")
+        return value
+
     def measured(self) -> dict[str, Measured]:
         """The measured results by strategy, in the order of the file."""
         return {r.strategy: r for r in self.results if isinstance(r, Measured)}
@@ -390,7 +398,7 @@ class Profile(Record):
 
 
 def load(path: Path | str) -> Profile:
-    """Reads a profile, packed or not; raises `FileProblem` when it is missing, damaged, of an unknown format."""
+    """Reads a profile, packed or not; raises `FileProblem` where it is missing, damaged or of another format."""
     path = Path(path)
     try:
         text = read_text(path)
@@ -415,25 +423,30 @@ def load(path: Path | str) -> Profile:
 def parse(text: str, name: str) -> Profile:
     """A profile from JSON; `name` is what messages call it. Raises `FileProblem`."""
     try:
+        return Profile.model_validate_json(text)
+    except ValidationError as problem:
+        raise _what_is_wrong(text, name, problem) from None
+
+
+def _what_is_wrong(text: str, name: str, problem: ValidationError) -> FileProblem:
+    """Of a text that is no profile: not JSON at all, of another format, or the first key that is wrong."""
+    try:
         head = json.loads(text)
-    except (ValueError, RecursionError) as problem:
-        raise FileProblem(f"{name} is damaged: {problem}", next_step=_GIVE) from None
+    except (ValueError, RecursionError) as unreadable:
+        return FileProblem(f"{name} is damaged: {unreadable}", next_step=_GIVE)
     version = head.get("format") if isinstance(head, dict) else None
     if version != FORMAT or isinstance(version, bool):
-        raise FileProblem(
+        return FileProblem(
             f"{name} has format {version!r}; this advisor reads format {FORMAT}",
             next_step="Is it a profile.json? If a newer advisor wrote it, upgrade: "
             "pip install -U gpu-memory-advisor",
         )
-    try:
-        return Profile.model_validate_json(text)
-    except ValidationError as problem:
-        first = problem.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise FileProblem(
-            f"{name} is damaged: {where}: {first['msg']} ({problem.error_count()} problem(s) in all)",
-            next_step="Profile again, or take an undamaged copy.",
-        ) from None
+    first = problem.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return FileProblem(
+        f"{name} is damaged: {where}: {first['msg']} ({problem.error_count()} problem(s) in all)",
+        next_step="Profile again, or take an undamaged copy.",
+    )
 
 
 def json_schema() -> dict[str, Any]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from statistics import median, quantiles
+
+import numpy as np
+from numpy.typing import NDArray
 
 from advisor import units
 from advisor.profiles import Measured
@@ -72,8 +73,8 @@ class Spread:
 
 def distribution(row: Measured, index: int) -> Distribution:
     """Bins the raw frame times of one strategy; equal times fill one column."""
-    low, high = _bounds(row.frame_seconds)
-    summary = f"{_frames(row)}, median {units.seconds(median(row.frame_seconds))}"
+    low, high = _bounds(row)
+    summary = f"{_frames(row)}, median {units.seconds(_median(np.asarray(row.frame_seconds)))}"
     return Distribution(
         identifier=f"frames-{index}",
         strategy=words.name(row.strategy),
@@ -88,7 +89,7 @@ def distribution(row: Measured, index: int) -> Distribution:
 
 def spread(measured: Sequence[Measured]) -> Spread:
     """The frames of all strategies on one axis, logarithmic where they span a factor of eight."""
-    bounds = [_bounds(row.frame_seconds) for row in measured]
+    bounds = [_bounds(row) for row in measured]
     scale, ticks = span_axis(min(low for low, _ in bounds), max(high for _, high in bounds))
     rows = tuple(_spread_row(row, high, scale) for row, (_, high) in zip(measured, bounds, strict=True))
     return Spread(
@@ -105,7 +106,7 @@ def _spread_row(row: Measured, high: float, scale: Scale) -> SpreadRow:
         strategy=words.name(row.strategy, LABEL_LENGTH),
         histogram=_histogram(row, scale, SHARED_BINS, SHARED_HEIGHT),
         summary=f"{_frames(row)}, {between}",
-        note=_beyond(row, high) or f"median {units.seconds(median(row.frame_seconds))}",
+        note=_beyond(row, high) or f"median {units.seconds(_median(np.asarray(row.frame_seconds)))}",
     )
 
 
@@ -115,30 +116,46 @@ def _frames(row: Measured) -> str:
 
 def _beyond(row: Measured, high: float) -> str:
     """What is not drawn."""
-    beyond = sum(s > high for s in row.frame_seconds)
-    far = f"{words.count(beyond, 'slower frame')} not drawn, up to {units.seconds(max(row.frame_seconds))}"
+    times = np.asarray(row.frame_seconds)
+    beyond = int(np.count_nonzero(times > high))
+    far = f"{words.count(beyond, 'slower frame')} not drawn, up to {units.seconds(float(times.max()))}"
     return far if beyond else ""
 
 
-def _bounds(times: Sequence[float]) -> tuple[float, float]:
+def _bounds(row: Measured) -> tuple[float, float]:
+    """The fastest frame, and the slowest that is drawn."""
+    times = np.asarray(row.frame_seconds)
+    low, slowest = float(times.min()), float(times.max())
     if len(times) < 4:
-        return min(times), max(times)
-    lower, _, upper = quantiles(times, n=4)
-    return min(times), min(max(times), upper + FAR_OUT * (upper - lower))
+        return low, slowest
+    lower, upper = np.quantile(times, (0.25, 0.75))
+    return low, min(slowest, float(upper + FAR_OUT * (upper - lower)))
 
 
 def _histogram(row: Measured, scale: Scale, bins: int, height: int) -> Histogram:
     """Frames beyond the strategy's own bound are left out; `height` is that of its fullest bin."""
-    _, high = _bounds(row.frame_seconds)
-    drawn = [s for s in row.frame_seconds if s <= high]
-    counts = Counter(min(int(scale.share(s) * bins), bins - 1) for s in drawn)
-    tallest = max(counts.values(), default=1)
+    times = np.asarray(row.frame_seconds)
+    drawn = times[times <= _bounds(row)[1]]
+    counts = np.bincount(np.minimum((_shares(drawn, scale) * bins).astype(int), bins - 1), minlength=bins)
     return Histogram(
         bins=bins,
-        outline=_outline([height * counts[i] / tallest for i in range(bins)], height),
-        median=_across(median(row.frame_seconds), scale, bins),
-        round_medians=tuple(_across(median(one), scale, bins) for one in row.rounds if one),
+        outline=_outline([height * int(count) / int(counts.max()) for count in counts], height),
+        median=_across(_median(times), scale, bins),
+        round_medians=tuple(_across(_median(np.asarray(one)), scale, bins) for one in row.rounds if one),
     )
+
+
+def _shares(times: NDArray[np.float64], scale: Scale) -> NDArray[np.float64]:
+    """`Scale.share` of many."""
+    if scale.high == scale.low:
+        return np.full(len(times), 0.5)
+    bend = np.log if scale.logarithmic else np.asarray
+    low, high = bend(np.asarray((scale.low, scale.high)))
+    return np.asarray(np.clip((bend(times) - low) / (high - low), 0, 1))
+
+
+def _median(times: NDArray[np.float64]) -> float:
+    return float(np.median(times))
 
 
 def _outline(heights: Sequence[float], height: int) -> str:

@@ -7,6 +7,9 @@ from advisor.profiles import Recommendation
 from advisor.report import words
 from advisor.stats import EQUIVALENCE
 
+NAMED = 3
+"""More strategies than these are counted in a headline, not named."""
+
 
 def headline(chosen: Recommendation, *, predicted: bool = False) -> str:
     """What to use and why, in one line; of a bet it says that it is one."""
@@ -16,7 +19,7 @@ def headline(chosen: Recommendation, *, predicted: bool = False) -> str:
     if chosen.verdict == "inconclusive":
         # A prediction whose ranges overlap still names its bet; it must not read as a verdict.
         return ", ".join(filter(None, (f"Likely {strategy}", "" if kept else _faster(chosen))))
-    tied = f"tied with {names(chosen.tied_with)}" if chosen.tied_with else ""
+    tied = f"tied with {_rivals(chosen.tied_with)}" if chosen.tied_with else ""
     if kept:
         return f"Keep {strategy}: {tied or f'nothing {_tried(predicted)} is faster'}"
     why = ", ".join(filter(None, (tied, _faster(chosen, "likely " if predicted else ""))))
@@ -32,10 +35,6 @@ def uncapitalised(sentence: str) -> str:
     return sentence[:1].lower() + sentence[1:]
 
 
-NAMED = 3
-"""More strategies than these are counted in a headline, not named."""
-
-
 def undecided(chosen: Recommendation) -> str:
     """That the best strategies cannot be told apart."""
     if len(chosen.tied_with) > NAMED:
@@ -43,6 +42,10 @@ def undecided(chosen: Recommendation) -> str:
     if len(chosen.tied_with) > 1:
         return f"{names(chosen.tied_with)} cannot be told apart"
     return "The best strategy cannot be told"
+
+
+def _rivals(strategies: tuple[str, ...]) -> str:
+    return names(strategies) if len(strategies) <= NAMED else f"{len(strategies)} others"
 
 
 def names(strategies: tuple[str, ...]) -> str:

@@ -19,8 +19,10 @@ from advisor.report import templates
 from advisor.report.view import view
 
 # The page stays below 400 KB: a larger profile is packed, and one that is too large even so is left out.
-PLAIN_LENGTH = 60_000
+PLAIN_LENGTH = 50_000
 EMBEDDED_LENGTH = 245_000
+MOST_FRAMES = 150_000
+"""More than these do not fit, so that nobody need try: a frame takes more than two bytes, packed."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,6 @@ class Download:
 
     filename: str
     href: str
-    size: int
 
 
 def render_html(profile: Profile) -> str:
@@ -63,11 +64,13 @@ def _digest(text: str) -> str:
 
 def download(profile: Profile) -> Download:
     """The raw profile as a data: link, which a browser saves without a script."""
+    if sum(len(row.frame_seconds) for row in profile.measured().values()) > MOST_FRAMES:
+        return Download("profile.json", "")
     text = profile.model_dump_json()
-    plain = "data:application/json," + quote(text, safe="{}[]:,._-+/ ").replace(" ", "%20")
-    if len(plain) <= PLAIN_LENGTH:
-        return Download("profile.json", plain, len(text))
+    if len(text) <= PLAIN_LENGTH:
+        plain = quote(text, safe="{}[]:,._-+/ ").replace(" ", "%20")
+        return Download("profile.json", f"data:application/json,{plain}")
     packed = base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
     if len(packed) <= EMBEDDED_LENGTH:
-        return Download("profile.json.gz", f"data:application/gzip;base64,{packed}", len(text))
-    return Download("profile.json", "", len(text))
+        return Download("profile.json.gz", f"data:application/gzip;base64,{packed}")
+    return Download("profile.json", "")

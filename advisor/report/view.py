@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from advisor.devices.memory_class import EXPLAINED
 from advisor.profiles import Profile
@@ -91,8 +92,27 @@ class Report(Heading, Outcome, Evidence, Forecasting, Circumstances):
     """All of one report, flat, as the templates print it."""
 
 
+class _Same:
+    """A profile that equals itself alone: comparing, or hashing, all its frames would take longer."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.profile is self.profile
+
+    def __hash__(self) -> int:
+        return id(self.profile)
+
+
 def view(profile: Profile) -> Report:
-    """Everything a profile says, in words."""
+    """Everything a profile says, in words; made once for all the forms in which a profile is shown."""
+    return _view(_Same(profile))
+
+
+@lru_cache(maxsize=1)
+def _view(same: _Same) -> Report:
+    profile = same.profile
     measured = evidence(profile)
     return Report(
         **vars(_heading(profile)),
