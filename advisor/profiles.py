@@ -398,7 +398,7 @@ class Profile(Record):
 
 
 def load(path: Path | str) -> Profile:
-    """Reads a profile, packed or not. Raises `FileProblem`: it is missing, damaged or of an unknown format."""
+    """Reads a profile, packed or not. Raises `FileProblem`: missing, damaged or of an unknown format."""
     path = Path(path)
     try:
         text = read_text(path)

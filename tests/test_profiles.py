@@ -194,7 +194,7 @@ def test_a_path_may_be_a_string(tmp_path: Path) -> None:
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(FileProblem, match=r"nothing.json does not exist$"):
+    with pytest.raises(FileProblem, match=r"nothing.json does not exist\n"):
         load(tmp_path / "nothing.json")
     with pytest.raises(FileProblem, match="cannot be read"):
         load(tmp_path)
