@@ -234,10 +234,12 @@ def test_gates_without_a_baseline_are_a_mistake_and_neither_is_fine(job: Job) ->
     assert job.outputs == {"code": "0", "outcome": "ungated"}
 
 
-@pytest.mark.parametrize("code", ["0", "3"])
-def test_nothing_is_compared_after_a_profile_that_failed(job: Job, code: str) -> None:
-    """Whether it says so or only left nothing."""
+@pytest.mark.parametrize(("code", "left"), [("0", False), ("3", False), ("130", True)])
+def test_nothing_is_compared_after_a_profile_that_failed(job: Job, code: str, left: bool) -> None:
+    """Whether it says so or only left nothing; half a profile does not stand for a whole one."""
     job.save(profile(), "base.json")
+    if left:
+        job.save(later(), "out/profile.json")
     job("compare", ADVISOR_PROFILE_CODE=code, ADVISOR_BASELINE="base.json", ADVISOR_FAIL_IF="slower=5%")
     assert job.outputs["outcome"] == "failed"
 

@@ -272,7 +272,7 @@ def test_a_reader_that_goes_away_does_not_change_the_gates_exit_code(
     command: Command, tmp_path: Path
 ) -> None:
     compared = "{} -m advisor compare base.json {} --format html --out - --fail-if slower=5%"
-    program = f"{compared} | head -c 1 >/dev/null; "
+    program = f"{compared} | true; "
     for head, code in (("same.json", 0), ("slower.json", 1)):
         script = program.format(sys.executable, head) + "exit ${PIPESTATUS[0]}"
         ended = subprocess.run(

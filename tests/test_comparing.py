@@ -292,6 +292,20 @@ def test_one_strategy_alone_or_half_a_run_recommends_nothing() -> None:
     assert recommended(*pair, figures=(2, 2), basis="measured", whole=False).change == "cannot tell"
 
 
+def test_the_wider_of_two_confidences_is_taken() -> None:
+    strict = later(method=profile().method.model_copy(update={"confidence": 0.99}))
+    assert compare(profile(), strict).confidence == compare(strict, profile()).confidence == 0.99
+
+
+@pytest.mark.parametrize("cut", [0, 1])
+def test_a_run_that_was_interrupted_changes_no_recommendation(cut: int) -> None:
+    notes = [(), ()]
+    notes[cut] = ("Interrupted after 1 of 6 measurements.",)  # type: ignore[call-overload]
+    base = profile(recommendation=clear("pinned"), notes=notes[0])
+    head = later(recommendation=clear("pageable"), notes=notes[1])
+    assert compare(base, head).devices[0].recommended.change == "cannot tell"
+
+
 def test_notes_say_whose_they_are() -> None:
     base, head = profile(notes=("x", "y")), later(notes=("y", "z"))
     assert compare(base, head).notes == ("BASE: x", "Both: y", "HEAD: z")
