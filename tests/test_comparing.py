@@ -20,7 +20,7 @@ from builders import (
     skipped,
     vector_add_workload,
 )
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor import stats
@@ -84,6 +84,7 @@ def test_more_reads_through_the_link_are_seen_where_they_are() -> None:
     assert [c.what for c in differing(found.conditions)] == ["parameters"]
 
 
+@settings(deadline=None)
 @given(st.floats(0.2, 5), st.floats(0.2, 5), st.floats(0.2, 5))
 def test_a_verdict_never_contradicts_its_interval(a: float, b: float, c: float) -> None:
     low, value, high = sorted((a, b, c))
@@ -98,6 +99,7 @@ def test_a_verdict_never_contradicts_its_interval(a: float, b: float, c: float) 
 frames = st.lists(st.lists(st.floats(1e-6, 1e3), min_size=2, max_size=6), min_size=1, max_size=4)
 
 
+@settings(deadline=None)
 @given(frames, frames)
 def test_exchanging_the_sides_turns_the_ratio_round(one: list[list[float]], other: list[list[float]]) -> None:
     def row(rounds: list[list[float]]) -> Any:

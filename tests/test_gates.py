@@ -19,7 +19,7 @@ from builders import (
     skipped,
     vector_add_workload,
 )
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_comparing import LATER, later
 
@@ -81,6 +81,7 @@ def test_what_is_no_gate_is_refused_with_what_is(text: str) -> None:
     assert "slower=5%" in raised.value.next_step
 
 
+@settings(deadline=None)
 @given(st.text(max_size=30))
 def test_any_text_is_a_gate_or_refused(text: str) -> None:
     try:

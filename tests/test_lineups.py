@@ -214,6 +214,7 @@ decided = st.builds(lambda best: Standing(best, min(best)), st.frozensets(names,
 undecided = st.builds(lambda rivals: Standing(rivals=tuple(rivals)), st.frozensets(names, min_size=2))
 
 
+@settings(deadline=None)
 @given(st.lists(decided | undecided | st.just(Standing()), max_size=6))
 def test_what_is_said_of_all_devices_holds_on_each(standings: list[Standing]) -> None:
     found = agreement(standings)
@@ -228,6 +229,7 @@ def test_what_is_said_of_all_devices_holds_on_each(standings: list[Standing]) ->
         assert {s.chosen for s in known} == {found.unanimous}
 
 
+@settings(deadline=None)
 @given(st.lists(st.fixed_dictionaries({n: st.floats(0.01, 1) for n in "abc"}), min_size=2, max_size=4))
 def test_no_other_strategy_has_a_lower_worst_cost(devices: list[dict[str, float]]) -> None:
     rows = [{n: measured(n, s, spread=0, frames=2, rounds=1) for n, s in each.items()} for each in devices]

@@ -200,6 +200,7 @@ def test_page_of_every_strategy_is_small() -> None:
 ratios = st.floats(0.01, 100)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(ratios, ratios, ratios).map(lambda t: tuple(sorted(t))), min_size=1, max_size=5))
 def test_strips_lie_on_their_axis_in_their_order(found: list[tuple[float, float, float]]) -> None:
     axis = scale([(low, high) for low, _, high in found])

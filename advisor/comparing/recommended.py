@@ -43,7 +43,9 @@ def recommended(
     if not before & now:
         sure = basis == "measured" or "inconclusive" not in (base.verdict, head.verdict)
         if sure:
-            return Recommended(*names, "changed", "None that may be the best in BASE may be it in HEAD.")
+            return Recommended(
+                *names, "changed", "No strategy that may be the best in BASE may be the best in HEAD."
+            )
         return Recommended(*names, "cannot tell", "The predicted ranges overlap.")
     if names[0] is not None and names[0] == names[1]:
         return Recommended(*names, "same", "")

@@ -140,7 +140,7 @@ def _clean(told: Condition) -> Condition:
 
 def _statement(apart: Sequence[Condition]) -> str:
     """What the ratios show the effect of."""
-    subjects = words.listing(c.what for c in apart if c.kind == "subject")
+    subjects = words.listing(f"the {c.what}" for c in apart if c.kind == "subject")
     around = words.listing((c.what for c in apart if c.kind == "condition"), limit=12)
     if subjects and around:
         return f"The ratios show the effect of {subjects}, and of what differs around it: {around}."
