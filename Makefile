@@ -2,7 +2,7 @@
 PYTHON ?= python
 
 .DEFAULT_GOAL := help
-.PHONY: help install check lint types test test-gpu bench bench-gpu accuracy samples schema accept
+.PHONY: help install check lint types test test-gpu bench bench-gpu accuracy samples pictures schema accept
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,10 @@ accuracy:  ## Hold the model against published figures and write the result (doc
 
 samples:  ## Make the committed sample reports again
 	$(PYTHON) -m advisor profile workloads/vector_add.py --no-gpu --out reports/no-gpu/vector_add
+	$(PYTHON) -m advisor report tests/data/h200-vector_add.json --format html,md,json --out reports/h200/vector_add
+
+pictures:  ## Photograph the sample reports in Chromium
+	$(PYTHON) -m tests.browser.pictures
 
 schema:  ## Write docs/profile.schema.json again
 	$(PYTHON) -m advisor.profiles > docs/profile.schema.json

@@ -173,8 +173,8 @@ def test_all_strategies_share_one_axis() -> None:
         SHARED_BINS * 0.010 / (0.022 - 0.009), abs=0.03
     )
     assert [t.text for t in made.ticks] == ["10 ms", "15 ms", "20 ms"]
-    assert (fast.summary, fast.note) == ("90 frames, 9.00 to 11.0 ms", "median 10.0 ms")
-    assert "slow: 90 frames, 18.0 to 22.0 ms" in made.description
+    assert (fast.median, fast.note) == ("10.0 ms", "90 frames, 9.00 to 11.0 ms")
+    assert "slow: median 20.0 ms, 90 frames, 18.0 to 22.0 ms." in made.description
     assert (made.axis, spread((measured("a", 1e-5), measured("b", 1.0))).axis) == ("linear", "logarithmic")
 
 

@@ -57,7 +57,7 @@ class SpreadRow:
 
     strategy: str
     histogram: Histogram
-    summary: str
+    median: str
     note: str
 
 
@@ -93,7 +93,7 @@ def spread(measured: Sequence[Measured]) -> Spread:
     scale, ticks = span_axis(min(low for low, _ in bounds), max(high for _, high in bounds))
     rows = tuple(_spread_row(row, high, scale) for row, (_, high) in zip(measured, bounds, strict=True))
     return Spread(
-        description=" ".join(f"{row.strategy}: {row.summary}, {row.note}." for row in rows),
+        description=" ".join(f"{row.strategy}: median {row.median}, {row.note}." for row in rows),
         rows=rows,
         ticks=ticks,
         axis="logarithmic" if scale.logarithmic else "linear",
@@ -105,8 +105,8 @@ def _spread_row(row: Measured, high: float, scale: Scale) -> SpreadRow:
     return SpreadRow(
         strategy=words.name(row.strategy, LABEL_LENGTH),
         histogram=_histogram(row, scale, SHARED_BINS, SHARED_HEIGHT),
-        summary=f"{_frames(row)}, {between}",
-        note=_beyond(row, high) or f"median {units.seconds(_median(np.asarray(row.frame_seconds)))}",
+        median=units.seconds(_median(np.asarray(row.frame_seconds))),
+        note=", ".join(filter(None, (_frames(row), between, _beyond(row, high)))),
     )
 
 
