@@ -11,6 +11,7 @@ from pathlib import Path
 
 from advisor import series
 from advisor.errors import UsageError
+from advisor.plausible import require_plausible
 from advisor.profiles import Profile
 from advisor.series import Series
 
@@ -53,6 +54,8 @@ def together(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> Series 
 
 def lineup(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> Lineup:
     """One profile from each device. Raises `UsageError` as `together` does."""
+    for path, profile in loaded:
+        require_plausible(profile, str(path))
     (first_path, first), *others = loaded
     for path, profile in others:
         series.require_same_workload(f"{first_path} and {path}", first, profile, _TOGETHER)

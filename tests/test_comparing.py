@@ -24,13 +24,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor import stats
-from advisor.comparing import Comparison, compare
+from advisor.comparing import Comparison, compare, judge, parse_gates
 from advisor.comparing.conditions import conditions, differing
 from advisor.comparing.recommended import recommended
 from advisor.comparing.rows import outcome, ratio_of
-from advisor.errors import NothingMeasured, UsageError
+from advisor.errors import FileProblem, NothingMeasured, UsageError
 from advisor.privacy import without_environment
 from advisor.profiles import Environment, Profile, Recommendation, load
+from advisor.report import compare_summary, render_compare_html, render_compare_markdown
 
 DATA = Path(__file__).parent / "data"
 LATER = "2026-02-02T03:04:05+00:00"
@@ -171,6 +172,29 @@ def test_nothing_to_compare_is_an_error_and_no_pass(base: Profile, head: Profile
     with pytest.raises(NothingMeasured, match=message) as raised:
         compare(base, head, anyway=True)
     assert raised.value.next_step
+
+
+@pytest.mark.parametrize("seconds", [5e-324, 1e-13, 2e9, 1e300])
+def test_times_that_cannot_be_are_refused(seconds: float) -> None:
+    for make in (
+        lambda s: profile(results=(measured("pageable", s, spread=0),)),
+        lambda s: cpu_profile(predictions=(prediction(results=(predicted("pageable", s, terms={"x": s}),)),)),
+    ):
+        with pytest.raises(FileProblem, match=r"^HEAD is damaged: a frame of pageable takes "):
+            compare(make(1.0), make(seconds))
+
+
+@settings(deadline=None)
+@given(st.floats(1.1e-12, 9e8), st.floats(1.1e-12, 9e8))
+def test_times_that_can_be_have_a_page_in_every_form(one: float, other: float) -> None:
+    def of(seconds: float) -> Profile:
+        return profile(created=str(seconds), results=(measured("pageable", seconds, spread=0),))
+
+    found = compare(of(one), of(other))
+    rulings = judge(found, parse_gates(["slower=5%", "footprint=+10%"]))
+    assert max(map(len, compare_summary(found, rulings).split("\n"))) <= 80
+    assert "svg" in render_compare_html(found, rulings)
+    assert render_compare_markdown(found, rulings)
 
 
 def test_named_strategies_alone() -> None:

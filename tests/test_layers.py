@@ -28,7 +28,18 @@ OUTSIDE = {
 }
 """Who alone may import a library."""
 
-ON_DATA = ("advise", "comparing", "devices", "lineups", "errors", "model", "profiles", "report", "rules")
+ON_DATA = (
+    "advise",
+    "comparing",
+    "devices",
+    "lineups",
+    "plausible",
+    "errors",
+    "model",
+    "profiles",
+    "report",
+    "rules",
+)
 ON_DATA += ("schedule", "stats", "strategies", "units", "verdicts")
 """Pure functions of the saved data: they need no GPU, no process and none of the user's code."""
 

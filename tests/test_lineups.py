@@ -24,7 +24,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_report_escaping import everywhere, joined, markdown_structure, pieces, structure, times
 
-from advisor.errors import UsageError
+from advisor.errors import FileProblem, UsageError
 from advisor.lineups import Lineup, Member, lineup, together
 from advisor.profiles import Device, Profile, Recommendation
 from advisor.report import lineup_summary, render_lineup_html, render_lineup_markdown, write_lineup
@@ -146,6 +146,12 @@ def test_profiles_that_do_not_belong_together(other: Profile, message: str) -> N
         together([(Path("x"), on("a")), (Path("y"), other)], Path())
     assert raised.value.message.startswith(message)
     assert "one from each device" in raised.value.next_step
+
+
+def test_times_that_cannot_be_are_refused() -> None:
+    odd = on("b", results=(measured("pageable", 1e300, spread=0),))
+    with pytest.raises(FileProblem, match=r"^y is damaged: a frame of pageable takes 1e"):
+        together([(Path("x"), on("a")), (Path("y"), odd)], Path())
 
 
 def test_two_profiles_of_one_device_among_others() -> None:

@@ -19,6 +19,7 @@ from advisor.comparing.rows import (
     row,
 )
 from advisor.errors import NothingMeasured, UsageError
+from advisor.plausible import require_plausible
 from advisor.profiles import Advice, Device, Measured, Predicted, Profile, Recommendation
 from advisor.series import was_interrupted
 
@@ -74,7 +75,8 @@ def compare(
     """HEAD against BASE, all strategies or those named.
 
     Raises `UsageError` where that makes no sense (`anyway` allows another workload's name) or a named
-    strategy is in neither; `NothingMeasured` where one has no figures or they have no strategy in common.
+    strategy is in neither; `NothingMeasured` where one has no figures or they have no strategy in common;
+    `FileProblem` where one has times that cannot be.
     """
     _require_alike(base, head, anyway=anyway)
     _require_known(strategies, base, head)
@@ -150,6 +152,7 @@ def _require_alike(base: Profile, head: Profile, *, anyway: bool) -> None:
         )
     for side, profile in (("BASE", base), ("HEAD", head)):
         _require_figures(side, profile)
+        require_plausible(profile, side)
 
 
 def _require_figures(side: str, profile: Profile) -> None:
