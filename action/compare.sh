@@ -14,6 +14,12 @@ while IFS= read -r line; do
     [ -n "$line" ] && gates+=(--fail-if "$line")
 done <<<"${ADVISOR_FAIL_IF:-}"
 
+strategies=()
+while IFS= read -r line; do
+    line="${line//[[:space:]]/}"
+    [ -n "$line" ] && strategies+=(--strategy "$line")
+done <<<"${ADVISOR_STRATEGIES:-}"
+
 if [ -z "${ADVISOR_BASELINE:-}" ]; then
     if [ "${#gates[@]}" -gt 0 ]; then
         echo "::error::fail-if is given without a baseline: there is nothing to gate on." >&2
@@ -32,7 +38,7 @@ code=0
 messages="$(mktemp)"
 trap 'rm -f "$messages"' EXIT
 advisor compare "$ADVISOR_BASELINE" "$ADVISOR_OUT/profile.json" --out "$ADVISOR_OUT" \
-    ${gates[@]+"${gates[@]}"} ${strict[@]+"${strict[@]}"} 2>"$messages" || code=$?
+    ${strategies[@]+"${strategies[@]}"} ${gates[@]+"${gates[@]}"} ${strict[@]+"${strict[@]}"} 2>"$messages" || code=$?
 cat "$messages" >&2
 if [ "$code" != 0 ]; then
     give "$code" failed

@@ -220,6 +220,16 @@ def test_the_gate_on_a_stored_baseline(
     assert job("gate", ADVISOR_PROFILE_CODE="0", ADVISOR_COMPARE_CODE=str(code)).returncode == code
 
 
+def test_named_strategies_alone_are_gated(job: Job) -> None:
+    job.save(profile(), "base.json")
+    job.save(later(results=SLOWER), "out/profile.json")
+    given = {"ADVISOR_BASELINE": "base.json", "ADVISOR_FAIL_IF": "slower=5%", "ADVISOR_PROFILE_CODE": "0"}
+    job("compare", **given, ADVISOR_STRATEGIES=" pageable \n\n")
+    assert job.outputs == {"code": "0", "outcome": "passed"}
+    job("compare", **given, ADVISOR_STRATEGIES="pageable\npinned")
+    assert job.outputs == {"code": "1", "outcome": "failed"}
+
+
 def test_a_missing_baseline_is_no_pass(job: Job) -> None:
     job.save(profile(), "out/profile.json")
     job("compare", ADVISOR_PROFILE_CODE="0", ADVISOR_BASELINE="missing.json", ADVISOR_FAIL_IF="slower=5%")

@@ -42,7 +42,7 @@ HELPER = """\
 def total(array):
     return float(array.sum()) * np.pi
 """
-FEW = {"strategies": ("pageable", "zero-copy"), "targets": ("h200",), "rounds": 1, "max_seconds": 0.02}
+FEW = {"strategies": ("pageable",), "targets": ("h200",), "rounds": 1, "max_seconds": 0.02}
 
 
 def notebook(*cells: str, **given: Any) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def test_a_file_by_its_path_and_parameters(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     found = profiled(FILES / "several.py::many", {"n": np.int64(32)})
     assert found.workload.parameters["n"] == 32
-    assert set(found.measured()) == {"pageable", "zero-copy"}
+    assert set(found.measured()) == {"pageable"}
     assert found.predictions[0].device.name == "H200 SXM"
     assert "several.py::many --set n=32 --strategy pageable" in found.command
     assert list(tmp_path.iterdir()) == []
@@ -90,7 +90,7 @@ def test_a_cell_brings_what_it_uses_from_other_cells(tmp_path: Path, monkeypatch
     helper = "import beside\n" + HELPER.replace("np.pi", "beside.PI")
     scope = notebook(HEAD, "OFFSET = 2.5", helper, BODY + "\nraised = False\n")
     found = profiled(scope["double"])
-    assert set(found.measured()) == {"pageable", "zero-copy"}
+    assert set(found.measured()) == {"pageable"}
     assert found.workload.file == "double.py"
     again = profiled(notebook(HEAD, "OFFSET = 2.5", helper, BODY)["double"])
     assert again.workload.sha256 == found.workload.sha256
