@@ -216,6 +216,14 @@ def test_twice_and_half_are_as_far_from_one() -> None:
     assert axis.place(2.0) - axis.one == pytest.approx(axis.one - axis.place(0.5))
 
 
+def test_two_devices_are_both_named() -> None:
+    other = profile().device.model_copy(update={"name": "Other"})
+    found = compare(profile(), later(device=other))
+    assert compare_view(found).device == "Other (BASE: Test discrete)"
+    for form in FORMS.values():
+        assert "Other (BASE: Test discrete)" in form(found, (), FILES)
+
+
 def test_headlines_name_few_and_count_many() -> None:
     names = [f"s{i}" for i in range(5)]
     base = profile(results=tuple(measured(n, 0.02) for n in names))

@@ -110,7 +110,7 @@ def compare_view(
     return CompareReport(
         title=f"{workload}: HEAD against BASE",
         workload=workload,
-        device="" if found.predicted else words.name(found.head.device.name),
+        device="" if found.predicted else _where(found),
         predicted=found.predicted,
         tool=f"advisor {__version__}",
         sides=(_side("BASE", files[0], found.base), _side("HEAD", files[1], found.head)),
@@ -130,6 +130,12 @@ def compare_view(
 def _side(label: str, file: str, profile: Profile) -> Side:
     tool = f"advisor {words.name(profile.tool.version)}"
     return Side(label, words.name(file) if file else "", created(profile.created), tool)
+
+
+def _where(found: Comparison) -> str:
+    """The measured device; both where HEAD's is another one."""
+    before, now = words.name(found.base.device.name), words.name(found.head.device.name)
+    return now if now == before else f"{now} (BASE: {before})"
 
 
 def _clean(told: Condition) -> Condition:
@@ -159,7 +165,7 @@ def _unmatched(found: Comparison) -> Iterator[str]:
 
 def _device(device: DeviceComparison, found: Comparison) -> DeviceView:
     axis = scale([(row.ratio.low, row.ratio.high) for row in device.rows])
-    name = words.name(device.device.name)
+    name = words.name(device.device.name) if device.basis == "predicted" else _where(found)
     return DeviceView(
         device=name,
         basis=device.basis,
