@@ -369,6 +369,15 @@ class Profile(Record):
             raise ValueError("the format is a number")
         return value
 
+    @model_validator(mode="after")
+    def _each_strategy_stands_once(self) -> Profile:
+        for rows in (self.results, *(prediction.results for prediction in self.predictions)):
+            names = [row.strategy for row in rows]
+            twice = next((name for name in names if names.count(name) > 1), None)
+            if twice is not None:
+                raise ValueError(f"the strategy {twice[:60]!r} stands there twice")
+        return self
+
     def measured(self) -> dict[str, Measured]:
         """The measured results by strategy, in the order of the file."""
         return {r.strategy: r for r in self.results if isinstance(r, Measured)}

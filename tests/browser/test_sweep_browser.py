@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from browser.browsing import HOSTILE, NEEDS_A_BROWSER, WIDE, visit
-from test_report_sweep import cpu_series, hostile_series
+from builders import all_strategies
+from test_report_sweep import at_n, cpu_series, hostile_series
 
 from advisor.report import render_sweep_html
+from advisor.series import Point, series
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -28,3 +30,13 @@ def test_page_fits_its_window(name: str, width: int, browser: Browser, tmp_path:
             line = "document.querySelector('path.line')"
             assert seen.ask(f"{line}.getBoundingClientRect().width") > 90
             assert seen.ask(f"getComputedStyle({line}).stroke") not in ("none", "rgb(0, 0, 0)")
+
+
+def test_table_of_thirteen_strategies_is_not_cut_off_on_a_desk(browser: Browser, tmp_path: Path) -> None:
+    rows = all_strategies().results
+    made = series("w", "n", [Point(n, at_n(n, None, results=rows)) for n in (2**16, 2**20, 2**24)])
+    with visit(browser, render_sweep_html(made), tmp_path) as seen:
+        cut = "[...document.querySelectorAll('.scroll')].filter((e) => e.scrollWidth > e.clientWidth).length"
+        assert seen.page.locator("table.sweep thead th").count() == 14
+        assert seen.ask(cut) == 0
+        assert seen.ask(WIDE) == {"scroll": 1280, "client": 1280, "wide": []}
