@@ -1,4 +1,4 @@
-"""Reports inside a notebook's cell: the whole page in a frame of its own, so that neither styles the other."""
+"""Reports inside a notebook's cell: the page in a frame of its own, so that neither styles the other."""
 
 from __future__ import annotations
 
