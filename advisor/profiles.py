@@ -369,15 +369,6 @@ class Profile(Record):
             raise ValueError("the format is a number")
         return value
 
-    @model_validator(mode="after")
-    def _each_strategy_stands_once(self) -> Profile:
-        for rows in (self.results, *(prediction.results for prediction in self.predictions)):
-            names = [row.strategy for row in rows]
-            twice = next((name for name in names if names.count(name) > 1), None)
-            if twice is not None:
-                raise ValueError(f"the strategy {twice[:60]!r} stands there twice")
-        return self
-
     def measured(self) -> dict[str, Measured]:
         """The measured results by strategy, in the order of the file."""
         return {r.strategy: r for r in self.results if isinstance(r, Measured)}
@@ -432,9 +423,21 @@ def load(path: Path | str) -> Profile:
 def parse(text: str, name: str) -> Profile:
     """A profile from JSON; `name` is what messages call it. Raises `FileProblem`."""
     try:
-        return Profile.model_validate_json(text)
+        read = Profile.model_validate_json(text)
     except ValidationError as problem:
         raise _what_is_wrong(text, name, problem) from None
+    for rows in (read.results, *(prediction.results for prediction in read.predictions)):
+        _require_each_once([row.strategy for row in rows], name)
+    return read
+
+
+def _require_each_once(strategies: Sequence[str], name: str) -> None:
+    """A second row of a strategy would hide the first."""
+    twice = next((strategy for strategy in strategies if strategies.count(strategy) > 1), None)
+    if twice is not None:
+        raise FileProblem(
+            f"{name} is damaged: the strategy {twice[:60]!r} stands there twice", next_step=_GIVE
+        )
 
 
 def _what_is_wrong(text: str, name: str, problem: ValidationError) -> FileProblem:
