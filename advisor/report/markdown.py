@@ -36,6 +36,7 @@ def render_markdown(profile: Profile) -> str:
     return made.render(
         report=report,
         rows=brief_rows(report.rows),
+        gaps=[gap for gap in report.gaps if gap.status != "failed"],  # those are said above
         forecasts=brief_forecasts(report.forecasts, DEVICES),
         md=escape,
         code=code,

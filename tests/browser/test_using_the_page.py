@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from browser.browsing import NEEDS_A_BROWSER, visit
 from browser.test_report_browser import H200, PROFILES
-from builders import advice, all_strategies, cpu_profile, profile, recommendation
+from builders import advice, all_strategies, cpu_profile, failed, profile, recommendation, skipped
 from test_report import many_frames
+from test_report_sweep import cpu_series
 
 from advisor.profiles import load
-from advisor.report import render_html
+from advisor.report import render_html, render_sweep_html
 
 if TYPE_CHECKING:
     from browser.browsing import Visit
@@ -129,15 +130,24 @@ def test_on_paper_the_evidence_is_unfolded_and_the_controls_are_gone(
         assert len(seen.page.pdf()) > 20_000
 
 
+TRACEBACK = "Traceback (most recent call last):\n  File 'w.py', line 3, in add\nValueError: no"
+PAGES = {
+    **{name: lambda make=make: render_html(make()) for name, make in PROFILES.items() if name != "hostile"},
+    "broken": lambda: render_html(
+        profile(results=(failed(detail=TRACEBACK), skipped()), notes=("cut short",))
+    ),
+    "sweep": lambda: render_sweep_html(cpu_series()),
+}
+
+
 @pytest.mark.skipif(AXE is None, reason="axe-playwright-python is not installed: pip install -e '.[dev]'")
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("name", [name for name in PROFILES if name != "hostile"])
+@pytest.mark.parametrize("name", PAGES)
 def test_axe_finds_nothing(name: str, theme: str, browser: Browser, tmp_path: Path) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
-    with visit(
-        browser, render_html(PROFILES[name]()), tmp_path, width=820, color_scheme=theme, bypass_csp=True
-    ) as seen:
+    options = {"width": 820, "color_scheme": theme, "bypass_csp": True}
+    with visit(browser, PAGES[name](), tmp_path, **options) as seen:
         seen.ask("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         found = Axe().run(seen.page)
         assert not found.response["violations"], found.generate_report()
