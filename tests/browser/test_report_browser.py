@@ -93,6 +93,21 @@ def test_charts_are_drawn_in_colour(name: str, browser: Browser, tmp_path: Path)
         assert seen.complaints == []
 
 
+def test_predicted_bars_have_stripes_and_measured_ones_have_none(browser: Browser, tmp_path: Path) -> None:
+    """The stripes of the patterns themselves: an empty pattern would look like a pale bar."""
+    for run, hatched in ((profile(), False), (cpu_profile(predictions=cpu_profile().predictions[:1]), True)):
+        with visit(browser, render_html(run), tmp_path) as seen:
+            fills = seen.ask(
+                "[...document.querySelectorAll('.bars rect.segment')].map((e) => getComputedStyle(e).fill)"
+            )
+            assert any("hatch-" in fill for fill in fills) == hatched
+            stripes = seen.ask(
+                "[...document.querySelectorAll('pattern .stripe')].map((e) => getComputedStyle(e).fill)"
+            )
+            assert stripes
+            assert "none" not in stripes
+
+
 PARTS = """() => Object.fromEntries(
   ["script", "img", "iframe", "object", "embed", "form", "input", "link", "svg", "section", "article"].map(
     (tag) => [tag, document.querySelectorAll(tag).length]))"""
