@@ -84,7 +84,6 @@
   }
 
   document.addEventListener("DOMContentLoaded", () => {
-    root.classList.add("scripted");
     document.querySelectorAll("[data-theme-switch]").forEach(addThemeSwitch);
     document.querySelectorAll("pre[data-copy]").forEach(addCopyButton);
     document.querySelectorAll("table[data-sortable]").forEach(addSorting);

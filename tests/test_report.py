@@ -173,6 +173,15 @@ def test_policy_allows_our_style_and_our_script_and_nothing_else() -> None:
     assert not re.search(r"\son\w+=|\sstyle=", html), "inline handlers and styles would be refused"
 
 
+def test_browsers_without_light_dark_get_the_light_colours() -> None:
+    style = (templates.directory() / "report.css").read_text(encoding="utf-8")
+    before, _, rest = style.partition("@supports not (color: light-dark(#000, #fff)) {")
+    named = dict(re.findall(r"(--[\w-]+): light-dark\(([^,]+), [^)]+\);", before))
+    fallback = dict(re.findall(r"(--[\w-]+): (#\w+);", rest[: rest.index("}")]))
+    assert fallback == named
+    assert len(named) > 20
+
+
 def test_embedded_profile_is_the_profile() -> None:
     link = re.search(
         r'href="data:application/json,([^"]+)" download="profile.json"', render_html(gpu_profile())
