@@ -179,3 +179,18 @@ def test_profile_command_keeps_home_host_and_secrets_out(
     assert made.workload.file == "elsewhere.py"
     assert json.loads((out / "profile.json").read_text())["workload"]["parameters"]["api_key"] == MASK
     assert (made.environment.host_name is not None) is named
+
+
+@pytest.mark.parametrize("command", [("report",), ("predict", "--target", "h100-sxm")])
+def test_published_without_the_machine(command: tuple[str, ...], tmp_path: Path) -> None:
+    telling().save(tmp_path / "p.json")
+    written = ["--format", "html,md,json", "--out", str(tmp_path / "out"), "--quiet", "--no-environment"]
+    subprocess.run(
+        [sys.executable, "-m", "advisor", command[0], str(tmp_path / "p.json"), *command[1:], *written],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+    )
+    made = load(tmp_path / "out" / "profile.json")
+    assert made == without_environment(made), "nothing is left to leave out"
+    assert "3.11.7" not in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")

@@ -86,18 +86,21 @@ def predict(
     target: options.Target = None,
     out: options.Out = Path("advisor-prediction"),
     formats: options.Formats = "html,md,json",
+    no_environment: options.NoEnvironment = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Predict the strategies of a profile for other devices.
 
     What was measured on a GPU takes the place of what the model would have to guess.
     """
-    from advisor import pipeline, profiles, settings
+    from advisor import pipeline, privacy, profiles, settings
     from advisor.devices.catalogue import DEFAULT_TARGETS
 
     wanted = settings.parse_formats(formats)
     form = only_format(out, wanted)
     targets = settings.load_targets(target or DEFAULT_TARGETS)
     result = pipeline.conclude(profiles.load(file), targets)
+    if no_environment:
+        result = privacy.without_environment(result)
     _one(result, out, wanted, form, quiet)
     require_figures(result)
