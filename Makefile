@@ -2,7 +2,7 @@
 PYTHON ?= python
 
 .DEFAULT_GOAL := help
-.PHONY: help install check lint types test fuzz test-gpu bench bench-gpu accuracy rules-report rules-examples samples schema accept
+.PHONY: help install check lint types test fuzz test-gpu bench bench-gpu accuracy rules-report rules-examples samples pictures schema accept
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,9 +45,13 @@ rules-examples:  ## Make the examples that `advisor rules ID` shows again
 
 samples:  ## Make the committed sample reports again
 	$(PYTHON) -m advisor profile workloads/vector_add.py --no-gpu --out reports/no-gpu/vector_add
+	for run in reports/h200/*/profile.json; do $(PYTHON) -m advisor report -q $$run >/dev/null; done
+
+pictures:  ## Photograph the sample reports in Chromium
+	$(PYTHON) -m tests.browser.pictures
 
 schema:  ## Write docs/profile.schema.json again
 	$(PYTHON) -m advisor.profiles > docs/profile.schema.json
 
 accept:  ## Accept the present reports as the golden ones
-	$(PYTHON) -m pytest tests/test_report.py tests/test_report_sweep.py --accept
+	$(PYTHON) -m pytest tests/test_report.py tests/test_report_sweep.py tests/test_report_compare.py tests/test_lineups.py --accept

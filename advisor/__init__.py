@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from advisor.api import profile
+    from advisor.comparing import Comparison, compare
+    from advisor.errors import AdvisorError
     from advisor.profiles import Profile, load
     from advisor.workloads import Buffer, In, InOut, Out, Workload, device, host, workload
 
@@ -19,8 +22,26 @@ _HOME = {
         ("Buffer", "In", "InOut", "Out", "Workload", "device", "host", "workload"), "advisor.workloads"
     ),
     **dict.fromkeys(("Profile", "load"), "advisor.profiles"),
+    **dict.fromkeys(("Comparison", "compare"), "advisor.comparing"),
+    "AdvisorError": "advisor.errors",
+    "profile": "advisor.api",
 }
-__all__ = ["Buffer", "In", "InOut", "Out", "Profile", "Workload", "device", "host", "load", "workload"]
+__all__ = [
+    "AdvisorError",
+    "Buffer",
+    "Comparison",
+    "In",
+    "InOut",
+    "Out",
+    "Profile",
+    "Workload",
+    "compare",
+    "device",
+    "host",
+    "load",
+    "profile",
+    "workload",
+]
 
 
 def __getattr__(name: str) -> Any:

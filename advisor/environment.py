@@ -20,6 +20,7 @@ from advisor.machine.files import Tree
 from advisor.machine.gpus import gpu_state, gpu_states
 from advisor.machine.host import ROOT, gpu_numa_node, host_state, in_container, sysfs_address
 from advisor.machine.tegra import tegra_state
+from advisor.privacy import masked
 from advisor.profiles import Environment
 from advisor.readings import GpuState, HostState
 
@@ -86,9 +87,10 @@ def finished(
 
 
 def command_line(arguments: Sequence[str]) -> str:
-    """The command as typed, the home directory shortened."""
+    """The command as typed, the home directory shortened, values of options that look secret masked."""
     home = str(Path.home())
-    typed = shlex.join(["advisor", *(a.replace(home, "~") if home != "/" else a for a in arguments)])
+    shown = (a.replace(home, "~") if home != "/" else a for a in masked(arguments))
+    typed = shlex.join(["advisor", *shown])
     return typed.encode("utf-8", "replace").decode("utf-8")
 
 

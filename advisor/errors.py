@@ -9,13 +9,18 @@ from __future__ import annotations
 class AdvisorError(Exception):
     """What happened; `next_step` says what to do about it, `detail` is text to show verbatim below."""
 
-    exit_code = 1
+    exit_code = 70
 
     def __init__(self, message: str, *, next_step: str = "", detail: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.next_step = next_step
         self.detail = detail
+
+    def __str__(self) -> str:
+        """All of it, for those who meet it as a Python exception."""
+        step = f"  next: {self.next_step}" if self.next_step else ""
+        return "\n".join(filter(None, (self.message, step, self.detail)))
 
 
 class UsageError(AdvisorError):

@@ -20,6 +20,9 @@ from advisor.parameters import Value, require_readable, resolve
 from advisor.profiles import WorkloadRecord
 from advisor.workloads import Definition, Workload
 
+MODULE_PREFIX = "advisor_workload_"
+"""A user's file is imported under its own name after this."""
+
 
 @dataclass(frozen=True)
 class Loaded:
@@ -120,7 +123,7 @@ def _similar(path: Path) -> str:
 
 def _import(path: Path) -> ModuleType:
     """Runs the file as a module of its own, with its folder on the path for its neighbours."""
-    name = f"advisor_workload_{path.stem}"
+    name = f"{MODULE_PREFIX}{path.stem}"
     spec = importlib.util.spec_from_file_location(
         name, path, loader=importlib.machinery.SourceFileLoader(name, str(path))
     )

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from advisor.stats import median_half_width
 
 Clock = Callable[[], float]
+_CLOCK_DIGITS = 9
+"""The clock counts nanoseconds; further digits of a difference of floats are noise, and half of the file."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def sample(frame: Callable[[int], None], clock: Clock, first: int, limits: Limit
             before = clock()
             frame(first + len(times))
             after = clock()
-            times.append(after - before)
+            times.append(round(after - before, _CLOCK_DIGITS))
             stopped = checks.reason(times, after - started)
             if stopped:
                 return Samples(tuple(times), stopped)

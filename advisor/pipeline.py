@@ -20,6 +20,7 @@ from advisor.environment import environment, finished
 from advisor.errors import UsageError
 from advisor.launcher import Launcher, ProcessLauncher
 from advisor.model.predict import predict
+from advisor.privacy import here, without_environment, without_names
 from advisor.profiles import Environment, Method, Prediction, Preferences, Profile, Tool
 from advisor.runner import CONFIDENCE, Progress, Run, run
 from advisor.series import was_interrupted as was_interrupted
@@ -57,7 +58,8 @@ def profile(
             accept=lambda description: require_rules(description.workload),
         )
     complete = assemble(settings, measured, _ended(begun, measured, settings))
-    return conclude(complete, settings.targets, settings.strategies)
+    concluded = conclude(complete, settings.targets, settings.strategies)
+    return without_environment(concluded) if settings.no_environment else concluded
 
 
 def _ended(begun: Begun, measured: Run, settings: Settings) -> Begun:
@@ -74,7 +76,21 @@ def _ended(begun: Begun, measured: Run, settings: Settings) -> Begun:
 
 
 def assemble(settings: Settings, measured: Run, begun: Begun) -> Profile:
-    """The profile of a run, before anything is concluded from it."""
+    """The profile of a run, before anything is concluded from it: without names of people and hosts."""
+    return _anonymous(settings, _assembled(settings, measured, begun))
+
+
+def _anonymous(settings: Settings, profile: Profile) -> Profile:
+    """Homes and secrets are hidden always, the names of user and host unless they were asked for."""
+    place = here()
+    if not settings.include_host:
+        return without_names(profile, place)
+    named = profile.environment.model_copy(update={"host_name": place.host})
+    hidden = without_names(profile, replace(place, user="", host=""))
+    return hidden.model_copy(update={"environment": named})
+
+
+def _assembled(settings: Settings, measured: Run, begun: Begun) -> Profile:
     description = measured.description
     return Profile(
         tool=Tool(version=__version__),

@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from advisor.errors import FileProblem
+from advisor.packed import read_text
 from advisor.preferences import Objective as Objective
 from advisor.preferences import Preferences as Preferences
 from advisor.readings import GpuState, HostState, TegraState
@@ -23,6 +25,9 @@ from advisor.records import Bytes as Bytes
 from advisor.records import PositiveSeconds as PositiveSeconds
 from advisor.records import Record as Record
 from advisor.records import Seconds as Seconds
+
+if TYPE_CHECKING:
+    from advisor.comparing import Comparison
 
 FORMAT = 1
 _GIVE = "Give a profile.json that `advisor profile` wrote, undamaged."
@@ -48,7 +53,7 @@ class Tool(Record):
 
 
 class Environment(Record):
-    """The machine and the software, without user or host names."""
+    """The machine and the software, without the user's name, and without the host's unless asked for."""
 
     system: str
     machine: str
@@ -60,6 +65,7 @@ class Environment(Record):
     gpu: dict[str, str | int | float] = Field(
         default_factory=dict, description="Driver, CUDA runtime and what else the GPU told"
     )
+    host_name: str | None = Field(default=None, description="Only where --include-host asked for it")
     host: HostState | None = Field(default=None, description="Before anything was measured")
     gpu_readings: tuple[GpuState, ...] = Field(
         default=(), description="The GPU before, perhaps under load, and after the measuring"
@@ -402,23 +408,47 @@ class Profile(Record):
     trace: NsysTrace = NsysTrace(reason="not asked for")
     notes: tuple[str, ...] = Field(default=(), description="Interruptions and what else limits the run")
 
+    @field_validator("format", mode="before")
+    @classmethod
+    def _format_is_a_number(cls, value: object) -> object:
+        """`true` equals 1."""
+        if isinstance(value, bool):
+            raise ValueError("the format is a number")
+        return value
+
     def measured(self) -> dict[str, Measured]:
         """The measured results by strategy, in the order of the file."""
         return {r.strategy: r for r in self.results if isinstance(r, Measured)}
+
+    def compare(self, other: Profile, *, strategies: Sequence[str] = (), anyway: bool = False) -> Comparison:
+        """`other` held against this profile, as `advisor compare` does: this one is BASE, `other` HEAD."""
+        from advisor.comparing import compare
+
+        return compare(self, other, strategies=strategies, anyway=anyway)
+
+    def _repr_html_(self) -> str:
+        """The report in a notebook's cell."""
+        from advisor.report.notebook import profile_cell
+
+        return profile_cell(self)
 
     def save(self, path: Path) -> None:
         """Writes the file in one step: a reader sees the old one or the new one, never half.
 
         Raises `FileProblem` when it cannot be written.
         """
-        write_atomically(path, self.model_dump_json(indent=1) + "\n")
+        write_atomically(path, self.to_json())
+
+    def to_json(self) -> str:
+        """The text of profile.json."""
+        return self.model_dump_json(indent=1) + "\n"
 
 
 def load(path: Path | str) -> Profile:
-    """Reads a profile; raises `FileProblem` when it is missing, damaged, or of an unknown format."""
+    """Reads a profile, packed or not. Raises `FileProblem`: missing, damaged or of an unknown format."""
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except FileNotFoundError:
         raise FileProblem(
             f"{path} does not exist",
@@ -440,25 +470,42 @@ def load(path: Path | str) -> Profile:
 def parse(text: str, name: str) -> Profile:
     """A profile from JSON; `name` is what messages call it. Raises `FileProblem`."""
     try:
+        read = Profile.model_validate_json(text)
+    except ValidationError as problem:
+        raise _what_is_wrong(text, name, problem) from None
+    for rows in (read.results, *(prediction.results for prediction in read.predictions)):
+        _require_each_once([row.strategy for row in rows], name)
+    return read
+
+
+def _require_each_once(strategies: Sequence[str], name: str) -> None:
+    """A second row of a strategy would hide the first."""
+    twice = next((strategy for strategy in strategies if strategies.count(strategy) > 1), None)
+    if twice is not None:
+        raise FileProblem(
+            f"{name} is damaged: the strategy {twice[:60]!r} stands there twice", next_step=_GIVE
+        )
+
+
+def _what_is_wrong(text: str, name: str, problem: ValidationError) -> FileProblem:
+    """Of a text that is no profile: not JSON at all, of another format, or the first key that is wrong."""
+    try:
         head = json.loads(text)
-    except (ValueError, RecursionError) as problem:
-        raise FileProblem(f"{name} is damaged: {problem}", next_step=_GIVE) from None
+    except (ValueError, RecursionError) as unreadable:
+        return FileProblem(f"{name} is damaged: {unreadable}", next_step=_GIVE)
     version = head.get("format") if isinstance(head, dict) else None
     if version != FORMAT or isinstance(version, bool):
-        raise FileProblem(
+        return FileProblem(
             f"{name} has format {version!r}; this advisor reads format {FORMAT}",
             next_step="Is it a profile.json? If a newer advisor wrote it, upgrade: "
             "pip install -U gpu-memory-advisor",
         )
-    try:
-        return Profile.model_validate_json(text)
-    except ValidationError as problem:
-        first = problem.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise FileProblem(
-            f"{name} is damaged: {where}: {first['msg']} ({problem.error_count()} problem(s) in all)",
-            next_step="Profile again, or take an undamaged copy.",
-        ) from None
+    first = problem.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return FileProblem(
+        f"{name} is damaged: {where}: {first['msg']} ({problem.error_count()} problem(s) in all)",
+        next_step="Profile again, or take an undamaged copy.",
+    )
 
 
 def json_schema() -> dict[str, Any]:

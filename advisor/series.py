@@ -103,10 +103,11 @@ def gather(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> Series:
     """
     (first_path, first), *others = loaded
     for path, profile in others:
-        _require_same_run(f"{first_path} and {path}", first, profile)
+        require_same_workload(f"{first_path} and {path}", first, profile, _TOGETHER)
+        _require_same_device(f"{first_path} and {path}", first, profile)
     parameter = _swept(loaded)
     points = [
-        Point(profile.workload.parameters[parameter], profile, href=_page_beside(path, directory))
+        Point(profile.workload.parameters[parameter], profile, href=page_beside(path, directory))
         for path, profile in loaded
     ]
     return series(first.workload.name, parameter, points, first.command, _mixed(loaded))
@@ -144,20 +145,23 @@ def common_parent(files: Sequence[Path]) -> Path:
     return Path(os.path.commonpath([file.resolve().parent for file in files]))
 
 
-def _require_same_run(names: str, one: Profile, other: Profile) -> None:
+def require_same_workload(names: str, one: Profile, other: Profile, next_step: str) -> None:
+    """Raises `UsageError` unless both are of the same workload, unchanged. `names` are the two files."""
     if one.workload.name != other.workload.name:
         difference = f"are of different workloads: {one.workload.name} and {other.workload.name}"
     elif one.workload.sha256 != other.workload.sha256:
         difference = f"are of different versions of {one.workload.file}: its SHA-256 differs"
-    elif (one.device.kind, one.device.name) != (other.device.kind, other.device.name):
-        difference = f"are of different devices: {one.device.name} and {other.device.name}"
-        raise UsageError(
-            f"{names} {difference}",
-            next_step="One page over several devices is not there yet; render them apart.",
-        )
     else:
         return
-    raise UsageError(f"{names} {difference}", next_step=_TOGETHER)
+    raise UsageError(f"{names} {difference}", next_step=next_step)
+
+
+def _require_same_device(names: str, one: Profile, other: Profile) -> None:
+    if (one.device.kind, one.device.name) != (other.device.kind, other.device.name):
+        raise UsageError(
+            f"{names} are of different devices: {one.device.name} and {other.device.name}",
+            next_step=_TOGETHER,
+        )
 
 
 def _swept(loaded: Sequence[tuple[Path, Profile]]) -> str:
@@ -188,7 +192,8 @@ def _typed(workload: WorkloadRecord, name: str) -> tuple[str, str]:
     return type(value).__name__, str(value)
 
 
-def _page_beside(profile: Path, directory: Path) -> str:
+def page_beside(profile: Path, directory: Path) -> str:
+    """A link from `directory` to the report beside a profile; empty where there is none."""
     page = profile.parent / "report.html"
     return link(os.path.relpath(page, directory)) if page.is_file() else ""
 

@@ -44,6 +44,10 @@ class Settings:
     """Managed memory may exceed what the GPU has free."""
     preferences: Preferences = field(default_factory=Preferences)
     """By what to conclude."""
+    include_host: bool = False
+    """The profile may name this host and its user."""
+    no_environment: bool = False
+    """The profile tells nothing of the machine and its software."""
 
     @property
     def cell_seconds(self) -> float:
@@ -67,6 +71,8 @@ def make_settings(
     numa: str = "local",
     oversubscribe: bool = False,
     preferences: Preferences | None = None,
+    include_host: bool = False,
+    no_environment: bool = False,
 ) -> Settings:
     """Settings from what the command line gives; `target` is FILE or FILE::NAME.
 
@@ -92,6 +98,8 @@ def make_settings(
         numa=numa,
         oversubscribe=oversubscribe,
         preferences=preferences or Preferences(),
+        include_host=include_host,
+        no_environment=no_environment,
     )
 
 
@@ -126,14 +134,14 @@ def load_targets(names: Sequence[str]) -> tuple[CatalogueEntry, ...]:
     return tuple(load_device(name) for name in dict.fromkeys(names))
 
 
-def parse_formats(text: str) -> tuple[str, ...]:
-    """`html,md,json` as names. Raises `UsageError`."""
+def parse_formats(text: str, known: Sequence[str] = FORMATS) -> tuple[str, ...]:
+    """`html,md,json` as names, each one of the known. Raises `UsageError`."""
     names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-    unknown = [name for name in names if name not in FORMATS]
+    unknown = [name for name in names if name not in known]
     if unknown or not names:
         raise UsageError(
             f"there is no format {', '.join(unknown) or repr(text)}",
-            next_step=f"Choose from {', '.join(FORMATS)}, separated by commas.",
+            next_step=f"Choose from {', '.join(known)}, separated by commas.",
         )
     return names
 

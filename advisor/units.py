@@ -6,6 +6,7 @@ import math
 import re
 
 _TIME = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+_SHORTEST, _LONGEST = 1e-15, 1e15
 _BYTES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -19,10 +20,14 @@ def digits(value: float, significant: int = 3) -> str:
     return f"{rounded:.{max(decimals, 0)}f}"
 
 
-def seconds(value: float) -> str:
-    """1.23 ms, 45.6 µs, 12.0 s."""
+def seconds(value: float, significant: int = 3) -> str:
+    """1.23 ms, 45.6 µs, 12.0 s; nothing at all is 0 s, and what no frame can take has an exponent."""
+    if value == 0:
+        return "0 s"
+    if not _SHORTEST <= abs(value) <= _LONGEST:
+        return f"{value:.{significant - 1}e} s"
     scale, unit = next(((s, u) for s, u in _TIME if abs(value) >= s * 0.9995), _TIME[-1])
-    return f"{digits(value / scale)} {unit}"
+    return f"{digits(value / scale, significant)} {unit}"
 
 
 def size(value: float) -> str:

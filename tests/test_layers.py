@@ -28,12 +28,13 @@ OUTSIDE = {
 }
 """Who alone may import a library."""
 
-ON_DATA = ("advise", "devices", "errors", "model", "preferences", "profiles", "report", "rules")
+ON_DATA = ("advise", "comparing", "devices", "errors", "lineups", "model", "plausible", "preferences")
+ON_DATA += ("profiles", "report", "rules")
 ON_DATA += ("schedule", "stats", "strategies", "units", "verdicts")
 """Pure functions of the saved data: they need no GPU, no process and none of the user's code."""
 
 RUNNING = ("backends", "binding", "cli", "footprint", "frames", "jobs", "launcher", "loading", "measure")
-RUNNING += ("calibration",)
+RUNNING += ("api", "calibration", "cells", "sources")
 RUNNING += ("pipeline", "progress", "ranges", "results", "runner", "tasks", "verify", "worker", "workloads")
 
 ALLOWED = {"advisor.backends", "advisor.backends.base"}

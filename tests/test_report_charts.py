@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from builders import MIB, cpu_profile, footprint, measured, predicted, prediction, profile, recommendation
 from hypothesis import given
@@ -9,7 +11,14 @@ from hypothesis import strategies as st
 
 from advisor import units
 from advisor.report.charts import LEGEND_LIMIT, Part, Stack, binary_step, chart, decimal_step
-from advisor.report.distribution import BINS, HEIGHT, distribution
+from advisor.report.distribution import (
+    BINS,
+    HEIGHT,
+    SHARED_BINS,
+    Histogram,
+    distribution,
+    spread,
+)
 from advisor.report.stacks import footprint_chart, frame_chart, prediction_chart
 
 
@@ -77,7 +86,7 @@ def test_predicted_parts_keep_their_names_and_are_marked() -> None:
         "synchronize",
     ]
     assert "zero-copy: predicted 45.0 ms (31.5 to 58.5 ms): produce 13.5 ms" in made.description
-    assert [b.emphasised for b in made.bars] == [False, True]
+    assert [b.emphasised for b in made.bars] == [True, False], "the fastest first"
 
 
 def test_unknown_terms_are_shown_under_their_own_name() -> None:
@@ -120,27 +129,58 @@ def test_nothing_to_draw_is_an_empty_chart() -> None:
     assert chart("c", "title", [Stack("a", "v", "n", ())]).bars[0].segments == ()
 
 
+def bins(made: Histogram) -> list[float]:
+    """The height of each bin of an outline."""
+    heights, here = [], 0.0
+    for up, right in re.findall(r"v(-?[\d.]+)h(\d+)", made.outline):
+        here -= float(up)
+        heights += [round(here, 1)] * int(right)
+    assert re.fullmatch(rf"M0 \d+(v-?[\d.]+h\d+)+v{here:g}z", made.outline), "it must end on its base line"
+    assert len(heights) == made.bins
+    return heights
+
+
 @given(st.lists(st.floats(1e-6, 10), min_size=1, max_size=300))
 def test_every_frame_is_in_a_bin_or_counted_beyond(times: list[float]) -> None:
     row = measured("a", 1.0, frame_seconds=tuple(times), frames_per_round=(len(times),))
     made = distribution(row, 1)
-    assert 1 <= len(made.columns) <= BINS
-    assert max(c.height for c in made.columns) == HEIGHT
-    assert all(c.y + c.height == pytest.approx(HEIGHT, abs=0.11) for c in made.columns)
-    assert 0 <= share(made.median) <= 100
-    assert len(made.round_medians) == 1
+    heights = bins(made.histogram)
+    assert len(heights) == BINS
+    assert (min(heights) >= 0, max(heights)) == (True, HEIGHT)
+    assert 0 <= float(made.histogram.median) <= BINS
+    assert len(made.histogram.round_medians) == 1
 
 
 def test_one_interrupted_frame_does_not_squeeze_the_others() -> None:
     times = tuple(0.010 + i * 1e-5 for i in range(40))
     made = distribution(measured("a", 0.01, frame_seconds=(*times, 1.0), frames_per_round=(20, 21)), 1)
     assert made.beyond == "1 slower frame not drawn, up to 1.00 s"
-    assert len(made.columns) > 20
-    assert len(made.round_medians) == 2
+    assert sum(map(bool, bins(made.histogram))) > 20
+    assert len(made.histogram.round_medians) == 2
     assert "41 frames" in made.description
 
 
 def test_equal_frames_fill_one_bin() -> None:
     made = distribution(measured("a", 0.01, spread=0), 1)
-    assert len(made.columns) == 1
-    assert made.median == "50.00%"
+    assert sum(map(bool, bins(made.histogram))) == 1
+    assert made.histogram.median == "24.00"
+
+
+def test_all_strategies_share_one_axis() -> None:
+    made = spread((measured("fast", 0.010, spread=0.1), measured("slow", 0.020, spread=0.1)))
+    fast, slow = made.rows
+    assert float(slow.histogram.median) - float(fast.histogram.median) == pytest.approx(
+        SHARED_BINS * 0.010 / (0.022 - 0.009), abs=0.03
+    )
+    assert [t.text for t in made.ticks] == ["10 ms", "15 ms", "20 ms"]
+    assert (fast.median, fast.note) == ("10.0 ms", "90 frames, 9.00 to 11.0 ms")
+    assert "slow: median 20.0 ms, 90 frames, 18.0 to 22.0 ms." in made.description
+    assert (made.axis, spread((measured("a", 1e-5), measured("b", 1.0))).axis) == ("linear", "logarithmic")
+
+
+@given(st.lists(st.floats(1e-6, 10), min_size=1, max_size=5))
+def test_ticks_of_the_shared_axis_lie_on_it_and_differ(medians: list[float]) -> None:
+    made = spread(tuple(measured(f"s{i}", m, spread=0.001) for i, m in enumerate(medians)))
+    texts = [tick.text for tick in made.ticks if tick.text]
+    assert len(set(texts)) == len(texts)
+    assert all(-1e-9 <= tick.share <= 1 + 1e-9 for tick in made.ticks)

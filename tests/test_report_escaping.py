@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
+import pytest
 from builders import (
     advice,
     catalogue_device,
@@ -22,15 +23,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from advisor.profiles import Environment, Profile
+from advisor.errors import FileProblem
+from advisor.profiles import Environment, Profile, parse
 from advisor.report import render_html, render_markdown, summary, words
 from advisor.report.markdown import LIMIT, escape
+from advisor.report.view import view
 
 HOSTILE = (
     "<script>document.title='taken'</script>", "<img src=x onerror=alert(1)>", "</title></style></svg>",
     "{{ 7 * 7 }}", "{% include 'x' %}", "{# no", "`", "```", "\n\n# big\n", "\n| a | b |\n", "|", "@user",
     "![x](http://x)", "**", "__", "~~~", "\\", "-->", "<!--", "]]>", "&lt;", "&",
-    '"', "'", "$x$", "#12", "\x1b[2J", "\x00", "\u202e", "\r", "<https://x>", "    ", "- ", "> ",
+    '"', "'", "$x$", "#12", "\x1b[2J", "\x00", "\u202e", "\u200f", "\r", "<https://x>", "    ", "- ", "> ",
     "</details>", "\n```\n", "\U0001f600", "[x](javascript:alert(1))",
 )  # fmt: skip
 pieces = st.lists(st.sampled_from(HOSTILE) | st.text(max_size=8), min_size=1, max_size=6)
@@ -177,7 +180,8 @@ def test_terminal_text_fits_and_holds_no_control_characters(pieces: list[str], t
     lines = summary(everywhere(text)).split("\n")
     assert max(map(len, lines)) <= 80
     assert all(
-        line.isprintable() or not re.search(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e]", line) for line in lines
+        line.isprintable() or not re.search(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e]", line)
+        for line in lines
     )
 
 
@@ -202,3 +206,14 @@ def test_markdown_stays_small_whatever_it_is_given() -> None:
     assert len(render_markdown(crowded)) < LIMIT
     cpu = crowded.model_copy(update={"device": crowded.device.model_copy(update={"kind": "cpu"})})
     assert len(render_markdown(cpu)) < LIMIT
+
+
+def test_a_lone_surrogate_in_a_file_is_refused_with_its_place() -> None:
+    text = profile().model_dump_json().replace('"vector_add"', '"vector_\\ud800"')
+    with pytest.raises(FileProblem, match=r"profile\.json is damaged"):
+        parse(text, "profile.json")
+
+
+def test_a_lone_surrogate_in_memory_is_replaced() -> None:
+    run = profile(notes=()).model_copy(update={"notes": ("a\ud800z",)})
+    assert view(run).notes == ("a\N{REPLACEMENT CHARACTER}z",)

@@ -190,7 +190,7 @@ def test_strategies_with_the_same_reason_share_a_row() -> None:
     assert [(g.strategies, g.reason) for g in gaps(without)] == [(("a", "c"), "why"), (("b",), "other")]
     run = profile(results=(measured("pageable", 0.01), *without))
     assert "<code>a</code>, <code>c</code>: <span>why</span>" in render_html(run)
-    assert "| `a`, `c` | skipped: why |" in render_markdown(run)
+    assert "- `a`, `c` skipped: why\n" in render_markdown(run)
     assert "a and c skipped: why" in summary(run)
     declined = prediction(results=(predicted("pageable", 0.01), *without))
     assert "<code>a</code>, <code>c</code>: <span>why</span>" in render_html(

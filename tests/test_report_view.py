@@ -21,7 +21,8 @@ from builders import (
 from advisor.profiles import Device, Evidence, Measured
 from advisor.report import words
 from advisor.report.advising import changes, findings
-from advisor.report.tables import break_even, forecasts, rows
+from advisor.report.setup_costs import break_even, setup_costs
+from advisor.report.tables import forecasts, rows
 from advisor.report.verdicts import predicted_verdict, verdicts
 from advisor.report.view import view
 
@@ -127,22 +128,26 @@ def pair(frame: float, setup: float, spread: float = 0.001) -> tuple[Measured, M
 @pytest.mark.parametrize(
     ("frame", "setup", "said"),
     [
-        (0.008, 2.0, "pays after 500 frames"),
-        (0.008, 1.0005, "pays after 1 frame"),
-        (0.008, 0.5, "pays at once"),
-        (0.012, 2.0, "never pays"),
+        (0.008, 2.0, "after 500 frames"),
+        (0.008, 1.0005, "after 1 frame"),
+        (0.008, 0.5, "at once"),
+        (0.012, 2.0, "never"),
         (0.012, 0.995, "ahead for 2 frames only"),
-        (0.012, 0.9999, "never pays"),
+        (0.012, 0.9999, "never"),
         (0.010, 2.0, "frames tie with the baseline's"),
     ],
 )
 def test_break_even(frame: float, setup: float, said: str) -> None:
-    assert break_even(*pair(frame, setup)) == said
+    assert break_even(*pair(frame, setup)).value == said
 
 
 def test_baseline_has_no_break_even_and_ratio_one() -> None:
     base, other = rows(profile())
-    assert (base.tag, base.setup.note, base.ratio.value, base.ratio.note) == ("baseline", "", "1.00×", "")
+    assert (base.tag, base.ratio.value, base.ratio.note) == ("baseline", "1.00×", "")
+    measured_rows = tuple(profile().measured().values())
+    told = setup_costs(measured_rows, measured_rows[0])
+    assert (told[0].pays.value, told[0].extra.value, told[0].saved.value) == ("–", "–", "–")
+    assert (told[1].pays.value, told[1].extra.value, told[1].saved.value) == ("at once", "0 s", "+20.0 ms")
     low, _, high = other.ratio.note.replace("×", "").partition(" to ")
     assert 1.99 < float(low) < 2.0 < float(high) < 2.01
 

@@ -423,8 +423,8 @@ def test_profiles_that_differ_too_much_say_so(command: Command) -> None:
     save(profile(), Path("b.json"))
     said = command("report", "a.json", "b.json")
     assert said.code == 2
-    assert "different devices" in said.error[0]
-    assert "not there yet" in said.error[1]
+    assert "are of different devices and differ in n = 1 and 16777216 too" in said.error[0]
+    assert "one from each device" in said.error[1]
     assert names(Path()) == {"a.json", "b.json"}
 
 

@@ -39,7 +39,7 @@ def test_digits(value: float, significant: int, text: str) -> None:
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (0, "0 ns"),
+        (0, "0 s"),
         (1.234e-9, "1.23 ns"),
         (45.6e-6, "45.6 µs"),
         (0.00123, "1.23 ms"),
@@ -50,6 +50,8 @@ def test_digits(value: float, significant: int, text: str) -> None:
         (3600, "3600 s"),
         (-0.002, "-2.00 ms"),
         (1e-12, "0.00100 ns"),
+        (1e-300, "1.00e-300 s"),
+        (1.234e300, "1.23e+300 s"),
     ],
 )
 def test_seconds(value: float, text: str) -> None:

@@ -8,21 +8,22 @@ from __future__ import annotations
 import io
 import signal
 import sys
+import traceback
 from typing import NoReturn
 
 import typer
 
 from advisor import __version__
-from advisor.cli import listing, options, profiling, reporting
-from advisor.cli.console import INTERRUPTED, say
+from advisor.cli import comparing, listing, options, profiling, reporting
+from advisor.cli.console import BUG, INTERRUPTED, say
 from advisor.cli.devices import devices
 from advisor.errors import AdvisorError
 
 app = typer.Typer(
     help="Which memory strategy should my code use on this device, how sure are we, and what do I change?",
-    epilog="Exit codes: 0 done; 1 an error in advisor itself; 2 wrong usage; "
+    epilog="Exit codes: 0 done; 1 a gate failed; 2 wrong usage; "
     "3 the workload cannot be loaded or is wrong; 4 nothing could be measured or predicted; "
-    "5 a file is missing, damaged or of an unknown format; 130 interrupted.",
+    "5 a file is missing, damaged or of an unknown format; 70 an error in advisor itself; 130 interrupted.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -31,7 +32,7 @@ app = typer.Typer(
 
 
 def main() -> NoReturn:
-    """The entry point: runs the command; an error of ours is one clear message and its exit code."""
+    """The entry point: an error we know is one message and its exit code, a bug its traceback and 70."""
     signal.signal(signal.SIGTERM, _as_interrupt)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -51,6 +52,10 @@ def main() -> NoReturn:
         say(f"error: a file or the output cannot be used: {problem}")
         say("  next: Is the disk full, or the pipe closed? What was measured is in the output directory.")
         sys.exit(5)
+    except Exception:
+        traceback.print_exc()
+        say("This is an error in advisor itself: please report it, with the lines above.")
+        sys.exit(BUG)
     sys.exit(0)
 
 
@@ -64,6 +69,7 @@ def _version(version: options.Version = False) -> None:
 app.command()(profiling.profile)
 app.command()(reporting.report)
 app.command()(reporting.predict)
+app.command()(comparing.compare)
 app.command()(listing.strategies)
 app.command()(listing.rules)
 app.add_typer(devices, name="devices")

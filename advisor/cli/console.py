@@ -13,16 +13,23 @@ if TYPE_CHECKING:
     from advisor.profiles import Profile
 
 INTERRUPTED = 130
+BUG = 70
+"""EX_SOFTWARE of sysexits.h: 1 means that a gate failed, and a bug must not be taken for that."""
 _PREDICTING = ("predict", "predicts")
 
 
 def say(text: str) -> None:
-    """A message, to stderr."""
+    """A message, which is no result: to stderr."""
     print(text, file=sys.stderr)
 
 
+def draws_bars() -> bool:
+    """Whether stdout is a terminal that can show them; a pipe gets plain text."""
+    return sys.stdout.isatty() and (sys.stdout.encoding or "").lower().startswith("utf")
+
+
 def show(summary: str, paths: list[Path], quiet: bool) -> None:
-    """The result to stdout; which files were written, to stderr."""
+    """The result to stdout; where the files are, to stderr."""
     print(summary)
     if paths and not quiet:
         say("wrote " + "\n      ".join(str(path) for path in paths))
@@ -47,30 +54,7 @@ def require_figures(result: Profile) -> None:
 def choose_backend(
     gpu: int | None, no_gpu: bool, quiet: bool, without: tuple[str, str] = _PREDICTING
 ) -> BackendName:
-    """A GPU where there is one and CuPy to use it; a GPU that was asked for is never replaced.
+    """As `advisor.backends.choosing`; with --quiet nobody hears of a GPU that cannot be used."""
+    from advisor.backends.choosing import choose_backend
 
-    `without` says what the command can do where there is none, and does.
-    """
-    from advisor.backends import gpu_count, has_cupy
-    from advisor.errors import UsageError
-
-    if no_gpu and gpu is not None:
-        raise UsageError("--gpu and --no-gpu contradict one another", next_step="Leave one of them out.")
-    if gpu is not None:
-        if gpu_count() == 0:
-            raise NothingMeasured(
-                f"--gpu {gpu}: the CUDA driver shows no GPU",
-                next_step="Check the driver with nvidia-smi, or leave --gpu out to "
-                f"{without[0]} without a GPU.",
-            )
-        return "cuda"
-    if no_gpu or gpu_count() == 0:
-        return "cpu"
-    if has_cupy():
-        return "cuda"
-    if not quiet:
-        say(
-            f"There is a GPU, but CuPy is not installed, so this run {without[1]}.\n"
-            "  next: pip install 'gpu-memory-advisor[cuda13]' (or cuda12) to measure on it."
-        )
-    return "cpu"
+    return choose_backend(gpu, no_gpu, say if not quiet else lambda _: None, without)

@@ -12,6 +12,8 @@ Profiles = Annotated[
     list[Path], typer.Argument(metavar="PROFILE...", help="A profile.json, or several of a sweep.")
 ]
 OneProfile = Annotated[Path, typer.Argument(metavar="PROFILE", help="A profile.json.")]
+BaseProfile = Annotated[Path, typer.Argument(metavar="BASE", help="The profile.json of before.")]
+HeadProfile = Annotated[Path, typer.Argument(metavar="HEAD", help="The profile.json of now.")]
 Rule = Annotated[str | None, typer.Argument(metavar="ID", help="Explain this rule.")]
 Device = Annotated[str, typer.Argument(metavar="NAME", help="A device's name, or a TOML file.")]
 
@@ -26,6 +28,18 @@ Sweep = Annotated[
 Strategy = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME", help="Only this strategy; repeatable. See `advisor strategies`."),
+]
+Compared = Annotated[
+    list[str] | None,
+    typer.Option("--strategy", metavar="NAME", help="Compare and judge this one only; repeatable."),
+]
+FailIf = Annotated[
+    list[str] | None,
+    typer.Option(metavar="GATE", help="slower=5%, footprint=+10% or recommendation-changes; repeatable."),
+]
+Strict = Annotated[bool, typer.Option("--strict", help="A gate that is inconclusive fails too.")]
+Anyway = Annotated[
+    bool, typer.Option("--anyway", help="Compare or judge though workload, device or parameters differ.")
 ]
 Target = Annotated[
     list[str] | None,
@@ -62,11 +76,18 @@ Numa = Annotated[
 Oversubscribe = Annotated[
     bool, typer.Option("--allow-oversubscription", help="Managed memory beyond what the GPU has free.")
 ]
-Out = Annotated[Path, typer.Option(metavar="DIR", help="Where the report goes.")]
+Out = Annotated[Path, typer.Option(metavar="DIR", help="Where the report goes; - is stdout.")]
 OutBeside = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Where the report goes; beside the profile.")
+    Path | None, typer.Option(metavar="DIR", help="Where it goes; beside the profile; - is stdout.")
 ]
+PageFormats = Annotated[str, typer.Option("--format", help="Of html and md, separated by commas.")]
 Formats = Annotated[str, typer.Option("--format", help="Of html, md and json, separated by commas.")]
+IncludeHost = Annotated[
+    bool, typer.Option("--include-host", help="Let the profile name this host; names are hidden without it.")
+]
+NoEnvironment = Annotated[
+    bool, typer.Option("--no-environment", help="Leave out the machine and its software, for publishing.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no messages, results only.")]
 
 EntryOut = Annotated[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from advisor.cli import options
-from advisor.cli.console import INTERRUPTED, choose_backend, require_figures, say, show
-from advisor.errors import NothingMeasured
+from advisor.cli.console import INTERRUPTED, choose_backend, draws_bars, require_figures, say, show
+from advisor.cli.streams import only_format, put
+from advisor.errors import NothingMeasured, UsageError
 
 if TYPE_CHECKING:
     from advisor.profiles import Profile
@@ -38,6 +40,8 @@ def profile(
     seed: options.Seed = 0,
     numa: options.Numa = "local",
     oversubscribe: options.Oversubscribe = False,
+    include_host: options.IncludeHost = False,
+    no_environment: options.NoEnvironment = False,
     out: options.Out = Path("advisor-report"),
     formats: options.Formats = "html,md,json",
     quiet: options.Quiet = False,
@@ -51,8 +55,10 @@ def profile(
     from advisor.sweep import parse_sweep
 
     wanted = settings.parse_formats(formats)
-    swept = parse_sweep(sweep or ())
     said = configuration.command_line(rule or (), ignore or (), objective, memory_budget)
+    swept, form = parse_sweep(sweep or ()), only_format(out, wanted)
+    if swept and form:
+        raise UsageError("--sweep writes a folder for each value", next_step="Give one: --out DIR.")
     made = settings.make_settings(
         workload,
         backend=choose_backend(gpu, no_gpu, quiet),
@@ -68,9 +74,13 @@ def profile(
         numa=numa,
         oversubscribe=oversubscribe,
         preferences=configuration.preferences(said),
+        include_host=include_host,
+        no_environment=no_environment,
     )
     if swept:
         _profile_sweep(made, swept, out, wanted, quiet)
+    elif form:
+        _profile_to_stdout(made, form, quiet)
     else:
         _profile_once(made, out, wanted, quiet)
 
@@ -100,7 +110,25 @@ def _profile_once(made: Settings, out: Path, wanted: tuple[str, ...], quiet: boo
         directory.mkdir(parents=True, exist_ok=True)  # the workload may have removed it
         paths = report.write(result, directory, wanted)
         (directory / pipeline.PARTIAL).unlink(missing_ok=True)
-    show(report.summary(result), paths, quiet)
+    show(report.summary(result, bars=draws_bars()), paths, quiet)
+    _end(result)
+
+
+def _profile_to_stdout(made: Settings, form: str, quiet: bool) -> None:
+    """One form of the report on stdout. No file is left: Ctrl-C before the first figures leaves nothing."""
+    from advisor import pipeline, report
+    from advisor.progress import make_progress
+
+    with tempfile.TemporaryDirectory(prefix="advisor-") as scratch, make_progress(quiet=quiet) as progress:
+        result = pipeline.profile(made, progress, keep_in=Path(scratch))
+    put(report.render(result, form))
+    _end(result)
+
+
+def _end(result: Profile) -> None:
+    """The summary of a GitHub job, and the exit code: 130 after Ctrl-C, 4 without figures."""
+    from advisor import pipeline, report
+
     report.append_step_summary(report.render_markdown(result))
     if pipeline.was_interrupted(result):
         sys.exit(INTERRUPTED)

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from advisor.cli import options
-from advisor.cli.console import require_figures, show
+from advisor.cli.console import draws_bars, require_figures, show
+from advisor.cli.streams import only_format, put, require_page
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from advisor.lineups import Lineup
+    from advisor.profiles import Profile
+    from advisor.series import Series
 
 
 def report(
@@ -16,29 +25,70 @@ def report(
     memory_budget: options.MemoryBudget = None,
     out: options.OutBeside = None,
     formats: options.Formats = "html,md",
+    no_environment: options.NoEnvironment = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Render the report of a profile again.
+    """Render a profile again; of several, one page over all.
 
-    Several profiles of one workload on one device that differ in one parameter give the page of a sweep.
-    Advice and verdict are made again where other preferences than the recorded ones are given.
+    Profiles of one workload from one device that differ in one parameter give the page of a sweep; those
+    from several devices, with the same parameters, one page over the devices. Advice and verdict are made
+    again where other preferences than the recorded ones are given.
     """
-    from advisor import configuration, pipeline, profiles, report, series, settings
+    from advisor import configuration, lineups, pipeline, privacy, profiles, series, settings
 
     wanted = settings.parse_formats(formats)
+    form = only_format(out, wanted)
     said = configuration.command_line(rule or (), ignore or (), objective, memory_budget)
     loaded = [(file, profiles.load(file)) for file in files]
     loaded = [
         (file, pipeline.conclude_again(made, configuration.preferences(said, recorded=made.preferences)))
         for file, made in loaded
     ]
-    directory = out or series.common_parent(files)
-    together = series.gather(loaded, directory) if len(loaded) > 1 else None
-    with settings.output_directory(directory) as folder:
-        if together:
-            show(report.sweep_summary(together), report.write_sweep(together, folder, wanted), quiet)
-        else:
-            show(report.summary(loaded[0][1]), report.write(loaded[0][1], folder, wanted), quiet)
+    if no_environment:
+        loaded = [(file, privacy.without_environment(one)) for file, one in loaded]
+    directory = series.common_parent(files) if out is None or form else out
+    if len(loaded) == 1:
+        _one(loaded[0][1], directory, wanted, form, quiet)
+    else:
+        _several(lineups.together(loaded, directory), directory, wanted, form, quiet)
+
+
+def _one(profile: Profile, directory: Path, wanted: Sequence[str], form: str | None, quiet: bool) -> None:
+    """The report of one profile: one form on stdout, or files and the summary."""
+    from advisor import report, settings
+
+    if form:
+        put(report.render(profile, form))
+    else:
+        with settings.output_directory(directory) as folder:
+            show(report.summary(profile, bars=draws_bars()), report.write(profile, folder, wanted), quiet)
+    report.append_step_summary(report.render_markdown(profile))
+
+
+def _several(
+    found: Series | Lineup, directory: Path, wanted: Sequence[str], form: str | None, quiet: bool
+) -> None:
+    """The same of a page over several profiles."""
+    from advisor import report, settings
+    from advisor.lineups import Lineup
+
+    if form:
+        require_page(form)
+        put(
+            report.render_lineup(found, form)
+            if isinstance(found, Lineup)
+            else report.render_sweep(found, form)
+        )
+    else:
+        with settings.output_directory(directory) as folder:
+            if isinstance(found, Lineup):
+                show(report.lineup_summary(found), report.write_lineup(found, folder, wanted), quiet)
+            else:
+                show(report.sweep_summary(found), report.write_sweep(found, folder, wanted), quiet)
+    page = (
+        report.render_lineup(found, "md") if isinstance(found, Lineup) else report.render_sweep(found, "md")
+    )
+    report.append_step_summary(page)
 
 
 def predict(
@@ -50,21 +100,24 @@ def predict(
     memory_budget: options.MemoryBudget = None,
     out: options.Out = Path("advisor-prediction"),
     formats: options.Formats = "html,md,json",
+    no_environment: options.NoEnvironment = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Predict the strategies of a profile for other devices.
 
     What was measured on a GPU takes the place of what the model would have to guess.
     """
-    from advisor import configuration, pipeline, profiles, report, settings
+    from advisor import configuration, pipeline, privacy, profiles, settings
     from advisor.devices.catalogue import DEFAULT_TARGETS
 
     wanted = settings.parse_formats(formats)
+    form = only_format(out, wanted)
     targets = settings.load_targets(target or DEFAULT_TARGETS)
     said = configuration.command_line(rule or (), ignore or (), objective, memory_budget)
     made = profiles.load(file)
     wanted_by = configuration.preferences(said, recorded=made.preferences)
     result = pipeline.conclude(made.model_copy(update={"preferences": wanted_by}), targets)
-    with settings.output_directory(out) as directory:
-        show(report.summary(result), report.write(result, directory, wanted), quiet)
+    if no_environment:
+        result = privacy.without_environment(result)
+    _one(result, out, wanted, form, quiet)
     require_figures(result)

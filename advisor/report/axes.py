@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from advisor import units
-from advisor.report.charts import decimal_step
+from advisor.report.charts import decimal_step, percent
 from advisor.series import Value, is_number
 
 LOGARITHMIC_FROM = 8
@@ -40,6 +40,11 @@ class Label:
     share: float
     text: str
     narrow: bool = True
+
+    @property
+    def percent(self) -> str:
+        """The share as SVG writes it."""
+        return percent(self.share)
 
 
 def value_axis(values: Sequence[Value]) -> tuple[list[float], tuple[Label, ...], str]:
@@ -95,6 +100,23 @@ def time_axis(low: float, high: float) -> tuple[Scale, tuple[Label, ...]]:
     return scale, tuple(Label(scale.share(tick), _short(tick)) for tick in ticks)
 
 
+def span_axis(low: float, high: float) -> tuple[Scale, tuple[Label, ...]]:
+    """A scale for seconds from `low` to `high`, no more, and the round times on it."""
+    if high >= LOGARITHMIC_FROM * low:
+        scale, ticks = Scale(low, high, True), _decades(low, high)
+    else:
+        scale, step = Scale(low, high, False), decimal_step((high - low) or low)
+        first = math.ceil(low / step)
+        ticks = [i * step for i in range(first, int(high / step) + 1)]
+    return scale, tuple(Label(scale.share(t), text) for t, text in zip(ticks, _distinct(ticks), strict=True))
+
+
+def _distinct(ticks: Sequence[float]) -> list[str]:
+    """As few digits as tell the ticks apart."""
+    written = ([_short(tick, digits) for tick in ticks] for digits in (3, 4, 5, 6, 7, 8))
+    return next((texts for texts in written if len(set(texts)) == len(texts)), [""] * len(ticks))
+
+
 def _decades(low: float, high: float) -> list[float]:
     """Powers of ten; with 2 and 5 between them where there are few."""
     powers = [10.0**e for e in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
@@ -104,6 +126,6 @@ def _decades(low: float, high: float) -> list[float]:
     return [m * p for p in powers for m in (1, 2, 5) if low <= m * p <= high]
 
 
-def _short(seconds: float) -> str:
-    number, _, unit = units.seconds(seconds).partition(" ")
-    return f"{float(number):g} {unit}" if seconds else "0"
+def _short(seconds: float, digits: int = 3) -> str:
+    number, _, unit = units.seconds(seconds, digits).partition(" ")
+    return f"{float(number):.{digits}g} {unit}" if seconds else "0"

@@ -1,8 +1,8 @@
 """Geometry of the charts: where each bar, whisker and tick lies. templates/charts.svg.j2 draws it.
 
-Across, positions are percentages, so that a chart fills a phone and a desk without scaling its text;
-down, they are pixels. Bars are numbered as in the legend and named in the description, so that nothing
-is said by colour alone.
+Each bar is a picture of its own between its name and its figure, or beneath them on a phone. Across,
+positions are percentages, so that text is never scaled. Parts are numbered as in the legend and named in the
+description, so that nothing is said by colour alone.
 """
 
 from __future__ import annotations
@@ -20,13 +20,10 @@ Category = Literal[
     "pageable", "pinned", "managed", "device",
 ]  # fmt: skip
 
-ROW_HEIGHT = 56
-WHISKER_HEIGHT = 12
-AXIS_HEIGHT = 22
 LABEL_LENGTH = 26
 LEGEND_LIMIT = 12
-# A number needs about 14 px; the narrowest chart is about 330 px wide.
-NUMBER_SHARE = 4.5
+# A number needs about 14 px; the narrowest bar is about 310 px wide.
+NUMBER_SHARE = 4.6
 
 
 @dataclass(frozen=True)
@@ -76,12 +73,11 @@ class Whisker:
 
 @dataclass(frozen=True)
 class Bar:
-    """A drawn stack; `top` is where its label begins, in pixels."""
+    """A drawn stack."""
 
     label: str
     value: str
     note: str
-    top: int
     segments: tuple[Segment, ...]
     whisker: Whisker | None
     emphasised: bool
@@ -113,7 +109,6 @@ class Chart:
     title: str
     description: str
     predicted: bool
-    height: int
     bars: tuple[Bar, ...]
     ticks: tuple[Tick, ...]
     legend: tuple[Key, ...]
@@ -132,14 +127,12 @@ def chart(
     stacks = _folded(stacks)
     extent = max((_extent(s) for s in stacks), default=0.0) * 1.02 or 1.0
     legend = _legend(stacks)
-    row = ROW_HEIGHT + (WHISKER_HEIGHT if any(s.interval for s in stacks) else 0)
-    bars = tuple(_bar(s, i * row, extent, legend, write) for i, s in enumerate(stacks))
+    bars = tuple(_bar(s, extent, legend, write) for s in stacks)
     return Chart(
         identifier=identifier,
         title=title,
         description=_describe(bars, predicted),
         predicted=predicted,
-        height=len(bars) * row + AXIS_HEIGHT,
         bars=bars,
         ticks=_ticks(extent, (step or decimal_step)(extent), write),
         legend=legend,
@@ -195,14 +188,11 @@ def _family(category: str) -> str:
     return category.partition("-")[0]
 
 
-def _bar(
-    stack: Stack, top: int, extent: float, legend: tuple[Key, ...], write: Callable[[float], str]
-) -> Bar:
+def _bar(stack: Stack, extent: float, legend: tuple[Key, ...], write: Callable[[float], str]) -> Bar:
     return Bar(
         label=words.name(stack.label, LABEL_LENGTH),
         value=stack.value,
         note=stack.note,
-        top=top,
         segments=_segments(stack, extent, legend, write),
         whisker=_whisker(stack, extent),
         emphasised=stack.emphasised,

@@ -37,9 +37,9 @@ class Comparison:
 
 
 def comparison(profile: Profile) -> Comparison:
-    """What the model would have said of this run, and how that turned out."""
+    """What the model would have said of this run, and how that turned out; the fastest strategy first."""
     found = measured.compare(profile)
-    rows = tuple(_beside(row) for row in found.rows)
+    rows = tuple(_beside(row) for row in sorted(found.rows, key=lambda row: row.measured))
     times = words.count(len(rows), "measured time")
     lie = "lies" if len(rows) == 1 else "lie"
     summary = f"{found.inside} of {times} {lie} in the predicted range." if rows else ""

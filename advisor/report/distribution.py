@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median, quantiles
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
 
 from advisor import units
 from advisor.profiles import Measured
 from advisor.report import words
-from advisor.report.charts import percent
+from advisor.report.axes import Label, Scale, span_axis
+from advisor.report.charts import LABEL_LENGTH
 
 BINS = 48
 HEIGHT = 44
+SHARED_BINS = 120
+SHARED_HEIGHT = 26
 # Frames beyond the third quartile by more than this many interquartile ranges are counted, not drawn:
 # one interrupted frame would squeeze all others into a single column. Tukey's "far out" is 3.
 FAR_OUT = 3.0
 
 
 @dataclass(frozen=True)
-class Column:
-    """One bin: percent across, pixels down."""
+class Histogram:
+    """The frames of one strategy on an axis: an outline to fill, and where the medians lie.
 
-    x: str
-    y: float
-    height: float
+    Across, the unit is a bin, and the picture stretches with the page; down, it is a pixel.
+    """
+
+    bins: int
+    outline: str
+    median: str
+    round_medians: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -35,56 +44,128 @@ class Distribution:
     identifier: str
     strategy: str
     description: str
-    columns: tuple[Column, ...]
-    column_width: str
-    median: str
-    round_medians: tuple[str, ...]
+    histogram: Histogram
     low: str
     high: str
     summary: str
     beyond: str
 
 
+@dataclass(frozen=True)
+class SpreadRow:
+    """One strategy on the axis that all share."""
+
+    strategy: str
+    histogram: Histogram
+    median: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Spread:
+    """All strategies under one another on one axis."""
+
+    description: str
+    rows: tuple[SpreadRow, ...]
+    ticks: tuple[Label, ...]
+    axis: str
+
+
 def distribution(row: Measured, index: int) -> Distribution:
     """Bins the raw frame times of one strategy; equal times fill one column."""
-    low, high = _bounds(row.frame_seconds)
-    drawn = [s for s in row.frame_seconds if s <= high]
-    beyond = len(row.frame_seconds) - len(drawn)
-    far = f"{words.count(beyond, 'slower frame')} not drawn, up to {units.seconds(max(row.frame_seconds))}"
-    summary = (
-        f"{words.count(len(row.frame_seconds), 'frame')}, median {units.seconds(median(row.frame_seconds))}"
-    )
+    low, high = _bounds(row)
+    summary = f"{_frames(row)}, median {units.seconds(_median(np.asarray(row.frame_seconds)))}"
     return Distribution(
         identifier=f"frames-{index}",
         strategy=words.name(row.strategy),
         description=f"{summary}, from {units.seconds(low)} to {units.seconds(max(row.frame_seconds))}",
-        columns=_columns(drawn, low, high),
-        column_width=percent(1 / BINS),
-        median=_across(median(row.frame_seconds), low, high),
-        round_medians=tuple(_across(median(one), low, high) for one in row.rounds if one),
+        histogram=_histogram(row, Scale(low, high, False), BINS, HEIGHT),
         low=units.seconds(low),
         high=units.seconds(high),
         summary=summary,
-        beyond=far if beyond else "",
+        beyond=_beyond(row, high),
     )
 
 
-def _bounds(times: Sequence[float]) -> tuple[float, float]:
+def spread(measured: Sequence[Measured]) -> Spread:
+    """The frames of all strategies on one axis, logarithmic where they span a factor of eight."""
+    bounds = [_bounds(row) for row in measured]
+    scale, ticks = span_axis(min(low for low, _ in bounds), max(high for _, high in bounds))
+    rows = tuple(_spread_row(row, high, scale) for row, (_, high) in zip(measured, bounds, strict=True))
+    return Spread(
+        description=" ".join(f"{row.strategy}: median {row.median}, {row.note}." for row in rows),
+        rows=rows,
+        ticks=ticks,
+        axis="logarithmic" if scale.logarithmic else "linear",
+    )
+
+
+def _spread_row(row: Measured, high: float, scale: Scale) -> SpreadRow:
+    between = words.seconds_between(min(row.frame_seconds), max(row.frame_seconds))
+    return SpreadRow(
+        strategy=words.name(row.strategy, LABEL_LENGTH),
+        histogram=_histogram(row, scale, SHARED_BINS, SHARED_HEIGHT),
+        median=units.seconds(_median(np.asarray(row.frame_seconds))),
+        note=", ".join(filter(None, (_frames(row), between, _beyond(row, high)))),
+    )
+
+
+def _frames(row: Measured) -> str:
+    return words.count(len(row.frame_seconds), "frame")
+
+
+def _beyond(row: Measured, high: float) -> str:
+    """What is not drawn."""
+    times = np.asarray(row.frame_seconds)
+    beyond = int(np.count_nonzero(times > high))
+    far = f"{words.count(beyond, 'slower frame')} not drawn, up to {units.seconds(float(times.max()))}"
+    return far if beyond else ""
+
+
+def _bounds(row: Measured) -> tuple[float, float]:
+    """The fastest frame, and the slowest that is drawn."""
+    times = np.asarray(row.frame_seconds)
+    low, slowest = float(times.min()), float(times.max())
     if len(times) < 4:
-        return min(times), max(times)
-    lower, _, upper = quantiles(times, n=4)
-    return min(times), min(max(times), upper + FAR_OUT * (upper - lower))
+        return low, slowest
+    lower, upper = np.quantile(times, (0.25, 0.75))
+    return low, min(slowest, float(upper + FAR_OUT * (upper - lower)))
 
 
-def _columns(times: Sequence[float], low: float, high: float) -> tuple[Column, ...]:
-    width = (high - low) or 1.0
-    counts = Counter(min(int((t - low) / width * BINS), BINS - 1) for t in times)
-    if high == low:
-        counts = Counter({BINS // 2: len(times)})
-    tallest = max(counts.values(), default=1)
-    heights = {i: round(HEIGHT * n / tallest, 1) for i, n in sorted(counts.items())}
-    return tuple(Column(percent(i / BINS), round(HEIGHT - h, 1), h) for i, h in heights.items())
+def _histogram(row: Measured, scale: Scale, bins: int, height: int) -> Histogram:
+    """Frames beyond the strategy's own bound are left out; `height` is that of its fullest bin."""
+    times = np.asarray(row.frame_seconds)
+    drawn = times[times <= _bounds(row)[1]]
+    counts = np.bincount(np.minimum((_shares(drawn, scale) * bins).astype(int), bins - 1), minlength=bins)
+    return Histogram(
+        bins=bins,
+        outline=_outline([height * int(count) / int(counts.max()) for count in counts], height),
+        median=_across(_median(times), scale, bins),
+        round_medians=tuple(_across(_median(np.asarray(one)), scale, bins) for one in row.rounds if one),
+    )
 
 
-def _across(value: float, low: float, high: float) -> str:
-    return percent(min((value - low) / (high - low), 1.0)) if high > low else percent(0.5)
+def _shares(times: NDArray[np.float64], scale: Scale) -> NDArray[np.float64]:
+    """`Scale.share` of many."""
+    if scale.high == scale.low:
+        return np.full(len(times), 0.5)
+    bend = np.log if scale.logarithmic else np.asarray
+    low, high = bend(np.asarray((scale.low, scale.high)))
+    return np.asarray(np.clip((bend(times) - low) / (high - low), 0, 1))
+
+
+def _median(times: NDArray[np.float64]) -> float:
+    return float(np.median(times))
+
+
+def _outline(heights: Sequence[float], height: int) -> str:
+    """The tops of the bins from left to right, from the base line and back to it, as one short path."""
+    steps, here = [f"M0 {height}"], 0.0
+    for tall, run in groupby(round(tall, 1) for tall in heights):
+        steps.append(f"v{round(here - tall, 1):g}h{len(list(run))}")
+        here = tall
+    return "".join([*steps, f"v{here:g}z"])
+
+
+def _across(value: float, scale: Scale, bins: int) -> str:
+    return f"{bins * min(max(scale.share(value), 0.0), 1.0):.2f}"

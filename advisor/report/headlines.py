@@ -8,6 +8,8 @@ from advisor.report import words
 from advisor.stats import EQUIVALENCE
 
 _BY = " by these measurements"
+NAMED = 3
+"""More strategies than these are counted in a headline, not named."""
 
 
 def headline(chosen: Recommendation, *, predicted: bool = False) -> str:
@@ -18,7 +20,7 @@ def headline(chosen: Recommendation, *, predicted: bool = False) -> str:
     if chosen.verdict == "inconclusive":
         # A prediction whose ranges overlap still names its bet; it must not read as a verdict.
         return ", ".join(filter(None, (f"Likely {strategy}", "" if kept else _faster(chosen))))
-    tied = f"tied with {names(chosen.tied_with)}" if chosen.tied_with else ""
+    tied = f"tied with {_rivals(chosen.tied_with)}" if chosen.tied_with else ""
     lean = "the least memory" if chosen.objective == "footprint" else ""
     if kept:
         return f"Keep {strategy}: {tied or lean or f'nothing {_tried(predicted)} is faster'}"
@@ -43,9 +45,15 @@ def undecided(chosen: Recommendation) -> str:
         return f"No clear winner among {len(chosen.tied_with)}: {use}"
     if chosen.excluded and not chosen.tied_with:
         return "No strategy fits the memory budget"
+    if len(chosen.tied_with) > NAMED:
+        return f"{len(chosen.tied_with)} strategies cannot be told apart"
     if len(chosen.tied_with) > 1:
         return f"{names(chosen.tied_with)} cannot be told apart"
     return "The best strategy cannot be told"
+
+
+def _rivals(strategies: tuple[str, ...]) -> str:
+    return names(strategies) if len(strategies) <= NAMED else f"{len(strategies)} others"
 
 
 def names(strategies: tuple[str, ...]) -> str:

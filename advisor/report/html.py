@@ -1,4 +1,8 @@
-"""One HTML file that needs no network and no script: style, charts and the profile itself inside."""
+"""One HTML file that needs no network: style, charts and the profile itself inside.
+
+Its script adds comforts and nothing that is said nowhere else; the page's policy allows that script and that
+style alone, by their digests.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +18,11 @@ from advisor.profiles import Profile
 from advisor.report import templates
 from advisor.report.view import view
 
-# The page stays below 300 KB: a larger profile is packed, and one that is too large even so is left out.
-EMBEDDED_LENGTH = 160_000
+# The page stays below 400 KB: a larger profile is packed, and one that is too large even so is left out.
+PLAIN_LENGTH = 50_000
+EMBEDDED_LENGTH = 245_000
+MOST_FRAMES = 150_000
+"""More than these do not fit, so that nobody need try: a frame takes more than two bytes, packed."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +31,6 @@ class Download:
 
     filename: str
     href: str
-    size: int
 
 
 def render_html(profile: Profile) -> str:
@@ -33,23 +39,38 @@ def render_html(profile: Profile) -> str:
 
 
 def page(template: str, **context: object) -> str:
-    """A page with our stylesheet, which alone is not escaped, and the digest that its policy allows."""
-    style = (templates.directory() / "report.css").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    """A page with our style and script, which alone are not escaped, and the digests its policy allows."""
+    style, script = _asset("report.css"), _asset("report.js")
     return (
         templates.page_environment()
         .get_template(template)
-        .render(style=Markup(style), style_digest=f"sha256-{digest}", **context)
+        .render(
+            style=Markup(style),
+            style_digest=_digest(style),
+            script=Markup(script),
+            script_digest=_digest(script),
+            **context,
+        )
     )
+
+
+def _asset(name: str) -> str:
+    return (templates.directory() / name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 def download(profile: Profile) -> Download:
     """The raw profile as a data: link, which a browser saves without a script."""
+    if sum(len(row.frame_seconds) for row in profile.measured().values()) > MOST_FRAMES:
+        return Download("profile.json", "")
     text = profile.model_dump_json()
-    plain = "data:application/json," + quote(text, safe="{}[]:,._-+/ ").replace(" ", "%20")
-    if len(plain) <= EMBEDDED_LENGTH:
-        return Download("profile.json", plain, len(text))
+    if len(text) <= PLAIN_LENGTH:
+        plain = quote(text, safe="{}[]:,._-+/ ").replace(" ", "%20")
+        return Download("profile.json", f"data:application/json,{plain}")
     packed = base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
     if len(packed) <= EMBEDDED_LENGTH:
-        return Download("profile.json.gz", f"data:application/gzip;base64,{packed}", len(text))
-    return Download("profile.json", "", len(text))
+        return Download("profile.json.gz", f"data:application/gzip;base64,{packed}")
+    return Download("profile.json", "")

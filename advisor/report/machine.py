@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from advisor import units
+from advisor.privacy import WITHHELD
 from advisor.profiles import Measured, Profile
 from advisor.readings import CpuClocks, GpuState, HostState, Limit, TegraState
 from advisor.report import words
@@ -29,8 +30,9 @@ def environment(profile: Profile) -> tuple[Entry, ...]:
     """System, software, host and the device's attributes."""
     told = profile.environment
     known = (
-        ("System", f"{told.system}, {told.machine}"),
-        ("Python", told.python),
+        ("Host", told.host_name),
+        ("System", None if told.system == WITHHELD else f"{told.system}, {told.machine}"),
+        ("Python", None if told.python == WITHHELD else told.python),
         ("CPU", told.cpu_model),
         ("CPU cores", told.cpu_count),
         ("Memory", units.size(told.memory_bytes) if told.memory_bytes else None),

@@ -9,9 +9,12 @@ from markupsafe import Markup
 
 from advisor.profiles import Profile
 from advisor.report import templates, words
+from advisor.report.brevity import brief_forecasts, brief_rows
 from advisor.report.view import view
 
 LIMIT = 10_000
+DEVICES = 4
+"""So many columns of predictions."""
 
 # `@` and `#` start a mention and a reference, which GitHub finds after the escapes are gone: a
 # character of no width parts them from the name. `$` would start a formula.
@@ -29,8 +32,17 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9 ._:/=+-]+")
 
 def render_markdown(profile: Profile) -> str:
     """Verdict, one table, the first advice and the environment, under 10,000 characters."""
-    made = templates.environment().get_template("report.md.j2")
-    return made.render(report=view(profile), md=escape, code=code, prose=prose, fence=fence)
+    made, report = templates.environment().get_template("report.md.j2"), view(profile)
+    return made.render(
+        report=report,
+        rows=brief_rows(report.rows),
+        gaps=[gap for gap in report.gaps if gap.status != "failed"],  # those are said above
+        forecasts=brief_forecasts(report.forecasts, DEVICES),
+        md=escape,
+        code=code,
+        prose=prose,
+        fence=fence,
+    )
 
 
 def escape(text: str, limit: int = 200) -> Markup:

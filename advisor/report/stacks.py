@@ -46,7 +46,7 @@ def overlap_note(profile: Profile) -> str:
 def prediction_chart(prediction: Prediction, index: int) -> Chart:
     """The terms of each predicted strategy, with the range of the whole frame."""
     chosen = prediction.recommendation.strategy if prediction.recommendation else None
-    rows = [r for r in prediction.results if isinstance(r, Predicted)]
+    rows = sorted((r for r in prediction.results if isinstance(r, Predicted)), key=lambda r: r.likely_seconds)
     return chart(
         f"predicted-{index}",
         f"Predicted time of one frame by part on {words.name(prediction.device.name)}",

@@ -201,10 +201,11 @@ def _row(point: Point, stop: Stop, strategies: Sequence[str]) -> SweepRow:
         return SweepRow(value, "", (), f"{point.status}: {words.line(point.reason, 200)}")
     if not any(stop.seconds(strategy) for strategy in strategies):
         return SweepRow(value, point.href, (), "no figures")
-    return SweepRow(value, point.href, tuple(_cell(stop, strategy) for strategy in strategies))
+    return SweepRow(value, point.href, tuple(cell(stop, strategy) for strategy in strategies))
 
 
-def _cell(stop: Stop, strategy: str) -> SweepCell:
+def cell(stop: Stop, strategy: str) -> SweepCell:
+    """The time of a strategy at one value or on one device, marked where it is the best there."""
     figures = stop.seconds(strategy)
     if figures is None:
         return SweepCell(_status(stop, strategy))

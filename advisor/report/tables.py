@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -11,6 +10,8 @@ from advisor.profiles import Device, Failed, Measured, Predicted, Prediction, Pr
 from advisor.report import words
 from advisor.rules.base import shares_dram
 from advisor.stats import ratio_interval
+
+NOTHING = "–"
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,8 @@ class Cell:
     note: str = ""
     more: str = ""
     """What else must be known of it."""
+    sort: float | None = None
+    """What its column is sorted by; None comes last."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +32,11 @@ class Row:
 
     strategy: str
     tag: str
-    """recommended, "baseline" or nothing."""
     frame: Cell
+    share: float
+    """Its median as a part of the slowest one's, for a bar."""
     ratio: Cell
     device_path: Cell
-    setup: Cell
     footprint: Cell
     verified: bool
 
@@ -58,6 +61,8 @@ class Forecast:
     recommended: bool
     latency: str = ""
     declined: str = ""
+    sort: float = 0.0
+    """The likely seconds."""
 
 
 @dataclass(frozen=True)
@@ -83,22 +88,22 @@ def baseline(profile: Profile) -> Measured | None:
 
 def rows(profile: Profile) -> tuple[Row, ...]:
     """The measured strategies in the order of the file."""
-    base = baseline(profile)
-    return tuple(_row(profile, row, base) for row in profile.measured().values())
+    base, measured = baseline(profile), profile.measured()
+    slowest = max((row.median_seconds for row in measured.values()), default=1.0)
+    return tuple(_row(profile, row, base, slowest) for row in measured.values())
 
 
-def _row(profile: Profile, row: Measured, base: Measured | None) -> Row:
+def _row(profile: Profile, row: Measured, base: Measured | None, slowest: float) -> Row:
     chosen = profile.recommendation.strategy if profile.recommendation else None
     tag = "recommended" if row.strategy == chosen else "baseline" if row is base else ""
+    interval = words.seconds_between(*row.interval_seconds)
     return Row(
         strategy=words.name(row.strategy),
         tag=tag,
-        frame=Cell(
-            units.seconds(row.median_seconds), words.seconds_between(*row.interval_seconds), latency(row)
-        ),
+        frame=Cell(units.seconds(row.median_seconds), interval, latency(row), row.median_seconds),
+        share=row.median_seconds / slowest,
         ratio=_ratio(profile, row, base),
-        device_path=Cell(units.seconds(row.device_path_seconds)),
-        setup=Cell(units.seconds(row.setup_seconds), break_even(row, base) if base else ""),
+        device_path=Cell(units.seconds(row.device_path_seconds), sort=row.device_path_seconds),
         footprint=_footprint(row),
         verified=row.verified,
     )
@@ -114,40 +119,22 @@ def latency(row: Measured | Predicted) -> str:
 
 def _ratio(profile: Profile, row: Measured, base: Measured | None) -> Cell:
     if base is None:
-        return Cell("–", "no baseline")
+        return Cell(NOTHING, "no baseline")
     if row is base:
-        return Cell(units.ratio(1.0))
+        return Cell(units.ratio(1.0), sort=1.0)
     chosen = profile.recommendation
     if chosen and chosen.strategy == row.strategy and chosen.speedup and chosen.interval:
-        return Cell(units.ratio(chosen.speedup), words.ratio_between(*chosen.interval))
+        return Cell(units.ratio(chosen.speedup), words.ratio_between(*chosen.interval), sort=chosen.speedup)
     method = profile.method
     found = ratio_interval(base.rounds, row.rounds, confidence=method.confidence, seed=method.seed)
-    return Cell(units.ratio(found.value), words.ratio_between(found.low, found.high))
+    return Cell(units.ratio(found.value), words.ratio_between(found.low, found.high), sort=found.value)
 
 
 def _footprint(row: Measured) -> Cell:
     requested = sum(row.footprint.requested.values())
     reserved = sum(row.footprint.reserved.values())
     note = f"asked for {units.size(requested)}" if reserved > requested else ""
-    return Cell(units.size(row.footprint.physical_bytes), note)
-
-
-def break_even(row: Measured, base: Measured) -> str:
-    """After how many frames the set-up pays against the baseline; says so where the noise hides it.
-
-    Both costs are linear: set-up + frames x median. They cross where the differences cancel.
-    """
-    if row is base:
-        return ""
-    extra = row.setup_seconds - base.setup_seconds
-    apart = row.interval_seconds[1] < base.interval_seconds[0]
-    behind = row.interval_seconds[0] > base.interval_seconds[1]
-    if not apart and not behind:
-        return "frames tie with the baseline's"
-    crossing = extra / (base.median_seconds - row.median_seconds)
-    if apart:
-        return "pays at once" if extra <= 0 else f"pays after {words.count(math.ceil(crossing), 'frame')}"
-    return "never pays" if crossing < 1 else f"ahead for {words.count(math.floor(crossing), 'frame')} only"
+    return Cell(units.size(row.footprint.physical_bytes), note, sort=row.footprint.physical_bytes)
 
 
 def gaps(results: Iterable[Result | Predicted]) -> tuple[Gap, ...]:
@@ -198,4 +185,5 @@ def _forecast(prediction: Prediction, row: Predicted | Skipped | None) -> Foreca
         footprint=units.size(row.physical_bytes),
         recommended=chosen is not None and chosen.strategy == row.strategy,
         latency=latency(row),
+        sort=row.likely_seconds,
     )

@@ -15,10 +15,16 @@ from advisor.report.view import Report, view
 WIDTH = 80
 MARK = "→ "
 BOTH = "memory: host and device together"
+BAR, SHADED_BAR = 8, 12
+"""Cells of the longest bar. What is predicted is shaded; a shade has no eighths, and more cells instead."""
+_EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
-def summary(profile: Profile) -> str:
-    """Verdict, next step, a small table, and every strategy without figures with its reason."""
+def summary(profile: Profile, *, bars: bool = False) -> str:
+    """Verdict, next step, a small table, and every strategy without figures with its reason.
+
+    `bars` are for a terminal, where they take the place of the ratios' intervals.
+    """
     report = view(profile)
     paragraphs = (
         _title(report),
@@ -27,9 +33,9 @@ def summary(profile: Profile) -> str:
         *(_verdict(v, named=report.predicted) for v in report.verdicts),
         _cautions(report),
         wrap(f"Next: {report.next_step}", "  ") if report.next_step else [],
-        *_forecasts(report.forecasts),
+        *_forecasts(report.forecasts, bars),
         wrap(report.model_error_brief),
-        _measured(report),
+        _measured(report, bars),
         _gaps(report),
         _remarks(report),
     )
@@ -60,13 +66,15 @@ def _verdict(verdict: Verdict, *, named: bool) -> Iterator[str]:
     if verdict.basis == "predicted" and verdict.facts:
         time = verdict.facts[0]
         yield from wrap(f"{time.label} {time.value}, {time.note}", indent)
-    if verdict.basis != "predicted":
+    for entry in verdict.certainties:
+        yield from wrap(f"{entry.label}: {entry.value}", indent, "  ")
+    if verdict.basis != "predicted" and not verdict.certainties:
         yield from wrap(verdict.reason, indent)
     if verdict.next_step:
         yield from wrap(f"Next: {verdict.next_step}", indent)
 
 
-def _measured(report: Report) -> Iterator[str]:
+def _measured(report: Report, bars: bool) -> Iterator[str]:
     if not report.rows:
         return
     if report.predicted:
@@ -79,12 +87,12 @@ def _measured(report: Report) -> Iterator[str]:
             row.frame.note,
             row.footprint.value,
             row.ratio.value,
-            row.ratio.note.replace("× to ", "–").replace("×", ""),
+            bar(row.share) if bars else row.ratio.note.replace("× to ", "–").replace("×", ""),
         )
         for row in report.rows
     ]
     marks = [row.tag == "recommended" for row in report.rows]
-    yield from _table(head, body, marks)
+    yield from _table(head, body, marks, bars=bars)
     if report.apart:
         yield from wrap(f"({BOTH})", "  ")
     for row in report.rows:
@@ -92,24 +100,41 @@ def _measured(report: Report) -> Iterator[str]:
             yield from wrap(f"({row.strategy}: {row.frame.more})", "  ")
 
 
-def _forecasts(forecasts: Forecasts) -> Iterator[Iterator[str]]:
+def _forecasts(forecasts: Forecasts, bars: bool) -> Iterator[Iterator[str]]:
     for i, device in enumerate(forecasts.devices):
         cells = [(strategy, row[i]) for strategy, row in forecasts.rows]
         told = [(s, c) for s, c in cells if c is not None and not c.declined]
         if told:
-            body = [(s, c.likely, c.between, c.footprint) for s, c in told]
-            head = ("strategy", "predicted", "range", "memory")
-            lines = _table(head, body, [c.recommended for _, c in told])
+            slowest = max(c.sort for _, c in told)
+            drawn = [(shaded(c.sort / slowest),) if bars else () for _, c in told]
+            body = [(s, c.likely, c.between, c.footprint, *d) for (s, c), d in zip(told, drawn, strict=True)]
+            head = ("strategy", "predicted", "range", "memory", *([""] if bars else []))
+            lines = _table(head, body, [c.recommended for _, c in told], bars=bars)
             both = f" ({BOTH})" if forecasts.apart[i] else ""
             yield iter([*wrap(f"Predicted time per frame on {device}{both}:"), *lines])
 
 
-def _table(head: Sequence[str], body: Sequence[Sequence[str]], marks: Sequence[bool]) -> list[str]:
+def bar(share: float) -> str:
+    """A measured share of the longest bar, to an eighth of a cell."""
+    full, eighths = divmod(max(1, round(8 * BAR * share)), 8)
+    return "█" * full + _EIGHTHS[eighths].strip()
+
+
+def shaded(share: float) -> str:
+    """A predicted share of the longest bar."""
+    return "░" * max(1, round(SHADED_BAR * share))
+
+
+def _table(
+    head: Sequence[str], body: Sequence[Sequence[str]], marks: Sequence[bool], *, bars: bool
+) -> list[str]:
     """Aligned columns; the names give way where the figures need the width."""
     figures = sum(max(len(row[i]) for row in (head, *body)) + 2 for i in range(1, len(head)))
     room = max(12, WIDTH - len(MARK) - figures)
     cut = [(words.name(row[0], room), *(words.line(cell, 20) for cell in row[1:])) for row in (head, *body)]
-    lines = words.table(cut, [False] + [True] * (len(head) - 1))
+    right = [False] + [True] * (len(head) - 1)
+    right[-1] = not bars
+    lines = words.table(cut, right)
     return [
         f"{MARK if marked else ' ' * len(MARK)}{line}"
         for line, marked in zip(lines, (False, *marks), strict=True)
@@ -142,4 +167,6 @@ def _remarks(report: Report) -> Iterator[str]:
 
 def wrap(text: str, indent: str = "", hanging: str = "") -> list[str]:
     """Lines of at most 80 columns; `hanging` goes before all but the first."""
-    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent + hanging)
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=indent, subsequent_indent=indent + hanging, break_on_hyphens=False
+    )

@@ -68,11 +68,12 @@ def _measured(series: Series) -> Iterator[Track]:
     if not series.profiles:
         return
     device = series.profiles[0].device
-    stops = [_measured_stop(point.value, point.profile) for point in series.points]
+    stops = [measured_stop(point.value, point.profile) for point in series.points]
     yield Track(device, "cpu" if device.kind == "cpu" else "measured", tuple(stops))
 
 
-def _measured_stop(value: Value, profile: Profile | None) -> Stop:
+def measured_stop(value: Value, profile: Profile | None) -> Stop:
+    """What was measured at one value, or on one device."""
     if profile is None:
         return Stop(value, {}, UNKNOWN)
     against = _doubt(profile)
@@ -90,11 +91,12 @@ def _doubt(profile: Profile, made: Prediction | None = None) -> Doubt:
 def _predicted(series: Series) -> Iterator[Track]:
     devices = {p.device.name: p.device for profile in series.profiles for p in profile.predictions}
     for name, device in devices.items():
-        stops = [_predicted_stop(point.value, point.profile, name) for point in series.points]
+        stops = [predicted_stop(point.value, point.profile, name) for point in series.points]
         yield Track(device, "predicted", tuple(stops))
 
 
-def _predicted_stop(value: Value, profile: Profile | None, name: str) -> Stop:
+def predicted_stop(value: Value, profile: Profile | None, name: str) -> Stop:
+    """What a profile predicts for the device of that name."""
     if profile is None:
         return Stop(value, {}, UNKNOWN)
     for made in profile.predictions:

@@ -21,6 +21,8 @@ from advisor.report.doubts import FIRST_FRAMES, HOST_ONLY, asked_for_one, doubt
 from advisor.report.facts import Fact, measured_facts, predicted_facts
 from advisor.report.failures import MEND, failed_rows, first_reason
 from advisor.report.headlines import certainty_of, headline, names, uncapitalised, undecided
+from advisor.report.methods import Entry
+from advisor.report.standings import certainties
 from advisor.report.tables import gaps
 
 Basis = Literal["measured", "predicted", "nothing"]
@@ -41,6 +43,8 @@ class Verdict:
     facts: tuple[Fact, ...] = ()
     steps: tuple[str, ...] = ()
     """The reason in steps, where there are several."""
+    certainties: tuple[Entry, ...] = ()
+    """What is sure where the verdict is not."""
 
 
 def verdicts(profile: Profile) -> tuple[Verdict, ...]:
@@ -69,6 +73,7 @@ def measured_verdict(profile: Profile) -> Verdict:
         next_step=words.line(chosen.next_step),
         facts=measured_facts(profile, chosen),
         steps=_steps(chosen),
+        certainties=certainties(profile),
     )
 
 

@@ -17,9 +17,11 @@ NAME_LENGTH = 60
 PROSE_LENGTH = 1_000
 BLOCK_LENGTH = 6_000
 
-# Control characters, the bidirectional overrides that make text read otherwise than it is, and lone
-# surrogates, which cannot be encoded.
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# Control characters, the marks that make text read otherwise than it is, and lone surrogates, which cannot be
+# encoded.
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
 _SPACE = re.compile(r"\s+")
 _CODE = re.compile(r"`([^`]+)`")
 

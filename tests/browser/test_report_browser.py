@@ -1,18 +1,15 @@
-"""The page in a real browser, opened from disk: it is drawn, it runs nothing, it fits a phone."""
+"""The page in a real browser, opened from disk: it is drawn, fits its window, and asks for nothing."""
 
 from __future__ import annotations
 
-import html
-import json
-import re
-import shutil
-import subprocess
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
+from browser.browsing import BROKEN, HOSTILE, NEEDS_A_BROWSER, WIDE, visit
 from builders import (
     advice,
+    all_strategies,
     catalogue_device,
     cpu_profile,
     failed,
@@ -22,88 +19,16 @@ from builders import (
     profile,
     recommendation,
 )
+from test_report_escaping import everywhere
 
-from advisor.profiles import Profile
+from advisor.profiles import Profile, load
 from advisor.report import render_html
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the path"),
-]
-HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">" * 40
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
-# Chromium draws no window narrower than about 500 px, so the phone is a frame within a page. The frame's
-# policy forbids scripts; the page around it may look at its layout when both come from disk.
-WRAPPER = """<!doctype html><title>wait</title>
-<iframe id="phone" src="{source}" style="width:{width}px;height:2000px;border:0"></iframe>
-<script>
-document.getElementById("phone").onload = function () {{
-  const page = this.contentDocument, root = page.documentElement;
-  const shown = (e) => e.closest(".scroll, pre, details:not([open]), .visually-hidden, .skip") === null;
-  const wide = [...page.querySelectorAll("body *")].filter(
-    (e) => shown(e) && e.getBoundingClientRect().right > root.clientWidth + 1);
-  document.title = JSON.stringify({{
-    scroll: root.scrollWidth, client: root.clientWidth,
-    widest: Math.max(...[...page.querySelectorAll("svg[role] rect.segment")].map(
-      (e) => e.getBoundingClientRect().width)),
-    fill: getComputedStyle(page.querySelector("rect.segment") || root).fill,
-    wide: wide.slice(0, 5).map((e) => e.tagName + "." + (e.className.baseVal ?? e.className)),
-  }});
-}};
-</script>"""
-
-
-def dump(page: Path, tmp_path: Path, *options: str) -> str:
-    """The document as the browser holds it after loading."""
-    assert CHROMIUM is not None
-    command = [
-        CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-        "--disable-background-networking", "--disable-component-update", "--disable-sync",
-        f"--user-data-dir={tmp_path / 'browser'}", "--allow-file-access-from-files", "--dump-dom",
-        "--virtual-time-budget=5000", *options, page.as_uri(),
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    return done.stdout
-
-
-def in_a_frame(run: Profile, tmp_path: Path, width: int, around: str = WRAPPER) -> dict[str, Any]:
-    """What the wrapper saw of the page at that width."""
-    report, wrapper = tmp_path / "report.html", tmp_path / "wrapper.html"
-    report.write_text(render_html(run), encoding="utf-8")
-    wrapper.write_text(around.format(source=report.name, width=width), encoding="utf-8")
-    title = re.search(r"<title>(.*?)</title>", dump(wrapper, tmp_path), re.DOTALL)
-    assert title is not None
-    seen: dict[str, Any] = json.loads(html.unescape(title[1]))
-    return seen
-
-
-BROKEN = WRAPPER.replace(
-    "document.title = JSON",
-    """const broken = [], texts = page.createTreeWalker(page.body, NodeFilter.SHOW_TEXT);
-  while (texts.nextNode()) {{
-    const node = texts.currentNode, range = page.createRange();
-    if (!shown(node.parentElement) || node.parentElement.closest("svg")) continue;
-    for (const word of node.data.matchAll(/[^ \\n\\-/]{{2,24}}/g)) {{
-      range.setStart(node, word.index);
-      range.setEnd(node, word.index + word[0].length);
-      if (new Set([...range.getClientRects()].map((r) => Math.round(r.top))).size > 1) broken.push(word[0]);
-    }}
-  }}
-  document.title = JSON""",
-).replace("scroll: root", "broken: broken, scroll: root")
-
-
-@pytest.mark.parametrize("width", [390, 340])
-def test_no_word_is_broken_and_no_unit_stands_alone(width: int, tmp_path: Path) -> None:
-    """A no-break space joins a number to its unit, so that the two are one word here."""
-    terms = {"device:update": 0.019, "synchronize": 0.001}
-    rows = (predicted("pageable", 0.02, terms=terms), predicted("pinned", 0.03, terms=terms))
-    device = catalogue_device("NVIDIA Jetson Orin Nano 8GB", "tegra-io-coherent")
-    run = cpu_profile(
-        predictions=(prediction(device=device, results=rows, recommendation=recommendation("pageable")),)
-    )
-    assert in_a_frame(run, tmp_path, width, BROKEN)["broken"] == []
+pytestmark = NEEDS_A_BROWSER
+H200 = Path(__file__).parents[1] / "data" / "h200-vector_add.json"
 
 
 def hostile_profile() -> Profile:
@@ -118,37 +43,104 @@ def hostile_profile() -> Profile:
     )
 
 
-PROFILES = {"gpu": profile, "cpu": cpu_profile, "hostile": hostile_profile}
+PROFILES = {
+    "gpu": profile,
+    "cpu": cpu_profile,
+    "hostile": hostile_profile,
+    "all": all_strategies,
+    "h200": lambda: load(H200),
+}
 
 
-@pytest.mark.parametrize("width", [390, 768, 1280])
+@pytest.mark.parametrize("width", [320, 390, 820, 1280])
 @pytest.mark.parametrize("name", PROFILES)
-def test_page_fits_its_window(name: str, width: int, tmp_path: Path) -> None:
-    seen = in_a_frame(PROFILES[name](), tmp_path, width)
-    assert width - 20 <= seen["client"] <= width, "the frame has another width"
-    assert (seen["scroll"], seen["wide"]) == (seen["client"], [])
+def test_page_fits_its_window(name: str, width: int, browser: Browser, tmp_path: Path) -> None:
+    with visit(browser, render_html(PROFILES[name]()), tmp_path, width=width) as seen:
+        found = seen.ask(WIDE)
+        assert found == {"scroll": width, "client": width, "wide": []}
+        seen.ask("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        assert seen.ask(WIDE) == found, "what is folded is wider than the page"
+
+
+@pytest.mark.parametrize("width", [390, 340])
+def test_no_word_is_broken_and_no_unit_stands_alone(width: int, browser: Browser, tmp_path: Path) -> None:
+    terms = {"device:update": 0.019, "synchronize": 0.001}
+    rows = (predicted("pageable", 0.02, terms=terms), predicted("pinned", 0.03, terms=terms))
+    device = catalogue_device("NVIDIA Jetson Orin Nano 8GB", "tegra-io-coherent")
+    run = cpu_profile(
+        predictions=(prediction(device=device, results=rows, recommendation=recommendation("pageable")),)
+    )
+    for made in (run, load(H200)):
+        with visit(browser, render_html(made), tmp_path, width=width) as seen:
+            assert seen.ask(BROKEN) == []
+
+
+def test_sorted_table_of_thirteen_strategies_is_not_cut_off_on_a_desk(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with visit(browser, render_html(load(H200)), tmp_path) as seen:
+        cut = "[...document.querySelectorAll('.scroll')].filter((e) => e.scrollWidth > e.clientWidth).length"
+        assert seen.ask(cut) == 0
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_charts_are_drawn_in_colour(name: str, tmp_path: Path) -> None:
-    seen = in_a_frame(PROFILES[name](), tmp_path, 390)
-    assert seen["widest"] > 40
-    assert seen["fill"] != "rgb(0, 0, 0)", "the stylesheet was refused"
+def test_charts_are_drawn_in_colour(name: str, browser: Browser, tmp_path: Path) -> None:
+    with visit(browser, render_html(PROFILES[name]()), tmp_path, width=390) as seen:
+        bars = "[...document.querySelectorAll('.bars rect.segment')]"
+        assert seen.ask(f"Math.max(...{bars}.map((e) => e.getBoundingClientRect().width))") > 40
+        assert seen.ask(f"getComputedStyle({bars}[0]).fill") not in ("none", "rgb(0, 0, 0)")
+        assert seen.ask("document.querySelector('.spread .column').getBoundingClientRect().width") > 5
+        assert seen.complaints == []
 
 
-def test_hostile_names_run_nothing(tmp_path: Path) -> None:
-    page = tmp_path / "report.html"
-    page.write_text(render_html(hostile_profile()), encoding="utf-8")
-    seen = dump(page, tmp_path)
-    title = re.search(r"<title>(.*?)</title>", seen, re.DOTALL)
-    assert title is not None
-    assert title[1].startswith("vector_add on &lt;script&gt;")
-    assert "<script" not in seen
-    assert "<img" not in seen
+def test_predicted_bars_have_stripes_and_measured_ones_have_none(browser: Browser, tmp_path: Path) -> None:
+    """The stripes of the patterns themselves: an empty pattern would look like a pale bar."""
+    for run, hatched in ((profile(), False), (cpu_profile(predictions=cpu_profile().predictions[:1]), True)):
+        with visit(browser, render_html(run), tmp_path) as seen:
+            fills = seen.ask(
+                "[...document.querySelectorAll('.bars rect.segment')].map((e) => getComputedStyle(e).fill)"
+            )
+            assert any("hatch-" in fill for fill in fills) == hatched
+            stripes = seen.ask(
+                "[...document.querySelectorAll('pattern .stripe')].map((e) => getComputedStyle(e).fill)"
+            )
+            assert stripes
+            assert "none" not in stripes
 
 
-def test_policy_stops_a_script_that_got_in_all_the_same(tmp_path: Path) -> None:
-    page = tmp_path / "report.html"
+PARTS = """() => Object.fromEntries(
+  ["script", "img", "iframe", "object", "embed", "form", "input", "link", "svg", "section", "article"].map(
+    (tag) => [tag, document.querySelectorAll(tag).length]))"""
+MARKS = "\u202e\u200f\u061c\u2067\ufeff"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HOSTILE,
+        "<svg onload=\"document.title='taken'\"><use href=x></svg>",
+        "{{ 7 * 7 }}{% raw %}{# ",
+        "\"'`=onmouseover=alert(1)//",
+        "</script><script>document.title='taken'</script></style></title>",
+        "<b>" * 40_000,
+        f"{MARKS}a\u05d0b",
+    ],
+    ids=["script", "svg", "template", "attribute", "end tags", "long", "marks"],
+)
+def test_whatever_a_profile_says_is_text(text: str, browser: Browser, tmp_path: Path) -> None:
+    """No script runs, no element appears: the page has the same parts as with a plain word."""
+    with visit(browser, render_html(everywhere("plain")), tmp_path) as seen:
+        plain = seen.ask(PARTS)
+    with visit(browser, render_html(everywhere(text)), tmp_path) as seen:
+        assert seen.ask(PARTS) == plain
+        assert seen.ask("document.title") != "taken"
+        assert seen.complaints == []
+        assert not set(seen.ask("document.body.innerText")) & set(MARKS)
+        assert "49" not in seen.ask("document.querySelector('h1').innerText")
+
+
+def test_policy_stops_a_script_that_got_in_all_the_same(browser: Browser, tmp_path: Path) -> None:
     forged = render_html(profile()).replace("</main>", "<script>document.title = 'taken'</script></main>")
-    page.write_text(forged, encoding="utf-8")
-    assert "<title>taken</title>" not in dump(page, tmp_path)
+    with visit(browser, forged, tmp_path) as seen:
+        assert seen.ask("document.title") != "taken"
+        assert "Content Security Policy" in " ".join(seen.complaints)

@@ -2,45 +2,41 @@
 
 from __future__ import annotations
 
-import html
-import json
-import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
-from browser.test_report_browser import CHROMIUM, HOSTILE, WRAPPER, dump
-from test_report_sweep import cpu_series, hostile_series
+from browser.browsing import HOSTILE, NEEDS_A_BROWSER, WIDE, visit
+from builders import all_strategies
+from test_report_sweep import at_n, cpu_series, hostile_series
 
 from advisor.report import render_sweep_html
-from advisor.series import Series
+from advisor.series import Point, series
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the path"),
-]
-LOOKS = WRAPPER.replace(
-    'page.querySelector("rect.segment") || root).fill', 'page.querySelector("path.line") || root).stroke'
-).replace("rect.segment", "path.line")
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = NEEDS_A_BROWSER
 SERIES = {"cpu": cpu_series(), "hostile": hostile_series(HOSTILE + "endless" * 500)}
 
 
-def in_a_frame(made: Series, tmp_path: Path, width: int) -> dict[str, Any]:
-    """What the page around it saw of the page at that width."""
-    page, wrapper = tmp_path / "sweep.html", tmp_path / "wrapper.html"
-    page.write_text(render_sweep_html(made), encoding="utf-8")
-    wrapper.write_text(LOOKS.format(source=page.name, width=width), encoding="utf-8")
-    title = re.search(r"<title>(.*?)</title>", dump(wrapper, tmp_path), re.DOTALL)
-    assert title is not None
-    seen: dict[str, Any] = json.loads(html.unescape(title[1]))
-    return seen
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("name", SERIES)
+def test_page_fits_its_window(name: str, width: int, browser: Browser, tmp_path: Path) -> None:
+    with visit(browser, render_sweep_html(SERIES[name]), tmp_path, width=width) as seen:
+        assert seen.ask(WIDE) == {"scroll": width, "client": width, "wide": []}
+        assert seen.complaints == []
+        if name != "hostile":
+            line = "document.querySelector('path.line')"
+            assert seen.ask(f"{line}.getBoundingClientRect().width") > 90
+            assert seen.ask(f"getComputedStyle({line}).stroke") not in ("none", "rgb(0, 0, 0)")
 
 
-@pytest.mark.parametrize(("name", "width"), [("cpu", 390), ("hostile", 390)])
-def test_page_fits_its_window(name: str, width: int, tmp_path: Path) -> None:
-    seen = in_a_frame(SERIES[name], tmp_path, width)
-    assert width - 20 <= seen["client"] <= width, "the frame has another width"
-    assert (seen["scroll"], seen["wide"]) == (seen["client"], [])
-    if name != "hostile":
-        assert seen["widest"] > 90
-        assert seen["fill"] not in ("none", "rgb(0, 0, 0)"), "the stylesheet was refused"
+def test_table_of_thirteen_strategies_is_not_cut_off_on_a_desk(browser: Browser, tmp_path: Path) -> None:
+    rows = all_strategies().results
+    made = series("w", "n", [Point(n, at_n(n, None, results=rows)) for n in (2**16, 2**20, 2**24)])
+    with visit(browser, render_sweep_html(made), tmp_path) as seen:
+        cut = "[...document.querySelectorAll('.scroll')].filter((e) => e.scrollWidth > e.clientWidth).length"
+        assert seen.page.locator("table.sweep thead th").count() == 14
+        assert seen.ask(cut) == 0
+        assert seen.ask(WIDE) == {"scroll": 1280, "client": 1280, "wide": []}

@@ -1,0 +1,81 @@
+"""`advisor compare`: two profiles side by side, and gates on what came of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from advisor.cli import options
+from advisor.cli.console import say
+from advisor.cli.streams import only_format, put
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from advisor.comparing import Ruling
+
+GATE_FAILED = 1
+
+
+def compare(
+    base: options.BaseProfile,
+    head: options.HeadProfile,
+    strategy: options.Compared = None,
+    fail_if: options.FailIf = None,
+    strict: options.Strict = False,
+    anyway: options.Anyway = False,
+    out: options.Out = Path("advisor-comparison"),
+    formats: options.PageFormats = "html,md",
+    no_environment: options.NoEnvironment = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Hold a profile (HEAD) against an earlier one (BASE).
+
+    First what differs around them, then for each strategy the ratio of its times, with an interval.
+    A gate that fails is exit code 1; one that the intervals leave open is not, but for --strict.
+    """
+    from advisor import comparing, privacy, profiles, report, settings
+
+    wanted = settings.parse_formats(formats, report.PAGES)
+    form, gates = only_format(out, wanted), comparing.parse_gates(fail_if or ())
+    loaded = [profiles.load(file) for file in (base, head)]
+    if no_environment:
+        loaded = [privacy.without_environment(each) for each in loaded]
+    found = comparing.compare(*loaded, strategies=strategy or (), anyway=anyway)
+    if gates:
+        comparing.require_gateable(found, anyway=anyway)
+    rulings, files = comparing.judge(found, gates), (_called(base, head), _called(head, base))
+    if form:
+        put(report.render_comparison(found, rulings, files, form))
+    else:
+        with settings.output_directory(out) as directory:
+            paths = report.write_comparison(found, rulings, files, directory, wanted)
+        put(report.compare_summary(found, rulings, files))
+        if not quiet:
+            say("wrote " + "\n      ".join(map(str, paths)))
+    report.append_step_summary(report.render_compare_markdown(found, rulings, files))
+    _end(rulings, strict=strict, quiet=quiet)
+
+
+def _called(path: Path, other: Path) -> str:
+    """The file's name; with its folders where both have the same, but none outside the working directory.
+
+    Those may be a user's.
+    """
+    here, inside = Path.cwd(), path.resolve()
+    if path.name == other.name and inside.is_relative_to(here):
+        return str(inside.relative_to(here))
+    return path.name
+
+
+def _end(rulings: Sequence[Ruling], *, strict: bool, quiet: bool) -> None:
+    """Says which gates did not pass; exit code 1 where one failed."""
+    failing = ("failed", "inconclusive") if strict else ("failed",)
+    for ruling in rulings:
+        if ruling.status != "passed" and not quiet:
+            hint = "" if strict or ruling.status == "failed" else " (--strict would fail)"
+            say(f"gate {ruling.gate.text}: {ruling.status}{hint}")
+    if any(ruling.status in failing for ruling in rulings):
+        raise typer.Exit(GATE_FAILED)

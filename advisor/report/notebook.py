@@ -1,0 +1,29 @@
+"""Reports inside a notebook's cell: the page in a frame of its own, so that neither styles the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from advisor.profiles import Profile
+from advisor.report import templates, words
+from advisor.report.compare_pages import render_compare_html
+from advisor.report.html import render_html
+from advisor.report.verdicts import verdicts
+
+if TYPE_CHECKING:
+    from advisor.comparing import Comparison
+
+
+def profile_cell(profile: Profile) -> str:
+    """The verdict as a line of text, for viewers that drop frames, and the report below it."""
+    told = verdicts(profile)[0]
+    return _cell(f"{words.name(profile.workload.name)}, {told.device}: {told.headline}", render_html(profile))
+
+
+def comparison_cell(found: Comparison) -> str:
+    """The same of a comparison."""
+    return _cell(f"{words.name(found.head.workload.name)}: HEAD against BASE", render_compare_html(found))
+
+
+def _cell(line: str, page: str) -> str:
+    return templates.environment().get_template("notebook.html.j2").render(line=line, page=page)

@@ -1,0 +1,75 @@
+"""What a report costs: time to make it, its size, time until a browser shows it, and what 100 MB take."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from pathlib import Path
+from statistics import median
+
+from advisor.profiles import Measured, Profile, load
+from advisor.report import render_html
+from tests.benchmarks.timing import command, show
+from tests.browser.browsing import CHROMIUM, PLAYWRIGHT, chromium
+
+SAMPLE = Path(__file__).parents[1] / "data" / "h200-vector_add.json"
+# Milliseconds since navigation, as the browser says; it may tell a little after the load.
+PAINT = """() => new Promise((tell) => new PerformanceObserver((seen) => {
+  const paint = seen.getEntriesByName("first-contentful-paint")[0];
+  if (paint) tell(paint.startTime);
+}).observe({type: "paint", buffered: true}))"""
+REPEATS = 5
+
+
+def run() -> None:
+    """A measured profile with all strategies; the same with 3,000 frames of each; and 100 MB of it."""
+    sample = load(SAMPLE)
+    with tempfile.TemporaryDirectory() as name:
+        out = Path(name)
+        arguments = ["-m", "advisor", "report", str(SAMPLE), "--quiet", "--out", str(out)]
+        seconds = median(command(arguments) for _ in range(REPEATS))
+        show("advisor report, 13 strategies of an H200", f"{seconds:.2f} s", "<= 1.5 s", met=seconds <= 1.5)
+        full = render_html(with_frames(sample, 3_000))
+        size = len(full.encode()) / 1e3
+        show("report.html, 3,000 frames of each strategy", f"{size:.0f} KB", "<= 400 KB", met=size <= 400)
+        _first_paint(full, out)
+        _huge(sample, out)
+
+
+def with_frames(profile: Profile, frames: int) -> Profile:
+    """So many frames for every measured strategy, spread by a few percent, in nanoseconds."""
+    chance = random.Random(0)
+
+    def many(row: Measured) -> Measured:
+        times = (round(row.median_seconds * chance.lognormvariate(0, 0.05), 9) for _ in range(frames))
+        return row.model_copy(update={"frame_seconds": tuple(times), "frames_per_round": (frames,)})
+
+    rows = tuple(many(row) if isinstance(row, Measured) else row for row in profile.results)
+    return profile.model_copy(update={"results": rows})
+
+
+def _first_paint(html: str, out: Path) -> None:
+    """Until a fresh tab of a warm browser shows the first text of a page from disk."""
+    what = "first contentful paint in headless Chromium"
+    if CHROMIUM is None or not PLAYWRIGHT:
+        print(f"{what:<58} skipped: no chromium or no playwright")
+        return
+    page = out / "page.html"
+    page.write_text(html, encoding="utf-8")
+    times = []
+    with chromium() as browser:
+        for _ in range(REPEATS):
+            tab = browser.new_page()
+            tab.goto(page.as_uri())
+            times.append(float(tab.evaluate(PAINT)))
+            tab.close()
+    show(what, f"{median(times):.0f} ms", "<= 300 ms", met=median(times) <= 300)
+
+
+def _huge(sample: Profile, out: Path) -> None:
+    """As many frames as make 100 MB; a profile's bytes are almost all frames."""
+    file = out / "huge.json"
+    with_frames(sample, 700_000).save(file)
+    size = file.stat().st_size / 1e6
+    seconds = command(["-m", "advisor", "report", str(file), "--quiet", "--out", str(out)])
+    show(f"advisor report, a profile of {size:.0f} MB", f"{seconds:.1f} s", "<= 15 s", met=seconds <= 15)

@@ -1,0 +1,98 @@
+"""A page opened from disk in headless Chromium, with the network off and everything it does written down."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+PLAYWRIGHT = importlib.util.find_spec("playwright") is not None
+NEEDS_A_BROWSER = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the path"),
+    pytest.mark.skipif(not PLAYWRIGHT, reason="playwright is not installed: pip install -e '.[dev]'"),
+]
+HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">" * 40
+
+# What is scrolled, folded or hidden has a place of its own.
+WIDE = """() => {
+  const root = document.documentElement;
+  const apart = ".scroll, pre, details:not([open]), .visually-hidden, .skip, [hidden]";
+  const shown = (e) => e.closest(apart) === null;
+  return {
+    scroll: root.scrollWidth, client: root.clientWidth,
+    wide: [...document.querySelectorAll("body *")].filter(
+      (e) => shown(e) && e.getBoundingClientRect().right > root.clientWidth + 1
+    ).slice(0, 5).map((e) => e.tagName + "." + (e.className.baseVal ?? e.className)),
+  };
+}"""
+
+# Words of 2 to 24 characters that take two lines; a no-break space joins a number to its unit.
+BROKEN = """() => {
+  const broken = [], texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const apart = ".scroll, pre, details:not([open]), .visually-hidden, .skip, [hidden], svg";
+  const shown = (e) => e.closest(apart) === null;
+  while (texts.nextNode()) {
+    const node = texts.currentNode, range = document.createRange();
+    if (!shown(node.parentElement)) continue;
+    for (const word of node.data.matchAll(/[^ \\n\\-/]{2,24}/g)) {
+      range.setStart(node, word.index);
+      range.setEnd(node, word.index + word[0].length);
+      if (new Set([...range.getClientRects()].map((r) => Math.round(r.top))).size > 1) broken.push(word[0]);
+    }
+  }
+  return broken;
+}"""
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """The browser; one serves many pages."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+class Visit:
+    """A page with what it asked for and what went wrong in it."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.requests: list[str] = []
+        self.complaints: list[str] = []
+        page.on("request", lambda request: self.requests.append(request.url))
+        page.on("console", lambda message: self.complaints.append(message.text))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
+
+    def ask(self, script: str) -> Any:
+        """What a script of ours, not the page's, finds in it."""
+        return self.page.evaluate(script)
+
+
+@contextmanager
+def visit(browser: Browser, html: str, folder: Path, *, width: int = 1280, **options: Any) -> Iterator[Visit]:
+    """The page from disk in a window of that width, offline; `options` are those of a browser context."""
+    file = folder / "page.html"
+    file.write_text(html, encoding="utf-8")
+    settings = {"viewport": {"width": width, "height": 900}, "offline": True, **options}
+    context = browser.new_context(**settings)
+    try:
+        seen = Visit(context.new_page())
+        seen.page.goto(file.as_uri())
+        yield seen
+        assert seen.requests == [file.as_uri()], "the page asked for something"
+    finally:
+        context.close()

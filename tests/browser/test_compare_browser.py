@@ -1,0 +1,55 @@
+"""The pages of a comparison and of several devices in a real browser: they fit, and nothing comes alive."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from browser.browsing import HOSTILE, NEEDS_A_BROWSER, WIDE, visit
+from test_lineups import hostile as hostile_lineup
+from test_lineups import mixed
+from test_report_compare import cpu, gpu
+from test_report_compare import hostile as hostile_pair
+
+from advisor.report import render_compare_html, render_lineup_html
+from advisor.report.notebook import profile_cell
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Browser
+
+pytestmark = NEEDS_A_BROWSER
+LONG = HOSTILE + "endless" * 500
+PAGES = {
+    "gpu": lambda: render_compare_html(*gpu(), ("base.json", "head.json")),
+    "cpu": lambda: render_compare_html(*cpu()),
+    "hostile": lambda: render_compare_html(*hostile_pair(LONG), (LONG, LONG)),
+    "devices": lambda: render_lineup_html(mixed()),
+    "hostile devices": lambda: render_lineup_html(hostile_lineup(LONG)),
+}
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("name", PAGES)
+def test_page_fits_its_window(name: str, width: int, browser: Browser, tmp_path: Path) -> None:
+    with visit(browser, PAGES[name](), tmp_path, width=width) as seen:
+        assert seen.ask(WIDE) == {"scroll": width, "client": width, "wide": []}
+        assert seen.complaints == []
+        assert seen.ask("document.title") != "taken"
+
+
+def test_the_strip_of_a_slower_strategy_lies_right_of_one(browser: Browser, tmp_path: Path) -> None:
+    with visit(browser, PAGES["gpu"](), tmp_path) as seen:
+        place = "(e => e.getBoundingClientRect().left)(document.querySelector('svg.strip.{} .point'))"
+        one = seen.ask("document.querySelector('svg.strip .one').getBoundingClientRect().left")
+        assert seen.ask(place.format("slower")) > one > seen.ask(place.format("faster"))
+
+
+def test_a_notebooks_frame_shows_the_report_and_reaches_nothing(browser: Browser, tmp_path: Path) -> None:
+    from builders import profile
+
+    with visit(browser, f"<!doctype html><title>notebook</title>{profile_cell(profile())}", tmp_path) as seen:
+        frame = seen.page.frames[1]
+        assert "vector_add" in (frame.text_content("h1") or "")
+        assert frame.evaluate("origin") == "null"

@@ -1,0 +1,153 @@
+"""What a reader does with the page: without script, by keyboard, with a screen reader, on paper."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from browser.browsing import NEEDS_A_BROWSER, visit
+from browser.test_report_browser import H200, PROFILES
+from builders import advice, all_strategies, cpu_profile, failed, profile, recommendation, skipped
+from test_report import many_frames
+from test_report_sweep import cpu_series
+
+from advisor.profiles import load
+from advisor.report import render_html, render_sweep_html
+
+if TYPE_CHECKING:
+    from browser.browsing import Visit
+    from playwright.sync_api import Browser
+
+pytestmark = NEEDS_A_BROWSER
+SNIPPET = "a = 1  # ≤ 2 \N{GREEK SMALL LETTER MU}s\n\n\nif a < 2 & 3:\n    b = '<b>'"
+AXE = importlib.util.find_spec("axe_playwright_python")
+
+
+def column(seen: Visit, number: int) -> list[str]:
+    """The cells of the table of strategies, what qualifies them left out."""
+    cells = f"table.strategies tbody tr > :nth-child({number})"
+    found: list[str] = seen.page.locator(cells).evaluate_all(
+        "(all) => all.map((c) => c.firstChild.textContent)"
+    )
+    return found
+
+
+def test_all_is_there_without_a_script(browser: Browser, tmp_path: Path) -> None:
+    run = profile(recommendation=recommendation(), advice=(advice(snippet=SNIPPET),))
+    with visit(browser, render_html(run), tmp_path, java_script_enabled=False) as seen:
+        text = seen.page.inner_text("body")
+        for said in ("Use pinned", "2.00×", "if a < 2 & 3:", "Save profile.json", "fresh process"):
+            assert said in text
+        assert seen.page.locator("button").count() == 0, "a button that does nothing"
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_profile_is_saved_and_loaded_again(script: bool, browser: Browser, tmp_path: Path) -> None:
+    for name, run in (("profile.json", all_strategies()), ("profile.json.gz", many_frames(14, 1_000))):
+        with visit(browser, render_html(run), tmp_path, java_script_enabled=script) as seen:
+            with seen.page.expect_download() as waiting:
+                seen.page.click("a[download]")
+            assert waiting.value.suggested_filename == name
+            waiting.value.save_as(tmp_path / name)
+            seen.requests = seen.requests[:1]  # the link holds its data itself
+        assert load(tmp_path / name) == run
+
+
+def test_table_is_sorted_by_mouse_and_by_keyboard(browser: Browser, tmp_path: Path) -> None:
+    with visit(browser, render_html(load(H200)), tmp_path) as seen:
+        fastest_first = column(seen, 1)
+        assert fastest_first[0] == "zero-copy"
+        seen.page.get_by_role("button", name="time per frame").click()
+        assert column(seen, 1) == fastest_first[::-1]
+        seen.page.get_by_role("button", name="memory").focus()
+        seen.page.keyboard.press("Enter")
+        sizes = [float(text.split()[0]) for text in column(seen, 4)]
+        assert sizes == sorted(sizes)
+        assert sizes[0] < sizes[-1]
+        heads = seen.page.locator("table.strategies thead th")
+        assert heads.evaluate_all("(all) => all.map((h) => h.getAttribute('aria-sort'))") == [
+            None, None, None, "ascending", None
+        ]  # fmt: skip
+        seen.page.get_by_role("button", name="strategy").first.click()
+        assert column(seen, 1) == sorted(fastest_first)
+
+
+def test_what_has_no_figure_stays_last(browser: Browser, tmp_path: Path) -> None:
+    with visit(browser, render_html(cpu_profile()), tmp_path) as seen:
+        for _ in range(2):
+            seen.page.locator("table.forecasts thead button").nth(2).click()
+            assert (
+                seen.page.locator("table.forecasts tbody tr")
+                .last.inner_text()
+                .startswith(("managed", "zero-copy"))
+            )
+
+
+def test_snippet_is_copied_as_it_is(browser: Browser, tmp_path: Path) -> None:
+    run = profile(advice=(advice(snippet=SNIPPET),))
+    with visit(
+        browser, render_html(run), tmp_path, permissions=["clipboard-read", "clipboard-write"]
+    ) as seen:
+        seen.page.get_by_role("button", name="Copy code").click()
+        seen.page.get_by_role("button", name="Copied").wait_for()
+        assert seen.ask("navigator.clipboard.readText()") == SNIPPET
+        assert seen.page.get_by_role("status").inner_text() == "Copied"
+
+
+def test_theme_follows_the_system_until_it_is_switched(browser: Browser, tmp_path: Path) -> None:
+    paper = "getComputedStyle(document.body).backgroundColor"
+    seen_in: dict[str, Any] = {}
+    for theme, other in (("light", "Dark theme"), ("dark", "Light theme")):
+        with visit(browser, render_html(profile()), tmp_path, color_scheme=theme) as seen:
+            before = seen.ask(paper)
+            seen.page.get_by_role("button", name=other).click()
+            seen_in[theme] = (before, seen.ask(paper))
+    assert seen_in["light"] == seen_in["dark"][::-1]
+    assert seen_in["light"][0] != seen_in["light"][1]
+
+
+def test_first_stop_of_the_keyboard_leads_to_the_verdict(browser: Browser, tmp_path: Path) -> None:
+    with visit(browser, render_html(profile()), tmp_path) as seen:
+        seen.page.keyboard.press("Tab")
+        assert seen.ask("document.activeElement.innerText") == "To the verdict"
+        assert seen.ask("document.activeElement.getBoundingClientRect().left") >= 0
+        seen.page.keyboard.press("Enter")
+        assert seen.ask("location.hash") == "#verdict"
+
+
+def test_on_paper_the_evidence_is_unfolded_and_the_controls_are_gone(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with visit(browser, render_html(load(H200)), tmp_path, color_scheme="dark") as seen:
+        seen.page.emulate_media(media="print", color_scheme="dark")
+        assert seen.ask("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        shown = "(e) => e.getClientRects().length > 0"
+        for hidden in ("nav", "button.comfort", "a[download]"):
+            assert not seen.page.locator(hidden).first.evaluate(shown)
+        assert seen.page.get_by_text("SHA-256").first.evaluate(shown)
+        assert len(seen.page.pdf()) > 20_000
+
+
+TRACEBACK = "Traceback (most recent call last):\n  File 'w.py', line 3, in add\nValueError: no"
+PAGES = {
+    **{name: lambda make=make: render_html(make()) for name, make in PROFILES.items() if name != "hostile"},
+    "broken": lambda: render_html(
+        profile(results=(failed(detail=TRACEBACK), skipped()), notes=("cut short",))
+    ),
+    "sweep": lambda: render_sweep_html(cpu_series()),
+}
+
+
+@pytest.mark.skipif(AXE is None, reason="axe-playwright-python is not installed: pip install -e '.[dev]'")
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", PAGES)
+def test_axe_finds_nothing(name: str, theme: str, browser: Browser, tmp_path: Path) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    options = {"width": 820, "color_scheme": theme, "bypass_csp": True}
+    with visit(browser, PAGES[name](), tmp_path, **options) as seen:
+        seen.ask("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        found = Axe().run(seen.page)
+        assert not found.response["violations"], found.generate_report()

@@ -1,0 +1,329 @@
+"""The GitHub action: its file, its example, and its shell parts with what needs no GitHub."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import small_yaml
+from builders import failed, measured, profile
+from running import FILES, REPOSITORY, environment
+from test_comparing import later
+
+from advisor.profiles import Profile, load
+
+ACTION = small_yaml.parse((REPOSITORY / "action.yml").read_text(encoding="utf-8"))
+STEPS = {step["name"]: step for step in ACTION["runs"]["steps"]}
+SHIM = f"""#!/usr/bin/env bash
+exec {sys.executable} -m advisor "$@"
+"""
+STAND_IN = """#!/usr/bin/env bash
+printf '%s\\n' "$@" >"$ADVISOR_TEST/arguments"
+if [ -f "$ADVISOR_TEST/made.json" ]; then
+    mkdir -p "$ADVISOR_OUT"
+    cp "$ADVISOR_TEST/made.json" "$ADVISOR_OUT/profile.json"
+fi
+exit "${ADVISOR_TEST_CODE:-0}"
+"""
+GH = """#!/usr/bin/env bash
+printf '%s\\n' "$@" >>"$ADVISOR_TEST/gh"
+for argument in "$@"; do
+    case "$argument" in body=@*) cp "${argument#body=@}" "$ADVISOR_TEST/body" ;; esac
+done
+case " $* " in *" --jq "*) cat "$ADVISOR_TEST/found" 2>/dev/null ;; esac
+exit "${GH_TEST_CODE:-0}"
+"""
+
+
+@dataclass
+class Job:
+    """A runner's folder, with our programs first on the path."""
+
+    root: Path
+    outputs: dict[str, str] = field(default_factory=dict)
+
+    def program(self, name: str, text: str) -> None:
+        (self.root / "bin").mkdir(exist_ok=True)
+        path = self.root / "bin" / name
+        path.write_text(text, encoding="utf-8")
+        path.chmod(0o755)
+
+    def save(self, made: Profile, name: str) -> None:
+        (self.root / name).parent.mkdir(exist_ok=True)
+        made.save(self.root / name)
+
+    def __call__(self, part: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        output = self.root / "output"
+        output.write_text("", encoding="utf-8")
+        given = {
+            "GITHUB_OUTPUT": str(output),
+            "ADVISOR_OUT": "out",
+            "ADVISOR_TEST": str(self.root),
+            "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}",
+            **variables,
+        }
+        ended = subprocess.run(
+            ["bash", str(REPOSITORY / "action" / f"{part}.sh")],
+            cwd=self.root,
+            env=environment(**given),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        lines = output.read_text(encoding="utf-8").splitlines()
+        self.outputs = dict(line.split("=", 1) for line in lines)
+        return ended
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    made = Job(tmp_path)
+    made.program("advisor", SHIM)
+    made.program("gh", GH)
+    return made
+
+
+def test_the_action_has_its_parts_and_runs_only_what_is_there() -> None:
+    assert ACTION["runs"]["using"] == "composite"
+    scripts = {
+        re.search(r"action/(\w+\.sh)", step["run"])[1]
+        for step in STEPS.values()
+        if "action/" in step.get("run", "")
+    }  # type: ignore[index]
+    assert scripts == {path.name for path in (REPOSITORY / "action").iterdir()}
+    assert all(step["shell"] == "bash" for step in STEPS.values() if "run" in step)
+
+
+def test_no_input_is_pasted_into_a_shell() -> None:
+    """What a pull request can choose reaches the shell as a variable alone."""
+    assert not [step["name"] for step in STEPS.values() if "${{" in step.get("run", "")]
+
+
+def test_every_input_is_used_and_documented() -> None:
+    text = (REPOSITORY / "action.yml").read_text(encoding="utf-8")
+    docs = (REPOSITORY / "docs/ci.md").read_text(encoding="utf-8")
+    for name, told in ACTION["inputs"].items():
+        assert told["description"]
+        assert f"inputs.{name}" in text
+        assert f"| `{name}` |" in docs
+    assert set(re.findall(r"inputs\.([\w-]+)", text)) == set(ACTION["inputs"])
+
+
+def test_variables_of_the_steps_are_those_of_the_scripts() -> None:
+    for step in STEPS.values():
+        script = re.search(r"action/\w+\.sh", step.get("run", ""))
+        if script:
+            used = set(re.findall(r"\bADVISOR_\w+", (REPOSITORY / script[0]).read_text(encoding="utf-8")))
+            assert used == {name for name in step["env"] if name.startswith("ADVISOR_")}
+
+
+def test_report_and_gate_come_even_after_a_failure() -> None:
+    for name in ("Compare", "Keep the report", "Comment", "Gate"):
+        assert STEPS[name]["if"].startswith("always()")
+    assert list(STEPS)[-1] == "Gate"
+
+
+def test_the_example_workflow_uses_inputs_that_exist() -> None:
+    text = (REPOSITORY / "docs/ci.md").read_text(encoding="utf-8")
+    workflow = small_yaml.parse(text.partition("```yaml\n")[2].partition("```")[0])
+    used = workflow["jobs"]["advise"]["steps"][1]["with"]
+    assert set(used) <= set(ACTION["inputs"])
+    assert workflow["permissions"]["pull-requests"] == "write"
+    assert used["fail-if"].split() == ["slower=5%", "footprint=+10%"]
+
+
+@pytest.mark.parametrize(
+    "text", ["a: 'x'\n", "a: b: c\n", "a: 1\na: 2\n", "a:\n  b: 1\n c: 2\n", "- a\n- {b: c}\n"]
+)
+def test_what_the_small_reader_does_not_know_it_refuses(text: str) -> None:
+    with pytest.raises(ValueError):
+        small_yaml.parse(text)
+
+
+def test_scripts_are_accepted_by_bash_and_shellcheck() -> None:
+    for path in (REPOSITORY / "action").glob("*.sh"):
+        subprocess.run(["bash", "-n", str(path)], check=True)
+        assert "set -euo pipefail" in path.read_text(encoding="utf-8")
+        if shutil.which("shellcheck"):
+            subprocess.run(["shellcheck", str(path)], check=True)
+
+
+def test_options_are_split_by_lines_and_never_by_a_shell(job: Job) -> None:
+    job.program("advisor", STAND_IN)
+    options = "--set n=2**10\n\n   --set name=a b $(touch taken) `touch taken`  \n--no-gpu\n"
+    assert job("profile", ADVISOR_WORKLOAD="w.py; touch taken", ADVISOR_OPTIONS=options).returncode == 0
+    given = (job.root / "arguments").read_text(encoding="utf-8").splitlines()
+    assert given[:2] == ["profile", "w.py; touch taken"]
+    assert given[6:] == ["--set", "n=2**10", "--set", "name=a b $(touch taken) `touch taken`", "--no-gpu"]
+    assert not (job.root / "taken").exists()
+
+
+@pytest.mark.parametrize("code", ["0", "3", "130"])
+def test_a_profile_that_fails_is_told_later_and_an_older_one_does_not_stand_for_it(
+    job: Job, code: str
+) -> None:
+    job.program("advisor", STAND_IN)
+    job.save(profile(), "out/profile.json")
+    if code == "0":
+        job.save(profile(), "made.json")
+    assert job("profile", ADVISOR_WORKLOAD="w.py", ADVISOR_TEST_CODE=code).returncode == 0
+    told = {"code": code, "profile": "out/profile.json"} if code == "0" else {"code": code}
+    assert job.outputs == told
+    ended = job("gate", ADVISOR_PROFILE_CODE=code, ADVISOR_COMPARE_CODE="0")
+    assert ended.returncode == int(code)
+
+
+SLOWER = (measured("pageable", 0.040), measured("pinned", 0.030))
+NOISY = (measured("pageable", 0.041, spread=0.9), measured("pinned", 0.0205, spread=0.9))
+
+
+@pytest.mark.parametrize(
+    ("head", "gates", "strict", "outcome", "code"),
+    [
+        (later(), "slower=5%\nfootprint=+10%\n", "false", "passed", 0),
+        (later(results=SLOWER), " slower = 5% \n", "false", "failed", 1),
+        (later(results=SLOWER), "", "false", "ungated", 0),
+        (later(results=NOISY), "slower=5%", "false", "inconclusive", 0),
+        (later(results=NOISY), "slower=5%", "true", "failed", 1),
+        (later(results=(failed("pinned"),)), "slower=5%", "false", "failed", 4),
+        (profile(), "slower=5%", "false", "failed", 2),
+        (later(), "slower=5", "false", "failed", 2),
+    ],
+    ids=[
+        "passed",
+        "failed",
+        "ungated",
+        "inconclusive",
+        "strict",
+        "nothing measured",
+        "the baseline itself",
+        "typo",
+    ],
+)
+def test_the_gate_on_a_stored_baseline(
+    job: Job, head: Profile, gates: str, strict: str, outcome: str, code: int
+) -> None:
+    job.save(profile(), "base.json")
+    job.save(head, "out/profile.json")
+    given = {"ADVISOR_BASELINE": "base.json", "ADVISOR_FAIL_IF": gates, "ADVISOR_STRICT": strict}
+    ended = job("compare", ADVISOR_PROFILE_CODE="0", **given)
+    assert ended.returncode == 0, ended.stderr
+    assert job.outputs == {"code": str(code), "outcome": outcome}
+    assert ("::warning::" in ended.stderr) == (outcome == "inconclusive")
+    assert job("gate", ADVISOR_PROFILE_CODE="0", ADVISOR_COMPARE_CODE=str(code)).returncode == code
+
+
+def test_named_strategies_alone_are_gated(job: Job) -> None:
+    job.save(profile(), "base.json")
+    job.save(later(results=SLOWER), "out/profile.json")
+    given = {"ADVISOR_BASELINE": "base.json", "ADVISOR_FAIL_IF": "slower=5%", "ADVISOR_PROFILE_CODE": "0"}
+    job("compare", **given, ADVISOR_STRATEGIES=" pageable \n\n")
+    assert job.outputs == {"code": "0", "outcome": "passed"}
+    job("compare", **given, ADVISOR_STRATEGIES="pageable\npinned")
+    assert job.outputs == {"code": "1", "outcome": "failed"}
+
+
+def test_a_missing_baseline_is_no_pass(job: Job) -> None:
+    job.save(profile(), "out/profile.json")
+    job("compare", ADVISOR_PROFILE_CODE="0", ADVISOR_BASELINE="missing.json", ADVISOR_FAIL_IF="slower=5%")
+    assert job.outputs == {"code": "5", "outcome": "failed"}
+
+
+def test_gates_without_a_baseline_are_a_mistake_and_neither_is_fine(job: Job) -> None:
+    ended = job("compare", ADVISOR_PROFILE_CODE="0", ADVISOR_FAIL_IF="slower=5%")
+    assert job.outputs == {"code": "2", "outcome": "failed"}
+    assert "without a baseline" in ended.stderr
+    job("compare", ADVISOR_PROFILE_CODE="0")
+    assert job.outputs == {"code": "0", "outcome": "ungated"}
+
+
+@pytest.mark.parametrize(("code", "left"), [("0", False), ("3", False), ("130", True)])
+def test_nothing_is_compared_after_a_profile_that_failed(job: Job, code: str, left: bool) -> None:
+    """Whether it says so or only left nothing; half a profile does not stand for a whole one."""
+    job.save(profile(), "base.json")
+    if left:
+        job.save(later(), "out/profile.json")
+    job("compare", ADVISOR_PROFILE_CODE=code, ADVISOR_BASELINE="base.json", ADVISOR_FAIL_IF="slower=5%")
+    assert job.outputs["outcome"] == "failed"
+
+
+@pytest.mark.parametrize(("profile_code", "compare_code"), [("", ""), ("0", "")])
+def test_a_step_that_never_ended_fails_the_job(job: Job, profile_code: str, compare_code: str) -> None:
+    ended = job("gate", ADVISOR_PROFILE_CODE=profile_code, ADVISOR_COMPARE_CODE=compare_code)
+    assert ended.returncode == 4
+    assert "::error::" in ended.stderr
+
+
+def comment(job: Job, mark: str = "advisor-report", **variables: str) -> subprocess.CompletedProcess[str]:
+    given = {"GITHUB_REPOSITORY": "o/r", "ADVISOR_PULL_REQUEST": "7", "ADVISOR_MARK": mark}
+    return job("comment", **given, **variables)
+
+
+def asked(job: Job) -> str:
+    return " ".join((job.root / "gh").read_text(encoding="utf-8").split("\n"))
+
+
+def test_the_first_run_writes_a_comment_and_the_next_one_updates_it(job: Job) -> None:
+    (job.root / "out").mkdir()
+    for name, text in (("report", "the report @nobody"), ("compare", "the comparison")):
+        (job.root / f"out/{name}.md").write_text(text, encoding="utf-8")
+    assert comment(job).returncode == 0
+    assert "--method POST repos/o/r/issues/7/comments" in asked(job)
+    body = (job.root / "body").read_text(encoding="utf-8")
+    assert body.startswith(
+        "<!-- gpu-memory-advisor: advisor-report -->\nthe comparison\nthe report @nobody\n"
+    )
+    (job.root / "gh").unlink()
+    (job.root / "found").write_text("123\n456\n", encoding="utf-8")
+    assert comment(job).returncode == 0
+    assert "--method PATCH repos/o/r/issues/comments/123 --field" in asked(job)
+    assert "POST" not in asked(job)
+
+
+def test_the_mark_is_safe_whatever_the_artefact_is_called(job: Job) -> None:
+    (job.root / "out").mkdir()
+    (job.root / "out/report.md").write_text("x", encoding="utf-8")
+    assert comment(job, mark='a" --> $(touch taken) `b`').returncode == 0
+    first = (job.root / "body").read_text(encoding="utf-8").splitlines()[0]
+    assert re.fullmatch(r"<!-- gpu-memory-advisor: [\w.-]+ -->", first)
+    assert not (job.root / "taken").exists()
+
+
+def test_a_token_that_may_not_write_costs_the_comment_alone(job: Job) -> None:
+    (job.root / "out").mkdir()
+    (job.root / "out/report.md").write_text("x", encoding="utf-8")
+    ended = comment(job, GH_TEST_CODE="1")
+    assert ended.returncode == 0
+    assert "::warning::The report could not be commented (reading)" in ended.stderr
+
+
+def test_without_a_report_nothing_is_commented(job: Job) -> None:
+    assert comment(job).returncode == 0
+    assert not (job.root / "gh").exists()
+
+
+def test_the_whole_of_it_with_the_real_program(job: Job) -> None:
+    """Twice on the CPU: the first profile is the baseline, the second passes what it can pass."""
+    shutil.copy(FILES / "counter.py", job.root / "w.py")
+    options = "--no-gpu\n--max-seconds 0.02\n--rounds 1\n--target h200"
+    for _ in range(2):
+        assert job("profile", ADVISOR_WORKLOAD="w.py", ADVISOR_OPTIONS=options).returncode == 0
+        assert job.outputs == {"code": "0", "profile": "out/profile.json"}
+        if not (job.root / "base.json").exists():
+            shutil.copy(job.root / "out/profile.json", job.root / "base.json")
+            before = load(job.root / "base.json").model_dump()
+            (job.root / "base.json").write_text(json.dumps({**before, "created": "then"}), encoding="utf-8")
+    given = {"ADVISOR_BASELINE": "base.json", "ADVISOR_FAIL_IF": "footprint=+10%"}
+    ended = job("compare", ADVISOR_PROFILE_CODE="0", **given)
+    assert job.outputs == {"code": "0", "outcome": "passed"}, ended.stderr
+    assert comment(job).returncode == 0
+    body = (job.root / "body").read_text(encoding="utf-8")
+    assert body.count("\n### ") == 2
+    assert len(body) < 65_536

@@ -1,0 +1,212 @@
+"""The Python API: profiling from a program and from a notebook, loading, comparing, showing."""
+
+from __future__ import annotations
+
+import linecache
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import cpu_profile, measured, profile
+from running import FILES, REPOSITORY, environment
+
+import advisor
+from advisor.errors import AdvisorError, UsageError, WorkloadError
+
+HEAD = """\
+import numpy as np
+from advisor import Buffer, In, Out, Workload, device, host, workload
+
+"""
+BODY = """\
+@workload
+def double(n: int = 64) -> Workload:
+    def produce(a: Out, frame: int) -> None:
+        a.fill(frame + OFFSET)
+
+    def compute(xp, a: In, b: Out) -> None:
+        xp.multiply(a, 2, out=b)
+
+    def consume(b: In) -> None:
+        assert b[0] >= 2 * OFFSET
+        total(b)
+
+    stages = [host(produce), device(compute), host(consume)]
+    return Workload({name: Buffer(n, np.float32) for name in "ab"}, stages)
+"""
+HELPER = """\
+def total(array):
+    return float(array.sum()) * np.pi
+"""
+FEW = {"strategies": ("pageable",), "targets": ("h200",), "rounds": 1, "max_seconds": 0.02}
+
+
+def notebook(*cells: str, **given: Any) -> dict[str, Any]:
+    """The names of a notebook's process after these cells, with their source where IPython keeps it."""
+    scope: dict[str, Any] = {"__name__": "__main__", **given}
+    for number, cell in enumerate(cells):
+        name = f"/tmp/ipykernel_1/{abs(hash((number, cell)))}.py"
+        linecache.cache[name] = (len(cell), None, cell.splitlines(keepends=True), name)
+        exec(compile(cell, name, "exec"), scope)
+    return scope
+
+
+def profiled(workload: Any, parameters: Mapping[str, Any] | None = None, **options: Any) -> advisor.Profile:
+    return advisor.profile(workload, parameters, no_gpu=True, quiet=True, **{**FEW, **options})
+
+
+def test_a_file_by_its_path_and_parameters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = profiled(FILES / "several.py::many", {"n": np.int64(32)})
+    assert found.workload.parameters["n"] == 32
+    assert set(found.measured()) == {"pageable"}
+    assert found.predictions[0].device.name == "H200 SXM"
+    assert "several.py::many --set n=32 --strategy pageable" in found.command
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_function_of_an_imported_file_is_run_from_that_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("doubling.py").write_text(f"{HEAD}OFFSET = 1\n{HELPER}\n{BODY}", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import doubling  # type: ignore[import-not-found]
+
+    found = profiled(doubling.double, {"n": 16})
+    assert (found.workload.file, found.workload.name) == ("doubling.py", "double")
+    assert found.recommendation is not None or found.predictions
+
+
+def test_a_cell_brings_what_it_uses_from_other_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Imports, a number and a function of earlier cells; a neighbour of the notebook; no call of the cell."""
+    monkeypatch.chdir(tmp_path)
+    Path("beside.py").write_text("PI = 3\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    helper = "import beside\n" + HELPER.replace("np.pi", "beside.PI")
+    scope = notebook(HEAD, "OFFSET = 2.5", helper, BODY + "\nraised = False\n")
+    found = profiled(scope["double"])
+    assert set(found.measured()) == {"pageable"}
+    assert found.workload.file == "double.py"
+    again = profiled(notebook(HEAD, "OFFSET = 2.5", helper, BODY)["double"])
+    assert again.workload.sha256 == found.workload.sha256
+    other = profiled(notebook(HEAD, "OFFSET = 3.5", helper, BODY)["double"])
+    assert other.workload.sha256 != found.workload.sha256
+
+
+def test_a_cell_that_uses_what_this_process_alone_has_is_refused_by_name() -> None:
+    scope = notebook(HEAD, HELPER, "table = np.arange(3)\nOFFSET = table", BODY)
+    with pytest.raises(UsageError, match=r"double uses OFFSET, which this process alone has") as raised:
+        profiled(scope["double"])
+    assert "%%writefile" in str(raised.value), "the next step is part of the text"
+
+
+def test_a_name_that_is_nowhere_is_the_users_own_error() -> None:
+    scope = notebook(HEAD, "OFFSET = 1", BODY.replace("        total(b)\n", "        missing(b)\n"))
+    with pytest.raises(WorkloadError, match="NameError"):
+        profiled(scope["double"])
+
+
+def made_inside() -> Any:
+    scope = notebook(HEAD)
+
+    @advisor.workload
+    def inner() -> Any:
+        return scope
+
+    return inner
+
+
+@pytest.mark.parametrize(
+    ("workload", "message"),
+    [
+        (3, "3 is no workload"),
+        (made_inside(), "inner is made inside of another function"),
+        (notebook(HEAD, "OFFSET = 1", BODY)["double"](), "this is a Workload"),
+        (notebook(HEAD + BODY.replace("double", "typed"))["typed"], ""),
+    ],
+    ids=["number", "closure", "called", "unknown names are the worker's to tell"],
+)
+def test_what_no_other_process_can_run_is_refused(workload: Any, message: str) -> None:
+    with pytest.raises(AdvisorError) as raised:
+        profiled(workload)
+    assert raised.value.message.startswith(message)
+    assert raised.value.next_step
+
+
+def test_a_function_without_source_is_refused() -> None:
+    scope: dict[str, Any] = {"__name__": "__main__"}
+    exec(HEAD + BODY, scope)
+    with pytest.raises(UsageError, match="double has no source text"):
+        profiled(scope["double"])
+
+
+@pytest.mark.parametrize("value", [" a ", None, [1], b"x"])
+def test_parameters_that_are_no_plain_values(value: Any) -> None:
+    with pytest.raises(UsageError, match=r"parameters\['n'\]"):
+        profiled(FILES / "counter.py", {"n": value})
+
+
+def test_profiling_while_the_file_is_imported_does_not_start_processes_without_end(tmp_path: Path) -> None:
+    call = "import advisor\nadvisor.profile(double, no_gpu=True, rounds=1)\n"
+    script = f"{HEAD}OFFSET = 1\n{HELPER}\n{BODY}\n{call}"
+    (tmp_path / "w.py").write_text(script, encoding="utf-8")
+    said = subprocess.run(
+        [sys.executable, "w.py"], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60
+    )
+    assert said.returncode == 1
+    assert "calls advisor.profile while it is imported" in said.stderr
+    assert 'if __name__ == "__main__":' in said.stderr
+
+
+def test_load_compare_and_show(tmp_path: Path) -> None:
+    before, now = (
+        profile(),
+        profile(created="2026-01-03T00:00:00+00:00", results=(measured("pageable", 0.060),)),
+    )
+    for name, made in (("a", before), ("b", now)):
+        made.save(tmp_path / f"{name}.json")
+    first, second = advisor.load(tmp_path / "a.json"), advisor.load(tmp_path / "b.json")
+    found = first.compare(second)
+    assert [(row.strategy, row.outcome) for row in found.rows] == [("pageable", "slower")]
+    assert found.rows[0].ratio.value == pytest.approx(1.5)
+    assert advisor.compare(first, second).rows == found.rows
+    assert second.compare(first).rows[0].outcome == "faster"
+
+
+def test_a_notebook_shows_the_report_in_a_frame_of_its_own() -> None:
+    shown = cpu_profile(workload=cpu_profile().workload.model_copy(update={"name": "<b>x"}))._repr_html_()
+    assert shown.count("<iframe") == 1
+    assert 'sandbox="allow-scripts allow-downloads"' in shown
+    assert "<b>" not in shown
+    assert "<script" not in shown
+    frame = shown.partition('srcdoc="')[2].partition('"')[0]
+    assert "&lt;!doctype html&gt;" in frame
+    assert "<" not in frame
+
+
+def test_a_comparison_is_shown_too() -> None:
+    found = profile().compare(profile(created="2026-01-03T00:00:00+00:00"))
+    assert "HEAD against BASE" in found._repr_html_()
+
+
+def test_the_example_of_the_documentation_runs(tmp_path: Path) -> None:
+    """The blocks of docs/api.md in their order, as a program in a folder of its own."""
+    text = (REPOSITORY / "docs/api.md").read_text(encoding="utf-8")
+    blocks = [block.partition("```")[0] for block in text.split("```python\n")[1:]]
+    assert len(blocks) >= 2
+    (tmp_path / "example.py").write_text("\n".join(blocks), encoding="utf-8")
+    said = subprocess.run(
+        [sys.executable, "example.py"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert said.returncode == 0, said.stderr
+    assert said.stdout

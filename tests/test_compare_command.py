@@ -1,0 +1,329 @@
+"""`advisor compare`, several devices in `advisor report`, and `--out -`: as their users start them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from builders import cpu_profile, failed, measured, profile, vector_add_trace, vector_add_workload
+from running import FILES, QUICK, REPOSITORY, Command, Said, environment
+from test_comparing import later
+from test_lineups import on
+
+from advisor.cli import app
+from advisor.errors import FileProblem, NothingMeasured, UsageError, WorkloadError
+from advisor.profiles import Profile
+from advisor.report import render_html, render_markdown
+
+COUNTER = FILES / "counter.py"
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    profile().save(Path("base.json"))
+    later().save(Path("same.json"))
+    slower = (measured("pageable", 0.040), measured("pinned", 0.030))
+    later(results=slower).save(Path("slower.json"))
+    wide = (measured("pageable", 0.041, spread=0.9), measured("pinned", 0.0205, spread=0.9))
+    later(results=wide).save(Path("noisy.json"))
+    elsewhere = profile().environment.model_copy(update={"system": "Linux 7.0"})
+    later(environment=elsewhere).save(Path("other.json"))
+    later(results=(failed("pageable"), failed("pinned"))).save(Path("failed.json"))
+    return Command(monkeypatch, capsys)
+
+
+def save(made: Profile, name: str) -> str:
+    made.save(Path(name))
+    return name
+
+
+def left() -> set[str]:
+    """Files that were not there at the start."""
+    return {str(p) for p in Path().rglob("*") if p.is_file() and p.suffix != ".json"}
+
+
+def compare(command: Command, head: str, *options: str) -> Said:
+    return command("compare", "base.json", head, *options)
+
+
+def test_a_comparison_writes_its_pages_and_ends_well(command: Command) -> None:
+    said = compare(command, "slower.json")
+    assert said.code == 0
+    assert said.out.startswith("vector_add, HEAD against BASE on Test discrete\n")
+    assert "BASE: base.json, 2026-01-02 03:04 UTC" in said.out
+    assert left() == {"advisor-comparison/compare.html", "advisor-comparison/compare.md"}
+    assert said.err.splitlines()[0] == "wrote advisor-comparison/compare.html"
+
+
+@pytest.mark.parametrize(
+    ("head", "options", "code", "told"),
+    [
+        ("same.json", (), 0, ""),
+        ("slower.json", (), 1, "gate slower=5%: failed\n"),
+        ("slower.json", ("--strategy", "pageable"), 0, ""),
+        ("noisy.json", (), 0, "gate slower=5%: inconclusive (--strict would fail)\n"),
+        ("noisy.json", ("--strict",), 1, "gate slower=5%: inconclusive\n"),
+        ("same.json", ("--strict",), 0, ""),
+    ],
+)
+def test_the_exit_code_is_the_gates(
+    command: Command, head: str, options: tuple[str, ...], code: int, told: str
+) -> None:
+    said = compare(command, head, "--fail-if", "slower=5%", *options)
+    assert said.code == code, said
+    assert said.err.partition("compare.md\n")[2] == told
+    assert compare(command, head, "--fail-if", "slower=5%", *options, "--quiet").err == ""
+
+
+def test_one_gate_of_several_fails(command: Command) -> None:
+    gates = ("--fail-if", "footprint=+10%", "--fail-if", "slower=5%")
+    said = compare(command, "slower.json", *gates)
+    assert said.code == 1
+    assert "Gate footprint=+10%: passed" in said.out
+    assert "Gate slower=5%: failed" in said.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message", "next_step"),
+    [
+        (("base.json", "missing.json"), 5, "missing.json does not exist", "Give the path"),
+        (("base.json", "w.txt"), 5, "w.txt is damaged", "Give a profile.json"),
+        (("base.json", "failed.json"), 4, "HEAD has nothing that was measured", "Render it"),
+        (("failed.json", "base.json"), 4, "BASE has nothing that was measured", "Render it"),
+        (("base.json", "cpu.json"), 2, "HEAD is predicted, BASE was measured", "Profile for HEAD on the GPU"),
+        (
+            ("base.json", "base.json", "--fail-if", "slower=5%"),
+            2,
+            "BASE and HEAD are one and the same",
+            "again",
+        ),
+        (("base.json", "n.json", "--fail-if", "slower=5%"), 2, "a gate over these", "Profile both alike"),
+        (
+            ("base.json", "same.json", "--fail-if", "slower"),
+            2,
+            "--fail-if 'slower' has no limit",
+            "slower=5%",
+        ),
+        (("base.json", "same.json", "--fail-if", "x"), 2, "--fail-if 'x' is no gate", "slower=5%"),
+        (("base.json", "same.json", "--strategy", "x"), 2, "neither profile has a strategy 'x'", "They have"),
+        (("base.json", "same.json", "--format", "json"), 2, "there is no format json", "html, md"),
+        (("base.json", "same.json", "--out", "-"), 2, "--out - takes one format", "--format md"),
+        (("base.json", "same.json", "--out", "w.txt/x"), 2, "--out w.txt/x cannot be written", "--out DIR"),
+    ],
+)
+def test_wrong_input(
+    command: Command, arguments: tuple[str, ...], code: int, message: str, next_step: str
+) -> None:
+    Path("w.txt").write_text("{", encoding="utf-8")
+    save(cpu_profile(), "cpu.json")
+    save(later(workload=vector_add_workload(4)), "n.json")
+    said = command("compare", *arguments)
+    assert (said.code, said.out) == (code, ""), said
+    assert said.error[0].startswith(f"error: {message}")
+    assert said.error[1].startswith("  next: ")
+    assert next_step in said.error[1]
+    assert left() == {"w.txt"}
+
+
+def test_anyway_lets_a_gate_judge_other_parameters(command: Command) -> None:
+    save(later(workload=vector_add_workload(4)), "n.json")
+    assert compare(command, "n.json", "--fail-if", "slower=5%", "--anyway").code == 0
+
+
+def test_profiles_of_the_same_name_are_told_apart_by_their_folders(command: Command) -> None:
+    for folder in "ab":
+        Path(folder).mkdir()
+        save(profile(created=folder), f"{folder}/profile.json")
+    said = command("compare", "a/profile.json", "b/profile.json")
+    assert "BASE: a/profile.json" in said.out
+    assert "HEAD: b/profile.json" in said.out
+
+
+def test_no_folder_outside_the_working_directory_is_named(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("alice", "here"):
+        Path(folder).mkdir()
+        save(profile(created=folder), f"{folder}/profile.json")
+    monkeypatch.chdir("here")
+    said = command("compare", tmp_path / "alice/profile.json", "profile.json")
+    assert "BASE: profile.json, alice" in said.out  # the name that is there is the time of the profile
+    assert "alice/" not in said.out
+    assert "alice/" not in Path("advisor-comparison/compare.html").read_text(encoding="utf-8")
+
+
+def test_the_environment_can_be_left_out_for_publishing(command: Command) -> None:
+    assert "x86_64" in compare(command, "other.json", "--out", "-", "--format", "html").out
+    said = compare(command, "other.json", "--out", "-", "--format", "html", "--no-environment")
+    assert said.code == 0
+    assert "x86_64" not in said.out
+
+
+def test_markdown_on_stdout_and_nothing_else(command: Command) -> None:
+    said = compare(command, "slower.json", "--format", "md", "--out", "-", "--fail-if", "slower=5%")
+    assert said.code == 1
+    assert said.out.startswith("### vector\\_add, HEAD against BASE on Test discrete\n")
+    assert said.out.endswith("</details>\n")
+    assert said.err == "gate slower=5%: failed\n"
+    assert left() == set()
+
+
+@pytest.mark.parametrize("form", ["md", "html", "json"])
+def test_report_in_one_form_on_stdout(command: Command, form: str) -> None:
+    said = command("report", "base.json", "--format", form, "--out", "-")
+    expected = {
+        "md": render_markdown(profile()),
+        "html": render_html(profile()),
+        "json": Path("base.json").read_text(encoding="utf-8"),
+    }
+    assert (said.code, said.err) == (0, "")
+    assert said.out.rstrip("\n") == expected[form].rstrip("\n")
+    assert left() == set()
+
+
+@pytest.mark.parametrize("form", ["md", "json"])
+def test_profile_in_one_form_on_stdout_leaves_no_file(command: Command, form: str) -> None:
+    before = set(Path().iterdir())
+    said = command(
+        "profile", COUNTER, "--no-gpu", *QUICK, "--target", "h200", "--format", form, "--out", "-", "-q"
+    )
+    assert (said.code, said.err) == (0, "")
+    assert said.out.startswith({"md": "### counter, predicted", "json": '{\n "format": 1'}[form])
+    if form == "json":
+        assert json.loads(said.out)["workload"]["name"] == "counter"
+    assert set(Path().iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("profile", str(COUNTER), "--out", "-"), "--out - takes one format, not html, md, json"),
+        (("report", "base.json", "--out", "-"), "--out - takes one format, not html, md"),
+        (("predict", "base.json", "--out", "-"), "--out - takes one format"),
+        (
+            ("profile", str(COUNTER), "--out", "-", "--format", "md", "--sweep", "n=1,2"),
+            "--sweep writes a folder for each value",
+        ),
+        (("report", "a.json", "b.json", "--out", "-", "--format", "json"), "several profiles have no JSON"),
+    ],
+)
+def test_stdout_takes_one_thing(command: Command, arguments: tuple[str, ...], message: str) -> None:
+    for name in "ab":
+        save(on(name), f"{name}.json")
+    said = command(*arguments)
+    assert (said.code, said.out) == (2, "")
+    assert said.error[0].startswith(f"error: {message}")
+
+
+def test_several_devices_on_one_page(command: Command) -> None:
+    for name in "ab":
+        save(on(name), f"{name}.json")
+    said = command("report", "a.json", "b.json")
+    assert said.code == 0
+    assert said.out.startswith("vector_add on a and b\n")
+    assert left() == {"devices.html", "devices.md"}
+    text = command("report", "a.json", "b.json", "--out", "-", "--format", "md").out
+    assert text.startswith("### vector\\_add on 2 devices\n")
+    assert text.rstrip("\n") == Path("devices.md").read_text(encoding="utf-8").rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "heading"),
+    [
+        (("report", "base.json"), "### vector\\_add on Test discrete"),
+        (("report", "a.json", "b.json"), "### vector\\_add on 2 devices"),
+        (("report", "base.json", "n.json"), "### vector\\_add over n = 4 and 16777216"),
+        (("compare", "base.json", "same.json"), "### vector\\_add, HEAD against BASE"),
+        (("predict", "cpu.json", "--target", "t4"), "### vector\\_add, predicted"),
+    ],
+)
+def test_every_command_adds_to_the_summary_of_a_github_job(
+    command: Command, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], heading: str
+) -> None:
+    for name in "ab":
+        save(on(name), f"{name}.json")
+    save(profile(workload=vector_add_workload(4)), "n.json")
+    save(cpu_profile(traffic=vector_add_trace()), "cpu.json")
+    Path("summary").write_text("before\n", encoding="utf-8")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary")
+    assert command(*arguments, "--format", "md", "--out", "-").code == 0
+    lines = Path("summary").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "before"
+    assert lines[1].startswith(heading)
+    assert sum(line.startswith("### ") for line in lines) == 1
+
+
+def test_a_summary_that_cannot_be_written_is_no_gate(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "no/such/summary")
+    said = compare(command, "same.json")
+    assert said.code == 5
+    assert said.error[0].startswith("error: $GITHUB_STEP_SUMMARY names no/such/summary")
+
+
+def test_a_reader_that_goes_away_does_not_change_the_gates_exit_code(
+    command: Command, tmp_path: Path
+) -> None:
+    compared = "{} -m advisor compare base.json {} --format html --out - --fail-if slower=5%"
+    program = f"{compared} | true; "
+    for head, code in (("same.json", 0), ("slower.json", 1)):
+        script = program.format(sys.executable, head) + "exit ${PIPESTATUS[0]}"
+        ended = subprocess.run(
+            ["bash", "-c", script],
+            cwd=tmp_path,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert ended.returncode == code, ended.stderr
+        assert "Traceback" not in ended.stderr
+
+
+def test_a_bug_in_a_comparison_is_no_failed_gate(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("advisor.comparing.compare", broken)
+    said = compare(command, "same.json")
+    assert said.code == 70
+    assert said.err.startswith("Traceback")
+
+
+def test_what_is_compared_is_what_was_profiled(command: Command) -> None:
+    """Two real runs without a GPU. Their CPU times differ, so do the predictions, within their ranges."""
+    run = ("profile", COUNTER, "--no-gpu", *QUICK, "--target", "h200", "--format", "json", "-q")
+    for name in ("one", "two"):
+        assert command(*run, "--out", name).code == 0
+    said = command("compare", "one/profile.json", "two/profile.json")
+    assert said.code == 0
+    assert "predicted. Nothing was measured on a GPU." in said.out
+    told = {line.split()[-1] for line in said.out.splitlines() if line.startswith("  pageable ")}
+    assert told <= {"tell", "same"}
+    assert told
+
+
+def test_every_command_is_in_the_readme() -> None:
+    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    names = [each.name or each.callback.__name__ for each in app.registered_commands if each.callback]
+    assert "compare" in names
+    assert [name for name in names if f"`advisor {name}" not in text] == []
+
+
+def test_the_exit_codes_are_the_same_in_help_and_readme(command: Command) -> None:
+    text = " ".join((REPOSITORY / "README.md").read_text(encoding="utf-8").split())
+    told = " ".join(command("--help").out.split())
+    for code in (error.exit_code for error in (UsageError, WorkloadError, NothingMeasured, FileProblem)):
+        assert f"; {code} " in text
+        assert f"; {code} " in told
+    for form in (text, told):
+        assert re.search(r"0 done; 1 a gate (of `advisor compare` )?failed;", form)
+        assert "70 an error in advisor itself" in form
+        assert "130 interrupted" in form

@@ -1,0 +1,338 @@
+"""Two profiles held against one another: what differs, what the intervals say, what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import (
+    advice,
+    cpu_profile,
+    cuda_device,
+    failed,
+    gpu_state,
+    measured,
+    predicted,
+    prediction,
+    profile,
+    recommendation,
+    skipped,
+    vector_add_workload,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor import stats
+from advisor.comparing import Comparison, compare, judge, parse_gates
+from advisor.comparing.conditions import conditions, differing
+from advisor.comparing.recommended import recommended
+from advisor.comparing.rows import outcome, ratio_of
+from advisor.errors import FileProblem, NothingMeasured, UsageError
+from advisor.privacy import without_environment
+from advisor.profiles import Environment, Profile, Recommendation, load
+from advisor.report import compare_summary, render_compare_html, render_compare_markdown
+
+DATA = Path(__file__).parent / "data"
+LATER = "2026-02-02T03:04:05+00:00"
+
+
+def later(**fields: Any) -> Profile:
+    return profile(**{"created": LATER, **fields})
+
+
+def outcomes(found: Comparison) -> dict[str, str]:
+    return {row.strategy: row.outcome for row in found.rows}
+
+
+def changed(base: Profile, head: Profile) -> dict[str, tuple[str, str]]:
+    return {c.what: (c.base, c.head) for c in differing(conditions(base, head))}
+
+
+def test_each_strategy_has_a_ratio_and_a_verdict() -> None:
+    base = profile(results=tuple(measured(s, 0.040) for s in ("pageable", "pinned", "zero-copy", "managed")))
+    wide = measured("managed", 0.041, spread=0.3)
+    rows = (measured("pageable", 0.050), measured("pinned", 0.0404), measured("zero-copy", 0.030), wide)
+    found = compare(base, later(results=rows))
+    assert outcomes(found) == {
+        "pageable": "slower",
+        "pinned": "same",
+        "zero-copy": "faster",
+        "managed": "cannot tell",
+    }
+    assert found.rows[0].ratio.value == pytest.approx(1.25)
+    assert found.rows[0].ratio.low <= 1.25 <= found.rows[0].ratio.high
+
+
+def test_two_real_runs_of_one_workload_cannot_be_told_apart() -> None:
+    """On a shared H200 processes differ by a third: a comparison that finds a change here would be wrong."""
+    again = load(DATA / "h200-vector_add-again.json")
+    found = compare(load(DATA / "h200-vector_add.json"), again)
+    assert set(outcomes(found).values()) <= {"cannot tell", "same"}
+    assert len(found.rows) == len(again.measured())
+    assert differing(found.conditions) == ()
+    assert found.devices[0].recommended.change == "cannot tell"
+
+
+def test_more_reads_through_the_link_are_seen_where_they_are() -> None:
+    """64 passes in place of one, on an H200: copies hide them in the kernel, zero-copy pays for each."""
+    found = compare(load(DATA / "h200-reread-1.json"), load(DATA / "h200-reread-64.json"))
+    told = {row.strategy: row for row in found.rows}
+    assert told["zero-copy"].outcome == "slower"
+    assert told["zero-copy"].ratio.low > 10
+    assert told["pinned"].ratio.high < 2
+    assert [a.rule for a in found.new_advice] == ["zero-copy-reread"]
+    assert [c.what for c in differing(found.conditions)] == ["parameters"]
+
+
+@settings(deadline=None)
+@given(st.floats(0.2, 5), st.floats(0.2, 5), st.floats(0.2, 5))
+def test_a_verdict_never_contradicts_its_interval(a: float, b: float, c: float) -> None:
+    low, value, high = sorted((a, b, c))
+    told = outcome(stats.Ratio(value, low, high))
+    inside = low >= 1 / (1 + stats.EQUIVALENCE) and high <= 1 + stats.EQUIVALENCE
+    assert (told == "same") == inside
+    assert told != "slower" or low > 1
+    assert told != "faster" or high < 1
+    assert told != "cannot tell" or low <= 1 <= high
+
+
+frames = st.lists(st.lists(st.floats(1e-6, 1e3), min_size=2, max_size=6), min_size=1, max_size=4)
+
+
+@settings(deadline=None)
+@given(frames, frames)
+def test_exchanging_the_sides_turns_the_ratio_round(one: list[list[float]], other: list[list[float]]) -> None:
+    def row(rounds: list[list[float]]) -> Any:
+        flat = tuple(x for each in rounds for x in each)
+        counts = tuple(map(len, rounds))
+        return measured("pinned", stats.median(rounds), frame_seconds=flat, frames_per_round=counts)
+
+    forth, back = ratio_of(row(one), row(other), 0.95), ratio_of(row(other), row(one), 0.95)
+    assert forth.value == pytest.approx(1 / back.value)
+    assert forth.low <= forth.value <= forth.high
+    if outcome(forth) == "slower":
+        assert outcome(back) != "slower"
+
+
+def test_predictions_are_compared_by_their_ranges_and_never_with_measurements() -> None:
+    def of(likely: float) -> Profile:
+        rows = (predicted("pageable", 0.040), predicted("pinned", likely, spread=0.1), skipped("managed"))
+        return cpu_profile(created=LATER, predictions=(prediction(results=rows),))
+
+    found = compare(of(0.010), of(0.020))
+    assert found.predicted
+    assert [d.basis for d in found.devices] == ["predicted"]
+    assert outcomes(found) == {"pageable": "same", "pinned": "slower"}, "an unchanged prediction is the same"
+    pinned = found.rows[1].ratio
+    assert (pinned.low, pinned.high) == (pytest.approx(0.018 / 0.011), pytest.approx(0.022 / 0.009))
+    assert outcomes(compare(of(0.010), of(0.011)))["pinned"] == "cannot tell"
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "who"), [(cpu_profile(), profile(), "BASE"), (profile(), cpu_profile(), "HEAD")]
+)
+def test_measured_and_predicted_are_refused_whatever_is_said(base: Profile, head: Profile, who: str) -> None:
+    for anyway in (False, True):
+        with pytest.raises(UsageError, match=f"^{who} is predicted, ") as raised:
+            compare(base, head, anyway=anyway)
+        assert raised.value.next_step
+
+
+def test_another_workload_is_refused_unless_it_was_renamed() -> None:
+    renamed = later(workload=vector_add_workload().model_copy(update={"name": "add"}))
+    with pytest.raises(UsageError, match="vector_add in BASE, add in HEAD"):
+        compare(profile(), renamed)
+    assert len(compare(profile(), renamed, anyway=True).rows) == 2
+
+
+EMPTY = profile(results=(failed("pageable", "ended with a bus error"), skipped()))
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "message"),
+    [
+        (EMPTY, profile(), r"BASE has nothing that was measured.*pageable: ended with a bus error"),
+        (profile(), EMPTY, "HEAD has nothing that was measured"),
+        (profile(), later(results=()), "HEAD has nothing that was measured"),
+        (cpu_profile(predictions=()), cpu_profile(), "BASE has nothing that was predicted"),
+        (
+            profile(results=(measured("pageable", 1.0),)),
+            later(results=(measured("pinned", 1.0), failed("pageable"))),
+            "no strategy has figures in both BASE and HEAD: pageable failed in HEAD, pinned not run in BASE",
+        ),
+        (
+            cpu_profile(predictions=(prediction("a"),)),
+            cpu_profile(predictions=(prediction("b"),)),
+            "predict for no device in common",
+        ),
+    ],
+)
+def test_nothing_to_compare_is_an_error_and_no_pass(base: Profile, head: Profile, message: str) -> None:
+    with pytest.raises(NothingMeasured, match=message) as raised:
+        compare(base, head, anyway=True)
+    assert raised.value.next_step
+
+
+@pytest.mark.parametrize("seconds", [5e-324, 1e-13, 2e9, 1e300])
+def test_times_that_cannot_be_are_refused(seconds: float) -> None:
+    for make in (
+        lambda s: profile(results=(measured("pageable", s, spread=0),)),
+        lambda s: cpu_profile(predictions=(prediction(results=(predicted("pageable", s, terms={"x": s}),)),)),
+    ):
+        with pytest.raises(FileProblem, match=r"^HEAD is damaged: a frame of pageable takes "):
+            compare(make(1.0), make(seconds))
+
+
+@settings(deadline=None)
+@given(st.floats(1.1e-12, 9e8), st.floats(1.1e-12, 9e8))
+def test_times_that_can_be_have_a_page_in_every_form(one: float, other: float) -> None:
+    def of(seconds: float) -> Profile:
+        return profile(created=str(seconds), results=(measured("pageable", seconds, spread=0),))
+
+    found = compare(of(one), of(other))
+    rulings = judge(found, parse_gates(["slower=5%", "footprint=+10%"]))
+    assert max(map(len, compare_summary(found, rulings).split("\n"))) <= 80
+    assert "svg" in render_compare_html(found, rulings)
+    assert render_compare_markdown(found, rulings)
+
+
+def test_named_strategies_alone() -> None:
+    assert [row.strategy for row in compare(profile(), later(), strategies=["pinned"]).rows] == ["pinned"]
+    with pytest.raises(UsageError, match="neither profile has a strategy 'pined'"):
+        compare(profile(), later(), strategies=["pined"])
+
+
+def test_figures_on_one_side_alone_are_told_with_the_reason() -> None:
+    base = profile(results=(measured("pageable", 1.0), measured("pinned", 1.0), skipped("managed", "why")))
+    head = later(results=(measured("pageable", 1.0), failed("pinned", "bang"), measured("managed", 1.0)))
+    told = compare(base, head).devices[0].one_sided
+    assert [(g.strategy, g.missing_in, g.status, g.reason) for g in told] == [
+        ("pinned", "head", "failed", "bang"),
+        ("managed", "base", "skipped", "why"),
+    ]
+
+
+def environment(**fields: Any) -> Environment:
+    parts: dict[str, Any] = {"system": "Linux 6.1", "machine": "x86_64", "python": "3.11.7"}
+    return Environment(**{**parts, **fields})
+
+
+@pytest.mark.parametrize(
+    ("fields", "what"),
+    [
+        ({"device": cuda_device("coherent")}, {"device"}),
+        ({"workload": vector_add_workload(4)}, {"parameters"}),
+        ({"workload": vector_add_workload().model_copy(update={"sha256": "1" * 64})}, {"workload's code"}),
+        ({"environment": environment(packages={"numpy": "2.0"})}, {"numpy"}),
+        ({"environment": environment(python="3.12.1")}, {"Python"}),
+        ({"environment": environment(gpu={"cuda_driver": "13.0"})}, set()),  # not known of BASE
+        ({"method": profile().method.model_copy(update={"rounds": 1})}, {"method"}),
+        ({"tool": profile().tool.model_copy(update={"version": "9"})}, {"advisor's version"}),
+        ({}, set()),
+    ],
+)
+def test_what_differs_is_said(fields: dict[str, Any], what: set[str]) -> None:
+    assert (
+        set(changed(profile(environment=environment()), later(**{"environment": environment(), **fields})))
+        == what
+    )
+
+
+@pytest.mark.parametrize(
+    ("hertz", "status"), [(2_520, "same"), (2_410, "same"), (2_390, "differs"), (None, "not known")]
+)
+def test_clocks_under_load_may_differ_by_the_margin(hertz: int | None, status: str) -> None:
+    """5 % below 2520 MHz is 2400 MHz; the idle clocks before are not looked at."""
+
+    def at(mhz: int | None, idle: int) -> Profile:
+        states = (
+            gpu_state("before", sm_hertz=idle * 1_000_000),
+            gpu_state("under-load", sm_hertz=mhz and mhz * 1_000_000),
+        )
+        return profile(environment=environment(gpu_readings=states))
+
+    (found,) = [c for c in conditions(at(2_520, 210), at(hertz, 900)) if c.what == "clocks"]
+    assert found.status == status
+    assert found.base == "2520 MHz"
+
+
+def test_what_was_left_out_on_request_is_not_known() -> None:
+    published = [without_environment(each) for each in (profile(environment=environment()), later())]
+    told = {c.what: c.status for c in conditions(*published)}
+    assert {told[what] for what in ("system", "Python", "CPU", "driver")} == {"not known"}
+    assert told["device"] == "same"
+
+
+def test_what_nobody_knows_is_not_called_the_same() -> None:
+    unknown = {c.what for c in conditions(profile(), later()) if c.status == "not known"}
+    assert {"driver", "clocks", "CUDA runtime"} <= unknown
+
+
+def test_new_and_gone_advice_by_rule_on_whatever_was_measured() -> None:
+    base = profile(advice=(advice("a"), advice("b"), advice("c", outcome="pass")))
+    head = later(
+        device=cuda_device().model_copy(update={"name": "Other"}),
+        advice=(advice("a", "Other"), advice("c", "Other"), advice("b", "Other", outcome="not-applicable")),
+    )
+    found = compare(base, head)
+    assert [a.rule for a in found.new_advice] == ["c"]
+    assert [a.rule for a in found.gone_advice] == ["b"]
+
+
+def clear(strategy: str, **fields: Any) -> Recommendation:
+    return recommendation(strategy, **fields)
+
+
+TIE = clear("a", verdict="tie", tied_with=("b",))
+OPEN = recommendation(None, verdict="inconclusive", tied_with=("a", "b"))
+BET = clear("b", verdict="inconclusive")
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "basis", "change"),
+    [
+        (clear("a"), clear("a"), "measured", "same"),
+        (clear("a"), clear("b"), "measured", "changed"),
+        (TIE, clear("b"), "measured", "cannot tell"),
+        (TIE, clear("c"), "measured", "changed"),
+        (clear("a"), OPEN, "measured", "cannot tell"),
+        (clear("c"), OPEN, "measured", "changed"),
+        (OPEN, OPEN, "measured", "cannot tell"),
+        (clear("a"), BET, "predicted", "cannot tell"),
+        (clear("a"), clear("b"), "predicted", "changed"),
+        (None, clear("a"), "measured", "cannot tell"),
+        (clear("a"), None, "measured", "cannot tell"),
+    ],
+)
+def test_the_recommendation_changed_only_where_both_sides_say_so(
+    base: Recommendation | None, head: Recommendation | None, basis: Any, change: str
+) -> None:
+    assert recommended(base, head, figures=(2, 2), basis=basis).change == change
+
+
+def test_one_strategy_alone_or_half_a_run_recommends_nothing() -> None:
+    pair = (clear("a"), clear("b"))
+    assert recommended(*pair, figures=(2, 1), basis="measured").change == "cannot tell"
+    assert recommended(*pair, figures=(1, 2), basis="measured").change == "cannot tell"
+    assert recommended(*pair, figures=(2, 2), basis="measured", whole=False).change == "cannot tell"
+
+
+def test_the_wider_of_two_confidences_is_taken() -> None:
+    strict = later(method=profile().method.model_copy(update={"confidence": 0.99}))
+    assert compare(profile(), strict).confidence == compare(strict, profile()).confidence == 0.99
+
+
+@pytest.mark.parametrize("cut", [0, 1])
+def test_a_run_that_was_interrupted_changes_no_recommendation(cut: int) -> None:
+    notes = [(), ()]
+    notes[cut] = ("Interrupted after 1 of 6 measurements.",)  # type: ignore[call-overload]
+    base = profile(recommendation=clear("pinned"), notes=notes[0])
+    head = later(recommendation=clear("pageable"), notes=notes[1])
+    assert compare(base, head).devices[0].recommended.change == "cannot tell"
+
+
+def test_notes_say_whose_they_are() -> None:
+    base, head = profile(notes=("x", "y")), later(notes=("y", "z"))
+    assert compare(base, head).notes == ("BASE: x", "Both: y", "HEAD: z")
+    assert compare(base, base).notes[0] == "BASE and HEAD are one and the same run."

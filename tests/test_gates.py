@@ -1,0 +1,221 @@
+"""`--fail-if`: fails where the interval says so, passes where it says the opposite, else is inconclusive."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from builders import (
+    cpu_profile,
+    cuda_device,
+    failed,
+    footprint,
+    measured,
+    predicted,
+    prediction,
+    profile,
+    recommendation,
+    skipped,
+    vector_add_workload,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_comparing import LATER, later
+
+from advisor.comparing import Gate, compare, judge, parse_gates, require_gateable
+from advisor.errors import UsageError
+from advisor.profiles import Measured, Profile
+
+
+def ruled(text: str, base: Profile, head: Profile, **options: Any) -> tuple[str, tuple[str, ...]]:
+    (ruling,) = judge(compare(base, head, **options), parse_gates([text]))
+    return ruling.status, ruling.reasons
+
+
+def one(seconds: float, **fields: Any) -> tuple[Measured, ...]:
+    return (measured("pinned", seconds, **fields),)
+
+
+@pytest.mark.parametrize(
+    ("text", "gate"),
+    [
+        ("slower=5%", Gate("slower=5%", "slower", 0.05)),
+        (" slower=+2.5 % ", Gate("slower=2.5%", "slower", 0.025)),
+        ("slower=0%", Gate("slower=0%", "slower", 0.0)),
+        ("footprint=+10%", Gate("footprint=+10%", "footprint", 0.1)),
+        ("recommendation-changes", Gate("recommendation-changes", "recommendation-changes")),
+    ],
+)
+def test_gates_are_read(text: str, gate: Gate) -> None:
+    assert parse_gates([text]) == (gate,)
+
+
+def test_a_gate_given_twice_is_one() -> None:
+    assert len(parse_gates(["slower=5%", "slower=+5.0%", "slower=6%"])) == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "slower",
+        "slower=",
+        "slower=5",
+        "slower=-5%",
+        "slower=5%%",
+        "slower=nan%",
+        "slower=inf%",
+        "slower=1e3%",
+        "slower=\N{ARABIC-INDIC DIGIT FIVE}%",
+        "faster=5%",
+        "footprint",
+        "footprint=-10%",
+        "recommendation-changes=1",
+        "slower=9999999%",
+    ],
+)
+def test_what_is_no_gate_is_refused_with_what_is(text: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        parse_gates([text])
+    assert "slower=5%" in raised.value.next_step
+
+
+@settings(deadline=None)
+@given(st.text(max_size=30))
+def test_any_text_is_a_gate_or_refused(text: str) -> None:
+    try:
+        (gate,) = parse_gates([text])
+    except UsageError:
+        return
+    assert parse_gates([gate.text]) == (gate,)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "spread", "status"),
+    [
+        (0.020, 0.004, "passed"),
+        (0.0205, 0.004, "passed"),
+        (0.030, 0.004, "failed"),
+        (0.0225, 0.5, "inconclusive"),
+        (0.0200, 0.5, "inconclusive"),
+    ],
+)
+def test_slower_by_the_whole_interval(seconds: float, spread: float, status: str) -> None:
+    head = later(results=one(seconds, spread=spread))
+    told, reasons = ruled("slower=5%", profile(results=one(0.020, spread=spread)), head)
+    assert told == status
+    assert bool(reasons) == (status != "passed")
+
+
+def test_one_slow_strategy_fails_and_its_sentence_says_how_sure() -> None:
+    head = later(results=(measured("pageable", 0.040), measured("pinned", 0.030)))
+    told, reasons = ruled("slower=5%", profile(), head)
+    assert told == "failed"
+    assert len(reasons) == 1
+    assert reasons[0].startswith("`pinned` takes 1.50× the time, at least 1.")
+    assert reasons[0].endswith("(97.5 % interval)")
+    assert ruled("slower=5%", profile(), head, strategies=["pageable"])[0] == "passed"
+
+
+def noisy(seed: int, strategies: int, factor: float = 1.0) -> Profile:
+    """Processes that differ by 4 % and frames by 2 %, as on a quiet machine; all of them `factor` slower."""
+    chance = random.Random(seed)
+    rows = []
+    for i in range(strategies):
+        rounds = []
+        for _ in range(3):
+            level = factor * 0.02 * chance.lognormvariate(0, 0.04)
+            rounds.append([level * chance.lognormvariate(0, 0.02) for _ in range(20)])
+        flat = tuple(x for each in rounds for x in each)
+        rows.append(measured(f"s{i}", sorted(flat)[30], frame_seconds=flat, frames_per_round=(20,) * 3))
+    return profile(created=str(seed), results=tuple(rows))
+
+
+def test_many_strategies_raise_no_more_false_alarms_than_one() -> None:
+    """12 strategies that did not change, 100 times: at a limit of 0 % at most 5 in 100 may fail by chance."""
+    alarms = sum(
+        ruled("slower=0%", noisy(2 * i, 12), noisy(2 * i + 1, 12))[0] == "failed" for i in range(100)
+    )
+    assert alarms <= 5
+
+
+def test_a_change_of_half_is_found_in_noise() -> None:
+    found = [ruled("slower=5%", noisy(2 * i, 4), noisy(2 * i + 1, 4, 1.5))[0] for i in range(20)]
+    assert found.count("failed") >= 18
+    assert "passed" not in found
+
+
+def test_footprint_is_accounted_and_needs_no_interval() -> None:
+    base, grown = footprint(pinned=100), footprint(pinned=111)
+    head = later(results=one(0.02, footprint=grown))
+    assert ruled("footprint=+11%", profile(results=one(0.02, footprint=base)), head)[0] == "passed"
+    told, reasons = ruled("footprint=+10%", profile(results=one(0.02, footprint=base)), head)
+    assert told == "failed"
+    assert reasons == ("`pinned` takes more memory: 100 B in BASE, 111 B in HEAD",)
+
+
+@pytest.mark.parametrize("gate", ["slower=5%", "footprint=+10%"])
+def test_a_strategy_that_fails_now_fails_the_gate_and_a_missing_one_is_open(gate: str) -> None:
+    head = later(results=(measured("pageable", 0.040), failed("pinned", "results differ")))
+    told, reasons = ruled(gate, profile(), head)
+    assert (told, reasons) == ("failed", ("`pinned` ran in BASE and fails in HEAD: results differ",))
+    for rows in ((), (skipped("pinned", "the run was interrupted"),)):
+        told, reasons = ruled(gate, profile(), later(results=(measured("pageable", 0.040), *rows)))
+        assert told == "inconclusive"
+        assert "`pinned` has no figures in HEAD" in reasons[0]
+
+
+def test_a_strategy_that_is_new_is_not_judged() -> None:
+    head = later(results=(measured("pageable", 0.040), measured("pinned", 0.020), measured("managed", 9.0)))
+    assert ruled("slower=5%", profile(), head)[0] == "passed"
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [("pinned", "passed"), ("pageable", "failed"), (None, "inconclusive")],
+)
+def test_recommendation_changes(head: str | None, status: str) -> None:
+    told = recommendation(
+        head, verdict="clear" if head else "inconclusive", tied_with=() if head else ("pinned", "x")
+    )
+    found = ruled(
+        "recommendation-changes", profile(recommendation=recommendation()), later(recommendation=told)
+    )
+    assert found[0] == status
+    assert "`pinned` in BASE" in found[1][0]
+
+
+def test_predicted_gates_are_judged_by_ranges_and_say_so() -> None:
+    def of(likely: float, *names: str) -> Profile:
+        rows = (predicted("pageable", 0.040), predicted("pinned", likely, spread=0.1))
+        made = tuple(prediction(name, results=rows) for name in names)
+        return cpu_profile(created=LATER, predictions=made)
+
+    told, reasons = ruled("slower=5%", of(0.010, "a"), of(0.030, "a"))
+    assert told == "failed"
+    assert reasons[0].endswith("(predicted ranges)")
+    assert ruled("slower=5%", of(0.010, "a"), of(0.011, "a"))[0] == "inconclusive"
+    assert ruled("slower=5%", of(0.010, "a"), of(0.010, "a"))[0] == "passed"
+    told, reasons = ruled("slower=5%", of(0.010, "a", "b"), of(0.010, "a"))
+    assert (told, reasons) == ("inconclusive", ("b is predicted in one of the two alone.",))
+
+
+@pytest.mark.parametrize(
+    ("head", "message"),
+    [
+        (profile(), "one and the same run"),
+        (later(device=cuda_device("coherent")), "device: Test discrete"),
+        (later(workload=vector_add_workload(4)), "parameters: n = 16777216 in BASE, n = 4 in HEAD"),
+    ],
+)
+def test_a_gate_over_something_else_than_the_code_is_refused(head: Profile, message: str) -> None:
+    found = compare(profile(), head)
+    with pytest.raises(UsageError, match=message):
+        require_gateable(found, anyway=False)
+    require_gateable(found, anyway=True)
+
+
+def test_another_version_of_the_code_is_what_gates_are_for() -> None:
+    changed = vector_add_workload().model_copy(update={"sha256": "1" * 64})
+    require_gateable(compare(profile(), later(workload=changed)), anyway=False)

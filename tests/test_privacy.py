@@ -1,0 +1,196 @@
+"""What a report must not tell: names, homes, secrets."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from builders import failed, host_state, profile, skipped
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.environment import command_line
+from advisor.privacy import MASK, Place, is_secret, masked, without_environment, without_names
+from advisor.profiles import Environment, Profile, load
+from advisor.report import render_html, render_markdown
+
+ROOT = Path(__file__).parents[1]
+PLACE = Place(home="/home/alice", directory="/home/alice/project", user="alice", host="workstation7.lab.org")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("/home/alice/project/workloads/add.py", "workloads/add.py"),
+        ("in /home/alice/project.", "in .."),
+        ("cd /home/alice/project", "cd ."),
+        ("cd /home/alice/project/", "cd ."),
+        ("'/home/alice/project'", "'.'"),
+        ("/home/alice/projects/x.py", "~/projects/x.py"),
+        ('File "/home/alice/.venv/lib/x.py", line 3', 'File "~/.venv/lib/x.py", line 3'),
+        ("/home/bob/data and /Users/carol/data", "~/data and ~/data"),
+        ("/scratch/alice/data", "/scratch/<user>/data"),
+        ("alice@workstation7: malice", "<user>@<host>: malice"),
+        ("on workstation7.lab.org", "on <host>"),
+        ("https://me:hunter2@host/x", "https://***@host/x"),
+        ("got ghp_abcdefghijklmnopqrstuvwxyz012345", f"got {MASK}"),
+        ("nothing to hide: 3 of 4", "nothing to hide: 3 of 4"),
+    ],
+)
+def test_names_and_places_are_hidden(text: str, shown: str) -> None:
+    assert PLACE.hide(text) == shown
+
+
+def test_names_that_come_with_a_system_are_words_like_others() -> None:
+    jetson = Place(home="/root", directory="/", user="nvidia", host="jetson")
+    assert jetson.hide("nvidia jetson: /root/x in /") == "nvidia jetson: ~/x in /"
+
+
+@given(st.text(max_size=60))
+def test_hiding_twice_changes_nothing(text: str) -> None:
+    assert PLACE.hide(PLACE.hide(text)) == PLACE.hide(text)
+
+
+@pytest.mark.parametrize(
+    "name", ["token", "--api-key", "db_password", "awsSecretAccessKey", "AUTH", "hf_token", "private_key"]
+)
+def test_names_of_secrets(name: str) -> None:
+    assert is_secret(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["key", "keyframes", "tokenizer", "author", "passes", "n", "--set", "compass"]
+)
+def test_names_of_other_things(name: str) -> None:
+    assert not is_secret(name)
+
+
+def test_values_of_secrets_are_masked_in_a_command() -> None:
+    typed = ["profile", "--token", "t0p", "--set", "api_key=abc", "--set=password=x=y", "--rounds", "3"]
+    shown = [
+        "profile",
+        "--token",
+        MASK,
+        "--set",
+        f"api_key={MASK}",
+        f"--set=password={MASK}",
+        "--rounds",
+        "3",
+    ]
+    assert masked(typed) == shown
+    assert masked(["--token", "--quiet"]) == ["--token", "--quiet"]
+    assert command_line(["profile", "--set", "secret=s3cr3t"]) == "advisor profile --set 'secret=***'"
+
+
+def telling() -> Profile:
+    """A profile that says all that it must not."""
+    path = "/home/alice/project/workloads/add.py"
+    made = profile(
+        command=f"advisor profile {path}",
+        results=(failed(reason=path, detail=f'File "{path}"'), skipped(reason="on workstation7")),
+        environment=Environment(
+            system="Linux 6.1",
+            machine="x86_64",
+            python="3.11.7",
+            host=host_state(),
+            absent={"nvml": "no /home/alice/lib"},
+            warnings=("alice is busy",),
+        ),
+        notes=("kept in /home/alice/project",),
+    )
+    workload = made.workload.model_copy(
+        update={"file": path, "parameters": {"n": 3, "api_key": "hunter2", "data": "/home/alice/data"}}
+    )
+    return made.model_copy(update={"workload": workload})
+
+
+def test_no_form_of_a_profile_tells_names() -> None:
+    made = without_names(telling(), PLACE)
+    for text in (made.model_dump_json(), render_html(made), render_markdown(made)):
+        for name in ("alice", "workstation7", "hunter2", "/home"):
+            assert name not in text
+    assert made.workload.file == "workloads/add.py"
+    assert made.workload.parameters == {"n": 3, "api_key": MASK, "data": "~/data"}
+    assert (made.notes, made.results[0].reason) == (("kept in .",), "workloads/add.py")
+
+
+def test_environment_is_left_out_on_request_but_not_its_warnings() -> None:
+    made = without_environment(telling())
+    assert made.environment.host is None
+    assert made.environment.warnings == ("alice is busy",)
+    html = render_html(made)
+    assert "3.11.7" not in html
+    assert "left out on request (--no-environment)" in html
+    assert "NUMA" not in html
+    assert "withheld" not in render_markdown(made)
+
+
+WORKLOAD = '''
+import os
+import numpy as np
+from advisor import Buffer, In, Out, Workload, device, host, workload
+
+@workload
+def leaky(n: int = 1000, api_key: str = "") -> Workload:
+    """Adds one."""
+    def produce(a: Out) -> None:
+        a.fill(1)
+    def add(xp, a: In, c: Out) -> None:
+        xp.add(a, 1, out=c)
+    def consume(c: In) -> None:
+        c.sum()
+    return Workload(buffers={name: Buffer(n, np.float32) for name in "ac"},
+                    frame=[host(produce), device(add), host(consume)])
+'''
+
+
+@pytest.mark.parametrize(("options", "named"), [((), False), (("--include-host",), True)])
+def test_profile_command_keeps_home_host_and_secrets_out(
+    options: tuple[str, ...], named: bool, tmp_path: Path
+) -> None:
+    home = tmp_path / "home" / "somebody"
+    (home / "work").mkdir(parents=True)
+    (home / "elsewhere.py").write_text(WORKLOAD, encoding="utf-8")
+    command = ["profile", str(home / "elsewhere.py"), "--no-gpu", "--rounds", "1", "--max-seconds", "0.05"]
+    command += ["--set", "api_key=hunter2", "--strategy", "pageable", "--target", "h100-sxm", "--out", "out"]
+    told = {
+        "HOME": str(home),
+        "A_VARIABLE": "of-the-environment",
+        "PYTHONPATH": str(Path(__file__).parents[1]),
+    }
+    subprocess.run(
+        [sys.executable, "-m", "advisor", *command, *options],
+        cwd=home / "work",
+        env={**os.environ, **told},
+        check=True,
+        capture_output=True,
+    )
+    out = home / "work" / "out"
+    for name in ("profile.json", "report.html", "report.md"):
+        text = (out / name).read_text(encoding="utf-8")
+        assert "hunter2" not in text
+        assert "of-the-environment" not in text
+        assert "somebody" not in text
+    made = load(out / "profile.json")
+    assert made.workload.file == "elsewhere.py"
+    assert json.loads((out / "profile.json").read_text())["workload"]["parameters"]["api_key"] == MASK
+    assert (made.environment.host_name is not None) is named
+
+
+@pytest.mark.parametrize("command", [("report",), ("predict", "--target", "h100-sxm")])
+def test_published_without_the_machine(command: tuple[str, ...], tmp_path: Path) -> None:
+    telling().save(tmp_path / "p.json")
+    written = ["--format", "html,md,json", "--out", str(tmp_path / "out"), "--quiet", "--no-environment"]
+    subprocess.run(
+        [sys.executable, "-m", "advisor", command[0], str(tmp_path / "p.json"), *command[1:], *written],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+    )
+    made = load(tmp_path / "out" / "profile.json")
+    assert made == without_environment(made), "nothing is left to leave out"
+    assert "3.11.7" not in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")

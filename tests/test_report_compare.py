@@ -1,0 +1,232 @@
+"""The pages of a comparison: what they look like, that they stay small and that no text comes alive."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from builders import (
+    advice,
+    cpu_profile,
+    failed,
+    footprint,
+    measured,
+    predicted,
+    prediction,
+    profile,
+    recommendation,
+    skipped,
+    vector_add_workload,
+)
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from test_comparing import LATER, later
+from test_report_escaping import everywhere, joined, markdown_structure, pieces, structure, times
+
+from advisor.comparing import Comparison, Ruling, compare, judge, parse_gates
+from advisor.profiles import Profile
+from advisor.report import compare_summary, render_compare_html, render_compare_markdown, write_comparison
+from advisor.report.compare_view import compare_view
+from advisor.report.intervals import WIDTH, scale, strip
+from advisor.report.markdown import LIMIT
+
+GOLDEN = Path(__file__).parent / "golden"
+FILES = ("base.json", "head.json")
+GATES = ("slower=5%", "footprint=+10%", "recommendation-changes")
+Compared = tuple[Comparison, tuple[Ruling, ...]]
+
+
+def gated(base: Profile, head: Profile, gates: Sequence[str] = GATES) -> Compared:
+    found = compare(base, head, anyway=True)
+    return found, judge(found, parse_gates(gates))
+
+
+def gpu() -> Compared:
+    """Each verdict once, a strategy lost, one new, advice new and gone, the code and a package changed."""
+    names = ("pageable", "pinned", "zero-copy", "managed", "registered")
+    before = tuple(measured(name, 0.040, spread=0) for name in names)
+    now = (
+        measured("pageable", 0.040, spread=0),
+        measured("pinned", 0.050, spread=0, footprint=footprint(pinned=384 << 20)),
+        measured("zero-copy", 0.030, spread=0),
+        measured("managed", 0.041, frame_seconds=(0.02, 0.041, 0.08) * 3, frames_per_round=(3, 3, 3)),
+        failed("registered", "ended with a bus error"),
+        measured("staged", 0.035, spread=0),
+    )
+    base, changed = profile().environment, vector_add_workload().model_copy(update={"sha256": "1" * 64})
+    newer = base.model_copy(update={"packages": {"numpy": "2.1"}})
+    return gated(
+        profile(
+            results=(*before, skipped("staged", "CuPy is too old")),
+            recommendation=recommendation("pinned"),
+            advice=(advice("pageable-transfer"),),
+        ),
+        later(
+            results=now,
+            recommendation=recommendation("zero-copy"),
+            workload=changed,
+            environment=newer,
+            advice=(advice("zero-copy-reread", title="Copy once"),),
+            notes=("Sampling was short.",),
+        ),
+    )
+
+
+def cpu() -> Compared:
+    rows = (
+        predicted("pageable", 0.040),
+        predicted("pinned", 0.020, spread=0.1),
+        skipped("managed", "no figure"),
+    )
+    slower = (
+        predicted("pageable", 0.040),
+        predicted("pinned", 0.035, spread=0.1),
+        skipped("managed", "no figure"),
+    )
+    named = ("NVIDIA Jetson Orin Nano 8GB", "NVIDIA H200")
+    base = tuple(prediction(name, results=rows) for name in named)
+    head = tuple(prediction(name, results=slower) for name in named)
+    return gated(cpu_profile(predictions=base), cpu_profile(created=LATER, predictions=head), ("slower=5%",))
+
+
+PAIRS: dict[str, Callable[[], Compared]] = {"gpu": gpu, "cpu": cpu}
+FORMS: dict[str, Callable[[Comparison, Sequence[Ruling], tuple[str, str]], str]] = {
+    "html": render_compare_html,
+    "md": render_compare_markdown,
+    "txt": compare_summary,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", PAIRS)
+def test_comparison_looks_as_accepted(name: str, form: str, request: pytest.FixtureRequest) -> None:
+    path = GOLDEN / f"compare-{name}.{form}"
+    now = re.sub(r"<(style|script)>.*?</\1>", "", FORMS[form](*PAIRS[name](), FILES), flags=re.DOTALL)
+    now = re.sub(r"sha256-[^']+", "…", now)
+    if request.config.getoption("--accept"):
+        path.write_text(now, encoding="utf-8")
+    assert now == path.read_text(encoding="utf-8"), (
+        "accept with: python -m pytest tests/test_report_compare.py --accept"
+    )
+
+
+def test_predicted_figures_are_called_so_in_every_form() -> None:
+    found, rulings = cpu()
+    html, text, terminal = (form(found, rulings, FILES) for form in FORMS.values())
+    assert 'class="is-predicted"' in html
+    assert 'class="badge measured"' not in html
+    assert text.splitlines()[0].endswith("predicted: nothing was measured on a GPU")
+    assert "| predicted BASE | predicted HEAD |" in text
+    assert terminal.count("Predicted time per frame:") == 2
+    assert "interval" not in text
+
+
+def test_the_page_asks_for_nothing_and_names_its_style() -> None:
+    html = render_compare_html(*gpu())
+    assert not re.findall(r"""(?:src|href)=["'](?!#|data:)""", html)
+    assert "default-src 'none'; style-src 'sha256-" in html
+    assert "style=" not in html
+
+
+def test_write_gives_the_files_that_were_asked_for(tmp_path: Path) -> None:
+    assert write_comparison(*gpu(), FILES, tmp_path, ("md",)) == [tmp_path / "compare.md"]
+    assert sorted(p.name for p in write_comparison(*gpu(), FILES, tmp_path)) == ["compare.html", "compare.md"]
+
+
+def hostile(text: str) -> Compared:
+    """The text in both profiles, and different around it, so that every part of the page is there."""
+    base, head = everywhere(text), everywhere(text)
+    head = head.model_copy(
+        update={
+            "created": text,
+            "results": (*head.results[:2], failed("x", text), measured("new", 1.0)),
+            "advice": (advice(text + "2", text, title=text, detail=text),),
+        }
+    )
+    base = base.model_copy(update={"results": (*base.results[:2], measured("x", 1.0))})
+    return gated(base, head)
+
+
+PLAIN_PAGE = structure(render_compare_html(*hostile("plain"), ("plain", "plain")))
+PLAIN_MARKDOWN = markdown_structure(render_compare_markdown(*hostile("plain"), ("plain", "plain")))
+
+
+@settings(max_examples=30, deadline=None)
+@given(pieces, times)
+@example(["<script>document.title='taken'</script>"], 3_000)
+def test_page_keeps_its_structure(pieces: list[str], times: int) -> None:
+    text = joined(pieces, times)
+    assert structure(render_compare_html(*hostile(text), (text, text))) == PLAIN_PAGE
+
+
+@settings(max_examples=30, deadline=None)
+@given(pieces, times)
+@example(["\n```\n"], 1)
+def test_markdown_keeps_its_structure_and_its_limit(pieces: list[str], times: int) -> None:
+    text = joined(pieces, times)
+    written = render_compare_markdown(*hostile(text), (text, text))
+    assert markdown_structure(written) == PLAIN_MARKDOWN
+    assert len(written) < LIMIT
+    assert not re.search(r"@\w", written)
+
+
+@settings(max_examples=30, deadline=None)
+@given(pieces, times)
+@example(["\x1b[2J", "\u202e"], 3_000)
+def test_terminal_text_fits(pieces: list[str], times: int) -> None:
+    text = joined(pieces, times)
+    for line in compare_summary(*hostile(text), (text, text)).split("\n"):
+        assert len(line) <= 80
+        assert not re.search(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e]", line)
+
+
+def test_markdown_stays_small_whatever_it_is_given() -> None:
+    rows = tuple(predicted(f"{'|' * 300}{i}", 0.02) for i in range(30))
+    gaps = tuple(skipped(f"{'<' * 300}{i}", "@" * 900) for i in range(30))
+    one = everywhere("@" * 50_000).model_copy(update={"device": cpu_profile().device})
+    made = tuple(prediction("*" * 400 + str(i), results=(*rows, *gaps)) for i in range(9))
+    told = tuple(advice(f"{'#' * 200}{i}", "$" * 500, title="`" * 500) for i in range(30))
+    base = one.model_copy(update={"predictions": made, "advice": told[:15]})
+    head = one.model_copy(update={"predictions": made[:8], "advice": told[15:], "created": "now"})
+    assert len(render_compare_markdown(*gated(base, head), ("a" * 9_000, "b" * 9_000))) < LIMIT
+
+
+def test_page_of_every_strategy_is_small() -> None:
+    assert len(render_compare_html(*gpu()).encode()) < 100_000
+
+
+ratios = st.floats(0.01, 100)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(ratios, ratios, ratios).map(lambda t: tuple(sorted(t))), min_size=1, max_size=5))
+def test_strips_lie_on_their_axis_in_their_order(found: list[tuple[float, float, float]]) -> None:
+    axis = scale([(low, high) for low, _, high in found])
+    assert 0 < axis.same[0] < axis.one == WIDTH / 2 < axis.same[1] < WIDTH
+    for low, value, high in found:
+        drawn = strip(axis, value, low, high)
+        assert 0 <= drawn.low <= drawn.middle <= drawn.high <= WIDTH
+        assert drawn.width >= 1
+
+
+def test_twice_and_half_are_as_far_from_one() -> None:
+    axis = scale([(0.5, 2.0)])
+    assert axis.place(2.0) - axis.one == pytest.approx(axis.one - axis.place(0.5))
+
+
+def test_two_devices_are_both_named() -> None:
+    other = profile().device.model_copy(update={"name": "Other"})
+    found = compare(profile(), later(device=other))
+    assert compare_view(found).device == "Other (BASE: Test discrete)"
+    for form in FORMS.values():
+        assert "Other (BASE: Test discrete)" in form(found, (), FILES)
+
+
+def test_headlines_name_few_and_count_many() -> None:
+    names = [f"s{i}" for i in range(5)]
+    base = profile(results=tuple(measured(n, 0.02) for n in names))
+    head = later(results=tuple(measured(n, 0.03 if n != "s4" else 0.02) for n in names))
+    told = compare_view(compare(base, head)).devices[0].verdict.headline
+    assert told == "4 strategies slower, `s4` the same"

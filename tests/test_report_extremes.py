@@ -1,0 +1,99 @@
+"""Profiles at the edges of the format are a right page; what lies beyond is refused with its place."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from builders import prediction, profile, recommendation
+
+from advisor.errors import FileProblem
+from advisor.profiles import Profile, parse
+from advisor.report import render_html, render_markdown, summary
+from advisor.report.markdown import LIMIT
+
+BASE = json.loads(profile(predictions=(prediction(),), recommendation=recommendation()).model_dump_json())
+
+
+def changed(change: Callable[[dict[str, Any]], Any]) -> str:
+    """The text of a profile after a change."""
+    made = copy.deepcopy(BASE)
+    change(made)
+    return json.dumps(made)
+
+
+def first(**fields: Any) -> Callable[[dict[str, Any]], Any]:
+    """Fields of the first measured row."""
+    return lambda made: made["results"][0].update(fields)
+
+
+def buffers(count: int) -> Callable[[dict[str, Any]], Any]:
+    one = BASE["workload"]["buffers"][0]
+    return lambda made: made["workload"].update(buffers=[{**one, "name": f"b{i}"} for i in range(count)])
+
+
+RIGHT = {
+    "10,000 buffers": buffers(10_000),
+    "no buffer": buffers(0),
+    "5,000 stages": first(stage_seconds={f"s{i}": 0.001 for i in range(5_000)}),
+    "tiny time": first(median_seconds=1e-300),
+    "vast time": first(median_seconds=1e300, interval_seconds=[1e299, 1e301]),
+    "one vast frame": first(frame_seconds=[1e300] + [0.04] * 89),
+    "denormal frames": first(frame_seconds=[1e-320] * 90),
+    "ends of the interval swapped": first(interval_seconds=[0.05, 0.01]),
+    "vast set-up": first(setup_seconds=1e308),
+    "name without letters": first(strategy=""),
+    "no rows": lambda made: made.update(results=[], recommendation=None),
+    "recommends what is not there": lambda made: made["recommendation"].update(strategy="other"),
+    "integer of 400 digits": lambda made: made["workload"].update(parameters={"n": 10**400}),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_extreme_profile_is_a_right_page(name: str) -> None:
+    run: Profile = parse(changed(RIGHT[name]), "profile.json")
+    html, text = render_html(run), summary(run, bars=True)
+    assert len(html.encode()) < 400_000
+    assert len(render_markdown(run)) < LIMIT
+    assert max(map(len, text.splitlines())) <= 80
+    for said in (re.sub(r'href="data:[^"]*"', "", html), text):
+        assert not re.search(r"\b(nan|inf)\b", said)
+
+
+WRONG = {
+    "results.0.measured.median_seconds": first(median_seconds=-1),
+    "results.0.measured.footprint.physical_bytes": first(
+        footprint={**BASE["results"][0]["footprint"], "physical_bytes": 2**64}
+    ),
+    "results.0.measured.verified": lambda made: made["results"][0].pop("verified"),
+    "surprise": lambda made: made.update(surprise=1),
+    "the strategy 'pageable' stands there twice": lambda made: made["results"].append(made["results"][0]),
+    "the strategy 'pinned' stands there twice": lambda made: made["predictions"][0]["results"].append(
+        made["predictions"][0]["results"][1]
+    ),
+}
+
+
+@pytest.mark.parametrize("place", WRONG)
+def test_wrong_profile_is_refused_with_the_place(place: str) -> None:
+    with pytest.raises(FileProblem) as raised:
+        parse(changed(WRONG[place]), "profile.json")
+    assert raised.value.message.startswith("profile.json is damaged")
+    assert place in raised.value.message
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_times_that_are_no_numbers_are_refused(value: str) -> None:
+    text = changed(first(median_seconds=123.456)).replace("123.456", value)
+    with pytest.raises(FileProblem, match="is damaged"):
+        parse(text, "profile.json")
+
+
+@pytest.mark.parametrize("kept", [0, 1, 100, -1])
+def test_truncated_profile_is_refused(kept: int) -> None:
+    with pytest.raises(FileProblem, match="is damaged"):
+        parse(json.dumps(BASE)[:kept], "profile.json")

@@ -1,0 +1,57 @@
+"""What is sure although the fastest cannot be told."""
+
+from __future__ import annotations
+
+from builders import MIB, footprint, measured, profile, recommendation
+
+from advisor.profiles import Profile
+from advisor.report.brevity import brief_rows
+from advisor.report.evidence import fastest_first
+from advisor.report.standings import certainties
+from advisor.report.tables import rows
+
+
+def undecided(*names: str) -> Profile:
+    """pinned and zero-copy and managed tie in time; zero-copy and managed need half the memory."""
+    half = footprint(pinned=96 * MIB)
+    return profile(
+        results=(
+            measured("pageable", 0.040),
+            measured("pinned", 0.021),
+            measured("zero-copy", 0.020, footprint=half),
+            measured("managed", 0.022, footprint=half),
+        ),
+        recommendation=recommendation(
+            None, verdict="inconclusive", speedup=None, interval=None, tied_with=names
+        ),
+    )
+
+
+def test_rivals_by_time_and_what_tells_them_apart() -> None:
+    told = {e.label: e.value for e in certainties(undecided("pinned", "zero-copy", "managed"))}
+    assert told == {
+        "One of these is the fastest": "`zero-copy`, `pinned` and `managed`",
+        "Surely slower": "`pageable`",
+        "Least memory of the first": "`zero-copy` and `managed`: 96.0 MiB",
+        "Smallest change of the first": "`managed`",
+    }
+
+
+def test_nothing_slower_and_the_same_memory_are_said_so() -> None:
+    told = {e.label: e.value for e in certainties(undecided("zero-copy", "managed"))}
+    assert told["Least memory of the first"] == "all take the same, 96.0 MiB"
+    everyone = certainties(undecided("pageable", "pinned", "zero-copy", "managed"))
+    assert "Surely slower" not in {e.label for e in everyone}
+
+
+def test_a_verdict_needs_no_certainties() -> None:
+    assert certainties(profile(recommendation=recommendation())) == ()
+    assert certainties(profile()) == ()
+    assert certainties(undecided("pinned")) == ()
+
+
+def test_brief_rows_keep_the_baseline_and_the_order() -> None:
+    many = tuple(measured(f"s{i}", 0.01 + i / 1e3) for i in range(12))
+    run = fastest_first(profile(results=(measured("pageable", 0.5), *many)))
+    kept = brief_rows(rows(run))
+    assert [row.strategy for row in kept] == [*(f"s{i}" for i in range(9)), "pageable"]
