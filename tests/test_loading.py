@@ -88,7 +88,7 @@ def test_a_missing_file_offers_the_nearest(tmp_path: Path) -> None:
         load(tmp_path / "sampel.py", None, {})
     expected = f"{tmp_path / 'sampel.py'} does not exist; did you mean {tmp_path / 'sample.py'}?"
     assert raised.value.message == expected
-    with pytest.raises(FileProblem, match=r"/x does not exist$"):
+    with pytest.raises(FileProblem, match=r"/x does not exist\n"):
         load(tmp_path / "nowhere" / "x", None, {})
 
 

@@ -280,7 +280,7 @@ def test_an_unknown_name_offers_the_nearest() -> None:
         by_name("pined")
     assert raised.value.message.startswith("there is no strategy 'pined'; did you mean pinned")
     assert ", ".join(NAMES) in raised.value.next_step
-    with pytest.raises(UsageError, match=r"^there is no strategy 'qqq'$"):
+    with pytest.raises(UsageError, match=r"^there is no strategy 'qqq'\n"):
         by_name("qqq")
 
 
