@@ -30,6 +30,7 @@ MemoryClass = Literal["tegra", "tegra-io-coherent", "tegra-coherent", "discrete"
 MemoryKind = Literal["pageable", "pinned", "managed", "device"]
 AccessMode = Literal["in", "out", "inout"]
 Side = Literal["host", "device"]
+ArrayForm = Literal["torch", "numba", "pointer", "dlpack"]
 Verdict = Literal["clear", "tie", "inconclusive"]
 Unit = Literal["seconds", "bytes", "bytes_per_second", "ratio", "count"]
 
@@ -95,6 +96,9 @@ class StageRecord(Record):
     phase: Literal["setup", "frame"]
     passes: dict[str, float] = Field(default_factory=dict)
     flops: float | None = None
+    arrays: dict[str, ArrayForm] = Field(
+        default_factory=dict, description="Buffers it asks for in another form than NumPy's or CuPy's arrays"
+    )
 
 
 class WorkloadRecord(Record):

@@ -196,6 +196,10 @@ class CudaBackend:
         """cudaStreamSynchronize."""
         self.stream.synchronize()
 
+    def default_stream(self) -> Any:
+        """The legacy default stream, of which a non-blocking one takes no notice."""
+        return self.xp.cuda.Stream.null
+
     def new_stream(self) -> Any:
         """Another non-blocking stream."""
         return self.xp.cuda.Stream(non_blocking=True)
