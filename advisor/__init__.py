@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from advisor.kernels.calls import kernel
     from advisor.profiles import Profile, load
     from advisor.workloads import Buffer, In, InOut, Out, Workload, device, host, workload
 
@@ -19,8 +20,21 @@ _HOME = {
         ("Buffer", "In", "InOut", "Out", "Workload", "device", "host", "workload"), "advisor.workloads"
     ),
     **dict.fromkeys(("Profile", "load"), "advisor.profiles"),
+    "kernel": "advisor.kernels.calls",
 }
-__all__ = ["Buffer", "In", "InOut", "Out", "Profile", "Workload", "device", "host", "load", "workload"]
+__all__ = [
+    "Buffer",
+    "In",
+    "InOut",
+    "Out",
+    "Profile",
+    "Workload",
+    "device",
+    "host",
+    "kernel",
+    "load",
+    "workload",
+]
 
 
 def __getattr__(name: str) -> Any:

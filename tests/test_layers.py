@@ -35,7 +35,7 @@ ON_DATA += ("schedule", "stats", "strategies", "units", "verdicts")
 """Pure functions of the saved data: they need no GPU, no process and none of the user's code."""
 
 RUNNING = ("backends", "binding", "cli", "footprint", "frames", "jobs", "launcher", "loading", "measure")
-RUNNING += ("calibration", "frameworks")
+RUNNING += ("calibration", "frameworks", "kernels")
 RUNNING += ("pipeline", "progress", "ranges", "results", "runner", "tasks", "verify", "worker", "workloads")
 
 ALLOWED = {"advisor.backends", "advisor.backends.base"}

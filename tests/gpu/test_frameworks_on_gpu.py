@@ -1,4 +1,4 @@
-"""Buffers as tensors and as Numba's arrays on a real GPU: the same address, in order with the program's stream."""
+"""Buffers as tensors and as Numba's arrays on a real GPU: the same address, in order with the stream."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ N = 1 << 20
 STRATEGY_NAMES = [s.name for s in STRATEGIES]
 
 
-def workload(stage: Stage, log: dict[int, float]) -> Workload:
+def workload(stage: Stage, log: dict[int, Any]) -> Workload:
     """Large enough that a stage that runs too early or is read too early shows."""
 
     def produce(a: Out, frame: int) -> None:
