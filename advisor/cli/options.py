@@ -59,4 +59,7 @@ Base = Annotated[
 ]
 EntryName = Annotated[str | None, typer.Option("--name", help="The device's name in the entry.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the file of --out.")]
+NewFile = Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; it ends in .py.")]
+Like = Annotated[str | None, typer.Option(metavar="WORKLOAD", help="A copy of this example, vector_add say.")]
+ForceNew = Annotated[bool, typer.Option("--force", help="Overwrite the file.")]
 Version = Annotated[bool, typer.Option("--version", help="Print the version and exit.")]
