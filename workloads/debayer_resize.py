@@ -11,15 +11,15 @@ Must advise: on a Jetson, drop the copies, and read the mosaic through memory th
 Must not: count `rgb`, which never leaves the device; worry about the small output.
 """
 
-from pathlib import Path
-
 import numpy as np
 from parts import bayer
 
-from advisor import Buffer, In, Out, Workload, device, host, workload
+from advisor import Buffer, In, Out, Workload, device, host, kernel, workload
+from advisor.errors import WorkloadError
 
-KERNELS = Path(__file__).with_name("parts").joinpath("bayer.cu").read_text(encoding="utf-8")
-TILE = 16
+debayer_kernel = kernel("parts/bayer.cu", "debayer")
+resize_kernel = kernel("parts/bayer.cu", "resize")
+TILE = (16, 16)
 
 
 @workload
@@ -27,28 +27,23 @@ def debayer_resize(
     width: int = 4608, height: int = 3288, small_width: int = 800, small_height: int = 600
 ) -> Workload:
     """Turns an 8 bit RGGB mosaic into RGB, and that into a smaller image, both bilinear."""
+    if min(width, height) < 3:
+        raise WorkloadError(f"a mosaic of {width} by {height} has no inner pixel", next_step="Give 3 by 3.")
     mosaics = np.random.default_rng(0).integers(0, 256, (1, height, width), np.uint8)
     mosaics = np.concatenate([mosaics, 255 - mosaics])
-    kernels: dict = {}
-
-    def launch(xp, name: str, columns: int, rows: int, *arguments) -> None:
-        if name not in kernels:
-            kernels[name] = xp.RawKernel(KERNELS, name)
-        blocks = ((columns + TILE - 1) // TILE, (rows + TILE - 1) // TILE)
-        kernels[name](blocks, (TILE, TILE), arguments)
 
     def capture(raw: Out, frame: int) -> None:
         np.copyto(raw, mosaics[frame % 2])
 
-    def debayer(xp, raw: In, rgb: Out) -> None:
-        launch(xp, "debayer", width, height, raw, rgb, np.int32(width), np.int32(height))
+    def debayer(raw: In, rgb: Out) -> None:
+        debayer_kernel(raw, rgb, width, height, grid=tiles(width, height), block=TILE)
 
     def debayer_on_cpu(raw: In, rgb: Out) -> None:
         bayer.debayer(raw, rgb)
 
-    def resize(xp, rgb: In, small: Out) -> None:
-        sizes = map(np.int32, (width, height, small_width, small_height))
-        launch(xp, "resize", small_width, small_height, rgb, small, *sizes)
+    def resize(rgb: In, small: Out) -> None:
+        shape = (width, height, small_width, small_height)
+        resize_kernel(rgb, small, *shape, grid=tiles(small_width, small_height), block=TILE)
 
     def resize_on_cpu(rgb: In, small: Out) -> None:
         bayer.resize(rgb, small)
@@ -77,3 +72,7 @@ def debayer_resize(
         ],
         check=check,
     )
+
+
+def tiles(width: int, height: int) -> tuple[int, int]:
+    return -(-width // TILE[0]), -(-height // TILE[1])

@@ -14,7 +14,8 @@ in mapped memory for a way to synchronise with the CPU.
 
 import numpy as np
 
-from advisor import Buffer, In, InOut, Out, Workload, device, host, workload
+from advisor import Buffer, In, InOut, Out, Workload, device, host, kernel, workload
+from advisor.errors import WorkloadError
 
 KERNEL = r"""
 extern "C" __global__ void wait_and_count(const unsigned* flag, unsigned* tally,
@@ -29,25 +30,25 @@ extern "C" __global__ void wait_and_count(const unsigned* flag, unsigned* tally,
 }
 """
 BLOCKS, THREADS = 4, 32
+MOST_POLLS, MOST_ADDS = 1 << 18, 1 << 11
+"""At 2 µs each, the time over PCIe and back, a kernel ends in a second; displays reset a GPU after two."""
+wait_and_count = kernel(KERNEL, "wait_and_count")
 
 
 @workload
 def flag_polling(polls: int = 1000, adds: int = 16) -> Workload:
     """Polls a flag `polls` times in each of 4 blocks; each of their 128 threads adds `adds` times."""
-    most = (1 << 31) // (BLOCKS * THREADS)
-    if not (0 < polls <= most and 0 < adds <= most):
-        raise ValueError(f"polls and adds are {polls} and {adds}; they must be 1 to {most}")
+    for name, value, most in (("polls", polls, MOST_POLLS), ("adds", adds, MOST_ADDS)):
+        if not 1 <= value <= most:
+            raise WorkloadError(f"{name} is {value}", next_step=f"Choose 1 to {most}.")
     expected = np.array([BLOCKS * polls, BLOCKS * THREADS * adds], np.uint32)
-    kernels: dict = {}
 
     def lower(flag: Out, tally: Out) -> None:
         flag.fill(0)
         tally.fill(0)
 
-    def wait(xp, flag: In, tally: InOut) -> None:
-        if "wait" not in kernels:
-            kernels["wait"] = xp.RawKernel(KERNEL, "wait_and_count")
-        kernels["wait"]((BLOCKS,), (THREADS,), (flag, tally, np.uint32(polls), np.uint32(adds)))
+    def wait(flag: In, tally: InOut) -> None:
+        wait_and_count(flag, tally, polls, adds, grid=BLOCKS, block=THREADS)
 
     def wait_on_cpu(flag: In, tally: InOut) -> None:
         if flag[0] == 0:

@@ -10,7 +10,7 @@ a write that needs no answer crosses at nearly the copy engine's rate.
 
 import numpy as np
 
-from advisor import Buffer, In, Out, Workload, device, host, workload
+from advisor import Buffer, In, Out, Workload, device, host, kernel, workload
 
 KERNEL = r"""
 extern "C" __global__ void ramp(float* wave, int n, float start) {
@@ -18,19 +18,16 @@ extern "C" __global__ void ramp(float* wave, int n, float start) {
     if (i < n) wave[i] = start + (float)(i & 1023);
 }
 """
-THREADS = 256
+ramp = kernel(KERNEL, "ramp")
 
 
 @workload
 def mapped_output(n: int = 1 << 24) -> Workload:
     """Generates n float32 samples on the device, each written once, and reads them on the CPU."""
     period = np.arange(1024, dtype=np.float32)
-    kernels: dict = {}
 
-    def generate(xp, wave: Out, frame: int) -> None:
-        if "ramp" not in kernels:
-            kernels["ramp"] = xp.RawKernel(KERNEL, "ramp")
-        kernels["ramp"](((n + THREADS - 1) // THREADS,), (THREADS,), (wave, np.int32(n), np.float32(frame)))
+    def generate(wave: Out, frame: int) -> None:
+        ramp(wave, n, frame)
 
     def generate_on_cpu(wave: Out, frame: int) -> None:
         wave[...] = np.resize(period + np.float32(frame), n)

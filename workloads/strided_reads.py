@@ -13,10 +13,10 @@ link, where no published figure gives a penalty.
 
 import numpy as np
 
-from advisor import Buffer, In, Out, Workload, device, host, workload
+from advisor import Buffer, In, Out, Workload, device, host, kernel, workload
 
 KERNEL = r"""
-extern "C" __global__ void add_up(const float* data, float* sums,
+extern "C" __global__ void sum_fields(const float* data, float* sums,
                                   int records, int fields, int next, int step) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= records) return;
@@ -25,7 +25,7 @@ extern "C" __global__ void add_up(const float* data, float* sums,
     sums[i] = sum;
 }
 """
-THREADS = 256
+sum_fields = kernel(KERNEL, "sum_fields")
 SECTOR = 32
 """Bytes a load fetches at least: CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory"."""
 
@@ -34,16 +34,12 @@ SECTOR = 32
 def strided_reads(records: int = 1 << 16, fields: int = 64, coalesced: bool = False) -> Workload:
     """Sums the fields of each of many float32 records that are new every frame."""
     shape, steps = ((fields, records), (1, records)) if coalesced else ((records, fields), (fields, 1))
-    kernels: dict = {}
 
     def produce(data: Out, frame: int) -> None:
         data.fill(frame % 16)
 
-    def add_up(xp, data: In, sums: Out) -> None:
-        if "add_up" not in kernels:
-            kernels["add_up"] = xp.RawKernel(KERNEL, "add_up")
-        blocks = (records + THREADS - 1) // THREADS
-        kernels["add_up"]((blocks,), (THREADS,), (data, sums, *map(np.int32, (records, fields, *steps))))
+    def add_up(data: In, sums: Out) -> None:
+        sum_fields(data, sums, records, fields, *steps, size=records)
 
     def add_up_on_cpu(data: In, sums: Out) -> None:
         data.sum(axis=0 if coalesced else 1, out=sums)
