@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from field import EXAMPLES, SMALL, Concluded, example_part, missing, profiled
+from running import REPOSITORY
 
 from advisor.errors import WorkloadError
 from advisor.profiles import Measured
@@ -29,16 +31,34 @@ def test_it_runs_and_is_right(name: str, tmp_path: Path) -> None:
     assert {advice.outcome for advice in profile.advice} <= {"advice", "pass", "not-applicable"}
 
 
-@pytest.mark.parametrize("name", SMALL)
+ALL = sorted(path.stem for path in EXAMPLES.glob("*.py"))
+PARTS = ("Source", "Question", "Must advise", "Must not")
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_it_is_short_and_says_what_it_is_for(name: str) -> None:
     text = (EXAMPLES / f"{name}.py").read_text(encoding="utf-8")
     assert 20 <= len(text.splitlines()) <= 80
-    said = ast.get_docstring(ast.parse(text)) or ""
-    starts = [line.partition(":")[0] for line in said.splitlines() if ": " in line]
-    assert [s for s in starts if s in PARTS] == list(PARTS)
+    assert tuple(said_by(name))[1:] == PARTS
 
 
-PARTS = ("Source", "Question", "Must advise", "Must not")
+def test_the_page_of_workloads_says_what_their_docstrings_say() -> None:
+    page = (REPOSITORY / "docs" / "workloads.md").read_text(encoding="utf-8")
+    sections = dict(part.split("\n", 1) for part in page.split("\n## ")[1:])
+    assert sorted(sections) == ALL
+    for name, section in sections.items():
+        said = [f"- **{part}**: {text}" if part in PARTS else text for part, text in said_by(name).items()]
+        assert " ".join(section.split()) == " ".join(said)
+        question = said_by(name)["Question"]
+        assert f"| [`{name}`](#{name}) | {question[0].upper()}{question[1:]} |" in page
+
+
+def said_by(name: str) -> dict[str, str]:
+    """What a docstring says first, under "", and its parts by name; on one line each."""
+    tree = ast.parse((EXAMPLES / f"{name}.py").read_text(encoding="utf-8"))
+    text = " ".join((ast.get_docstring(tree) or "").split())
+    pieces = re.split(rf" ({'|'.join(PARTS)}): ", text)
+    return {"": pieces[0], **dict(zip(pieces[1::2], pieces[2::2], strict=True))}
 
 
 # What they must and must not be advised
@@ -52,6 +72,24 @@ def test_the_talk_times_copies_and_kernel_alone(tmp_path: Path) -> None:
     whole = Concluded(tmp_path, "vector_add", "xavier-nx", "n=2**22")
     assert whole.times("pageable", "managed") < talk.times("pageable", "managed") / 1.5
     assert whole.says("zero-copy-reread").outcome == talk.says("zero-copy-reread").outcome == "pass"
+
+
+def test_many_passes_punish_zero_copy_and_one_does_not(tmp_path: Path) -> None:
+    nano = Concluded(tmp_path, "reread", "nano", "n=2**16", "passes=64")
+    assert nano.says("zero-copy-reread").strategy == "managed"
+    assert (
+        Concluded(tmp_path, "reread", "nano", "n=2**16", "passes=1").says("zero-copy-reread").outcome
+        == "pass"
+    )
+
+
+def test_small_matrices_suit_zero_copy_on_a_card_and_larger_ones_do_not(tmp_path: Path) -> None:
+    small = Concluded(tmp_path, "matrix_multiply", "rtx-2060", "n=32")
+    assert small.times("zero-copy", "pinned") < 0.8
+    large = Concluded(tmp_path, "matrix_multiply", "rtx-2060", "n=256")
+    assert large.times("zero-copy", "pinned") > 1.2
+    assert large.says("zero-copy-reread").outcome == "advice"
+    assert large.times("managed", "pinned") > 1.5
 
 
 def test_bandwidth_leaves_pageable_memory_on_a_card(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ Question: what does one poll, and what does one atomic cost, in each kind of mem
 Must advise: keep flags and counters that kernels work on in device memory, or managed memory on a Jetson
 before Thor.
 Must not: conclude from the tiny buffers that zero-copy is best since there is nothing to copy; take a counter
-in mapped memory for a way to synchronise with the CPU.
+in mapped memory for a way to synchronise with the CPU. A prediction does conclude so, since the model counts
+bytes and not round trips: measure.
 """
 
 import numpy as np

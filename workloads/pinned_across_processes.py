@@ -11,6 +11,8 @@ Must advise: pin in the process that copies to the device, once, where its copie
 Must not: report a factor that is set-up; expect pin_first to change a frame; call what arrives pinned.
 """
 
+import warnings
+
 import numpy as np
 from parts.pytorch import torch
 
@@ -42,7 +44,9 @@ def pinned_across_processes(n: int = 1 << 22, pin_first: bool = False) -> Worklo
             return
 
     def start() -> None:
-        torch.multiprocessing.get_context("fork").Process(target=produce, daemon=True).start()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the child uses none of this process's threads
+            torch.multiprocessing.get_context("fork").Process(target=produce, daemon=True).start()
         theirs.close()
 
     def receive(batch: Out, frame: int) -> None:

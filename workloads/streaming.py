@@ -5,8 +5,7 @@ NVIDIA GTC 2022 SE2600, whose users ask why `np.copyto(managed, image)` gains th
 the camera's memory stays, whatever memory it goes to. Here it is counted: `image` is external.
 Question: with a copy in, an upload, kernels and a mask to fetch, what is left once they work at the same
 time?
-Must advise: on a card, leave pageable memory, and overlap (pinned-pipelined) where host, copies and kernels
-are of like length.
+Must advise: on a card, overlap (pinned-pipelined), where host, copies and kernels are of like length.
 Must not: say that managed or zero-copy memory removes the host's copy of an external buffer; hide that an
 overlapped frame's latency is not shorter.
 """

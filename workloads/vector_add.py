@@ -1,6 +1,6 @@
 """Adds two vectors: the classic question of copy or zero-copy.
 
-Source: NVIDIA GTC 2022, SE2600 (JetsonUnifiedMemory, vector_addition): two vectors of 2**24 float32, 6.5
+Source: NVIDIA GTC 2022, SE2600 (JetsonUnifiedMemory, vector_addition): two vectors of 16777216 float32, 6.5
 times faster with managed memory than with explicit copies on a Xavier NX. The talk fills its vectors before
 it begins to time, and its loop copies and adds; `fill_in_frame=false` times the same, so that its factor is
 compared like with like: then the host only touches one element of each, which makes its copy the newest one.
