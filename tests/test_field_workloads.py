@@ -6,6 +6,8 @@ import ast
 import re
 import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -229,6 +231,69 @@ def test_an_engine_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytes
     assert "gpu-memory-advisor[onnx]" in raised.value.next_step
     with pytest.raises(WorkloadError, match="fast"):
         profiled(tmp_path, "inference", "batch=12", "engine=fast")
+
+
+class Session:
+    """Notes how ONNX Runtime was asked."""
+
+    def __init__(self, made: object, providers: object) -> None:
+        self.providers = providers
+        self.bound: list[tuple[object, ...]] = []
+        self.ran = False
+
+    def io_binding(self) -> Session:
+        return self
+
+    def bind_input(self, *described: object) -> None:
+        self.bound.append(described)
+
+    bind_output = bind_input
+
+    def run_with_iobinding(self, binding: object) -> None:
+        self.ran = binding is self
+
+
+def gpu_runtime(monkeypatch: pytest.MonkeyPatch, *providers: str) -> ModuleType:
+    """inference.py's engine beside an ONNX Runtime that has these providers."""
+    runtime = SimpleNamespace(get_available_providers=lambda: list(providers), InferenceSession=Session)
+    monkeypatch.setitem(sys.modules, "onnxruntime", runtime)
+    monkeypatch.setitem(sys.modules, "onnx", MagicMock())
+    return example_part("parts/onnx_engine")
+
+
+@pytest.mark.parametrize(
+    ("engine", "provider"),
+    [
+        ("auto", "CUDAExecutionProvider"),
+        ("onnxruntime", "CUDAExecutionProvider"),
+        ("tensorrt", "TensorrtExecutionProvider"),
+    ],
+)
+def test_on_a_gpu_the_runtime_uses_the_program_s_stream_and_addresses(
+    engine: str, provider: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = gpu_runtime(monkeypatch, "TensorrtExecutionProvider", "CUDAExecutionProvider")
+    session = parts.open_session(engine, SimpleNamespace(ptr=77), {"images": (2, 1, 28, 28)})
+    ((chosen, options),) = session.providers
+    assert (chosen, options["user_compute_stream"]) == (provider, "77")
+    placed = SimpleNamespace(
+        device=SimpleNamespace(id=1), dtype=np.dtype("f4"), shape=(2,), data=SimpleNamespace(ptr=640)
+    )
+    parts.run(session, placed, images=placed)
+    described = ("cuda", 1, np.float32, (2,), 640)
+    assert session.bound == [("images", *described), ("labels", *described)]
+    assert session.ran
+
+
+def test_a_runtime_without_a_gpu_leaves_the_work_to_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = gpu_runtime(monkeypatch, "CPUExecutionProvider")
+    shapes, stream = {"images": (2, 1, 28, 28)}, SimpleNamespace(ptr=77)
+    assert parts.open_session("auto", stream, shapes) is None
+    assert parts.open_session("auto", None, shapes).providers == [("CPUExecutionProvider", {})]
+    assert parts.open_session("arrays", None, shapes) is None
+    with pytest.raises(WorkloadError, match="no TensorrtExecutionProvider") as raised:
+        parts.open_session("tensorrt", stream, shapes)
+    assert "onnxruntime-gpu" in raised.value.next_step
 
 
 def test_pytorch_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,9 @@ def debayer_resize(
 ) -> Workload:
     """Turns an 8 bit RGGB mosaic into RGB, and that into a smaller image, both bilinear."""
     if min(width, height) < 3:
-        raise WorkloadError(f"a mosaic of {width} by {height} has no inner pixel", next_step="Give 3 by 3.")
+        raise WorkloadError(
+            f"a mosaic of {width} by {height} has no inner pixel", next_step="Give 3 by 3 at least."
+        )
     mosaics = np.random.default_rng(0).integers(0, 256, (1, height, width), np.uint8)
     mosaics = np.concatenate([mosaics, 255 - mosaics])
 
