@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from advisor.kernels.calls import kernel
     from advisor.profiles import Profile, load
+    from advisor.scripts.outputs import result
     from advisor.workloads import Buffer, In, InOut, Out, Workload, device, host, workload
 
 _HOME = {
@@ -21,6 +22,7 @@ _HOME = {
     ),
     **dict.fromkeys(("Profile", "load"), "advisor.profiles"),
     "kernel": "advisor.kernels.calls",
+    "result": "advisor.scripts.outputs",
 }
 __all__ = [
     "Buffer",
@@ -33,6 +35,7 @@ __all__ = [
     "host",
     "kernel",
     "load",
+    "result",
     "workload",
 ]
 

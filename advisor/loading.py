@@ -156,8 +156,8 @@ def _pick(path: Path, name: str | None, module: ModuleType) -> Definition:
     if not own:
         raise WorkloadError(
             f"{path} has no function marked with @workload",
-            next_step="Mark the function that returns your Workload (plain scripts cannot be profiled yet). "
-            "The smallest workload:\n\n" + EXAMPLE,
+            next_step="Mark the function that returns your Workload; a script is run as it is where it "
+            "imports cupy, or is given arguments after --. The smallest workload:\n\n" + EXAMPLE,
         )
     listing = "\n".join(f"  {path}::{d.name}  {d.summary}".rstrip() for d in own.values())
     if name is None and len(own) > 1:

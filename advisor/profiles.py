@@ -21,6 +21,7 @@ from advisor.records import Bytes as Bytes
 from advisor.records import PositiveSeconds as PositiveSeconds
 from advisor.records import Record as Record
 from advisor.records import Seconds as Seconds
+from advisor.scripts.records import ScriptRun
 
 FORMAT = 1
 _GIVE = "Give a profile.json that `advisor profile` wrote, undamaged."
@@ -358,6 +359,9 @@ class Profile(Record):
     predictions: tuple[Prediction, ...] = ()
     trace: NsysTrace = NsysTrace(reason="not asked for")
     notes: tuple[str, ...] = Field(default=(), description="Interruptions and what else limits the run")
+    script: ScriptRun | None = Field(
+        default=None, description="A script in place of a workload, which then has neither buffers nor stages"
+    )
 
     def measured(self) -> dict[str, Measured]:
         """The measured results by strategy, in the order of the file."""

@@ -30,7 +30,8 @@ from advisor.loading import Loaded, check_sweep, load, user_traceback
 from advisor.placements.arena import AllocationFailed
 from advisor.ranges import Ranges
 
-_PACKAGES = ("numpy", "cupy-cuda12x", "cupy-cuda13x", "cupy", "nvtx", "cuda-bindings")
+PACKAGES = ("numpy", "cupy-cuda12x", "cupy-cuda13x", "cupy", "nvtx", "cuda-bindings")
+"""Whose versions the profile keeps."""
 _RESTORE = "Change the device, the stream or the allocator inside a `with` block of CuPy."
 _READ_ONLY = "A buffer that a stage annotates In cannot be written: annotate it Out or InOut."
 _TOOLKIT = (
@@ -136,7 +137,7 @@ def _run(job: Job, path: Path) -> Outcome:
 
 def _describe(job: Job, loaded: Loaded, backend: Backend) -> None:
     packages = {}
-    for name in _PACKAGES:
+    for name in PACKAGES:
         with suppress(metadata.PackageNotFoundError):
             packages[name] = metadata.version(name)
     description = Description(

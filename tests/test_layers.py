@@ -21,7 +21,7 @@ TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MOD
 
 OUTSIDE = {
     "cupy": ("advisor.backends",),
-    "nvtx": ("advisor.ranges",),
+    "nvtx": ("advisor.ranges", "advisor.scripts.ranges"),
     "torch": ("advisor.frameworks",),
     "numba": ("advisor.frameworks",),
     "typer": ("advisor.cli",),

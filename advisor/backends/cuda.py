@@ -32,6 +32,7 @@ _ATTRIBUTES = {
     "multiprocessor_count": "MultiProcessorCount",
     "l2_cache_size": "L2CacheSize",
     "async_engine_count": "AsyncEngineCount",
+    "memory_pools_supported": "MemoryPoolsSupported",
 }
 
 _REGISTER_PORTABLE = 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from advisor.cli import options
+from advisor.cli import options, scripting
 from advisor.cli.console import INTERRUPTED, choose_backend, require_figures, say, show
 from advisor.errors import NothingMeasured
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 def profile(
     workload: options.Workload,
+    arguments: options.ScriptArguments = None,
     assignments: options.Set = None,
     sweep: options.Sweep = None,
     strategy: options.Strategy = None,
@@ -47,6 +48,10 @@ def profile(
     from advisor.sweep import parse_sweep
 
     wanted = settings.parse_formats(formats)
+    if scripting.profiled(
+        workload, arguments or (), strategy or (), gpu, no_gpu, rounds, timeout, seed, out, wanted, quiet
+    ):
+        return
     swept = parse_sweep(sweep or ())
     made = settings.make_settings(
         workload,

@@ -19,6 +19,10 @@ BOTH = "memory: host and device together"
 
 def summary(profile: Profile) -> str:
     """Verdict, next step, a small table, and every strategy without figures with its reason."""
+    if profile.script is not None:
+        from advisor.report import script_pages
+
+        return script_pages.summary(profile, profile.script)
     report = view(profile)
     paragraphs = (
         _title(report),
