@@ -8,7 +8,7 @@ import numpy as np
 from advisor import Buffer, In, Out, Workload, device, host, workload
 
 
-# Parameters have a type and a default; --set height=720 gives another value, --sweep height=240..1920 tries many.
+# Parameters have a type and a default; --set height=720 gives another value, --sweep height=240..1920 many.
 @workload
 def starter(height: int = 480, width: int = 640) -> Workload:
     """Scales an image by weights and adds its rows up."""

@@ -29,6 +29,9 @@ def kernels() -> Iterator[tuple[str, str, Path]]:
         shown = str(path.relative_to(REPOSITORY))
         if path.suffix == ".cu":
             yield shown, path.read_text(encoding="utf-8"), path.parent
+        elif path.suffix == ".md":
+            for number, text in enumerate(re.findall(r"^```cuda\n(.*?)^```$", path.read_text(), re.M | re.S)):
+                yield f"{shown}-{number}", text, path.parent
         elif path.suffix == ".py" and shown not in NOT_MEANT_TO:
             tree = ast.parse(path.read_text(encoding="utf-8"))
             for number, text in enumerate(strings(tree)):
