@@ -60,7 +60,7 @@ def reasons(found: Profile) -> dict[str, str]:
 @pytest.mark.usefixtures("fake_cupy")
 def test_every_strategy_is_run_and_the_best_is_recommended(tmp_path: Path) -> None:
     kept: list[Profile] = []
-    found = run("--epochs", "5", "--keep", only=(), rounds=2, keep=kept.append)
+    found = run("--epochs", "4", "--keep", only=(), rounds=2, keep=kept.append)
     measured = rows(found)
     assert list(measured) == [
         UNCHANGED, "unpinned-staging", "managed-pool", "zero-copy-pool", "stream-ordered-pool"
@@ -70,7 +70,7 @@ def test_every_strategy_is_run_and_the_best_is_recommended(tmp_path: Path) -> No
     assert all(len(row.run_seconds) == 2 and row.verified for row in measured.values())
     times = {name: row.median_seconds for name, row in measured.items()}
     assert times["stream-ordered-pool"] < times[UNCHANGED] < times["managed-pool"] < times["zero-copy-pool"]
-    assert times["unpinned-staging"] > times[UNCHANGED] + 0.1, "the fake waits where nothing is staged"
+    assert times["unpinned-staging"] > times[UNCHANGED] + 0.2, "the fake waits where nothing is staged"
     assert found.recommendation is not None
     assert found.recommendation.strategy in ("stream-ordered-pool", None)
     assert found.device.name == "Fake GPU"
@@ -86,11 +86,11 @@ def test_every_strategy_is_run_and_the_best_is_recommended(tmp_path: Path) -> No
 
 @pytest.mark.usefixtures("fake_cupy")
 def test_ranges_copies_and_memory_are_seen_in_a_run_of_their_own() -> None:
-    measured = rows(run("--epochs", "3"))
+    measured = rows(run("--epochs", "3", "--keep"))
     base = measured[UNCHANGED]
     (epoch,) = base.ranges
     assert (epoch.name, epoch.count) == ("epoch", 3)
-    assert 3 * 0.02 <= epoch.seconds < base.median_seconds * 3
+    assert 3 * 0.08 <= epoch.seconds < base.median_seconds * 3
     assert base.copies == ScriptCopies(to_device=1, to_device_bytes=4000, to_host=1, to_host_bytes=4000)
     assert base.memory is not None
     assert (base.memory.requests, base.memory.reserved_bytes) == (4, 16000)
@@ -257,6 +257,12 @@ def test_options_that_do_not_fit_are_refused(
     said = command("profile", TRAIN, *arguments)
     assert said.code == code
     assert says in said.error[0]
+
+
+def test_an_option_of_the_script_s_before_the_dashes_is_explained(command: Command) -> None:
+    said = command("profile", TRAIN, "--epochs", "1")
+    assert said.code == 2
+    assert "A script's own arguments go after --." in said.err
 
 
 def test_a_workload_takes_no_arguments(command: Command) -> None:

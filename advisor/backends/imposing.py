@@ -8,7 +8,8 @@ from __future__ import annotations
 import ctypes
 import mmap
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from advisor.backends.managed_calls import ManagedCalls
@@ -185,15 +186,22 @@ class CopyWatch:
         up, down = self._seen["to-device"], self._seen["to-host"]
         return ScriptCopies(to_device=up[0], to_device_bytes=up[1], to_host=down[0], to_host_bytes=down[1])
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Copies within are not the script's."""
+        outer, self._inside = self._inside, True
+        try:
+            yield
+        finally:
+            self._inside = outer
+
     def _upload(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """Counts what was no array of the device before; functions that call one another count once."""
 
         def wrapped(source: Any, *given: Any, **named: Any) -> Any:
-            outer, self._inside = self._inside, True
-            try:
+            outer = self._inside
+            with self.paused():
                 made = call(source, *given, **named)
-            finally:
-                self._inside = outer
             if not outer and not hasattr(source, "__cuda_array_interface__"):
                 self._count("to-device", int(made.nbytes))
             return made
@@ -210,7 +218,8 @@ class CopyWatch:
 
     def _get(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def get(array: Any, *given: Any, **named: Any) -> Any:
-            self._count("to-host", int(array.nbytes))
+            if not self._inside:
+                self._count("to-host", int(array.nbytes))
             return call(array, *given, **named)
 
         return get

@@ -13,7 +13,7 @@ from typing import NoReturn
 import typer
 
 from advisor import __version__
-from advisor.cli import listing, options, profiling, reporting, starting
+from advisor.cli import listing, options, profiling, reporting, scripting, starting
 from advisor.cli.console import INTERRUPTED, say
 from advisor.cli.devices import devices
 from advisor.errors import AdvisorError
@@ -61,7 +61,7 @@ def _version(version: options.Version = False) -> None:
         raise typer.Exit
 
 
-app.command()(profiling.profile)
+app.command(cls=scripting.ProfileCommand)(profiling.profile)
 app.command()(reporting.report)
 app.command()(reporting.predict)
 app.command()(starting.new)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from typer.core import TyperCommand
 
 from advisor.cli.console import INTERRUPTED, say
 from advisor.errors import NothingMeasured, UsageError
@@ -15,6 +17,19 @@ if TYPE_CHECKING:
     from advisor.scripts.runs import ScriptSettings
 
 _NOT_FOR_SCRIPTS = ("--set", "--sweep", "--target", "--numa", "--allow-oversubscription", "--max-seconds")
+
+
+class ProfileCommand(TyperCommand):
+    """Tells who forgot the -- before a script's own options."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As typer's, with a word on scripts where an option is unknown."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as problem:
+            if type(problem).__name__ == "NoSuchOption" and hasattr(problem, "message"):
+                problem.message = f"{problem.message} (A script's own arguments go after --.)"
+            raise
 
 
 def profiled(

@@ -32,7 +32,7 @@ def summary(profile: Profile, script: ScriptRun) -> str:
     """For a terminal, 80 columns."""
     report = view(profile, script)
     paragraphs = (
-        wrap(f"{report.script} on {report.device}, as a script"),
+        wrap(f"{report.script} {report.arguments}".rstrip() + f" on {report.device}, as a script"),
         [*wrap(report.headline, "  "), *wrap(report.certainty, "  "), *wrap(report.reason, "  ")],
         *(wrap(f"Warning: {text}", "  ", "  ") for text in report.warnings),
         wrap(f"Next: {report.next_step}", "  "),

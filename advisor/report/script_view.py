@@ -11,7 +11,7 @@ from advisor.profiles import Profile
 from advisor.report import words
 from advisor.report.machine import environment
 from advisor.report.methods import Entry
-from advisor.report.tables import Gap, gaps
+from advisor.report.tables import Cell, Gap, gaps
 from advisor.scripts import verdicts
 from advisor.scripts.records import ScriptMeasured, ScriptMemory, ScriptRun
 from advisor.scripts.strategies import SCRIPT_STRATEGIES, code
@@ -41,8 +41,9 @@ class ScriptRow:
     between: str
     ratio: str
     ratio_between: str
-    copies: str
-    memory: str
+    to_device: Cell
+    to_host: Cell
+    memory: Cell
     checked: str
 
 
@@ -60,6 +61,7 @@ class ScriptReport:
 
     title: str
     script: str
+    arguments: str
     summary: str
     device: str
     created: str
@@ -96,7 +98,8 @@ def view(profile: Profile, script: ScriptRun) -> ScriptReport:
         certain = f"{words.ratio_between(*chosen.interval)}, {confidence} interval"
     return ScriptReport(
         title=f"{words.name(profile.workload.name)} on {device}",
-        script=words.line(shlex.join([profile.workload.file, *script.arguments]), 300),
+        script=words.line(profile.workload.file, 120),
+        arguments=words.line(shlex.join(script.arguments), 300),
         summary=words.line(profile.workload.summary, 300),
         device=device,
         created=words.name(profile.created.replace("T", " ").replace("+00:00", " UTC")),
@@ -155,24 +158,22 @@ def _row(profile: Profile, script: ScriptRun, row: ScriptMeasured) -> ScriptRow:
         between=words.seconds_between(*row.interval_seconds) if len(row.run_seconds) > 1 else "one run",
         ratio=ratio,
         ratio_between=between,
-        copies=_copies(row),
+        to_device=_copied(row.copies.to_device_bytes, row.copies.to_device),
+        to_host=_copied(row.copies.to_host_bytes, row.copies.to_host),
         memory=_memory(row.memory),
         checked="checked" if row.verified else "not checked",
     )
 
 
-def _copies(row: ScriptMeasured) -> str:
-    seen = row.copies
-    return (
-        f"{units.size(seen.to_device_bytes)} to the device ({seen.to_device}), "
-        f"{units.size(seen.to_host_bytes)} back ({seen.to_host})"
-    )
+def _copied(nbytes: int, times: int) -> Cell:
+    return Cell(units.size(nbytes), words.count(times, "copy", "copies")) if times else Cell("none seen")
 
 
-def _memory(memory: ScriptMemory | None) -> str:
+def _memory(memory: ScriptMemory | None) -> Cell:
+    """A pool that has no hooks is CUDA's own."""
     if memory is None:
-        return "not seen"
-    return f"{units.size(memory.reserved_bytes)} in {words.count(memory.allocations, 'allocation')}"
+        return Cell("not seen")
+    return Cell(units.size(memory.reserved_bytes), words.count(memory.allocations, "allocation"))
 
 
 def _ranges(script: ScriptRun) -> tuple[RangeRow, ...]:

@@ -8,7 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,6 +36,8 @@ class Results:
     def __init__(self, directory: Path) -> None:
         self.names: list[str] = []
         self.seconds = 0.0
+        self.unobserved: Callable[[], AbstractContextManager[object]] = nullcontext
+        """In which its own copies are made, so that nobody counts them as the script's."""
         self._directory = directory
 
     @contextmanager
@@ -51,7 +53,8 @@ class Results:
     def keep(self, array: Any, name: str) -> None:
         """Copies it to the host and saves it."""
         begin = time.perf_counter()
-        plain = np.asarray(array.get() if hasattr(array, "get") else array)
+        with self.unobserved():
+            plain = np.asarray(array.get() if hasattr(array, "get") else array)
         plain_name = re.sub(r"[^\w-]", "_", name)[:60]
         label = f"{len(self.names)}-{plain_name}" if name else str(len(self.names))
         self._directory.mkdir(parents=True, exist_ok=True)

@@ -80,6 +80,7 @@ def _run(job: ScriptJob, directory: Path) -> ScriptCell:
         script.listen_to_ranges(watch)
         watch.listen_to_nvtx()
         copies, memory = script.watch_copies(), script.watch_memory()
+        results.unobserved = copies.paused
     changed = _Changed(job.strategy)
     script.guard(changed)
     with _counting_forks() as forks, results.listening(), outputs.stdout_into(directory / STDOUT):

@@ -12,7 +12,7 @@ import types
 
 import numpy as np
 
-SECONDS = {"device": 0.02, "managed": 0.04, "mapped": 0.06, "system": 0.06, "async": 0.005}
+SECONDS = {"device": 0.08, "managed": 0.2, "mapped": 0.4, "system": 0.4, "async": 0.005}
 HOOKS = []
 LIVE = {}
 STAGED = []
@@ -223,7 +223,7 @@ def array(source, dtype=None):
             _state["pinned"](host.nbytes)
         STAGED.append(host.nbytes)
     except CUDARuntimeError:
-        time.sleep(0.2)
+        time.sleep(0.5)
     made = ndarray(host.shape, host.dtype)
     made.set(host)
     return made
