@@ -26,8 +26,10 @@ def act():
     if options.act == "fork":
         child = os.fork()
         if child == 0:
-            return
-        os.waitpid(child, 0)
+            sys.exit(5)
+        _, status = os.waitpid(child, 0)
+        if os.waitstatus_to_exitcode(status) != 5:
+            sys.exit("the child ended in another way than it asked for")
     if options.act == "allocator":
         cupy.cuda.set_allocator(cupy.cuda.MemoryPool().malloc)
     if options.act == "random":
