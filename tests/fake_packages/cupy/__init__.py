@@ -94,6 +94,12 @@ class Stream:
     def use(self):
         pass
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
     def synchronize(self):
         pass
 
