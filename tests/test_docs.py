@@ -1,7 +1,9 @@
 """Every code block of README, CONTRIBUTING and docs/ is run: on the CPU device, where that can be.
 
 A Python block with a workload is saved under its function's name, one whose first line is a comment
-`# name.py` under that, so that the page's commands find them. `# needs a GPU` in the first line says so.
+`# name.py` under that, so that the page's commands find them. A page's other Python blocks run one after
+the other, as a reader would run them; one with `...` in place of a value is a fragment, which is only read.
+`# needs a GPU` in the first line says so.
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ PAGES = [
     *sorted((REPOSITORY / "docs").rglob("*.md")),
 ]
 NEEDS_GPU = "# needs a GPU"
-LANGUAGES = {"python", "sh", "toml", "cuda"}
-NOTHING_MEASURED = 4
+LANGUAGES = {"python", "sh", "toml", "cuda", "yaml"}
+NOTHING_MEASURED, GATE_FAILED = 4, 1
 ELSEWHERE = {"advisor devices calibrate": "tests/test_calibration_command.py runs it"}
 ONE_STRATEGY = ("--strategy", "pageable", "--target", "h200")
 
@@ -57,8 +59,29 @@ class Block:
         named = re.fullmatch(r"(?:#|//) ([\w-]+\.\w+)", first)
         if named:
             return named[1]
-        made = re.search(r"^@workload\ndef (\w+)", self.text, re.MULTILINE)
-        return f"{made[1]}.py" if made and self.language == "python" else ""
+        return f"{self.workload}.py" if self.workload else ""
+
+    @property
+    def workload(self) -> str:
+        """The function marked with @workload; empty without one."""
+        for node in ast.parse(self.text).body if self.language == "python" else ():
+            if isinstance(node, ast.FunctionDef) and "workload" in map(ast.unparse, node.decorator_list):
+                return node.name
+        return ""
+
+    @property
+    def is_fragment(self) -> bool:
+        """`...` stands where a value would; as a body it is Python."""
+        tree = ast.parse(self.text)
+        bodies = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        dots = [n for n in ast.walk(tree) if isinstance(n, ast.Constant) and n.value is Ellipsis]
+        return any(id(node) not in bodies for node in dots)
+
+    @property
+    def needs_gpu(self) -> bool:
+        """Says so, or imports CuPy, and there is none."""
+        wants = self.text.startswith(NEEDS_GPU) or "import cupy" in self.text
+        return wants and not (gpu_count() and has_cupy())
 
     def __str__(self) -> str:
         return f"{self.page.relative_to(REPOSITORY)}:{self.line}"
@@ -81,6 +104,12 @@ def lay_out(page: Path, folder: Path) -> None:
     """The page's files, the examples, and what its commands take for the reader's own."""
     (folder / "workloads").symlink_to(REPOSITORY / "workloads")
     starters.write(folder / "workload.py")
+    data = REPOSITORY / "tests" / "data"
+    samples = [*sorted(data.glob("h200-vector_add*.json")), data / "profile-format-1.json"]
+    for name, sample in zip(("before", "after"), [*samples, *samples], strict=False):
+        (folder / name).mkdir()
+        (folder / name / "profile.json").write_bytes(sample.read_bytes())
+    (folder / "baselines").mkdir()
     (folder / "my-jetson.toml").write_bytes((REPOSITORY / "advisor/devices/orin-nano.toml").read_bytes())
     for block in blocks(page):
         if block.file:
@@ -110,51 +139,74 @@ def test_the_blocks_are_found_and_of_known_languages() -> None:
     assert {str(block): block.language for block in BLOCKS if block.language not in LANGUAGES} == {}
 
 
-@pytest.mark.parametrize("block", of("python"), ids=str)
-def test_python(block: Block, tmp_path: Path) -> None:
-    """A workload is right, and passes as its page's command or this test runs it; anything else is run."""
-    compile(block.text, str(block), "exec")
-    if (block.text.startswith(NEEDS_GPU) or "import cupy" in block.text) and not (gpu_count() and has_cupy()):
+@pytest.mark.parametrize("block", [b for b in of("python") if b.workload], ids=str)
+def test_a_workload_passes(block: Block, tmp_path: Path) -> None:
+    """As `advisor profile` runs it; where the page's command does that, it only has to load."""
+    if block.needs_gpu:
         pytest.skip("needs a GPU")
     require_imports(block.text, tmp_path)
     lay_out(block.page, tmp_path)
-    if f"advisor profile {block.file}" in block.page.read_text(encoding="utf-8") and block.file:
-        if "@workload" in block.text:
-            load(tmp_path / block.file, None, {})
-        return  # the command runs it
-    if "@workload" in block.text:
-        command = [sys.executable, "-m", "advisor", "profile", block.file, *QUICK, *ONE_STRATEGY]
-    else:
-        command = [sys.executable, "-c", block.text]
+    if f"advisor profile {block.file}" in block.page.read_text(encoding="utf-8"):
+        load(tmp_path / block.file, None, {})
+        return
+    command = [sys.executable, "-m", "advisor", "profile", block.file, *QUICK, *ONE_STRATEGY]
     done = run(command, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def commands() -> list[tuple[Block, str]]:
-    """Each command of each shell block by itself."""
-    lines = [(block, line) for block in of("sh") for line in block.text.splitlines() if line.strip()]
-    return [(block, part.strip()) for block, line in lines for part in line.split("&&")]
+def plain(page: Path) -> list[Block]:
+    """The page's blocks that are run as they are; a script's own file is run by the page's command."""
+    return [b for b in blocks(page) if b.language == "python" and not b.file and not b.is_fragment]
 
 
-@pytest.mark.parametrize(("block", "command"), commands(), ids=str)
-def test_shell(block: Block, command: str, tmp_path: Path) -> None:
-    """`advisor` runs, small; an installation is held against the extras that there are."""
+@pytest.mark.parametrize("page", [page for page in PAGES if plain(page)], ids=lambda page: page.name)
+def test_a_page_s_python_runs(page: Path, tmp_path: Path) -> None:
+    ready = [block for block in plain(page) if not block.needs_gpu]
+    if not ready:
+        pytest.skip("needs a GPU")
+    lay_out(page, tmp_path)
+    text = "\n".join(block.text for block in ready)
+    require_imports(text, tmp_path)
+    (tmp_path / "reader.py").write_text(text, encoding="utf-8")
+    done = run([sys.executable, "reader.py"], tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("block", of("python"), ids=str)
+def test_every_python_block_is_python(block: Block) -> None:
+    compile(block.text, str(block), "exec")
+
+
+@pytest.mark.parametrize("block", of("sh"), ids=str)
+def test_shell(block: Block, tmp_path: Path) -> None:
+    """Its commands in order: `advisor` runs, small; an installation is held against the extras there are."""
+    lay_out(block.page, tmp_path)
+    for line in block.text.splitlines():
+        for command in line.split("&&"):
+            follow(command.strip(), tmp_path)
+
+
+def follow(command: str, folder: Path) -> None:
+    """One command."""
     words = shlex.split(command.replace("$(python -m advisor.extras)", "[cuda13]"))
+    if not words or words == ["python", "-m", "pytest"]:
+        return
     if words[:2] == ["pip", "install"]:
         known = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
         ours = [w for w in words[2:] if w.startswith((".[", "gpu-memory-advisor"))]
         assert all(extra in known for w in ours for extra in re.findall(r"[\w-]+", w.partition("[")[2]))
         return
-    if words == ["python", "-m", "pytest"]:
+    if words[0] == "cp":
+        assert run(words, folder).returncode == 0
         return
     assert words[0] == "advisor", f"teach this test what {command!r} is"
     for start, why in ELSEWHERE.items():
         if command.startswith(start):
             pytest.skip(why)
-    lay_out(block.page, tmp_path)
-    done = run([sys.executable, "-m", "advisor", *made_small(words[1:], tmp_path)], tmp_path)
-    script = "it is a script" in done.stdout and not gpu_count()
-    assert done.returncode == (NOTHING_MEASURED if script else 0), done.stdout + done.stderr
+    done = run([sys.executable, "-m", "advisor", *made_small(words[1:], folder)], folder)
+    allowed = {0, GATE_FAILED} if words[1] == "compare" else {0}
+    allowed |= {NOTHING_MEASURED} if "it is a script" in done.stdout and not gpu_count() else set()
+    assert done.returncode in allowed, done.stdout + done.stderr
 
 
 def made_small(words: list[str], folder: Path) -> list[str]:
@@ -166,7 +218,8 @@ def made_small(words: list[str], folder: Path) -> list[str]:
     if not own:
         return words
     require_imports(file.read_text(encoding="utf-8"), file.resolve().parent)
-    sized = ["--set", "n=1024"] if file.name == "vector_add.py" else []
+    own_size = any(word.startswith("n=") for word in words)
+    sized = ["--set", "n=1024"] if file.name == "vector_add.py" and not own_size else []
     return [*words, *QUICK, *ONE_STRATEGY[:2], *sized]
 
 
