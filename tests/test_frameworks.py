@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builders import profile, vector_add_workload
 from fakes import EVERY_HASTE, DeviceArray, RecordingBackend, bench
 from running import advisor
 
@@ -21,6 +22,7 @@ from advisor.binding import bind
 from advisor.errors import WorkloadError
 from advisor.frameworks.bridging import StageBridges, require_libraries
 from advisor.frameworks.forms import FORMS
+from advisor.report import methods
 from advisor.workloads import Buffer, In, InOut, Out, Stage, Workload, device, host
 
 N = 16
@@ -129,6 +131,15 @@ def test_the_twin_gets_numpy_arrays_unless_it_says_otherwise() -> None:
 
     run_once(one_stage(device(on_gpu, cpu=twin, arrays="pointer")))
     assert given[:2] == [np.ndarray, int]
+
+
+def test_the_report_says_what_a_stage_gets() -> None:
+    def take(a: In[int], b: InOut[int]) -> None: ...
+
+    bound = bind(one_stage(device(take)))
+    record = vector_add_workload().model_copy(update={"stages": tuple(s.record() for s in bound.stages)})
+    frame = {entry.label: entry.value for entry in methods.workload(profile(workload=record))}["Frame"]
+    assert frame == "produce (host) → take (device, pointer) → consume (host)"
 
 
 @pytest.mark.parametrize("make", [host, device])
@@ -290,6 +301,22 @@ class FakeTorch(types.ModuleType):
 
     def from_dlpack(self, array: DeviceArray) -> Any:
         return types.SimpleNamespace(data_ptr=lambda: array.data.ptr, fill_=array.fill)
+
+
+def test_a_pytorch_without_cuda_says_so_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = FakeTorch()
+
+    def init() -> None:
+        raise AssertionError("Torch not compiled with CUDA enabled")
+
+    torch.cuda.init = init
+    monkeypatch.setitem(sys.modules, "torch", torch)
+
+    def stage(a: In, b: Out) -> None: ...
+
+    with pytest.raises(WorkloadError, match="cannot use the GPU: Torch not compiled with CUDA") as caught:
+        require_libraries(bind(one_stage(device(stage, arrays="torch"))), RecordingBackend())
+    assert "pytorch.org" in caught.value.next_step
 
 
 @pytest.mark.parametrize("knows", [True, False])

@@ -7,12 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import nvtx
 import pytest
 from builders import cuda_device
 from fakes import FakeClock
 from running import FILES, Command, advisor
 
+import advisor as public
 from advisor import backends, profiles
 from advisor.errors import UsageError, WorkloadError
 from advisor.profiles import Profile
@@ -20,6 +22,7 @@ from advisor.progress import Silent
 from advisor.report import render_html, render_markdown, summary
 from advisor.scripts import verdicts
 from advisor.scripts.detection import is_script
+from advisor.scripts.outputs import Results
 from advisor.scripts.ranges import RangeWatch
 from advisor.scripts.records import ScriptCopies, ScriptMeasured
 from advisor.scripts.runs import ScriptSettings, profile
@@ -158,9 +161,30 @@ def test_results_are_compared_element_by_element(tmp_path: Path) -> None:
     assert rows(found)[UNCHANGED].verified
 
 
-def test_result_is_nothing_outside_of_script_mode() -> None:
-    import advisor as public
+def test_results_of_other_libraries_are_kept_too(tmp_path: Path) -> None:
+    class Tensor:
+        def detach(self) -> Tensor:
+            return self
 
+        def cpu(self) -> list[float]:
+            return [1.0, 2.0]
+
+    class NumbaArray:
+        def copy_to_host(self) -> list[float]:
+            return [3.0]
+
+    results = Results(tmp_path / "kept")
+    with results.listening():
+        for name, given in (("tensor", Tensor()), ("", NumbaArray()), ("a/b", [4, 5])):
+            public.result(given, name)
+    assert results.names == ["0-tensor", "1", "2-a_b"]
+    assert [np.load(tmp_path / "kept" / f"{name}.npy").tolist() for name in results.names] == [
+        [1.0, 2.0], [3.0], [4, 5]
+    ]  # fmt: skip
+    assert results.seconds > 0
+
+
+def test_result_is_nothing_outside_of_script_mode() -> None:
     marker = object()
     assert public.result(marker, "anything") is marker
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from advisor.backends.base import Backend
+from advisor.errors import WorkloadError
 from advisor.frameworks.base import Bridge, missing
 from advisor.profiles import Side
 from advisor.workloads import StageFunction
@@ -26,7 +27,7 @@ class TorchBridge(Bridge):
         self._torch: Any = torch
         self._device = self._stream = None
         if self.on_gpu:
-            torch.cuda.init()  # raises where PyTorch has no CUDA
+            _require_cuda(torch)
             self._device = torch.device("cuda", torch.cuda.current_device())
             self._stream = torch.cuda.ExternalStream(backend.stream.ptr, device=self._device)
 
@@ -67,3 +68,14 @@ class TorchBridge(Bridge):
                 return function(**arguments)
 
         return call
+
+
+def _require_cuda(torch: Any) -> None:
+    """Raises `WorkloadError` where this PyTorch cannot use the GPU that CuPy uses."""
+    try:
+        torch.cuda.init()
+    except Exception as problem:
+        raise WorkloadError(
+            f"a device stage asks for tensors, but this PyTorch cannot use the GPU: {problem}",
+            next_step="Install a build of PyTorch for your CUDA (pytorch.org), or profile with --no-gpu.",
+        ) from None

@@ -54,13 +54,23 @@ class Results:
         """Copies it to the host and saves it."""
         begin = time.perf_counter()
         with self.unobserved():
-            plain = np.asarray(array.get() if hasattr(array, "get") else array)
+            plain = _on_host(array)
         plain_name = re.sub(r"[^\w-]", "_", name)[:60]
         label = f"{len(self.names)}-{plain_name}" if name else str(len(self.names))
         self._directory.mkdir(parents=True, exist_ok=True)
         np.save(self._directory / f"{label}.npy", plain, allow_pickle=False)
         self.names.append(label)
         self.seconds += time.perf_counter() - begin
+
+
+def _on_host(array: Any) -> Any:
+    """CuPy's arrays have get, PyTorch's cpu, Numba's copy_to_host; anything else NumPy reads itself."""
+    if hasattr(array, "detach"):
+        array = array.detach().cpu()
+    for method in ("get", "copy_to_host"):
+        if hasattr(array, method):
+            return np.asarray(getattr(array, method)())
+    return np.asarray(array)
 
 
 @contextmanager
