@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from advisor.api import profile
     from advisor.comparing import Comparison, compare
     from advisor.errors import AdvisorError
+    from advisor.kernels.calls import kernel
     from advisor.profiles import Profile, load
+    from advisor.scripts.outputs import result
     from advisor.workloads import Buffer, In, InOut, Out, Workload, device, host, workload
 
 _HOME = {
@@ -24,7 +26,9 @@ _HOME = {
     **dict.fromkeys(("Profile", "load"), "advisor.profiles"),
     **dict.fromkeys(("Comparison", "compare"), "advisor.comparing"),
     "AdvisorError": "advisor.errors",
+    "kernel": "advisor.kernels.calls",
     "profile": "advisor.api",
+    "result": "advisor.scripts.outputs",
 }
 __all__ = [
     "AdvisorError",
@@ -38,8 +42,10 @@ __all__ = [
     "compare",
     "device",
     "host",
+    "kernel",
     "load",
     "profile",
+    "result",
     "workload",
 ]
 

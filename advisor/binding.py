@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from advisor import workloads
 from advisor.errors import WorkloadError
-from advisor.profiles import AccessMode, BufferRecord, Side, StageRecord
+from advisor.frameworks import forms
+from advisor.profiles import AccessMode, ArrayForm, BufferRecord, Side, StageRecord
 from advisor.schedule import StageUse
 from advisor.workloads import RESERVED, Access, Buffer, Stage, StageFunction, Workload
 
@@ -28,6 +31,14 @@ class BoundStage:
     specials: frozenset[str]
     cpu_specials: frozenset[str] = frozenset()
     """Those that the CPU twin takes."""
+    forms: Mapping[str, ArrayForm] = field(default_factory=dict)
+    """Buffers that it asks for in another form than the side's own arrays."""
+    cpu_forms: Mapping[str, ArrayForm] = field(default_factory=dict)
+    """Those of the CPU twin."""
+
+    def forms_on(self, *, cpu: bool) -> Mapping[str, ArrayForm]:
+        """The forms of what is run there."""
+        return self.cpu_forms if cpu and self.stage.cpu is not None else self.forms
 
     def implementation(self, *, cpu: bool) -> tuple[StageFunction, frozenset[str]]:
         """What to run, and the specials it takes: the twin where there is one and no GPU."""
@@ -53,6 +64,7 @@ class BoundStage:
             phase=self.phase,
             passes={name: float(value) for name, value in self.stage.passes.items()},
             flops=None if self.stage.flops is None else float(self.stage.flops),
+            arrays=dict(self.forms),
         )
 
 
@@ -115,7 +127,7 @@ def bind(workload: Workload) -> BoundWorkload:
 
 def _bind(stage: Stage, phase: Phase, workload: Workload, taken: set[str]) -> BoundStage:
     name = _unique(stage.name, taken)
-    access, specials = _parameters(stage.function, name, workload.buffers, default=None)
+    access, specials, wanted = _parameters(stage.function, name, workload.buffers, None, stage.arrays)
     for buffer in access:
         if workload.buffers[buffer].scratch and stage.side == "host":
             raise WorkloadError(
@@ -129,19 +141,21 @@ def _bind(stage: Stage, phase: Phase, workload: Workload, taken: set[str]) -> Bo
                 next_step=f"It takes: {', '.join(access) or 'no buffer'}.",
             )
     twin_specials: set[str] = set()
+    twin_wanted: dict[str, ArrayForm] = {}
     if stage.cpu is not None:
-        twin, twin_specials = _parameters(stage.cpu, f"{name} (cpu)", workload.buffers, default=access)
+        twin, twin_specials, twin_wanted = _parameters(stage.cpu, f"{name} (cpu)", workload.buffers, access)
         if dict(twin) != dict(access):
             raise WorkloadError(
                 f"the CPU twin of stage {name!r} takes {_text(twin)}, the stage itself {_text(access)}",
                 next_step="Give both the same buffers with the same annotations.",
             )
-    return BoundStage(stage, name, phase, access, frozenset(specials), frozenset(twin_specials))
+    taken_by_name = frozenset(specials), frozenset(twin_specials)
+    return BoundStage(stage, name, phase, access, *taken_by_name, wanted, twin_wanted)
 
 
 def _bind_check(function: StageFunction, workload: Workload, stages: tuple[BoundStage, ...]) -> BoundStage:
     everything: dict[str, AccessMode] = dict.fromkeys(workload.buffers, "in")
-    access, specials = _parameters(function, "check", workload.buffers, default=everything)
+    access, specials, _ = _parameters(function, "check", workload.buffers, everything)
     written = {name for stage in stages for name in stage.use.writes()}
     for buffer in access:
         if buffer not in written:
@@ -157,7 +171,9 @@ def _parameters(
     stage: str,
     buffers: Mapping[str, Buffer],
     default: Mapping[str, AccessMode] | None,
-) -> tuple[dict[str, AccessMode], set[str]]:
+    arrays: ArrayForm | None = None,
+) -> tuple[dict[str, AccessMode], set[str], dict[str, ArrayForm]]:
+    """What it does to each buffer, the specials it takes, and the forms it wants buffers in."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -167,6 +183,7 @@ def _parameters(
         ) from None
     access: dict[str, AccessMode] = {}
     specials: set[str] = set()
+    wanted: dict[str, ArrayForm] = {}
     for parameter in parameters:
         name = parameter.name
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
@@ -175,12 +192,15 @@ def _parameters(
                 next_step=f"Name the buffers it uses: {', '.join(buffers)}.",
             )
         if name in buffers:
-            access[name] = _mode(function, parameter, stage, default)
+            access[name], form = _mode(function, parameter, stage, default)
+            chosen = form or arrays
+            if chosen:
+                wanted[name] = chosen
         elif name in RESERVED:
             specials.add(name)
         elif parameter.default is parameter.empty:
             raise _unknown(stage, name, buffers)
-    return access, specials
+    return access, specials, wanted
 
 
 def _mode(
@@ -188,8 +208,8 @@ def _mode(
     parameter: inspect.Parameter,
     stage: str,
     default: Mapping[str, AccessMode] | None,
-) -> AccessMode:
-    mode = _annotated(function, parameter.annotation)
+) -> tuple[AccessMode, ArrayForm | None]:
+    mode, wanted = _annotated(function, parameter.annotation)
     if mode is None and default is not None:
         mode = default.get(parameter.name)
     if mode is None:
@@ -197,28 +217,34 @@ def _mode(
             f"stage {stage!r} does not say what it does to buffer {parameter.name!r}",
             next_step=f"Annotate the parameter: {parameter.name}: In (reads), Out (overwrites) or InOut.",
         )
-    return mode
+    return mode, forms.of_type(wanted, stage, parameter.name)
 
 
-def _annotated(function: StageFunction, annotation: Any) -> AccessMode | None:
-    """The access an annotation carries, also as a string (`from __future__ import annotations`)."""
+def _annotated(function: StageFunction, annotation: Any) -> tuple[AccessMode | None, Any]:
+    """The access an annotation carries, and the type it asks for; a string is evaluated."""
     if isinstance(annotation, str):
         annotation = _evaluate(function, annotation)
     if get_origin(annotation) is Annotated:
         for extra in get_args(annotation)[1:]:
             if isinstance(extra, Access):
-                return extra.mode
-    return None
+                return extra.mode, get_args(annotation)[0]
+    return None, Any
 
 
 def _evaluate(function: StageFunction, text: str) -> Any:
-    """A string annotation in the scope of its function; names of our own that a local import hides, too."""
+    """A string annotation in the scope of its function; names of our own that a local import hides, too.
+
+    A name that only annotations use is not in the closure: it may be a library that is imported already.
+    """
     plain = inspect.unwrap(function)
-    try:
+    with suppress(Exception):
         closure = inspect.getclosurevars(plain).nonlocals
-        return eval(text, {**getattr(plain, "__globals__", {}), **closure})
-    except Exception:
-        return getattr(workloads, text.rpartition(".")[2], None)
+        scope = {**getattr(plain, "__globals__", {}), **closure}
+        try:
+            return eval(text, scope)
+        except NameError:
+            return eval(text, {**sys.modules, **vars(workloads), **scope})
+    return getattr(workloads, text.rpartition(".")[2], None)
 
 
 def _unknown(stage: str, name: str, buffers: Mapping[str, Buffer]) -> WorkloadError:

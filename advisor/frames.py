@@ -12,6 +12,7 @@ import numpy as np
 
 from advisor.backends.base import Backend
 from advisor.binding import BoundStage, BoundWorkload
+from advisor.frameworks.bridging import StageBridges
 from advisor.placements.base import Mover, Placed
 from advisor.ranges import Ranges
 from advisor.schedule import Plan, Step
@@ -165,11 +166,13 @@ class FrameLoop:
     def _call(self, stage: BoundStage) -> Callable[[int], object]:
         """The user's function with its arguments filled in; only what changes is set for each frame."""
         function, specials = stage.implementation(cpu=self._backend.xp is np)
-        arguments: dict[str, Any] = {name: self._view(stage, name) for name in stage.access}
-        constants = {"xp": self._backend.xp, "stream": self._backend.stream}
+        bridges = StageBridges(stage, self._backend)
+        arguments: dict[str, Any] = {name: self._view(stage, name, bridges) for name in stage.access}
+        constants = {"xp": self._backend.xp, "stream": bridges.stream(self._backend.stream)}
         arguments.update({name: value for name, value in constants.items() if name in specials})
         takes_frame, takes_rng = "frame" in specials, "rng" in specials
         salt = self._salts[stage.name]
+        function = bridges.around(function, takes_stream="stream" in specials)
 
         def run(index: int) -> object:
             if takes_frame:
@@ -180,9 +183,12 @@ class FrameLoop:
 
         return run
 
-    def _view(self, stage: BoundStage, name: str) -> Any:
+    def _view(self, stage: BoundStage, name: str, bridges: StageBridges) -> Any:
+        """The buffer as the stage gets it; only NumPy knows arrays that cannot be written."""
         placed = self._placed[name]
         array = placed.host if stage.side == "host" else placed.device
+        if name in bridges.forms:
+            return bridges.shared(name, array)
         if stage.access[name] == "in" and isinstance(array, np.ndarray):
             array = array.view()
             array.flags.writeable = False

@@ -28,6 +28,7 @@ from advisor.profiles import (
     WorkloadRecord,
 )
 from advisor.readings import GpuState
+from advisor.scripts.records import ScriptCell
 
 DESCRIPTION = "description.json"
 OUTCOME = "outcome.json"
@@ -127,13 +128,24 @@ class Problem(Record):
         return kind(self.message, next_step=self.next_step, detail=self.detail)
 
 
-Outcome = Checked | ReferenceRun | TraceRun | Cell | GroupRun | Problem
+class ScriptDescription(Record):
+    """What script mode knows of the machine."""
+
+    task: Literal["describe"] = "describe"
+    device: Device
+    gpu: dict[str, str | int | float]
+    packages: dict[str, str]
+
+
+Outcome = Checked | ReferenceRun | TraceRun | Cell | GroupRun | ScriptDescription | ScriptCell | Problem
 _BY_TASK: dict[str, type[Outcome]] = {
     "parameters": Checked,
     "reference": ReferenceRun,
     "trace": TraceRun,
     "measure": Cell,
     "calibrate": GroupRun,
+    "describe": ScriptDescription,
+    "script": ScriptCell,
     "problem": Problem,
 }
 

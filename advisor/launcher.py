@@ -20,6 +20,7 @@ import psutil
 from advisor import units
 from advisor.calibration.records import CalibrationJob
 from advisor.jobs import Job, Outcome, read_outcome
+from advisor.scripts.records import ScriptJob
 
 _PROGRAM = (
     "import sys; sys.path = [p for p in sys.path if p] + [sys.argv[1]]; "
@@ -55,7 +56,7 @@ class ProcessLauncher:
     worker: str = "advisor.worker"
     """The module whose `main` does the job."""
 
-    def __call__(self, job: Job | CalibrationJob) -> Ended:
+    def __call__(self, job: Job | CalibrationJob | ScriptJob) -> Ended:
         directory = Path(job.directory)
         directory.mkdir(parents=True)
         message = directory / "job.json"

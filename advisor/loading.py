@@ -82,9 +82,10 @@ def _beside(path: Path, file: str) -> bool:
 
 
 def _is_stage(caller: traceback.FrameSummary, called: traceback.FrameSummary) -> bool:
-    """Whether this is where `FrameLoop` or `Inspector.run_check` call a function of the user's."""
+    """Whether this is where `FrameLoop`, a bridge or `Inspector.run_check` call a function of the user's."""
     package = Path(__file__).parent
     callers = {(str(package / "frames.py"), "run"), (str(package / "verify.py"), "run_check")}
+    callers |= {(str(file), "call") for file in (package / "frameworks").glob("*.py")}
     return (caller.filename, caller.name) in callers and package not in Path(called.filename).parents
 
 
@@ -159,8 +160,8 @@ def _pick(path: Path, name: str | None, module: ModuleType) -> Definition:
     if not own:
         raise WorkloadError(
             f"{path} has no function marked with @workload",
-            next_step="Mark the function that returns your Workload (plain scripts cannot be profiled yet). "
-            "The smallest workload:\n\n" + EXAMPLE,
+            next_step="Mark the function that returns your Workload; a script is run as it is where it "
+            "imports cupy, or is given arguments after --. The smallest workload:\n\n" + EXAMPLE,
         )
     listing = "\n".join(f"  {path}::{d.name}  {d.summary}".rstrip() for d in own.values())
     if name is None and len(own) > 1:

@@ -25,6 +25,7 @@ from advisor.records import Bytes as Bytes
 from advisor.records import PositiveSeconds as PositiveSeconds
 from advisor.records import Record as Record
 from advisor.records import Seconds as Seconds
+from advisor.scripts.records import ScriptRun
 
 if TYPE_CHECKING:
     from advisor.comparing import Comparison
@@ -37,6 +38,7 @@ MemoryClass = Literal["tegra", "tegra-io-coherent", "tegra-coherent", "discrete"
 MemoryKind = Literal["pageable", "pinned", "managed", "device"]
 AccessMode = Literal["in", "out", "inout"]
 Side = Literal["host", "device"]
+ArrayForm = Literal["torch", "numba", "pointer", "dlpack"]
 Verdict = Literal["clear", "tie", "inconclusive"]
 Certainty = Literal["measured", "likely", "predicted"]
 Unit = Literal["seconds", "bytes", "bytes_per_second", "ratio", "count"]
@@ -106,6 +108,9 @@ class StageRecord(Record):
     phase: Literal["setup", "frame"]
     passes: dict[str, float] = Field(default_factory=dict)
     flops: float | None = None
+    arrays: dict[str, ArrayForm] = Field(
+        default_factory=dict, description="Buffers it asks for in another form than NumPy's or CuPy's arrays"
+    )
 
 
 class WorkloadRecord(Record):
@@ -407,6 +412,9 @@ class Profile(Record):
     predictions: tuple[Prediction, ...] = ()
     trace: NsysTrace = NsysTrace(reason="not asked for")
     notes: tuple[str, ...] = Field(default=(), description="Interruptions and what else limits the run")
+    script: ScriptRun | None = Field(
+        default=None, description="A script in place of a workload, which then has neither buffers nor stages"
+    )
 
     @field_validator("format", mode="before")
     @classmethod

@@ -79,8 +79,8 @@ def make_settings(
     Without a GPU the default catalogue devices are predicted when no target is named.
     Raises `UsageError`, or `FileProblem` for a target's file.
     """
-    file, name = _file_and_name(target)
-    _require_ranges(rounds, seed, max_seconds, timeout, numa)
+    file, name = file_and_name(target)
+    require_ranges(rounds, seed, max_seconds, timeout, numa)
     chosen = targets or (DEFAULT_TARGETS if backend == "cpu" else ())
     return Settings(
         file=file,
@@ -103,7 +103,8 @@ def make_settings(
     )
 
 
-def _file_and_name(target: str) -> tuple[Path, str | None]:
+def file_and_name(target: str) -> tuple[Path, str | None]:
+    """FILE or FILE::NAME in its parts. Raises `UsageError`."""
     if not _is_text(target):
         raise UsageError(
             f"the path {target!r} is not UTF-8, so that a profile cannot hold it",
@@ -115,7 +116,8 @@ def _file_and_name(target: str) -> tuple[Path, str | None]:
     return Path(file), name or None
 
 
-def _require_ranges(rounds: int, seed: int, max_seconds: float, timeout: float, numa: str) -> None:
+def require_ranges(rounds: int, seed: int, max_seconds: float, timeout: float, numa: str) -> None:
+    """Raises `UsageError` for an option that is out of range."""
     if not 1 <= rounds <= 1000:
         raise UsageError(f"--rounds {rounds} is out of range", next_step="Give 1 to 1000; the default is 3.")
     if not 0 <= seed < 1 << 32:

@@ -162,7 +162,7 @@ def trace(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> TraceRun:
         {s.name: s.stage.flops for s in bound.frame if s.stage.flops is not None},
         {buffer.name: buffer.bytes for buffer in loaded.record.buffers},
         seconds,
-        {s.name for s in bound.frame if s.stage.cpu is not None},
+        {s.name for s in bound.frame if s.stage.cpu is not None or s.forms},
     )
     return TraceRun(trace=seen)
 

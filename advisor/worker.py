@@ -24,12 +24,14 @@ from advisor import tasks
 from advisor.backends import Backend, open_backend
 from advisor.backends.managed_calls import ManagedCallFailed
 from advisor.errors import AdvisorError
+from advisor.frameworks.bridging import require_libraries
 from advisor.jobs import DESCRIPTION, Checked, Description, Job, Outcome, Problem, write_outcome
 from advisor.loading import Loaded, check_sweep, load, user_traceback
 from advisor.placements.arena import AllocationFailed
 from advisor.ranges import Ranges
 
-_PACKAGES = ("numpy", "cupy-cuda12x", "cupy-cuda13x", "cupy", "nvtx", "cuda-bindings")
+PACKAGES = ("numpy", "cupy-cuda12x", "cupy-cuda13x", "cupy", "nvtx", "cuda-bindings")
+"""Whose versions the profile keeps."""
 _RESTORE = "Change the device, the stream or the allocator inside a `with` block of CuPy."
 _READ_ONLY = "A buffer that a stage annotates In cannot be written: annotate it Out or InOut."
 _TOOLKIT = (
@@ -79,13 +81,20 @@ def _explain(error: BaseException, path: Path, *, on_gpu: bool) -> Problem:
     if isinstance(error, SystemExit):
         message = f"the workload called exit({error.code!r})"
     next_step = f"The traceback is of your own code, in {path}."
-    if not on_gpu and ("cupy" in message or "module 'numpy' has no attribute" in message):
+    if not on_gpu and _wants_a_gpu(error, message):
         return Problem(cause="twin", message=message, next_step=_TWIN, detail=detail)
     if "CuPy failed to load" in message:
         next_step = _TOOLKIT
     elif "read-only" in message:
         next_step = _READ_ONLY
     return Problem(cause="raised", message=message, next_step=next_step, detail=detail)
+
+
+def _wants_a_gpu(error: BaseException, message: str) -> bool:
+    """What CuPy's, Numba's and PyTorch's GPU calls and our own kernels say where there is no GPU."""
+    names = {kind.__name__ for kind in type(error).__mro__}
+    signs = ("cupy", "module 'numpy' has no attribute", "not compiled with CUDA", "Found no NVIDIA driver")
+    return bool(names & {"KernelNeedsGpu", "CudaSupportError"}) or any(sign in message for sign in signs)
 
 
 def _said(error: BaseException) -> str:
@@ -116,6 +125,7 @@ def _run(job: Job, path: Path) -> Outcome:
         loaded = replace(loaded, bound=loaded.bound.without_kernels())
     if job.task == "reference":
         _describe(job, loaded, backend)
+    require_libraries(loaded.bound, backend)
     ranges = Ranges()
     with ranges.strategy(job.strategy), tasks.stand(job, loaded, backend, ranges) as stand:
         if job.task == "reference":
@@ -127,7 +137,7 @@ def _run(job: Job, path: Path) -> Outcome:
 
 def _describe(job: Job, loaded: Loaded, backend: Backend) -> None:
     packages = {}
-    for name in _PACKAGES:
+    for name in PACKAGES:
         with suppress(metadata.PackageNotFoundError):
             packages[name] = metadata.version(name)
     description = Description(

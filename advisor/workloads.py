@@ -17,11 +17,15 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import TypeVar
 
 from advisor.errors import WorkloadError
-from advisor.profiles import AccessMode, Side
+from advisor.frameworks import forms
+from advisor.profiles import AccessMode, ArrayForm, Side
 
 StageFunction: TypeAlias = Callable[..., object]
+T = TypeVar("T", default=Any)
+"""What the stage wants the buffer as: `In[torch.Tensor]`; the side's own array where nothing is said."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +35,11 @@ class Access:
     mode: AccessMode
 
 
-In: TypeAlias = Annotated[Any, Access("in")]
+In: TypeAlias = Annotated[T, Access("in")]
 """The stage reads the buffer and leaves it as it is. On the host it gets a read-only view."""
-Out: TypeAlias = Annotated[Any, Access("out")]
+Out: TypeAlias = Annotated[T, Access("out")]
 """The stage overwrites all of the buffer and needs nothing of what was there."""
-InOut: TypeAlias = Annotated[Any, Access("inout")]
+InOut: TypeAlias = Annotated[T, Access("inout")]
 """The stage reads the buffer, or changes a part of it."""
 
 
@@ -90,6 +94,7 @@ class Stage:
     cpu: StageFunction | None = None
     passes: Mapping[str, float] = field(default_factory=dict)
     flops: float | None = None
+    arrays: ArrayForm | None = None
 
     @property
     def name(self) -> str:
@@ -97,9 +102,14 @@ class Stage:
         return _named(self.function)
 
 
-def host(function: StageFunction) -> Stage:
-    """A stage that runs on the CPU and gets NumPy arrays."""
-    return Stage(_callable(function, "host"), "host")
+def host(function: StageFunction, *, arrays: str | None = None) -> Stage:
+    """A stage that runs on the CPU and gets NumPy arrays, or CPU tensors with arrays="torch".
+
+    Also "numba", "pointer" (int) and "dlpack"; `a: In[torch.Tensor]` says it of one buffer. All share the
+    buffer's memory. Raises `WorkloadError` for another form.
+    """
+    form = forms.checked(arrays, _name(function))
+    return Stage(_callable(function, "host"), "host", arrays=form)
 
 
 def device(
@@ -108,12 +118,14 @@ def device(
     cpu: StageFunction | None = None,
     passes: Mapping[str, float] | None = None,
     flops: float | None = None,
+    arrays: str | None = None,
 ) -> Stage:
     """A stage that runs on the GPU and gets CuPy arrays; without a GPU it gets NumPy arrays.
 
     cpu: what to run without a GPU, where `function` cannot. passes: how many times the kernel reads each
     buffer, and flops: how much arithmetic it does, where tracing cannot see it (raw kernels).
-    Raises `WorkloadError` on negative or non-finite figures.
+    arrays: the form of its buffers, as `host` has it; the CPU twin gets NumPy arrays unless its annotations
+    say otherwise. Raises `WorkloadError` on negative or non-finite figures.
     """
     if passes is not None and not isinstance(passes, Mapping):
         raise WorkloadError(
@@ -127,7 +139,8 @@ def device(
                 next_step="Give how often the kernel reads the buffer, or leave it out to have it traced.",
             )
     twin = None if cpu is None else _callable(cpu, "device(cpu=...)")
-    return Stage(_callable(function, "device"), "device", twin, dict(passes or {}), flops)
+    form = forms.checked(arrays, _name(function))
+    return Stage(_callable(function, "device"), "device", twin, dict(passes or {}), flops, form)
 
 
 @dataclass(frozen=True)

@@ -195,6 +195,7 @@ class RecordingBackend:
         self._streams: list[FakeStream] = []
         self.xp: Any = FakeXp(self)
         self.stream: Any = self._stream("main", lazy=self._haste in ("lazy", "lazy kernels"))
+        self._default: FakeStream | None = None
 
     # What tests ask
 
@@ -301,6 +302,12 @@ class RecordingBackend:
         self._call("synchronize")
         self.stream.force()
         self._progress()
+
+    def default_stream(self) -> FakeStream:
+        """A stream by itself, of which the main one takes no notice."""
+        if self._default is None:
+            self._default = self._stream("default", lazy=self._haste in ("lazy", "lazy copies"))
+        return self._default
 
     def new_stream(self) -> FakeStream:
         self._call("new_stream")

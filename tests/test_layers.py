@@ -21,7 +21,9 @@ TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MOD
 
 OUTSIDE = {
     "cupy": ("advisor.backends",),
-    "nvtx": ("advisor.ranges",),
+    "nvtx": ("advisor.ranges", "advisor.scripts.ranges"),
+    "torch": ("advisor.frameworks",),
+    "numba": ("advisor.frameworks",),
     "typer": ("advisor.cli",),
     "jinja2": ("advisor.report",),
     "rich": ("advisor.progress",),
@@ -34,7 +36,7 @@ ON_DATA += ("schedule", "stats", "strategies", "units", "verdicts")
 """Pure functions of the saved data: they need no GPU, no process and none of the user's code."""
 
 RUNNING = ("backends", "binding", "cli", "footprint", "frames", "jobs", "launcher", "loading", "measure")
-RUNNING += ("api", "calibration", "cells", "sources")
+RUNNING += ("api", "calibration", "cells", "frameworks", "kernels", "sources")
 RUNNING += ("pipeline", "progress", "ranges", "results", "runner", "tasks", "verify", "worker", "workloads")
 
 ALLOWED = {"advisor.backends", "advisor.backends.base"}

@@ -100,6 +100,9 @@ class Backend(Protocol):
     def synchronize(self) -> None:
         """Waits until the stream has done everything."""
 
+    def default_stream(self) -> Any:
+        """The stream that libraries use which are told of none."""
+
     def new_stream(self) -> Any:
         """Another stream, for copies beside the kernels."""
 

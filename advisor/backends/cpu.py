@@ -110,6 +110,10 @@ class CpuBackend:
     def synchronize(self) -> None:
         """Nothing to wait for."""
 
+    def default_stream(self) -> NullStream:
+        """It has nothing to wait for."""
+        return NullStream()
+
     def new_stream(self) -> NullStream:
         """Another one that has nothing to wait for."""
         return NullStream()

@@ -34,6 +34,7 @@ _ATTRIBUTES = {
     "multiprocessor_count": "MultiProcessorCount",
     "l2_cache_size": "L2CacheSize",
     "async_engine_count": "AsyncEngineCount",
+    "memory_pools_supported": "MemoryPoolsSupported",
 }
 
 _REGISTER_PORTABLE = 1
@@ -197,6 +198,10 @@ class CudaBackend:
     def synchronize(self) -> None:
         """cudaStreamSynchronize."""
         self.stream.synchronize()
+
+    def default_stream(self) -> Any:
+        """The legacy default stream, of which a non-blocking one takes no notice."""
+        return self.xp.cuda.Stream.null
 
     def new_stream(self) -> Any:
         """Another non-blocking stream."""

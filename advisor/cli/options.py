@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-Workload = Annotated[str, typer.Argument(metavar="FILE[::NAME]", help="The workload file.")]
+Workload = Annotated[
+    str, typer.Argument(metavar="FILE[::NAME]", help="The workload file, or a CuPy script without one.")
+]
 Profiles = Annotated[
     list[Path], typer.Argument(metavar="PROFILE...", help="A profile.json, or several of a sweep.")
 ]
@@ -99,4 +101,13 @@ Base = Annotated[
 ]
 EntryName = Annotated[str | None, typer.Option("--name", help="The device's name in the entry.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the file of --out.")]
+NewFile = Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; it ends in .py.")]
+Like = Annotated[str | None, typer.Option(metavar="WORKLOAD", help="A copy of this example, vector_add say.")]
+ForceNew = Annotated[bool, typer.Option("--force", help="Overwrite the file.")]
+ScriptArguments = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[-- ARGUMENTS]", help="For a script, a file without @workload: its own arguments."
+    ),
+]
 Version = Annotated[bool, typer.Option("--version", help="Print the version and exit.")]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from advisor.cli import options
+from advisor.cli import options, scripting
 from advisor.cli.console import INTERRUPTED, choose_backend, draws_bars, require_figures, say, show
 from advisor.cli.streams import only_format, put
 from advisor.errors import NothingMeasured, UsageError
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 def profile(
     workload: options.Workload,
+    arguments: options.ScriptArguments = None,
     assignments: options.Set = None,
     sweep: options.Sweep = None,
     strategy: options.Strategy = None,
@@ -55,6 +56,10 @@ def profile(
     from advisor.sweep import parse_sweep
 
     wanted = settings.parse_formats(formats)
+    if scripting.profiled(
+        workload, arguments or (), strategy or (), gpu, no_gpu, rounds, timeout, seed, out, wanted, quiet
+    ):
+        return
     said = configuration.command_line(rule or (), ignore or (), objective, memory_budget)
     swept, form = parse_sweep(sweep or ()), only_format(out, wanted)
     if swept and form:

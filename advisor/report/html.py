@@ -35,6 +35,10 @@ class Download:
 
 def render_html(profile: Profile) -> str:
     """The whole page of one profile."""
+    if profile.script is not None:
+        from advisor.report import script_pages
+
+        return script_pages.render_html(profile, profile.script)
     return page("report.html.j2", report=view(profile), download=download(profile))
 
 

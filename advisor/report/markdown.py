@@ -32,6 +32,10 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9 ._:/=+-]+")
 
 def render_markdown(profile: Profile) -> str:
     """Verdict, one table, the first advice and the environment, under 10,000 characters."""
+    if profile.script is not None:
+        from advisor.report import script_pages
+
+        return script_pages.render_markdown(profile, profile.script)
     made, report = templates.environment().get_template("report.md.j2"), view(profile)
     return made.render(
         report=report,

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from advisor import units
-from advisor.profiles import Profile, Traffic
+from advisor.profiles import Profile, StageRecord, Traffic
 from advisor.report import words
 from advisor.report.compared import Comparison
 
@@ -80,7 +80,7 @@ def workload(profile: Profile) -> tuple[Entry, ...]:
         f"{words.name(b.name)}: {words.name(b.dtype)} {shape}, {units.size(b.bytes)}"
         for b, shape in list(zip(ran.buffers, shapes, strict=True))[:40]
     ]
-    stages = [f"{words.name(s.name)} ({s.side})" for s in ran.frame_stages()[:40]]
+    stages = [f"{words.name(s.name)} ({_gets(s)})" for s in ran.frame_stages()[:40]]
     return (
         Entry("File", words.line(ran.file, 300)),
         Entry("SHA-256", words.name(ran.sha256, 64)),
@@ -89,6 +89,11 @@ def workload(profile: Profile) -> tuple[Entry, ...]:
         Entry("Frame", " → ".join(stages)),
         *_traffic(profile),
     )
+
+
+def _gets(stage: StageRecord) -> str:
+    """The side, and the forms other than the side's own arrays in which the stage gets buffers."""
+    return ", ".join([stage.side, *dict.fromkeys(stage.arrays.values())])
 
 
 def _traffic(profile: Profile) -> list[Entry]:

@@ -25,6 +25,10 @@ def summary(profile: Profile, *, bars: bool = False) -> str:
 
     `bars` are for a terminal, where they take the place of the ratios' intervals.
     """
+    if profile.script is not None:
+        from advisor.report import script_pages
+
+        return script_pages.summary(profile, profile.script)
     report = view(profile)
     paragraphs = (
         _title(report),

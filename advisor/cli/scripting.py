@@ -1,0 +1,144 @@
+"""`advisor profile script.py -- ...`: a script without @workload, run as it is under what can be imposed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from typer.core import TyperCommand
+
+from advisor.cli.console import INTERRUPTED, say
+from advisor.errors import NothingMeasured, UsageError
+
+if TYPE_CHECKING:
+    from advisor.profiles import Profile
+    from advisor.scripts.runs import ScriptSettings
+
+_NOT_FOR_SCRIPTS = ("--set", "--sweep", "--target", "--numa", "--allow-oversubscription", "--max-seconds")
+
+
+class ProfileCommand(TyperCommand):
+    """Tells who forgot the -- before a script's own options."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As typer's, with a word on scripts where an option is unknown."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as problem:
+            if type(problem).__name__ == "NoSuchOption" and hasattr(problem, "message"):
+                problem.message = f"{problem.message} (A script's own arguments go after --.)"
+            raise
+
+
+def profiled(
+    target: str,
+    arguments: Sequence[str],
+    strategies: Sequence[str],
+    gpu: int | None,
+    no_gpu: bool,
+    rounds: int,
+    timeout: float,
+    seed: int,
+    out: Path,
+    wanted: tuple[str, ...],
+    quiet: bool,
+) -> bool:
+    """Whether the file was a script; then it has been profiled. Raises `UsageError` for what does not fit."""
+    from advisor import settings
+    from advisor.environment import command_line
+    from advisor.scripts import strategies as known
+    from advisor.scripts.detection import is_script
+    from advisor.scripts.runs import ScriptSettings
+
+    file, name = settings.file_and_name(target)
+    if not is_script(file, name, arguments):
+        if arguments and file.exists():
+            raise UsageError(
+                f"{target} is a workload, which takes no arguments, but {arguments[0]!r} was given",
+                next_step="Set its parameters with --set NAME=VALUE.",
+            )
+        return False
+    _refuse_workload_options(sys.argv[1:])
+    settings.require_ranges(rounds, seed, 1.0, timeout, "local")
+    made = ScriptSettings(
+        file=file,
+        arguments=tuple(arguments),
+        gpu=gpu or 0,
+        strategies=known.choose(strategies),
+        rounds=rounds,
+        timeout=timeout,
+        seed=seed,
+        command=command_line(sys.argv[1:]),
+    )
+    _require_gpu(made, no_gpu=no_gpu)
+    _profile(made, out, wanted, quiet)
+    return True
+
+
+def _profile(made: ScriptSettings, out: Path, wanted: tuple[str, ...], quiet: bool) -> None:
+    """Runs it and writes the report. Raises `NothingMeasured` where no strategy has figures."""
+    from advisor import pipeline, report, settings
+    from advisor.progress import make_progress
+    from advisor.scripts import runs
+
+    with settings.output_directory(out) as directory:
+        partial = directory / pipeline.PARTIAL
+        with make_progress(quiet=quiet) as progress:
+            try:
+                result = runs.profile(made, progress, keep=lambda so_far: so_far.save(partial))
+            except KeyboardInterrupt:
+                say("interrupted: nothing was measured")
+                sys.exit(INTERRUPTED)
+        directory.mkdir(parents=True, exist_ok=True)  # the script may have removed it
+        paths = report.write(result, directory, wanted)
+        partial.unlink(missing_ok=True)
+    print(report.summary(result))
+    if paths and not quiet:
+        say("wrote " + "\n      ".join(str(path) for path in paths))
+    report.append_step_summary(report.render_markdown(result))
+    if pipeline.was_interrupted(result):
+        sys.exit(INTERRUPTED)
+    _require_figures(result)
+
+
+def _refuse_workload_options(given: Sequence[str]) -> None:
+    """Raises `UsageError` for an option that means nothing for a script."""
+    mine = given[: given.index("--")] if "--" in given else given
+    for option in _NOT_FOR_SCRIPTS:
+        if any(word == option or word.startswith(f"{option}=") for word in mine):
+            raise UsageError(
+                f"{option} is for workloads, and this file has no @workload: it is run as a script",
+                next_step="Leave it out, or write a workload: advisor new mine.py.",
+            )
+
+
+def _require_gpu(made: ScriptSettings, *, no_gpu: bool) -> None:
+    """Says what would be run and why it cannot, where there is no GPU or no CuPy, or neither is wanted."""
+    from advisor.backends import gpu_count, has_cupy
+
+    gpus = 0 if no_gpu else gpu_count()
+    if gpus > 0 and has_cupy():
+        return
+    lacking = "--no-gpu was given" if no_gpu else "the CUDA driver shows no GPU"
+    lacking = "CuPy is not installed" if gpus else lacking
+    runs = len(made.strategies) * (made.rounds + 1) + 1
+    print(f"{made.file} has no @workload, so it is a script. On a GPU it would be run {runs} times, under:")
+    for strategy in made.strategies:
+        print(f"  {strategy.name}: {strategy.summary}")
+    raise NothingMeasured(
+        f"a script cannot be run without a GPU and CuPy, nor predicted: {lacking}",
+        next_step="Run it on a machine with a GPU and CuPy, or write a workload, which is predicted without: "
+        "advisor new mine.py.",
+    )
+
+
+def _require_figures(result: Profile) -> None:
+    if result.script is not None and not result.script.measured:
+        failed = next((row for row in result.results if row.status == "failed"), None)
+        raise NothingMeasured(
+            "the script could not be measured under any strategy"
+            + (f". {failed.strategy}: {failed.reason}" if failed else ""),
+            next_step="The report has what each process said.",
+        )

@@ -1,0 +1,1 @@
+"""Script mode: a CuPy script that knows nothing of advisor, under what can be imposed from outside."""

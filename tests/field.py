@@ -1,0 +1,94 @@
+"""The example workloads, run with small parameters and all in this process."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from running import REPOSITORY, cpu_settings
+
+from advisor import pipeline, worker
+from advisor.jobs import Job
+from advisor.launcher import Ended
+from advisor.profiles import Advice, Predicted, Prediction, Profile
+from advisor.progress import Silent
+from advisor.strategies import STRATEGIES
+
+EXAMPLES = REPOSITORY / "workloads"
+SMALL: dict[str, tuple[str, ...]] = {
+    "bandwidth": ("nbytes=4096",),
+    "dataloader": ("batch=8",),
+    "debayer_resize": ("width=46", "height=33", "small_width=16", "small_height=12"),
+    "flag_polling": ("polls=20", "adds=3"),
+    "host_reads_back": ("n=1000", "reads=3"),
+    "inference": ("batch=12", "engine=arrays"),
+    "mapped_output": ("n=3000",),
+    "pinned_across_processes": ("n=1000",),
+    "solver_turns": ("n=17", "restart=4"),
+    "sparse_access": ("rows=12", "share=0.25"),
+    "streaming": ("width=64", "height=48"),
+    "strided_reads": ("records=300", "fields=5"),
+    "weights_reuse": ("outputs=30", "inputs=20"),
+}
+"""Every example but those of test_workload_files.py."""
+NEEDS = {"dataloader": "torch", "pinned_across_processes": "torch"}
+
+
+def missing(name: str) -> str | None:
+    """Why an example cannot run here, or None."""
+    library = NEEDS.get(name)
+    return f"{library} is not installed" if library and importlib.util.find_spec(library) is None else None
+
+
+def example_part(name: str) -> ModuleType:
+    """A file of workloads/ as a module."""
+    path = EXAMPLES / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(EXAMPLES))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(EXAMPLES))
+    return module
+
+
+class InProcess:
+    """Does jobs here and now: for workloads known to leave their process as it was."""
+
+    def __call__(self, job: Job) -> Ended:
+        Path(job.directory).mkdir(parents=True)
+        return Ended(worker._attempt(job), "finished")
+
+
+def profiled(directory: Path, name: str, *assignments: str, **options: object) -> Profile:
+    """The profile of an example under both strategies of the CPU device."""
+    settings = cpu_settings(EXAMPLES / f"{name}.py", *assignments, **options)
+    return pipeline.profile(settings, Silent(), keep_in=directory, launcher=InProcess())
+
+
+class Concluded:
+    """What a profile says of one predicted device."""
+
+    def __init__(self, directory: Path, name: str, target: str, *assignments: str) -> None:
+        strategies = tuple(strategy.name for strategy in STRATEGIES)
+        self.profile = profiled(directory, name, *assignments, targets=[target], strategies=strategies)
+        self.prediction: Prediction = self.profile.predictions[0]
+        self.rows = {row.strategy: row for row in self.prediction.results if isinstance(row, Predicted)}
+        self.skipped = {r.strategy: r.reason for r in self.prediction.results if not isinstance(r, Predicted)}
+        recommendation = self.prediction.recommendation
+        assert recommendation is not None
+        self.recommended = recommendation.strategy
+
+    def says(self, rule: str) -> Advice:
+        """What a rule concluded."""
+        (found,) = [advice for advice in self.profile.advice if advice.rule == rule]
+        return found
+
+    def times(self, strategy: str, other: str) -> float:
+        """How often the other strategy's likely time goes into this one's."""
+        return self.rows[strategy].likely_seconds / self.rows[other].likely_seconds

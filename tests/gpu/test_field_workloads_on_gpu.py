@@ -1,0 +1,72 @@
+"""The workloads of the field on a real GPU: every strategy is right, and their docstrings' claims hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from field import EXAMPLES, SMALL, InProcess, missing
+
+from advisor import pipeline
+from advisor.profiles import Failed, Measured, Profile
+from advisor.progress import Silent
+from advisor.settings import make_settings
+
+
+def profiled(directory: Path, name: str, *assignments: str, **options: object) -> Profile:
+    """In this process: what is asked is whether results are right, and ratios of far more than two."""
+    given = {"rounds": 1, "max_seconds": 0.1, **options}
+    file = str(EXAMPLES / f"{name}.py")
+    settings = make_settings(file, backend="cuda", assignments=assignments, **given)
+    return pipeline.profile(settings, Silent(), keep_in=directory, launcher=InProcess())
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_every_strategy_is_right(name: str, tmp_path: Path) -> None:
+    if missing(name):
+        pytest.skip(missing(name) or "")
+    profile = profiled(tmp_path, name, *SMALL[name])
+    assert [row for row in profile.results if isinstance(row, Failed)] == []
+    rows = profile.measured().values()
+    assert {"pageable", "staged", "pinned"} <= {row.strategy for row in rows}
+    assert all(row.verified for row in rows)
+
+
+def on_a_card(directory: Path, name: str, *assignments: str, strategies: tuple[str, ...]) -> list[Measured]:
+    """The rows of these strategies; skips where the GPU is no card behind a link."""
+    profile = profiled(directory, name, *assignments, strategies=strategies)
+    if profile.device.memory_class not in ("discrete", "discrete-hmm"):
+        pytest.skip(f"this GPU is of class {profile.device.memory_class}")
+    return [profile.measured()[strategy] for strategy in strategies]
+
+
+def test_polling_host_memory_is_slow(tmp_path: Path) -> None:
+    mapped, own = on_a_card(tmp_path, "flag_polling", strategies=("zero-copy", "pinned"))
+    assert mapped.stage_seconds["wait"] > 2 * own.stage_seconds["wait"]
+
+
+def test_strided_reads_of_host_memory_are_slower_than_a_copy(tmp_path: Path) -> None:
+    mapped, own = on_a_card(tmp_path, "strided_reads", strategies=("zero-copy", "pinned"))
+    assert mapped.stage_seconds["add_up"] > own.stage_seconds["add_up"] + own.transfer_seconds
+
+
+def test_a_few_rows_are_read_in_place_sooner_than_all_are_copied(tmp_path: Path) -> None:
+    shared, copied = on_a_card(tmp_path, "sparse_access", strategies=("zero-copy", "pinned"))
+    assert shared.median_seconds < copied.median_seconds / 2
+
+
+def test_weights_in_host_memory_cross_in_each_frame(tmp_path: Path) -> None:
+    mapped, own = on_a_card(tmp_path, "weights_reuse", strategies=("zero-copy", "pinned"))
+    assert mapped.stage_seconds["multiply"] > 3 * own.stage_seconds["multiply"]
+
+
+def test_pinning_before_sharing_changes_nothing(tmp_path: Path) -> None:
+    if missing("pinned_across_processes"):
+        pytest.skip(missing("pinned_across_processes") or "")
+    for name in ("plain", "pinned"):
+        (tmp_path / name).mkdir()
+    asked = ("pinned_across_processes", "n=2**22")
+    plain = profiled(tmp_path / "plain", *asked, strategies=("pinned",))
+    pinned = profiled(tmp_path / "pinned", *asked, "pin_first=true", strategies=("pinned",))
+    ratio = plain.measured()["pinned"].median_seconds / pinned.measured()["pinned"].median_seconds
+    assert 0.5 < ratio < 2

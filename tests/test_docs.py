@@ -1,0 +1,249 @@
+"""Every code block of README, CONTRIBUTING and docs/ is run: on the CPU device, where that can be.
+
+A Python block with a workload is saved under its function's name, one whose first line is a comment
+`# name.py` under that, so that the page's commands find them. A page's other Python blocks run one after
+the other, as a reader would run them; one with `...` in place of a value is a fragment, which is only read.
+`# needs a GPU` in the first line says so.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from running import QUICK, REPOSITORY, environment
+
+from advisor import starters
+from advisor.backends import gpu_count, has_cupy
+from advisor.loading import load
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGES = [
+    REPOSITORY / "README.md",
+    REPOSITORY / "CONTRIBUTING.md",
+    *sorted((REPOSITORY / "docs").rglob("*.md")),
+]
+NEEDS_GPU = "# needs a GPU"
+LANGUAGES = {"python", "sh", "toml", "cuda", "yaml"}
+NOTHING_MEASURED, GATE_FAILED = 4, 1
+ELSEWHERE = {"advisor devices calibrate": "tests/test_calibration_command.py runs it"}
+ONE_STRATEGY = ("--strategy", "pageable", "--target", "h200")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block and where it stands."""
+
+    page: Path
+    line: int
+    language: str
+    text: str
+
+    @property
+    def file(self) -> str:
+        """The name to save it under; empty where it has none."""
+        first = self.text.partition("\n")[0]
+        named = re.fullmatch(r"(?:#|//) ([\w-]+\.\w+)", first)
+        if named:
+            return named[1]
+        return f"{self.workload}.py" if self.workload else ""
+
+    @property
+    def workload(self) -> str:
+        """The function marked with @workload; empty without one."""
+        for node in ast.parse(self.text).body if self.language == "python" else ():
+            if isinstance(node, ast.FunctionDef) and "workload" in map(ast.unparse, node.decorator_list):
+                return node.name
+        return ""
+
+    @property
+    def is_fragment(self) -> bool:
+        """`...` stands where a value would; as a body it is Python."""
+        tree = ast.parse(self.text)
+        bodies = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        dots = [n for n in ast.walk(tree) if isinstance(n, ast.Constant) and n.value is Ellipsis]
+        return any(id(node) not in bodies for node in dots)
+
+    @property
+    def needs_gpu(self) -> bool:
+        """Says so, or imports CuPy, and there is none."""
+        wants = self.text.startswith(NEEDS_GPU) or "import cupy" in self.text
+        return wants and not (gpu_count() and has_cupy())
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(REPOSITORY)}:{self.line}"
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    text = page.read_text(encoding="utf-8")
+    for found in FENCE.finditer(text):
+        yield Block(page, text.count("\n", 0, found.start()) + 1, found[1], found[2])
+
+
+BLOCKS = [block for page in PAGES for block in blocks(page)]
+
+
+def of(*languages: str) -> list[Block]:
+    return [block for block in BLOCKS if block.language in languages]
+
+
+def lay_out(page: Path, folder: Path) -> None:
+    """The page's files, the examples, and what its commands take for the reader's own."""
+    (folder / "workloads").symlink_to(REPOSITORY / "workloads")
+    starters.write(folder / "workload.py")
+    data = REPOSITORY / "tests" / "data"
+    samples = [*sorted(data.glob("h200-vector_add*.json")), data / "profile-format-1.json"]
+    for name, sample in zip(("before", "after"), [*samples, *samples], strict=False):
+        (folder / name).mkdir()
+        (folder / name / "profile.json").write_bytes(sample.read_bytes())
+    (folder / "baselines").mkdir()
+    (folder / "my-jetson.toml").write_bytes((REPOSITORY / "advisor/devices/orin-nano.toml").read_bytes())
+    for block in blocks(page):
+        if block.file:
+            (folder / block.file).write_text(block.text, encoding="utf-8")
+
+
+def require_imports(text: str, folder: Path) -> None:
+    """Skips where a module is missing that the code imports outside of `try`; one in `folder` is there."""
+    for node in ast.parse(text).body:
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        for name in names:
+            top = name.partition(".")[0]
+            if find_spec(top) is None and not (folder / top).exists():
+                pytest.skip(f"{name} is not installed")
+
+
+def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=180, check=False
+    )
+
+
+def test_the_blocks_are_found_and_of_known_languages() -> None:
+    assert len(of("python")) >= 9
+    assert len(of("sh")) >= 9
+    assert {str(block): block.language for block in BLOCKS if block.language not in LANGUAGES} == {}
+
+
+@pytest.mark.parametrize("block", [b for b in of("python") if b.workload], ids=str)
+def test_a_workload_passes(block: Block, tmp_path: Path) -> None:
+    """As `advisor profile` runs it; where the page's command does that, it only has to load."""
+    if block.needs_gpu:
+        pytest.skip("needs a GPU")
+    require_imports(block.text, tmp_path)
+    lay_out(block.page, tmp_path)
+    if f"advisor profile {block.file}" in block.page.read_text(encoding="utf-8"):
+        load(tmp_path / block.file, None, {})
+        return
+    command = [sys.executable, "-m", "advisor", "profile", block.file, *QUICK, *ONE_STRATEGY]
+    done = run(command, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def plain(page: Path) -> list[Block]:
+    """The page's blocks that are run as they are; a script's own file is run by the page's command."""
+    return [b for b in blocks(page) if b.language == "python" and not b.file and not b.is_fragment]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if plain(page)], ids=lambda page: page.name)
+def test_a_page_s_python_runs(page: Path, tmp_path: Path) -> None:
+    ready = [block for block in plain(page) if not block.needs_gpu]
+    if not ready:
+        pytest.skip("needs a GPU")
+    lay_out(page, tmp_path)
+    text = "\n".join(block.text for block in ready)
+    require_imports(text, tmp_path)
+    (tmp_path / "reader.py").write_text(text, encoding="utf-8")
+    done = run([sys.executable, "reader.py"], tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("block", of("python"), ids=str)
+def test_every_python_block_is_python(block: Block) -> None:
+    compile(block.text, str(block), "exec")
+
+
+@pytest.mark.parametrize("block", of("sh"), ids=str)
+def test_shell(block: Block, tmp_path: Path) -> None:
+    """Its commands in order: `advisor` runs, small; an installation is held against the extras there are."""
+    lay_out(block.page, tmp_path)
+    for line in block.text.splitlines():
+        for command in line.split("&&"):
+            follow(command.strip(), tmp_path)
+
+
+def follow(command: str, folder: Path) -> None:
+    """One command."""
+    words = shlex.split(command.replace("$(python -m advisor.extras)", "[cuda13]"))
+    if not words or words == ["python", "-m", "pytest"]:
+        return
+    if words[:2] == ["pip", "install"]:
+        known = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+        ours = [w for w in words[2:] if w.startswith((".[", "gpu-memory-advisor"))]
+        assert all(extra in known for w in ours for extra in re.findall(r"[\w-]+", w.partition("[")[2]))
+        return
+    if words[0] == "cp":
+        assert run(words, folder).returncode == 0
+        return
+    assert words[0] == "advisor", f"teach this test what {command!r} is"
+    for start, why in ELSEWHERE.items():
+        if command.startswith(start):
+            pytest.skip(why)
+    done = run([sys.executable, "-m", "advisor", *made_small(words[1:], folder)], folder)
+    allowed = {0, GATE_FAILED} if words[1] == "compare" else {0}
+    allowed |= {NOTHING_MEASURED} if "it is a script" in done.stdout and not gpu_count() else set()
+    assert done.returncode in allowed, done.stdout + done.stderr
+
+
+def made_small(words: list[str], folder: Path) -> list[str]:
+    """The command with options that make it quick; its file must be importable here."""
+    if words[0] != "profile":
+        return words
+    file = folder / words[1].partition("::")[0]
+    own = "@workload" in file.read_text(encoding="utf-8")
+    if not own:
+        return words
+    require_imports(file.read_text(encoding="utf-8"), file.resolve().parent)
+    own_size = any(word.startswith("n=") for word in words)
+    sized = ["--set", "n=1024"] if file.name == "vector_add.py" and not own_size else []
+    return [*words, *QUICK, *ONE_STRATEGY[:2], *sized]
+
+
+@pytest.mark.parametrize("block", of("toml"), ids=str)
+def test_toml(block: Block) -> None:
+    assert tomllib.loads(block.text)
+
+
+def test_every_cuda_block_is_saved_for_a_workload() -> None:
+    """tests/test_kernel_sources.py compiles them."""
+    assert all(block.file for block in of("cuda"))
+
+
+def test_every_page_is_linked_from_the_readme_or_a_page_it_links() -> None:
+    texts = {page: FENCE.sub("", page.read_text(encoding="utf-8")) for page in PAGES}
+    linked = {REPOSITORY / "README.md"}
+    waiting = list(linked)
+    while waiting:
+        page = waiting.pop()
+        for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", texts.get(page, "")):
+            found = (page.parent / target).resolve()
+            for each in sorted(found.glob("*.md")) if found.is_dir() else [found]:
+                assert each.exists(), f"{page}: {target} does not exist"
+                if each not in linked:
+                    linked.add(each)
+                    waiting.append(each)
+    assert set(PAGES) - linked == set()

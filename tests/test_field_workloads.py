@@ -1,0 +1,322 @@
+"""The workloads of the field: they run and are right, and are advised as their docstrings promise."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from unittest.mock import MagicMock
+
+import numpy as np
+import pytest
+from field import EXAMPLES, SMALL, Concluded, example_part, missing, profiled
+from running import REPOSITORY
+
+from advisor.errors import WorkloadError
+from advisor.profiles import Measured
+
+FROM_FRAME_TO_FRAME = {"solver_turns", "sparse_access", "dataloader"}
+"""Their buffers carry data from one frame to the next."""
+UNIFORM_ON_ONE_DRAM = {"zero-copy", "zero-copy-wc", "zero-copy-registered", "managed", "managed-prefetch"}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_it_runs_and_is_right(name: str, tmp_path: Path) -> None:
+    if missing(name):
+        pytest.skip(missing(name) or "")
+    profile = profiled(tmp_path, name, *SMALL[name], targets=["rtx-4090"])
+    assert all(isinstance(row, Measured) and row.verified for row in profile.results), profile.results
+    assert any("earlier frames" in note for note in profile.notes) == (name in FROM_FRAME_TO_FRAME)
+    assert profile.predictions[0].recommendation is not None
+    assert {advice.outcome for advice in profile.advice} <= {"advice", "pass", "not-applicable"}
+
+
+ALL = sorted(path.stem for path in EXAMPLES.glob("*.py"))
+PARTS = ("Source", "Question", "Must advise", "Must not")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_it_is_short_and_says_what_it_is_for(name: str) -> None:
+    text = (EXAMPLES / f"{name}.py").read_text(encoding="utf-8")
+    assert 20 <= len(text.splitlines()) <= 80
+    assert tuple(said_by(name))[1:] == PARTS
+
+
+def test_the_page_of_workloads_says_what_their_docstrings_say() -> None:
+    page = (REPOSITORY / "docs" / "workloads.md").read_text(encoding="utf-8")
+    sections = dict(part.split("\n", 1) for part in page.split("\n## ")[1:])
+    assert sorted(sections) == ALL
+    for name, section in sections.items():
+        said = [f"- **{part}**: {text}" if part in PARTS else text for part, text in said_by(name).items()]
+        assert " ".join(section.split()) == " ".join(said)
+        question = said_by(name)["Question"]
+        assert f"| [`{name}`](#{name}) | {question[0].upper()}{question[1:]} |" in page
+
+
+def said_by(name: str) -> dict[str, str]:
+    """What a docstring says first, under "", and its parts by name; on one line each."""
+    tree = ast.parse((EXAMPLES / f"{name}.py").read_text(encoding="utf-8"))
+    text = " ".join((ast.get_docstring(tree) or "").split())
+    pieces = re.split(rf" ({'|'.join(PARTS)}): ", text)
+    return {"": pieces[0], **dict(zip(pieces[1::2], pieces[2::2], strict=True))}
+
+
+# What they must and must not be advised
+
+
+def test_the_talk_times_copies_and_kernel_alone(tmp_path: Path) -> None:
+    """Its 6.5 times lies in the range of what is predicted for its variant; with the fills it is less."""
+    talk = Concluded(tmp_path, "vector_add", "xavier-nx", "n=2**22", "fill_in_frame=false")
+    assert 4.5 < talk.times("pageable", "managed") < 10
+    assert talk.recommended in UNIFORM_ON_ONE_DRAM
+    whole = Concluded(tmp_path, "vector_add", "xavier-nx", "n=2**22")
+    assert whole.times("pageable", "managed") < talk.times("pageable", "managed") / 1.5
+    assert whole.says("zero-copy-reread").outcome == talk.says("zero-copy-reread").outcome == "pass"
+
+
+def test_many_passes_punish_zero_copy_and_one_does_not(tmp_path: Path) -> None:
+    nano = Concluded(tmp_path, "reread", "nano", "n=2**16", "passes=64")
+    assert nano.says("zero-copy-reread").strategy == "managed"
+    assert (
+        Concluded(tmp_path, "reread", "nano", "n=2**16", "passes=1").says("zero-copy-reread").outcome
+        == "pass"
+    )
+
+
+def test_small_matrices_suit_zero_copy_on_a_card_and_larger_ones_do_not(tmp_path: Path) -> None:
+    small = Concluded(tmp_path, "matrix_multiply", "rtx-2060", "n=32")
+    assert small.times("zero-copy", "pinned") < 0.8
+    large = Concluded(tmp_path, "matrix_multiply", "rtx-2060", "n=256")
+    assert large.times("zero-copy", "pinned") > 1.2
+    assert large.says("zero-copy-reread").outcome == "advice"
+    assert large.times("managed", "pinned") > 1.5
+
+
+def test_bandwidth_leaves_pageable_memory_on_a_card(tmp_path: Path) -> None:
+    card = Concluded(tmp_path, "bandwidth", "rtx-4090", "nbytes=2**24")
+    assert card.says("pageable-transfer").outcome == "advice"
+    assert card.says("zero-copy-reread").outcome == "pass"
+    assert card.recommended != "write-combined"
+
+
+def test_the_cpu_s_uncached_reads_decide_on_a_nano_alone(tmp_path: Path) -> None:
+    nano = Concluded(tmp_path, "host_reads_back", "nano", "n=2**20")
+    assert nano.recommended in {"managed", "managed-prefetch"}
+    assert min(nano.times(name, "managed") for name in ("pinned", "zero-copy")) > 5
+    orin = Concluded(tmp_path, "host_reads_back", "orin-nano", "n=2**20")
+    assert orin.times("zero-copy", "managed") < 1.1
+
+
+def test_an_external_image_is_copied_by_the_host_whatever_memory_it_goes_to(tmp_path: Path) -> None:
+    card = Concluded(tmp_path, "streaming", "rtx-4090")
+    assert card.recommended == "pinned-pipelined"
+    for name in ("pinned", "zero-copy", "managed"):
+        assert card.rows[name].terms["host-copy"] > 0
+    assert "host-copy" not in card.rows["pageable"].terms
+    overlapped = card.rows["pinned-pipelined"]
+    assert overlapped.latency_seconds is not None
+    assert overlapped.latency_seconds > overlapped.likely_seconds
+
+
+def test_writing_once_suits_zero_copy(tmp_path: Path) -> None:
+    orin = Concluded(tmp_path, "mapped_output", "orin-nano", "n=2**22")
+    assert orin.says("duplicate-allocation").strategy in UNIFORM_ON_ONE_DRAM
+    card = Concluded(tmp_path, "mapped_output", "rtx-4090", "n=2**22")
+    assert card.says("zero-copy-reread").outcome == "not-applicable"
+    assert card.times("zero-copy", "pinned") < 1.25
+
+
+@pytest.mark.parametrize("target", ["rtx-4090", "orin-nano"])
+def test_strides_punish_zero_copy_and_coalesced_reads_do_not(target: str, tmp_path: Path) -> None:
+    assert Concluded(tmp_path, "strided_reads", target).says("zero-copy-reread").outcome == "advice"
+    straight = Concluded(tmp_path, "strided_reads", target, "coalesced=true")
+    assert straight.says("zero-copy-reread").outcome == "pass"
+
+
+@pytest.mark.parametrize("wrong", ["polls=0", "polls=262145", "adds=2049"])
+def test_polling_is_bounded(wrong: str, tmp_path: Path) -> None:
+    with pytest.raises(WorkloadError, match=wrong.partition("=")[0]):
+        profiled(tmp_path, "flag_polling", wrong)
+
+
+def test_turns_cannot_overlap_and_need_no_copy_on_one_dram(tmp_path: Path) -> None:
+    orin = Concluded(tmp_path, "solver_turns", "orin-nano")
+    assert "frame to frame" in orin.skipped["pinned-pipelined"]
+    assert orin.says("pageable-transfer").strategy in UNIFORM_ON_ONE_DRAM
+    card = Concluded(tmp_path, "solver_turns", "rtx-4090")
+    assert card.times("managed", "pinned") > 1.5
+    assert card.recommended not in {"managed", "managed-prefetch", "managed-advised"}
+
+
+def test_weights_do_not_suit_zero_copy_on_a_card(tmp_path: Path) -> None:
+    card = Concluded(tmp_path, "weights_reuse", "rtx-4090", "outputs=1024")
+    advice = card.says("zero-copy-reread")
+    assert advice.outcome == "advice"
+    assert "weights: the same data in each frame" in advice.detail
+    assert not any(evidence.label.startswith("reads of x") for evidence in advice.evidence)
+    orin = Concluded(tmp_path, "weights_reuse", "orin-nano", "outputs=1024")
+    assert orin.says("zero-copy-reread").outcome == "pass"
+
+
+def test_sparse_access_suits_sharing_and_full_access_does_not(tmp_path: Path) -> None:
+    sparse = Concluded(tmp_path, "sparse_access", "rtx-4090", "rows=256")
+    assert sparse.recommended in {"zero-copy", "zero-copy-wc", "zero-copy-registered"}
+    assert sparse.times("pinned", "zero-copy") > 5
+    assert sparse.says("zero-copy-reread").outcome == "pass"
+    full = Concluded(tmp_path, "sparse_access", "rtx-4090", "rows=64", "share=1")
+    assert full.times("pinned", "zero-copy") < 1.2
+
+
+def test_the_stencil_reads_its_mosaic_again(tmp_path: Path) -> None:
+    size = ("width=1152", "height=822", "small_width=200", "small_height=150")
+    orin = Concluded(tmp_path, "debayer_resize", "orin-nano", *size)
+    assert orin.says("zero-copy-reread").outcome == "advice"
+    assert "rgb" not in orin.says("zero-copy-reread").detail
+    card = Concluded(tmp_path, "debayer_resize", "rtx-4090", *size)
+    assert card.says("pageable-transfer").outcome == "advice"
+
+
+def test_weights_of_a_network_do_not_cross_in_a_frame(tmp_path: Path) -> None:
+    profile = profiled(tmp_path, "inference", "batch=12", "engine=arrays")
+    moved = profile.measured()["pageable"].transfer_bytes
+    assert moved == {"to-device": 12 * 28 * 28 * 4, "to-host": 12 * 8}
+
+
+# The parts they share
+
+
+def test_opencv_debayers_and_resizes_alike() -> None:
+    pytest.importorskip("cv2", reason="OpenCV is not installed")
+    bayer = example_part("parts/bayer")
+    raw = np.random.default_rng(3).integers(0, 256, (33, 46), np.uint8)
+    results = []
+    for library in (bayer.cv2, None):
+        bayer.cv2 = library
+        rgb, small = np.zeros((33, 46, 3), np.uint8), np.zeros((12, 16, 3), np.uint8)
+        bayer.debayer(raw, rgb)
+        bayer.resize(rgb, small)
+        results.append((rgb, small.astype(int)))
+    (rgb, small), (our_rgb, our_small) = results
+    np.testing.assert_array_equal(rgb, our_rgb)
+    assert rgb.any()
+    assert np.abs(small - our_small).max() <= 1
+
+
+def test_labels_are_far_from_one_another() -> None:
+    """So that engines that add up in another order give the same ones."""
+    inference = example_part("inference")
+    rng = np.random.default_rng(1)
+    weights = {name: rng.normal(0, 0.2, shape).astype(np.float32) for name, shape in inference.SHAPES.items()}
+    found = inference.scores(np, rng.random((10, 1, 28, 28), np.float32), **weights)
+    best, second = np.sort(found, axis=1)[:, :-3:-1].T
+    assert (best - second).min() > 1e-3 * np.abs(found).max()
+    assert len(set(found.argmax(axis=1))) > 1
+
+
+def test_onnx_runtime_labels_alike(tmp_path: Path) -> None:
+    for library in ("onnx", "onnxruntime"):
+        pytest.importorskip(library, reason=f"{library} is not installed")
+    profile = profiled(tmp_path, "inference", "batch=12", "engine=onnxruntime")
+    assert all(isinstance(row, Measured) and row.verified for row in profile.results)
+    assert profile.traffic is not None
+    assert {t.source for t in profile.traffic.traffic if t.stage == "classify"} == {"assumed"}
+
+
+def test_an_engine_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(WorkloadError, match="onnxruntime") as raised:
+        profiled(tmp_path, "inference", "batch=12", "engine=onnxruntime")
+    assert "gpu-memory-advisor[onnx]" in raised.value.next_step
+    with pytest.raises(WorkloadError, match="fast"):
+        profiled(tmp_path, "inference", "batch=12", "engine=fast")
+
+
+class Session:
+    """Notes how ONNX Runtime was asked."""
+
+    def __init__(self, made: object, providers: object) -> None:
+        self.providers = providers
+        self.bound: list[tuple[object, ...]] = []
+        self.ran = False
+
+    def io_binding(self) -> Session:
+        return self
+
+    def bind_input(self, *described: object) -> None:
+        self.bound.append(described)
+
+    bind_output = bind_input
+
+    def run_with_iobinding(self, binding: object) -> None:
+        self.ran = binding is self
+
+
+def gpu_runtime(monkeypatch: pytest.MonkeyPatch, *providers: str) -> ModuleType:
+    """inference.py's engine beside an ONNX Runtime that has these providers."""
+    runtime = SimpleNamespace(get_available_providers=lambda: list(providers), InferenceSession=Session)
+    monkeypatch.setitem(sys.modules, "onnxruntime", runtime)
+    monkeypatch.setitem(sys.modules, "onnx", MagicMock())
+    return example_part("parts/onnx_engine")
+
+
+@pytest.mark.parametrize(
+    ("engine", "provider"),
+    [
+        ("auto", "CUDAExecutionProvider"),
+        ("onnxruntime", "CUDAExecutionProvider"),
+        ("tensorrt", "TensorrtExecutionProvider"),
+    ],
+)
+def test_on_a_gpu_the_runtime_uses_the_program_s_stream_and_addresses(
+    engine: str, provider: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = gpu_runtime(monkeypatch, "TensorrtExecutionProvider", "CUDAExecutionProvider")
+    session = parts.open_session(engine, SimpleNamespace(ptr=77), {"images": (2, 1, 28, 28)})
+    ((chosen, options),) = session.providers
+    assert (chosen, options["user_compute_stream"]) == (provider, "77")
+    placed = SimpleNamespace(
+        device=SimpleNamespace(id=1), dtype=np.dtype("f4"), shape=(2,), data=SimpleNamespace(ptr=640)
+    )
+    parts.run(session, placed, images=placed)
+    described = ("cuda", 1, np.float32, (2,), 640)
+    assert session.bound == [("images", *described), ("labels", *described)]
+    assert session.ran
+
+
+def test_a_runtime_without_a_gpu_leaves_the_work_to_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = gpu_runtime(monkeypatch, "CPUExecutionProvider")
+    shapes, stream = {"images": (2, 1, 28, 28)}, SimpleNamespace(ptr=77)
+    assert parts.open_session("auto", stream, shapes) is None
+    assert parts.open_session("auto", None, shapes).providers == [("CPUExecutionProvider", {})]
+    assert parts.open_session("arrays", None, shapes) is None
+    with pytest.raises(WorkloadError, match="no TensorrtExecutionProvider") as raised:
+        parts.open_session("tensorrt", stream, shapes)
+    assert "onnxruntime-gpu" in raised.value.next_step
+
+
+def test_pytorch_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "parts.pytorch", raising=False)
+    with pytest.raises(WorkloadError, match="PyTorch") as raised:
+        profiled(tmp_path, "dataloader", "batch=8")
+    assert "gpu-memory-advisor[torch]" in raised.value.next_step
+
+
+def test_what_another_process_sends_is_shared_and_not_pinned() -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    tensor = torch.zeros(8)
+    if torch.cuda.is_available():
+        tensor = tensor.pin_memory()
+        assert tensor.is_pinned()
+    assert not tensor.share_memory_().is_pinned()
+    assert tensor.is_shared()
+
+
+def test_pinning_first_needs_a_gpu(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    with pytest.raises(WorkloadError, match="sees no GPU"):
+        profiled(tmp_path, "pinned_across_processes", "pin_first=true")

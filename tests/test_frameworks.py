@@ -1,0 +1,338 @@
+"""Buffers as other libraries' arrays: the same memory, in order with the stream, clear words where not."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import time
+import types
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import profile, vector_add_workload
+from fakes import EVERY_HASTE, DeviceArray, RecordingBackend, bench
+from running import advisor
+
+from advisor.backends.cpu import CpuBackend
+from advisor.binding import bind
+from advisor.errors import WorkloadError
+from advisor.frameworks.bridging import StageBridges, require_libraries
+from advisor.frameworks.forms import FORMS
+from advisor.report import methods
+from advisor.workloads import Buffer, In, InOut, Out, Stage, Workload, device, host
+
+N = 16
+
+
+def torch_or_skip() -> Any:
+    return pytest.importorskip("torch", reason="PyTorch is not installed")
+
+
+def one_stage(stage: Stage, dtype: Any = np.float32) -> Workload:
+    """A buffer that the host fills, the stage and a host stage that reads what it wrote."""
+
+    def produce(a: Out, frame: int) -> None:
+        a.fill(frame)
+
+    def consume(b: In) -> None:
+        b.sum()
+
+    return Workload({name: Buffer(N, dtype) for name in "ab"}, [host(produce), stage, host(consume)])
+
+
+def run_once(workload: Workload, backend: Any = None, strategy: str = "pageable") -> tuple[Any, Any]:
+    """The host's buffer after frame 3, and the placed buffers' addresses by name."""
+    with bench(workload, strategy, backend or CpuBackend()) as run:
+        run.loop.run_setup()
+        run.loop.first_frame()
+        run.loop.frame_alone(3)
+        addresses = {name: (lies(p.host), lies(p.device)) for name, p in run.placed.items()}
+        return run.inspector.newest("b"), addresses
+
+
+def lies(array: Any) -> int | None:
+    return int(array.ctypes.data) if isinstance(array, np.ndarray) else None
+
+
+def seen_by(form: str, seen: dict[str, int], side: str = "device") -> Stage:
+    """A stage that doubles `a` into `b` through NumPy, and notes the addresses it was given."""
+
+    def as_array(given: Any) -> Any:
+        if form == "pointer":
+            assert type(given) is int
+            return np.frombuffer((ctypes.c_float * N).from_address(given), np.float32)
+        return np.asarray(given) if form == "numba" else np.from_dlpack(given)
+
+    def double(a: In, b: Out) -> None:
+        source, target = as_array(a), as_array(b)
+        seen.update(a=source.ctypes.data, b=target.ctypes.data)
+        ctypes.memmove(target.ctypes.data, (source * 2).ctypes.data, 4 * N)
+
+    return device(double, arrays=form) if side == "device" else host(double, arrays=form)
+
+
+@pytest.mark.parametrize("side", ["device", "host"])
+@pytest.mark.parametrize("form", ["numba", "pointer", "dlpack"])
+def test_a_form_shares_the_placement_s_memory(form: str, side: str) -> None:
+    seen: dict[str, int] = {}
+    result, addresses = run_once(one_stage(seen_by(form, seen, side)))
+    assert (result == 6).all()
+    assert seen == {name: both[side == "device"] for name, both in addresses.items()}
+
+
+@pytest.mark.parametrize("side", ["device", "host"])
+def test_tensors_share_the_placement_s_memory(side: str) -> None:
+    torch = torch_or_skip()
+    seen: dict[str, int] = {}
+
+    def double(a: In, b: Out) -> None:
+        assert isinstance(a, torch.Tensor)
+        seen.update(a=a.data_ptr(), b=b.data_ptr())
+        torch.mul(a, 2, out=b)
+
+    stage = device(double, arrays="torch") if side == "device" else host(double, arrays="torch")
+    result, addresses = run_once(one_stage(stage))
+    assert (result == 6).all()
+    assert seen == {name: both[side == "device"] for name, both in addresses.items()}
+
+
+def test_an_annotation_names_the_form_of_one_buffer() -> None:
+    torch = torch_or_skip()
+    kinds: list[type] = []
+
+    def double(a: In[torch.Tensor], b: Out) -> None:  # type: ignore[name-defined]
+        kinds.extend((type(a), type(b)))
+        b[...] = a.numpy() * 2
+
+    result, _ = run_once(one_stage(device(double)))
+    assert (result == 6).all()
+    assert kinds[:2] == [torch.Tensor, np.ndarray]
+
+
+def test_an_annotation_of_int_asks_for_the_address_and_records_it() -> None:
+    def take(a: In[int], b: InOut[np.ndarray]) -> None: ...
+
+    (stage,) = bind(one_stage(device(take))).frame[1:2]
+    assert dict(stage.forms) == {"a": "pointer"}
+    assert stage.record().arrays == {"a": "pointer"}
+
+
+def test_the_twin_gets_numpy_arrays_unless_it_says_otherwise() -> None:
+    given: list[type] = []
+
+    def on_gpu(a: In, b: Out) -> None: ...
+
+    def twin(a: In, b: Out[int]) -> None:
+        given.extend((type(a), type(b)))
+
+    run_once(one_stage(device(on_gpu, cpu=twin, arrays="pointer")))
+    assert given[:2] == [np.ndarray, int]
+
+
+def test_the_report_says_what_a_stage_gets() -> None:
+    def take(a: In[int], b: InOut[int]) -> None: ...
+
+    bound = bind(one_stage(device(take)))
+    record = vector_add_workload().model_copy(update={"stages": tuple(s.record() for s in bound.stages)})
+    frame = {entry.label: entry.value for entry in methods.workload(profile(workload=record))}["Frame"]
+    assert frame == "produce (host) → take (device, pointer) → consume (host)"
+
+
+@pytest.mark.parametrize("make", [host, device])
+def test_another_form_is_refused_with_the_nearest(make: Callable[..., Stage]) -> None:
+    with pytest.raises(WorkloadError, match="did you mean 'torch'") as caught:
+        make(lambda a: None, arrays="pytorch")
+    assert all(form in caught.value.next_step for form in FORMS)
+
+
+def test_another_type_in_an_annotation_is_refused() -> None:
+    def stage(a: In[list], b: Out) -> None: ...
+
+    with pytest.raises(WorkloadError, match="wants buffer 'a' as list"):
+        bind(one_stage(device(stage)))
+
+
+@pytest.mark.parametrize(
+    ("form", "dtype", "library"),
+    [("torch", ">f4", "PyTorch"), ("dlpack", "M8[s]", "DLPack"), ("numba", "M8[s]", "Numba")],
+)
+def test_a_dtype_that_cannot_be_shared_is_named_before_anything_runs(
+    form: str, dtype: str, library: str
+) -> None:
+    if form == "torch":
+        torch_or_skip()
+
+    def stage(a: In, b: Out) -> None: ...
+
+    bound = bind(one_stage(device(stage, arrays=form), dtype))
+    with pytest.raises(WorkloadError, match=f"buffer 'a' .* through {library}, which cannot share it"):
+        require_libraries(bound, CpuBackend())
+
+
+def test_a_copy_is_not_taken_for_the_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library that copies would give right results and wrong figures."""
+    fake = types.ModuleType("torch")
+    fake.from_numpy = lambda array: types.SimpleNamespace(data_ptr=array.copy().ctypes.data.__int__)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torch", fake)
+
+    def stage(a: In, b: Out) -> None: ...
+
+    with pytest.raises(WorkloadError, match="PyTorch made a copy"):
+        run_once(one_stage(device(stage, arrays="torch")))
+
+
+def test_a_missing_library_is_a_message_with_the_command(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError(\"No module named 'torch'\", name='torch')\n")
+    (tmp_path / "w.py").write_text(
+        "import numpy as np\n"
+        "from advisor import *\n"
+        "@workload\n"
+        "def w(n: int = 8):\n"
+        "    def produce(a: Out): a.fill(1)\n"
+        "    def use(a: In): pass\n"
+        "    return Workload({'a': Buffer(n, np.float32)}, [host(produce), device(use, arrays='torch')])\n"
+    )
+    done = advisor("profile", "w.py", "--no-gpu", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "PyTorch, which cannot be imported" in done.stderr
+    assert "pip install 'gpu-memory-advisor[torch]'" in done.stderr
+
+
+def test_wrapping_costs_less_than_50_microseconds_a_stage() -> None:
+    """Frames with tensors against frames without, the best of many: what is added to each call."""
+    torch_or_skip()
+
+    def nothing(a: In, b: Out) -> None: ...
+
+    def best(stage: Stage) -> float:
+        with bench(one_stage(stage), "zero-copy", CpuBackend()) as run:
+            run.loop.run_setup()
+            run.loop.first_frame()
+            times = []
+            for index in range(1, 300):
+                begin = time.perf_counter()
+                run.loop.frame(index)
+                times.append(time.perf_counter() - begin)
+        return min(times)
+
+    for form in FORMS:
+        assert best(device(nothing, arrays=form)) - best(device(nothing)) < 50e-6
+        backend = CpuBackend()
+        (stage,) = bind(one_stage(device(nothing, arrays=form))).frame[1:2]
+        array = np.zeros(N, np.float32)
+        bridges = StageBridges(stage, backend)
+        times = []
+        for _ in range(100):
+            begin = time.perf_counter()
+            bridges.shared("a", array)
+            times.append(time.perf_counter() - begin)
+        assert min(times) < 50e-6
+
+
+# On the GPU, with the recording backend and stand-ins for the libraries
+
+
+def on_default_stream(backend: RecordingBackend, *, takes_stream: bool) -> Stage:
+    """A stage of a library that works on the default stream, or on the one it is given."""
+
+    def launch(a: Any, b: Any, stream: Any) -> None:
+        backend.submit("kernel", lambda: np.multiply(a, 2, out=b), stream)
+
+    def memory(address: int) -> Any:
+        real = address & ~(1 << 52)
+        return np.frombuffer((ctypes.c_float * N).from_address(real), np.float32)
+
+    def by_default(a: In, b: Out) -> None:
+        launch(memory(a), memory(b), backend.default_stream())
+
+    def as_told(a: In, b: Out, stream: Any) -> None:
+        launch(memory(a), memory(b), stream)
+
+    return device(as_told if takes_stream else by_default, arrays="pointer")
+
+
+@pytest.mark.parametrize("takes_stream", [False, True])
+@pytest.mark.parametrize("haste", EVERY_HASTE)
+def test_work_on_the_default_stream_is_in_order_with_the_program_s(haste: Any, takes_stream: bool) -> None:
+    backend = RecordingBackend(haste=haste)
+    result, _ = run_once(one_stage(on_default_stream(backend, takes_stream=takes_stream)), backend, "pinned")
+    assert (result == 6).all()
+    assert ("order" in backend.names) != takes_stream, "who takes the stream pays for no order"
+
+
+class FakeTorch(types.ModuleType):
+    """As much of PyTorch with CUDA as the bridge uses; notes the stream that is current in a stage."""
+
+    def __init__(self, *, knows_ordinary_memory: bool = True) -> None:
+        super().__init__("torch")
+        self.current: Any = None
+        self.ways: list[str] = []
+        self._knows = knows_ordinary_memory
+        self.cuda = types.SimpleNamespace(
+            init=lambda: None,
+            current_device=lambda: 0,
+            ExternalStream=lambda ptr, device: ("external", ptr),
+            stream=self._within,
+        )
+
+    @contextmanager
+    def _within(self, stream: Any) -> Any:
+        before, self.current = self.current, stream
+        try:
+            yield
+        finally:
+            self.current = before
+
+    def device(self, kind: str, index: int) -> tuple[str, int]:
+        return kind, index
+
+    def as_tensor(self, array: Any, device: Any) -> Any:
+        self.ways.append("as_tensor")
+        if isinstance(array, DeviceArray) and not self._knows:
+            raise RuntimeError("The specified pointer resides on host memory")
+        return self.from_dlpack(array)
+
+    def from_numpy(self, array: Any) -> Any:
+        return types.SimpleNamespace(data_ptr=lambda: array.ctypes.data)
+
+    def from_dlpack(self, array: DeviceArray) -> Any:
+        return types.SimpleNamespace(data_ptr=lambda: array.data.ptr, fill_=array.fill)
+
+
+def test_a_pytorch_without_cuda_says_so_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = FakeTorch()
+
+    def init() -> None:
+        raise AssertionError("Torch not compiled with CUDA enabled")
+
+    torch.cuda.init = init
+    monkeypatch.setitem(sys.modules, "torch", torch)
+
+    def stage(a: In, b: Out) -> None: ...
+
+    with pytest.raises(WorkloadError, match="cannot use the GPU: Torch not compiled with CUDA") as caught:
+        require_libraries(bind(one_stage(device(stage, arrays="torch"))), RecordingBackend())
+    assert "pytorch.org" in caught.value.next_step
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_tensors_on_the_gpu_share_memory_and_run_on_the_program_s_stream(
+    knows: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = FakeTorch(knows_ordinary_memory=knows)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    seen: list[Any] = []
+
+    def fill(a: In, b: Out, stream: Any, frame: int) -> None:
+        seen.append((torch.current, stream))
+        b.fill_(frame)
+
+    backend = RecordingBackend(deferred=True)
+    result, _ = run_once(one_stage(device(fill, arrays="torch")), backend, "pinned")
+    assert (result == 3).all()
+    assert seen == [(("external", backend.stream.ptr),) * 2] * 2
+    assert torch.current is None

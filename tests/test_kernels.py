@@ -1,0 +1,306 @@
+"""`advisor.kernel`: sources and their lines, signatures, arguments and launch shapes, without a GPU."""
+
+from __future__ import annotations
+
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from nvrtc import Nvrtc, libraries
+from running import FILES, cpu_settings
+
+import advisor
+from advisor import pipeline
+from advisor.errors import FileProblem, WorkloadError
+from advisor.kernels import signatures, sources
+from advisor.kernels.calls import Kernel, KernelNeedsGpu
+from advisor.progress import Silent
+
+SCALE = """
+extern "C" __global__ void scale(const float* a, float* b, int n, float factor)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) b[i] = a[i] * factor;
+}
+"""
+
+
+class OnGpu:
+    """An array as CuPy, PyTorch and Numba show one."""
+
+    def __init__(self, address: int, shape: tuple[int, ...], dtype: str = "float32") -> None:
+        self.shape = shape
+        self.__cuda_array_interface__ = {"data": (address, False), "typestr": np.dtype(dtype).str}
+
+
+class FakeCupy(types.ModuleType):
+    """As much of CuPy as compiling and launching take. `log`: what compiling fails with."""
+
+    class CompileException(Exception):
+        """As `cupy.cuda.compiler` has it."""
+
+    def __init__(self, log: str = "") -> None:
+        super().__init__("cupy")
+        self.compiled: list[tuple[Any, ...]] = []
+        self.launches: list[tuple[Any, ...]] = []
+        self.device = 0
+        self._log = log
+        self.cuda = types.SimpleNamespace(
+            runtime=types.SimpleNamespace(getDevice=lambda: self.device),
+            compiler=types.SimpleNamespace(CompileException=self.CompileException),
+        )
+
+    def RawModule(self, *, code: str, options: tuple[str, ...], name_expressions: Any) -> Any:  # noqa: N802
+        def compile_() -> None:
+            self.compiled.append((code, options, name_expressions))
+            if self._log:
+                raise self.CompileException(self._log)
+
+        def launch(grid: Any, block: Any, given: Any, *, shared_mem: int) -> None:
+            self.launches.append((grid, block, given, shared_mem))
+
+        return types.SimpleNamespace(compile=compile_, get_function=lambda name: launch)
+
+
+@pytest.fixture
+def cupy(monkeypatch: pytest.MonkeyPatch) -> FakeCupy:
+    fake = FakeCupy()
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    return fake
+
+
+A, B = OnGpu(0x100, (10, 100)), OnGpu(0x200, (10, 100))
+
+
+def test_it_is_launched_with_the_signature_s_types_and_a_thread_for_each_element(cupy: FakeCupy) -> None:
+    kernel = advisor.kernel(SCALE, "scale")
+    kernel(A, B, 1000, 2)
+    ((grid, block, given, shared),) = cupy.launches
+    assert (grid, block, shared) == ((4,), (256,), 0)
+    assert [(type(g), g) for g in given] == [
+        (np.uint64, 0x100),
+        (np.uint64, 0x200),
+        (np.int32, 1000),
+        (np.float32, 2.0),
+    ]
+
+
+def test_the_launch_shape_can_be_given(cupy: FakeCupy) -> None:
+    kernel = advisor.kernel(SCALE, "scale")
+    kernel(A, B, np.int64(7), 0.5, grid=(2, 3), block=(16, 16), shared=64)
+    kernel(0x300, B, 7, True, size=65, block=32)
+    kernel(0x300, 0x400, 7, 1, grid=5)
+    assert [(grid, block, shared) for grid, block, _, shared in cupy.launches] == [
+        ((2, 3), (16, 16), 64),
+        ((3,), (32,), 0),
+        ((5,), (256,), 0),
+    ]
+    assert cupy.launches[1][2][0] == 0x300, "an address from arrays='pointer'"
+
+
+def test_it_is_compiled_once_for_each_device(cupy: FakeCupy) -> None:
+    kernel = advisor.kernel(SCALE, "scale", options=["-DTILE=32"])
+    for device in (0, 0, 1, 0):
+        cupy.device = device
+        kernel(A, B, 1, 1)
+    options = ("-DTILE=32", f"-I{Path(__file__).resolve().parent}")
+    assert cupy.compiled == [(SCALE, options, None)] * 2
+
+
+def test_a_template_s_name_is_a_cplusplus_expression(cupy: FakeCupy) -> None:
+    source = "template <typename T> __global__ void twice(T* a, T x, int n) { if (n) a[0] = x; }\n"
+    kernel = advisor.kernel(source, "twice<float>")
+    kernel(A, np.float32(2), 3)
+    assert cupy.compiled[0][2] == ("twice<float>",)
+    with pytest.raises(WorkloadError, match=r"argument 2 .* is 2, whose size is not known"):
+        kernel(A, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((A, B, 1), "was given 3 arguments; its signature has 4"),
+        ((A, B, 1 << 31, 1), "argument 3 .* is 2147483648, and the type holds -2147483648 to 2147483647"),
+        ((A, B, 1.5, 1), r"argument 3 .* is 1.5; the signature has 'int n'"),
+        ((A, B, B, 1), "argument 3 .* is an array; the signature has 'int n'"),
+        ((A, B, "7", 1), "argument 3 .* is a str, not a number"),
+        ((OnGpu(1, (3,), "float64"), B, 1, 1), r"argument 1 .* is an array of float64; .* 'const float\* a'"),
+        ((A, 2.5, 1, 1), r"argument 2 .* is 2.5, which is no array on the GPU"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused(arguments: Any, says: str, cupy: FakeCupy) -> None:
+    with pytest.raises(WorkloadError, match=says):
+        advisor.kernel(SCALE, "scale")(*arguments)
+    assert cupy.launches == []
+
+
+@pytest.mark.parametrize(
+    ("shape", "says"),
+    [
+        ({"block": 2048}, "block=2048 has 2048 threads"),
+        ({"block": (64, 32)}, "has 2048 threads"),
+        ({"grid": (1, 1, 1, 1)}, "one to three"),
+        ({"grid": 0}, "one to three"),
+        ({"size": 0}, "size=0"),
+    ],
+)
+def test_a_launch_shape_that_no_gpu_takes_is_refused(shape: Any, says: str, cupy: FakeCupy) -> None:
+    with pytest.raises(WorkloadError) as caught:
+        advisor.kernel(SCALE, "scale")(A, B, 1, 1, **shape)
+    assert says in f"{caught.value.message} {caught.value.next_step}"
+
+
+def test_without_an_array_the_shape_has_to_be_given(cupy: FakeCupy) -> None:
+    with pytest.raises(WorkloadError, match="none of its arguments is an array"):
+        advisor.kernel(SCALE, "scale")(1, 2, 3, 4)
+
+
+def test_on_the_cpu_it_says_that_it_needs_a_gpu(cupy: FakeCupy) -> None:
+    kernel, array = advisor.kernel(SCALE, "scale"), np.zeros(3, np.float32)
+    with pytest.raises(KernelNeedsGpu):
+        kernel(array, array, 3, 1)
+    tensor = types.SimpleNamespace(device=types.SimpleNamespace(type="cpu"))
+    with pytest.raises(KernelNeedsGpu):
+        kernel(tensor, tensor, 3, 1)
+
+
+def test_a_workload_whose_kernel_is_in_a_file_runs_with_its_twin(tmp_path: Path) -> None:
+    settings = cpu_settings(FILES / "cuda_file.py")
+    assert len(pipeline.profile(settings, Silent(), keep_in=tmp_path).measured()) == 2
+
+
+def test_without_a_twin_the_cpu_says_so(tmp_path: Path) -> None:
+    settings = cpu_settings(FILES / "cuda_file.py", "twin=False")
+    with pytest.raises(WorkloadError, match="kernel 'scale' runs on a GPU alone") as caught:
+        pipeline.profile(settings, Silent(), keep_in=tmp_path)
+    assert "cpu=" in caught.value.next_step
+
+
+# Sources
+
+
+def test_a_path_is_seen_from_the_file_that_asks() -> None:
+    found = sources.find("workload_files/scale.cu", __file__)
+    assert found.file == FILES / "scale.cu"
+    assert found.include_directory == FILES
+
+
+def test_a_missing_file_names_the_nearest() -> None:
+    with pytest.raises(FileProblem, match=r"did you mean scale\.cu"):
+        advisor.kernel("workload_files/scal.cu", "scale")
+
+
+def test_a_name_that_the_source_lacks_names_the_nearest() -> None:
+    with pytest.raises(WorkloadError, match=r"test_kernels\.py has no kernel 'scal'; did you mean 'scale'"):
+        advisor.kernel(SCALE, "scal")
+
+
+WRONG = """
+extern "C" __global__ void wrong(float* a)
+{
+    a[0] = missing;
+}
+"""
+
+
+def the_line_of(text: str) -> int:
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    return next(number for number, line in enumerate(lines, start=1) if text in line)
+
+
+def refused(source: str, log: str, monkeypatch: pytest.MonkeyPatch) -> WorkloadError:
+    monkeypatch.setitem(sys.modules, "cupy", FakeCupy(log))
+    with pytest.raises(WorkloadError) as caught:
+        advisor.kernel(source, "wrong")(A)
+    return caught.value
+
+
+def test_a_compile_error_names_the_line_of_the_python_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = '/tmp/x/abc.cubin.cu(4): error: identifier "missing" is undefined\n      a[0] = missing;\n'
+    error = refused(WRONG, log, monkeypatch)
+    line = the_line_of("    a[0] = missing;")
+    assert error.message == (
+        f"kernel 'wrong' does not compile: test_kernels.py, line {line}: identifier \"missing\" is undefined"
+    )
+    assert f"> {line:4d} |     a[0] = missing;" in error.detail
+    assert log.strip() in error.detail
+
+
+def test_a_source_that_stands_nowhere_counts_its_own_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = WRONG.replace("missing", "gone")
+    error = refused(made, 'default_program(4): error: identifier "gone" is undefined', monkeypatch)
+    assert "line 4 of its source" in error.message
+
+
+def test_an_error_in_a_header_names_the_header(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "scale.h, line 2: what" in refused(WRONG, "/a/scale.h(2): error: what", monkeypatch).message
+
+
+def test_a_log_without_a_line_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (
+        refused(WRONG, "nvrtc: error: invalid option", monkeypatch).detail == "nvrtc: error: invalid option"
+    )
+
+
+def test_nvrtc_s_own_words_are_understood(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not libraries():
+        pytest.skip("there is no NVRTC (pip install nvidia-cuda-nvrtc)")
+    compiler = Nvrtc(libraries()[0])
+    log = compiler.log(WRONG, max(compiler.architectures))
+    error = refused(WRONG, log, monkeypatch)
+    assert f"test_kernels.py, line {the_line_of('    a[0] = missing;')}: " in error.message
+
+
+# Signatures
+
+
+def read(source: str) -> signatures.Signature:
+    (found,) = signatures.read(source).values()
+    return found
+
+
+def test_a_signature_is_read_through_comments_and_attributes() -> None:
+    (found,) = signatures.read((FILES / "scale.cu").read_text(encoding="utf-8")).values()
+    assert (found.name, found.mangled) == ("scale", False)
+    assert [(p.name, p.pointer, str(p.dtype)) for p in found.parameters] == [
+        ("a", True, "float32"),
+        ("b", True, "float32"),
+        ("factor", False, "float32"),
+        ("n", False, "int64"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("declared", "dtype"),
+    [
+        ("unsigned n", "uint32"),
+        ("unsigned int n", "uint32"),
+        ("unsigned long long n", "uint64"),
+        ("long long int n", "int64"),
+        ("const size_t n", "uint64"),
+        ("unsigned char* __restrict__ n", "uint8"),
+        ("const volatile int *n", "int32"),
+        ("double n[]", "float64"),
+        ("int n[16]", "int32"),
+        ("__half *n", "float16"),
+        ("float4* n", "None"),
+        ("Pair<int, float> n", "None"),
+    ],
+)
+def test_types_are_c_s_on_64_bit_linux(declared: str, dtype: str) -> None:
+    (parameter,) = read(f"__global__ void k({declared}) {{}}").parameters
+    assert (parameter.name, str(parameter.dtype)) == ("n", dtype)
+
+
+def test_linkage_and_several_kernels() -> None:
+    found = signatures.read(
+        'extern "C" {\n__global__ void a() {}\n__global__ void __launch_bounds__(64, 2) b(void) {}\n}\n'
+        "template <int N> __global__ void c(int* p) {}"
+    )
+    assert [(name, len(s.parameters)) for name, s in found.items()] == [("a", 0), ("b", 0), ("c", 1)]
+    assert [s.mangled for s in found.values()] == [False, False, True]
+    assert read("__global__ void k(int n) { f(n); }").mangled
+    assert Kernel(sources.Source("#define K __global__\n", None), "anything", ()).name == "anything"

@@ -1,0 +1,95 @@
+"""`advisor new`: what it writes passes as it is, and nothing is overwritten unasked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from running import REPOSITORY, Command, advisor
+
+from advisor import starters
+from advisor.errors import UsageError
+from advisor.loading import load
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    monkeypatch.chdir(tmp_path)
+    return Command(monkeypatch, capsys)
+
+
+def test_the_starter_passes_as_it_is(tmp_path: Path) -> None:
+    made = advisor("new", "deep/my-filter.py", cwd=tmp_path)
+    assert (made.returncode, made.stdout) == (0, "deep/my-filter.py\n")
+    assert "next: advisor profile deep/my-filter.py" in made.stderr
+    done = advisor("profile", "deep/my-filter.py", "--no-gpu", "--max-seconds", "0.05", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("my_filter: predicted")
+
+
+def test_the_starter_s_check_can_fail(tmp_path: Path) -> None:
+    starters.write(tmp_path / "w.py")
+    text = (tmp_path / "w.py").read_text()
+    (tmp_path / "w.py").write_text(text.replace("image * weights, axis", "image * weights * 2, axis"))
+    done = advisor("profile", "w.py", "--no-gpu", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "check" in done.stderr
+
+
+@pytest.mark.parametrize("example", sorted(starters.examples()))
+def test_every_example_can_be_copied_and_loaded(example: str, tmp_path: Path) -> None:
+    if "parts.pytorch" in starters.examples()[example].read_text(encoding="utf-8"):
+        pytest.importorskip("torch", reason="PyTorch is not installed")
+    first, *_ = starters.write(tmp_path / "mine.py", like=example)
+    assert first.read_bytes() == (REPOSITORY / "workloads" / f"{example}.py").read_bytes()
+    load(first, example, {})
+
+
+def test_an_existing_file_stays_unless_forced(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("precious")
+    said = command("new", "mine.py")
+    assert (said.code, said.error[0]) == (2, "error: mine.py exists")
+    assert (tmp_path / "mine.py").read_text() == "precious"
+    assert command("new", "mine.py", "--force", "--quiet").err == ""
+    assert "@workload" in (tmp_path / "mine.py").read_text()
+
+
+@pytest.mark.parametrize(
+    ("file", "says"),
+    [
+        ("mine.txt", "does not end in .py"),
+        ("numpy.py", "would hide the module 'numpy'"),
+        ("json.py", "would hide the module 'json'"),
+        ("/proc/mine.py", "cannot be written"),
+    ],
+)
+def test_a_file_that_could_not_be_used_is_refused(file: str, says: str, command: Command) -> None:
+    said = command("new", file)
+    assert said.code == 2
+    assert says in said.error[0]
+
+
+def test_a_folder_is_refused_also_with_force(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").mkdir()
+    assert command("new", "mine.py", "--force").code == 2
+
+
+def test_an_unknown_example_names_the_nearest(command: Command) -> None:
+    said = command("new", "mine.py", "--like", "vector_sum")
+    assert "did you mean 'vector_add'" in said.error[0]
+    with pytest.raises(UsageError):
+        starters.write(Path("mine.py"), like="vector_sum")
+
+
+@pytest.mark.parametrize(
+    ("stem", "name"), [("my-filter", "my_filter"), ("class", "workload_class"), ("3d", "workload_3d")]
+)
+def test_the_function_is_named_like_the_file(stem: str, name: str, tmp_path: Path) -> None:
+    starters.write(tmp_path / f"{stem}.py")
+    assert load(tmp_path / f"{stem}.py", name, {}).record.name == name
+
+
+def test_an_installed_package_has_the_examples_inside(tmp_path: Path) -> None:
+    (tmp_path / "advisor" / "examples").mkdir(parents=True)
+    (tmp_path / "advisor" / "examples" / "one.py").write_text("")
+    assert list(starters.examples(tmp_path / "advisor")) == ["one"]

@@ -1,0 +1,388 @@
+"""Script mode with real processes and a CuPy on NumPy: what is imposed, seen, compared, and refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import nvtx
+import pytest
+from builders import cuda_device
+from fakes import FakeClock
+from running import FILES, Command, advisor
+
+import advisor as public
+from advisor import backends, profiles
+from advisor.errors import UsageError, WorkloadError
+from advisor.profiles import Profile
+from advisor.progress import Silent
+from advisor.report import render_html, render_markdown, summary
+from advisor.scripts import verdicts
+from advisor.scripts.detection import is_script
+from advisor.scripts.outputs import Results
+from advisor.scripts.ranges import RangeWatch
+from advisor.scripts.records import ScriptCopies, ScriptMeasured
+from advisor.scripts.runs import ScriptSettings, profile
+from advisor.scripts.strategies import SCRIPT_STRATEGIES, UNCHANGED, choose, code
+
+TRAIN = FILES / "train.py"
+FAKES = Path(__file__).resolve().parent / "fake_packages"
+
+
+@pytest.fixture
+def fake_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every process finds the CuPy on NumPy."""
+    root = Path(__file__).resolve().parents[1]
+    monkeypatch.setenv("PYTHONPATH", f"{FAKES}:{root}")
+
+
+def run(
+    *arguments: str,
+    only: tuple[str, ...] = ("stream-ordered-pool",),
+    file: Path = TRAIN,
+    keep: Callable[[Profile], None] = lambda _: None,
+    **options: Any,
+) -> Profile:
+    given: dict[str, Any] = {"rounds": 1, "timeout": 60.0, "seed": 0, "command": "advisor profile", **options}
+    settings = ScriptSettings(file=file, arguments=arguments, gpu=0, strategies=choose(only), **given)
+    return profile(settings, Silent(), keep=keep)
+
+
+def rows(found: Profile) -> dict[str, ScriptMeasured]:
+    assert found.script is not None
+    return {row.strategy: row for row in found.script.measured}
+
+
+def reasons(found: Profile) -> dict[str, str]:
+    return {row.strategy: row.reason for row in found.results if row.status != "measured"}
+
+
+@pytest.mark.usefixtures("fake_cupy")
+def test_every_strategy_is_run_and_the_best_is_recommended(tmp_path: Path) -> None:
+    kept: list[Profile] = []
+    found = run("--epochs", "4", "--keep", only=(), rounds=2, keep=kept.append)
+    measured = rows(found)
+    assert list(measured) == [
+        UNCHANGED, "unpinned-staging", "managed-pool", "zero-copy-pool", "stream-ordered-pool"
+    ]  # fmt: skip
+    assert "cannot reach ordinary memory" in reasons(found)["system-pool"]
+    assert "cuda-bindings" in reasons(found)["managed-prefetch-pool"]
+    assert all(len(row.run_seconds) == 2 and row.verified for row in measured.values())
+    times = {name: row.median_seconds for name, row in measured.items()}
+    assert times["stream-ordered-pool"] < times[UNCHANGED] < times["managed-pool"] < times["zero-copy-pool"]
+    assert times["unpinned-staging"] > times[UNCHANGED] + 0.2, "the fake waits where nothing is staged"
+    assert found.recommendation is not None
+    assert found.recommendation.strategy in ("stream-ordered-pool", None)
+    assert found.device.name == "Fake GPU"
+    assert len(kept) == 2
+    found.save(tmp_path / "profile.json")
+    again = profiles.load(tmp_path / "profile.json")
+    assert again == found
+    for text in (summary(again), render_markdown(again), render_html(again)):
+        assert "train.py" in text
+        assert "zero-copy-pool" in text
+        assert "to start from" in text
+
+
+@pytest.mark.usefixtures("fake_cupy")
+def test_ranges_copies_and_memory_are_seen_in_a_run_of_their_own() -> None:
+    measured = rows(run("--epochs", "3", "--keep"))
+    base = measured[UNCHANGED]
+    (epoch,) = base.ranges
+    assert (epoch.name, epoch.count) == ("epoch", 3)
+    assert 3 * 0.08 <= epoch.seconds < base.median_seconds * 3
+    assert base.copies == ScriptCopies(to_device=1, to_device_bytes=4000, to_host=1, to_host_bytes=4000)
+    assert base.memory is not None
+    assert (base.memory.requests, base.memory.reserved_bytes) == (4, 16000)
+    assert measured["stream-ordered-pool"].memory is None, "CUDA's own pool has no hooks"
+
+
+def test_a_script_s_own_exit_code_ends_it_all(fake_cupy: None) -> None:
+    with pytest.raises(WorkloadError, match="exit code 3"):
+        run("--epochs", "1", "--act", "exit")
+    with pytest.raises(WorkloadError, match="exit code 1: ValueError: no such data") as caught:
+        run("--epochs", "1", "--act", "fail")
+    assert caught.value.detail.rstrip().endswith("ValueError: no such data")
+    assert "runpy" not in caught.value.detail
+    with pytest.raises(WorkloadError, match="did not come to its end") as caught:
+        run("--epochs", "1", "--act", "_exit")
+    assert "os._exit" in caught.value.next_step
+
+
+def test_missing_arguments_are_asked_for(fake_cupy: None) -> None:
+    with pytest.raises(WorkloadError, match="exit code 2") as caught:
+        run()
+    assert "-- --epochs 1" in caught.value.next_step
+    assert "required: --epochs" in caught.value.detail
+
+
+@pytest.mark.usefixtures("fake_cupy")
+def test_a_script_that_sets_the_allocator_is_measured_as_it_is_alone() -> None:
+    found = run("--epochs", "1", "--act", "allocator")
+    line = 1 + TRAIN.read_text().splitlines().index(
+        "        cupy.cuda.set_allocator(cupy.cuda.MemoryPool().malloc)"
+    )
+    assert f"sets CuPy's allocator itself (train.py, line {line})" in reasons(found)["stream-ordered-pool"]
+    (note,) = rows(found)[UNCHANGED].notes
+    assert f"train.py, line {line}" in note
+
+
+@pytest.mark.usefixtures("fake_cupy")
+def test_a_fork_is_told_and_its_child_leaves_no_outcome() -> None:
+    found = run("--epochs", "1", "--act", "fork")
+    assert any("forked 1 times" in note for note in rows(found)[UNCHANGED].notes)
+
+
+@pytest.mark.usefixtures("fake_cupy")
+def test_what_is_printed_is_compared_where_it_is_the_same_in_every_run() -> None:
+    differs = run("--epochs", "1", "--act", "differ")
+    assert "prints something else" in reasons(differs)["stream-ordered-pool"]
+    random = run("--epochs", "1", "--act", "random")
+    assert reasons(random) == {}
+    assert not rows(random)[UNCHANGED].verified
+    assert any("only its exit status could be compared" in note for note in random.notes)
+
+
+@pytest.mark.usefixtures("fake_cupy")
+def test_results_are_compared_element_by_element(tmp_path: Path) -> None:
+    script = tmp_path / "s.py"
+    script.write_text(
+        "import cupy, numpy as np, advisor\n"
+        "a = cupy.asarray(np.arange(4.0))\n"
+        "b = a + (1 if a.memory.kind == 'device' else 1.5)\n"
+        "advisor.result(b, 'b')\n"
+    )
+    found = run(file=script)
+    reason = "its results are wrong: 4 of 4 elements of '0-b' differ from the reference run"
+    assert reasons(found) == {"stream-ordered-pool": reason}
+    assert rows(found)[UNCHANGED].verified
+
+
+def test_results_of_other_libraries_are_kept_too(tmp_path: Path) -> None:
+    class Tensor:
+        def detach(self) -> Tensor:
+            return self
+
+        def cpu(self) -> list[float]:
+            return [1.0, 2.0]
+
+    class NumbaArray:
+        def copy_to_host(self) -> list[float]:
+            return [3.0]
+
+    results = Results(tmp_path / "kept")
+    with results.listening():
+        for name, given in (("tensor", Tensor()), ("", NumbaArray()), ("a/b", [4, 5])):
+            public.result(given, name)
+    assert results.names == ["0-tensor", "1", "2-a_b"]
+    assert [np.load(tmp_path / "kept" / f"{name}.npy").tolist() for name in results.names] == [
+        [1.0, 2.0], [3.0], [4, 5]
+    ]  # fmt: skip
+    assert results.seconds > 0
+
+
+def test_result_is_nothing_outside_of_script_mode() -> None:
+    marker = object()
+    assert public.result(marker, "anything") is marker
+
+
+def test_ranges_of_the_nvtx_package_are_heard_in_every_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each mark moves the clock by a second; the nested range is inside the outer one."""
+    for name in ("annotate", "push_range", "pop_range"):
+        monkeypatch.setattr(nvtx, name, getattr(nvtx, name))
+    clock = FakeClock(1.0)
+    watch = RangeWatch(Ticking(clock))
+    watch.listen_to_nvtx()
+    with nvtx.annotate("outer", color="red"), nvtx.annotate(message="inner"):
+        pass
+    nvtx.push_range("pushed")
+    nvtx.pop_range()
+    nvtx.pop_range()
+
+    @nvtx.annotate("called")
+    def named(value: int) -> int:
+        return value + 1
+
+    @nvtx.annotate()
+    def unnamed() -> None: ...
+
+    assert named(1) == 2
+    unnamed()
+    assert named.__name__ == "named"
+    found = {r.name: (r.count, r.seconds) for r in watch.ranges()}
+    assert found == {
+        "inner": (1, 1.0), "outer": (1, 3.0), "pushed": (1, 1.0), "called": (1, 1.0), "unnamed": (1, 1.0)
+    }  # fmt: skip
+
+
+class Ticking:
+    """A stream's clock that a test moves."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self.mark = clock
+
+    def seconds_between(self, begin: float, end: float) -> float:
+        return end - begin
+
+
+# The command line
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    monkeypatch.chdir(tmp_path)
+    return Command(monkeypatch, capsys)
+
+
+def test_without_a_gpu_it_says_what_it_would_run_and_why_it_cannot(tmp_path: Path) -> None:
+    done = advisor("profile", TRAIN, "--no-gpu", "--", "--epochs", "1", cwd=tmp_path)
+    assert done.returncode == 4
+    assert "it is a script. On a GPU it would be run 29 times, under:" in done.stdout
+    assert all(f"  {s.name}: {s.summary}" in done.stdout for s in SCRIPT_STRATEGIES)
+    assert "--no-gpu was given" in done.stderr
+    assert "write a workload" in done.stderr
+    assert not (tmp_path / "advisor-report").exists()
+
+
+@pytest.mark.usefixtures("fake_cupy")
+def test_the_command_writes_a_report(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(backends, "gpu_count", lambda: 1)
+    monkeypatch.setattr(backends, "has_cupy", lambda: True)
+    said = command(
+        "profile", TRAIN, "--rounds", "1", "--strategy", "managed-pool", "--", "--epochs", "2", "--keep"
+    )
+    assert said.code == 0, said.err
+    saved = json.loads((tmp_path / "advisor-report" / "profile.json").read_text())
+    assert saved["script"]["arguments"] == ["--epochs", "2", "--keep"]
+    assert [row["strategy"] for row in saved["script"]["measured"]] == [UNCHANGED, "managed-pool"]
+    assert "train.py --epochs 2 --keep on Fake GPU" in said.out
+    assert "Inconclusive" in said.out, "one run of each has no spread"
+    again = command("report", "advisor-report")
+    assert again.code == 5
+    assert command("report", "advisor-report/profile.json").out == said.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("--set", "n=1", "--", "--epochs", "1"), 2, "--set is for workloads"),
+        (("--strategy", "pinned"), 2, "cannot be run under 'pinned'"),
+        (("--rounds", "0"), 2, "--rounds 0"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(
+    arguments: tuple[str, ...], code: int, says: str, command: Command
+) -> None:
+    said = command("profile", TRAIN, *arguments)
+    assert said.code == code
+    assert says in said.error[0]
+
+
+def test_an_option_of_the_script_s_before_the_dashes_is_explained(command: Command) -> None:
+    said = command("profile", TRAIN, "--epochs", "1")
+    assert said.code == 2
+    assert "A script's own arguments go after --." in said.err
+
+
+def test_a_workload_takes_no_arguments(command: Command) -> None:
+    said = command("profile", FILES / "counter.py", "--", "--epochs", "1")
+    assert said.code == 2
+    assert "takes no arguments" in said.error[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "script"),
+    [
+        ("import cupy as cp\n", (), True),
+        ("def f():\n    from cupyx.scipy import fft\n", (), True),
+        ("import numpy\n", (), False),
+        ("import numpy\n", ("--epochs",), True),
+        ("import cupy\nfrom advisor import workload\n", (), False),
+        ("import cupy\nimport advisor\n@advisor.workload\ndef w(): ...\n", (), False),
+        ("import cupy\nfrom advisor import Workload\n", (), False),
+        ("import cupy\nfrom advisor import result\n", (), True),
+        ("import cupy (\n", (), False),
+    ],
+)
+def test_a_script_is_told_from_its_text(
+    text: str, arguments: tuple[str, ...], script: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "f.py").write_text(text)
+    assert is_script(tmp_path / "f.py", None, arguments) is script
+    assert not is_script(tmp_path / "f.py", "name", arguments)
+    assert not is_script(tmp_path / "missing.py", None, arguments)
+
+
+# Strategies and verdicts
+
+
+def test_strategies_know_what_a_device_lacks() -> None:
+    able = cuda_device(
+        managed_memory=1,
+        concurrent_managed_access=1,
+        can_map_host_memory=1,
+        memory_pools_supported=1,
+        pageable_memory_access=1,
+    )
+    assert {s.name: s.needs(able) for s in SCRIPT_STRATEGIES} == dict.fromkeys(
+        s.name for s in SCRIPT_STRATEGIES
+    )
+    poor = cuda_device(
+        managed_memory=0,
+        concurrent_managed_access=0,
+        can_map_host_memory=0,
+        memory_pools_supported=0,
+        pageable_memory_access=0,
+    )
+    assert [s.name for s in SCRIPT_STRATEGIES if not s.needs(poor)] == [UNCHANGED, "unpinned-staging"]
+    for strategy in SCRIPT_STRATEGIES:
+        compile(code(strategy.name), strategy.name, "exec")
+    with pytest.raises(UsageError, match="did you mean managed-pool"):
+        choose(["managed"])
+
+
+def measured(strategy: str, *seconds: float, verified: bool = True) -> ScriptMeasured:
+    return ScriptMeasured(
+        strategy=strategy,
+        run_seconds=seconds,
+        median_seconds=sorted(seconds)[len(seconds) // 2],
+        interval_seconds=(min(seconds), max(seconds)),
+        setup_seconds=0.1,
+        copies=ScriptCopies(to_device=0, to_device_bytes=0, to_host=0, to_host_bytes=0),
+        verified=verified,
+    )
+
+
+@pytest.mark.parametrize(
+    ("others", "strategy", "verdict"),
+    [
+        ((0.5, 0.501, 0.499), "managed-pool", "clear"),
+        ((2.0, 2.01, 1.99), UNCHANGED, "clear"),
+        ((0.999, 1.0, 1.001), UNCHANGED, "tie"),
+        ((0.5, 1.0, 1.5), None, "inconclusive"),
+    ],
+)
+def test_a_verdict_is_never_inside_the_noise(
+    others: tuple[float, ...], strategy: str | None, verdict: str
+) -> None:
+    rows = [measured(UNCHANGED, 1.0, 1.001, 0.999), measured("managed-pool", *others)]
+    found = verdicts.recommend(rows, 0.95)
+    assert found is not None
+    assert (found.strategy, found.verdict) == (strategy, verdict)
+    if strategy == "managed-pool":
+        assert found.speedup == pytest.approx(2, rel=0.01)
+
+
+def test_one_run_each_is_no_verdict_and_none_is_none() -> None:
+    found = verdicts.recommend([measured(UNCHANGED, 1.0), measured("managed-pool", 0.1)], 0.95)
+    assert found is not None
+    assert found.verdict == "inconclusive"
+    assert verdicts.recommend([], 0.95) is None
+    alone = verdicts.recommend([measured(UNCHANGED, 1.0, verified=False)], 0.95)
+    assert alone is not None
+    assert "Nothing but the exit status" in alone.reason
