@@ -47,7 +47,7 @@ class Job(Record):
     The task "parameters" runs nothing: it reads all values of the swept parameter.
     """
 
-    task: Literal["parameters", "reference", "trace", "measure"]
+    task: Literal["parameters", "reference", "trace", "measure", "capture"]
     file: str
     workload: str | None
     assignments: dict[str, str]
@@ -61,6 +61,7 @@ class Job(Record):
     directory: str
     reference: str
     swept: tuple[str, tuple[str, ...]] | None = None
+    frames: int = Field(default=5, gt=0, description="Steady frames to run for a tool that looks on")
 
 
 class Description(Record):
@@ -108,6 +109,13 @@ class Cell(Record):
     gpu_state: GpuState | None = Field(default=None, description="Read right after the last timed frame")
 
 
+class Captured(Record):
+    """The frames ran for a tool that looked on; what it saw is in the tool's own file."""
+
+    task: Literal["capture"] = "capture"
+    frames: int
+
+
 class Problem(Record):
     """Why a process has no result. `cause` tells the user's mistakes from the device's and from ours."""
 
@@ -125,12 +133,13 @@ class Problem(Record):
         return kind(self.message, next_step=self.next_step, detail=self.detail)
 
 
-Outcome = Checked | ReferenceRun | TraceRun | Cell | GroupRun | Problem
+Outcome = Checked | ReferenceRun | TraceRun | Cell | Captured | GroupRun | Problem
 _BY_TASK: dict[str, type[Outcome]] = {
     "parameters": Checked,
     "reference": ReferenceRun,
     "trace": TraceRun,
     "measure": Cell,
+    "capture": Captured,
     "calibrate": GroupRun,
     "problem": Problem,
 }

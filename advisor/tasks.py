@@ -1,4 +1,5 @@
-"""The three jobs of a worker: the reference run, the traced run on the CPU, and measuring one strategy.
+"""The jobs of a worker: the reference run, the traced run on the CPU, measuring one strategy, and running
+a few of its frames for a tool that looks on.
 
 Every process runs the frames 0, 1, 2 first and compares its results with the reference run's; where a
 frame's results depend on its index alone, frame 2 is run again after the timed frames and compared again.
@@ -22,7 +23,7 @@ from advisor.backends import Backend
 from advisor.binding import no_kernel
 from advisor.errors import UsageError, WorkloadError
 from advisor.frames import FrameLoop, Loop
-from advisor.jobs import Cell, Job, ReferenceRun, TraceRun
+from advisor.jobs import Captured, Cell, Job, ReferenceRun, TraceRun
 from advisor.loading import Loaded, user_error
 from advisor.machine.gpus import gpu_state
 from advisor.measure import Limits, breakdown, sample, warm_up
@@ -209,6 +210,19 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Cell:
         gpu_state=state,
         verified=verified,
     )
+
+
+def capture(job: Job, backend: Backend, run: Stand) -> Captured:
+    """Set-up, the first frames, then a few steady ones: nothing else, so that a tool's file stays small."""
+    loop = run.loop
+    loop.run_setup()
+    loop.first_frame()
+    last = COMPARED + job.frames
+    for index in range(1, last):
+        loop.frame(index)
+    loop.frame_alone(last)
+    backend.synchronize()
+    return Captured(frames=job.frames)
 
 
 def _gpu_state(job: Job, backend: Backend) -> GpuState | None:
