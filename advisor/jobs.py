@@ -23,6 +23,7 @@ from advisor.profiles import (
     PositiveSeconds,
     Record,
     Seconds,
+    Timeline,
     Trace,
     WorkloadRecord,
 )
@@ -61,6 +62,7 @@ class Job(Record):
     directory: str
     reference: str
     swept: tuple[str, tuple[str, ...]] | None = None
+    timeline: bool = Field(default=False, description="Whether to watch a frame step by step at the end")
     frames: int = Field(default=5, gt=0, description="Steady frames to run for a tool that looks on")
 
 
@@ -107,6 +109,7 @@ class Cell(Record):
     latency_seconds: PositiveSeconds | None = None
     hints: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     gpu_state: GpuState | None = Field(default=None, description="Read right after the last timed frame")
+    timeline: Timeline | None = None
 
 
 class Captured(Record):

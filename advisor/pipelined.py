@@ -8,13 +8,14 @@ and then waits for this frame's body and runs its tail. A set is used again only
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from advisor.backends.base import Backend
 from advisor.binding import BoundWorkload
-from advisor.frames import Action, FrameLoop
+from advisor.frames import Action, FrameLoop, Watch
 from advisor.placements.base import Placed
 from advisor.ranges import Ranges
 from advisor.schedule import Plan
@@ -66,6 +67,17 @@ class PipelinedLoop:
         """One frame by itself on the first set, step by step: what each part takes without the others."""
         self._drop_begun()
         return self._serial.timed_frame(index)
+
+    @contextmanager
+    def watched(self, watch: Watch) -> Iterator[None]:
+        """Frames within it run their actions as `watch` makes them; it ends with nothing under way."""
+        self._drop_begun()
+        plain = self._parts
+        self._parts = [parts.map(watch) for parts in plain]
+        try:
+            yield
+        finally:
+            self._parts = plain
 
     def _turn(self, index: int, *, begin_next: bool) -> None:
         if index not in self._begun:
@@ -164,6 +176,11 @@ class Parts:
     head: tuple[Action, ...]
     body: tuple[Action, ...]
     tail: tuple[Action, ...]
+
+    def map(self, watch: Watch) -> Parts:
+        """The same with other actions."""
+        head, body, tail = (tuple(map(watch, part)) for part in (self.head, self.body, self.tail))
+        return Parts(head, body, tail)
 
 
 def cut(steady: Sequence[Action]) -> Parts:

@@ -155,7 +155,9 @@ class _Runner:
         return replace(begun, rows=rows, gpu_states=states, notes=(*begun.notes, *notes))
 
     def _cell(self, name: str, number: int) -> None:
-        ended = self._launch("measure", f"{name}-{number}", name, f"{name}, round {number}")
+        last = number == self.settings.rounds
+        shown = f"{name}, round {number}"
+        ended = self._launch("measure", f"{name}-{number}", name, shown, timeline=last)
         if isinstance(ended.outcome, Cell):
             self.cells.setdefault(name, []).append(ended.outcome)
         else:
@@ -186,6 +188,8 @@ class _Runner:
         label: str,
         strategy: str,
         shown: str = "",
+        *,
+        timeline: bool = False,
     ) -> Ended:
         settings = self.settings
         job = Job(
@@ -202,6 +206,7 @@ class _Runner:
             numa=settings.numa,
             directory=str(self.directory / label),
             reference=str(self.directory / "results"),
+            timeline=timeline,
         )
         self.progress.begin(shown or {"reference": "checking the workload", "trace": "tracing it"}[task])
         ended = self.launcher(job)

@@ -38,6 +38,7 @@ from advisor.ranges import Ranges
 from advisor.readings import GpuState
 from advisor.schedule import Plan, plan
 from advisor.strategies import by_name
+from advisor.traces.recorder import WATCHED, Recorder
 from advisor.verify import Inspector
 
 COMPARED = 2
@@ -192,8 +193,13 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Cell:
     taken = footprint.footprint(run.arena, run.before, footprint.read(run.arena.backend))
     state = _gpu_state(job, backend)
     timed = breakdown(loop.timed_frame, clock, index, min(0.5, job.seconds / 5))
+    index += len(timed)
+    timeline = None
+    if job.timeline:
+        timeline = Recorder(backend).timeline(loop, index)
+        index += WATCHED
     _require_state(backend)
-    _check_last(run, index + len(timed), Path(job.file))
+    _check_last(run, index, Path(job.file))
     if verified and (kept / _REPEATABLE).read_text(encoding="utf-8"):
         loop.frame(COMPARED - 1)
         loop.frame_alone(COMPARED)
@@ -208,6 +214,7 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Cell:
         latency_seconds=median(latencies) if latencies else None,
         hints=run.hints,
         gpu_state=state,
+        timeline=timeline,
         verified=verified,
     )
 

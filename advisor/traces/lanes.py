@@ -1,0 +1,34 @@
+"""Lines to draw spans on: what overlaps, as copies in both directions do, needs a line of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from advisor.traces.records import Span, Timeline, Track
+
+TRACKS: dict[Track, str] = {
+    "host": "host",
+    "copy": "copies",
+    "kernel": "kernels",
+    "migration": "migrations",
+}
+"""In the order drawn, with what they are called."""
+
+
+def lanes(timeline: Timeline) -> list[tuple[Track, list[Span]]]:
+    """The lines of a timeline from top to bottom; no two spans of one line overlap."""
+    found: list[tuple[Track, list[Span]]] = []
+    for track in TRACKS:
+        found += [(track, lane) for lane in _parted([s for s in timeline.spans if s.track == track])]
+    return found
+
+
+def _parted(spans: Sequence[Span]) -> list[list[Span]]:
+    """Each span on the first line that is free by then."""
+    lines: list[list[Span]] = []
+    for span in sorted(spans, key=lambda s: (s.begin_seconds, s.end_seconds)):
+        free = next((line for line in lines if line[-1].end_seconds <= span.begin_seconds), None)
+        if free is None:
+            lines.append(free := [])
+        free.append(span)
+    return lines
