@@ -15,11 +15,18 @@ TRACKS: dict[Track, str] = {
 """In the order drawn, with what they are called."""
 
 
+def track(step: str) -> Track:
+    """Where a step of ours is drawn: on the host's line, the copies', or the kernels'."""
+    if step in ("to-device", "to-host"):
+        return "copy"
+    return "kernel" if step.startswith("device:") else "host"
+
+
 def lanes(timeline: Timeline) -> list[tuple[Track, list[Span]]]:
     """The lines of a timeline from top to bottom; no two spans of one line overlap."""
     found: list[tuple[Track, list[Span]]] = []
-    for track in TRACKS:
-        found += [(track, lane) for lane in _parted([s for s in timeline.spans if s.track == track])]
+    for one in TRACKS:
+        found += [(one, lane) for lane in _parted([s for s in timeline.spans if s.track == one])]
     return found
 
 

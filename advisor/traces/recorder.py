@@ -15,7 +15,8 @@ from typing import Any
 from advisor.backends.base import Backend
 from advisor.frames import Action, Loop
 from advisor.measure import Clock
-from advisor.traces.records import Span, Timeline, Track
+from advisor.traces.lanes import track
+from advisor.traces.records import Span, Timeline
 
 MOST_SPANS = 300
 WATCHED = 3
@@ -96,10 +97,3 @@ class Recorder:
         return Span(
             track=track(seen.label), label=seen.label, begin_seconds=first - begin, end_seconds=last - begin
         )
-
-
-def track(label: str) -> Track:
-    """Where a step is drawn: on the host's line, the copies', or the kernels'."""
-    if label in ("to-device", "to-host"):
-        return "copy"
-    return "kernel" if label.startswith("device:") else "host"
