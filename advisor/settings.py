@@ -17,6 +17,7 @@ from advisor.parameters import parse_assignments
 from advisor.strategies import Strategy, choose
 
 FORMATS = ("html", "md", "json")
+TRACES = ("nsys", "chrome")
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,12 @@ class Settings:
     """Where pinned memory shall lie, seen from the GPU: local, remote, or a node's number."""
     oversubscribe: bool = False
     """Managed memory may exceed what the GPU has free."""
+    trace: tuple[str, ...] = ()
+    """Of `TRACES`: what is to be traced beside the measuring, or written of it."""
+    nsys: Path | None = None
+    """Where nsys is; searched for where None."""
+    keep_reports: bool = False
+    """Keep the reports of nsys."""
 
     @property
     def cell_seconds(self) -> float:
@@ -63,6 +70,9 @@ def make_settings(
     command: str = "",
     numa: str = "local",
     oversubscribe: bool = False,
+    trace: Sequence[str] = (),
+    nsys: Path | None = None,
+    keep_reports: bool = False,
 ) -> Settings:
     """Settings from what the command line gives; `target` is FILE or FILE::NAME.
 
@@ -87,6 +97,9 @@ def make_settings(
         command=command,
         numa=numa,
         oversubscribe=oversubscribe,
+        trace=_traces(trace, nsys, keep_reports),
+        nsys=nsys,
+        keep_reports=keep_reports,
     )
 
 
@@ -114,6 +127,18 @@ def _require_ranges(rounds: int, seed: int, max_seconds: float, timeout: float, 
         raise UsageError(
             f"--numa {numa!r} is not known", next_step="Give local, remote, or the number of a node."
         )
+
+
+def _traces(asked: Sequence[str], nsys: Path | None, keep_reports: bool) -> tuple[str, ...]:
+    unknown = [name for name in asked if name not in TRACES]
+    if unknown:
+        raise UsageError(
+            f"there is no trace {', '.join(unknown)}", next_step=f"Choose from {', '.join(TRACES)}."
+        )
+    if (nsys or keep_reports) and "nsys" not in asked:
+        option = "--nsys" if nsys else "--keep-nsys"
+        raise UsageError(f"{option} says nothing without --trace nsys", next_step="Add --trace nsys.")
+    return tuple(dict.fromkeys(asked))
 
 
 def load_targets(names: Sequence[str]) -> tuple[CatalogueEntry, ...]:

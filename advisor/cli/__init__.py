@@ -13,7 +13,7 @@ from typing import NoReturn
 import typer
 
 from advisor import __version__
-from advisor.cli import listing, options, profiling, reporting
+from advisor.cli import listing, options, profiling, reporting, tracing
 from advisor.cli.console import INTERRUPTED, say
 from advisor.cli.devices import devices
 from advisor.errors import AdvisorError
@@ -64,6 +64,7 @@ def _version(version: options.Version = False) -> None:
 app.command()(profiling.profile)
 app.command()(reporting.report)
 app.command()(reporting.predict)
+app.command()(tracing.trace)
 app.command()(listing.strategies)
 app.command()(listing.rules)
 app.add_typer(devices, name="devices")

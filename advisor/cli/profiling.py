@@ -34,6 +34,9 @@ def profile(
     seed: options.Seed = 0,
     numa: options.Numa = "local",
     oversubscribe: options.Oversubscribe = False,
+    trace: options.Trace = None,
+    nsys: options.Nsys = None,
+    keep_nsys: options.KeepNsys = False,
     out: options.Out = Path("advisor-report"),
     formats: options.Formats = "html,md,json",
     quiet: options.Quiet = False,
@@ -62,6 +65,9 @@ def profile(
         command=command_line(sys.argv[1:]),
         numa=numa,
         oversubscribe=oversubscribe,
+        trace=trace or (),
+        nsys=nsys,
+        keep_reports=keep_nsys,
     )
     if swept:
         _profile_sweep(made, swept, out, wanted, quiet)
@@ -92,7 +98,7 @@ def _profile_once(made: Settings, out: Path, wanted: tuple[str, ...], quiet: boo
         with make_progress(quiet=quiet) as progress:
             result = pipeline.profile(made, progress, keep_in=directory)
         directory.mkdir(parents=True, exist_ok=True)  # the workload may have removed it
-        paths = report.write(result, directory, wanted)
+        paths = [*report.write(result, directory, wanted), *_written_traces(made, result, directory)]
         (directory / pipeline.PARTIAL).unlink(missing_ok=True)
     show(report.summary(result), paths, quiet)
     report.append_step_summary(report.render_markdown(result))
@@ -101,15 +107,22 @@ def _profile_once(made: Settings, out: Path, wanted: tuple[str, ...], quiet: boo
     require_figures(result)
 
 
+def _written_traces(made: Settings, result: Profile, directory: Path) -> list[Path]:
+    """The frames for a trace viewer, where that was asked for."""
+    from advisor.traces import chrome
+
+    return [chrome.write(result, directory)] if "chrome" in made.trace else []
+
+
 def _profile_sweep(made: Settings, swept: Sweep, out: Path, wanted: tuple[str, ...], quiet: bool) -> None:
     """One profile for each value, and the page over them. All values failing is the first one's error."""
     from advisor import report, settings, sweeping
     from advisor.progress import make_progress
 
-    kept: list[Path] = []
+    asked, kept = made, list[Path]()
 
     def keep(made: Profile, folder: Path) -> list[Path]:
-        paths = report.write(made, folder, wanted)
+        paths = [*report.write(made, folder, wanted), *_written_traces(asked, made, folder)]
         kept.extend(paths)
         return paths
 

@@ -116,7 +116,7 @@ def _waits(database: Database, rows: dict[Key, tuple[int, int, float]]) -> tuple
 
 
 def allocations(database: Database, processes: Sequence[int] | None) -> tuple[Allocations, ...] | None:
-    """What these processes allocated, by kind of memory; None for all of them, and where none was observed."""
+    """What these processes allocated, by kind of memory; None for all, and where none was seen."""
     if not database.has(MEMORY, *NEEDED[MEMORY]):
         return None
     kinds = database.labels("ENUM_CUDA_MEM_KIND")

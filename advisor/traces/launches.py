@@ -22,9 +22,11 @@ class Launches:
             for block in database.blocks(CALLS, ("start", "globalTid", "correlationId"), where):
                 keys.append(self._keys(block["globalTid"] // THREAD_BITS, block["correlationId"]))
                 begins.append(block["start"])
-        order = np.argsort(np.concatenate(keys), kind="stable") if keys else np.array([], np.int64)
-        self._keyed = np.concatenate(keys)[order] if keys else order
-        self._begins = np.concatenate(begins)[order] if keys else order
+        self._keyed = np.concatenate(keys) if keys else np.array([], np.int64)
+        del keys
+        order = np.argsort(self._keyed, kind="stable")
+        self._keyed = self._keyed[order]
+        self._begins = np.concatenate(begins)[order] if begins else self._keyed
 
     def moments(self, processes: Integers, correlations: Integers, otherwise: Integers) -> Integers:
         """When each was launched; where no call is known, its own begin."""

@@ -95,7 +95,7 @@ class Tallies:
         where = ""
         if self._extent:
             where = f'"{ends}" >= {self._extent[0]} AND "start" <= {self._extent[1]}'
-        columns = dict.fromkeys((*NEEDED[table], "globalPid", "correlationId", *more))
+        columns = dict.fromkeys((*NEEDED[table], "globalPid", *more))
         yield from self._database.blocks(table, tuple(columns), where)
 
     def _busy(self, block: dict[str, Integers]) -> None:
@@ -104,7 +104,7 @@ class Tallies:
     def _copies(self) -> None:
         kinds = self._database.names("ENUM_CUDA_MEMCPY_OPER")
         unified = np.array([number for number, name in kinds.items() if "_UVM_" in name], np.int64)
-        for block in self._blocks(COPIES, "srcKind", "dstKind", "migrationCause"):
+        for block in self._blocks(COPIES, "correlationId", "srcKind", "dstKind", "migrationCause"):
             self._busy(block)
             moved = np.isin(block["copyKind"], unified)
             place = np.where(moved, self._placed(block, launched=False), self._placed(block, launched=True))
@@ -113,7 +113,7 @@ class Tallies:
             self._sum("migrations", block, place, ("copyKind", "migrationCause"), moved)
 
     def _kernels(self) -> None:
-        for block in self._blocks(KERNELS, "shortName"):
+        for block in self._blocks(KERNELS, "correlationId", "shortName"):
             self._busy(block)
             self._sum("kernels", block, self._placed(block, launched=True), ("shortName",))
 
@@ -148,16 +148,33 @@ class Tallies:
         keep = place >= 0 if chosen is None else (place >= 0) & chosen
         if not keep.any():
             return
-        keys = np.stack([place[keep], *(block[c][keep] for c in columns)])
-        kinds, which = np.unique(keys, axis=1, return_inverse=True)
-        which = which.reshape(-1)
-        size = kinds.shape[1]
+        kinds, which = _distinct([place[keep], *(block[c][keep] for c in columns)])
+        size = len(kinds)
         lasted = (block["end"] - block["start"])[keep]
         counts = np.bincount(which, minlength=size)
         seconds = np.bincount(which, lasted, size)
         moved = np.bincount(which, block["bytes"][keep], size) if "bytes" in block else np.zeros(size)
-        for column in range(size):
-            place_number, *key = (int(value) for value in kinds[:, column])
-            self.places[place_number].add(
-                kind, tuple(key), (counts[column], round(moved[column]), round(seconds[column]))
-            )
+        for at, (place_number, *key) in enumerate(kinds):
+            figures = (counts[at], round(moved[at]), round(seconds[at]))
+            self.places[place_number].add(kind, tuple(key), figures)
+
+
+def _distinct(columns: Sequence[Integers]) -> tuple[list[tuple[int, ...]], Integers]:
+    """The distinct rows, and which of them each row is. As one number each, since whole rows sort slowly.
+
+    Places, kinds and numbers of names are small enough for their product to fit into 63 bits.
+    """
+    lowest = [int(column.min()) for column in columns]
+    widths = [int(column.max()) - low + 1 for column, low in zip(columns, lowest, strict=True)]
+    keys = np.zeros(len(columns[0]), np.int64)
+    for column, low, width in zip(columns, lowest, widths, strict=True):
+        keys = keys * width + (column - low)
+    distinct, which = np.unique(keys, return_inverse=True)
+    rows = []
+    for key in distinct.tolist():
+        row = []
+        for low, width in zip(reversed(lowest), reversed(widths), strict=True):
+            key, rest = divmod(key, width)
+            row.append(low + rest)
+        rows.append(tuple(reversed(row)))
+    return rows, np.asarray(which, np.int64).reshape(-1)

@@ -1,0 +1,25 @@
+"""`advisor trace` and `advisor doctor`: what a tool saw, and what this machine can and cannot do."""
+
+from __future__ import annotations
+
+from advisor.cli import options
+
+
+def trace(
+    file: options.TraceFile,
+    nsys: options.Nsys = None,
+    as_json: options.Json = False,
+) -> None:
+    """Say what a report of Nsight Systems holds: copies, migrations, faults, kernels, idle time.
+
+    Per strategy where it was recorded under advisor's ranges, in total where it was not.
+    """
+    import tempfile
+    from pathlib import Path
+
+    from advisor.report.trace_text import trace_text
+    from advisor.traces.capturing import read_report
+
+    with tempfile.TemporaryDirectory(prefix="advisor-") as scratch:
+        told = read_report(file, nsys, Path(scratch))
+    print(told.model_dump_json(indent=1) if as_json else trace_text(told))
