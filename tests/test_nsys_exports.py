@@ -206,6 +206,29 @@ def test_a_frame_that_was_never_closed_is_left_out(tmp_path: Path) -> None:
     assert trace.frames == 1
 
 
+DATA = Path(__file__).parent / "data" / "nsys"
+
+
+@pytest.mark.parametrize(("name", "tool"), [("cpu-2022.4.2", None), ("cpu-2023.4.4", "2023.4.4.54")])
+def test_exports_by_real_nsys(name: str, tool: str | None) -> None:
+    """Without a GPU, so that nothing of CUDA was observed."""
+    told = read(DATA / f"{name}.sqlite")
+    assert told.tool == (tool and f"NVIDIA Nsight Systems {tool}")
+    (trace,) = told.strategies
+    assert (trace.strategy, trace.frames) == ("pageable", 3)
+    assert [(step.name, step.count) for step in trace.ranges] == [
+        ("host:produce", 3),
+        ("to-device", 6),
+        ("device:add", 3),
+        ("to-host", 3),
+        ("host:consume", 3),
+    ]
+    inside = sum(step.seconds * step.count for step in trace.ranges) / 3
+    assert 0.5 * trace.frame_seconds < inside <= trace.frame_seconds
+    assert trace.activity == Activity()
+    assert trace.idle_share is None
+
+
 # Wrong input
 
 

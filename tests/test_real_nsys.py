@@ -1,4 +1,4 @@
-"""Real nsys, without a GPU: it sees our ranges, and everything of it is read. See .ci/nsys for how it is had."""
+"""Real nsys, without a GPU: it sees our ranges, and its files are read. .ci/nsys says how it is had."""
 
 from __future__ import annotations
 
