@@ -23,3 +23,25 @@ def trace(
     with tempfile.TemporaryDirectory(prefix="advisor-") as scratch:
         told = read_report(file, nsys, Path(scratch))
     print(told.model_dump_json(indent=1) if as_json else trace_text(told))
+
+
+def doctor(
+    gpu: options.Gpu = None,
+    nsys: options.Nsys = None,
+    as_json: options.Json = False,
+) -> None:
+    """Say what can be measured on this machine, what that means, and how to get the rest.
+
+    Exit code 0 where `advisor profile` can do its job, 4 where a GPU is there that cannot be measured on.
+    """
+    import sys
+
+    from advisor.doctor.examinations import examine
+    from advisor.doctor.facts import gather
+    from advisor.errors import NothingMeasured
+    from advisor.report.doctor_text import doctor_text
+
+    checkup = examine(gather(gpu or 0, nsys))
+    print(checkup.model_dump_json(indent=1) if as_json else doctor_text(checkup))
+    if not checkup.ready:
+        sys.exit(NothingMeasured.exit_code)
