@@ -10,9 +10,9 @@ def trace(
     nsys: options.Nsys = None,
     as_json: options.Json = False,
 ) -> None:
-    """Say what a report of Nsight Systems holds: copies, migrations, faults, kernels, idle time.
+    """Say what a report of Nsight Systems holds.
 
-    Per strategy where it was recorded under advisor's ranges, in total where it was not.
+    Copies, migrations, page faults, kernels, waits and idle time: per strategy where it was recorded under advisor's ranges, in total where it was not.
     """
     import tempfile
     from pathlib import Path
@@ -30,7 +30,9 @@ def doctor(
     nsys: options.Nsys = None,
     as_json: options.Json = False,
 ) -> None:
-    """Say what can be measured on this machine, what that means, and how to get the rest.
+    """Say what this machine can and cannot do.
+
+    Each line says what was found, what it means, and how to get the rest.
 
     Exit code 0 where `advisor profile` can do its job, 4 where a GPU is there that cannot be measured on.
     """

@@ -44,7 +44,7 @@ def _driver(facts: Facts) -> Finding:
             found="no NVIDIA driver (libcuda.so.1 cannot be loaded)",
             means="nothing can be measured on a GPU here; `advisor profile` runs the workload on the CPU "
             "and predicts the strategies for other devices",
-            next_step="On a machine with a GPU, install its driver; in a container, start it with --gpus all.",
+            next_step="Where there is a GPU, install its driver; start a container with --gpus all.",
         )
     supports = f"a driver for CUDA up to {_version(facts.driver)}"
     if not facts.gpus:
