@@ -12,7 +12,8 @@ def trace(
 ) -> None:
     """Say what a report of Nsight Systems holds.
 
-    Copies, migrations, page faults, kernels, waits and idle time: per strategy where it was recorded under advisor's ranges, in total where it was not.
+    Copies, migrations, page faults, kernels, waits and idle time: per strategy where it was recorded under
+    advisor's ranges, in total where it was not.
     """
     import tempfile
     from pathlib import Path

@@ -18,6 +18,7 @@ from advisor.report.machine import Readings, absent, environment, readings
 from advisor.report.methods import Entry, method, pairs, workload
 from advisor.report.stacks import footprint_chart, frame_chart, overlap_note, prediction_chart
 from advisor.report.tables import Forecasts, Gap, Row, apart, baseline, forecasts, gaps, rows
+from advisor.report.traces import Traces, traces
 from advisor.report.verdicts import Verdict, prediction_verdict, verdicts
 
 BESIDE_VERDICT = 3
@@ -86,6 +87,7 @@ class Report:
     """What makes the figures less than they say."""
     notes: tuple[str, ...]
     command: str
+    traces: Traces
 
     @property
     def cautions(self) -> tuple[str, ...]:
@@ -155,6 +157,7 @@ def view(profile: Profile) -> Report:
         warnings=tuple(words.line(w) for w in profile.environment.warnings),
         notes=tuple(words.line(n) for n in profile.notes),
         command=words.line(profile.command, 500),
+        traces=traces(profile),
     )
 
 

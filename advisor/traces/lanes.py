@@ -39,3 +39,26 @@ def _parted(spans: Sequence[Span]) -> list[list[Span]]:
             lines.append(free := [])
         free.append(span)
     return lines
+
+
+def merged(spans: Sequence[Span], gap: float) -> list[Span]:
+    """Spans of one kind that follow one another within `gap` seconds become one."""
+    found: dict[tuple[str, str], list[Span]] = {}
+    for span in sorted(spans, key=lambda s: s.begin_seconds):
+        row = found.setdefault((span.track, span.label), [])
+        if row and span.begin_seconds - row[-1].end_seconds <= gap:
+            end = max(row[-1].end_seconds, span.end_seconds)
+            together = row[-1].merged + span.merged
+            row[-1] = row[-1].model_copy(update={"end_seconds": end, "merged": together})
+        else:
+            row.append(span)
+    return [span for row in found.values() for span in row]
+
+
+def thinned(timeline: Timeline, most: int) -> Timeline:
+    """With at most so many spans to draw: neighbours of one kind are merged over ever larger gaps."""
+    spans, gap = list(timeline.spans), timeline.frame_seconds / 1000
+    while len(spans) > most and gap < timeline.frame_seconds:
+        spans, gap = merged(spans, gap), gap * 2
+    left_out = timeline.left_out + max(len(spans) - most, 0)
+    return timeline.model_copy(update={"spans": tuple(spans[:most]), "left_out": left_out})

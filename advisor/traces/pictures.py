@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from advisor.traces.activities import cause_words
 from advisor.traces.database import Database
-from advisor.traces.lanes import track
+from advisor.traces.lanes import merged, track
 from advisor.traces.records import Span, Timeline, Track
 from advisor.traces.tallies import COPIES, KERNELS, NEEDED
 from advisor.traces.windows import THREAD_BITS, Frame, Range
@@ -23,13 +23,13 @@ def timeline(database: Database, frame: Frame) -> Timeline:
     spans = [span for span in (_step(frame, step, gpu_seen) for step in frame.steps) if span]
     spans += [*_copies(database, frame), *_kernels(database, frame)]
     length = (frame.end - frame.begin) / 1e9
-    merged = _merged(spans, length / 1000) if len(spans) > MOST_SPANS else spans
-    merged.sort(key=lambda span: (span.begin_seconds, span.end_seconds))
+    drawn = merged(spans, length / 1000) if len(spans) > MOST_SPANS else spans
+    drawn = sorted(drawn, key=lambda span: (span.begin_seconds, span.end_seconds))
     return Timeline(
         source="nsys",
         frame_seconds=length,
-        spans=tuple(merged[:MOST_SPANS]),
-        left_out=max(len(merged) - MOST_SPANS, 0),
+        spans=tuple(drawn[:MOST_SPANS]),
+        left_out=max(len(drawn) - MOST_SPANS, 0),
     )
 
 
@@ -79,16 +79,3 @@ def _span(frame: Frame, line: Track, label: str, begin: int, end: int) -> Span |
     if last <= first:
         return None
     return Span(track=line, label=label, begin_seconds=first / 1e9, end_seconds=last / 1e9)
-
-
-def _merged(spans: Sequence[Span], gap: float) -> list[Span]:
-    """Spans of one kind that follow one another within `gap` seconds become one."""
-    found: dict[tuple[str, str], list[Span]] = {}
-    for span in sorted(spans, key=lambda s: s.begin_seconds):
-        row = found.setdefault((span.track, span.label), [])
-        if row and span.begin_seconds - row[-1].end_seconds <= gap:
-            end = max(row[-1].end_seconds, span.end_seconds)
-            row[-1] = row[-1].model_copy(update={"end_seconds": end, "merged": row[-1].merged + 1})
-        else:
-            row.append(span)
-    return [span for row in found.values() for span in row]
