@@ -49,20 +49,33 @@ def figures(seen: Activity, frames: int) -> Iterator[tuple[str, str, str]]:
     for c in seen.copies or ():
         path = " to ".join(part for part in (c.source, c.destination) if part)
         rate = c.bytes_per_second
-        each = f"{units.digits(c.count / frames)} in {units.seconds(c.seconds / frames)}"
+        each = _each(c.count, frames, c.seconds, "copy", "copies")
         yield f"copies {c.kind}", units.size(round(c.bytes / frames)), _joined(path, each, rate)
     for m in seen.migrations or ():
-        each = f"{units.digits(m.count / frames)} in {units.seconds(m.seconds / frames)}"
+        each = _each(m.count, frames, m.seconds, "move", "moves")
         cause = m.cause or "cause unknown"
         yield f"migrations {m.direction}", units.size(round(m.bytes / frames)), f"{cause}; {each}"
     for who, faults in (("CPU", seen.cpu_page_faults), ("GPU", seen.gpu_page_faults)):
         if faults is not None:
-            yield f"page faults by the {who}", units.digits(faults / frames), ""
+            yield f"page faults by the {who}", _plain(faults / frames), ""
     for k in seen.kernels or ():
-        runs = f"{units.digits(k.count / frames)} runs"
+        runs = _number(k.count, frames, "run", "runs")
         yield f"kernel {words.name(k.name)}", units.seconds(k.seconds / frames), runs
     for s in seen.synchronizations or ():
-        yield f"waits, {s.kind}", units.seconds(s.seconds / frames), f"{units.digits(s.count / frames)}"
+        yield f"waits, {s.kind}", units.seconds(s.seconds / frames), _number(s.count, frames, "wait", "waits")
+
+
+def _each(count: int, frames: int, seconds: float, one: str, several: str) -> str:
+    return f"{_number(count, frames, one, several)}, {units.seconds(seconds / frames)}"
+
+
+def _number(count: int, frames: int, one: str, several: str) -> str:
+    """How many a frame: 1 run, 2.5 runs."""
+    return f"{_plain(count / frames)} {one if count == frames else several}"
+
+
+def _plain(value: float) -> str:
+    return str(round(value)) if value == round(value) else units.digits(value)
 
 
 def _joined(path: str, each: str, rate: float | None) -> str:

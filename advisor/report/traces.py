@@ -19,6 +19,8 @@ LINE_HEIGHT = 40
 AXIS_HEIGHT = 22
 MOST_DRAWN = 40
 """Spans of one timeline, so that a page of all strategies stays small."""
+NAMED_SHARE = 0.3
+NAME_LENGTH = 14
 _SOURCES = {"events": "our own events", "nsys": "seen by nsys"}
 _HOW = {
     "events": "Drawn from our own events: the host's clock, and the stream's marks fitted to it within "
@@ -36,6 +38,8 @@ class Piece:
     width: str
     category: Category
     title: str
+    name: str
+    """Written into it where it is wide enough also on a phone."""
 
 
 @dataclass(frozen=True)
@@ -191,6 +195,7 @@ def _piece(span: Span, timeline: Timeline) -> Piece:
         width=percent(max(length / timeline.frame_seconds, 0.001)),
         category=category(span),
         title=f"{times}{words.name(span.label)}: {units.seconds(length)}, from {_from(begin)} on",
+        name=words.name(span.label, NAME_LENGTH) if length >= NAMED_SHARE * timeline.frame_seconds else "",
     )
 
 
