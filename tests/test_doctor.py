@@ -9,7 +9,7 @@ from typing import Any
 
 import builders
 import pytest
-from running import Command
+from running import REPOSITORY, Command
 
 from advisor.doctor import facts as facts_module
 from advisor.doctor import probe as probe_module
@@ -224,6 +224,14 @@ def test_a_process_that_dies_or_hangs_is_a_problem(monkeypatch: pytest.MonkeyPat
             probe_module, "python_command", lambda *_, code=code: [sys.executable, "-c", code]
         )
         assert says in probe(0, seconds=1.0).problem
+
+
+def test_every_subject_is_documented() -> None:
+    text = (REPOSITORY / "docs" / "doctor.md").read_text(encoding="utf-8")
+    weak = TegraState(moment="before", power_mode="15W", best_power_mode="MAXN")
+    found = examine(facts(board=weak, host=HostState(container=True))).findings
+    rows = [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| ")]
+    assert rows[1:] == [finding.subject for finding in found]
 
 
 # The command

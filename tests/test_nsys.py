@@ -6,6 +6,7 @@ A shell script stands in its place here; the real one is in test_real_nsys.py.
 from __future__ import annotations
 
 import os
+import re
 import time
 from pathlib import Path
 
@@ -294,3 +295,13 @@ def test_options_that_contradict_one_another(
 
 def test_a_name_of_a_version() -> None:
     assert Nsys(Path("nsys"), (2022, 4, 2)).name == "nsys 2022.4.2"
+
+
+def test_what_the_documentation_names_is_there() -> None:
+    text = (REPOSITORY / "docs" / "traces.md").read_text(encoding="utf-8")
+    options = set(re.findall(r"--[a-z][a-z-]+", text)) - {"--help", "--json"}
+    known = (REPOSITORY / "advisor" / "cli" / "options.py").read_text(encoding="utf-8")
+    assert {"--trace", "--nsys", "--keep-nsys"} == options
+    assert '"--keep-nsys"' in known
+    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    assert all(f"`advisor {command}" in readme for command in ("trace FILE", "doctor"))
