@@ -6,6 +6,7 @@ They are built, not recorded: what real nsys wrote lies in tests/data/nsys.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -113,6 +114,19 @@ class Export:
         assert set(values) <= set(row), set(values) - set(row)
         row.update(values)
         self._execute(f"INSERT INTO {table} VALUES ({','.join('?' * len(row))})", tuple(row.values()))
+
+    def add_many(self, table: str, rows: Iterable[dict[str, Any]], *, correlated: bool = False) -> None:
+        """Very many rows at once; `correlated` numbers them."""
+        columns = TABLES[table].split()
+        self._execute(f"CREATE TABLE {table} ({', '.join(columns)})")
+        number = columns.index("correlationId") if correlated else None
+        self._connection.executemany(
+            f"INSERT INTO {table} VALUES ({','.join('?' * len(columns))})",
+            (
+                [at if column == number else row.get(name, 0) for column, name in enumerate(columns)]
+                for at, row in enumerate(rows)
+            ),
+        )
 
     def string(self, text: str) -> int:
         if text not in self._strings:

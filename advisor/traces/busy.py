@@ -6,12 +6,15 @@ import numpy as np
 
 from advisor.traces.database import Integers
 
+Intervals = tuple[Integers, Integers]
+"""Begins and ends in ns."""
+
 
 class Busy:
-    """Collects when the GPU worked, by process. Memory is 16 bytes for each piece of work."""
+    """Collects when the GPU worked, by process: 16 bytes for each piece of work, 32 while it is sorted."""
 
     def __init__(self) -> None:
-        self._pieces: dict[int, list[tuple[Integers, Integers]]] = {}
+        self._pieces: dict[int, list[Intervals]] = {}
 
     @property
     def seen(self) -> bool:
@@ -19,18 +22,20 @@ class Busy:
         return bool(self._pieces)
 
     def add(self, processes: Integers, begins: Integers, ends: Integers) -> None:
-        """Pieces of work from begin to end, in ns."""
+        """Pieces of work from begin to end."""
         for process in np.unique(processes):
             mine = processes == process
             self._pieces.setdefault(int(process), []).append((begins[mine], ends[mine]))
 
     def share(self, process: int | None, begins: Integers, ends: Integers) -> float:
         """The share of these stretches, which do not overlap, in which it worked; None: any process."""
-        chosen = [p for key, pieces in self._pieces.items() if process in (None, key) for p in pieces]
+        if process is None and len(self._pieces) > 1:
+            self._pieces = {0: [piece for pieces in self._pieces.values() for piece in pieces]}
+        key = next(iter(self._pieces), 0) if process is None else process
         length = int((ends - begins).sum())
-        if not chosen or length <= 0:
+        if key not in self._pieces or length <= 0:
             return 0.0
-        starts, stops = _union(*(np.concatenate(parts) for parts in zip(*chosen, strict=True)))
+        starts, stops = self._joined(key)
         worked = _before(ends, starts, stops) - _before(begins, starts, stops)
         return min(int(worked.sum()) / length, 1.0)
 
@@ -39,14 +44,26 @@ class Busy:
         pieces = [piece for pieces in self._pieces.values() for piece in pieces]
         return min(int(b.min()) for b, _ in pieces), max(int(e.max()) for _, e in pieces)
 
+    def _joined(self, process: int) -> Intervals:
+        """The pieces of a process as their union, which takes their place."""
+        pieces = self._pieces[process]
+        if len(pieces) > 1 or np.any(pieces[0][0][1:] <= pieces[0][1][:-1]):
+            pieces[:] = [_union(pieces)]
+        return pieces[0]
 
-def _union(begins: Integers, ends: Integers) -> tuple[Integers, Integers]:
-    """The same time as intervals that do not overlap, in order."""
+
+def _union(pieces: list[Intervals]) -> Intervals:
+    """The same time as intervals that do not overlap, in order. Empties the list, to save memory."""
+    begins = np.concatenate([begins for begins, _ in pieces])
+    ends = np.concatenate([ends for _, ends in pieces])
+    pieces.clear()
     order = np.argsort(begins, kind="stable")
-    begins, reach = begins[order], np.maximum.accumulate(ends[order])
-    opens = np.concatenate(([True], begins[1:] > reach[:-1]))
+    begins, ends = begins[order], ends[order]
+    del order
+    np.maximum.accumulate(ends, out=ends)
+    opens = np.concatenate(([True], begins[1:] > ends[:-1]))
     closes = np.concatenate((opens[1:], [True]))
-    return begins[opens], reach[closes]
+    return begins[opens], ends[closes]
 
 
 def _before(moments: Integers, starts: Integers, stops: Integers) -> Integers:

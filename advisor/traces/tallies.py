@@ -66,9 +66,10 @@ class Tallies:
         self._database = database
         self._where = places
         self._extent = extent
-        self._launched = Launches(database, extent) if places else None
+        self._launched: Launches | None = Launches(database, extent) if places else None
         self._copies()
         self._kernels()
+        self._launched = None  # its memory is wanted for what follows
         self._memsets()
         self._waits()
         self._faults()

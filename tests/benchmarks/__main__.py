@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from advisor.errors import AdvisorError
-from tests.benchmarks import commands, frame_loop, gpu, prediction
+from tests.benchmarks import commands, exports, frame_loop, gpu, prediction
 
 
 def main() -> None:
@@ -22,6 +22,7 @@ def main() -> None:
         frame_loop.run("cpu")
         prediction.run()
         commands.run()
+        exports.run()
 
 
 try:
