@@ -101,8 +101,7 @@ class NsysCaptures:
                 raise _Untraced(_ended_early(directory)) from None
             raise
         if not report.exists():
-            last = said.strip().splitlines()[-1:] or ["it said nothing"]
-            raise NsysFailed(f"{nsys.name} wrote no report ({last[0].strip()})", said)
+            raise NsysFailed(f"{nsys.name} wrote no report: {_why_no_report(directory, said)}", said)
         self._kept(report, job.strategy)
         if not isinstance(read_outcome(directory), Captured):
             raise _Untraced(_ended_early(directory))
@@ -116,6 +115,16 @@ class NsysCaptures:
 
 class _Untraced(Exception):
     """One strategy could not be traced; the text says why."""
+
+
+def _why_no_report(directory: Path, said: str) -> str:
+    """nsys collects first (.qdstrm) and imports then, with a program that some installations lack."""
+    if (directory / "capture.qdstrm").exists():
+        return (
+            "it lacks QdstrmImporter, which turns a .qdstrm into a report; link the folder that holds it, as "
+            "host-linux-x64, beside the one that holds nsys"
+        )
+    return (said.strip().splitlines()[-1:] or ["it said nothing"])[0].strip()
 
 
 def _ended_early(directory: Path) -> str:
