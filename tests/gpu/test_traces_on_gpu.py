@@ -74,5 +74,6 @@ def test_what_nsys_sees(tmp_path: Path) -> None:
     managed = trace.of("managed")
     assert managed
     if result.device.memory_class in ("discrete", "discrete-hmm"):
-        assert managed.migrated_bytes("to-device") == pytest.approx(2 * nbytes, rel=0.5)
-        assert managed.migrated_bytes("to-host") == pytest.approx(nbytes, rel=2)
+        for moved in (managed.migrated_bytes("to-device"), managed.migrated_bytes("to-host")):
+            assert moved is not None
+            assert nbytes <= moved <= 4 * nbytes, "a and b one way, c the other, and what is moved along"
