@@ -9,6 +9,7 @@ import pytest
 from nsys_exports import Export, Version
 
 from advisor.errors import FileProblem
+from advisor.traces.database import opened
 from advisor.traces.exports import FileTrace, read
 from advisor.traces.records import Activity, Copies, Kernels, Migrations, Synchronizations
 
@@ -125,6 +126,19 @@ def test_migrations_and_faults_of_the_frame_alone(tmp_path: Path) -> None:
     assert (steps["synchronize"].gpu_page_faults, steps["host:consume"].cpu_page_faults) == (16, 2)
     assert steps["device:add"].gpu_page_faults == 0
     assert trace.idle_share == pytest.approx(0.8, abs=1e-3)
+
+
+def test_what_lies_between_the_steps_belongs_to_the_frame_alone(tmp_path: Path) -> None:
+    export = Export(tmp_path / "a.sqlite")
+    export.domain()
+    export.range("strategy:managed", 0, 100 * MS)
+    export.range("frame", 10 * MS, 20 * MS, payload=3)
+    export.range("device:add", 11 * MS, 12 * MS)
+    for moment, faults in ((10, 1), (11, 2), (14, 4), (20, 8), (21, 16)):
+        export.gpu_fault(moment * MS, faults)
+    (trace,) = read(export.done()).strategies
+    assert trace.activity.gpu_page_faults == 1 + 2 + 4 + 8
+    assert trace.ranges[0].activity.gpu_page_faults == 2
 
 
 def test_what_has_no_table_was_not_observed(tmp_path: Path) -> None:
@@ -292,3 +306,15 @@ def test_reading_changes_nothing(tmp_path: Path) -> None:
     read(path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["a.sqlite"]
+
+
+def test_a_file_in_write_ahead_mode_gets_no_companions(tmp_path: Path) -> None:
+    path = pinned(tmp_path / "a.sqlite")
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.close()
+    made = []
+    with opened(path) as database:
+        assert database.has("NVTX_EVENTS")
+        made = [p.name for p in tmp_path.iterdir()]
+    assert made == ["a.sqlite"]
