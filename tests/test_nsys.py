@@ -226,6 +226,12 @@ def test_a_process_that_dies_under_nsys_costs_its_strategy(tmp_path: Path) -> No
     assert reasons == {"the process ended under nsys before its frames had run"}
 
 
+def test_an_nsys_that_complains_after_its_report_is_read_all_the_same(tmp_path: Path) -> None:
+    does = '"$@"; echo report >"$report.nsys-rep"; exit 1'
+    path = fake(tmp_path, does, export=export_of(tmp_path / "e.sqlite"))
+    assert captured(path, capture_job(tmp_path)).reason == ""
+
+
 @pytest.mark.parametrize("export", ["none", "empty"])
 def test_an_export_that_says_nothing(tmp_path: Path, export: str) -> None:
     file = tmp_path / "e.sqlite"

@@ -100,6 +100,20 @@ def test_work_belongs_to_the_step_that_launched_it(tmp_path: Path) -> None:
     assert (steps["host:produce"].count, steps["host:produce"].seconds) == (2, 0.002)
 
 
+def test_work_that_runs_after_the_last_frame_belongs_to_it(tmp_path: Path) -> None:
+    export = Export(tmp_path / "a.sqlite")
+    export.domain()
+    export.range("strategy:pinned-pipelined", 0, 100 * MS)
+    export.range("frame", 10 * MS, 20 * MS, payload=3)
+    export.call(19 * MS, correlation=7)
+    export.kernel(21 * MS, 23 * MS, "add", correlation=7)
+    export.call(25 * MS, correlation=8)
+    export.kernel(26 * MS, 27 * MS, "add", correlation=8)
+    (trace,) = read(export.done()).strategies
+    assert trace.activity.kernels == (Kernels(name="add", count=1, seconds=0.002),)
+    assert trace.idle_share == 1
+
+
 def test_the_gpu_idles_outside_of_copies_and_kernels(tmp_path: Path) -> None:
     (trace,) = read(pinned(tmp_path / "a.sqlite")).strategies
     assert trace.idle_share == pytest.approx(0.6)

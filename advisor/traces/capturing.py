@@ -94,12 +94,13 @@ class NsysCaptures:
         message.write_text(job.model_dump_json(), encoding="utf-8")
         report = directory / "capture.nsys-rep"
         command = nsys.command(device, directory / "capture", worker_command(message, parent=0))
+        said = ""
         try:
             said = run(command, self.starting_seconds + _PATIENCE * job.seconds)
         except NsysFailed:
-            if report.exists():  # nsys passes on how the program ended
-                raise _Untraced(_ended_early(directory)) from None
-            raise
+            if not report.exists():
+                raise
+            # It has its report, so that this is how the program ended, which nsys passes on.
         if not report.exists():
             raise NsysFailed(f"{nsys.name} wrote no report: {_why_no_report(directory, said)}", said)
         self._kept(report, job.strategy)

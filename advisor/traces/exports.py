@@ -115,7 +115,9 @@ def _strategies(database: Database, frames: Sequence[Frame]) -> tuple[StrategyTr
         for step, begin, end in _stretches(frame):
             number = places.setdefault(_Place(frame.strategy, step), len(places))
             stretches.append((frame.process, begin, end, number))
-    extent = (min(f.begin for f in frames), max(f.end for f in frames))
+    last = max(f.end for f in frames)
+    slack = max(f.end - f.begin for f in frames)  # work that a frame launched may run after its end
+    extent = (min(f.begin for f in frames), last + slack)
     tallies = Tallies(database, Windows(stretches), extent)
     by_strategy: defaultdict[str, list[Frame]] = defaultdict(list)
     for frame in frames:
