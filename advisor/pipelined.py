@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from advisor.backends.base import Backend
@@ -73,7 +73,7 @@ class PipelinedLoop:
         """Frames within it run their actions as `watch` makes them; it ends with nothing under way."""
         self._drop_begun()
         plain = self._parts
-        self._parts = [parts.map(watch) for parts in plain]
+        self._parts = [parts.map(watch, self._backend.wait) for parts in plain]
         try:
             yield
         finally:
@@ -127,7 +127,7 @@ class PipelinedLoop:
         done = begun.computed
         for action in self._parts[index % SETS].tail:
             if action.label == "synchronize":
-                self._within(action, backend.wait, done or backend.timestamp())
+                self._within(action, action.move or backend.wait, done or backend.timestamp())
             elif action.label == "to-host" and not self._kernels_in_tail:
                 done = self._download(action, done)
             else:
@@ -177,10 +177,10 @@ class Parts:
     body: tuple[Action, ...]
     tail: tuple[Action, ...]
 
-    def map(self, watch: Watch) -> Parts:
-        """The same with other actions."""
-        head, body, tail = (tuple(map(watch, part)) for part in (self.head, self.body, self.tail))
-        return Parts(head, body, tail)
+    def map(self, watch: Watch, wait: Callable[[Any], None]) -> Parts:
+        """The same with other actions; those of the tail that wait do so by `wait`, which is watched too."""
+        tail = (replace(a, move=wait) if a.label == "synchronize" else a for a in self.tail)
+        return Parts(tuple(map(watch, self.head)), tuple(map(watch, self.body)), tuple(map(watch, tail)))
 
 
 def cut(steady: Sequence[Action]) -> Parts:

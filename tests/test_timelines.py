@@ -78,7 +78,7 @@ def test_overlapping_frames_are_seen_for_one_period() -> None:
         assert len(run.loop.latencies) - before == 3, "three frames, all ended"
         run.loop.frame_alone(6)
     assert timeline
-    assert {"host:produce", "host:consume"} <= {s.label for s in timeline.spans}
+    assert {"host:produce", "synchronize", "host:consume"} <= {s.label for s in timeline.spans}
 
 
 def test_the_loop_is_as_before_after_it_was_watched() -> None:
