@@ -70,6 +70,9 @@ def test_what_nsys_saw_takes_the_place_of_our_own_events(tmp_path: Path) -> None
     assert values["GPU idle"] == "60 % of the traced frame"
     assert values["allocated, device"] == "768 B (2 allocations, the largest 512 B)"
     assert "cpu page faults" in told.frames[0].absent
+    by_range = {entry.label: entry.value for entry in told.frames[0].steps}
+    assert by_range["to-device"] == "50.0 µs each, 1 time; copies host-to-device 300 B"
+    assert by_range["device:add"] == "30.0 µs each, 1 time; kernel add 1.00 ms"
     pages = {entry.label: entry.value for entry in told.frames[1].figures}
     assert (pages["page faults by the CPU"], pages["page faults by the GPU"]) == ("2", "16")
 
@@ -138,6 +141,7 @@ def test_the_text_of_a_file(tmp_path: Path) -> None:
     assert "pinned: 2 steady frames of 10.0 ms, figures per frame" in text
     assert "copies host-to-device: 300 B (pinned to device; 1 copy, 3.00 ms; 0.000100 GB/s)" in text
     assert "GPU idle: 60 % of the frame" in text
+    assert "in synchronize: 4.00 ms each, 1 time; waits, stream sync 4.00 ms" in text
     assert "not observed: cpu page faults, gpu page faults" in text
     assert text.endswith("they are not the measured ones.")
 

@@ -29,6 +29,8 @@ def _strategy(trace: StrategyTrace) -> Iterator[str]:
     yield from _activity(trace.activity, trace.frames, "  ")
     if trace.idle_share is not None:
         yield f"  GPU idle: {units.percent(trace.idle_share)} of the frame"
+    for name, value in steps(trace):
+        yield f"  in {name}: {value}"
     yield from _absent(trace.absent)
 
 
@@ -42,6 +44,16 @@ def _whole(whole: WholeTrace) -> Iterator[str]:
 def _activity(seen: Activity, frames: int, indent: str) -> Iterator[str]:
     for label, value, note in figures(seen, frames):
         yield f"{indent}{label}: {value}{f' ({note})' if note else ''}"
+
+
+def steps(trace: StrategyTrace) -> Iterator[tuple[str, str]]:
+    """Each range with the host's time in it, and what was launched or happened there; per frame."""
+    for step in trace.ranges:
+        times = _number(step.count, trace.frames, "time", "times")
+        seen = [
+            f"{label} {value}" for label, value, _ in figures(step.activity, trace.frames) if value != "0"
+        ]
+        yield words.name(step.name), "; ".join([f"{units.seconds(step.seconds)} each, {times}", *seen])
 
 
 def figures(seen: Activity, frames: int) -> Iterator[tuple[str, str, str]]:

@@ -11,7 +11,7 @@ from advisor.profiles import Measured, Profile
 from advisor.report import words
 from advisor.report.charts import Category, Tick, percent
 from advisor.report.methods import Entry
-from advisor.report.trace_text import figures
+from advisor.report.trace_text import figures, steps
 from advisor.traces.lanes import TRACKS, lanes, thinned
 from advisor.traces.records import Span, StrategyTrace, Timeline
 
@@ -86,6 +86,7 @@ class StrategyFrame:
     timeline: TimelineView
     figures: tuple[Entry, ...]
     figures_title: str
+    steps: tuple[Entry, ...]
     absent: str
 
 
@@ -140,6 +141,7 @@ def _frame(row: Measured, traced: StrategyTrace | None, chosen: bool, number: in
         timeline=_timeline(row.strategy, timeline, number),
         figures=tuple(_figures(traced)) if traced else (),
         figures_title=_figures_title(traced) if traced else "",
+        steps=tuple(Entry(name, value) for name, value in steps(traced)) if traced else (),
         absent=_absent(traced) if traced else "",
     )
 
