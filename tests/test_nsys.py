@@ -118,6 +118,12 @@ def test_the_one_that_is_given(tmp_path: Path) -> None:
         find(path)
 
 
+def test_a_reason_names_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(NsysFailed, match="there is no nsys at ~/somewhere/nsys"):
+        find(tmp_path / "somewhere" / "nsys")
+
+
 # What it is told
 
 FAULTS = "--cuda-memory-usage= --cuda-um-cpu-page-faults= --cuda-um-gpu-page-faults="

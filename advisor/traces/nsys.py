@@ -45,7 +45,8 @@ class NsysFailed(Exception):
     """nsys could not be used; the text says how, `detail` is the end of what it printed."""
 
     def __init__(self, message: str, detail: str = "") -> None:
-        super().__init__(message)
+        home = str(Path.home())
+        super().__init__(message.replace(home, "~") if home != "/" else message)  # it stands in profiles
         self.detail = detail
 
 
