@@ -6,6 +6,7 @@ from advisor.profiles import Measured, Profile
 from advisor.rules import RULES
 from advisor.rules.base import apply
 from advisor.rules.case import cases
+from advisor.rules.traced import with_trace
 from advisor.verdicts.measured import Candidate, recommend
 from advisor.verdicts.predicted import recommend_predicted
 from advisor.verdicts.ties import code_change
@@ -23,7 +24,7 @@ def advise(profile: Profile) -> Profile:
         chosen = recommend(candidates(profile), confidence=profile.method.confidence, device=profile.device)
     profile = profile.model_copy(update={"recommendation": chosen})
     advice = tuple(apply(rule, case) for case in cases(profile) for rule in RULES)
-    return profile.model_copy(update={"advice": advice})
+    return profile.model_copy(update={"advice": with_trace(profile, advice)})
 
 
 def candidates(profile: Profile) -> tuple[Candidate, ...]:
