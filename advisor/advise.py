@@ -11,6 +11,7 @@ from advisor.rules.base import Case, Row, apply
 from advisor.rules.case import cases
 from advisor.rules.limits import limits
 from advisor.rules.snippets import variants
+from advisor.rules.traced import with_trace
 from advisor.verdicts.measured import Candidate, recommend
 from advisor.verdicts.predicted import recommend_predicted
 from advisor.verdicts.ties import code_change
@@ -38,7 +39,7 @@ def advise(profile: Profile) -> Profile:
         for case in cases(profile)
         for rule in RULES
     )
-    return profile.model_copy(update={"advice": with_estimates(profile, advice)})
+    return profile.model_copy(update={"advice": with_trace(profile, with_estimates(profile, advice))})
 
 
 def _finished(advice: Advice, case: Case) -> Advice:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -32,6 +33,9 @@ class Action:
     """Of a transfer: does it on the stream it is given."""
 
 
+Watch = Callable[[Action], Action]
+
+
 class Loop(Protocol):
     """What runs a workload's frames: one after the other, or overlapping (`advisor.pipelined`)."""
 
@@ -52,6 +56,9 @@ class Loop(Protocol):
 
     def timed_frame(self, index: int) -> dict[str, float]:
         """A frame step by step. Seconds by label."""
+
+    def watched(self, watch: Watch) -> AbstractContextManager[None]:
+        """Frames within it run their actions as `watch` makes them."""
 
 
 class FrameLoop:
@@ -116,6 +123,16 @@ class FrameLoop:
         for label, start, end in marks:
             seconds[label] += self._backend.seconds_between(start, end)
         return dict(seconds)
+
+    @contextmanager
+    def watched(self, watch: Watch) -> Iterator[None]:
+        """Frames within it run their actions as `watch` makes them."""
+        plain = self.steady
+        self.steady = tuple(map(watch, plain))
+        try:
+            yield
+        finally:
+            self.steady = plain
 
     def act(self, action: Action, index: int) -> None:
         """One step in its range."""

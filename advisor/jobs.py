@@ -24,6 +24,7 @@ from advisor.profiles import (
     PositiveSeconds,
     Record,
     Seconds,
+    Timeline,
     Trace,
     WorkloadRecord,
 )
@@ -49,7 +50,7 @@ class Job(Record):
     The task "parameters" runs nothing: it reads all values of the swept parameter.
     """
 
-    task: Literal["parameters", "reference", "trace", "measure"]
+    task: Literal["parameters", "reference", "trace", "measure", "capture"]
     file: str
     workload: str | None
     assignments: dict[str, str]
@@ -63,6 +64,8 @@ class Job(Record):
     directory: str
     reference: str
     swept: tuple[str, tuple[str, ...]] | None = None
+    timeline: bool = Field(default=False, description="Whether to watch a frame step by step at the end")
+    frames: int = Field(default=5, gt=0, description="Steady frames to run for a tool that looks on")
 
 
 class Description(Record):
@@ -109,6 +112,14 @@ class Cell(Record):
     hints: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     page_locking: PageLocking | None = None
     gpu_state: GpuState | None = Field(default=None, description="Read right after the last timed frame")
+    timeline: Timeline | None = None
+
+
+class Captured(Record):
+    """The frames ran for a tool that looked on; what it saw is in the tool's own file."""
+
+    task: Literal["capture"] = "capture"
+    frames: int
 
 
 class Problem(Record):
@@ -137,12 +148,15 @@ class ScriptDescription(Record):
     packages: dict[str, str]
 
 
-Outcome = Checked | ReferenceRun | TraceRun | Cell | GroupRun | ScriptDescription | ScriptCell | Problem
+Outcome = (
+    Checked | ReferenceRun | TraceRun | Cell | Captured | GroupRun | ScriptDescription | ScriptCell | Problem
+)
 _BY_TASK: dict[str, type[Outcome]] = {
     "parameters": Checked,
     "reference": ReferenceRun,
     "trace": TraceRun,
     "measure": Cell,
+    "capture": Captured,
     "calibrate": GroupRun,
     "describe": ScriptDescription,
     "script": ScriptCell,

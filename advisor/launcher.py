@@ -86,11 +86,21 @@ class ProcessLauncher:
         return None
 
 
-def _start(message: Path, log: Path, worker: str) -> subprocess.Popen[bytes]:
+def worker_command(message: Path, *, parent: int, worker: str = "advisor.worker") -> list[str]:
+    """The command that does a job's file; see `advisor.worker.main` for the parent's id."""
+    return python_command(worker, str(message), str(parent))
+
+
+def python_command(module: str, *arguments: str) -> list[str]:
+    """The command that calls `main` of a module of ours with these arguments, wherever it is started."""
     root = str(Path(__file__).resolve().parents[1])
+    return [sys.executable, "-c", _PROGRAM, root, module, *arguments]
+
+
+def _start(message: Path, log: Path, worker: str) -> subprocess.Popen[bytes]:
     with log.open("wb") as output:
         return subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, root, worker, str(message), str(os.getpid())],
+            worker_command(message, parent=os.getpid(), worker=worker),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

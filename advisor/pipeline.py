@@ -21,11 +21,21 @@ from advisor.errors import UsageError
 from advisor.launcher import Launcher, ProcessLauncher
 from advisor.model.predict import predict
 from advisor.privacy import here, without_environment, without_names
-from advisor.profiles import Environment, Method, Prediction, Preferences, Profile, Tool
-from advisor.runner import CONFIDENCE, Progress, Run, run
+from advisor.profiles import (
+    Environment,
+    Measured,
+    Method,
+    NsysTrace,
+    Prediction,
+    Preferences,
+    Profile,
+    Tool,
+)
+from advisor.runner import CONFIDENCE, Progress, Run, job_of, run
 from advisor.series import was_interrupted as was_interrupted
 from advisor.settings import Settings
 from advisor.strategies import STRATEGIES, Strategy, by_name
+from advisor.traces.capturing import FOLDER, Captures, NsysCaptures, frames_to_capture
 
 PARTIAL = "profile.partial.json"
 
@@ -39,7 +49,12 @@ class Begun:
 
 
 def profile(
-    settings: Settings, progress: Progress, *, keep_in: Path, launcher: Launcher | None = None
+    settings: Settings,
+    progress: Progress,
+    *,
+    keep_in: Path,
+    launcher: Launcher | None = None,
+    captures: Captures | None = None,
 ) -> Profile:
     """Runs the workload under every strategy and concludes.
 
@@ -57,9 +72,35 @@ def profile(
             keep=lambda so_far: assemble(settings, so_far, begun).save(keep_in / PARTIAL),
             accept=lambda description: require_rules(description.workload),
         )
-    complete = assemble(settings, measured, _ended(begun, measured, settings))
+        complete = assemble(settings, measured, _ended(begun, measured, settings))
+        if "nsys" in settings.trace and not was_interrupted(complete):
+            kept = keep_in / FOLDER if settings.keep_reports else None
+            looking = captures or NsysCaptures(settings.nsys, kept)
+            complete = _traced(complete, settings, progress, Path(scratch), looking)
     concluded = conclude(complete, settings.targets, settings.strategies)
     return without_environment(concluded) if settings.no_environment else concluded
+
+
+def _traced(
+    complete: Profile, settings: Settings, progress: Progress, scratch: Path, captures: Captures
+) -> Profile:
+    """With what nsys saw of every measured strategy, in runs of its own after all that was timed."""
+    jobs = []
+    for row in complete.measured().values():
+        job = job_of(settings, "capture", row.strategy, scratch, f"capture-{row.strategy}")
+        jobs.append(job.model_copy(update={"frames": frames_to_capture(row), "seconds": _seconds(row)}))
+    try:
+        trace = captures(jobs, complete.device, progress.begin, progress.end)
+    except KeyboardInterrupt:
+        note = "Interrupted while nsys looked on; what was measured is complete."
+        trace = NsysTrace(reason="interrupted")
+        return complete.model_copy(update={"trace": trace, "notes": (*complete.notes, note)})
+    return complete.model_copy(update={"trace": trace})
+
+
+def _seconds(row: Measured) -> float:
+    """What a capture takes without a tool: the set-up and a few frames."""
+    return row.setup_seconds + 2 * frames_to_capture(row) * row.median_seconds
 
 
 def _ended(begun: Begun, measured: Run, settings: Settings) -> Begun:

@@ -8,13 +8,14 @@ and then waits for this frame's body and runs its tail. A set is used again only
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 from advisor.backends.base import Backend
 from advisor.binding import BoundWorkload
-from advisor.frames import Action, FrameLoop
+from advisor.frames import Action, FrameLoop, Watch
 from advisor.placements.base import Placed
 from advisor.ranges import Ranges
 from advisor.schedule import Plan
@@ -67,6 +68,17 @@ class PipelinedLoop:
         self._drop_begun()
         return self._serial.timed_frame(index)
 
+    @contextmanager
+    def watched(self, watch: Watch) -> Iterator[None]:
+        """Frames within it run their actions as `watch` makes them; it ends with nothing under way."""
+        self._drop_begun()
+        plain = self._parts
+        self._parts = [parts.map(watch, self._backend.wait) for parts in plain]
+        try:
+            yield
+        finally:
+            self._parts = plain
+
     def _turn(self, index: int, *, begin_next: bool) -> None:
         if index not in self._begun:
             self._drop_begun()
@@ -115,7 +127,7 @@ class PipelinedLoop:
         done = begun.computed
         for action in self._parts[index % SETS].tail:
             if action.label == "synchronize":
-                self._within(action, backend.wait, done or backend.timestamp())
+                self._within(action, action.move or backend.wait, done or backend.timestamp())
             elif action.label == "to-host" and not self._kernels_in_tail:
                 done = self._download(action, done)
             else:
@@ -164,6 +176,11 @@ class Parts:
     head: tuple[Action, ...]
     body: tuple[Action, ...]
     tail: tuple[Action, ...]
+
+    def map(self, watch: Watch, wait: Callable[[Any], None]) -> Parts:
+        """The same with other actions; those of the tail that wait do so by `wait`, which is watched too."""
+        tail = (replace(a, move=wait) if a.label == "synchronize" else a for a in self.tail)
+        return Parts(tuple(map(watch, self.head)), tuple(map(watch, self.body)), tuple(map(watch, tail)))
 
 
 def cut(steady: Sequence[Action]) -> Parts:

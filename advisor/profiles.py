@@ -26,6 +26,8 @@ from advisor.records import PositiveSeconds as PositiveSeconds
 from advisor.records import Record as Record
 from advisor.records import Seconds as Seconds
 from advisor.scripts.records import ScriptRun
+from advisor.traces.records import NsysTrace as NsysTrace
+from advisor.traces.records import Timeline as Timeline
 
 if TYPE_CHECKING:
     from advisor.comparing import Comparison
@@ -200,6 +202,9 @@ class Measured(Record):
     footprint: Footprint
     verified: bool = Field(description="Annotations, results across strategies and the user's check held")
     stopped: tuple[str, ...] = Field(default=(), description="Why sampling ended, per round")
+    timeline: Timeline | None = Field(
+        default=None, description="One frame step by step, from our own events after the timed frames"
+    )
 
     @model_validator(mode="after")
     def _rounds_hold_all_frames(self) -> Measured:
@@ -385,12 +390,6 @@ class Prediction(Record):
         description="Share of the joint draws of all uncertain figures in which the recommended strategy is "
         "the best or within 5 % of it",
     )
-
-
-class NsysTrace(Record):
-    """What nsys saw, or the reason there is none."""
-
-    reason: str
 
 
 class Profile(Record):

@@ -6,7 +6,7 @@ index) is the payload. With no tool attached a range costs about 0.05 µs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,8 +19,7 @@ class Ranges:
     def __init__(self) -> None:
         self._domain: Any = nvtx.get_domain("advisor")
         self._frame = self.attributes("frame")
-        self.push = self._domain.push_range
-        self.pop = self._domain.pop_range
+        self.push, self.pop = _calls(self._domain)
 
     def attributes(self, message: str) -> Any:
         """What `push` takes for a range of that name; None when no tool listens."""
@@ -40,3 +39,13 @@ class Ranges:
             yield
         finally:
             self.pop()
+
+
+def _calls(domain: Any) -> tuple[Callable[[Any], object], Callable[[], object]]:
+    """Push and pop of a domain. Before nvtx 0.2.12 a domain had none, only functions that take its handle."""
+    if hasattr(domain, "push_range"):
+        return domain.push_range, domain.pop_range
+    from nvtx import _lib
+
+    handle = domain.handle
+    return (lambda attributes: _lib.push_range(attributes, handle)), (lambda: _lib.pop_range(handle))

@@ -55,6 +55,7 @@ def combine(strategy: str, cells: Sequence[Cell], workload: WorkloadRecord, *, c
         footprint=max((cell.footprint for cell in cells), key=lambda f: f.peak_process_bytes or 0),
         verified=all(cell.verified for cell in cells),
         stopped=tuple(cell.stopped for cell in cells),
+        timeline=cells[-1].timeline,
     )
 
 

@@ -72,9 +72,35 @@ def run(
     trace, trace_notes = runner.trace()
     available = [s for s in settings.strategies if not runner.obstacle(s, description)]
     order = _shuffled(available, settings.rounds, settings.seed)
-    progress.start(2 + sum(len(round_) for round_ in order))
+    traced = len(available) if "nsys" in settings.trace else 0
+    progress.start(2 + sum(len(round_) for round_ in order) + traced)
     begun = Run(description, trace, order, notes=(*notes, *trace_notes))
     return runner.measure(begun, keep)
+
+
+def job_of(
+    settings: Settings,
+    task: Literal["reference", "trace", "measure", "capture"],
+    strategy: str,
+    directory: Path,
+    label: str,
+) -> Job:
+    """A worker's job; `label` names its folder in the run's directory."""
+    return Job(
+        task=task,
+        file=str(settings.file),
+        workload=settings.workload,
+        assignments=dict(settings.assignments),
+        backend="cpu" if task == "trace" else settings.backend,
+        gpu=settings.gpu,
+        strategy=strategy,
+        seconds=settings.cell_seconds,
+        seed=settings.seed,
+        oversubscribe=settings.oversubscribe,
+        numa=settings.numa,
+        directory=str(directory / label),
+        reference=str(directory / "results"),
+    )
 
 
 def _shuffled(strategies: Sequence[Strategy], rounds: int, seed: int) -> tuple[tuple[str, ...], ...]:
@@ -164,7 +190,9 @@ class _Runner:
         return replace(begun, rows=rows, gpu_states=states, notes=(*begun.notes, *notes))
 
     def _cell(self, name: str, number: int) -> None:
-        ended = self._launch("measure", f"{name}-{number}", name, f"{name}, round {number}")
+        last = number == self.settings.rounds
+        shown = f"{name}, round {number}"
+        ended = self._launch("measure", f"{name}-{number}", name, shown, timeline=last)
         if isinstance(ended.outcome, Cell):
             self.cells.setdefault(name, []).append(ended.outcome)
         else:
@@ -195,23 +223,12 @@ class _Runner:
         label: str,
         strategy: str,
         shown: str = "",
+        *,
+        timeline: bool = False,
     ) -> Ended:
-        settings = self.settings
-        job = Job(
-            task=task,
-            file=str(settings.file),
-            workload=settings.workload,
-            assignments=dict(settings.assignments),
-            backend="cpu" if task == "trace" else settings.backend,
-            gpu=settings.gpu,
-            strategy=strategy,
-            seconds=settings.cell_seconds,
-            seed=settings.seed,
-            oversubscribe=settings.oversubscribe,
-            numa=settings.numa,
-            directory=str(self.directory / label),
-            reference=str(self.directory / "results"),
-        )
+        job = job_of(self.settings, task, strategy, self.directory, label)
+        if timeline:
+            job = job.model_copy(update={"timeline": True})
         self.progress.begin(shown or {"reference": "checking the workload", "trace": "tracing it"}[task])
         ended = self.launcher(job)
         self.progress.end()

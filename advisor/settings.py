@@ -18,6 +18,7 @@ from advisor.preferences import Preferences
 from advisor.strategies import Strategy, choose
 
 FORMATS = ("html", "md", "json")
+TRACES = ("nsys", "chrome")
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,12 @@ class Settings:
     """The profile may name this host and its user."""
     no_environment: bool = False
     """The profile tells nothing of the machine and its software."""
+    trace: tuple[str, ...] = ()
+    """Of `TRACES`: what is to be traced beside the measuring, or written of it."""
+    nsys: Path | None = None
+    """Where nsys is; searched for where None."""
+    keep_reports: bool = False
+    """Keep the reports of nsys."""
 
     @property
     def cell_seconds(self) -> float:
@@ -73,6 +80,9 @@ def make_settings(
     preferences: Preferences | None = None,
     include_host: bool = False,
     no_environment: bool = False,
+    trace: Sequence[str] = (),
+    nsys: Path | None = None,
+    keep_reports: bool = False,
 ) -> Settings:
     """Settings from what the command line gives; `target` is FILE or FILE::NAME.
 
@@ -100,6 +110,9 @@ def make_settings(
         preferences=preferences or Preferences(),
         include_host=include_host,
         no_environment=no_environment,
+        trace=_traces(trace, nsys, keep_reports),
+        nsys=nsys,
+        keep_reports=keep_reports,
     )
 
 
@@ -129,6 +142,18 @@ def require_ranges(rounds: int, seed: int, max_seconds: float, timeout: float, n
         raise UsageError(
             f"--numa {numa!r} is not known", next_step="Give local, remote, or the number of a node."
         )
+
+
+def _traces(asked: Sequence[str], nsys: Path | None, keep_reports: bool) -> tuple[str, ...]:
+    unknown = [name for name in asked if name not in TRACES]
+    if unknown:
+        raise UsageError(
+            f"there is no trace {', '.join(unknown)}", next_step=f"Choose from {', '.join(TRACES)}."
+        )
+    if (nsys or keep_reports) and "nsys" not in asked:
+        option = "--nsys" if nsys else "--keep-nsys"
+        raise UsageError(f"{option} says nothing without --trace nsys", next_step="Add --trace nsys.")
+    return tuple(dict.fromkeys(asked))
 
 
 def load_targets(names: Sequence[str]) -> tuple[CatalogueEntry, ...]:

@@ -1,4 +1,5 @@
-"""The three jobs of a worker: the reference run, the traced run on the CPU, and measuring one strategy.
+"""The jobs of a worker: the reference run, the traced run on the CPU, measuring one strategy, and running
+a few of its frames for a tool that looks on.
 
 Every process runs the frames 0, 1, 2 first and compares its results with the reference run's; where a
 frame's results depend on its index alone, frame 2 is run again after the timed frames and compared again.
@@ -23,7 +24,7 @@ from advisor.backends.base import PageLocks
 from advisor.binding import no_kernel
 from advisor.errors import UsageError, WorkloadError
 from advisor.frames import FrameLoop, Loop
-from advisor.jobs import Cell, Job, ReferenceRun, TraceRun
+from advisor.jobs import Captured, Cell, Job, ReferenceRun, TraceRun
 from advisor.loading import Loaded, user_error
 from advisor.machine.gpus import gpu_state
 from advisor.measure import Limits, breakdown, sample, warm_up
@@ -39,6 +40,7 @@ from advisor.ranges import Ranges
 from advisor.readings import GpuState
 from advisor.schedule import Plan, plan
 from advisor.strategies import by_name
+from advisor.traces.recorder import WATCHED, Recorder
 from advisor.verify import Inspector
 
 COMPARED = 2
@@ -195,8 +197,13 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Cell:
     taken = footprint.footprint(run.arena, run.before, footprint.read(run.arena.backend))
     state = _gpu_state(job, backend)
     timed = breakdown(loop.timed_frame, clock, index, min(0.5, job.seconds / 5))
+    index += len(timed)
+    timeline = None
+    if job.timeline:
+        timeline = Recorder(backend).timeline(loop, index)
+        index += WATCHED
     _require_state(backend)
-    _check_last(run, index + len(timed), Path(job.file))
+    _check_last(run, index, Path(job.file))
     if verified and (kept / _REPEATABLE).read_text(encoding="utf-8"):
         loop.frame(COMPARED - 1)
         loop.frame_alone(COMPARED)
@@ -212,6 +219,7 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Cell:
         hints=run.hints,
         page_locking=locking,
         gpu_state=state,
+        timeline=timeline,
         verified=verified,
     )
 
@@ -220,6 +228,19 @@ def _per_frame(locks: PageLocks | None, frames: int) -> PageLocking | None:
     if locks is None:
         return None
     return PageLocking(calls=locks.calls / frames, seconds=locks.seconds / frames)
+
+
+def capture(job: Job, backend: Backend, run: Stand) -> Captured:
+    """Set-up, the first frames, then a few steady ones: nothing else, so that a tool's file stays small."""
+    loop = run.loop
+    loop.run_setup()
+    loop.first_frame()
+    last = COMPARED + job.frames
+    for index in range(1, last):
+        loop.frame(index)
+    loop.frame_alone(last)
+    backend.synchronize()
+    return Captured(frames=job.frames)
 
 
 def _gpu_state(job: Job, backend: Backend) -> GpuState | None:

@@ -43,7 +43,10 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(arguments: list[str]) -> None:
-    """Runs the job of a file for the parent of that id; exits with 0 whenever it leaves an outcome."""
+    """Runs the job of a file for the parent of that id; exits with 0 whenever it leaves an outcome.
+
+    The id is 0 where a tool stands between this process and the program: whose child it is, is unknown.
+    """
     die_with_parent(int(arguments[1]))
     job = Job.model_validate_json(Path(arguments[0]).read_text(encoding="utf-8"))
     random.seed(job.seed)
@@ -132,6 +135,8 @@ def _run(job: Job, path: Path) -> Outcome:
             return tasks.reference(job, loaded, backend, stand)
         if job.task == "trace":
             return tasks.trace(job, loaded, backend, stand)
+        if job.task == "capture":
+            return tasks.capture(job, backend, stand)
         return tasks.measure(job, loaded, backend, stand)
 
 
@@ -150,7 +155,7 @@ def die_with_parent(parent: int) -> None:
     """A killed parent leaves no child behind, and when memory is out the kernel takes the child."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died while this process was still starting
+    if parent and os.getppid() != parent:  # it died while this process was still starting
         os._exit(1)
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")

@@ -36,6 +36,16 @@ def gpu_count() -> int:
     return count.value
 
 
+def driver_version() -> int | None:
+    """The newest CUDA that the driver supports, as CUDA writes it: 13000 is 13.0. None without a driver."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    version = ctypes.c_int(0)
+    return version.value if driver.cuDriverGetVersion(ctypes.byref(version)) == 0 else None
+
+
 def has_cupy() -> bool:
     """Whether CuPy is installed, without importing it."""
     return find_spec("cupy") is not None

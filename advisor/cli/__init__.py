@@ -14,7 +14,7 @@ from typing import NoReturn
 import typer
 
 from advisor import __version__
-from advisor.cli import comparing, listing, options, profiling, reporting, scripting, starting
+from advisor.cli import comparing, listing, options, profiling, reporting, scripting, starting, tracing
 from advisor.cli.console import BUG, INTERRUPTED, say
 from advisor.cli.devices import devices
 from advisor.errors import AdvisorError
@@ -71,6 +71,8 @@ app.command()(reporting.report)
 app.command()(reporting.predict)
 app.command()(comparing.compare)
 app.command()(starting.new)
+app.command()(tracing.trace)
+app.command()(tracing.doctor)
 app.command()(listing.strategies)
 app.command()(listing.rules)
 app.add_typer(devices, name="devices")

@@ -78,6 +78,21 @@ Numa = Annotated[
 Oversubscribe = Annotated[
     bool, typer.Option("--allow-oversubscription", help="Managed memory beyond what the GPU has free.")
 ]
+Trace = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="nsys|chrome",
+        help="nsys: run each strategy once more under Nsight Systems. "
+        "chrome: write the frames for Perfetto and chrome://tracing. Repeatable.",
+    ),
+]
+Nsys = Annotated[Path | None, typer.Option(metavar="PATH", help="The nsys to use; searched for without it.")]
+KeepNsys = Annotated[
+    bool,
+    typer.Option("--keep-nsys", help="Keep the .nsys-rep files; they hold your environment variables."),
+]
+TraceFile = Annotated[Path, typer.Argument(metavar="FILE", help="A .nsys-rep, or its .sqlite export.")]
+Json = Annotated[bool, typer.Option("--json", help="As JSON.")]
 Out = Annotated[Path, typer.Option(metavar="DIR", help="Where the report goes; - is stdout.")]
 OutBeside = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Where it goes; beside the profile; - is stdout.")

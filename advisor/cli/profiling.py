@@ -41,6 +41,9 @@ def profile(
     seed: options.Seed = 0,
     numa: options.Numa = "local",
     oversubscribe: options.Oversubscribe = False,
+    trace: options.Trace = None,
+    nsys: options.Nsys = None,
+    keep_nsys: options.KeepNsys = False,
     include_host: options.IncludeHost = False,
     no_environment: options.NoEnvironment = False,
     out: options.Out = Path("advisor-report"),
@@ -81,6 +84,9 @@ def profile(
         preferences=configuration.preferences(said),
         include_host=include_host,
         no_environment=no_environment,
+        trace=trace or (),
+        nsys=nsys,
+        keep_reports=keep_nsys,
     )
     if swept:
         _profile_sweep(made, swept, out, wanted, quiet)
@@ -113,7 +119,7 @@ def _profile_once(made: Settings, out: Path, wanted: tuple[str, ...], quiet: boo
         with make_progress(quiet=quiet) as progress:
             result = pipeline.profile(made, progress, keep_in=directory)
         directory.mkdir(parents=True, exist_ok=True)  # the workload may have removed it
-        paths = report.write(result, directory, wanted)
+        paths = [*report.write(result, directory, wanted), *_written_traces(made, result, directory)]
         (directory / pipeline.PARTIAL).unlink(missing_ok=True)
     show(report.summary(result, bars=draws_bars()), paths, quiet)
     _end(result)
@@ -140,15 +146,22 @@ def _end(result: Profile) -> None:
     require_figures(result)
 
 
+def _written_traces(made: Settings, result: Profile, directory: Path) -> list[Path]:
+    """The frames for a trace viewer, where that was asked for."""
+    from advisor.traces import chrome
+
+    return [chrome.write(result, directory)] if "chrome" in made.trace else []
+
+
 def _profile_sweep(made: Settings, swept: Sweep, out: Path, wanted: tuple[str, ...], quiet: bool) -> None:
     """One profile for each value, and the page over them. All values failing is the first one's error."""
     from advisor import report, settings, sweeping
     from advisor.progress import make_progress
 
-    kept: list[Path] = []
+    asked, kept = made, list[Path]()
 
     def keep(made: Profile, folder: Path) -> list[Path]:
-        paths = report.write(made, folder, wanted)
+        paths = [*report.write(made, folder, wanted), *_written_traces(asked, made, folder)]
         kept.extend(paths)
         return paths
 

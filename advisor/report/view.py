@@ -17,6 +17,7 @@ from advisor.report.forecasting import Forecasting, forecasting
 from advisor.report.machine import Readings, absent, environment, readings
 from advisor.report.methods import Entry, method, pairs, workload
 from advisor.report.preferring import preferences
+from advisor.report.traces import Traces, traces
 from advisor.report.verdicts import Verdict, verdicts
 
 BESIDE_VERDICT = 3
@@ -93,6 +94,7 @@ class Circumstances:
     environment: tuple[Entry, ...]
     readings: tuple[Readings, ...]
     absent: tuple[Entry, ...]
+    traces: Traces
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,7 @@ def _circumstances(profile: Profile, measured: Evidence) -> Circumstances:
         environment=environment(profile),
         readings=readings(profile),
         absent=absent(profile),
+        traces=traces(profile),
     )
 
 

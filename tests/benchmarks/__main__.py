@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from advisor.errors import AdvisorError
-from tests.benchmarks import commands, frame_loop, gpu, prediction, reports
+from tests.benchmarks import commands, exports, frame_loop, gpu, prediction, reports
 
 
 def main() -> None:
@@ -23,6 +23,7 @@ def main() -> None:
         prediction.run()
         commands.run()
         reports.run()
+        exports.run()
 
 
 try:

@@ -1,0 +1,50 @@
+"""`advisor trace` and `advisor doctor`: what a tool saw, and what this machine can and cannot do."""
+
+from __future__ import annotations
+
+from advisor.cli import options
+
+
+def trace(
+    file: options.TraceFile,
+    nsys: options.Nsys = None,
+    as_json: options.Json = False,
+) -> None:
+    """Say what a report of Nsight Systems holds.
+
+    Copies, migrations, page faults, kernels, waits and idle time: per strategy where it was recorded under
+    advisor's ranges, in total where it was not.
+    """
+    import tempfile
+    from pathlib import Path
+
+    from advisor.report.trace_text import trace_text
+    from advisor.traces.capturing import read_report
+
+    with tempfile.TemporaryDirectory(prefix="advisor-") as scratch:
+        told = read_report(file, nsys, Path(scratch))
+    print(told.model_dump_json(indent=1) if as_json else trace_text(told))
+
+
+def doctor(
+    gpu: options.Gpu = None,
+    nsys: options.Nsys = None,
+    as_json: options.Json = False,
+) -> None:
+    """Say what this machine can and cannot do.
+
+    Each line says what was found, what it means, and how to get the rest.
+
+    Exit code 0 where `advisor profile` can do its job, 4 where a GPU is there that cannot be measured on.
+    """
+    import sys
+
+    from advisor.doctor.examinations import examine
+    from advisor.doctor.facts import gather
+    from advisor.errors import NothingMeasured
+    from advisor.report.doctor_text import doctor_text
+
+    checkup = examine(gather(gpu or 0, nsys))
+    print(checkup.model_dump_json(indent=1) if as_json else doctor_text(checkup))
+    if not checkup.ready:
+        sys.exit(NothingMeasured.exit_code)

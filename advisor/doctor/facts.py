@@ -1,0 +1,100 @@
+"""Everything that the doctor looks at, gathered once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from advisor.doctor.probe import Probe, probe
+from advisor.machine.files import Tree
+from advisor.machine.gpus import gpu_states
+from advisor.machine.host import ROOT, gpu_numa_node, host_state
+from advisor.machine.tegra import tegra_state
+from advisor.readings import GpuState, HostState, TegraState
+from advisor.traces.nsys import Nsys, NsysFailed, find
+
+PACKAGES = (
+    "cupy-cuda11x",
+    "cupy-cuda12x",
+    "cupy-cuda13x",
+    "cupy",
+    "cuda-bindings",
+    "nvidia-ml-py",
+    "nvtx",
+)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What was found. None where it could not be read."""
+
+    driver: int | None
+    """The newest CUDA that the driver supports; 13000 is 13.0."""
+    gpus: int
+    packages: dict[str, str]
+    probe: Probe | None
+    """None where there is no GPU or no CuPy to try it with."""
+    host: HostState
+    board: TegraState | None
+    readings: tuple[GpuState, ...]
+    gpu_node: int | None
+    nsys: Nsys | str
+    """The program, or why there is none."""
+    counters_for_root: bool | None
+    """Whether the driver keeps the GPU's counters for root."""
+
+
+def gather(
+    gpu: int = 0,
+    nsys: Path | None = None,
+    *,
+    root: Path = ROOT,
+    tried: Callable[[int], Probe] = probe,
+) -> Facts:
+    """Looks at this machine; takes some seconds where there is a GPU to try."""
+    from advisor.backends import driver_version, gpu_count
+
+    packages = _packages()
+    gpus = gpu_count()
+    has_cupy = any(name.startswith("cupy") for name in packages)
+    told = tried(gpu) if gpus and has_cupy else None
+    place = str(told.environment.get("pci_bus_id", "")) if told else ""
+    return Facts(
+        driver=driver_version(),
+        gpus=gpus,
+        packages=packages,
+        probe=told,
+        host=host_state(root=root),
+        board=tegra_state(moment="before", root=root),
+        readings=gpu_states(moment="before"),
+        gpu_node=gpu_numa_node(place, root=root) if place else None,
+        nsys=_nsys(nsys),
+        counters_for_root=_counters_for_root(Tree(root)),
+    )
+
+
+def _packages() -> dict[str, str]:
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _nsys(given: Path | None) -> Nsys | str:
+    try:
+        return find(given)
+    except NsysFailed as problem:
+        return str(problem)
+
+
+def _counters_for_root(tree: Tree) -> bool | None:
+    """RmProfilingAdminOnly of the driver's parameters."""
+    lines = (tree.text("proc/driver/nvidia/params") or "").splitlines()
+    told = dict(line.partition(": ")[::2] for line in lines)
+    value = told.get("RmProfilingAdminOnly")
+    return None if value is None else value.strip() != "0"

@@ -1,0 +1,104 @@
+"""What nsys saw, as text for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from advisor import units
+from advisor.report import words
+from advisor.traces.exports import FileTrace, WholeTrace
+from advisor.traces.records import Activity, StrategyTrace
+
+
+def trace_text(told: FileTrace) -> str:
+    """One file: each strategy with its figures per frame, or the totals."""
+    lines = [told.tool or "an export of nsys that does not say its version"]
+    for note in told.notes:
+        lines.append(f"note: {words.line(note)}")
+    for trace in told.strategies:
+        lines += ["", *_strategy(trace)]
+    if told.whole:
+        lines += ["", "None of advisor's ranges is in it; in all:", *_whole(told.whole)]
+    lines += ["", "Times under a tool are longer than without it; they are not the measured ones."]
+    return "\n".join(lines)
+
+
+def _strategy(trace: StrategyTrace) -> Iterator[str]:
+    frames = "1 steady frame" if trace.frames == 1 else f"{trace.frames} steady frames"
+    yield f"{words.name(trace.strategy)}: {frames} of {units.seconds(trace.frame_seconds)}, figures per frame"
+    yield from _activity(trace.activity, trace.frames, "  ")
+    if trace.idle_share is not None:
+        yield f"  GPU idle: {units.percent(trace.idle_share)} of the frame"
+    for name, value in steps(trace):
+        yield f"  in {name}: {value}"
+    yield from _absent(trace.absent)
+
+
+def _whole(whole: WholeTrace) -> Iterator[str]:
+    yield from _activity(whole.activity, 1, "  ")
+    if whole.idle_share is not None and whole.seconds is not None:
+        yield f"  GPU idle: {units.percent(whole.idle_share)} of {units.seconds(whole.seconds)}"
+    yield from _absent(whole.absent)
+
+
+def _activity(seen: Activity, frames: int, indent: str) -> Iterator[str]:
+    for label, value, note in figures(seen, frames):
+        yield f"{indent}{label}: {value}{f' ({note})' if note else ''}"
+
+
+def steps(trace: StrategyTrace) -> Iterator[tuple[str, str]]:
+    """Each range with the host's time in it, and what was launched or happened there; per frame."""
+    for step in trace.ranges:
+        times = _number(step.count, trace.frames, "time", "times")
+        seen = [
+            f"{label} {value}" for label, value, _ in figures(step.activity, trace.frames) if value != "0"
+        ]
+        yield words.name(step.name), "; ".join([f"{units.seconds(step.seconds)} each, {times}", *seen])
+
+
+def figures(seen: Activity, frames: int) -> Iterator[tuple[str, str, str]]:
+    """Label, value and what qualifies it, of everything that was observed; per frame."""
+    for c in seen.copies or ():
+        path = " to ".join(part for part in (c.source, c.destination) if part)
+        rate = c.bytes_per_second
+        each = _each(c.count, frames, c.seconds, "copy", "copies")
+        yield f"copies {c.kind}", units.size(round(c.bytes / frames)), _joined(path, each, rate)
+    for m in seen.migrations or ():
+        each = _each(m.count, frames, m.seconds, "move", "moves")
+        cause = m.cause or "cause unknown"
+        yield f"migrations {m.direction}", units.size(round(m.bytes / frames)), f"{cause}; {each}"
+    for who, faults in (("CPU", seen.cpu_page_faults), ("GPU", seen.gpu_page_faults)):
+        if faults is not None:
+            yield f"page faults by the {who}", _plain(faults / frames), ""
+    for k in seen.kernels or ():
+        runs = _number(k.count, frames, "run", "runs")
+        yield f"kernel {words.name(k.name)}", units.seconds(k.seconds / frames), runs
+    for s in seen.synchronizations or ():
+        yield f"waits, {s.kind}", units.seconds(s.seconds / frames), _number(s.count, frames, "wait", "waits")
+
+
+def _each(count: int, frames: int, seconds: float, one: str, several: str) -> str:
+    return f"{_number(count, frames, one, several)}, {units.seconds(seconds / frames)}"
+
+
+def _number(count: int, frames: int, one: str, several: str) -> str:
+    """How many a frame: 1 run, 2.5 runs."""
+    return f"{_plain(count / frames)} {one if count == frames else several}"
+
+
+def _plain(value: float) -> str:
+    return str(round(value)) if value == round(value) else units.digits(value)
+
+
+def _joined(path: str, each: str, rate: float | None) -> str:
+    parts = [path, each, units.rate(rate) if rate else ""]
+    return "; ".join(part for part in parts if part)
+
+
+def _absent(absent: dict[str, str]) -> Iterator[str]:
+    """Not observed, by reason."""
+    by_reason: dict[str, list[str]] = {}
+    for figure, why in absent.items():
+        by_reason.setdefault(why, []).append(figure.replace("_", " "))
+    for why, names in by_reason.items():
+        yield f"  not observed: {', '.join(names)} ({why})"

@@ -1,0 +1,142 @@
+"""From sums by number to records in words."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from advisor.traces.database import UNKNOWN, Database
+from advisor.traces.records import (
+    Activity,
+    Allocations,
+    Copies,
+    Direction,
+    Kernels,
+    Migrations,
+    Synchronizations,
+)
+from advisor.traces.tallies import (
+    COPIES,
+    CPU_FAULTS,
+    GPU_FAULTS,
+    KERNELS,
+    MEMORY,
+    NEEDED,
+    WAITS,
+    Key,
+    Kind,
+    Sums,
+    Tallies,
+)
+from advisor.traces.windows import THREAD_BITS
+
+_DIRECTIONS: dict[str, Direction] = {"HTOD": "to-device", "DTOH": "to-host", "DTOD": "device-to-device"}
+_CAUSES = {"speculative prefecth": "speculative prefetch"}
+"""nsys up to 2023.4 spells it so."""
+
+
+def activity(database: Database, sums: Sequence[Sums], tallies: Tallies) -> Activity:
+    """The sums of some places as one record, in words; None for what has no table."""
+    total: defaultdict[Kind, Counter[tuple[Key, int]]] = defaultdict(Counter)
+    for one in sums:
+        for kind, by_key in one.of.items():
+            for key, figures in by_key.items():
+                for position, figure in enumerate(figures):
+                    total[kind][key, position] += figure
+    copied = tallies.readable(COPIES)
+    return Activity(
+        copies=_copies(database, _rows(total["copies"])) if copied else None,
+        migrations=_migrations(database, _rows(total["migrations"])) if copied else None,
+        cpu_page_faults=sum(s.cpu_faults for s in sums) if tallies.readable(CPU_FAULTS) else None,
+        gpu_page_faults=sum(s.gpu_faults for s in sums) if tallies.readable(GPU_FAULTS) else None,
+        kernels=_kernels(database, _rows(total["kernels"])) if tallies.readable(KERNELS) else None,
+        synchronizations=_waits(database, _rows(total["waits"])) if tallies.readable(WAITS) else None,
+    )
+
+
+def _rows(counted: Counter[tuple[Key, int]]) -> dict[Key, tuple[int, int, float]]:
+    """Count, bytes and seconds by key, the longest first."""
+    keys = {key for key, _ in counted}
+    rows = {k: (counted[k, 0], counted[k, 1], counted[k, 2] / 1e9) for k in keys}
+    return dict(sorted(rows.items(), key=lambda row: (-row[1][2], row[0])))
+
+
+def _copies(database: Database, rows: dict[Key, tuple[int, int, float]]) -> tuple[Copies, ...]:
+    kinds, memories = database.labels("ENUM_CUDA_MEMCPY_OPER"), database.labels("ENUM_CUDA_MEM_KIND")
+    return tuple(
+        Copies(
+            kind=kinds.get(kind, f"kind {kind}"),
+            source=memories.get(source),
+            destination=memories.get(target),
+            count=count,
+            bytes=moved,
+            seconds=seconds,
+        )
+        for (kind, source, target), (count, moved, seconds) in rows.items()
+    )
+
+
+def _migrations(database: Database, rows: dict[Key, tuple[int, int, float]]) -> tuple[Migrations, ...]:
+    names, causes = database.names("ENUM_CUDA_MEMCPY_OPER"), cause_words(database)
+    return tuple(
+        Migrations(
+            direction=_DIRECTIONS[names[kind].rpartition("_")[2]],
+            cause=causes.get(cause),
+            count=count,
+            bytes=moved,
+            seconds=seconds,
+        )
+        for (kind, cause), (count, moved, seconds) in rows.items()
+        if names[kind].rpartition("_")[2] in _DIRECTIONS
+    )
+
+
+def cause_words(database: Database) -> dict[int, str]:
+    """Why pages migrate, by number."""
+    labels = database.labels("ENUM_CUDA_UNIF_MEM_MIGRATION")
+    return {number: _CAUSES.get(label, label) for number, label in labels.items()}
+
+
+def _kernels(database: Database, rows: dict[Key, tuple[int, int, float]]) -> tuple[Kernels, ...]:
+    names = database.strings([key[0] for key in rows])
+    return tuple(
+        Kernels(name=names.get(number, "unnamed"), count=count, seconds=seconds)
+        for (number,), (count, _, seconds) in rows.items()
+    )
+
+
+def _waits(database: Database, rows: dict[Key, tuple[int, int, float]]) -> tuple[Synchronizations, ...]:
+    kinds = database.labels("ENUM_CUPTI_SYNC_TYPE")
+    return tuple(
+        Synchronizations(kind=kinds.get(kind, f"kind {kind}"), count=count, seconds=seconds)
+        for (kind,), (count, _, seconds) in rows.items()
+    )
+
+
+def allocations(database: Database, processes: Sequence[int] | None) -> tuple[Allocations, ...] | None:
+    """What these processes allocated, by kind of memory; None for all, and where none was seen."""
+    if not database.has(MEMORY, *NEEDED[MEMORY]):
+        return None
+    kinds = database.labels("ENUM_CUDA_MEM_KIND")
+    operations = database.names("ENUM_CUDA_DEV_MEM_EVENT_OPER")
+    made = np.array([n for n, name in operations.items() if name.endswith("_ALLOCATION")], np.int64)
+    found: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for block in database.blocks(MEMORY, ("bytes", "memKind", "memoryOperationType", "globalPid")):
+        keep = np.isin(block["memoryOperationType"], made)
+        if processes is not None:
+            keep &= np.isin(block["globalPid"] // THREAD_BITS, np.array(processes, np.int64))
+        for kind in np.unique(block["memKind"][keep]):
+            sizes = block["bytes"][keep & (block["memKind"] == kind)]
+            count, total, largest = found[int(kind)]
+            found[int(kind)] = [
+                count + len(sizes),
+                total + int(sizes.sum()),
+                max(largest, int(sizes.max())),
+            ]
+    return tuple(
+        Allocations(kind=kinds.get(kind, f"kind {kind}"), count=count, bytes=total, largest_bytes=largest)
+        for kind, (count, total, largest) in sorted(found.items())
+        if kind != UNKNOWN
+    )

@@ -1,0 +1,79 @@
+"""What happens within a frame on a real GPU: our own events, and nsys where there is one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from advisor.profiles import Profile, load
+from advisor.traces.nsys import NsysFailed, find
+
+VECTOR_ADD = Path(__file__).parents[2] / "workloads" / "vector_add.py"
+FOLDER = os.environ.get("ADVISOR_TEST_NSYS")
+STRATEGIES = ("pinned", "pinned-pipelined", "zero-copy", "managed")
+
+
+def profile(out: Path, *more: str, **variables: str) -> Profile:
+    chosen = [part for name in STRATEGIES for part in ("--strategy", name)]
+    quick = ("--set", "n=2**22", "--rounds", "1", "--max-seconds", "0.3", "--out", str(out))
+    done = subprocess.run(
+        [sys.executable, "-m", "advisor", "profile", str(VECTOR_ADD), *chosen, *quick, *more],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **variables},
+    )
+    assert done.returncode == 0, done.stderr
+    return load(out / "profile.json")
+
+
+def test_the_timeline_of_our_own_events(tmp_path: Path) -> None:
+    rows = profile(tmp_path, "--trace", "chrome").measured()
+    for name, row in rows.items():
+        assert row.timeline, name
+        spans = row.timeline.spans
+        assert all(s.end_seconds <= row.timeline.frame_seconds * 1.000001 for s in spans)
+        assert {"host", "kernel"} <= {s.track for s in spans}, name
+        assert row.timeline.frame_seconds < 3 * row.median_seconds, name
+    pinned = rows["pinned"]
+    assert pinned.timeline
+    copies = [s for s in pinned.timeline.spans if s.track == "copy"]
+    assert [s.label for s in copies] == ["to-device", "to-device", "to-host"]
+    taken = sum(s.end_seconds - s.begin_seconds for s in copies)
+    assert taken == pytest.approx(pinned.transfer_seconds, rel=0.5)
+    kernel = next(s for s in pinned.timeline.spans if s.track == "kernel")
+    assert copies[1].end_seconds <= kernel.begin_seconds <= kernel.end_seconds <= copies[2].begin_seconds
+    assert not [s for s in rows["zero-copy"].timeline.spans if s.track == "copy"]  # type: ignore[union-attr]
+    assert len(json.loads((tmp_path / "frames.trace.json").read_text())["traceEvents"]) > len(rows)
+
+
+def test_what_nsys_sees(tmp_path: Path) -> None:
+    nsys = Path(FOLDER) / "nsys" / "target-linux-x64" if FOLDER else None
+    try:
+        found = find(nsys)
+    except NsysFailed as problem:
+        pytest.skip(str(problem))
+    path = f"{FOLDER}/nvtx:{os.environ.get('PYTHONPATH', '')}" if FOLDER else os.environ.get("PYTHONPATH", "")
+    result = profile(tmp_path, "--trace", "nsys", "--nsys", str(found.path), PYTHONPATH=path)
+    trace = result.trace
+    assert trace.strategies, trace.reason
+    pinned = trace.of("pinned")
+    assert pinned
+    nbytes = 4 << 22
+    assert pinned.copied_bytes("host-to-device", source="pinned") == 2 * nbytes
+    assert pinned.copied_bytes("device-to-host", destination="pinned") == nbytes
+    assert pinned.idle_share is not None
+    zero_copy = trace.of("zero-copy")
+    assert zero_copy
+    assert not zero_copy.copied_bytes("host-to-device")
+    managed = trace.of("managed")
+    assert managed
+    if result.device.memory_class in ("discrete", "discrete-hmm"):
+        for moved in (managed.migrated_bytes("to-device"), managed.migrated_bytes("to-host")):
+            assert moved is not None
+            assert nbytes <= moved <= 4 * nbytes, "a and b one way, c the other, and what is moved along"

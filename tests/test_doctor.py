@@ -1,0 +1,249 @@
+"""`advisor doctor`: each thing that can be amiss is found, with what it means and what to do."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import builders
+import pytest
+from running import REPOSITORY, Command
+
+from advisor.doctor import facts as facts_module
+from advisor.doctor import probe as probe_module
+from advisor.doctor.examinations import examine
+from advisor.doctor.facts import Facts, gather
+from advisor.doctor.findings import Finding
+from advisor.doctor.probe import Probe, probe
+from advisor.doctor.tool_checks import understands
+from advisor.readings import GpuState, HostState, NumaNode, TegraState
+from advisor.report.doctor_text import doctor_text
+from advisor.traces.nsys import Nsys
+
+GIB = 1 << 30
+CAPABLE = builders.cuda_device(
+    "discrete-hmm", concurrent_managed_access=1, pageable_memory_access=1, integrated=0
+)
+HEALTHY = GpuState(
+    moment="before",
+    clock_seconds=1.0,
+    driver="580.1",
+    sm_hertz=1,
+    throttle_reasons=(),
+    temperature_celsius=40.0,
+)
+
+
+def facts(**changes: Any) -> Facts:
+    """A machine on which everything works."""
+    given: dict[str, Any] = {
+        "driver": 13000,
+        "gpus": 1,
+        "packages": {
+            "cupy-cuda13x": "14.2.0",
+            "cuda-bindings": "13.0.1",
+            "nvidia-ml-py": "13",
+            "nvtx": "0.2.11",
+        },
+        "probe": Probe(device=CAPABLE, free_bytes=GIB),
+        "host": HostState(memory_available_bytes=64 * GIB, locked_memory_limit="unlimited"),
+        "board": None,
+        "readings": (HEALTHY,),
+        "gpu_node": None,
+        "nsys": Nsys(Path("/usr/bin/nsys"), (2023, 4, 4)),
+        "counters_for_root": False,
+    }
+    return Facts(**{**given, **changes})
+
+
+def of(subject: str, **changes: Any) -> Finding:
+    (found,) = (f for f in examine(facts(**changes)).findings if f.subject == subject)
+    return found
+
+
+def test_a_machine_on_which_everything_works() -> None:
+    checkup = examine(facts())
+    assert checkup.ready
+    assert {f.state for f in checkup.findings} <= {"ok", "info"}
+    assert all(f.found and f.means for f in checkup.findings)
+
+
+def test_no_gpu_is_enough_to_predict() -> None:
+    checkup = examine(facts(driver=None, gpus=0, probe=None, readings=()))
+    assert checkup.ready
+    assert "predicts" in checkup.verdict
+    assert of("driver", driver=None, gpus=0, probe=None).state == "missing"
+    assert "CUDA_VISIBLE_DEVICES" in of("driver", gpus=0, probe=None).next_step
+
+
+def test_a_gpu_that_cannot_be_measured_on_is_not_ready() -> None:
+    broken = Probe(problem="a first kernel failed: no NVRTC")
+    for changes in ({"probe": broken}, {"probe": None, "packages": {}}):
+        assert not examine(facts(**changes)).ready
+    found = of("first kernel", probe=broken)
+    assert (found.state, found.found) == ("missing", broken.problem)
+    assert "Toolkit" in found.next_step
+    assert of("first kernel", probe=Probe(problem="x", next_step="do y")).next_step == "do y"
+
+
+@pytest.mark.parametrize(
+    ("driver", "packages", "state", "says"),
+    [
+        (13000, {}, "missing", "[cuda13]"),
+        (12040, {}, "missing", "[cuda12]"),
+        (12040, {"cupy-cuda13x": "14"}, "missing", "install cupy-cuda12x"),
+        (13000, {"cupy-cuda12x": "14"}, "ok", ""),
+        (
+            13000,
+            {"cupy-cuda12x": "14", "cupy-cuda13x": "14"},
+            "limited",
+            "uninstall cupy-cuda12x cupy-cuda13x",
+        ),
+    ],
+)
+def test_cupy_and_the_driver(driver: int, packages: dict[str, str], state: str, says: str) -> None:
+    found = of("CuPy", driver=driver, packages=packages)
+    assert found.state == state
+    assert says in found.next_step
+
+
+@pytest.mark.parametrize(
+    ("attributes", "subject", "state"),
+    [
+        ({"concurrent_managed_access": 0}, "managed memory", "limited"),
+        ({"concurrent_managed_access": 1}, "managed memory", "ok"),
+        ({"pageable_memory_access": 0}, "plain memory (HMM, ATS)", "limited"),
+        ({"concurrent_managed_access": 1, "integrated": 1}, "page faults", "limited"),
+        ({"concurrent_managed_access": 1, "integrated": 0}, "page faults", "ok"),
+    ],
+)
+def test_what_the_gpus_memory_allows(attributes: dict[str, int], subject: str, state: str) -> None:
+    device = builders.cuda_device("discrete", **attributes)
+    assert of(subject, probe=Probe(device=device)).state == state
+
+
+def test_managed_memory_needs_cuda_bindings() -> None:
+    assert "cuda-bindings" in of("managed memory", packages={"cupy-cuda13x": "14"}).next_step
+
+
+@pytest.mark.parametrize(
+    ("nsys", "nvtx", "fits"),
+    [
+        ((2022, 4, 2), (0, 2, 11), True),
+        ((2023, 4, 4), (0, 2, 12), False),
+        ((2023, 4, 4), (0, 2, 9), True),
+        ((2025, 1, 1), (0, 2, 16), True),
+    ],
+)
+def test_nsys_and_nvtx(nsys: tuple[int, ...], nvtx: tuple[int, ...], fits: bool) -> None:
+    assert understands(nsys, nvtx) == fits
+    packages = {"nvtx": ".".join(map(str, nvtx))}
+    found = of("nsys", nsys=Nsys(Path("nsys"), nsys), packages=packages)
+    assert found.state == ("ok" if fits else "limited")
+    assert ("nvtx<0.2.12" in found.next_step) != fits
+
+
+def test_no_nsys_costs_the_trace_alone() -> None:
+    found = of("nsys", nsys="nsys is not installed")
+    assert (found.state, found.found) == ("missing", "nsys is not installed")
+    assert examine(facts(nsys="nsys is not installed")).ready
+
+
+def test_nvml() -> None:
+    assert "nvidia-ml-py" in of("NVML", readings=(), packages={"cupy-cuda13x": "14"}).next_step
+    partial = HEALTHY.model_copy(
+        update={"throttle_reasons": None, "absent": {"throttle_reasons": "not told"}}
+    )
+    assert of("NVML", readings=(partial,)).found == "not told"
+
+
+@pytest.mark.parametrize(
+    ("host", "subject", "state"),
+    [
+        (HostState(memory_available_bytes=GIB), "memory", "limited"),
+        (HostState(memory_available_bytes=64 * GIB, memory_limit=GIB), "memory", "limited"),
+        (HostState(memory_available_bytes=64 * GIB, memory_limit="unlimited"), "memory", "ok"),
+        (HostState(locked_memory_limit=65536), "locked memory", "info"),
+        (HostState(locked_memory_limit=1 << 40), "locked memory", "ok"),
+        (HostState(container=True), "surroundings", "info"),
+    ],
+)
+def test_the_host(host: HostState, subject: str, state: str) -> None:
+    assert of(subject, host=host).state == state
+
+
+def test_numa() -> None:
+    nodes = tuple(NumaNode(node=n, cpus=f"{n}") for n in (0, 1))
+    far = NumaNode(node=2, cpus="")
+    assert of("NUMA", host=HostState(numa_nodes=nodes)).state == "limited"
+    assert "node 1" in of("NUMA", host=HostState(numa_nodes=nodes), gpu_node=1).found
+    assert of("NUMA", host=HostState(numa_nodes=(nodes[0], far))).found == "one node"
+
+
+def test_the_power_mode_of_a_board() -> None:
+    weak = TegraState(moment="before", power_mode="15W", best_power_mode="MAXN")
+    assert of("power mode", board=weak).state == "limited"
+    best = TegraState(moment="before", power_mode="MAXN", best_power_mode="MAXN")
+    assert of("power mode", board=best).state == "ok"
+
+
+def test_the_text_names_every_finding() -> None:
+    checkup = examine(facts(nsys="nsys is not installed"))
+    text = doctor_text(checkup)
+    assert max(map(len, text.splitlines())) <= 80
+    assert all(f"{finding.subject}:" in text for finding in checkup.findings)
+    assert "[missing] nsys: nsys is not installed" in text
+
+
+# Gathering
+
+
+def test_the_drivers_parameters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(facts_module, "gpu_states", lambda **_: ())
+    assert gather(root=tmp_path).counters_for_root is None
+    params = tmp_path / "proc/driver/nvidia/params"
+    params.parent.mkdir(parents=True)
+    for value, only in (("1", True), ("0", False)):
+        params.write_text(f"ResmanDebugLevel: 1\nRmProfilingAdminOnly: {value}\n")
+        assert gather(root=tmp_path).counters_for_root is only
+
+
+def test_trying_a_gpu_without_cupy_or_gpu_is_a_problem_and_no_traceback() -> None:
+    told = probe(0)
+    assert told.device is None
+    assert told.problem
+    assert told.next_step
+
+
+def test_a_process_that_dies_or_hangs_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    for program, says in (("import os; os._exit(7)", "ended with code 7"), ("input", "did not answer")):
+        code = "import time; time.sleep(60)" if program == "input" else program
+        monkeypatch.setattr(
+            probe_module, "python_command", lambda *_, code=code: [sys.executable, "-c", code]
+        )
+        assert says in probe(0, seconds=1.0).problem
+
+
+def test_every_subject_is_documented() -> None:
+    text = (REPOSITORY / "docs" / "doctor.md").read_text(encoding="utf-8")
+    weak = TegraState(moment="before", power_mode="15W", best_power_mode="MAXN")
+    found = examine(facts(board=weak, host=HostState(container=True))).findings
+    rows = [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| ")]
+    assert rows[1:] == [finding.subject for finding in found]
+
+
+# The command
+
+
+def test_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    command = Command(monkeypatch, capsys)
+    monkeypatch.setattr(facts_module, "gather", lambda gpu, nsys: facts(probe=Probe(problem="no")))
+    said = command("doctor")
+    assert said.code == 4
+    assert "nothing can be measured on it yet" in said.out
+    told = json.loads(command("doctor", "--json").out)
+    assert told["ready"] is False
+    monkeypatch.setattr(facts_module, "gather", lambda gpu, nsys: facts())
+    assert command("doctor").code == 0

@@ -1,0 +1,320 @@
+"""Running nsys: found, told what it understands, and whatever it does wrong costs the trace alone.
+
+A shell script stands in its place here; the real one is in test_real_nsys.py.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+
+import builders
+import pytest
+from fakes import job
+from nsys_exports import Export
+from running import REPOSITORY, Command, FakeLauncher, cpu_settings, eventually
+
+from advisor import pipeline
+from advisor.jobs import Job
+from advisor.profiles import Device, NsysTrace, Profile
+from advisor.progress import Silent
+from advisor.traces import nsys as nsys_module
+from advisor.traces.capturing import NsysCaptures, frames_to_capture
+from advisor.traces.nsys import Nsys, NsysFailed, find
+
+CPU = Device(name="CPU", kind="cpu")
+MS = 1_000_000
+
+SCRIPT = """#!/bin/bash
+# Stands in for nsys: {does} says what `profile` does.
+case "$1" in
+--version) echo "NVIDIA Nsight Systems version {version}-234433681190v0" ;;
+profile)
+    if [ "$2" = --help ]; then echo "  --trace= --sample= --cpuctxsw= --force-overwrite= {more}"; exit; fi
+    while [ "${{1#--}}" != "$1" ] || [ "$1" = profile ]; do
+        case "$1" in --output=*) report=${{1#--output=}} ;; esac
+        shift
+    done
+    {does} ;;
+export) cp "{export}" "${{@: -2:1}}" ;;
+esac
+"""
+RUNS = '"$@"; code=$?; echo report >"$report.nsys-rep"; exit $code'
+
+
+def fake(
+    directory: Path,
+    does: str = RUNS,
+    *,
+    version: str = "2023.4.4.54",
+    more: str = "",
+    export: Path | str = "",
+) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / "nsys"
+    path.write_text(SCRIPT.format(does=does, version=version, more=more, export=export))
+    path.chmod(0o755)
+    return path
+
+
+def capture_job(directory: Path, strategy: str = "pageable", **changes: object) -> Job:
+    file = REPOSITORY / "workloads" / "vector_add.py"
+    given = {"task": "capture", "backend": "cpu", "file": str(file), "assignments": {"n": "64"}, "frames": 2}
+    places = {"directory": str(directory / strategy), "reference": str(directory / "results")}
+    return job(**{**given, **places, "strategy": strategy, **changes})
+
+
+def export_of(path: Path, strategy: str = "pageable") -> Path:
+    export = Export(path)
+    export.domain()
+    export.range(f"strategy:{strategy}", 0, 100 * MS)
+    export.range("frame", 10 * MS, 20 * MS, payload=3)
+    export.range("host:produce", 10 * MS, 12 * MS)
+    return export.done()
+
+
+def captured(path: Path | None, *jobs: Job, **options: object) -> NsysTrace:
+    captures = NsysCaptures(path, **options)  # type: ignore[arg-type]
+    return captures(jobs, CPU, lambda what: None, lambda: None)
+
+
+# Where it is
+
+
+def test_found_on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = fake(tmp_path)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    found = find()
+    assert (found.path, found.version, found.name) == (path, (2023, 4, 4), "nsys 2023.4.4")
+
+
+def test_the_newest_of_those_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    root = tmp_path / "opt/nvidia/nsight-systems"
+    fake(root / "2022.4.2/target-linux-x64", version="2022.4.2.1")
+    newest = fake(root / "2024.10.1/bin", version="2024.10.1.2")
+    fake(tmp_path / "usr/lib/nsight-systems/bin", version="2023.4.4.54")
+    assert find(root=tmp_path).path == newest
+
+
+def test_none_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(NsysFailed, match="not installed"):
+        find(root=tmp_path)
+
+
+def test_the_one_that_is_given(tmp_path: Path) -> None:
+    path = fake(tmp_path)
+    assert find(path).path == find(tmp_path).path == path
+    with pytest.raises(NsysFailed, match="there is no nsys at"):
+        find(tmp_path / "elsewhere")
+    path.write_text("#!/bin/sh\necho something else\n")
+    with pytest.raises(NsysFailed, match="does not say which version"):
+        find(path)
+    path.chmod(0o644)
+    with pytest.raises(NsysFailed, match="cannot be run: Permission denied"):
+        find(path)
+
+
+def test_a_reason_names_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(NsysFailed, match="there is no nsys at ~/somewhere/nsys"):
+        find(tmp_path / "somewhere" / "nsys")
+
+
+# What it is told
+
+FAULTS = "--cuda-memory-usage= --cuda-um-cpu-page-faults= --cuda-um-gpu-page-faults="
+
+
+@pytest.mark.parametrize(
+    ("device", "faults", "traces"),
+    [
+        (builders.cuda_device("discrete", concurrent_managed_access=1), True, "--trace=cuda,nvtx"),
+        (builders.cuda_device("tegra-coherent", concurrent_managed_access=1), False, "--trace=cuda,nvtx"),
+        (builders.cuda_device("discrete", concurrent_managed_access=0), False, "--trace=cuda,nvtx"),
+        (CPU, False, "--trace=nvtx"),
+    ],
+)
+def test_only_what_the_device_can(tmp_path: Path, device: Device, faults: bool, traces: str) -> None:
+    command = find(fake(tmp_path, more=FAULTS)).command(device, Path("/out/x"), ["python"])
+    assert ("--cuda-um-gpu-page-faults=true" in command) == faults
+    assert ("--cuda-um-cpu-page-faults=true" in command) == faults
+    assert ("--cuda-memory-usage=true" in command) == (device.kind == "cuda")
+    assert traces in command
+    assert {"--sample=none", "--cpuctxsw=none", "--output=/out/x"} <= set(command)
+    assert command[-1] == "python"
+
+
+def test_no_option_that_this_version_lacks(tmp_path: Path) -> None:
+    device = builders.cuda_device("discrete", concurrent_managed_access=1)
+    command = find(fake(tmp_path)).command(device, Path("x"), ["python"])
+    assert not any("um-" in part or "memory-usage" in part for part in command)
+
+
+def test_its_progress_bars_are_no_message(tmp_path: Path) -> None:
+    does = r'printf "[1/1] [=30%%  ] a\r[1/1] [=100%%] a\n\nthe disk is full\n"; exit 3'
+    path = fake(tmp_path, does)
+    with pytest.raises(NsysFailed, match=r"^nsys profile failed with code 3: the disk is full$"):
+        nsys_module.run([str(path), "profile", "--output=x"])
+
+
+# What it does
+
+
+def test_each_strategy_is_read(tmp_path: Path) -> None:
+    path = fake(tmp_path, export=export_of(tmp_path / "e.sqlite"))
+    told = captured(path, capture_job(tmp_path))
+    assert told.reason == ""
+    assert told.tool == "nsys 2023.4.4"
+    assert [(t.strategy, t.frame_seconds) for t in told.strategies] == [("pageable", 0.01)]
+    left = {file.name for file in (tmp_path / "pageable").iterdir()}
+    assert not left & {"capture.nsys-rep", "capture.sqlite"}, "they are large"
+
+
+def test_reports_are_kept_where_asked(tmp_path: Path) -> None:
+    path = fake(tmp_path, export=export_of(tmp_path / "e.sqlite"))
+    captured(path, capture_job(tmp_path), keep=tmp_path / "kept")
+    assert (tmp_path / "kept" / "pageable.nsys-rep").read_text() == "report\n"
+
+
+def test_no_nsys_is_a_reason(tmp_path: Path) -> None:
+    told = captured(tmp_path / "none", capture_job(tmp_path))
+    assert told.strategies == ()
+    assert "there is no nsys at" in told.reason
+    assert "--nsys PATH" in told.reason
+
+
+@pytest.mark.parametrize(
+    ("does", "says"),
+    [
+        ("echo 'something is wrong'; exit 1", "nsys profile failed with code 1: something is wrong"),
+        ('"$@"', "wrote no report"),
+        ("exit 0", "wrote no report: it said nothing"),
+        ('"$@"; echo >"$report.qdstrm"', "it lacks QdstrmImporter"),
+    ],
+)
+def test_an_nsys_that_fails_is_tried_once(tmp_path: Path, does: str, says: str) -> None:
+    path = fake(tmp_path, f"echo >>'{tmp_path}/tries'; {does}")
+    told = captured(path, capture_job(tmp_path), capture_job(tmp_path, "zero-copy"))
+    assert says in told.reason
+    assert [m.strategy for m in told.missing] == ["pageable", "zero-copy"]
+    assert told.missing[1].reason.startswith("not tried, since nsys failed before")
+    assert (tmp_path / "tries").read_text() == "\n"
+
+
+def test_an_nsys_that_hangs_is_ended_with_what_it_started(tmp_path: Path) -> None:
+    """Its own children may be in sessions of their own, as an agent's are."""
+    path = fake(tmp_path, f"setsid sleep 77 & echo $! >'{tmp_path}/pid'; wait")
+    begin = time.monotonic()
+    told = captured(path, capture_job(tmp_path, seconds=0.01), starting_seconds=1.0)
+    assert time.monotonic() - begin < 10
+    assert "did not finish within 1 s" in told.reason
+    child = int((tmp_path / "pid").read_text())
+    assert eventually(lambda: not Path(f"/proc/{child}").exists())
+
+
+def test_a_workload_that_fails_under_nsys_costs_its_strategy(tmp_path: Path) -> None:
+    path = fake(tmp_path, export=export_of(tmp_path / "e.sqlite"))
+    bad = capture_job(tmp_path, "zero-copy", assignments={"n": "none"})
+    told = captured(path, bad, capture_job(tmp_path))
+    assert [t.strategy for t in told.strategies] == ["pageable"]
+    assert told.missing[0].reason.startswith("the workload failed under nsys: ")
+
+
+def test_a_process_that_dies_under_nsys_costs_its_strategy(tmp_path: Path) -> None:
+    dies = 'echo report >"$report.nsys-rep"; exit 9'
+    path = fake(tmp_path, dies, export=export_of(tmp_path / "e.sqlite"))
+    told = captured(path, capture_job(tmp_path), capture_job(tmp_path, "zero-copy"))
+    reasons = {m.reason for m in told.missing}
+    assert reasons == {"the process ended under nsys before its frames had run"}
+
+
+def test_an_nsys_that_complains_after_its_report_is_read_all_the_same(tmp_path: Path) -> None:
+    does = '"$@"; echo report >"$report.nsys-rep"; exit 1'
+    path = fake(tmp_path, does, export=export_of(tmp_path / "e.sqlite"))
+    assert captured(path, capture_job(tmp_path)).reason == ""
+
+
+@pytest.mark.parametrize("export", ["none", "empty"])
+def test_an_export_that_says_nothing(tmp_path: Path, export: str) -> None:
+    file = tmp_path / "e.sqlite"
+    if export == "empty":
+        Export(file).done()
+    told = captured(fake(tmp_path, export=file), capture_job(tmp_path))
+    assert ("nvtx" in told.reason) if export == "empty" else ("failed with code 1" in told.reason)
+
+
+def test_of_long_frames_fewer_are_watched() -> None:
+    assert [frames_to_capture(builders.measured("pinned", t)) for t in (0.001, 1.0, 60.0)] == [5, 3, 2]
+
+
+# In the flow
+
+
+def profiled(tmp_path: Path, captures: object) -> Profile:
+    asked = cpu_settings(trace=("nsys",))
+    return pipeline.profile(
+        asked,
+        Silent(),
+        keep_in=tmp_path,
+        launcher=FakeLauncher(),
+        captures=captures,  # type: ignore[arg-type]
+    )
+
+
+def test_the_measured_strategies_are_traced_after_everything_else(tmp_path: Path) -> None:
+    asked: list[list[tuple[str, str, int]]] = []
+
+    def captures(jobs: list[Job], device: Device, begin: object, end: object) -> NsysTrace:
+        asked.append([(j.task, j.strategy, j.frames) for j in jobs])
+        return NsysTrace(tool="nsys 1.2.3")
+
+    result = profiled(tmp_path, captures)
+    assert asked == [[("capture", "pageable", 5), ("capture", "zero-copy", 5)]]
+    assert result.trace.tool == "nsys 1.2.3"
+
+
+def test_ctrl_c_while_tracing_keeps_what_was_measured(tmp_path: Path) -> None:
+    def captures(*_: object) -> NsysTrace:
+        raise KeyboardInterrupt
+
+    result = profiled(tmp_path, captures)
+    assert [row.status for row in result.results] == ["measured", "measured"]
+    assert pipeline.was_interrupted(result)
+    assert result.trace.reason == "interrupted"
+
+
+def test_without_the_option_nothing_is_traced(tmp_path: Path) -> None:
+    result = pipeline.profile(cpu_settings(), Silent(), keep_in=tmp_path, launcher=FakeLauncher())
+    assert result.trace == NsysTrace(reason="not asked for")
+
+
+def test_options_that_contradict_one_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = Command(monkeypatch, capsys)
+    for options, says in (
+        (("--trace", "nothing"), "there is no trace nothing"),
+        (("--nsys", "x"), "--nsys says nothing without --trace nsys"),
+        (("--keep-nsys",), "--keep-nsys says nothing without --trace nsys"),
+    ):
+        said = command("profile", "x.py", "--no-gpu", *options)
+        assert said.code == 2
+        assert says in said.error[0]
+
+
+def test_a_name_of_a_version() -> None:
+    assert Nsys(Path("nsys"), (2022, 4, 2)).name == "nsys 2022.4.2"
+
+
+def test_what_the_documentation_names_is_there() -> None:
+    text = (REPOSITORY / "docs" / "traces.md").read_text(encoding="utf-8")
+    options = set(re.findall(r"--[a-z][a-z-]+", text)) - {"--help", "--json"}
+    known = (REPOSITORY / "advisor" / "cli" / "options.py").read_text(encoding="utf-8")
+    assert {"--trace", "--nsys", "--keep-nsys"} == options
+    assert '"--keep-nsys"' in known
+    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    assert all(f"`advisor {command}" in readme for command in ("trace FILE", "doctor"))

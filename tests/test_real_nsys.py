@@ -1,0 +1,116 @@
+"""Real nsys, without a GPU: it sees our ranges, and its files are read. .ci/nsys says how it is had."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+from fakes import job
+from running import MISBEHAVING, REPOSITORY, advisor
+
+from advisor.launcher import worker_command
+from advisor.profiles import Device
+from advisor.traces.nsys import Nsys, find, run
+
+FOLDER = os.environ.get("ADVISOR_TEST_NSYS")
+pytestmark = pytest.mark.skipif(
+    not FOLDER, reason="no nsys to test with: run .ci/nsys DIR and set ADVISOR_TEST_NSYS=DIR"
+)
+VECTOR_ADD = REPOSITORY / "workloads" / "vector_add.py"
+QUICK = ("--no-gpu", "--set", "n=4096", "--rounds", "1", "--max-seconds", "0.02", "--strategy", "pageable")
+
+
+@pytest.fixture(scope="module")
+def nsys() -> Nsys:
+    return find(Path(str(FOLDER)) / "nsys" / "target-linux-x64")
+
+
+def old_nvtx() -> str:
+    """Packages of which nvtx is one that this nsys understands."""
+    return f"{FOLDER}/nvtx:{REPOSITORY}"
+
+
+@pytest.fixture(scope="module")
+def profiled(nsys: Nsys, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("traced")
+    options = ("--trace", "nsys", "--nsys", nsys.path, "--keep-nsys", "--out", "out", "--quiet")
+    done = advisor("profile", VECTOR_ADD, *QUICK, *options, cwd=folder, PYTHONPATH=old_nvtx())
+    assert done.returncode == 0, done.stderr
+    return folder / "out"
+
+
+def test_the_profile_has_what_nsys_saw(profiled: Path, nsys: Nsys) -> None:
+    trace = json.loads((profiled / "profile.json").read_text())["trace"]
+    assert (trace["tool"], trace["reason"], trace["missing"]) == (nsys.name, "", [])
+    (one,) = trace["strategies"]
+    assert (one["strategy"], one["frames"]) == ("pageable", 5)
+    steps = [(step["name"], step["count"]) for step in one["ranges"]]
+    assert steps == [
+        ("host:produce", 5),
+        ("to-device", 10),
+        ("device:add", 5),
+        ("to-host", 5),
+        ("host:consume", 5),
+    ]
+    assert one["activity"]["copies"] is None, "no GPU, so none was observed"
+    labels = [span["label"] for span in one["timeline"]["spans"]]
+    assert labels == ["host:produce", "to-device", "to-device", "device:add", "to-host", "host:consume"]
+
+
+def test_a_report_that_was_kept_is_read_again(profiled: Path, nsys: Nsys, tmp_path: Path) -> None:
+    report = profiled / "traces" / "pageable.nsys-rep"
+    done = advisor("trace", report, "--nsys", nsys.path, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "pageable: 5 steady frames" in done.stdout
+    assert "not observed: copies" in done.stdout
+    asked = advisor("trace", report, "--nsys", nsys.path, "--json", cwd=tmp_path)
+    assert json.loads(asked.stdout)["strategies"][0]["frames"] == 5
+
+
+def test_a_damaged_report(profiled: Path, nsys: Nsys, tmp_path: Path) -> None:
+    whole = (profiled / "traces" / "pageable.nsys-rep").read_bytes()
+    (tmp_path / "half.nsys-rep").write_bytes(whole[: len(whole) // 2])
+    done = advisor("trace", "half.nsys-rep", "--nsys", nsys.path, cwd=tmp_path)
+    assert done.returncode == 5
+    assert "half.nsys-rep cannot be exported" in done.stderr
+
+
+def test_every_range_is_closed_when_a_stage_raises(nsys: Nsys, tmp_path: Path) -> None:
+    asked = job(
+        task="capture",
+        backend="cpu",
+        file=str(MISBEHAVING),
+        assignments={"how": "raise", "at": "4"},
+        directory=str(tmp_path),
+        reference=str(tmp_path),
+    )
+    (tmp_path / "job.json").write_text(asked.model_dump_json())
+    program = worker_command(tmp_path / "job.json", parent=0)
+    path = f"PYTHONPATH={old_nvtx()}"
+    run(nsys.command(Device(name="CPU", kind="cpu"), tmp_path / "a", ["env", path, *program]), 60)
+    nsys.export(tmp_path / "a.nsys-rep", tmp_path / "a.sqlite", 60)
+    connection = sqlite3.connect(tmp_path / "a.sqlite")
+    ranges = connection.execute(
+        "SELECT (SELECT value FROM StringIds WHERE id = textId), int64Value, end FROM NVTX_EVENTS "
+        "WHERE textId IS NOT NULL ORDER BY start"
+    ).fetchall()
+    connection.close()
+    assert all(end for _, _, end in ranges)
+    assert [payload for name, payload, _ in ranges if name == "frame"] == [0, 1, 2, 3, 4]
+    assert ranges[-1][0] == "device:compute"
+
+
+def test_an_nvtx_that_this_nsys_does_not_hear(nsys: Nsys, tmp_path: Path) -> None:
+    import nvtx
+
+    if nsys.version >= (2024,) or not hasattr(nvtx.get_domain("advisor"), "push_range"):
+        pytest.skip("this pair understands one another")
+    options = ("--trace", "nsys", "--nsys", nsys.path, "--out", "out", "--quiet")
+    done = advisor("profile", VECTOR_ADD, *QUICK, *options, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    trace = json.loads((tmp_path / "out" / "profile.json").read_text())["trace"]
+    assert trace["strategies"] == []
+    assert "pip install 'nvtx<0.2.12'" in trace["reason"]

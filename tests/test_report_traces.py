@@ -1,0 +1,158 @@
+"""The report on what happened within a frame: from our own events, as nsys saw it, or why there is none."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import builders
+import pytest
+from running import advisor
+from test_nsys_exports import managed, pinned
+
+from advisor.profiles import Profile
+from advisor.report import render_html, render_markdown
+from advisor.report.trace_text import trace_text
+from advisor.report.traces import MOST_DRAWN, traces
+from advisor.report.view import view
+from advisor.traces.exports import FileTrace, read
+from advisor.traces.lanes import thinned
+from advisor.traces.records import NoTrace, NsysTrace, Span, Timeline
+
+
+def own(label: str = "host:produce", count: int = 1) -> Timeline:
+    step = 0.004 / count
+    spans = [
+        Span(track="host", label=f"{label}{i % 2}", begin_seconds=i * step, end_seconds=(i + 0.5) * step)
+        for i in range(count)
+    ]
+    return Timeline(source="events", frame_seconds=0.004, spans=tuple(spans))
+
+
+def of(trace: NsysTrace | None = None, **timelines: Timeline) -> Profile:
+    names = {name.replace("_", "-"): timeline for name, timeline in timelines.items()}
+    rows = tuple(builders.measured(name, 0.004, timeline=made) for name, made in names.items())
+    changes: dict[str, Any] = {"trace": trace} if trace else {}
+    return builders.profile(results=rows, **changes)
+
+
+def seen(tmp_path: Path) -> NsysTrace:
+    found = [
+        *read(pinned(tmp_path / "a.sqlite")).strategies,
+        *read(managed(tmp_path / "b.sqlite")).strategies,
+    ]
+    return NsysTrace(tool="nsys 2023.4.4", strategies=tuple(found))
+
+
+def test_a_profile_without_any_timeline_has_no_such_section() -> None:
+    profile = builders.profile()
+    assert not view(profile).traces.any
+    assert "Within a frame" not in render_html(profile)
+
+
+def test_our_own_events_are_marked_as_such() -> None:
+    (frame,) = traces(of(pinned=own())).frames
+    assert frame.timeline.source == "our own events"
+    assert "these are not the measured times" in frame.timeline.how
+    assert frame.figures == ()
+    page = render_html(of(pinned=own()))
+    assert "our own events" in page
+    assert 'href="#frames"' in page
+
+
+def test_what_nsys_saw_takes_the_place_of_our_own_events(tmp_path: Path) -> None:
+    told = traces(of(seen(tmp_path), pinned=own(), managed=own(), zero_copy=own()))
+    assert [f.timeline.source for f in told.frames] == ["seen by nsys", "seen by nsys", "our own events"]
+    assert "longer than the measured ones" in told.nsys
+    values = {entry.label: entry.value for entry in told.frames[0].figures}
+    assert values["copies host-to-device"] == "300 B (pinned to device; 1 copy, 3.00 ms; 0.000100 GB/s)"
+    assert values["GPU idle"] == "60 % of the traced frame"
+    assert values["allocated, device"] == "768 B (2 allocations, the largest 512 B)"
+    assert "cpu page faults" in told.frames[0].absent
+    by_range = {entry.label: entry.value for entry in told.frames[0].steps}
+    assert by_range["to-device"] == "50.0 µs each, 1 time; copies host-to-device 300 B"
+    assert by_range["device:add"] == "30.0 µs each, 1 time; kernel add 1.00 ms"
+    pages = {entry.label: entry.value for entry in told.frames[1].figures}
+    assert (pages["page faults by the CPU"], pages["page faults by the GPU"]) == ("2", "16")
+
+
+def test_a_timeline_is_a_picture_and_a_table(tmp_path: Path) -> None:
+    (frame, _) = traces(of(seen(tmp_path), pinned=own(), managed=own())).frames
+    assert [(line.name, [piece.category for piece in line.pieces]) for line in frame.timeline.lines] == [
+        ("host", ["host", "wait"]),
+        ("copies", ["transfer"]),
+        ("kernels", ["kernel"]),
+    ]
+    assert frame.timeline.lines[1].pieces[0].x == "30.00%"
+    assert frame.timeline.lines[1].pieces[0].width == "30.00%"
+    assert [piece.name for piece in frame.timeline.lines[0].pieces] == ["", "synchronize"]
+    rows = {(row.label, row.count, row.seconds) for row in frame.timeline.rows}
+    assert ("host-to-device, pinned", "1", "3.00 ms") in rows
+
+
+@pytest.mark.parametrize("tick", ["0", "1.00 ms", "4.00 ms"])
+def test_the_axis_is_the_frame(tick: str) -> None:
+    (frame,) = traces(of(pinned=own())).frames
+    assert tick in {one.label for one in frame.timeline.ticks}
+
+
+def test_a_timeline_of_very_many_spans_stays_small() -> None:
+    many = own(count=300)
+    drawn = thinned(many, MOST_DRAWN)
+    assert len(drawn.spans) <= MOST_DRAWN
+    assert sum(span.merged for span in drawn.spans) + drawn.left_out >= 300
+    names = [f"s{i}" for i in range(14)]
+    page = render_html(of(**dict.fromkeys(names, many)))
+    alone = render_html(of(**{name: own() for name in names}))
+    assert len(page) - len(alone) < 150_000
+
+
+def test_a_trace_that_failed_says_why_and_costs_nothing_else() -> None:
+    failed = NsysTrace(reason="nsys profile did not finish within 60 s", tool="nsys 2023.4.4")
+    told = traces(of(failed, pinned=own()))
+    assert told.nsys == "There is no trace of nsys: nsys profile did not finish within 60 s"
+    assert told.frames[0].timeline.source == "our own events"
+    says = "There is no trace of nsys: nsys profile did not finish"
+    assert says in render_html(of(failed, pinned=own()))
+    assert says in render_markdown(of(failed, pinned=own()))
+
+
+def test_a_strategy_that_is_missing_is_named(tmp_path: Path) -> None:
+    missing = NoTrace(strategy="zero-copy", reason="the workload failed under nsys: no")
+    trace = seen(tmp_path).model_copy(update={"missing": (missing,)})
+    assert (
+        "`zero-copy` is not in it: the workload failed under nsys: no."
+        in traces(of(trace, pinned=own())).nsys
+    )
+
+
+def test_names_from_the_outside_are_escaped(tmp_path: Path) -> None:
+    evil = Span(track="kernel", label="<script>alert(1)</script>", begin_seconds=0, end_seconds=0.001)
+    page = render_html(of(pinned=Timeline(source="nsys", frame_seconds=0.004, spans=(evil,))))
+    assert "<script>" not in page
+
+
+# For the terminal
+
+
+def test_the_text_of_a_file(tmp_path: Path) -> None:
+    text = trace_text(read(pinned(tmp_path / "a.sqlite")))
+    assert "pinned: 2 steady frames of 10.0 ms, figures per frame" in text
+    assert "copies host-to-device: 300 B (pinned to device; 1 copy, 3.00 ms; 0.000100 GB/s)" in text
+    assert "GPU idle: 60 % of the frame" in text
+    assert "in synchronize: 4.00 ms each, 1 time; waits, stream sync 4.00 ms" in text
+    assert "not observed: cpu page faults, gpu page faults" in text
+    assert text.endswith("they are not the measured ones.")
+
+
+def test_the_command(tmp_path: Path) -> None:
+    pinned(tmp_path / "a.sqlite")
+    done = advisor("trace", "a.sqlite", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "pinned: 2 steady frames" in done.stdout
+    told = FileTrace.model_validate_json(advisor("trace", "a.sqlite", "--json", cwd=tmp_path).stdout)
+    assert told == read(tmp_path / "a.sqlite")
+    wrong = advisor("trace", "b.sqlite", cwd=tmp_path)
+    assert wrong.returncode == 5
+    assert re.match("error: b.sqlite does not exist\n  next: ", wrong.stderr)

@@ -1,0 +1,111 @@
+"""What nsys saw, beside what the rules say: never in place of it, and never of another device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import builders
+import pytest
+from test_nsys_exports import managed, pinned
+
+from advisor.advise import advise
+from advisor.profiles import Advice, Evidence, Profile
+from advisor.rules.traced import with_trace
+from advisor.traces.exports import read
+from advisor.traces.records import NsysTrace, StrategyTrace
+
+
+def traced(tmp_path: Path, **names: str) -> NsysTrace:
+    """Of the exports that tests build, each under another strategy's name."""
+    makers = {"pinned": pinned, "managed": managed}
+    found: list[StrategyTrace] = []
+    tmp_path.mkdir(exist_ok=True)
+    for name, maker in names.items():
+        (one,) = read(makers[maker](tmp_path / f"{name}.sqlite")).strategies
+        found.append(one.model_copy(update={"strategy": name}))
+    return NsysTrace(tool="nsys 2023.4.4", strategies=tuple(found))
+
+
+def profile(trace: NsysTrace) -> Profile:
+    return builders.profile(trace=trace)
+
+
+def advice(rule: str, **fields: Any) -> Advice:
+    given = {"device": builders.profile().device.name, "outcome": "advice", "title": "t", "detail": "d"}
+    return Advice(rule=rule, **{**given, **fields})
+
+
+def figures(trace: NsysTrace, rule: str, **fields: Any) -> dict[str, float]:
+    (one,) = with_trace(profile(trace), [advice(rule, **fields)])
+    return {evidence.label: evidence.value for evidence in one.evidence}
+
+
+@pytest.mark.parametrize("rule", ["page-fault-migration", "ping-pong-migration"])
+def test_migrations_and_faults(tmp_path: Path, rule: str) -> None:
+    assert figures(traced(tmp_path, managed="managed"), rule) == {
+        "managed: migrated to the GPU, seen by nsys, per frame": 65536 + 4096,
+        "managed: migrated to the host, seen by nsys, per frame": 131072,
+        "managed: page faults by the CPU, seen by nsys, per frame": 2,
+        "managed: page faults by the GPU, seen by nsys, per frame": 16,
+    }
+
+
+@pytest.mark.parametrize(
+    ("rule", "strategy"), [("pageable-transfer", "pageable"), ("staged-transfer", "staged")]
+)
+def test_the_kind_of_memory_that_the_driver_saw(tmp_path: Path, rule: str, strategy: str) -> None:
+    label = f"{strategy}: copied host-to-device from pinned memory, seen by nsys, per frame"
+    assert figures(traced(tmp_path, **{strategy: "pinned"}), rule) == {label: 300}
+
+
+def test_the_idle_gpu(tmp_path: Path) -> None:
+    """60 % of a frame of 10 ms; of the baseline where `pinned` was not traced."""
+    both = traced(tmp_path / "both", pageable="managed", pinned="pinned")
+    assert figures(both, "serial-copies") == {
+        "pinned: GPU idle, seen by nsys, per frame": pytest.approx(0.006),
+        "pinned: that frame, slowed by the tracing": 0.01,
+    }
+    baseline = figures(traced(tmp_path / "one", pageable="pinned"), "serial-copies")
+    assert baseline["pageable: GPU idle, seen by nsys, per frame"] == pytest.approx(0.006)
+
+
+def test_what_was_not_observed_is_no_evidence(tmp_path: Path) -> None:
+    """The export of copies alone has no table of faults; what did not migrate there is a figure."""
+    seen = figures(traced(tmp_path, managed="pinned"), "page-fault-migration")
+    assert not [label for label in seen if "fault" in label]
+    assert set(seen.values()) == {0}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"device": "Another GPU"},
+        {"outcome": "not-applicable"},
+        {"outcome": "error"},
+        {"rule": "zero-copy-reread"},
+    ],
+)
+def test_advice_on_something_else_stays_as_it_is(tmp_path: Path, fields: dict[str, str]) -> None:
+    given = advice(fields.pop("rule", "page-fault-migration"), **fields)
+    assert with_trace(profile(traced(tmp_path, managed="managed")), [given]) == (given,)
+
+
+def test_the_rules_own_evidence_comes_first(tmp_path: Path) -> None:
+    own = Evidence(label="own", value=1, unit="count")
+    given = advice("serial-copies", evidence=(own,))
+    (one,) = with_trace(profile(traced(tmp_path, pinned="pinned")), [given])
+    assert one.evidence[0] == own
+    assert len(one.evidence) == 3
+
+
+def test_without_a_trace_nothing_changes() -> None:
+    given = advice("serial-copies")
+    assert with_trace(builders.profile(), [given]) == (given,)
+
+
+def test_advising_brings_it_in(tmp_path: Path) -> None:
+    rows = (builders.measured("pageable", 0.01), builders.measured("pinned", 0.005))
+    made = advise(builders.profile(results=rows, trace=traced(tmp_path, pageable="pinned")))
+    (one,) = (a for a in made.advice if a.rule == "pageable-transfer")
+    assert any("seen by nsys" in evidence.label for evidence in one.evidence)

@@ -1,0 +1,66 @@
+"""Makes a test's data of an export by real nsys: `python tests/trim_export.py EXPORT.sqlite TARGET.sqlite`.
+
+Keeps the tables that are read and the texts they refer to. What nsys records of the machine and of the
+process's environment (names, paths, variables, perhaps secrets) is left behind.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from pathlib import Path
+
+KEPT = (
+    "NVTX_EVENTS",
+    "CUPTI_ACTIVITY_KIND_RUNTIME",
+    "CUPTI_ACTIVITY_KIND_MEMCPY",
+    "CUPTI_ACTIVITY_KIND_MEMSET",
+    "CUPTI_ACTIVITY_KIND_KERNEL",
+    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+    "CUDA_UM_CPU_PAGE_FAULT_EVENTS",
+    "CUDA_UM_GPU_PAGE_FAULT_EVENTS",
+    "CUDA_GPU_MEMORY_USAGE_EVENTS",
+    "ENUM_CUDA_MEMCPY_OPER",
+    "ENUM_CUDA_MEM_KIND",
+    "ENUM_CUDA_UNIF_MEM_MIGRATION",
+    "ENUM_CUDA_UNIF_MEM_ACCESS_TYPE",
+    "ENUM_CUPTI_SYNC_TYPE",
+    "ENUM_CUDA_DEV_MEM_EVENT_OPER",
+    "ENUM_NSYS_EVENT_TYPE",
+)
+TOLD = ("EXPORT_PRODUCT_NAME", "EXPORT_PRODUCT_VERSION", "EXPORT_SCHEMA_VERSION")
+TEXTS = (("NVTX_EVENTS", "textId"), ("CUPTI_ACTIVITY_KIND_KERNEL", "shortName"))
+
+
+def trim(source: Path, target: Path) -> None:
+    """Writes `target` anew."""
+    target.unlink(missing_ok=True)
+    connection = sqlite3.connect(target)
+    connection.execute("ATTACH ? AS whole", (str(source),))
+    there = {row[0]: row[1] for row in connection.execute("SELECT name, sql FROM whole.sqlite_master")}
+    for table in (*KEPT, "StringIds", "META_DATA_EXPORT"):
+        if table in there:
+            connection.execute(there[table])
+    for table in KEPT:
+        if table in there:
+            connection.execute(f"INSERT INTO main.{table} SELECT * FROM whole.{table}")
+    for table, column in TEXTS:
+        if table in there:
+            connection.execute(
+                "INSERT OR IGNORE INTO main.StringIds SELECT id, value FROM whole.StringIds WHERE id IN "
+                f"(SELECT {column} FROM whole.{table})"
+            )
+    if "META_DATA_EXPORT" in there:
+        marks = ",".join("?" * len(TOLD))
+        connection.execute(
+            f"INSERT INTO main.META_DATA_EXPORT SELECT * FROM whole.META_DATA_EXPORT WHERE name IN ({marks})",
+            TOLD,
+        )
+    connection.commit()
+    connection.execute("DETACH whole")
+    connection.execute("VACUUM")
+    connection.close()
+
+
+if __name__ == "__main__":
+    trim(Path(sys.argv[1]), Path(sys.argv[2]))
