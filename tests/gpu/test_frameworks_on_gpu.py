@@ -13,6 +13,9 @@ from advisor.backends import Backend
 from advisor.strategies import STRATEGIES, by_name
 from advisor.workloads import Buffer, In, Out, Stage, Workload, device, host
 
+pytestmark = pytest.mark.filterwarnings("default")
+"""Other libraries' own warnings are no failure of ours."""
+
 N = 1 << 20
 STRATEGY_NAMES = [s.name for s in STRATEGIES]
 

@@ -18,6 +18,9 @@ from advisor.progress import Silent
 from advisor.settings import make_settings
 from advisor.workloads import Buffer, In, Out, Workload, device, host
 
+pytestmark = pytest.mark.filterwarnings("default")
+"""Other libraries' own warnings are no failure of ours."""
+
 BROKEN = """
 extern "C" __global__ void broken(float* a)
 {

@@ -16,6 +16,9 @@ from advisor.scripts.records import ScriptMeasured
 from advisor.scripts.runs import ScriptSettings, profile
 from advisor.scripts.strategies import SCRIPT_STRATEGIES, UNCHANGED, choose, code
 
+pytestmark = pytest.mark.filterwarnings("default")
+"""Other libraries' own warnings are no failure of ours."""
+
 SCRIPT = '''
 """Uploads, computes and downloads in ranges, and says what kind of memory its arrays are in."""
 import sys
