@@ -19,8 +19,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def cuda() -> Iterator[Backend]:
-    """The first GPU."""
-    backend = open_backend("cuda")
-    yield backend
-    backend.synchronize()
+def first_gpu() -> Backend:
+    """The first GPU, opened once."""
+    return open_backend("cuda")
+
+
+@pytest.fixture
+def cuda(first_gpu: Backend) -> Iterator[Backend]:
+    """The first GPU with its stream current, whatever other tests opened since."""
+    with first_gpu.stream:
+        yield first_gpu
+    first_gpu.synchronize()
