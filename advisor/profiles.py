@@ -285,7 +285,7 @@ class Recommendation(Record):
     strategy: str | None
     verdict: Verdict
     speedup: Annotated[float, Field(gt=0)] | None = Field(
-        default=None, description="Baseline's time over the recommended one's"
+        default=None, description="Baseline's time over that of the recommended one, or of the safest"
     )
     interval: tuple[float, float] | None = None
     baseline: str | None = None

@@ -20,13 +20,17 @@ from builders import (
     skipped,
 )
 
+from advisor.preferences import Objective, Preferences
 from advisor.profiles import Environment, Profile
 from advisor.readings import CpuClocks, TegraState
-from advisor.report import render_html, render_markdown, summary
+from advisor.report import render_html, render_markdown, summary, words
+from advisor.report.evidence import evidence
+from advisor.report.forecasting import forecasting
 from advisor.report.stacks import frame_chart, overlap_note, prediction_chart
-from advisor.report.tables import gaps, rows
+from advisor.report.tables import gaps
 from advisor.report.verdicts import prediction_verdict, verdicts
 from advisor.report.view import view
+from advisor.verdicts.counting import counted
 
 
 def on(**environment: Any) -> Profile:
@@ -136,11 +140,12 @@ def test_host_copies_are_a_part_of_the_frame() -> None:
     assert [(k.label, k.category) for k in model.legend] == [("a", "host"), ("host copy", "host-copy")]
 
 
-def overlapped(**fields: Any) -> Profile:
+def overlapped(objective: Objective = "throughput", **fields: Any) -> Profile:
     stages = {"produce": 0.006, "add": 0.001, "consume": 0.001}
     row = measured("pinned-pipelined", 0.010, latency_seconds=0.020, stage_seconds=stages, **fields)
     chosen = recommendation("pinned-pipelined")
-    return profile(results=(measured("pageable", 0.020), row), recommendation=chosen)
+    wanted = Preferences(objective=objective)
+    return profile(results=(measured("pageable", 0.020), row), recommendation=chosen, preferences=wanted)
 
 
 def test_parts_of_overlapping_frames_are_drawn_as_long_as_they_took() -> None:
@@ -162,12 +167,37 @@ def test_what_overlapping_parts_leave_of_a_frame_is_not_called_other() -> None:
 
 def test_latency_stands_beside_the_rate_of_frames() -> None:
     run = overlapped()
-    assert [row.frame.more for row in rows(run)] == ["", "latency 20.0 ms, 100 frames/s"]
+    assert [row.frame.more for row in evidence(run).rows] == ["latency 20.0 ms, 100 frames/s", ""]
     fact = next(f for f in verdicts(run)[0].facts if f.label == "Latency")
     assert (fact.value, fact.note) == ("20.0 ms", "begin to end of a frame")
     for text in (render_html(run).replace("\N{NO-BREAK SPACE}", " "), render_markdown(run), summary(run)):
         assert "latency 20.0 ms, 100 frames/s" in text
     assert "latency" not in render_markdown(profile()) + summary(profile())
+
+
+def test_tables_and_charts_show_a_frame_as_the_objective_counts_it() -> None:
+    run = overlapped("time", transfer_seconds=0.009)
+    told = evidence(run)
+    (row,) = [row for row in told.rows if row.strategy == "pinned-pipelined"]
+    assert row.frame.value == "20.0 ms"
+    assert row.frame.more == "begin to end; one is done every 10.0 ms, 100 frames/s"
+    low, high = run.measured()["pinned-pipelined"].interval_seconds
+    assert row.frame.note == words.seconds_between(2 * low, 2 * high)
+    assert told.frame_chart is not None
+    assert [bar.value for bar in told.frame_chart.bars] == ["20.0 ms", "20.0 ms"]
+    assert "from begin to end" in told.overlap_note
+    assert told.spread is not None, "raw frames stay as they were taken"
+    assert counted(run).measured()["pageable"] == run.measured()["pageable"]
+    assert evidence(overlapped("throughput")).rows[0].frame.value == "10.0 ms"
+
+
+def test_predictions_show_a_frame_as_the_objective_counts_it() -> None:
+    pipelined = predicted("pinned-pipelined", 0.01, latency_seconds=0.02)
+    made = cpu_profile().model_copy(update={"predictions": (prediction(results=(pipelined,)),)})
+    (cell,) = dict(forecasting(made).forecasts.rows)["pinned-pipelined"]
+    assert cell is not None
+    assert (cell.likely, cell.sort) == ("20.0 ms", 0.02)
+    assert cell.latency == "begin to end; one is done every 10.0 ms, 100 frames/s"
 
 
 def test_predicted_latency_is_called_so() -> None:

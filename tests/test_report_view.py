@@ -167,7 +167,7 @@ def test_footprint_is_physical_and_tells_what_was_asked_for() -> None:
 
 
 def test_forecasts_hold_every_strategy_and_leave_gaps_empty() -> None:
-    table = forecasts(cpu_profile().predictions)
+    table = forecasts(cpu_profile().predictions, [{}] * 3)
     cells = dict(table.rows)
     assert list(cells) == ["pageable", "zero-copy", "pinned", "managed"]
     assert cells["zero-copy"][1] is None

@@ -13,7 +13,8 @@ from advisor.report.distribution import Distribution, Spread, distribution, spre
 from advisor.report.doubts import undoubted
 from advisor.report.setup_costs import SetupCost, setup_costs
 from advisor.report.stacks import footprint_chart, frame_chart, overlap_note
-from advisor.report.tables import Gap, Row, apart, baseline, gaps, rows
+from advisor.report.tables import Gap, Row, apart, baseline, gaps, overlaps, rows
+from advisor.verdicts.counting import counted
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,10 @@ class Evidence:
 
 def evidence(profile: Profile) -> Evidence:
     """All of it; charts only where something was measured."""
-    ordered = fastest_first(undoubted(profile))
-    measured, base = ordered.measured(), baseline(ordered)
-    told = rows(ordered)
+    ordered = fastest_first(counted(undoubted(profile)))
+    raw = profile.measured()
+    measured, base = {name: raw[name] for name in ordered.measured()}, baseline(profile)
+    told = rows(ordered, overlaps(profile))
     return Evidence(
         baseline=words.name(base.strategy) if base else "baseline",
         apart=apart(profile.device),
@@ -51,7 +53,7 @@ def evidence(profile: Profile) -> Evidence:
         all_checked=all(row.verified for row in told),
         gaps=gaps(profile.results),
         frame_chart=frame_chart(ordered) if measured else None,
-        overlap_note=overlap_note(ordered),
+        overlap_note=overlap_note(profile),
         footprint_chart=footprint_chart(ordered) if measured else None,
         setup_costs=setup_costs(tuple(measured.values()), base),
         spread=spread(tuple(measured.values())) if measured else None,

@@ -10,8 +10,9 @@ from advisor.report import model_error, words
 from advisor.report.charts import Chart
 from advisor.report.doubts import undoubted
 from advisor.report.stacks import prediction_chart
-from advisor.report.tables import Forecasts, Gap, forecasts, gaps
+from advisor.report.tables import Forecasts, Gap, forecasts, gaps, overlaps
 from advisor.report.verdicts import Verdict, prediction_verdict
+from advisor.verdicts.counting import counted
 
 
 @dataclass(frozen=True)
@@ -41,10 +42,10 @@ class Forecasting:
 
 def forecasting(profile: Profile) -> Forecasting:
     """The predictions of a profile; none of them marked as recommended where the workload failed."""
-    marked = undoubted(profile).predictions
+    marked = counted(undoubted(profile)).predictions
     return Forecasting(
         predictions=tuple(_prediction(profile, one, i) for i, one in enumerate(marked)),
-        forecasts=forecasts(marked),
+        forecasts=forecasts(marked, [overlaps(profile, made) for made in profile.predictions]),
         model_error=model_error.line(profile.predictions),
         model_error_brief=model_error.brief(profile.predictions),
     )

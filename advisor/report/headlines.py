@@ -40,9 +40,7 @@ def uncapitalised(sentence: str) -> str:
 def undecided(chosen: Recommendation) -> str:
     """That the best strategies cannot be told apart, and which of them is safe, or that none fits."""
     if chosen.safest:
-        safe = words.code(chosen.safest)
-        use = f"keep {safe} for now" if chosen.safest == chosen.baseline else f"{safe} is the safe choice"
-        return f"No clear winner among {len(chosen.tied_with)}: {use}"
+        return _safe(chosen.safest, chosen)
     if chosen.excluded and not chosen.tied_with:
         return "No strategy fits the memory budget"
     if len(chosen.tied_with) > NAMED:
@@ -50,6 +48,17 @@ def undecided(chosen: Recommendation) -> str:
     if len(chosen.tied_with) > 1:
         return f"{names(chosen.tied_with)} cannot be told apart"
     return "The best strategy cannot be told"
+
+
+def _safe(safest: str, chosen: Recommendation) -> str:
+    """The safe choice with what is certain of it first, where it surely gains something."""
+    safe, among = words.code(safest), f"No clear winner among {len(chosen.tied_with)}"
+    if safest == chosen.baseline:
+        return f"{among}: keep {safe} for now"
+    if chosen.interval is None or chosen.interval[0] <= 1:
+        return f"{among}: {safe} is the safe choice"
+    rivals = tuple(name for name in chosen.tied_with if name != safest)
+    return f"{safe} is the safe choice: {_faster(chosen)}; {_rivals(rivals)} may be as good"
 
 
 def _rivals(strategies: tuple[str, ...]) -> str:
@@ -75,6 +84,6 @@ def _faster(chosen: Recommendation, likely: str = "") -> str:
 
 def certainty_of(chosen: Recommendation, kind: str) -> str:
     """The interval of the gain; nothing where nothing is gained."""
-    if chosen.interval is None or chosen.strategy in (None, chosen.baseline):
+    if chosen.interval is None or (chosen.strategy or chosen.safest) in (None, chosen.baseline):
         return ""
     return f"{kind} {words.ratio_between(*chosen.interval)}"

@@ -20,6 +20,7 @@ from advisor.report.tables import Gap, gaps
 from advisor.report.tracks import Stop, measured_stop, predicted_stop
 from advisor.report.verdicts import Verdict, measured_verdict, prediction_verdict
 from advisor.verdicts.agreement import Agreement, agreement, one_for_all
+from advisor.verdicts.counting import counted
 
 Basis = Literal["measured", "predicted"]
 
@@ -205,7 +206,7 @@ def _doubt(place: Place) -> Doubt:
 
 def _facts(places: Sequence[Place]) -> Iterator[Fact]:
     """What one strategy for all of them would cost where it is the worst choice."""
-    rows = [place.profile.measured() for place in places]
+    rows = [counted(place.profile).measured() for place in places]
     found = one_for_all(rows, max(place.profile.method.confidence for place in places))
     if found is None:
         return

@@ -14,6 +14,10 @@ _OVERLAPPING = (
     "Where frames overlap ({}), stages run at the same time: each part is as long as it took, so that "
     "together they may exceed the time per frame, which the bracket shows."
 )
+_BEGIN_TO_END = (
+    "Where frames overlap ({}), the bracket shows a frame from begin to end: beside its parts it holds the "
+    "time in which it waits for the frames around it."
+)
 _ROUNDING = 1e-9
 _HOST_COPY = "host copy"
 _TERMS: dict[str, tuple[str, Category]] = {
@@ -40,7 +44,8 @@ def frame_chart(profile: Profile) -> Chart:
 def overlap_note(profile: Profile) -> str:
     """Why parts may exceed the frame; nothing where no measured frames overlap."""
     names = [words.code(r.strategy) for r in profile.measured().values() if r.latency_seconds is not None]
-    return _OVERLAPPING.format(words.listing(names)) if names else ""
+    told = _OVERLAPPING if profile.preferences.objective == "throughput" else _BEGIN_TO_END
+    return told.format(words.listing(names)) if names else ""
 
 
 def prediction_chart(prediction: Prediction, index: int) -> Chart:

@@ -8,12 +8,13 @@ from advisor import units
 from advisor.profiles import Measured, Profile
 from advisor.report import words
 from advisor.report.methods import Entry
+from advisor.verdicts.counting import counted
 from advisor.verdicts.ties import code_change
 
 
 def certainties(profile: Profile) -> tuple[Entry, ...]:
     """Sentences beneath an inconclusive verdict over measured rows; nothing for any other."""
-    chosen, measured = profile.recommendation, profile.measured()
+    chosen, measured = profile.recommendation, counted(profile).measured()
     if chosen is None or chosen.verdict != "inconclusive" or chosen.strategy is not None:
         return ()
     rivals = [measured[name] for name in chosen.tied_with if name in measured]
@@ -25,6 +26,7 @@ def certainties(profile: Profile) -> tuple[Entry, ...]:
         *(Entry("Surely slower", _names(slower)) for _ in slower[:1]),
         Entry("Least memory of the first", _least_memory(rivals)),
         Entry("Smallest change of the first", _smallest_change(rivals)),
+        *(Entry("Beside them", words.line(step, 300)) for step in chosen.steps if "--objective" in step),
     )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from advisor import units
 from advisor.profiles import Device, Failed, Measured, Predicted, Prediction, Profile, Result, Skipped
@@ -86,21 +87,21 @@ def baseline(profile: Profile) -> Measured | None:
     return profile.measured().get(named or "pageable")
 
 
-def rows(profile: Profile) -> tuple[Row, ...]:
-    """The measured strategies in the order of the file."""
+def rows(profile: Profile, notes: Mapping[str, str] = MappingProxyType({})) -> tuple[Row, ...]:
+    """The measured strategies in the order of the file; `notes` are what `overlaps` says of them."""
     base, measured = baseline(profile), profile.measured()
     slowest = max((row.median_seconds for row in measured.values()), default=1.0)
-    return tuple(_row(profile, row, base, slowest) for row in measured.values())
+    return tuple(_row(profile, row, base, slowest, notes.get(row.strategy, "")) for row in measured.values())
 
 
-def _row(profile: Profile, row: Measured, base: Measured | None, slowest: float) -> Row:
+def _row(profile: Profile, row: Measured, base: Measured | None, slowest: float, note: str) -> Row:
     chosen = profile.recommendation.strategy if profile.recommendation else None
     tag = "recommended" if row.strategy == chosen else "baseline" if row is base else ""
     interval = words.seconds_between(*row.interval_seconds)
     return Row(
         strategy=words.name(row.strategy),
         tag=tag,
-        frame=Cell(units.seconds(row.median_seconds), interval, latency(row), row.median_seconds),
+        frame=Cell(units.seconds(row.median_seconds), interval, note, row.median_seconds),
         share=row.median_seconds / slowest,
         ratio=_ratio(profile, row, base),
         device_path=Cell(units.seconds(row.device_path_seconds), sort=row.device_path_seconds),
@@ -109,12 +110,19 @@ def _row(profile: Profile, row: Measured, base: Measured | None, slowest: float)
     )
 
 
-def latency(row: Measured | Predicted) -> str:
-    """Begin to end of a frame beside the rate of frames, where frames overlap; else nothing."""
-    if row.latency_seconds is None:
-        return ""
-    seconds = row.median_seconds if isinstance(row, Measured) else row.likely_seconds
-    return f"latency {units.seconds(row.latency_seconds)}, {units.digits(1 / seconds)} frames/s"
+def overlaps(profile: Profile, prediction: Prediction | None = None) -> dict[str, str]:
+    """Of frames that overlap, by strategy: the other one of the two times, and the rate of frames."""
+    results = prediction.results if prediction else profile.results
+    told: dict[str, str] = {}
+    for row in results:
+        if isinstance(row, (Measured, Predicted)) and row.latency_seconds is not None:
+            between = row.median_seconds if isinstance(row, Measured) else row.likely_seconds
+            rate = f"{units.digits(1 / between)} frames/s"
+            if profile.preferences.objective == "throughput":
+                told[row.strategy] = f"latency {units.seconds(row.latency_seconds)}, {rate}"
+            else:
+                told[row.strategy] = f"begin to end; one is done every {units.seconds(between)}, {rate}"
+    return told
 
 
 def _ratio(profile: Profile, row: Measured, base: Measured | None) -> Cell:
@@ -156,8 +164,8 @@ def together(single: Iterable[Gap]) -> tuple[Gap, ...]:
     return tuple(Gap(tuple(names), *told) for told, names in alike.items())
 
 
-def forecasts(predictions: tuple[Prediction, ...]) -> Forecasts:
-    """All predictions in one table."""
+def forecasts(predictions: tuple[Prediction, ...], notes: Sequence[Mapping[str, str]]) -> Forecasts:
+    """All predictions in one table; `notes` are what `overlaps` says of each."""
     strategies = dict.fromkeys(r.strategy for p in predictions for r in p.results)
     by_device = [{r.strategy: r for r in p.results} for p in predictions]
     return Forecasts(
@@ -166,14 +174,17 @@ def forecasts(predictions: tuple[Prediction, ...]) -> Forecasts:
         rows=tuple(
             (
                 words.name(s),
-                tuple(_forecast(p, cells.get(s)) for p, cells in zip(predictions, by_device, strict=True)),
+                tuple(
+                    _forecast(p, cells.get(s), said.get(s, ""))
+                    for p, cells, said in zip(predictions, by_device, notes, strict=True)
+                ),
             )
             for s in strategies
         ),
     )
 
 
-def _forecast(prediction: Prediction, row: Predicted | Skipped | None) -> Forecast | None:
+def _forecast(prediction: Prediction, row: Predicted | Skipped | None, note: str) -> Forecast | None:
     if row is None:
         return None
     if isinstance(row, Skipped):
@@ -184,6 +195,6 @@ def _forecast(prediction: Prediction, row: Predicted | Skipped | None) -> Foreca
         between=words.seconds_between(row.low_seconds, row.high_seconds),
         footprint=units.size(row.physical_bytes),
         recommended=chosen is not None and chosen.strategy == row.strategy,
-        latency=latency(row),
+        latency=note,
         sort=row.likely_seconds,
     )

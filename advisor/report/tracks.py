@@ -9,6 +9,7 @@ from typing import Literal
 from advisor.profiles import Device, Failed, Measured, Predicted, Prediction, Profile, Skipped
 from advisor.report.doubts import Doubt, asked_for_one, doubt
 from advisor.series import Series, Value, was_interrupted
+from advisor.verdicts.counting import counted
 from advisor.verdicts.crossings import Standing, standing
 
 Basis = Literal["measured", "predicted", "cpu"]
@@ -76,7 +77,7 @@ def measured_stop(value: Value, profile: Profile | None) -> Stop:
     """What was measured at one value, or on one device."""
     if profile is None:
         return Stop(value, {}, UNKNOWN)
-    against = _doubt(profile)
+    against, profile = _doubt(profile), counted(profile)
     whole = not was_interrupted(profile) and not against
     held = standing(profile.recommendation, predicted=False, complete=whole)
     return Stop(value, {row.strategy: row for row in profile.results}, held, against)
@@ -99,7 +100,7 @@ def predicted_stop(value: Value, profile: Profile | None, name: str) -> Stop:
     """What a profile predicts for the device of that name."""
     if profile is None:
         return Stop(value, {}, UNKNOWN)
-    for made in profile.predictions:
+    for made in counted(profile).predictions:
         if made.device.name == name:
             against, meeting = _doubt(profile, made), _overlapping(made)
             held = standing(made.recommendation, predicted=True, complete=not against, overlapping=meeting)

@@ -192,9 +192,12 @@ def _inconclusive(run: Contest, device: Device | None) -> Recommendation:
         f"{run.best.strategy} at {units.seconds(run.best.seconds)} a frame, {ranges}."
     )
     steps = tuple(filter(None, (*safe.steps, apart, _caveat(run))))
+    speedup = run.speedup(run.by_name[safe.strategy])
     return Recommendation(
         strategy=None,
         verdict="inconclusive",
+        speedup=speedup.value if speedup else None,
+        interval=(speedup.low, speedup.high) if speedup else None,
         baseline=BASELINE if run.baseline else None,
         tied_with=tuple(row.strategy for row in rivals),
         reason=" ".join(steps),
