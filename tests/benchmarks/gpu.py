@@ -22,6 +22,7 @@ from advisor.placements.base import Layout
 from advisor.placements.pinned import Pinned
 from advisor.profiles import Profile, load
 from advisor.stats import ratio_interval
+from advisor.verdicts.counting import counted
 from tests.benchmarks import frame_loop
 from tests.benchmarks.timing import command, show
 
@@ -121,13 +122,15 @@ def profiled(out: Path, arguments: tuple[str, ...]) -> tuple[float, Profile]:
 
 def recommended_is_fastest(name: str, profile: Profile) -> None:
     """No other strategy is surely faster than the recommended one."""
-    measured, verdict = profile.measured(), profile.recommendation
+    measured, verdict = counted(profile).measured(), profile.recommendation
     fastest = min(measured.values(), key=lambda row: row.median_seconds)
     failed = [r.strategy for r in profile.results if r.status == "failed"]
     chosen = verdict.strategy if verdict else None
     if chosen is None:
-        contenders = verdict.tied_with if verdict else ()
-        show(f"{name}: inconclusive between {', '.join(contenders)}", "-", "no wrong winner", met=not failed)
+        among = verdict.tied_with if verdict else ()
+        safe = verdict.safest if verdict else None
+        met = fastest.strategy in among and safe in among and not failed
+        show(f"{name}: {safe} is safe among {len(among)}", "-", "fastest is among", met=met)
         return
     low = ratio_interval(measured[chosen].rounds, fastest.rounds).low
     met = (low <= 1.05 or chosen == fastest.strategy) and not failed
