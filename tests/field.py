@@ -12,6 +12,7 @@ from running import REPOSITORY, cpu_settings
 from advisor import pipeline, worker
 from advisor.jobs import Job
 from advisor.launcher import Ended
+from advisor.preferences import Objective, Preferences
 from advisor.profiles import Advice, Predicted, Prediction, Profile
 from advisor.progress import Silent
 from advisor.strategies import STRATEGIES
@@ -74,9 +75,15 @@ def profiled(directory: Path, name: str, *assignments: str, **options: object) -
 class Concluded:
     """What a profile says of one predicted device."""
 
-    def __init__(self, directory: Path, name: str, target: str, *assignments: str) -> None:
-        strategies = tuple(strategy.name for strategy in STRATEGIES)
-        self.profile = profiled(directory, name, *assignments, targets=[target], strategies=strategies)
+    def __init__(
+        self, directory: Path, name: str, target: str, *assignments: str, objective: Objective = "time"
+    ) -> None:
+        options = {
+            "targets": [target],
+            "strategies": tuple(strategy.name for strategy in STRATEGIES),
+            "preferences": Preferences(objective=objective),
+        }
+        self.profile = profiled(directory, name, *assignments, **options)
         self.prediction: Prediction = self.profile.predictions[0]
         self.rows = {row.strategy: row for row in self.prediction.results if isinstance(row, Predicted)}
         self.skipped = {r.strategy: r.reason for r in self.prediction.results if not isinstance(r, Predicted)}

@@ -306,6 +306,11 @@ def test_a_workload_takes_no_arguments(command: Command) -> None:
         ("import cupy\nimport advisor\n@advisor.workload\ndef w(): ...\n", (), False),
         ("import cupy\nfrom advisor import Workload\n", (), False),
         ("import cupy\nfrom advisor import result\n", (), True),
+        ("import cupy\nimport advisor as a\n@a.workload\ndef w(): ...\n", (), False),
+        ("import cupy\nfrom advisor import workload as w\n@w\ndef f(): ...\n", (), False),
+        ("import cupy\nfrom mine import *\n@workload\ndef w(): ...\n", (), False),
+        ("import cupy\nimport advisor\nw = advisor.Workload\n", (), False),
+        ("import cupy\nworkload = args.workload\nfrom mine import workload\n", (), True),
         ("import cupy (\n", (), False),
     ],
 )

@@ -113,9 +113,17 @@ def test_ending_the_process_on_import(command: Command, text: str, message: str)
 
 
 def test_importing_cupy_where_it_is_not_installed_says_how_to_do_without(command: Command) -> None:
-    lines = wrong_file(command, 'import sys\nsys.modules["cupy"] = None\nimport cupy\n')
+    """What marks a workload is one although it cannot be imported; else it would be run as a script."""
+    lines = wrong_file(command, 'import sys\nsys.modules["cupy"] = None\nimport cupy\n' + GOOD)
     assert lines[0] == "error: importing w.py raised ModuleNotFoundError"
     assert "a parameter named xp" in lines[1]
+
+
+def test_an_option_of_workloads_for_a_script_says_what_it_was_taken_for(command: Command) -> None:
+    Path("w.py").write_text("import cupy\n", encoding="utf-8")
+    lines = refused(command, 2, "w.py")
+    assert lines[0].startswith("error: --max-seconds is for workloads, and this file has no @workload")
+    assert "advisor new" in lines[1]
 
 
 @pytest.mark.parametrize("text", ["", "print(1)\n"], ids=["empty", "script"])

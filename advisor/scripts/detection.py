@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from pathlib import Path
 
-_MARKS = {"workload", "Workload"}
+_API = {"workload", "Workload"}
 
 
 def is_script(file: Path, name: str | None, arguments: Sequence[str]) -> bool:
@@ -24,12 +24,32 @@ def is_script(file: Path, name: str | None, arguments: Sequence[str]) -> bool:
 
 
 def _has_workload(tree: ast.AST) -> bool:
-    """Speaks of the workload API: a decorator, an import, or a name of it."""
+    """Marks a function, or takes the workload API from advisor, where the mark was forgotten.
+
+    A variable or an argument of the script's own that is called `workload` is neither.
+    """
+    return any(_is_marked(node) or _takes_api(node) for node in ast.walk(tree))
+
+
+def _is_marked(node: ast.AST) -> bool:
+    decorators = node.decorator_list if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) else ()
+    called = (d.func if isinstance(d, ast.Call) else d for d in decorators)
     return any(
-        (isinstance(node, ast.Name) and node.id in _MARKS)
-        or (isinstance(node, ast.Attribute) and node.attr in _MARKS)
-        or (isinstance(node, ast.alias) and node.name in _MARKS)
-        for node in ast.walk(tree)
+        (isinstance(d, ast.Name) and d.id == "workload")
+        or (isinstance(d, ast.Attribute) and d.attr == "workload")
+        for d in called
+    )
+
+
+def _takes_api(node: ast.AST) -> bool:
+    if isinstance(node, ast.ImportFrom):
+        home = (node.module or "").partition(".")[0]
+        return home == "advisor" and any(alias.name in _API for alias in node.names)
+    return (
+        isinstance(node, ast.Attribute)
+        and node.attr in _API
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "advisor"
     )
 
 
