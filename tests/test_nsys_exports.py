@@ -165,6 +165,62 @@ def test_what_has_no_table_was_not_observed(tmp_path: Path) -> None:
     assert {"kernels", "synchronizations", "allocations", "calls"} <= set(of_pages.absent)
 
 
+def test_no_table_of_copies_beside_kernels_means_that_there_were_none(tmp_path: Path) -> None:
+    def kernel_alone(name: str) -> Export:
+        export = Export(tmp_path / name)
+        export.domain()
+        export.range("strategy:zero-copy", 0, 100 * MS)
+        export.range("frame", 10 * MS, 20 * MS, payload=3)
+        export.kernel(11 * MS, 12 * MS, "add")
+        return export
+
+    export = kernel_alone("a.sqlite")
+    export.allocation(4096, "PINNED")
+    (trace,) = read(export.done()).strategies
+    assert (trace.activity.copies, trace.activity.migrations) == ((), ())
+    assert trace.absent["gpu_page_faults"] == "no managed memory was allocated"
+    (without,) = read(kernel_alone("b.sqlite").done()).strategies
+    assert without.absent["gpu_page_faults"].startswith("nsys wrote no table")
+
+
+def test_managed_memory_that_was_not_seen_to_move_is_no_figure(tmp_path: Path) -> None:
+    """nsys sees no migration on some devices; copies are seen there all the same."""
+    export = Export(tmp_path / "a.sqlite")
+    export.domain()
+    export.range("strategy:managed", 0, 100 * MS)
+    export.range("frame", 10 * MS, 20 * MS, payload=3)
+    export.copy(11 * MS, 12 * MS, 300, "DTOD", "_DEVICE", "_DEVICE")
+    export.allocation(4096, "MANAGED")
+    (trace,) = read(export.done()).strategies
+    assert trace.activity.copies
+    assert trace.activity.migrations is None
+    assert trace.absent["migrations"].startswith("managed memory was allocated, but nsys saw none of it move")
+
+
+def test_the_last_of_overlapping_frames_is_left_out(tmp_path: Path) -> None:
+    export = Export(tmp_path / "a.sqlite")
+    export.domain()
+    export.range("strategy:pinned-pipelined", 0, 100 * MS)
+    for index, steps in ((3, 3), (4, 3), (5, 1)):
+        begin = 10 * index * MS
+        export.range("frame", begin, begin + 9 * MS, payload=index)
+        for number in range(steps):
+            export.range(f"host:{'cab'[number]}", begin + number * MS, begin + (number + 1) * MS)
+    (trace,) = read(export.done()).strategies
+    assert (trace.frames, [step.count for step in trace.ranges]) == (2, [2, 2, 2])
+
+
+def test_frames_of_which_each_is_another_are_all_kept(tmp_path: Path) -> None:
+    export = Export(tmp_path / "a.sqlite")
+    export.domain()
+    export.range("strategy:pinned", 0, 100 * MS)
+    for index, step in ((3, "host:a"), (4, "host:a"), (5, "host:b")):
+        export.range("frame", 10 * index * MS, 10 * index * MS + 9 * MS, payload=index)
+        export.range(step, 10 * index * MS, 10 * index * MS + MS)
+    (trace,) = read(export.done()).strategies
+    assert trace.frames == 3
+
+
 def test_the_timeline_has_the_hosts_steps_and_the_gpus_work(tmp_path: Path) -> None:
     (trace,) = read(pinned(tmp_path / "a.sqlite")).strategies
     assert trace.timeline
@@ -191,6 +247,7 @@ def test_very_many_migrations_are_drawn_as_few(tmp_path: Path) -> None:
     assert [(s.track, s.merged, s.end_seconds) for s in trace.timeline.spans] == [
         ("migration", 1000, pytest.approx(0.005, rel=1e-3))
     ]
+    assert trace.timeline.spans[0].worked_seconds == pytest.approx(0.004)
 
 
 def test_another_domains_ranges_are_not_ours(tmp_path: Path) -> None:

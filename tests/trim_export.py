@@ -1,7 +1,8 @@
 """Makes a test's data of an export by real nsys: `python tests/trim_export.py EXPORT.sqlite TARGET.sqlite`.
 
-Keeps the tables that are read and the texts they refer to. What nsys records of the machine and of the
-process's environment (names, paths, variables, perhaps secrets) is left behind.
+Keeps the tables that are read and the texts they refer to; with a number N as third argument, the first N
+steady frames alone. What nsys records of the machine and of the process's environment (names, paths,
+variables, perhaps secrets) is left behind.
 """
 
 from __future__ import annotations
@@ -29,10 +30,16 @@ KEPT = (
     "ENUM_NSYS_EVENT_TYPE",
 )
 TOLD = ("EXPORT_PRODUCT_NAME", "EXPORT_PRODUCT_VERSION", "EXPORT_SCHEMA_VERSION")
-TEXTS = (("NVTX_EVENTS", "textId"), ("CUPTI_ACTIVITY_KIND_KERNEL", "shortName"))
+TEXTS = (
+    ("NVTX_EVENTS", "textId"),
+    ("CUPTI_ACTIVITY_KIND_KERNEL", "shortName"),
+    ("CUPTI_ACTIVITY_KIND_RUNTIME", "nameId"),
+)
+TIMED = KEPT[1:8]
+"""Tables whose rows belong to a frame by their time."""
 
 
-def trim(source: Path, target: Path) -> None:
+def trim(source: Path, target: Path, frames: int | None = None) -> None:
     """Writes `target` anew."""
     target.unlink(missing_ok=True)
     connection = sqlite3.connect(target)
@@ -56,11 +63,30 @@ def trim(source: Path, target: Path) -> None:
             f"INSERT INTO main.META_DATA_EXPORT SELECT * FROM whole.META_DATA_EXPORT WHERE name IN ({marks})",
             TOLD,
         )
+    if frames is not None:
+        _cut(connection, {table for table in KEPT if table in there}, frames)
     connection.commit()
     connection.execute("DETACH whole")
+    connection.execute("PRAGMA page_size = 1024")  # most tables are short
     connection.execute("VACUUM")
     connection.close()
 
 
+def _cut(connection: sqlite3.Connection, there: set[str], frames: int) -> None:
+    """Leaves the first steady frames. Not for frames that overlap: what one launched may run in the next."""
+    steady = connection.execute(
+        "SELECT start, end FROM NVTX_EVENTS JOIN StringIds ON id = textId WHERE value = 'frame' "
+        "AND COALESCE(int64Value, uint64Value) > 2 ORDER BY start"
+    ).fetchall()
+    begin, end = steady[0][0], steady[frames - 1][1]
+    for table in sorted(there.intersection(TIMED)):
+        connection.execute(f"DELETE FROM {table} WHERE start < ? OR start > ?", (begin, end))
+    connection.execute(
+        "DELETE FROM NVTX_EVENTS WHERE domainId IS NOT NULL AND (start < ? OR end > ?) AND textId NOT IN "
+        "(SELECT id FROM StringIds WHERE value LIKE 'strategy:%')",
+        (begin, end),
+    )
+
+
 if __name__ == "__main__":
-    trim(Path(sys.argv[1]), Path(sys.argv[2]))
+    trim(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]) if sys.argv[3:] else None)

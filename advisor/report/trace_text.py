@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from advisor import units
 from advisor.report import words
 from advisor.traces.exports import FileTrace, WholeTrace
-from advisor.traces.records import Activity, StrategyTrace
+from advisor.traces.records import Activity, Migrations, StrategyTrace
+
+NONE = "none"
+"""It was looked for, and not there."""
 
 
 def trace_text(told: FileTrace) -> str:
@@ -51,22 +54,23 @@ def steps(trace: StrategyTrace) -> Iterator[tuple[str, str]]:
     for step in trace.ranges:
         times = _number(step.count, trace.frames, "time", "times")
         seen = [
-            f"{label} {value}" for label, value, _ in figures(step.activity, trace.frames) if value != "0"
+            f"{label} {value}"
+            for label, value, _ in figures(step.activity, trace.frames)
+            if value not in ("0", NONE)
         ]
         yield words.name(step.name), "; ".join([f"{units.seconds(step.seconds)} each, {times}", *seen])
 
 
 def figures(seen: Activity, frames: int) -> Iterator[tuple[str, str, str]]:
     """Label, value and what qualifies it, of everything that was observed; per frame."""
+    if seen.copies == ():
+        yield "copies", NONE, ""
     for c in seen.copies or ():
         path = " to ".join(part for part in (c.source, c.destination) if part)
         rate = c.bytes_per_second
         each = _each(c.count, frames, c.seconds, "copy", "copies")
         yield f"copies {c.kind}", units.size(round(c.bytes / frames)), _joined(path, each, rate)
-    for m in seen.migrations or ():
-        each = _each(m.count, frames, m.seconds, "move", "moves")
-        cause = m.cause or "cause unknown"
-        yield f"migrations {m.direction}", units.size(round(m.bytes / frames)), f"{cause}; {each}"
+    yield from _migrations(seen.migrations or (), frames)
     for who, faults in (("CPU", seen.cpu_page_faults), ("GPU", seen.gpu_page_faults)):
         if faults is not None:
             yield f"page faults by the {who}", _plain(faults / frames), ""
@@ -75,6 +79,21 @@ def figures(seen: Activity, frames: int) -> Iterator[tuple[str, str, str]]:
         yield f"kernel {words.name(k.name)}", units.seconds(k.seconds / frames), runs
     for s in seen.synchronizations or ():
         yield f"waits, {s.kind}", units.seconds(s.seconds / frames), _number(s.count, frames, "wait", "waits")
+
+
+def _migrations(seen: Sequence[Migrations], frames: int) -> Iterator[tuple[str, str, str]]:
+    """All that moved one way, then by cause."""
+    for direction in dict.fromkeys(m.direction for m in seen):
+        mine = [m for m in seen if m.direction == direction]
+        total = units.size(round(sum(m.bytes for m in mine) / frames))
+        causes = [
+            (m.cause or "cause unknown")
+            + (f" {units.size(round(m.bytes / frames))}" if len(mine) > 1 else "")
+            + f" in {_number(m.count, frames, 'move', 'moves')}"
+            for m in mine
+        ]
+        lasted = units.seconds(sum(m.seconds for m in mine) / frames)
+        yield f"migrations {direction}", total, f"{', '.join(causes)}; {lasted}"
 
 
 def _each(count: int, frames: int, seconds: float, one: str, several: str) -> str:

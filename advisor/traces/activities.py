@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import numpy as np
 
@@ -17,43 +18,34 @@ from advisor.traces.records import (
     Migrations,
     Synchronizations,
 )
-from advisor.traces.tallies import (
-    COPIES,
-    CPU_FAULTS,
-    GPU_FAULTS,
-    KERNELS,
-    MEMORY,
-    NEEDED,
-    WAITS,
-    Key,
-    Kind,
-    Sums,
-    Tallies,
-)
+from advisor.traces.tallies import MEMORY, NEEDED, Key, Kind, Sums
 from advisor.traces.windows import THREAD_BITS
 
 _DIRECTIONS: dict[str, Direction] = {"HTOD": "to-device", "DTOH": "to-host", "DTOD": "device-to-device"}
 _CAUSES = {"speculative prefecth": "speculative prefetch"}
 """nsys up to 2023.4 spells it so."""
+_WAITED_FOR = re.compile("(Event|Stream|Device|Ctx)Synchronize")
+_WAITS = {"Event": "event", "Stream": "stream", "Device": "context", "Ctx": "context"}
+"""What a call waits for, in nsys's words. Its own kinds of 2023.4 are not those of the calls."""
 
 
-def activity(database: Database, sums: Sequence[Sums], tallies: Tallies) -> Activity:
-    """The sums of some places as one record, in words; None for what has no table."""
+def activity(database: Database, sums: Sequence[Sums], absent: Container[str]) -> Activity:
+    """The sums of some places as one record, in words; None for what is absent."""
     total: defaultdict[Kind, Counter[tuple[Key, int]]] = defaultdict(Counter)
     for one in sums:
         for kind, by_key in one.of.items():
             for key, figures in by_key.items():
                 for position, figure in enumerate(figures):
                     total[kind][key, position] += figure
-    copied = tallies.readable(COPIES)
-    return Activity(
-        copies=_copies(database, _rows(total["copies"])) if copied else None,
-        migrations=_migrations(database, _rows(total["migrations"])) if copied else None,
-        cpu_page_faults=sum(s.cpu_faults for s in sums) if tallies.readable(CPU_FAULTS) else None,
-        gpu_page_faults=sum(s.gpu_faults for s in sums) if tallies.readable(GPU_FAULTS) else None,
-        kernels=_kernels(database, _rows(total["kernels"])) if tallies.readable(KERNELS) else None,
-        synchronizations=_waits(database, _rows(total["waits"])) if tallies.readable(WAITS) else None,
-    )
+    told = {
+        "copies": _copies(database, _rows(total["copies"])),
+        "migrations": _migrations(database, _rows(total["migrations"])),
+        "cpu_page_faults": sum(s.cpu_faults for s in sums),
+        "gpu_page_faults": sum(s.gpu_faults for s in sums),
+        "kernels": _kernels(database, _rows(total["kernels"])),
+        "synchronizations": _waits(database, _rows(total["waits"])),
+    }
+    return Activity.model_validate({name: made for name, made in told.items() if name not in absent})
 
 
 def _rows(counted: Counter[tuple[Key, int]]) -> dict[Key, tuple[int, int, float]]:
@@ -108,11 +100,16 @@ def _kernels(database: Database, rows: dict[Key, tuple[int, int, float]]) -> tup
 
 
 def _waits(database: Database, rows: dict[Key, tuple[int, int, float]]) -> tuple[Synchronizations, ...]:
-    kinds = database.labels("ENUM_CUPTI_SYNC_TYPE")
-    return tuple(
-        Synchronizations(kind=kinds.get(kind, f"kind {kind}"), count=count, seconds=seconds)
-        for (kind,), (count, _, seconds) in rows.items()
-    )
+    kinds, calls = database.labels("ENUM_CUPTI_SYNC_TYPE"), database.strings([key[1] for key in rows])
+    found: defaultdict[str, list[float]] = defaultdict(lambda: [0, 0.0])
+    for (kind, call), (count, _, seconds) in rows.items():
+        called = calls.get(call, "")
+        if "StreamWaitEvent" in called:
+            continue  # the stream waits, later; the call returns at once
+        waited = _WAITED_FOR.search(called)
+        word = f"{_WAITS[waited[1]]} sync" if waited else kinds.get(kind, f"kind {kind}")
+        found[word] = [found[word][0] + count, found[word][1] + seconds]
+    return tuple(Synchronizations(kind=k, count=int(n), seconds=s) for k, (n, s) in found.items())
 
 
 def allocations(database: Database, processes: Sequence[int] | None) -> tuple[Allocations, ...] | None:

@@ -15,24 +15,14 @@ from advisor.errors import FileProblem
 from advisor.records import Record, Seconds
 from advisor.traces.activities import activity, allocations
 from advisor.traces.database import Database, opened
+from advisor.traces.observing import absent
 from advisor.traces.pictures import timeline
 from advisor.traces.records import Activity, Allocations, RangeTrace, StrategyTrace
-from advisor.traces.tallies import COPIES as COPIES
-from advisor.traces.tallies import CPU_FAULTS, GPU_FAULTS, KERNELS, MEMORY, NEEDED, WAITS, Tallies
+from advisor.traces.tallies import NEEDED, Tallies
 from advisor.traces.windows import Frame, Windows, steady_frames
 
 KNOWN_SCHEMA = 3
 """Major version of nsys's export schema that the tables are read by (2023.4 writes 3.7.2)."""
-_NONE = "nsys wrote no table of them: none was seen, or it did not look"
-_FIGURES = {
-    "copies": COPIES,
-    "migrations": COPIES,
-    "cpu_page_faults": CPU_FAULTS,
-    "gpu_page_faults": GPU_FAULTS,
-    "kernels": KERNELS,
-    "synchronizations": WAITS,
-    "allocations": MEMORY,
-}
 
 
 class WholeTrace(Record):
@@ -147,13 +137,13 @@ def _strategy(
     steps: defaultdict[str, list[float]] = defaultdict(list)
     for step in (step for frame in frames for step in frame.steps):
         steps[step.name].append((step.end - step.begin) / 1e9)
-    total = activity(database, list(mine.values()), tallies)
     allocated = allocations(database, sorted({frame.process for frame in frames}))
+    lacking = absent(tallies, database, allocated)
     return StrategyTrace(
         strategy=name,
         frames=len(frames),
         frame_seconds=median(lengths),
-        activity=total,
+        activity=activity(database, list(mine.values()), lacking),
         idle_share=_idle(tallies, frames),
         allocations=allocated,
         ranges=tuple(
@@ -161,12 +151,12 @@ def _strategy(
                 name=step,
                 count=len(seconds),
                 seconds=median(seconds),
-                activity=activity(database, [mine[step]] if step in mine else [], tallies),
+                activity=activity(database, [mine[step]] if step in mine else [], lacking),
             )
             for step, seconds in steps.items()
         ),
         timeline=timeline(database, middle),
-        absent=_absent(tallies, database),
+        absent=lacking,
     )
 
 
@@ -191,19 +181,12 @@ def _whole(database: Database) -> WholeTrace:
         begin, end = tallies.busy.extent()
         seconds = (end - begin) / 1e9
         idle = 1 - tallies.busy.share(None, np.array([begin]), np.array([end]))
+    allocated = allocations(database, None)
+    lacking = absent(tallies, database, allocated)
     return WholeTrace(
         seconds=seconds,
-        activity=activity(database, [tallies.places[0]], tallies),
+        activity=activity(database, [tallies.places[0]], lacking),
         idle_share=idle,
-        allocations=allocations(database, None),
-        absent=_absent(tallies, database),
+        allocations=allocated,
+        absent=lacking,
     )
-
-
-def _absent(tallies: Tallies, database: Database) -> dict[str, str]:
-    absent = {figure: _NONE for figure, table in _FIGURES.items() if not tallies.readable(table)}
-    if not tallies.busy.seen:
-        absent["idle_share"] = "nsys saw no work of the GPU"
-    if not database.has("CUPTI_ACTIVITY_KIND_RUNTIME"):
-        absent["calls"] = _NONE
-    return absent

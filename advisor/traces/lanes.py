@@ -48,11 +48,19 @@ def merged(spans: Sequence[Span], gap: float) -> list[Span]:
         row = found.setdefault((span.track, span.label), [])
         if row and span.begin_seconds - row[-1].end_seconds <= gap:
             end = max(row[-1].end_seconds, span.end_seconds)
-            together = row[-1].merged + span.merged
-            row[-1] = row[-1].model_copy(update={"end_seconds": end, "merged": together})
+            together = {
+                "merged": row[-1].merged + span.merged,
+                "worked_seconds": worked(row[-1]) + worked(span),
+            }
+            row[-1] = row[-1].model_copy(update={"end_seconds": end, **together})
         else:
             row.append(span)
     return [span for row in found.values() for span in row]
+
+
+def worked(span: Span) -> float:
+    """Its seconds without the gaps between the spans that it was merged of."""
+    return span.end_seconds - span.begin_seconds if span.worked_seconds is None else span.worked_seconds
 
 
 def thinned(timeline: Timeline, most: int) -> Timeline:
@@ -60,5 +68,6 @@ def thinned(timeline: Timeline, most: int) -> Timeline:
     spans, gap = list(timeline.spans), timeline.frame_seconds / 1000
     while len(spans) > most and gap < timeline.frame_seconds:
         spans, gap = merged(spans, gap), gap * 2
+    spans.sort(key=lambda span: (span.begin_seconds, span.end_seconds))
     left_out = timeline.left_out + max(len(spans) - most, 0)
     return timeline.model_copy(update={"spans": tuple(spans[:most]), "left_out": left_out})

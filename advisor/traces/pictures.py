@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from advisor.traces.activities import cause_words
 from advisor.traces.database import Database
-from advisor.traces.lanes import merged, track
+from advisor.traces.lanes import thinned, track
 from advisor.traces.records import Span, Timeline, Track
 from advisor.traces.tallies import COPIES, KERNELS, NEEDED
 from advisor.traces.windows import THREAD_BITS, Frame, Range
@@ -23,14 +23,8 @@ def timeline(database: Database, frame: Frame) -> Timeline:
     spans = [span for span in (_step(frame, step, gpu_seen) for step in frame.steps) if span]
     spans += [*_copies(database, frame), *_kernels(database, frame)]
     length = (frame.end - frame.begin) / 1e9
-    drawn = merged(spans, length / 1000) if len(spans) > MOST_SPANS else spans
-    drawn = sorted(drawn, key=lambda span: (span.begin_seconds, span.end_seconds))
-    return Timeline(
-        source="nsys",
-        frame_seconds=length,
-        spans=tuple(drawn[:MOST_SPANS]),
-        left_out=max(len(drawn) - MOST_SPANS, 0),
-    )
+    spans.sort(key=lambda span: (span.begin_seconds, span.end_seconds))
+    return thinned(Timeline(source="nsys", frame_seconds=length, spans=tuple(spans)), MOST_SPANS)
 
 
 def _step(frame: Frame, step: Range, gpu_seen: bool) -> Span | None:
@@ -43,11 +37,13 @@ def _step(frame: Frame, step: Range, gpu_seen: bool) -> Span | None:
 def _copies(database: Database, frame: Frame) -> Iterator[Span]:
     names, labels = database.names("ENUM_CUDA_MEMCPY_OPER"), database.labels("ENUM_CUDA_MEMCPY_OPER")
     memories, causes = database.labels("ENUM_CUDA_MEM_KIND"), cause_words(database)
-    for begin, end, kind, source, cause in _within(
-        database, frame, COPIES, "copyKind", "srcKind", "migrationCause"
+    for begin, end, kind, source, target, cause in _within(
+        database, frame, COPIES, "copyKind", "srcKind", "dstKind", "migrationCause"
     ):
-        line: Track = "migration" if "_UVM_" in names.get(kind, "") else "copy"
-        more = causes.get(cause, "") if line == "migration" else memories.get(source, "")
+        name = names.get(kind, "")
+        line: Track = "migration" if "_UVM_" in name else "copy"
+        host = target if name.endswith("_DTOH") else source  # the side whose kind of memory tells something
+        more = causes.get(cause, "") if line == "migration" else memories.get(host, "")
         label = labels.get(kind, f"kind {kind}")
         span = _span(frame, line, f"{label}, {more}" if more else label, begin, end)
         if span:

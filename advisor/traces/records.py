@@ -24,6 +24,9 @@ class Span(Record):
     begin_seconds: Seconds
     end_seconds: Seconds
     merged: int = Field(default=1, gt=0, description="So many of one kind, too close to be told apart")
+    worked_seconds: Seconds | None = Field(
+        default=None, description="Of merged spans: without the gaps between them"
+    )
 
 
 class Timeline(Record):

@@ -14,8 +14,8 @@ from typing import Literal
 import numpy as np
 
 from advisor.traces.busy import Busy
-from advisor.traces.database import Database, Flags, Integers
-from advisor.traces.launches import Launches
+from advisor.traces.database import UNKNOWN, Database, Flags, Integers
+from advisor.traces.launches import Calls, waiting_calls
 from advisor.traces.windows import THREAD_BITS, Windows
 
 COPIES = "CUPTI_ACTIVITY_KIND_MEMCPY"
@@ -62,11 +62,12 @@ class Tallies:
 
     def __init__(self, database: Database, places: Windows | None, extent: tuple[int, int] | None) -> None:
         self.busy = Busy()
+        self.migrations_seen = False
         self.places: defaultdict[int, Sums] = defaultdict(Sums)
         self._database = database
         self._where = places
         self._extent = extent
-        self._launched: Launches | None = Launches(database, extent) if places else None
+        self._launched: Calls | None = Calls(database, extent, "start") if places and extent else None
         self._copies()
         self._kernels()
         self._launched = None  # its memory is wanted for what follows
@@ -85,7 +86,7 @@ class Tallies:
         moments = block["start"]
         processes = block["globalPid"] // THREAD_BITS
         if launched and self._launched:
-            moments = self._launched.moments(processes, block["correlationId"], moments)
+            moments = self._launched.find(processes, block["correlationId"], moments)
         return self._where.find(processes, moments)
 
     def _blocks(self, table: str, *more: str) -> Iterator[dict[str, Integers]]:
@@ -108,6 +109,7 @@ class Tallies:
         for block in self._blocks(COPIES, "correlationId", "srcKind", "dstKind", "migrationCause"):
             self._busy(block)
             moved = np.isin(block["copyKind"], unified)
+            self.migrations_seen |= bool(moved.any())
             place = np.where(moved, self._placed(block, launched=False), self._placed(block, launched=True))
             columns = ("copyKind", "srcKind", "dstKind")
             self._sum("copies", block, place, columns, ~moved)
@@ -123,8 +125,16 @@ class Tallies:
             self._busy(block)
 
     def _waits(self) -> None:
-        for block in self._blocks(WAITS):
-            self._sum("waits", block, self._placed(block, launched=False), ("syncType",))
+        """By the call as well: nsys 2023.4 records cudaStreamWaitEvent, in which no host waits, as a kind
+        of wait of the host's, and cudaEventSynchronize as another than it is (seen on an H200)."""
+        if not self.readable(WAITS):
+            return
+        calls = waiting_calls(self._database, self._extent)
+        for block in self._blocks(WAITS, "correlationId"):
+            unknown = np.full(len(block["start"]), UNKNOWN, np.int64)
+            processes = block["globalPid"] // THREAD_BITS
+            block["call"] = calls.find(processes, block["correlationId"], unknown)
+            self._sum("waits", block, self._placed(block, launched=False), ("syncType", "call"))
 
     def _faults(self) -> None:
         for block in self._blocks(CPU_FAULTS):

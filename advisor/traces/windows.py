@@ -7,6 +7,7 @@ identifiers: PID is globalTid / 0x1000000 % 0x1000000, TID is globalTid % 0x1000
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -126,7 +127,7 @@ def _frames(ranges: Sequence[Range]) -> list[Frame]:
             found.append((outer.name.removeprefix(STRATEGY), frame))
     steps = [r for r in ranges if r.name != "frame" and not r.name.startswith(STRATEGY)]
     begins = np.array([r.begin for r in steps], np.int64)
-    return [
+    frames = [
         Frame(
             strategy,
             frame.thread // THREAD_BITS,
@@ -136,6 +137,15 @@ def _frames(ranges: Sequence[Range]) -> list[Frame]:
         )
         for strategy, frame in found
     ]
+    return [f for name in dict(found) for f in _whole([f for f in frames if f.strategy == name])]
+
+
+def _whole(frames: Sequence[Frame]) -> list[Frame]:
+    """Those of a strategy without any that has but a part of the usual steps: of frames that overlap, the
+    last begins no other, and a mean over it would miss uploads and kernels."""
+    steps = [tuple(sorted(step.name for step in frame.steps)) for frame in frames]
+    usual = Counter(Counter(steps).most_common(1)[0][0])
+    return [frame for frame, of in zip(frames, steps, strict=True) if not Counter(of) < usual]
 
 
 def _steady(frames: Sequence[Range]) -> Sequence[Range]:
