@@ -22,12 +22,20 @@ from advisor.calibration.records import CalibrationJob
 from advisor.jobs import Job, Outcome, read_outcome
 from advisor.scripts.records import ScriptJob
 
-_PROGRAM = (
-    "import sys; sys.path = [p for p in sys.path if p] + [sys.argv[1]]; "
-    "from importlib import import_module; import_module(sys.argv[2]).main(sys.argv[3:])"
-)
+_PROGRAM = """\
+import sys
+from importlib import import_module, util
+root, module = sys.argv[1:3]
+sys.path = [p for p in sys.path if p] + [root]
+spec = util.spec_from_file_location("advisor", root + "/advisor/__init__.py")
+sys.modules["advisor"] = package = util.module_from_spec(spec)
+spec.loader.exec_module(package)
+import_module(module).main(sys.argv[3:])
+"""
+"""The parent's own package, whichever else is installed; its folder goes last, to shadow nothing."""
 _POLL_SECONDS = 0.25
 _LOG_TAIL = 4000
+_LAST_WORDS = 200
 _LEAST_FREE = 256 << 20
 _LEAST_FREE_SHARE = 0.02
 
@@ -180,12 +188,14 @@ def _ended(code: int, stopped: Ended | None, directory: Path) -> Ended:
     outcome = read_outcome(directory)
     if outcome is not None:
         return Ended(outcome, "finished", log=log)
-    return Ended(None, "died", _cause_of_death(code), log)
+    return Ended(None, "died", _cause_of_death(code, log), log)
 
 
-def _cause_of_death(code: int) -> str:
+def _cause_of_death(code: int, log: str) -> str:
+    """How it ended; of one that gave up, with its last line, which names the error where Python ended it."""
     if code >= 0:
-        return f"the process exited with code {code} before it had a result"
+        said = f"; the last it said: {_last_line(log)}" if code and log.strip() else ""
+        return f"the process exited with code {code} before it had a result{said}"
     name = signal.Signals(-code).name
     hints = {
         "SIGKILL": "; most often the system was out of memory",
@@ -193,6 +203,11 @@ def _cause_of_death(code: int) -> str:
         "while a kernel runs",
     }
     return f"the process was killed by {name}{hints.get(name, '')}"
+
+
+def _last_line(log: str) -> str:
+    line = log.strip().splitlines()[-1].strip()
+    return line if len(line) <= _LAST_WORDS else f"{line[:_LAST_WORDS]}…"
 
 
 def _memory() -> tuple[int, int]:

@@ -33,7 +33,13 @@ def environment(**changes: str) -> dict[str, str]:
     kept = {
         k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "GITHUB_STEP_SUMMARY", "FORCE_COLOR")
     }
-    return {**kept, "PYTHONPATH": str(REPOSITORY), **changes}
+    return {**kept, "PYTHONPATH": python_path(), **changes}
+
+
+def python_path(*folders: str | Path) -> str:
+    """PYTHONPATH with those folders and the checkout first, then what it has: packages may lie there."""
+    before = os.environ.get("PYTHONPATH")
+    return os.pathsep.join([*map(str, folders), str(REPOSITORY), *([before] if before else [])])
 
 
 def advisor(*arguments: str | Path, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,11 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running import MISBEHAVING, environment, eventually, is_gone
+from running import MISBEHAVING, REPOSITORY, environment, eventually, is_gone
 
 from advisor import launcher as launchers
 from advisor.jobs import Cell, Job, Problem, ReferenceRun, TraceRun
 from advisor.launcher import Ended, ProcessLauncher
+from advisor.scripts.records import ScriptJob
+
+FAKES = Path(__file__).resolve().parent / "fake_packages"
 
 
 def job(directory: Path, task: str = "measure", file: Path = MISBEHAVING, **assignments: str) -> Job:
@@ -88,6 +92,67 @@ def test_a_process_that_dies_says_how(tmp_path: Path, how: str, reason: str) -> 
     ended = launched(tmp_path, how=how, at="2")
     assert (ended.outcome, ended.how) == (None, "died")
     assert reason in ended.reason
+
+
+@pytest.mark.parametrize("worker", ["advisor.worker", "advisor.scripts.worker"])
+def test_a_process_that_python_ends_says_why(
+    worker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before our code can say anything: a package that the worker needs is not as it should be."""
+    (tmp_path / "pydantic.py").write_text("raise ImportError('no such build')\n", encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    ended = ProcessLauncher(30, worker)(job(tmp_path))
+    assert ended.reason == (
+        "the process exited with code 1 before it had a result; the last it said: ImportError: no such build"
+    )
+    assert ended.log.startswith("Traceback")
+
+
+FROM_ELSEWHERE = """
+import os, sys
+from advisor.jobs import Job
+from advisor.launcher import ProcessLauncher
+from advisor.scripts.records import ScriptJob
+os.chdir(sys.argv[1])
+for kind, worker, text in ((Job, "advisor.worker", sys.argv[2]),
+                           (ScriptJob, "advisor.scripts.worker", sys.argv[3])):
+    ended = ProcessLauncher(30, worker)(kind.model_validate_json(text))
+    print(type(ended.outcome).__name__, ended.reason, getattr(ended.outcome, "error", ""))
+"""
+
+
+def test_the_child_runs_the_package_that_its_parent_runs(tmp_path: Path) -> None:
+    """From a checkout's root, not installed, later in another folder; another version is installed."""
+    checkout, installed = tmp_path / "checkout", tmp_path / "installed"
+    shutil.copytree(REPOSITORY / "advisor", checkout / "advisor")
+    (installed / "advisor").mkdir(parents=True)
+    (installed / "advisor" / "__init__.py").write_text("raise ImportError('another version')\n")
+    script = tmp_path / "script.py"
+    script.write_text("import advisor, pathlib\npathlib.Path('seen').write_text(advisor.__file__)\n")
+    told = ScriptJob(
+        task="run",
+        file=str(script),
+        arguments=(),
+        strategy="default-pool",
+        gpu=0,
+        observe=False,
+        directory=str(tmp_path / "script"),
+    )
+    path = [str(installed), str(FAKES), *filter(None, [os.environ.get("PYTHONPATH")])]
+    done = subprocess.run(
+        [
+            *(sys.executable, "-c", FROM_ELSEWHERE, str(tmp_path)),
+            *(job(tmp_path).model_dump_json(), told.model_dump_json()),
+        ],
+        cwd=checkout,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert [line.strip() for line in done.stdout.splitlines()] == ["Cell", "ScriptCell"]
+    assert (tmp_path / "seen").read_text() == str(checkout / "advisor" / "__init__.py")
 
 
 def test_a_process_that_hangs_is_ended(tmp_path: Path) -> None:

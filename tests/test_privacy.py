@@ -12,6 +12,7 @@ import pytest
 from builders import failed, host_state, profile, skipped
 from hypothesis import given
 from hypothesis import strategies as st
+from running import python_path
 
 from advisor.environment import command_line
 from advisor.privacy import MASK, Place, is_secret, masked, without_environment, without_names
@@ -160,7 +161,7 @@ def test_profile_command_keeps_home_host_and_secrets_out(
     told = {
         "HOME": str(home),
         "A_VARIABLE": "of-the-environment",
-        "PYTHONPATH": str(Path(__file__).parents[1]),
+        "PYTHONPATH": python_path(),
     }
     subprocess.run(
         [sys.executable, "-m", "advisor", *command, *options],

@@ -12,7 +12,7 @@ import nvtx
 import pytest
 from builders import cuda_device
 from fakes import FakeClock
-from running import FILES, Command, advisor
+from running import FILES, Command, advisor, python_path
 
 import advisor as public
 from advisor import backends, profiles
@@ -35,8 +35,7 @@ FAKES = Path(__file__).resolve().parent / "fake_packages"
 @pytest.fixture
 def fake_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every process finds the CuPy on NumPy."""
-    root = Path(__file__).resolve().parents[1]
-    monkeypatch.setenv("PYTHONPATH", f"{FAKES}:{root}")
+    monkeypatch.setenv("PYTHONPATH", python_path(FAKES))
 
 
 def run(

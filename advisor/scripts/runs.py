@@ -28,6 +28,8 @@ from advisor.scripts.records import ScriptCell, ScriptJob, ScriptMeasured, Scrip
 from advisor.scripts.strategies import UNCHANGED, ScriptStrategy
 
 WORKER = "advisor.scripts.worker"
+_DRIVER = "Check the driver with nvidia-smi."
+_DIED = "What the process said is below; `advisor doctor` looks at each part of it."
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class _Runs:
         told = ended.outcome if isinstance(ended.outcome, Problem) else None
         raise NothingMeasured(
             told.message if told else f"the GPU cannot be used: {ended.reason}",
-            next_step=(told.next_step if told else "") or "Check the driver with nvidia-smi.",
+            next_step=(told.next_step or _DRIVER) if told else _DIED,
             detail=told.detail if told else ended.log,
         )
 

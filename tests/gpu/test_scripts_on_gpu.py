@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from running import FILES, environment
+from running import FILES, environment, python_path
 
 from advisor.backends import open_backend
 from advisor.progress import Silent
@@ -48,7 +48,7 @@ print(f"{total:.0f}")
 
 @pytest.fixture
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PYTHONPATH", environment()["PYTHONPATH"])
+    monkeypatch.setenv("PYTHONPATH", python_path())
     (tmp_path / "script.py").write_text(SCRIPT)
     return tmp_path / "script.py"
 
