@@ -13,11 +13,12 @@ from test_nsys_exports import managed, pinned
 
 from advisor.profiles import Profile
 from advisor.report import render_html, render_markdown
+from advisor.report.timelines import MOST_DRAWN
 from advisor.report.trace_text import trace_text
-from advisor.report.traces import MOST_DRAWN, traces
+from advisor.report.traces import StrategyFrame, traces
 from advisor.report.view import view
 from advisor.traces.exports import FileTrace, read
-from advisor.traces.lanes import thinned
+from advisor.traces.lanes import thinned, worked
 from advisor.traces.records import NoTrace, NsysTrace, Span, Timeline
 
 
@@ -69,7 +70,10 @@ def test_what_nsys_saw_takes_the_place_of_our_own_events(tmp_path: Path) -> None
     assert values["copies host-to-device"] == "300 B (pinned to device; 1 copy, 3.00 ms; 0.000100 GB/s)"
     assert values["GPU idle"] == "60 % of the traced frame"
     assert values["allocated, device"] == "768 B (2 allocations, the largest 512 B)"
-    assert "cpu page faults" in told.frames[0].absent
+    faults = (
+        "Not observed: page faults by the CPU and page faults by the GPU (no managed memory was allocated)."
+    )
+    assert told.frames[0].absent == faults
     by_range = {entry.label: entry.value for entry in told.frames[0].steps}
     assert by_range["to-device"] == "50.0 µs each, 1 time; copies host-to-device 300 B"
     assert by_range["device:add"] == "30.0 µs each, 1 time; kernel add 1.00 ms"
@@ -86,7 +90,7 @@ def test_a_timeline_is_a_picture_and_a_table(tmp_path: Path) -> None:
     ]
     assert frame.timeline.lines[1].pieces[0].x == "30.00%"
     assert frame.timeline.lines[1].pieces[0].width == "30.00%"
-    assert [piece.name for piece in frame.timeline.lines[0].pieces] == ["", "synchronize"]
+    assert [piece.name for piece in frame.timeline.lines[0].pieces] == ["1", "2 synchronize"]
     rows = {(row.label, row.count, row.seconds) for row in frame.timeline.rows}
     assert ("host-to-device, pinned", "1", "3.00 ms") in rows
 
@@ -157,3 +161,95 @@ def test_the_command(tmp_path: Path) -> None:
     wrong = advisor("trace", "b.sqlite", cwd=tmp_path)
     assert wrong.returncode == 5
     assert re.match("error: b.sqlite does not exist\n  next: ", wrong.stderr)
+
+
+# What nsys saw on a real GPU
+
+HOSTS = ("managed", "pinned", "pinned-pipelined", "zero-copy")
+
+
+@pytest.fixture(scope="module")
+def h200() -> dict[str, StrategyFrame]:
+    """The section's frames, of the exports in tests/data/nsys; measured medians of 4 ms."""
+    data = Path(__file__).parent / "data" / "nsys"
+    seen = tuple(read(data / f"h200-{name}.sqlite").strategies[0] for name in HOSTS)
+    rows = {name.replace("-", "_"): own() for name in HOSTS}
+    return {frame.strategy: frame for frame in traces(of(NsysTrace(strategies=seen), **rows)).frames}
+
+
+def written(frame: StrategyFrame) -> dict[str, list[str]]:
+    return {line.name: [piece.name for piece in line.pieces] for line in frame.timeline.lines}
+
+
+def test_pieces_bear_the_number_of_the_key(h200: dict[str, StrategyFrame]) -> None:
+    frame = h200["pinned-pipelined"]
+    assert written(frame) == {
+        "host": ["1 produce", "", "3 consume"],
+        "copies": ["4", "4", "5"],
+        "kernels": [""],
+    }
+    assert [(row.number, row.text) for row in frame.timeline.rows[:4]] == [
+        ("1", "host: produce 4.10 ms"),
+        ("2", "host: synchronize 8.08 µs"),
+        ("3", "host: consume 1.69 ms"),
+        ("4", "copies: host-to-device, pinned 2 times, 609 µs"),
+    ]
+
+
+def test_many_migrations_are_drawn_by_direction_and_told_by_cause(h200: dict[str, StrategyFrame]) -> None:
+    frame = h200["managed"]
+    (line,) = [line for line in frame.timeline.lines if line.name == "migrations"]
+    assert len(line.pieces) < MOST_DRAWN
+    assert {re.sub(r"^\d+ × |: .*", "", piece.title) for piece in line.pieces} == {"to-device", "to-host"}
+    told = {row.label: row.seconds for row in frame.timeline.rows if row.track == "migrations"}
+    assert set(told) == {
+        f"{way}, {cause}"
+        for way in ("to-device", "to-host")
+        for cause in ("page fault", "speculative prefetch")
+    }
+    traced = read(Path(__file__).parent / "data" / "nsys" / "h200-managed.sqlite").strategies[0]
+    moved = sum(m.seconds for m in traced.activity.migrations or ()) / traced.frames
+    spans = traced.timeline.spans if traced.timeline else ()
+    drawn = sum(worked(span) for span in spans if span.track == "migration")
+    assert drawn == pytest.approx(moved, rel=0.1), "the gaps between them are no work"
+
+
+def test_migrations_are_one_row_for_each_direction(h200: dict[str, StrategyFrame]) -> None:
+    values = {entry.label: entry.value for entry in h200["managed"].figures}
+    assert values["migrations to-device"].startswith("12.0 MiB (speculative prefetch 10.4 MiB in 177 moves, ")
+    assert values["migrations to-host"].startswith("12.0 MiB (")
+    assert values["copies"] == "none"
+    steps = {entry.label: entry.value for entry in h200["managed"].steps}
+    assert steps["host:consume"].endswith("migrations to-host 4.00 MiB; page faults by the CPU 12")
+
+
+def test_a_few_bytes_of_static_memory_are_not_shown(h200: dict[str, StrategyFrame]) -> None:
+    made = [entry.label for entry in h200["pinned"].figures if entry.label.startswith("allocated")]
+    assert made == ["allocated, pinned", "allocated, device"]
+
+
+def test_the_measured_time_stands_beside_the_traced_one(h200: dict[str, StrategyFrame]) -> None:
+    how = "Tracing makes a frame slower: these are not the measured times, of which the median is 4.00 ms."
+    assert all(frame.timeline.how.endswith(how) for frame in h200.values())
+
+
+def test_what_the_picture_shows_is_said_in_words(h200: dict[str, StrategyFrame]) -> None:
+    frame = h200["zero-copy"]
+    assert frame.timeline.description.startswith("A frame of 3.20 ms. host: produce 1.57 ms; ")
+    assert "kernels: cupy_add__float32_float32_float32 686 µs" in frame.timeline.description
+
+
+def test_what_is_drawn_without_its_cause_bears_all_numbers_that_it_may_be() -> None:
+    step = 0.004 / 60
+    spans = tuple(
+        Span(
+            track="migration",
+            label=f"to-device, {('page fault', 'user prefetch')[i % 2]}",
+            begin_seconds=i * step,
+            end_seconds=(i + 1) * step,
+        )
+        for i in range(60)
+    )
+    made = of(managed=Timeline(source="nsys", frame_seconds=0.004, spans=spans))
+    (frame,) = traces(made).frames
+    assert written(frame) == {"migrations": ["1, 2 to-device"]}

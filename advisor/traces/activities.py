@@ -21,7 +21,7 @@ from advisor.traces.records import (
 from advisor.traces.tallies import MEMORY, NEEDED, Key, Kind, Sums
 from advisor.traces.windows import THREAD_BITS
 
-_DIRECTIONS: dict[str, Direction] = {"HTOD": "to-device", "DTOH": "to-host", "DTOD": "device-to-device"}
+DIRECTIONS: dict[str, Direction] = {"HTOD": "to-device", "DTOH": "to-host", "DTOD": "device-to-device"}
 _CAUSES = {"speculative prefecth": "speculative prefetch"}
 """nsys up to 2023.4 spells it so."""
 _WAITED_FOR = re.compile("(Event|Stream|Device|Ctx)Synchronize")
@@ -74,14 +74,14 @@ def _migrations(database: Database, rows: dict[Key, tuple[int, int, float]]) -> 
     names, causes = database.names("ENUM_CUDA_MEMCPY_OPER"), cause_words(database)
     return tuple(
         Migrations(
-            direction=_DIRECTIONS[names[kind].rpartition("_")[2]],
+            direction=DIRECTIONS[names[kind].rpartition("_")[2]],
             cause=causes.get(cause),
             count=count,
             bytes=moved,
             seconds=seconds,
         )
         for (kind, cause), (count, moved, seconds) in rows.items()
-        if names[kind].rpartition("_")[2] in _DIRECTIONS
+        if names[kind].rpartition("_")[2] in DIRECTIONS
     )
 
 

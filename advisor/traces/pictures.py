@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from advisor.traces.activities import cause_words
+from advisor.traces.activities import DIRECTIONS, cause_words
 from advisor.traces.database import Database
 from advisor.traces.lanes import thinned, track
 from advisor.traces.records import Span, Timeline, Track
@@ -45,6 +45,8 @@ def _copies(database: Database, frame: Frame) -> Iterator[Span]:
         host = target if name.endswith("_DTOH") else source  # the side whose kind of memory tells something
         more = causes.get(cause, "") if line == "migration" else memories.get(host, "")
         label = labels.get(kind, f"kind {kind}")
+        if line == "migration":
+            label = DIRECTIONS.get(name.rpartition("_")[2], label)
         span = _span(frame, line, f"{label}, {more}" if more else label, begin, end)
         if span:
             yield span

@@ -1,0 +1,206 @@
+"""The picture of one frame: its lines and pieces in percent, the key, and the same as a table."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from advisor import units
+from advisor.profiles import Measured
+from advisor.report import words
+from advisor.report.charts import Category, Tick, percent
+from advisor.traces.lanes import TRACKS, lanes, thinned, worked
+from advisor.traces.records import Span, Timeline, Track
+
+LINE_HEIGHT = 40
+AXIS_HEIGHT = 22
+MOST_DRAWN = 40
+"""Spans of one timeline, so that a page of all strategies stays small."""
+NAME_LENGTH = 14
+_PHONE = 282.0
+"""Pixels that a timeline is wide on a phone of 390; a letter in it takes 7 at most, beside a margin of 6."""
+_LETTER, _MARGIN = 7.0, 7.0
+_SOURCES = {"events": "our own events", "nsys": "seen by nsys"}
+_HOW = {
+    "events": "Drawn from our own events: the host's clock, and the stream's marks fitted to it within "
+    "microseconds. Watching makes a frame slower: these are not the measured times",
+    "nsys": "As nsys saw it. Tracing makes a frame slower: these are not the measured times",
+}
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A drawn span, across in percent."""
+
+    x: str
+    width: str
+    category: Category
+    title: str
+    name: str
+    """Its number in the key, and its name where it is wide enough for that also on a phone."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a timeline; `top` is where its name begins, in pixels."""
+
+    name: str
+    top: int
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True)
+class TimelineRow:
+    """The spans of one kind, added up, for the table; `text` says it in one line, for the picture's key.
+
+    `number` is what its spans bear there.
+    """
+
+    number: str
+    track: str
+    label: str
+    category: Category
+    text: str
+    count: str
+    seconds: str
+
+
+@dataclass(frozen=True)
+class TimelineView:
+    """One frame."""
+
+    identifier: str
+    title: str
+    source: str
+    how: str
+    description: str
+    height: int
+    lines: tuple[Line, ...]
+    ticks: tuple[Tick, ...]
+    rows: tuple[TimelineRow, ...]
+    left_out: str
+
+
+def timeline_view(row: Measured, timeline: Timeline, number: int) -> TimelineView:
+    """Of one strategy's frame; `number` tells its picture apart on the page."""
+    drawn = thinned(_plain(timeline), MOST_DRAWN)
+    lines, rows = lanes(drawn), tuple(_rows(timeline))
+    numbers = _numbers(rows)
+    frame = units.seconds(timeline.frame_seconds)
+    left_out = words.count(drawn.left_out, "span") + " not drawn" if drawn.left_out else ""
+    return TimelineView(
+        identifier=f"timeline-{number}",
+        title=f"One frame of {words.name(row.strategy)}, {frame}",
+        source=_SOURCES[timeline.source],
+        how=f"{_HOW[timeline.source]}, of which the median is {units.seconds(row.median_seconds)}.",
+        description=_description(timeline, frame),
+        height=LINE_HEIGHT * len(lines) + AXIS_HEIGHT,
+        lines=tuple(
+            Line(TRACKS[track], i * LINE_HEIGHT, tuple(_piece(span, drawn, numbers) for span in spans))
+            for i, (track, spans) in enumerate(lines)
+        ),
+        ticks=_ticks(timeline.frame_seconds),
+        rows=rows,
+        left_out=left_out,
+    )
+
+
+def _plain(timeline: Timeline) -> Timeline:
+    """Very many migrations are drawn by direction alone: those of several causes alternate."""
+    if len(timeline.spans) <= MOST_DRAWN:
+        return timeline
+    spans = (
+        s.model_copy(update={"label": _head(s)}) if s.track == "migration" else s for s in timeline.spans
+    )
+    return timeline.model_copy(update={"spans": tuple(spans)})
+
+
+def _head(span: Span) -> str:
+    """What it did, without the kind of memory or the cause."""
+    return span.label.partition(",")[0]
+
+
+def _short(span: Span) -> str:
+    """Its name where there is little room: on the host's line all are the host's, and so on."""
+    ways = {"host-to-device": "to-device", "device-to-host": "to-host"}
+    head = span.label.removeprefix("host:").removeprefix("device:")
+    return words.name(
+        head if span.track in ("host", "kernel") else ways.get(_head(span), _head(span)), NAME_LENGTH
+    )
+
+
+def _written(number: str, name: str, share: float) -> str:
+    """What a span of this share of the frame has room for: number and name, the number, or nothing."""
+    letters = (share * _PHONE - _MARGIN) / _LETTER
+    whole = f"{number} {name}".strip()
+    return next((text for text in (whole, number) if len(text) <= letters), "")
+
+
+def _numbers(rows: Iterable[TimelineRow]) -> dict[tuple[str, str], str]:
+    """By line and label; of what is drawn without its cause, all that it may be."""
+    found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for row in rows:
+        for label in {row.label, row.label.partition(",")[0]}:
+            found[row.track, label].append(row.number)
+    return {key: ", ".join(numbers) for key, numbers in found.items()}
+
+
+def _piece(span: Span, timeline: Timeline, numbers: Mapping[tuple[str, str], str]) -> Piece:
+    begin, length = span.begin_seconds, span.end_seconds - span.begin_seconds
+    frame = timeline.frame_seconds
+    times = f"{span.merged} × " if span.merged > 1 else ""
+    lasted = units.seconds(length)
+    if span.merged > 1:
+        lasted = f"{units.seconds(worked(span))} within {lasted}"
+    number = numbers.get((TRACKS[span.track], words.name(span.label)), "")
+    return Piece(
+        x=percent(begin / frame),
+        width=percent(max(length / frame, 0.001)),
+        category=category(span),
+        title=f"{times}{words.name(span.label)}: {lasted}, from {_from(begin)} on",
+        name=_written(number, _short(span), length / frame),
+    )
+
+
+def _from(seconds: float) -> str:
+    return units.seconds(seconds) if seconds else "0"
+
+
+def category(span: Span) -> Category:
+    """Its colour, the same as in the bars of the frame's parts."""
+    if span.track == "host":
+        return "wait" if span.label == "synchronize" else "host"
+    by_track: dict[str, Category] = {"copy": "transfer", "kernel": "kernel", "migration": "transfer-2"}
+    return by_track[span.track]
+
+
+def _ticks(frame: float) -> tuple[Tick, ...]:
+    quarters = [Tick(percent(i / 4), units.seconds(frame * i / 4), "middle") for i in (1, 2, 3)]
+    return (Tick("0%", "0", "start"), *quarters, Tick("100%", units.seconds(frame), "end"))
+
+
+def _rows(timeline: Timeline) -> Iterator[TimelineRow]:
+    """By line and kind, in the order of their first."""
+    kinds: defaultdict[tuple[Track, str], list[Span]] = defaultdict(list)
+    for span in sorted(timeline.spans, key=lambda s: (list(TRACKS).index(s.track), s.begin_seconds)):
+        kinds[span.track, span.label].append(span)
+    for number, ((track, label), spans) in enumerate(list(kinds.items())[:MOST_DRAWN], start=1):
+        count = sum(span.merged for span in spans)
+        seconds = units.seconds(sum(worked(span) for span in spans))
+        name = words.name(label.removeprefix("host:"))
+        yield TimelineRow(
+            number=str(number),
+            track=TRACKS[track],
+            label=words.name(label),
+            category=category(spans[0]),
+            text=f"{TRACKS[track]}: {name} {f'{count} times, ' if count > 1 else ''}{seconds}",
+            count=str(count),
+            seconds=seconds,
+        )
+
+
+def _description(timeline: Timeline, frame: str) -> str:
+    """In words, for those who do not see the picture."""
+    said = [row.text for row in _rows(timeline)]
+    return f"A frame of {frame}. " + "; ".join(said[:12])
