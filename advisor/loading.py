@@ -16,6 +16,7 @@ from types import ModuleType
 
 from advisor.binding import BoundWorkload, bind
 from advisor.errors import AdvisorError, FileProblem, WorkloadError
+from advisor.frameworks import numba_versions
 from advisor.parameters import Value, require_readable, resolve
 from advisor.profiles import WorkloadRecord
 from advisor.workloads import Definition, Workload
@@ -91,10 +92,14 @@ def _is_stage(caller: traceback.FrameSummary, called: traceback.FrameSummary) ->
 
 def user_error(what: str, error: BaseException, path: Path) -> WorkloadError:
     """An exception of the user's own code, shown as theirs."""
-    no_cupy = isinstance(error, ModuleNotFoundError) and error.name == "cupy"
+    next_step = f"The traceback is of your own code, in {path}."
+    if isinstance(error, ModuleNotFoundError) and error.name == "cupy":
+        next_step = _NO_CUPY
+    elif numba_versions.is_misfit(error):
+        next_step = numba_versions.fitting()
     return WorkloadError(
         f"{what} raised {type(error).__name__}",
-        next_step=_NO_CUPY if no_cupy else f"The traceback is of your own code, in {path}.",
+        next_step=next_step,
         detail=user_traceback(error, path),
     )
 

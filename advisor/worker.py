@@ -24,6 +24,7 @@ from advisor import tasks
 from advisor.backends import Backend, open_backend
 from advisor.backends.managed_calls import ManagedCallFailed
 from advisor.errors import AdvisorError
+from advisor.frameworks import numba_versions
 from advisor.frameworks.bridging import require_libraries
 from advisor.jobs import DESCRIPTION, Checked, Description, Job, Outcome, Problem, write_outcome
 from advisor.loading import Loaded, check_sweep, load, user_traceback
@@ -84,6 +85,8 @@ def _explain(error: BaseException, path: Path, *, on_gpu: bool) -> Problem:
     if isinstance(error, SystemExit):
         message = f"the workload called exit({error.code!r})"
     next_step = f"The traceback is of your own code, in {path}."
+    if numba_versions.is_misfit(error):
+        return Problem(cause="raised", message=message, next_step=numba_versions.fitting(), detail=detail)
     if not on_gpu and _wants_a_gpu(error, message):
         return Problem(cause="twin", message=message, next_step=_TWIN, detail=detail)
     if "CuPy failed to load" in message:

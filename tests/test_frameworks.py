@@ -6,7 +6,7 @@ import ctypes
 import sys
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 from builders import profile, vector_add_workload
 from fakes import EVERY_HASTE, DeviceArray, RecordingBackend, bench
-from running import advisor
+from running import advisor, python_path
 
 from advisor.backends.cpu import CpuBackend
 from advisor.binding import bind
 from advisor.errors import WorkloadError
+from advisor.frameworks import numba_versions
 from advisor.frameworks.bridging import StageBridges, require_libraries
 from advisor.frameworks.forms import FORMS
 from advisor.report import methods
@@ -200,6 +201,68 @@ def test_a_missing_library_is_a_message_with_the_command(tmp_path: Path) -> None
     assert done.returncode == 3
     assert "PyTorch, which cannot be imported" in done.stderr
     assert "pip install 'gpu-memory-advisor[torch]'" in done.stderr
+
+
+NUMBA = "raise AttributeError(\"module 'numpy' has no attribute 'row_stack'\")\n"
+
+
+@pytest.fixture
+def unfit_numba(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A Numba that NumPy 2.5 is too new for."""
+    (tmp_path / "numba").mkdir()
+    (tmp_path / "numba" / "__init__.py").write_text("")
+    (tmp_path / "numba" / "cuda.py").write_text(NUMBA)
+    monkeypatch.syspath_prepend(tmp_path)
+    others = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == "numba"}
+    yield
+    for name in [name for name in sys.modules if name.partition(".")[0] == "numba"]:
+        del sys.modules[name]
+    sys.modules.update(others)
+
+
+@pytest.mark.usefixtures("unfit_numba")
+def test_a_numba_that_does_not_fit_numpy_is_a_message_with_the_versions() -> None:
+    def stage(a: In, b: Out) -> None: ...
+
+    with pytest.raises(WorkloadError, match="AttributeError: module 'numpy' has no attribute") as caught:
+        require_libraries(bind(one_stage(device(stage, arrays="numba"))), RecordingBackend())
+    assert f"numpy {np.__version__}" in caught.value.next_step
+    assert "'numpy<2.5'" in caught.value.next_step
+
+
+def test_a_numba_that_is_not_there_is_a_message_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numba", None)
+
+    def stage(a: In, b: Out) -> None: ...
+
+    with pytest.raises(WorkloadError, match="Numba, which cannot be imported") as caught:
+        require_libraries(bind(one_stage(device(stage, arrays="numba"))), RecordingBackend())
+    assert caught.value.next_step.startswith("Install it: pip install 'numba-cuda[cu13]'")
+
+
+@pytest.mark.usefixtures("unfit_numba")
+@pytest.mark.parametrize("where", ["file", "stage"])
+def test_a_numba_that_fails_in_the_user_s_code_is_told_as_well(where: str, tmp_path: Path) -> None:
+    """It fails where the file imports it, or where a stage compiles its first kernel."""
+    imports = "from numba import cuda"
+    (tmp_path / "w.py").write_text(
+        "import numpy as np\n"
+        "from advisor import *\n" + (f"{imports}\n" if where == "file" else "") + "@workload\n"
+        "def w(n: int = 8):\n"
+        "    def produce(a: Out): a.fill(1)\n"
+        f"    def use(a: In):\n        {imports}\n"
+        "    return Workload({'a': Buffer(n, np.float32)}, [host(produce), device(use)])\n"
+    )
+    done = advisor("profile", "w.py", "--no-gpu", cwd=tmp_path, PYTHONPATH=python_path(tmp_path))
+    assert done.returncode == 3, done.stderr
+    assert "numba-cuda needs NumPy before 2.5: pip install" in done.stderr
+
+
+def test_an_attribute_error_of_the_user_s_own_is_theirs() -> None:
+    for error in (AttributeError("module 'numpy' has no attribute 'vstak'"), ImportError("numpy")):
+        with pytest.raises(type(error)) as caught:
+            raise error
+        assert not numba_versions.is_misfit(caught.value)
 
 
 def test_wrapping_costs_less_than_50_microseconds_a_stage() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from advisor.backends.base import Backend
-from advisor.frameworks.base import Bridge, missing, ordered_with_default_stream
+from advisor.frameworks.base import Bridge, ordered_with_default_stream
+from advisor.frameworks.numba_versions import unusable
 from advisor.profiles import Side
 from advisor.workloads import StageFunction
 
@@ -21,10 +22,8 @@ class NumbaBridge(Bridge):
         if self.on_gpu:
             try:
                 from numba import cuda
-            except ImportError as problem:
-                raise missing(
-                    self.library, problem, "pip install 'numba-cuda[cu13]' (or cu12, as your driver's CUDA)."
-                ) from None
+            except Exception as problem:  # AttributeError too, where it does not fit the NumPy that is there
+                raise unusable(problem) from None
             self._cuda = cuda
 
     def wrap(self, array: Any) -> Any:
