@@ -11,7 +11,8 @@ import pytest
 from running import advisor
 from test_nsys_exports import managed, pinned
 
-from advisor.profiles import Profile
+from advisor.advise import advise
+from advisor.profiles import Profile, load
 from advisor.report import render_html, render_markdown
 from advisor.report.timelines import MOST_DRAWN
 from advisor.report.trace_text import trace_text
@@ -253,3 +254,17 @@ def test_what_is_drawn_without_its_cause_bears_all_numbers_that_it_may_be() -> N
     made = of(managed=Timeline(source="nsys", frame_seconds=0.004, spans=spans))
     (frame,) = traces(made).frames
     assert written(frame) == {"migrations": ["1, 2 to-device"]}
+
+
+def test_the_page_of_a_traced_profile() -> None:
+    made = advise(load(Path(__file__).parent / "data" / "h200-traced.json"))
+    page = render_html(made)
+    assert (
+        len(re.findall(r'<svg role="img"[^>]+aria-labelledby="timeline-\d+-title timeline-\d+-desc"', page))
+        == 7
+    )
+    assert len(re.findall(r'<desc id="timeline-\d+-desc">A frame of ', page)) == 7
+    assert "One frame of managed, 24.4 ms" in page
+    assert "these are not the measured times, of which the median is 15.5 ms." in page
+    assert "pageable: copied host-to-device from pageable memory, seen by nsys, per frame" in page
+    assert "nsys 2023.4.4 looked on while each strategy ran a few more frames" in render_markdown(made)

@@ -10,10 +10,13 @@ import pytest
 from test_nsys_exports import managed, pinned
 
 from advisor.advise import advise
-from advisor.profiles import Advice, Evidence, Profile
+from advisor.profiles import Advice, Evidence, Profile, load
 from advisor.rules.traced import with_trace
 from advisor.traces.exports import read
-from advisor.traces.records import NsysTrace, StrategyTrace
+from advisor.traces.records import Activity, Copies, NsysTrace, StrategyTrace
+
+H200 = Path(__file__).parent / "data" / "h200-traced.json"
+"""vector_add, n = 2**22, on an H200 with `--trace nsys`; some strategies, without their own timelines."""
 
 
 def traced(tmp_path: Path, **names: str) -> NsysTrace:
@@ -109,3 +112,124 @@ def test_advising_brings_it_in(tmp_path: Path) -> None:
     made = advise(builders.profile(results=rows, trace=traced(tmp_path, pageable="pinned")))
     (one,) = (a for a in made.advice if a.rule == "pageable-transfer")
     assert any("seen by nsys" in evidence.label for evidence in one.evidence)
+
+
+# A cause that the driver did not see
+
+
+def seeing(strategy: str, **activity: Any) -> NsysTrace:
+    one = StrategyTrace(strategy=strategy, frames=2, frame_seconds=0.01, activity=Activity(**activity))
+    return NsysTrace(tool="nsys 2023.4.4", strategies=(one,))
+
+
+def copies(source: str, target: str = "device", kind: str = "host-to-device") -> Copies:
+    return Copies(kind=kind, source=source, destination=target, count=2, bytes=600, seconds=0.001)
+
+
+PINNED = copies("pinned")
+FROM_ORDINARY, INTO_ORDINARY = copies("pageable"), copies("device", "pageable", "device-to-host")
+
+
+@pytest.mark.parametrize(
+    ("rule", "strategy", "activity", "says"),
+    [
+        ("page-fault-migration", "managed", {"migrations": ()}, "no managed memory move to the GPU"),
+        ("pageable-transfer", "pageable", {"copies": (PINNED,)}, "no copy from or to pageable memory"),
+        ("staged-transfer", "staged", {"copies": (FROM_ORDINARY,)}, "no upload from page-locked memory"),
+    ],
+)
+def test_a_cause_that_was_not_seen_is_in_doubt(
+    rule: str, strategy: str, activity: dict[str, Any], says: str
+) -> None:
+    watched = profile(seeing(strategy, **activity))
+    (one,) = with_trace(watched, [advice(rule, certainty="measured")])
+    assert one.certainty == "likely"
+    assert one.detail == f"d But in its trace nsys saw {says}: the cause may be another."
+    (predicted,) = with_trace(watched, [advice(rule, certainty="predicted")])
+    assert predicted.certainty == "predicted"
+    (passed,) = with_trace(watched, [advice(rule, outcome="pass")])
+    assert (passed.detail, passed.certainty) == ("d", None)
+
+
+@pytest.mark.parametrize(
+    ("rule", "strategy", "activity"),
+    [
+        ("page-fault-migration", "managed", {}),
+        ("pageable-transfer", "pageable", {}),
+        ("pageable-transfer", "pageable", {"copies": (PINNED, FROM_ORDINARY)}),
+        ("pageable-transfer", "pageable", {"copies": (PINNED, INTO_ORDINARY)}),
+        ("staged-transfer", "staged", {"copies": (PINNED, INTO_ORDINARY)}),
+        ("serial-copies", "pinned", {"copies": ()}),
+    ],
+)
+def test_a_cause_that_was_seen_or_not_watched_stands(
+    rule: str, strategy: str, activity: dict[str, Any]
+) -> None:
+    (one,) = with_trace(profile(seeing(strategy, **activity)), [advice(rule, certainty="measured")])
+    assert (one.detail, one.certainty) == ("d", "measured")
+
+
+# On an H200
+
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def advised() -> dict[str, Advice]:
+    made = advise(load(H200))
+    return {one.rule: one for one in made.advice if one.device == made.device.name}
+
+
+def seen_there(one: Advice) -> dict[str, float]:
+    end = ", seen by nsys, per frame"
+    return {e.label.removesuffix(end): e.value for e in one.evidence if e.label.endswith(end)}
+
+
+@pytest.mark.parametrize(
+    ("rule", "outcome", "expected"),
+    [
+        (
+            "pageable-transfer",
+            "advice",
+            {
+                "pageable: copied host-to-device from pageable memory": 32 * MIB,
+                "pageable: copied device-to-host into pageable memory": 16 * MIB,
+            },
+        ),
+        (
+            "staged-transfer",
+            "advice",
+            {
+                "staged: copied host-to-device from pinned memory": 32 * MIB,
+                "staged: copied device-to-host into pageable memory": 16 * MIB,
+            },
+        ),
+        (
+            "page-fault-migration",
+            "advice",
+            {
+                "managed: migrated to the GPU": 48 * MIB,
+                "managed: migrated to the host": 48 * MIB,
+                "managed: page faults by the CPU": 144,
+                "managed: page faults by the GPU": 229.6,
+            },
+        ),
+        (
+            "ping-pong-migration",
+            "pass",
+            {
+                "managed: migrated to the GPU": 48 * MIB,
+                "managed: migrated to the host": 48 * MIB,
+                "managed: page faults by the CPU": 144,
+                "managed: page faults by the GPU": 229.6,
+            },
+        ),
+        ("serial-copies", "pass", {"pinned: GPU idle": pytest.approx(2.797e-3, rel=1e-3)}),
+    ],
+)
+def test_the_drivers_evidence_of_an_h200(
+    advised: dict[str, Advice], rule: str, outcome: str, expected: dict[str, float]
+) -> None:
+    one = advised[rule]
+    assert (one.outcome, seen_there(one)) == (outcome, expected)
+    assert one.certainty == ("measured" if outcome == "advice" else None)

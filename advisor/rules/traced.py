@@ -1,5 +1,7 @@
-"""What nsys saw, as further evidence of the rules that speak of it. It never decides: rules judge what was
-measured, with or without a trace.
+"""What nsys saw, as further evidence of the rules that speak of it, and a check of the cause that they name.
+
+Rules judge what was measured, with or without a trace. One whose cause the driver did not see is no longer
+certain of it; that is all that a trace decides.
 """
 
 from __future__ import annotations
@@ -26,7 +28,26 @@ def _with(profile: Profile, advice: Advice) -> Advice:
     traced = next((found for name in strategies if (found := profile.trace.of(name))), None)
     if traced is None:
         return advice
-    return advice.model_copy(update={"evidence": (*advice.evidence, *evidence(traced))})
+    seen = {"evidence": (*advice.evidence, *evidence(traced))}
+    return advice.model_copy(update={**seen, **_doubt(advice, traced)})
+
+
+def _doubt(advice: Advice, traced: StrategyTrace) -> dict[str, str]:
+    """What changes where the driver was watched and did nothing of what an advice names as the cause."""
+    if advice.outcome != "advice" or advice.rule not in CAUSES:
+        return {}
+    seen, unseen = CAUSES[advice.rule]
+    if seen(traced) != 0:
+        return {}
+    doubt = f"{advice.detail} But in its trace nsys saw {unseen}: the cause may be another."
+    return {"detail": doubt, **({"certainty": "likely"} if advice.certainty == "measured" else {})}
+
+
+def _pageable(traced: StrategyTrace) -> float | None:
+    """Bytes copied from or to ordinary memory in a frame."""
+    up = traced.copied_bytes("host-to-device", source="pageable")
+    down = traced.copied_bytes("device-to-host", destination="pageable")
+    return None if up is None or down is None else up + down
 
 
 def _migrations(traced: StrategyTrace) -> Iterator[Evidence]:
@@ -71,3 +92,15 @@ ABOUT: Mapping[str, tuple[tuple[str, ...], Callable[[StrategyTrace], Iterator[Ev
     "serial-copies": (("pinned", "pageable"), _idle),
 }
 """By rule: the strategies it is about, the first that was traced, and what of the trace speaks to it."""
+CAUSES: Mapping[str, tuple[Callable[[StrategyTrace], float | None], str]] = {
+    "page-fault-migration": (
+        lambda traced: traced.migrated_bytes("to-device"),
+        "no managed memory move to the GPU",
+    ),
+    "pageable-transfer": (_pageable, "no copy from or to pageable memory"),
+    "staged-transfer": (
+        lambda traced: traced.copied_bytes("host-to-device", source="pinned"),
+        "no upload from page-locked memory",
+    ),
+}
+"""By rule: the bytes a frame by which its cause shows, None where none was watched; what was not seen."""
