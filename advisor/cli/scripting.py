@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from advisor.profiles import Profile
     from advisor.scripts.runs import ScriptSettings
 
-_NOT_FOR_SCRIPTS = ("--set", "--sweep", "--target", "--numa", "--allow-oversubscription", "--max-seconds")
+_NOT_FOR_SCRIPTS = (
+    *("--set", "--sweep", "--target", "--numa", "--allow-oversubscription", "--max-seconds"),
+    *("--trace", "--nsys", "--keep-nsys"),
+)
 
 
 class ProfileCommand(TyperCommand):
