@@ -24,8 +24,8 @@ _LETTER, _MARGIN = 7.0, 7.0
 _SOURCES = {"events": "our own events", "nsys": "seen by nsys"}
 _HOW = {
     "events": "Drawn from our own events: the host's clock, and the stream's marks fitted to it within "
-    "microseconds. Watching makes a frame slower: these are not the measured times",
-    "nsys": "As nsys saw it. Tracing makes a frame slower: these are not the measured times",
+    "microseconds. Watching mostly makes a frame slower: these are not the measured times",
+    "nsys": "As nsys saw it. Tracing mostly makes a frame slower: these are not the measured times",
 }
 
 

@@ -22,7 +22,7 @@ def trace_text(told: FileTrace) -> str:
         lines += ["", *_strategy(trace)]
     if told.whole:
         lines += ["", "None of advisor's ranges is in it; in all:", *_whole(told.whole)]
-    lines += ["", "Times under a tool are longer than without it; they are not the measured ones."]
+    lines += ["", "Times under a tool are mostly longer than without it; they are not the measured ones."]
     return "\n".join(lines)
 
 

@@ -17,7 +17,9 @@ from advisor.traces.records import StrategyTrace
 _PAGE = 4096
 """Bytes: static memory below it comes with loading any kernel, and says nothing of a strategy."""
 _FIGURES = {"cpu_page_faults": "page faults by the CPU", "gpu_page_faults": "page faults by the GPU"}
-NOT_HEADLINE = "Times under a trace are longer than the measured ones above, and never take their place."
+NOT_HEADLINE = (
+    "Times under a trace are not the measured ones above, mostly longer, and never take their place."
+)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The data of traces, as it stands in a profile: a frame's timeline, and what nsys saw of a strategy.
 
-Times under a tool are longer than without it, so they stand beside the measured ones and never replace
-them. What no table of nsys holds was not observed: None, with the reason in `absent`, and never 0.
+Times under a tool are not those without it, mostly longer, so they stand beside the measured ones and never
+replace them. What nsys did not look for was not observed: None, with the reason in `absent`, and never 0.
 """
 
 from __future__ import annotations
