@@ -48,6 +48,12 @@ def together(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> Series 
 
     Raises `UsageError`, which says what differs, where they belong together in neither way.
     """
+    script = next((path for path, profile in loaded if profile.script is not None), None)
+    if script is not None:
+        raise UsageError(
+            f"{script} is the run of a script: one page over several profiles is for workloads",
+            next_step=f"Give it alone: advisor report {script}.",
+        )
     devices = {(profile.device.kind, profile.device.name) for _, profile in loaded}
     return series.gather(loaded, directory) if len(devices) == 1 else lineup(loaded, directory)
 

@@ -168,10 +168,10 @@ def conclude(
 def conclude_again(profile: Profile, preferences: Preferences) -> Profile:
     """The same figures by other preferences; the profile itself where they are those it was made with.
 
-    The devices are predicted anew where the preferences decide between strategies. Raises `UsageError` where
-    one of them is not in the catalogue.
+    So is that of a script, whose verdict goes by the time of a run. The devices are predicted anew where the
+    preferences decide between strategies. Raises `UsageError` where one is not in the catalogue.
     """
-    if preferences == profile.preferences:
+    if preferences == profile.preferences or profile.script is not None:
         return profile
     other = profile.model_copy(update={"preferences": preferences})
     if preferences.choice == profile.preferences.choice:

@@ -29,6 +29,8 @@ from advisor.profiles import (
     WorkloadRecord,
 )
 from advisor.readings import CpuClocks, GpuState, HostState, NumaNode
+from advisor.scripts import verdicts
+from advisor.scripts.records import ScriptCopies, ScriptMeasured, ScriptRun
 from advisor.strategies import STRATEGIES
 
 MIB = 1 << 20
@@ -227,6 +229,25 @@ def prediction(name: str = "NVIDIA GeForce RTX 4090", **fields: Any) -> Predicti
         "assumptions": ("The link carries 25 GB/s from page-locked memory.",),
     }
     return Prediction(**{**parts, **fields})
+
+
+def script_profile(**seconds: float) -> Profile:
+    """The run of a script under the strategies named, `default_pool` among them, three runs each."""
+    copies = ScriptCopies(to_device=1, to_device_bytes=4, to_host=1, to_host_bytes=4)
+    rows = tuple(
+        ScriptMeasured(
+            strategy=name.replace("_", "-"),
+            run_seconds=(time,) * 3,
+            median_seconds=time,
+            interval_seconds=(time, time),
+            setup_seconds=0.1,
+            copies=copies,
+            verified=True,
+        )
+        for name, time in ({"default_pool": 1.0} | seconds).items()
+    )
+    ran = ScriptRun(arguments=(), baseline="default-pool", warm_up_seconds=2, compared=(), measured=rows)
+    return profile(results=(), recommendation=verdicts.recommend(rows, 0.95), script=ran)
 
 
 def cpu_profile(**fields: Any) -> Profile:

@@ -17,6 +17,7 @@ from builders import (
     prediction,
     profile,
     recommendation,
+    script_profile,
     skipped,
     vector_add_workload,
 )
@@ -137,6 +138,15 @@ def test_measured_and_predicted_are_refused_whatever_is_said(base: Profile, head
         with pytest.raises(UsageError, match=f"^{who} is predicted, ") as raised:
             compare(base, head, anyway=anyway)
         assert raised.value.next_step
+
+
+def test_scripts_have_no_frames_to_compare() -> None:
+    script, other = script_profile(), script_profile(managed_pool=2.0)
+    with pytest.raises(UsageError, match="BASE and HEAD are runs of a script") as caught:
+        compare(script, other, anyway=True)
+    assert "advisor new" in caught.value.next_step
+    with pytest.raises(UsageError, match=r"^HEAD is the run of a script"):
+        compare(profile(), script)
 
 
 def test_another_workload_is_refused_unless_it_was_renamed() -> None:

@@ -105,10 +105,9 @@ def lay_out(page: Path, folder: Path) -> None:
     (folder / "workloads").symlink_to(REPOSITORY / "workloads")
     starters.write(folder / "workload.py")
     data = REPOSITORY / "tests" / "data"
-    samples = [*sorted(data.glob("h200-vector_add*.json")), data / "profile-format-1.json"]
-    for name, sample in zip(("before", "after"), [*samples, *samples], strict=False):
+    for name, sample in (("before", "h200-vector_add-again.json"), ("after", "h200-vector_add.json")):
         (folder / name).mkdir()
-        (folder / name / "profile.json").write_bytes(sample.read_bytes())
+        (folder / name / "profile.json").write_bytes((data / sample).read_bytes())
     (folder / "baselines").mkdir()
     (folder / "my-jetson.toml").write_bytes((REPOSITORY / "advisor/devices/orin-nano.toml").read_bytes())
     for block in blocks(page):

@@ -17,6 +17,7 @@ from builders import (
     prediction,
     profile,
     recommendation,
+    script_profile,
     skipped,
     vector_add_workload,
 )
@@ -146,6 +147,13 @@ def test_profiles_that_do_not_belong_together(other: Profile, message: str) -> N
         together([(Path("x"), on("a")), (Path("y"), other)], Path())
     assert raised.value.message.startswith(message)
     assert "one from each device" in raised.value.next_step
+
+
+def test_the_runs_of_scripts_are_shown_one_by_one() -> None:
+    both = [(Path("x.json"), on("a")), (Path("y.json"), script_profile())]
+    with pytest.raises(UsageError, match=r"^y\.json is the run of a script") as raised:
+        together(both, Path())
+    assert raised.value.next_step == "Give it alone: advisor report y.json."
 
 
 def test_times_that_cannot_be_are_refused() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import nvtx
 import pytest
-from builders import cuda_device
+from builders import cuda_device, script_profile
 from fakes import FakeClock
 from running import FILES, Command, advisor, python_path
 
@@ -270,6 +270,7 @@ def test_the_command_writes_a_report(
     ("arguments", "code", "says"),
     [
         (("--set", "n=1", "--", "--epochs", "1"), 2, "--set is for workloads"),
+        (("--trace", "nsys", "--", "--epochs", "1"), 2, "--trace is for workloads"),
         (("--strategy", "pinned"), 2, "cannot be run under 'pinned'"),
         (("--rounds", "0"), 2, "--rounds 0"),
     ],
@@ -320,6 +321,24 @@ def test_a_script_is_told_from_its_text(
     assert is_script(tmp_path / "f.py", None, arguments) is script
     assert not is_script(tmp_path / "f.py", "name", arguments)
     assert not is_script(tmp_path / "missing.py", None, arguments)
+
+
+def test_preferences_leave_the_verdict_of_a_script_alone(command: Command) -> None:
+    """They are of frames and of memory by kind; advisor.toml may be there for other profiles."""
+    script_profile(managed_pool=2.0).save(Path("script.json"))
+    Path("advisor.toml").write_text('objective = "footprint"\n')
+    said = command("report", "script.json")
+    assert said.code == 0
+    assert "the script as it is" in said.out
+    assert "Nothing could be measured" not in said.out
+
+
+def test_nothing_can_be_predicted_of_a_script(command: Command) -> None:
+    script_profile().save(Path("script.json"))
+    said = command("predict", "script.json")
+    assert said.code == 2
+    assert said.error[0].startswith("error: script.json is the run of a script")
+    assert "advisor new" in said.error[1]
 
 
 # Strategies and verdicts

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from advisor.cli import options
 from advisor.cli.console import draws_bars, require_figures, show
 from advisor.cli.streams import only_format, put, require_page
+from advisor.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,6 +92,15 @@ def _several(
     report.append_step_summary(page)
 
 
+def _require_workload(profile: Profile, file: Path) -> None:
+    """Raises `UsageError` for the run of a script."""
+    if profile.script is not None:
+        raise UsageError(
+            f"{file} is the run of a script, of which nothing can be predicted",
+            next_step="Write a workload, which is predicted for any device: `advisor new mine.py`.",
+        )
+
+
 def predict(
     file: options.OneProfile,
     target: options.Target = None,
@@ -115,6 +125,7 @@ def predict(
     targets = settings.load_targets(target or DEFAULT_TARGETS)
     said = configuration.command_line(rule or (), ignore or (), objective, memory_budget)
     made = profiles.load(file)
+    _require_workload(made, file)
     wanted_by = configuration.preferences(said, recorded=made.preferences)
     result = pipeline.conclude(made.model_copy(update={"preferences": wanted_by}), targets)
     if no_environment:

@@ -78,6 +78,7 @@ def compare(
     strategy is in neither; `NothingMeasured` where one has no figures or they have no strategy in common;
     `FileProblem` where one has times that cannot be.
     """
+    _require_workloads(base=base, head=head)
     _require_alike(base, head, anyway=anyway)
     _require_known(strategies, base, head)
     confidence = max(base.method.confidence, head.method.confidence)
@@ -135,6 +136,17 @@ class _Pair:
     head: Sequence[AnyRow]
     chosen: tuple[Recommendation | None, Recommendation | None]
     whole: bool = True
+
+
+def _require_workloads(**sides: Profile) -> None:
+    scripts = [side.upper() for side, profile in sides.items() if profile.script is not None]
+    if scripts:
+        are = "are runs" if len(scripts) > 1 else "is the run"
+        raise UsageError(
+            f"{' and '.join(scripts)} {are} of a script: only the frames of workloads are compared",
+            next_step="Look at each with `advisor report`, or write a workload, which can be compared and "
+            "gated: `advisor new mine.py`.",
+        )
 
 
 def _require_alike(base: Profile, head: Profile, *, anyway: bool) -> None:
