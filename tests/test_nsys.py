@@ -314,7 +314,7 @@ def test_what_the_documentation_names_is_there() -> None:
     text = (REPOSITORY / "docs" / "traces.md").read_text(encoding="utf-8")
     options = set(re.findall(r"--[a-z][a-z-]+", text)) - {"--help", "--json"}
     known = (REPOSITORY / "advisor" / "cli" / "options.py").read_text(encoding="utf-8")
-    assert {"--trace", "--nsys", "--keep-nsys"} == options
+    assert {"--trace", "--nsys", "--keep-nsys", "--rounds", "--max-seconds", "--set"} == options
     assert '"--keep-nsys"' in known
     readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
     assert all(f"`advisor {command}" in readme for command in ("trace FILE", "doctor"))

@@ -148,7 +148,10 @@ def test_the_text_of_a_file(tmp_path: Path) -> None:
     assert "copies host-to-device: 300 B (pinned to device; 1 copy, 3.00 ms; 0.000100 GB/s)" in text
     assert "GPU idle: 60 % of the frame" in text
     assert "in synchronize: 4.00 ms each, 1 time; waits, stream sync 4.00 ms" in text
-    assert "not observed: cpu page faults, gpu page faults" in text
+    assert (
+        "not observed: page faults by the CPU, page faults by the GPU (no managed memory was allocated)"
+        in text
+    )
     assert text.endswith("they are not the measured ones.")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from advisor import units
 from advisor.report import words
@@ -11,6 +11,7 @@ from advisor.traces.records import Activity, Migrations, StrategyTrace
 
 NONE = "none"
 """It was looked for, and not there."""
+_CALLED = {"cpu_page_faults": "page faults by the CPU", "gpu_page_faults": "page faults by the GPU"}
 
 
 def trace_text(told: FileTrace) -> str:
@@ -114,10 +115,14 @@ def _joined(path: str, each: str, rate: float | None) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def _absent(absent: dict[str, str]) -> Iterator[str]:
-    """Not observed, by reason."""
+def not_observed(absent: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:
+    """Each reason, with the figures that are absent for it, as they are called where they are there."""
     by_reason: dict[str, list[str]] = {}
     for figure, why in absent.items():
-        by_reason.setdefault(why, []).append(figure.replace("_", " "))
-    for why, names in by_reason.items():
+        by_reason.setdefault(why, []).append(_CALLED.get(figure, figure.replace("_", " ")))
+    yield from by_reason.items()
+
+
+def _absent(absent: Mapping[str, str]) -> Iterator[str]:
+    for why, names in not_observed(absent):
         yield f"  not observed: {', '.join(names)} ({why})"

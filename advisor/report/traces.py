@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -11,12 +10,11 @@ from advisor.profiles import Measured, Profile
 from advisor.report import words
 from advisor.report.methods import Entry
 from advisor.report.timelines import TimelineView, timeline_view
-from advisor.report.trace_text import figures, steps
+from advisor.report.trace_text import figures, not_observed, steps
 from advisor.traces.records import StrategyTrace
 
 _PAGE = 4096
 """Bytes: static memory below it comes with loading any kernel, and says nothing of a strategy."""
-_FIGURES = {"cpu_page_faults": "page faults by the CPU", "gpu_page_faults": "page faults by the GPU"}
 NOT_HEADLINE = (
     "Times under a trace are not the measured ones above, mostly longer, and never take their place."
 )
@@ -109,9 +107,5 @@ def _figures(traced: StrategyTrace) -> Iterator[Entry]:
 
 
 def _absent(traced: StrategyTrace) -> str:
-    """What was not observed, by reason."""
-    by_reason: defaultdict[str, list[str]] = defaultdict(list)
-    for figure, why in traced.absent.items():
-        by_reason[why].append(_FIGURES.get(figure, figure.replace("_", " ")))
-    told = (f"{words.listing(names)} ({words.line(why, 200)})" for why, names in by_reason.items())
-    return f"Not observed: {'; '.join(told)}." if by_reason else ""
+    told = (f"{words.listing(names)} ({words.line(why, 200)})" for why, names in not_observed(traced.absent))
+    return f"Not observed: {'; '.join(told)}." if traced.absent else ""

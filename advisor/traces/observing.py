@@ -28,14 +28,13 @@ _TABLES = {
 def absent(tallies: Tallies, database: Database, allocated: Sequence[Allocations] | None) -> dict[str, str]:
     """The figures that cannot be told, each with the reason."""
     managed = None if allocated is None else any(made.kind.startswith("managed") for made in allocated)
-    found = {figure: _NONE for figure, table in _TABLES.items() if not tallies.readable(table)}
+    found = {} if _copies_watched(tallies, database) else {"copies": _NONE, "migrations": _NONE}
+    found.update((figure, _NONE) for figure, table in _TABLES.items() if not tallies.readable(table))
     if managed is False:
         faults = {"cpu_page_faults", "gpu_page_faults"}
         found.update(dict.fromkeys(faults & found.keys(), _UNMANAGED))
-    if not _copies_watched(tallies, database):
-        found.update(copies=_NONE, migrations=_NONE)
-    elif managed and not tallies.migrations_seen:
-        found["migrations"] = _UNSEEN
+    if managed and not tallies.migrations_seen:
+        found.setdefault("migrations", _UNSEEN)
     if not tallies.busy.seen:
         found["idle_share"] = "nsys saw no work of the GPU"
     if not database.has(CALLS):
