@@ -261,6 +261,30 @@ def test_markdown_keeps_ten_rows_and_three_pieces_of_advice() -> None:
     assert re.findall(r"^\d\. \*\*(.*?)\*\*", text, re.MULTILINE) == ["Advice 0", "Advice 1", "Advice 2"]
 
 
+def test_the_terminal_has_three_titles_and_what_they_save() -> None:
+    gains = (
+        Gain(seconds_per_frame=0.02, basis="measured", over="pageable"),
+        Gain(seconds_per_frame=0.02, basis="measured", over="pageable"),
+        Gain(bytes=3 << 20, basis="estimated", over="managed"),
+        Gain(seconds_per_frame=0.01, basis="measured"),
+    )
+    titles = ("Page-lock", "Overlap", "Share", "Steady")
+    told = [advice(f"r-{t}", title=f"{t} {'x' * 70}", gain=g) for t, g in zip(titles, gains, strict=True)]
+    elsewhere = advice("r-other", device="Another", title="For another device")
+    failing = advice("r-error", outcome="error", title="A rule that failed", gain=None)
+    text = summary(profile(advice=(*told, elsewhere, failing)))
+    block = text[text.index("Advice (times") :].split("\n\n")[0].splitlines()
+    assert [line.split()[0] for line in block[1:4]] == ["Page-lock", "Overlap", "Steady"]
+    assert block[1].endswith("x…  20.0 ms less than pageable")
+    assert block[2].endswith("x…          the same 20.0 ms less")
+    assert block[4] == "  (1 more, reasons and code: see the report)"
+    assert max(map(len, block)) <= 80
+    alone = summary(profile(advice=(told[2],)))
+    assert "3.00 MiB less memory than managed (estimated)\n  (reasons and code: see the report)" in alone
+    assert "Advice" not in summary(cpu_profile(advice=tuple(told)))
+    assert "Advice" not in summary(profile(advice=(failing, elsewhere)))
+
+
 def test_markdown_keeps_the_ten_strategies_that_matter_on_any_device() -> None:
     slow = tuple(predicted(f"slow-{i}", 0.5 + i) for i in range(9))
     first, second = (

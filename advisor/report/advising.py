@@ -46,6 +46,8 @@ class Finding:
     detail: str
     strategy: str
     gain: str
+    saves: str
+    """The gain in a few words, and against what."""
     estimated: bool
     again: bool
     """The gain is that of an advice before it, for the same change."""
@@ -130,6 +132,7 @@ def _finding(same: list[Advice], *, again: bool) -> Finding:
         detail=words.line(advice.detail),
         strategy=words.name(advice.strategy) if advice.strategy else "",
         gain=words.listing(dict.fromkeys(filter(None, (_gain(a.gain, again) for a in same))), "or"),
+        saves=words.listing(dict.fromkeys(filter(None, (_saves(a.gain, again) for a in same))), "or"),
         again=again,
         estimated=any(a.gain is not None and a.gain.basis == "estimated" for a in same),
         snippet=words.block(advice.snippet, 6_000) if advice.snippet else "",
@@ -146,15 +149,31 @@ def _figure(evidence: Evidence) -> Figure:
 def _gain(gain: Gain | None, again: bool) -> str:
     if gain is None:
         return ""
-    parts = [
-        f"{units.seconds(abs(s))} {'less' if s >= 0 else 'more'} per frame"
-        for s in (gain.seconds_per_frame,)
-        if s
-    ]
-    parts += [f"{units.size(abs(b))} {'less' if b >= 0 else 'more'} memory" for b in (gain.bytes,) if b]
+    parts = [f"{units.seconds(abs(s))} {_less(s)} per frame" for s in (gain.seconds_per_frame,) if s]
+    parts += [f"{units.size(abs(b))} {_less(b)} memory" for b in (gain.bytes,) if b]
     if again:
         return f"the same {words.listing(parts)}, not in addition ({gain.basis})"
     return f"{words.listing(parts)} ({gain.basis}{_beside(gain)})" if parts else ""
+
+
+def _saves(gain: Gain | None, again: bool) -> str:
+    """Time where there is any to tell, else memory."""
+    if gain is None:
+        return ""
+    if gain.seconds_per_frame:
+        text = f"{units.seconds(abs(gain.seconds_per_frame))} {_less(gain.seconds_per_frame)}"
+    elif gain.bytes:
+        text = f"{units.size(abs(gain.bytes))} {_less(gain.bytes)} memory"
+    else:
+        return ""
+    if again:
+        return f"the same {text}"
+    text += f" than {words.name(gain.over)}" if gain.over else ""
+    return f"{text} (estimated)" if gain.basis == "estimated" else text
+
+
+def _less(saved: float) -> str:
+    return "less" if saved >= 0 else "more"
 
 
 def _beside(gain: Gain) -> str:
@@ -162,4 +181,4 @@ def _beside(gain: Gain) -> str:
     seconds = gain.estimated_seconds_per_frame
     if seconds is None:
         return ""
-    return f"; the model estimates {units.seconds(abs(seconds))} {'less' if seconds >= 0 else 'more'}"
+    return f"; the model estimates {units.seconds(abs(seconds))} {_less(seconds)}"

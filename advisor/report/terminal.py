@@ -17,6 +17,8 @@ MARK = "→ "
 BOTH = "memory: host and device together"
 BAR, SHADED_BAR = 8, 12
 """Cells of the longest bar. What is predicted is shaded; a shade has no eighths, and more cells instead."""
+ADVICE, MOST_SAVED = 3, 44
+"""So many pieces of advice, and so many columns for what each saves."""
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
@@ -40,6 +42,7 @@ def summary(profile: Profile, *, bars: bool = False) -> str:
         *_forecasts(report.forecasts, bars),
         wrap(report.model_error_brief),
         _measured(report, bars),
+        _advice(report),
         _gaps(report),
         _remarks(report),
     )
@@ -143,6 +146,20 @@ def _table(
         f"{MARK if marked else ' ' * len(MARK)}{line}"
         for line, marked in zip(lines, (False, *marks), strict=True)
     ]
+
+
+def _advice(report: Report) -> Iterator[str]:
+    """Titles of the first pieces of advice on what was measured, a line each, with what they save."""
+    told = [f for f in report.fired if f.outcome == "advice" and report.device in f.devices]
+    if report.predicted or report.doubtful or not told:
+        return
+    saved = [words.line(finding.saves, MOST_SAVED) for finding in told[:ADVICE]]
+    room = WIDTH - 4 - max(map(len, saved))
+    rows = [(words.line(f.title, room), text) for f, text in zip(told, saved, strict=False)]
+    more = f"{len(told) - ADVICE} more, " if len(told) > ADVICE else ""
+    yield "Advice (times are per frame):"
+    yield from (f"  {line}" for line in words.table(rows, [False, True]))
+    yield f"  ({more}reasons and code: see the report)"
 
 
 def _gaps(report: Report) -> Iterator[str]:
