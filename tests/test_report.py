@@ -276,7 +276,7 @@ def test_the_terminal_has_three_titles_and_what_they_save() -> None:
     block = text[text.index("Advice (times") :].split("\n\n")[0].splitlines()
     assert [line.split()[0] for line in block[1:4]] == ["Page-lock", "Overlap", "Steady"]
     assert block[1].endswith("x…  20.0 ms less than pageable")
-    assert block[2].endswith("x…          the same 20.0 ms less")
+    assert block[2].endswith("x…       the same 20.0 ms less")
     assert block[4] == "  (1 more, reasons and code: see the report)"
     assert max(map(len, block)) <= 80
     alone = summary(profile(advice=(told[2],)))
