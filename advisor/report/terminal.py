@@ -17,7 +17,7 @@ MARK = "→ "
 BOTH = "memory: host and device together"
 BAR, SHADED_BAR = 8, 12
 """Cells of the longest bar. What is predicted is shaded; a shade has no eighths, and more cells instead."""
-ADVICE, MOST_SAVED = 3, 44
+ADVICE, MOST_SAVED = 3, 50
 """So many pieces of advice, and so many columns for what each saves."""
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
