@@ -306,18 +306,12 @@ def test_attaching_takes_the_whole_allocation(bindings: FakeCudaBindings, second
     assert bindings.calls == [(name, stream, 0xC00, 0, 2), (name, stream, 0xC00, 0, 4)]
 
 
-def test_the_last_prefetch(bindings: FakeCudaBindings) -> None:
-    assert ManagedCalls(0).last_prefetch(0xC00, 64) == -1
-    assert bindings.calls == [("cudaMemRangeGetAttribute", 4, 4, 0xC00, 64)]
-
-
 def test_a_call_that_is_refused_is_named(bindings: FakeCudaBindings, second: CudaBackend) -> None:
     bindings.error = bindings.cudaError_t.cudaErrorInvalidDevice
     calls: list[Callable[[], object]] = [
         lambda: second.prefetch(0xC00, 64, "host"),
         lambda: second.attach(0xC00, "host"),
         lambda: second.advise(0xC00, 64, "read-mostly"),
-        lambda: ManagedCalls(0).last_prefetch(0xC00, 64),
     ]
     for call in calls:
         with pytest.raises(ManagedCallFailed, match=r"^cudaErrorInvalidDevice \(101\)$"):

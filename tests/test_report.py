@@ -63,9 +63,9 @@ def fixed_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same of what the model says of measured strategies."""
     real = model_measured.compare
 
-    def compare(run: Profile) -> model_measured.Comparison:
+    def compare(run: Profile) -> model_measured.ModelAgainstRun:
         found = {name: row.median_seconds for name, row in run.measured().items()}
-        rows = (model_measured.Compared(name, s, 0.006, 0.012, 0.030) for name, s in found.items())
+        rows = (model_measured.RowAgainstRun(name, s, 0.006, 0.012, 0.030) for name, s in found.items())
         known = real(run)
         return dataclasses.replace(known, rows=tuple(rows)) if known.rows else known
 

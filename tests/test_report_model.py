@@ -20,7 +20,7 @@ from advisor.model.accuracy import Accuracy
 from advisor.model.measured import compare
 from advisor.profiles import Device, MemoryClass, Profile
 from advisor.report import model_error, render_html, render_markdown, summary
-from advisor.report.compared import comparison
+from advisor.report.model_beside import beside_model
 from advisor.report.view import view
 
 KNOWN: dict[str, Any] = {
@@ -110,7 +110,7 @@ def on_rtx_4090(**seconds: float) -> Profile:
 def test_predicted_stands_beside_measured_on_the_same_device() -> None:
     likely = {row.strategy: row.likely for row in compare(on_rtx_4090(pageable=1.0, pinned=1.0)).rows}
     run = on_rtx_4090(pageable=likely["pageable"], pinned=100 * likely["pinned"], zero_copy=1e-6)
-    told = comparison(run)
+    told = beside_model(run)
     assert [(row.strategy, row.verdict) for row in told.rows] == [
         ("zero-copy", "outside: faster than predicted"),
         ("pageable", "inside"),

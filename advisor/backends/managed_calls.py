@@ -54,13 +54,6 @@ class ManagedCalls:
         }[hint]
         self._require(self._advise(pointer, nbytes, call, self._places[place]))
 
-    def last_prefetch(self, pointer: int, nbytes: int) -> int:
-        """Where the range was prefetched to last: a GPU's number, -1 for the host, -2 for nowhere."""
-        attribute = self._runtime.cudaMemRangeAttribute.cudaMemRangeAttributeLastPrefetchLocation
-        error, place = self._runtime.cudaMemRangeGetAttribute(4, attribute, pointer, nbytes)
-        self._require((error,))
-        return int(place)
-
     def _location(self, side: Side, gpu: int) -> Any:
         kinds = self._runtime.cudaMemLocationType
         place = self._runtime.cudaMemLocation()

@@ -46,7 +46,7 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class Compared:
+class RowAgainstRun:
     """A strategy measured and predicted on the same device, in seconds per frame."""
 
     strategy: str
@@ -67,11 +67,11 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ModelAgainstRun:
     """The model against a measured profile. `reason` says why there is none, where there is none."""
 
     device: str
-    rows: tuple[Compared, ...] = ()
+    rows: tuple[RowAgainstRun, ...] = ()
     reason: str = ""
 
     @property
@@ -80,24 +80,24 @@ class Comparison:
         return sum(row.inside for row in self.rows)
 
 
-def compare(profile: Profile) -> Comparison:
+def compare(profile: Profile) -> ModelAgainstRun:
     """Predicted against measured on the profile's own device, by the model and the traced traffic alone."""
     device = profile.device
     if device.kind != "cuda":
-        return Comparison(device.name, reason="nothing was measured on a GPU")
+        return ModelAgainstRun(device.name, reason="nothing was measured on a GPU")
     entry = entry_of(device)
     if entry is None:
-        return Comparison(device.name, reason=f"the catalogue has no entry for {device.name}")
+        return ModelAgainstRun(device.name, reason=f"the catalogue has no entry for {device.name}")
     measured = profile.measured()
     chosen = [strategy for strategy in STRATEGIES if strategy.name in measured]
     found = simulate(profile.workload, profile.traffic, Machine(entry), chosen)
     rows = tuple(
-        Compared(name, measured[name].median_seconds, *span(s.seconds))
+        RowAgainstRun(name, measured[name].median_seconds, *span(s.seconds))
         for name, s in found.items()
         if isinstance(s, Simulated)
     )
     refused = next((s for s in found.values() if isinstance(s, str)), "no strategy was measured")
-    return Comparison(entry.name, rows, "" if rows else refused)
+    return ModelAgainstRun(entry.name, rows, "" if rows else refused)
 
 
 def learned(profile: Profile, target: Machine) -> Learned:

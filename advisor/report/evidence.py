@@ -8,9 +8,9 @@ from advisor import units
 from advisor.profiles import Measured, Profile
 from advisor.report import words
 from advisor.report.charts import Chart
-from advisor.report.compared import Comparison, comparison
 from advisor.report.distribution import Distribution, Spread, distribution, spread
 from advisor.report.doubts import undoubted
+from advisor.report.model_beside import ModelBeside, beside_model
 from advisor.report.setup_costs import SetupCost, setup_costs
 from advisor.report.stacks import footprint_chart, frame_chart, overlap_note
 from advisor.report.tables import Gap, Row, apart, baseline, gaps, overlaps, rows
@@ -36,7 +36,7 @@ class Evidence:
     setup_costs: tuple[SetupCost, ...]
     spread: Spread | None
     distributions: tuple[Distribution, ...]
-    comparison: Comparison
+    comparison: ModelBeside
 
 
 def evidence(profile: Profile) -> Evidence:
@@ -58,7 +58,7 @@ def evidence(profile: Profile) -> Evidence:
         setup_costs=setup_costs(tuple(measured.values()), base),
         spread=spread(tuple(measured.values())) if measured else None,
         distributions=tuple(distribution(row, i) for i, row in enumerate(measured.values(), 1)),
-        comparison=comparison(ordered),
+        comparison=beside_model(ordered),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from advisor import units
 from advisor.profiles import Profile, StageRecord, Traffic
 from advisor.report import words
-from advisor.report.compared import Comparison
+from advisor.report.model_beside import ModelBeside
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Entry:
     value: str
 
 
-def method(profile: Profile, against: Comparison) -> tuple[Entry, ...]:
+def method(profile: Profile, against: ModelBeside) -> tuple[Entry, ...]:
     """Order, sampling and the terms of the tables; `against` is the model's comparison with the run."""
     taken = profile.method
     stopped = Counter(reason for row in profile.measured().values() for reason in row.stopped)
@@ -60,7 +60,7 @@ def _hints(profile: Profile) -> list[tuple[str, str]]:
     ]
 
 
-def _unmatched(profile: Profile, against: Comparison) -> tuple[str, ...]:
+def _unmatched(profile: Profile, against: ModelBeside) -> tuple[str, ...]:
     """Why figures measured on a GPU stand without the model's beside them."""
     wanted = profile.device.kind == "cuda" and profile.measured() and not against.rows
     return (against.reason,) if wanted else ()

@@ -9,7 +9,6 @@ import pytest
 
 from advisor.backends import Backend, gpu_count
 from advisor.backends.base import Hint
-from advisor.backends.managed_calls import ManagedCalls
 from advisor.placements.arena import AllocationFailed, Arena
 from advisor.placements.base import Layout
 from advisor.placements.capacity import require_memory
@@ -110,6 +109,14 @@ def flags_of(pointer: int) -> int:
     return int(flags)
 
 
+def last_prefetch(pointer: int) -> int:
+    """Where an array of `LAYOUT` was prefetched to last: a GPU's number, -1 for the host, -2 for nowhere."""
+    attribute = runtime().cudaMemRangeAttribute.cudaMemRangeAttributeLastPrefetchLocation
+    error, place = runtime().cudaMemRangeGetAttribute(4, attribute, pointer, LAYOUT.nbytes)
+    assert int(error) == 0
+    return int(place)
+
+
 def test_flags_of_page_locked_memory(cuda: Backend) -> None:
     """1 Portable, 2 Mapped, 4 WriteCombined; where addresses are unified the driver may add the first two."""
     with Arena(cuda) as arena:
@@ -139,7 +146,6 @@ def test_prefetching_moves_the_pages_there_and_back(name: str, cuda: Backend) ->
     if not cuda.device().attributes["concurrent_managed_access"]:
         pytest.skip("prefetching needs concurrentManagedAccess")
     runtime()
-    calls = ManagedCalls(0)
     with Arena(cuda) as arena:
         placed = by_name(name).placement.place(arena, LAYOUT)
         assert placed.host is not None
@@ -147,13 +153,13 @@ def test_prefetching_moves_the_pages_there_and_back(name: str, cuda: Backend) ->
         assert placed.to_host
         pointer = placed.host.ctypes.data
         placed.host[...] = 1
-        assert calls.last_prefetch(pointer, LAYOUT.nbytes) == -2
+        assert last_prefetch(pointer) == -2
         placed.to_device(None)
         cuda.synchronize()
-        assert calls.last_prefetch(pointer, LAYOUT.nbytes) == 0
+        assert last_prefetch(pointer) == 0
         placed.to_host(None)
         cuda.synchronize()
-        assert calls.last_prefetch(pointer, LAYOUT.nbytes) == -1
+        assert last_prefetch(pointer) == -1
         del placed
 
 

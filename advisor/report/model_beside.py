@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from advisor import units
 from advisor.model import measured
-from advisor.model.measured import Compared
+from advisor.model.measured import RowAgainstRun
 from advisor.profiles import Profile
 from advisor.report import words
 
@@ -26,7 +26,7 @@ class Beside:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ModelBeside:
     """The rows and what they come to; without rows, `reason` says why there are none."""
 
     entry: str
@@ -36,17 +36,17 @@ class Comparison:
     reason: str
 
 
-def comparison(profile: Profile) -> Comparison:
+def beside_model(profile: Profile) -> ModelBeside:
     """What the model would have said of this run, and how that turned out; the fastest strategy first."""
     found = measured.compare(profile)
     rows = tuple(_beside(row) for row in sorted(found.rows, key=lambda row: row.measured))
     times = words.count(len(rows), "measured time")
     lie = "lies" if len(rows) == 1 else "lie"
     summary = f"{found.inside} of {times} {lie} in the predicted range." if rows else ""
-    return Comparison(words.name(found.device), summary, rows, words.line(found.reason))
+    return ModelBeside(words.name(found.device), summary, rows, words.line(found.reason))
 
 
-def _beside(row: Compared) -> Beside:
+def _beside(row: RowAgainstRun) -> Beside:
     outside = (
         "outside: slower than predicted" if row.measured > row.high else "outside: faster than predicted"
     )
