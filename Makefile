@@ -45,7 +45,7 @@ rules-examples:  ## Make the examples that `advisor rules ID` shows again
 
 samples:  ## Make the committed sample reports again
 	$(PYTHON) -m advisor profile workloads/vector_add.py --no-gpu --out reports/no-gpu/vector_add
-	for run in reports/h200/*/profile.json; do $(PYTHON) -m advisor report -q $$run >/dev/null; done
+	$(PYTHON) -m tests.samples
 
 pictures:  ## Photograph the sample reports in Chromium
 	$(PYTHON) -m tests.browser.pictures

@@ -30,6 +30,7 @@ from advisor.comparing.conditions import conditions, differing
 from advisor.comparing.recommended import recommended
 from advisor.comparing.rows import outcome, ratio_of
 from advisor.errors import FileProblem, NothingMeasured, UsageError
+from advisor.preferences import Preferences
 from advisor.privacy import without_environment
 from advisor.profiles import Environment, Profile, Recommendation, load
 from advisor.report import compare_summary, render_compare_html, render_compare_markdown
@@ -63,6 +64,14 @@ def test_each_strategy_has_a_ratio_and_a_verdict() -> None:
     }
     assert found.rows[0].ratio.value == pytest.approx(1.25)
     assert found.rows[0].ratio.low <= 1.25 <= found.rows[0].ratio.high
+
+
+def test_overlapping_frames_count_as_the_objective_of_head_counts_them() -> None:
+    rows = (measured("pageable", 0.040), measured("pinned-pipelined", 0.012, latency_seconds=0.024))
+    base, head = profile(results=rows), later(results=rows)
+    assert [row.head_seconds for row in compare(base, head).devices[0].rows] == [0.040, 0.024]
+    by_rate = head.model_copy(update={"preferences": Preferences(objective="throughput")})
+    assert [row.base_seconds for row in compare(base, by_rate).devices[0].rows] == [0.040, 0.012]
 
 
 def test_two_real_runs_of_one_workload_cannot_be_told_apart() -> None:

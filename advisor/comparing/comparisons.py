@@ -22,6 +22,7 @@ from advisor.errors import NothingMeasured, UsageError
 from advisor.plausible import require_plausible
 from advisor.profiles import Advice, Device, Measured, Predicted, Profile, Recommendation
 from advisor.series import was_interrupted
+from advisor.verdicts.counting import counted
 
 Basis = Literal["measured", "predicted"]
 
@@ -82,7 +83,8 @@ def compare(
     _require_alike(base, head, anyway=anyway)
     _require_known(strategies, base, head)
     confidence = max(base.method.confidence, head.method.confidence)
-    pairs = _predicted_pairs(base, head) if on_cpu(head) else [_measured_pair(base, head)]
+    shown = (counted(base, head.preferences.objective), counted(head))
+    pairs = _predicted_pairs(*shown) if on_cpu(head) else [_measured_pair(*shown)]
     devices = tuple(_device(pair, confidence, strategies, head.method.seed) for pair in pairs)
     if not any(each.rows for each in devices):
         raise _nothing_in_common(devices, strategies)

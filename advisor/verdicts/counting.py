@@ -10,13 +10,13 @@ from advisor.profiles import Measured, Predicted, Profile
 AnyRow = TypeVar("AnyRow")
 
 
-def counted(profile: Profile) -> Profile:
-    """The profile with the rows of frames that overlap as its objective counts them.
+def counted(profile: Profile, objective: Objective | None = None) -> Profile:
+    """The profile with the rows of frames that overlap as the objective counts them: its own or that one.
 
     That is begin to end of a frame in place of the time between finished frames, except for throughput. Of
     measured frames only the median from begin to end is kept; its spread is taken to be theirs.
     """
-    objective = profile.preferences.objective
+    objective = objective or profile.preferences.objective
     return profile.model_copy(
         update={
             "results": tuple(_row(row, objective) for row in profile.results),

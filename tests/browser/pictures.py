@@ -21,9 +21,9 @@ MOST = {1280: 1500, 820: 1800, 390: 1700}
 
 
 def main() -> None:
-    """Writes report-WIDTH-THEME.png beside each report.html; without arguments, beside all samples."""
+    """Writes report-WIDTH-THEME.png beside each report.html; those of vector_add where none is named."""
     folders = [Path(name) for name in sys.argv[1:]]
-    folders = folders or [page.parent for page in sorted(Path("reports").rglob("report.html"))]
+    folders = folders or sorted(Path("reports").glob("*/vector_add"))
     with chromium() as browser:
         for folder in folders:
             for width, theme in LOOKS:

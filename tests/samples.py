@@ -1,0 +1,21 @@
+"""`make samples`: what was measured under reports/h200, concluded and rendered by today's rules and templates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from advisor import pipeline, profiles, report
+
+MEASURED = Path(__file__).parents[1] / "reports" / "h200"
+
+
+def main() -> None:
+    """What was measured stays as it is; advice, verdict and pages are made anew."""
+    for path in sorted(MEASURED.glob("*/profile.json")):
+        made = pipeline.conclude(profiles.load(path), ())
+        report.write(made, path.parent, ("html", "md", "json"))
+        print(f"{path.parent.name}: {report.summary(made).splitlines()[2].strip()}")
+
+
+if __name__ == "__main__":
+    main()
