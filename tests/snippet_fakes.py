@@ -46,18 +46,19 @@ class Array(np.ndarray):
 
 
 class Stream:
-    """Notes what is done on it, under its own name."""
+    """Notes what is done on it, under its own name. `ptr` is 0 for the null stream."""
 
-    ptr = 77
-
-    def __init__(self, log: list[Any], name: str = "") -> None:
-        self.log, self.name = log, name
+    def __init__(self, log: list[Any], name: str = "", ptr: int = 77) -> None:
+        self.log, self.name, self.ptr = log, name, ptr
 
     def note(self, what: str) -> None:
         self.log.append(f"{self.name}:{what}" if self.name else what)
 
     def synchronize(self) -> None:
         self.note("synchronize")
+
+    def use(self) -> None:
+        self.note("use")
 
     def record(self) -> Any:
         self.note("record")
@@ -77,7 +78,8 @@ class Stream:
 def fake_cupy() -> Any:
     """The part of CuPy that the code uses; `stream` is the current one, `log` what was done."""
     log: list[Any] = []
-    stream, registered, names = Stream(log), {}, iter(("uploads", "kernels", "downloads"))
+    stream, registered = Stream(log, ptr=0), {}
+    names = iter(("uploads", "kernels", "downloads"))
 
     def ndarray(shape: Any, dtype: Any, memptr: Any) -> Array:
         view = (ctypes.c_byte * memptr.size).from_address(memptr.ptr)
@@ -111,6 +113,10 @@ def fake_cupy() -> Any:
         out[...] = array
         log.append("asnumpy")
 
+    def new_stream(non_blocking: bool) -> Stream:
+        assert non_blocking, "it would wait for the null stream"
+        return Stream(log, next(names))
+
     def asarray(array: np.ndarray) -> Array:
         log.append("asarray")
         return array.copy().view(Array)
@@ -129,7 +135,7 @@ def fake_cupy() -> Any:
         MemoryPointer=lambda memory, offset: memory,
         malloc_managed=Memory,
         get_current_stream=lambda: stream,
-        Stream=lambda non_blocking: Stream(log, next(names)),
+        Stream=new_stream,
         Device=lambda: SimpleNamespace(id=0),
     )
     return SimpleNamespace(
@@ -153,7 +159,7 @@ def fake_bindings(log: list[Any], *, cuda: int = 13) -> Any:
         def done(pointer: int, size: int, *rest: Any) -> tuple[Any]:
             place = next(part for part in rest if hasattr(part, "type"))
             log.append((name, place.type))
-            assert rest[-1] in (77, place)
+            assert rest[-1] in (0, 77, place)
             return (success,)
 
         return done
@@ -162,7 +168,9 @@ def fake_bindings(log: list[Any], *, cuda: int = 13) -> Any:
         raise AssertionError("the call without a place")
 
     def attach(stream: int, pointer: int, size: int, kind: str) -> tuple[Any]:
-        assert (stream, size) == (77, 0)
+        assert size == 0
+        if kind == "single" and not stream:
+            return (SimpleNamespace(name="cudaErrorInvalidValue"),)
         log.append(("attach", kind))
         return (success,)
 

@@ -9,12 +9,13 @@ Its calls were run on an H200 with CUDA 13.0, CuPy 14.2, PyTorch 2.11 and Numba 
 from __future__ import annotations
 
 from advisor.profiles import Device, WorkloadRecord
+from advisor.rules import placed
 from advisor.rules.snippets.cupy_code import dialect
 from advisor.rules.snippets.numba_code import numba_dialect
 from advisor.rules.snippets.overlapping import overlapping
 from advisor.rules.snippets.serial import serial
 from advisor.rules.snippets.torch_code import torch_dialect
-from advisor.strategies import STRATEGIES, Strategy
+from advisor.strategies import Strategy
 
 
 def snippet(strategy: str, workload: WorkloadRecord, device: Device) -> str | None:
@@ -42,5 +43,5 @@ def variants(strategy: str, workload: WorkloadRecord, device: Device) -> dict[st
 
 def _known(name: str, device: Device) -> Strategy | None:
     """The strategy of that name, if the device can use it."""
-    found = next((strategy for strategy in STRATEGIES if strategy.name == name), None)
+    found = placed.strategy(name)
     return None if found is None or found.unavailable(device) else found

@@ -13,6 +13,9 @@ from advisor.rules.snippets.serial import Dialect, arguments, only_written
 from advisor.strategies import BASELINE, Strategy
 
 STREAM = "stream = cupy.cuda.get_current_stream()  # the one your kernels run on"
+OWN_STREAM = """\
+stream = cupy.cuda.Stream(non_blocking=True)  # memory cannot be attached to the null stream alone
+stream.use()  # your kernels of this thread run on it from here on"""
 WRITE_COMBINED = "cupy.cuda.runtime.hostAllocWriteCombined"
 Allocate = Callable[[BufferRecord], Iterator[str]]
 _ADVICE = {
@@ -110,7 +113,7 @@ def _managed(name: str, workload: WorkloadRecord, device: Device) -> Dialect | N
     return Dialect(
         "".join((helpers.MANAGED_CALLS_IMPORTS, helpers.MANAGED, helpers.REQUIRE, *moves, *hinted)),
         allocate,
-        STREAM,
+        OWN_STREAM if attaches else STREAM,
         to_device=lambda n: f'prefetch({n}, "device")',
         to_host=lambda n: f'prefetch({n}, "host")',
     )

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from advisor.overlap import doubled
 from advisor.profiles import BufferRecord, Device, WorkloadRecord
+from advisor.rules.placed import shared
 from advisor.rules.snippets import helpers
 from advisor.rules.snippets.cupy_code import two_memories
-from advisor.rules.snippets.serial import arguments, arrival, planned, shared_buffers, stage_comment
+from advisor.rules.snippets.serial import arguments, arrival, planned, stage_comment
 from advisor.schedule import Step, stage_uses
 from advisor.strategies import Strategy
 
@@ -18,14 +19,14 @@ _QUEUED = ("device", "to-device", "to-host")
 def overlapping(strategy: Strategy, workload: WorkloadRecord, device: Device) -> str:
     """Functions `begin`, `finish` and `frames`; what only one set is needed of is taken once."""
     twice = set(doubled(stage_uses(workload, "frame")))
-    shared = shared_buffers(workload)
-    writer = _Writer(workload, {buffer.name for buffer in shared}, twice)
+    both = shared(workload)
+    writer = _Writer(workload, {buffer.name for buffer in both}, twice)
     steps = planned(strategy, workload, device)
     head, body, tail = _cut(steps.steady)
     once = [s for s in steps.first if s not in steps.steady and s.action == "to-device"]
     lines = [
         *f"{helpers.IMPORTS}{helpers.PINNED}".splitlines(),
-        *_buffers([b for b in shared if b.name in twice], [b for b in shared if b.name not in twice]),
+        *_buffers([b for b in both if b.name in twice], [b for b in both if b.name not in twice]),
         *(f"{s.name}_device.set({s.name}, stream=kernels)  # once, after set-up" for s in once),
         *("", "", "def begin(slot):", '    """Queues a frame up to where the CPU has to wait for it."""'),
         *writer.begin(head, body),

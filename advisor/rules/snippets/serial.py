@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from advisor.placements.base import host_only_writes
 from advisor.profiles import BufferRecord, Device, WorkloadRecord
+from advisor.rules.placed import shared
 from advisor.schedule import Plan, Step, plan, stage_uses
 from advisor.strategies import Strategy
 
@@ -31,15 +32,15 @@ class Dialect:
 
 def serial(dialect: Dialect, strategy: Strategy, workload: WorkloadRecord, device: Device) -> str:
     """The whole of it: helpers, memory, and a function `frame` with the calls of a steady frame."""
-    shared = shared_buffers(workload)
+    both = shared(workload)
     lines = [
         *dialect.helpers.splitlines(),
         "",
         "",
         "# Once. The CPU works in these arrays themselves: np.copyto into them would keep a copy.",
-        *(line for buffer in shared for line in _allocation(dialect, buffer)),
+        *(line for buffer in both for line in _allocation(dialect, buffer)),
         dialect.stream,
-        *_frame(dialect, strategy, workload, device, shared),
+        *_frame(dialect, strategy, workload, device, both),
     ]
     return "\n".join(lines) + "\n"
 
@@ -56,15 +57,6 @@ def arrival(buffer: BufferRecord, *, in_place: bool = False) -> Iterator[str]:
         yield f"# The data of {name} arrives elsewhere: hand over that memory in place of this."
     elif buffer.external:
         yield f"# The data of {name} arrives elsewhere: the np.copyto between there and {name} stays."
-
-
-def shared_buffers(workload: WorkloadRecord) -> list[BufferRecord]:
-    """The buffers that both sides use."""
-    return [buffer for buffer in workload.buffers if _is_shared(buffer, workload)]
-
-
-def _is_shared(buffer: BufferRecord, workload: WorkloadRecord) -> bool:
-    return {s.side for s in workload.stages if s.name in buffer.access} == {"host", "device"}
 
 
 def only_written(buffer: BufferRecord, workload: WorkloadRecord) -> bool:
@@ -92,8 +84,8 @@ def planned(strategy: Strategy, workload: WorkloadRecord, device: Device) -> Pla
     """The steps as the runner would take them, with what arrives elsewhere taken to arrive in place."""
     placements = strategy.placements(workload)
     inner = strategy.traits(device)
-    shared = {buffer.name for buffer in shared_buffers(workload)}
-    traits = {n: inner if n in shared else placements[n].traits(device) for n in placements}
+    both = {buffer.name for buffer in shared(workload)}
+    traits = {n: inner if n in both else placements[n].traits(device) for n in placements}
     return plan(stage_uses(workload, "setup"), stage_uses(workload, "frame"), traits)
 
 
@@ -102,11 +94,11 @@ def _frame(
     strategy: Strategy,
     workload: WorkloadRecord,
     device: Device,
-    shared: Sequence[BufferRecord],
+    both: Sequence[BufferRecord],
 ) -> Iterator[str]:
     """A function with the calls of a steady frame, and what is moved once before it."""
     steps = planned(strategy, workload, device)
-    names = {buffer.name for buffer in shared}
+    names = {buffer.name for buffer in both}
     uploads = sorted({step.name for step in steps.steady if step.action == "to-device"})
     yield from ("", "", "def frame():")
     if dialect.rebinds and uploads:
@@ -136,10 +128,10 @@ def stage_comment(
     step: Step, workload: WorkloadRecord, names: Iterable[str], owner: Callable[[str], str] = str
 ) -> str:
     """What the user's own stage does, with the arrays it gets on its side; `owner` says where one is kept."""
-    suffix, shared = "_device" if step.action == "device" else "", set(names)
+    suffix, both = "_device" if step.action == "device" else "", set(names)
     touched = {b.name: b.access[step.name] for b in workload.buffers if step.name in b.access}
     parts = [
-        f"{verb} {', '.join(owner(n + suffix * (n in shared)) for n, m in touched.items() if m in modes)}"
+        f"{verb} {', '.join(owner(n + suffix * (n in both)) for n, m in touched.items() if m in modes)}"
         for verb, modes in (("reads", ("in", "inout")), ("writes", ("out", "inout")))
         if any(mode in modes for mode in touched.values())
     ]

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from advisor.profiles import BufferRecord, Device, WorkloadRecord
+from advisor.rules.placed import shared
 from advisor.rules.snippets.cupy_code import dialect
-from advisor.rules.snippets.serial import Dialect, shared_buffers
+from advisor.rules.snippets.serial import Dialect
 from advisor.strategies import Strategy
 
 STREAM = "stream = torch.cuda.current_stream()  # the one your kernels run on"
@@ -20,7 +21,7 @@ _VIEWED = ("zero-copy", "zero-copy-wc", "zero-copy-registered", "managed")
 
 def torch_dialect(strategy: Strategy, workload: WorkloadRecord, device: Device) -> Dialect | None:
     """How PyTorch says it; None where it cannot, or where a dtype is not one of its own."""
-    if any(buffer.dtype not in _DTYPES for buffer in shared_buffers(workload)):
+    if any(buffer.dtype not in _DTYPES for buffer in shared(workload)):
         return None
     if strategy.name == "pinned":
         return _PINNED
