@@ -35,8 +35,9 @@ def row(
     consume: float = 0.001,
     **fields: Any,
 ) -> Measured:
-    """A measured row with so much of its time in kernels, copies and host stages; half the memory without
-    copies."""
+    """A measured row with so much of its time in kernels, copies and host stages, the rest in waits; half the
+    memory without copies."""
+    waits = max(median - kernels - copies - produce - consume - (fields.get("host_copy_seconds") or 0.0), 0.0)
     whole = footprint(pageable=192 * MIB, device=192 * MIB)
     return measured(
         strategy,
@@ -46,6 +47,7 @@ def row(
         **{
             "transfer_bytes": {"to-device": 128 * MIB, "to-host": 64 * MIB} if copies else {},
             "footprint": whole if copies else footprint(pinned=192 * MIB),
+            "synchronize_seconds": waits,
             **fields,
         },
     )
@@ -72,9 +74,11 @@ def bet(
     memory: int = 384,
     consume: float = 0.001,
 ) -> Predicted:
-    """A predicted row with so much of its time in kernels, copies and host stages; `memory` in MiB."""
+    """A predicted row with so much of its time in kernels, copies and host stages, the rest in waits; `memory`
+    in MiB."""
     terms = {"host:produce": 0.001, "host:consume": consume, "device:add": kernels}
     terms |= {"to-device": copies * 0.6, "to-host": copies * 0.4}
+    terms["synchronize"] = max(likely - sum(terms.values()), 0.0)
     return predicted(strategy, likely, terms=terms, physical_bytes=memory * MIB)
 
 

@@ -52,8 +52,7 @@ class Case:
     workload: WorkloadRecord
     rows: Mapping[str, Row]
     absent: Mapping[str, str]
-    """Strategies without figures, and why."""
-    """Skipped and failed ones alike."""
+    """Strategies without figures, skipped and failed ones alike, and why."""
     failed: Mapping[str, str]
     """Those that were tried, and what happened."""
     reads: tuple[Reads, ...]

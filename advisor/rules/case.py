@@ -1,6 +1,6 @@
 """From a profile to the cases that the rules judge: one for the measured GPU, or one per predicted device.
 
-What a trace of nsys sees in addition (faults, migrated bytes, calls of the runtime) belongs into `Row` here.
+What a trace of nsys sees in addition is put beside what the rules said of these: see traced.py.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from advisor.overlap import doubled
+from advisor.placements.base import Placement
 from advisor.profiles import (
     BufferRecord,
     Failed,
     Measured,
+    MemoryKind,
     Predicted,
     Prediction,
     Profile,
@@ -20,10 +22,9 @@ from advisor.profiles import (
     Trace,
     WorkloadRecord,
 )
+from advisor.rules import placed
 from advisor.rules.base import Case, Reads, Row
-from advisor.rules.placed import own
 from advisor.schedule import stage_uses
-from advisor.strategies import STRATEGIES
 
 
 def cases(profile: Profile) -> tuple[Case, ...]:
@@ -100,6 +101,7 @@ def _measured_row(result: Measured, workload: WorkloadRecord) -> Row:
         host_copy_seconds=result.host_copy_seconds,
         pinned_bytes=result.footprint.reserved.get("pinned", 0),
         setup_seconds=result.setup_seconds,
+        synchronize_seconds=result.synchronize_seconds,
         latency_seconds=result.latency_seconds,
         verified=result.verified,
         page_locking=result.page_locking,
@@ -123,6 +125,7 @@ def _predicted_row(result: Predicted, workload: WorkloadRecord) -> Row:
             if term.startswith("host:")
         },
         host_copy_seconds=result.terms.get("host-copy"),
+        synchronize_seconds=result.terms.get("synchronize", 0.0),
         pinned_bytes=_pinned_bytes(result.strategy, workload),
         latency_seconds=result.latency_seconds,
     )
@@ -130,16 +133,20 @@ def _predicted_row(result: Predicted, workload: WorkloadRecord) -> Row:
 
 def _pinned_bytes(strategy: str, workload: WorkloadRecord) -> int:
     """What the strategy page-locks by its placements; 0 for one that this version does not know."""
-    known = next((s for s in STRATEGIES if s.name == strategy), None)
+    known = placed.strategy(strategy)
     if known is None:
         return 0
-    placed = known.placements(workload)
+    placements = known.placements(workload)
     sets = doubled(stage_uses(workload, "frame")) if known.pipelined else []
     return sum(
         buffer.bytes * (2 if buffer.name in sets else 1)
         for buffer in workload.buffers
-        if "pinned" in (own(placed[buffer.name]).host_kind, own(placed[buffer.name]).device_kind)
+        if "pinned" in _kinds(placed.own(placements[buffer.name]))
     )
+
+
+def _kinds(placement: Placement) -> tuple[MemoryKind, MemoryKind]:
+    return placement.host_kind, placement.device_kind
 
 
 def _reads(workload: WorkloadRecord, trace: Trace) -> Iterator[Reads]:

@@ -40,6 +40,8 @@ class Row:
     """Its results were held against another run's; None when predicted."""
     fits: bool = True
     """Within the memory budget, so that it may be proposed."""
+    synchronize_seconds: float = 0.0
+    """Waiting that is part of no stage and of no copy."""
     page_locking: PageLocking | None = None
     """What the workload page-locked by itself in its frames; None where nobody looked."""
 
@@ -52,6 +54,20 @@ class Row:
     def path_seconds(self) -> float:
         """What a memory strategy is about: kernels, copies, and the host's copies to external buffers."""
         return self.device_seconds + self.transfer_seconds + (self.host_copy_seconds or 0.0)
+
+    @property
+    def parts_seconds(self) -> float:
+        """All parts of a frame one after another, as they are timed: its own time, but for the overlap and
+        for the waits that timing each part adds."""
+        return self.host_seconds + self.path_seconds + self.synchronize_seconds
+
+    def part(self, seconds: float) -> float:
+        """What part of a frame that many of its seconds are: all its parts make 1. 0 where none was timed.
+
+        Parts are timed in frames that are broken down, which take longer than those that are not: over the
+        median of the latter they would add up to more than the whole.
+        """
+        return seconds / self.parts_seconds if self.parts_seconds else 0.0
 
     def over(self, other: Row) -> stats.Ratio:
         """This time over the other's. Predicted: from the two ranges, the widest it can be."""
