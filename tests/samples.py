@@ -1,4 +1,4 @@
-"""`make samples`: what was measured under reports/h200, concluded and rendered by today's rules and templates."""
+"""`make samples`: what was measured under reports/h200, concluded and rendered by today's rules."""
 
 from __future__ import annotations
 

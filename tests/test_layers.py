@@ -39,6 +39,30 @@ RUNNING = ("backends", "binding", "cli", "footprint", "frames", "jobs", "launche
 RUNNING += ("api", "calibration", "cells", "frameworks", "kernels", "sources")
 RUNNING += ("pipeline", "progress", "ranges", "results", "runner", "tasks", "verify", "worker", "workloads")
 
+RUNNING += ("configuration", "doctor", "environment", "extras", "pipelined", "scripts", "settings")
+RUNNING += ("starters", "sweeping", "traces")
+
+SHARED = (
+    "machine",
+    "overlap",
+    "packed",
+    "parameters",
+    "placements",
+    "privacy",
+    "readings",
+    "records",
+    "series",
+    "sweep",
+)
+"""Used by both: they hold data or read the host, and start nothing."""
+
+RECORDS = {
+    *(f"advisor.traces.{name}" for name in ("exports", "lanes", "records")),
+    *(f"advisor.scripts.{name}" for name in ("records", "strategies", "verdicts")),
+    "advisor.doctor.findings",
+}
+"""What rooms that run keep for those who only read."""
+
 ALLOWED = {"advisor.backends", "advisor.backends.base"}
 """Strategies know their placements, and those the interface of the device they allocate on. It is reached
 that way alone, and has no device behind it."""
@@ -101,11 +125,19 @@ def test_a_library_is_imported_at_home_alone(library: str, homes: tuple[str, ...
 
 @pytest.mark.parametrize("name", [name for name in MODULES if room(name) in ON_DATA])
 def test_what_works_on_data_imports_nothing_that_runs(name: str) -> None:
+    records = RECORDS | {module.rpartition(".")[0] for module in RECORDS}
     direct = {module for module in imported(TREES[name]) if room(module) in RUNNING}
-    assert direct == set()
-    assert {module for module in reached(name) if room(module) in RUNNING} <= ALLOWED
-    without_placements = reached(name, without=("strategies", "placements"))
+    assert direct <= records
+    running = {module for module in reached(name) if room(module) in RUNNING}
+    assert {module for module in running if room(module) not in ("traces", "scripts", "doctor")} <= ALLOWED
+    without_placements = reached(name, without=("strategies", "placements", "traces", "scripts", "doctor"))
     assert {module for module in without_placements if room(module) in RUNNING} == set()
+
+
+def test_every_room_is_on_one_side_of_the_wall() -> None:
+    listed = (*ON_DATA, *RUNNING, *SHARED, "__main__", "")
+    assert sorted({room(name) for name in MODULES} - set(listed)) == []
+    assert len(listed) == len(set(listed))
 
 
 def test_running_does_not_render() -> None:
