@@ -266,7 +266,8 @@ class Predicted(Record):
     over: dict[str, tuple[Positive, Positive]] = Field(
         default_factory=dict,
         description="This time over that of the recommended strategy and of the baseline: 5th and 95th "
-        "percentile of the ratio in each draw, which is narrower than a ratio of two ranges",
+        "percentile of the ratio in each draw, which is narrower than a ratio of two ranges. Frames that "
+        "overlap count begin to end, except for the objective throughput",
     )
 
     @property

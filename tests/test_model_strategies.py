@@ -13,6 +13,7 @@ from advisor.devices.catalogue import Attribute, load
 from advisor.model.machines import Machine
 from advisor.model.predict import predict
 from advisor.model.simulate import Simulated, simulate
+from advisor.preferences import Preferences
 from advisor.profiles import Predicted, Profile, Skipped, StageRecord, StageWork, Trace, WorkloadRecord
 from advisor.strategies import by_name
 
@@ -255,6 +256,7 @@ def test_the_ratio_is_known_better_than_the_times(device: str) -> None:
 def test_rows_carry_their_ratio_to_the_recommended_one_and_the_baseline() -> None:
     found = predict(vector_add(), load("rtx-4090"))
     rows = {r.strategy: r for r in found.results if isinstance(r, Predicted)}
+    counted = {name: row.latency_seconds or row.likely_seconds for name, row in rows.items()}
     assert found.recommendation is not None
     best = rows[str(found.recommendation.strategy)]
     assert best.strategy != "pageable"
@@ -262,12 +264,26 @@ def test_rows_carry_their_ratio_to_the_recommended_one_and_the_baseline() -> Non
     assert set(best.over) == {"pageable"}
     for row in rows.values():
         for other, (low, high) in row.over.items():
-            assert low <= row.likely_seconds / rows[other].likely_seconds <= high
+            assert low <= counted[row.strategy] / counted[other] <= high
             apart = row.high_seconds / row.low_seconds * rows[other].high_seconds / rows[other].low_seconds
             assert high / low < 0.8 * apart, (row.strategy, other)
     low, high = best.over["pageable"]
     assert found.recommendation.interval is not None
     assert found.recommendation.interval[0] == pytest.approx(1 / high, rel=0.02)
+
+
+def test_ratios_go_by_the_objective() -> None:
+    by_time, by_throughput = (
+        predict(vector_add().model_copy(update={"preferences": Preferences(objective=objective)}), load("t4"))
+        for objective in ("time", "throughput")
+    )
+    late, soon = (
+        next(r for r in p.results if isinstance(r, Predicted) and r.strategy == "pinned-pipelined")
+        for p in (by_time, by_throughput)
+    )
+    assert late.latency_seconds == pytest.approx(2 * late.likely_seconds)
+    for end, other in zip(late.over["pageable"], soon.over["pageable"], strict=True):
+        assert end == pytest.approx(2 * other)
 
 
 def test_predictions_are_the_same_every_time() -> None:

@@ -49,7 +49,7 @@ def predict(
     )
     rows = {name: _row(name, outcome) for name, outcome in found.items()}
     wanted = profile.preferences
-    counted = {name: _counted(s, wanted) for name, s in found.items() if isinstance(s, Simulated)}
+    counted = {name: s.counted(wanted.objective) for name, s in found.items() if isinstance(s, Simulated)}
     draws = {name: seconds[1:] for name, seconds in counted.items()}
     scored = tuple(_scored(row, counted.get(name)) for name, row in rows.items())
     chosen = recommend_predicted(scored, draws, preferences=wanted)
@@ -58,7 +58,7 @@ def predict(
     others = {BASELINE, str(chosen.strategy)} & set(draws) if chosen else set()
     return Prediction(
         device=target.device(),
-        results=tuple(_with_ratios(row, found, sorted(others)) for row in rows.values()),
+        results=tuple(_with_ratios(row, counted, sorted(others)) for row in rows.values()),
         recommendation=chosen,
         assumptions=(*told, *known.sentences) if told else (),
         confidence=_confidence(chosen, scored, draws, wanted),
@@ -66,20 +66,14 @@ def predict(
 
 
 def _with_ratios(
-    row: PredictedResult, found: Mapping[str, Simulated | str], others: Iterable[str]
+    row: PredictedResult, counted: Mapping[str, Values], others: Iterable[str]
 ) -> PredictedResult:
-    """The row with its time over that of others, draw by draw: what two strategies share cancels out."""
-    own = found[row.strategy]
-    if isinstance(row, Skipped) or isinstance(own, str):
+    """The row with its counted time over that of others, draw by draw: what two strategies share cancels."""
+    if isinstance(row, Skipped):
         return row
-    ratios = {name: own.seconds / s.seconds for name in others if not isinstance(s := found[name], str)}
-    spans = {name: span(ratio) for name, ratio in ratios.items() if name != row.strategy}
+    own = counted[row.strategy]
+    spans = {name: span(own / counted[name]) for name in others if name != row.strategy}
     return row.model_copy(update={"over": {name: (low, high) for name, (low, _, high) in spans.items()}})
-
-
-def _counted(found: Simulated, wanted: Preferences) -> Values:
-    """The seconds that the objective goes by: begin to end of a frame, or from one done to the next."""
-    return found.seconds if found.latency is None or wanted.objective == "throughput" else found.latency
 
 
 def _scored(row: PredictedResult, counted: Values | None) -> PredictedResult:

@@ -14,6 +14,7 @@ from advisor.model.overlapping_frames import overlapped
 from advisor.model.situation import Situation, situation
 from advisor.model.steady_frame import by_part
 from advisor.model.thrashing import timed_steps
+from advisor.preferences import Objective
 from advisor.profiles import StageRecord, StageWork, Trace, Traffic, WorkloadRecord
 from advisor.schedule import Step
 from advisor.strategies import STRATEGIES, Strategy
@@ -28,6 +29,10 @@ class Simulated:
     seconds: Values
     latency: Values | None
     physical_bytes: int
+
+    def counted(self, objective: Objective) -> Values:
+        """The seconds that the objective goes by: begin to end of a frame, or from one done to the next."""
+        return self.seconds if self.latency is None or objective == "throughput" else self.latency
 
     def part(self, prefixes: tuple[str, ...]) -> Values:
         """The seconds of the parts whose names begin with one of these."""

@@ -128,6 +128,7 @@ def _predicted_row(result: Predicted, workload: WorkloadRecord) -> Row:
         synchronize_seconds=result.terms.get("synchronize", 0.0),
         pinned_bytes=_pinned_bytes(result.strategy, workload),
         latency_seconds=result.latency_seconds,
+        drawn_over=result.over,
     )
 
 

@@ -42,6 +42,8 @@ class Row:
     """Within the memory budget, so that it may be proposed."""
     synchronize_seconds: float = 0.0
     """Waiting that is part of no stage and of no copy."""
+    drawn_over: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """The range of this time over another strategy's, draw by draw; only of predicted rows (profiles.py)."""
     page_locking: PageLocking | None = None
     """What the workload page-locked by itself in its frames; None where nobody looked."""
 
@@ -70,11 +72,21 @@ class Row:
         return seconds / self.parts_seconds if self.parts_seconds else 0.0
 
     def over(self, other: Row) -> stats.Ratio:
-        """This time over the other's. Predicted: from the two ranges, the widest it can be."""
+        """This time over the other's. Predicted: as drawn, else from the two ranges, the widest it can be."""
         if self.rounds and other.rounds:
             return stats.ratio_interval(self.rounds, other.rounds)
-        low, high = self.interval[0] / other.interval[1], self.interval[1] / other.interval[0]
+        widest = self.interval[0] / other.interval[1], self.interval[1] / other.interval[0]
+        low, high = self._drawn(other) or widest
         return stats.Ratio(self.seconds / other.seconds, low, high)
+
+    def _drawn(self, other: Row) -> tuple[float, float] | None:
+        """Nothing where frames overlap: what is drawn counts them begin to end, `seconds` until the next."""
+        if self.latency_seconds is not None or other.latency_seconds is not None:
+            return None
+        if other.strategy in self.drawn_over:
+            return self.drawn_over[other.strategy]
+        low, high = other.drawn_over.get(self.strategy, (None, None))
+        return (1 / high, 1 / low) if low and high else None
 
     def beats(self, other: Row) -> bool:
         """Surely faster when measured; likely, by more than the equivalence margin, when predicted.
