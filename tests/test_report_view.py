@@ -141,6 +141,15 @@ def test_break_even(frame: float, setup: float, said: str) -> None:
     assert break_even(*pair(frame, setup)).value == said
 
 
+def test_break_even_has_the_range_of_the_ratio() -> None:
+    told = break_even(*pair(0.008, 2.0, spread=0.05))
+    low, _, high = told.note.partition(" to ")
+    assert told.value == "after 500 frames"
+    assert 300 < int(low) < 500 < int(high) < 800
+    wider = break_even(*pair(0.008, 2.0, spread=0.1)).note.partition(" to ")
+    assert int(wider[0]) < int(low) < int(high) < int(wider[2])
+
+
 def test_baseline_has_no_break_even_and_ratio_one() -> None:
     base, other = rows(profile())
     assert (base.tag, base.ratio.value, base.ratio.note) == ("baseline", "1.00×", "")

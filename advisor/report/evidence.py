@@ -55,7 +55,7 @@ def evidence(profile: Profile) -> Evidence:
         frame_chart=frame_chart(ordered) if measured else None,
         overlap_note=overlap_note(profile),
         footprint_chart=footprint_chart(ordered) if measured else None,
-        setup_costs=setup_costs(tuple(measured.values()), base),
+        setup_costs=setup_costs(tuple(measured.values()), base, profile.method.confidence),
         spread=spread(tuple(measured.values())) if measured else None,
         distributions=tuple(distribution(row, i) for i, row in enumerate(measured.values(), 1)),
         comparison=beside_model(ordered),

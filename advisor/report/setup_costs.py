@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from advisor import units
+from advisor import stats, units
 from advisor.profiles import Measured
 from advisor.report import words
 from advisor.report.tables import NOTHING, Cell
@@ -23,19 +23,21 @@ class SetupCost:
     pays: Cell
 
 
-def setup_costs(rows: Sequence[Measured], base: Measured | None) -> tuple[SetupCost, ...]:
+def setup_costs(
+    rows: Sequence[Measured], base: Measured | None, confidence: float = 0.95
+) -> tuple[SetupCost, ...]:
     """In the order of the rows."""
-    return tuple(_setup_cost(row, base) for row in rows)
+    return tuple(_setup_cost(row, base, confidence) for row in rows)
 
 
-def _setup_cost(row: Measured, base: Measured | None) -> SetupCost:
+def _setup_cost(row: Measured, base: Measured | None, confidence: float) -> SetupCost:
     setup, compared = row.setup_seconds, base is not None and base is not row
     return SetupCost(
         strategy=words.name(row.strategy),
         setup=Cell(units.seconds(setup), sort=setup),
         extra=_signed(setup - base.setup_seconds) if base and compared else Cell(NOTHING),
         saved=_signed(base.median_seconds - row.median_seconds) if base and compared else Cell(NOTHING),
-        pays=break_even(row, base) if base and compared else Cell(NOTHING),
+        pays=break_even(row, base, confidence) if base and compared else Cell(NOTHING),
     )
 
 
@@ -44,19 +46,24 @@ def _signed(seconds: float) -> Cell:
     return Cell(f"{sign}{units.seconds(abs(seconds))}", sort=seconds)
 
 
-def break_even(row: Measured, base: Measured) -> Cell:
+def break_even(row: Measured, base: Measured, confidence: float = 0.95) -> Cell:
     """After how many frames the set-up pays against the baseline; says so where the noise hides it.
 
-    Both costs are linear: set-up + frames x median. They cross where the differences cancel.
+    Both costs are linear: set-up + frames x median. They cross where the differences cancel; the range
+    beneath is that of the ratio of the medians. The set-up itself is one figure and has no interval.
     """
     extra = row.setup_seconds - base.setup_seconds
-    apart = row.interval_seconds[1] < base.interval_seconds[0]
-    behind = row.interval_seconds[0] > base.interval_seconds[1]
-    if not apart and not behind:
+    ratio = stats.ratio_interval(base.rounds, row.rounds, confidence=confidence)
+    if ratio.low <= 1 <= ratio.high:
         return Cell("frames tie with the baseline's")
-    crossing = extra / (base.median_seconds - row.median_seconds)
-    if apart and extra <= 0:
+    if ratio.low > 1 and extra <= 0:
         return Cell("at once", sort=0)
-    if apart:
-        return Cell(f"after {words.count(math.ceil(crossing), 'frame')}", sort=crossing)
-    return Cell("never" if crossing < 1 else f"ahead for {words.count(math.floor(crossing), 'frame')} only")
+    crossing = extra / (base.median_seconds - row.median_seconds)
+    ends = sorted(extra / (base.median_seconds * (1 - 1 / end)) for end in (ratio.low, ratio.high))
+    if ratio.low > 1:
+        between = f"{math.ceil(ends[0])} to {math.ceil(ends[1])}"
+        return Cell(f"after {words.count(math.ceil(crossing), 'frame')}", between, sort=crossing)
+    if crossing < 1:
+        return Cell("never")
+    between = f"{math.floor(ends[0])} to {math.floor(ends[1])}"
+    return Cell(f"ahead for {words.count(math.floor(crossing), 'frame')} only", between)
