@@ -24,11 +24,21 @@ MEASURED = DATA / "measured"
 
 
 class Row(Record):
-    """A strategy's median time per frame and the interval of that median, in seconds."""
+    """A strategy's median time per frame, the interval of that median, and the latency if frames overlap.
+
+    In seconds.
+    """
 
     median: float
     low: float
     high: float
+    latency_seconds: float | None = None
+
+    def figure(self, strategy: str) -> Figure:
+        """As the verdict counts it by default: begin to end, with the interval scaled (counting.py)."""
+        seconds = self.latency_seconds or self.median
+        longer = seconds / self.median
+        return Figure(strategy, strategy, seconds, interval=(self.low * longer, self.high * longer))
 
 
 class Extract(Record):
@@ -56,7 +66,12 @@ def extract(profile: Profile, device: str) -> Extract:
         workload=workload,
         traffic=known,
         rows={
-            name: Row(median=row.median_seconds, low=row.interval_seconds[0], high=row.interval_seconds[1])
+            name: Row(
+                median=row.median_seconds,
+                low=row.interval_seconds[0],
+                high=row.interval_seconds[1],
+                latency_seconds=row.latency_seconds,
+            )
             for name, row in profile.measured().items()
         },
     )
@@ -71,9 +86,7 @@ def extracts() -> tuple[Extract, ...]:
 def cases(device: str | None = None) -> Iterator[Case]:
     """The same as cases, on the calibrated entry or on another device: the data sheet's, say."""
     for found in extracts():
-        figures = tuple(
-            Figure(name, name, row.median, interval=(row.low, row.high)) for name, row in found.rows.items()
-        )
+        figures = tuple(row.figure(name) for name, row in found.rows.items())
         profile = builders.cpu_profile(
             workload=found.workload, traffic=found.traffic, predictions=(), advice=()
         )

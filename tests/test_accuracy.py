@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import accuracy
 import fitted
+import measured
 import numpy as np
 import published
 import pytest
 from accuracy import Outcome, outcome, summary
 
+from advisor.devices.catalogue import load
 from advisor.model import accuracy as shipped
+from advisor.model.predict import predict
 from advisor.profiles import Profile
 
 
@@ -71,11 +75,11 @@ def test_the_package_carries_what_the_model_reaches(
     assert shipped.PATH.read_text(encoding="utf-8") == accuracy.shipped(outcomes, ours)
 
 
-def test_every_class_with_cases_has_its_error() -> None:
+def test_every_class_with_cases_has_its_error(outcomes: list[Outcome]) -> None:
     found = shipped.by_class()
     assert set(found) == {"discrete", "coherent", "tegra", "tegra-io-coherent", "tegra-coherent"}
-    assert sum(row.cases for row in found.values()) == shipped.overall().cases
-    assert shipped.unquoted().cases < shipped.overall().cases
+    assert sum(row.cases for row in found.values()) == len(outcomes)
+    assert 0 < len(accuracy.groups(outcomes)["unquoted"]) < len(outcomes)
     assert found["discrete"].choices >= 17
 
 
@@ -85,7 +89,7 @@ def test_what_we_measured_is_predicted_from_either_entry(ours: dict[str, list[Ou
         assert found["cases"] == 9
         assert found["figures"] == 9 * 12
         assert found["right_share"] is not None
-        assert found["right_share"] >= 0.88
+        assert found["right_share"] >= 0.9
         assert found["inside_share"] is not None
         assert found["inside_share"] >= 0.9
         assert found["ratio_median"] is not None
@@ -94,9 +98,29 @@ def test_what_we_measured_is_predicted_from_either_entry(ours: dict[str, list[Ou
         assert found["ratio_error_median"] <= 0.25
 
 
+def test_what_is_marked_is_what_the_program_would_recommend(ours: dict[str, list[Outcome]]) -> None:
+    for o in (o for group in ours.values() for o in group):
+        chosen = predict(o.case.profile, load(o.case.device)).recommendation
+        assert chosen is not None
+        assert o.recommended == chosen.strategy, o.case.name
+
+
+def test_frames_that_overlap_count_begin_to_end(ours: dict[str, list[Outcome]]) -> None:
+    extracts = {e.name: e for e in measured.extracts()}
+    for o in ours[accuracy.CALIBRATED]:
+        (figure,) = (f for f in o.case.figures if f.strategy == "pinned-pipelined")
+        row = extracts[o.case.name].rows["pinned-pipelined"]
+        assert figure.published == row.latency_seconds
+        assert figure.interval is not None
+        longer = figure.published / row.median
+        assert longer > 1.5
+        assert figure.interval == pytest.approx((row.low * longer, row.high * longer))
+
+
 def test_what_we_measured_is_never_mixed_with_what_was_published(ours: dict[str, list[Outcome]]) -> None:
-    assert set(shipped.measured_by_us()) == set(ours)
-    assert sum(row.cases for row in shipped.by_class().values()) == shipped.overall().cases
+    carried = json.loads(shipped.PATH.read_text(encoding="utf-8"))
+    assert set(carried["measured_by_us"]) == set(ours)
+    assert not set(carried["by_class"]) & set(ours)
     assert not {case.name for case in published.cases()} & {o.case.name for o in ours[accuracy.CALIBRATED]}
 
 

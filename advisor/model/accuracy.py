@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 from pathlib import Path
+from typing import get_args
 
 from advisor.profiles import MemoryClass
 from advisor.records import Record
@@ -41,30 +42,11 @@ class Accuracy(Record):
     """Spearman's, mean over the cases."""
 
 
-@lru_cache(maxsize=2)
-def _tables(name: str = "by_class") -> dict[str, Accuracy]:
-    content = json.loads(PATH.read_text(encoding="utf-8"))
-    return {name: Accuracy.model_validate(row) for name, row in content[name].items()}
-
-
+@lru_cache(maxsize=1)
 def by_class() -> dict[MemoryClass, Accuracy]:
-    """The measured error of the model by memory class; a class without published cases is absent."""
-    return {name: row for name, row in _tables().items() if name not in ("all", "unquoted")}  # type: ignore[misc]
+    """The measured error of the model by memory class; a class without published cases is absent.
 
-
-def overall() -> Accuracy:
-    """The same over all cases."""
-    return _tables()["all"]
-
-
-def unquoted() -> Accuracy:
-    """The same over the cases of which the catalogue and the defaults quote no figure.
-
-    Not held out: parameters are fitted to, or were chosen in view of, the same cards (docs/accuracy.md).
+    The file's groups over all classes, and of what we measured ourselves, are for docs/accuracy.md alone.
     """
-    return _tables()["unquoted"]
-
-
-def measured_by_us() -> dict[str, Accuracy]:
-    """The same over our own measurements, by what was predicted from: kept apart from published cases."""
-    return _tables("measured_by_us")
+    rows = json.loads(PATH.read_text(encoding="utf-8"))["by_class"]
+    return {name: Accuracy.model_validate(row) for name, row in rows.items() if name in get_args(MemoryClass)}
