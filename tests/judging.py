@@ -74,8 +74,8 @@ def bet(
     memory: int = 384,
     consume: float = 0.001,
 ) -> Predicted:
-    """A predicted row with so much of its time in kernels, copies and host stages, the rest in waits; `memory`
-    in MiB."""
+    """A predicted row with so much of its time in kernels, copies and host stages, the rest in waits;
+    `memory` in MiB."""
     terms = {"host:produce": 0.001, "host:consume": consume, "device:add": kernels}
     terms |= {"to-device": copies * 0.6, "to-host": copies * 0.4}
     terms["synchronize"] = max(likely - sum(terms.values()), 0.0)

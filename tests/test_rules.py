@@ -253,6 +253,7 @@ def test_pageable_copies_on_a_card(memory_class: MemoryClass):
     assert found.title == "Move the copies off pageable memory"
     assert "50 % of a frame of pageable, 20.0 ms" in found.detail
     assert "the copy engine reads directly" in found.detail
+    assert ("may stage" in found.detail) == (memory_class == "coherent")
     assert "2.00× (" in found.detail
     assert found.gain.seconds_per_frame == pytest.approx(0.020)
     assert found.gain.bytes is None

@@ -210,13 +210,15 @@ BETWEEN = workload(
 
 
 def stages(strategy: str, median: float, copies: float) -> Measured:
+    timed = {"load": 0.001, "first": 0.002, "clip": 0.004, "second": 0.002}
+    waits = max(median - copies - sum(timed.values()), 0.0)
     return row(
         strategy,
         median,
         kernels=0.0,
         copies=copies,
         transfer_bytes={"to-device": 128 * MIB, "to-host": 128 * MIB} if copies else {},
-    ).model_copy(update={"stage_seconds": {"load": 0.001, "first": 0.002, "clip": 0.004, "second": 0.002}})
+    ).model_copy(update={"stage_seconds": timed, "synchronize_seconds": waits})
 
 
 def test_a_stage_between_two_kernels_makes_a_round_trip():
@@ -264,7 +266,11 @@ CAMERA = workload(
 
 
 def camera(*rows: Measured, memory_class: MemoryClass = "tegra-io-coherent") -> Profile:
-    return profile(device=cuda_device(memory_class), workload=CAMERA, results=rows)
+    named = [dict(zip(("capture", "filter", "show"), r.stage_seconds.values(), strict=True)) for r in rows]
+    results = tuple(
+        r.model_copy(update={"stage_seconds": seconds}) for r, seconds in zip(rows, named, strict=True)
+    )
+    return profile(device=cuda_device(memory_class), workload=CAMERA, results=results)
 
 
 COPYING = row("managed", 0.020, kernels=0.002, host_copy_seconds=0.006)
@@ -412,6 +418,38 @@ def test_buffers_that_outgrow_the_device(memory_class: MemoryClass):
     assert (alone.outcome, alone.strategy, alone.gain) == ("advice", None, None)
     assert "pinned has no figures: needs 192 MiB of memory" in alone.detail
     assert "Cut the frame into parts" in alone.detail
+
+
+ONE_FITS = "That fits only just"
+GIVES_UP = "Managed memory gives pages up to make room"
+CANNOT = "not even managed memory can be larger than the GPU's"
+ONE_DRAM = "The system and all other programs need their part"
+
+
+@pytest.mark.parametrize(
+    ("total", "memory_class", "flags", "said"),
+    [
+        (200, "discrete", {"concurrent_managed_access": 1}, ONE_FITS),
+        (192, "discrete", {"concurrent_managed_access": 1}, ONE_FITS),
+        (191, "discrete", {"concurrent_managed_access": 1}, GIVES_UP),
+        (191, "discrete", {"concurrent_managed_access": 0}, CANNOT),
+        (191, "discrete", {}, ""),
+        (191, "tegra-coherent", {"concurrent_managed_access": 1}, ONE_DRAM),
+        (200, "tegra-io-coherent", {"concurrent_managed_access": 0}, ONE_DRAM),
+    ],
+)
+def test_pages_are_given_up_only_where_they_can_be_and_must(
+    total: int, memory_class: MemoryClass, flags: dict[str, int], said: str
+):
+    """The buffers of a frame are 192 MiB."""
+    device = cuda_device(memory_class, total_global_mem=total * MIB, **flags)
+    slow = row("managed", 0.2, kernels=0.15)
+    for rows in ((slow,), (slow, ZERO_COPY)):
+        found = says("oversubscription", profile(device=device, results=rows))
+        assert found.outcome == "advice"
+        assert [text for text in (ONE_FITS, GIVES_UP, CANNOT, ONE_DRAM) if text in found.detail] == (
+            [said] if said else []
+        )
 
 
 def test_buffers_that_fit_are_no_oversubscription():

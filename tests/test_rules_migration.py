@@ -23,13 +23,28 @@ FAULTING = row("managed", 0.050, kernels=0.021, produce=0.010)
 def test_kernels_that_wait_for_pages(memory_class: MemoryClass):
     rows = (PAGEABLE, PINNED, PREFETCHED, FAULTING)
     found = says("page-fault-migration", profile(device=cuda_device(memory_class), results=rows))
-    assert (found.outcome, found.strategy, found.certainty) == ("advice", "pinned", "measured")
+    assert (found.outcome, found.strategy, found.certainty) == ("advice", "pinned", "likely")
     assert found.title.startswith("Leave managed memory")
     assert "40 % of a frame goes to faults" in found.detail
     assert "Prefetched, kernels take 1.00 ms and the moves 12.0 ms" in found.detail
     assert "The gain is against managed" in found.detail
     assert figures(found)["managed: rate of the migrations"] == pytest.approx(192 * MIB / 0.020)
     assert figures(found)["managed: host stages"] == pytest.approx(0.011)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "said"),
+    [(9.5e-6, "goes to pages that are not in device memory (by faults, or"), (11e-6, "goes to faults,")],
+)
+def test_less_than_one_fault_is_not_called_a_fault(waiting: float, said: str):
+    """A fault takes 10 µs at least: a kernel that loses less may have read its pages over the link."""
+    near = {"produce": 2e-6, "consume": 2e-6}
+    resident = row("pinned", 12e-6, kernels=5e-6, copies=2e-6, **near)
+    rows = (resident, row("managed", 22e-6, kernels=5e-6 + waiting, **near))
+    found = says("page-fault-migration", profile(results=rows))
+    assert (found.outcome, found.certainty) == ("advice", "likely")
+    assert said in found.detail
+    assert ("managed: rate of the migrations" in figures(found)) == (said == "goes to faults,")
 
 
 def test_prefetching_is_proposed_where_it_is_the_best():

@@ -156,7 +156,7 @@ def test_a_frame_makes_the_copies_and_waits_of_its_strategy(cupy: Any, strategy:
 
 
 def test_without_concurrent_access_memory_is_attached_in_place_of_a_prefetch(cupy: Any):
-    """To a stream of its own, which kernels run on: the null stream, the current one, cannot have it alone."""
+    """To a stream of its own, which kernels run on: the null stream, the current one, cannot."""
     names = run("managed-prefetch", vector_add_workload(1000), device=JETSON)
     assert cupy.log == ["uploads:use"], "made the current stream"
     assert names["stream"].ptr

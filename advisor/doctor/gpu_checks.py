@@ -16,8 +16,8 @@ _TOOLKIT = (
     "cupy-cuda12x[ctk]); on a Jetson the toolkit comes with JetPack."
 )
 _HMM = (
-    "On a discrete GPU it needs HMM: the driver's open kernel modules (535 or newer) and Linux 6.1.24, "
-    "6.2.11 or 6.3 at least."
+    "On a discrete GPU it needs HMM: Turing or newer, the driver's open kernel modules (535 or newer) and "
+    "Linux 6.1.24, 6.2.11 or 6.3 at least."
 )
 """NVIDIA's technical blog, "Simplifying GPU Application Development with Heterogeneous Memory Management"."""
 
@@ -133,7 +133,8 @@ def _managed(device: Device, facts: Facts) -> Finding:
             state="limited",
             found="no concurrent managed access",
             means="no prefetch and no advice: managed strategies attach memory to the stream in their place",
-            next_step="It comes with the platform: Linux on a discrete GPU of Pascal or newer, or Thor.",
+            next_step="It comes with the platform: Linux (not WSL) on a discrete GPU of Pascal or newer, on "
+            "Thor, GB10, GH200 or GB200.",
         )
     if "cuda-bindings" not in facts.packages:
         return Finding(

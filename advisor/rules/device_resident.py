@@ -11,13 +11,12 @@ from advisor.rules.base import (
     Finding,
     Row,
     Rule,
-    Threshold,
     evidence,
     not_applicable,
     passed,
     shares_dram,
 )
-from advisor.rules.findings import copies, estimate, fastest, rate
+from advisor.rules.findings import copies, estimate, fastest, rate, share_of_a_frame
 from advisor.rules.placed import moves, shared
 from advisor.strategies import BASELINE
 
@@ -58,10 +57,10 @@ def judge(
     moved = 2 * sum(trip.buffer.bytes for trip in found)
     saved = row.transfer_seconds * min(moved / row.transfer_bytes, 1.0)
     shown = (_moved(moved, row), copies(row), *rate(row), *_stages(found, row))
-    if saved < limits["share"] * row.seconds:
+    if row.part(saved) < limits["share"]:
         return passed(
             f"{_names(found)} are copied both ways in a frame, but that takes only "
-            f"{units.percent(saved / row.seconds)} of it.",
+            f"{units.percent(row.part(saved))} of it.",
             *shown,
         )
     return Finding(
@@ -129,14 +128,7 @@ RULE = Rule(
     elsewhere=_ONE_DRAM,
     needs=("device", "workload", "rows", "recommended"),
     thresholds=(
-        Threshold(
-            "share",
-            0.10,
-            "ratio",
-            "part of a frame that the round trips take, from which they are worth sparing",
-            "Amdahl's law: without a part of 10 % a frame is at most 1.11 times as fast",
-            high=1.0,
-        ),
+        share_of_a_frame("part of a frame that the round trips take, from which they are worth sparing"),
     ),
     sources=(
         "https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/index.html"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from advisor import stats, units
+from advisor import units
 from advisor.profiles import Device, Evidence, WorkloadRecord
 from advisor.rules.base import (
     Finding,
@@ -13,7 +13,6 @@ from advisor.rules.base import (
     Threshold,
     evidence,
     frame_evidence,
-    gain,
     no_figures,
     not_applicable,
     passed,
@@ -21,7 +20,7 @@ from advisor.rules.base import (
     takes,
     times,
 )
-from advisor.rules.snippets import snippet
+from advisor.rules.findings import change_to, no_slower
 from advisor.strategies import BASELINE
 from advisor.verdicts.ties import LEAST_SAVING
 
@@ -48,28 +47,22 @@ def judge(
             f"of {BASELINE}.",
             _held(baseline),
         )
-    no_slower = [row for row in once if _no_slower(row, baseline)]
-    if not no_slower:
+    as_fast = [row for row in once if no_slower(row, baseline)]
+    if not as_fast:
         return _too_slow(once, baseline)
-    chosen = [row for row in no_slower if row.strategy == recommended]
-    better = min(chosen or no_slower, key=lambda row: row.seconds)
-    return Finding(
-        "advice",
+    chosen = [row for row in as_fast if row.strategy == recommended]
+    better = min(chosen or as_fast, key=lambda row: row.seconds)
+    return change_to(
+        better,
+        baseline,
         _detail(device, once, baseline, better),
-        strategy=better.strategy,
-        evidence=_evidence(once, baseline, better),
-        gain=gain(better, baseline),
-        snippet=snippet(better.strategy, workload, device),
+        [_held(row) for row in (baseline, *once)],
+        device=device,
+        workload=workload,
     )
 
 
 _ELSEWHERE = "The GPU has a memory of its own: its copy of a buffer takes none of the host's."
-
-
-def _no_slower(row: Row, baseline: Row) -> bool:
-    """Equal within the margin or better; measured rows to the end of their interval."""
-    ratio = row.over(baseline)
-    return (ratio.value if row.predicted else ratio.high) <= 1 + stats.EQUIVALENCE
 
 
 def _too_slow(once: Sequence[Row], baseline: Row) -> Finding:
@@ -78,7 +71,9 @@ def _too_slow(once: Sequence[Row], baseline: Row) -> Finding:
         f"{_names(once)} would hold the buffers once ({units.size(fastest.physical_bytes)} and not "
         f"{units.size(baseline.physical_bytes)}), but not surely without losing time: "
         f"{takes(fastest, fastest.seconds)} a frame, {times(fastest.over(baseline))} that of {BASELINE}.",
-        *_evidence(once, baseline, fastest),
+        *(_held(row) for row in (baseline, *once)),
+        frame_evidence(baseline),
+        frame_evidence(fastest),
     )
 
 
@@ -100,14 +95,6 @@ def _names(rows: Sequence[Row]) -> str:
 
 def _held(row: Row) -> Evidence:
     return evidence(f"{row.strategy}: memory", row.physical_bytes, "bytes", row)
-
-
-def _evidence(once: Sequence[Row], baseline: Row, better: Row) -> tuple[Evidence, ...]:
-    return (
-        *(_held(row) for row in (baseline, *once)),
-        frame_evidence(baseline),
-        frame_evidence(better),
-    )
 
 
 RULE = Rule(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from advisor import stats, units
 from advisor.profiles import Device, Evidence, Gain, MemoryClass, WorkloadRecord
-from advisor.rules.base import Finding, Row, evidence, frame_evidence, gain, takes, times
+from advisor.rules.base import Finding, Row, Threshold, evidence, frame_evidence, gain, takes, times
 from advisor.rules.snippets import snippet
 from advisor.strategies import BASELINE
 
@@ -19,6 +19,12 @@ ALL_CLASSES: tuple[MemoryClass, ...] = (
     "coherent",
 )
 UNKNOWN_CLASS = "The device's memory class is not known."
+
+
+def share_of_a_frame(meaning: str) -> Threshold:
+    """The part of a frame (`Row.part`) from which it is worth a change: a tenth."""
+    source = "Amdahl's law: without a part of 10 % a frame is at most 1.11 times as fast"
+    return Threshold("share", 0.10, "ratio", meaning, source, high=1.0)
 
 
 def change_to(

@@ -10,7 +10,6 @@ from advisor.rules.base import (
     Finding,
     Row,
     Rule,
-    Threshold,
     evidence,
     frame_evidence,
     not_applicable,
@@ -25,6 +24,7 @@ from advisor.rules.findings import (
     compared,
     estimate,
     fastest,
+    share_of_a_frame,
     text,
 )
 from advisor.strategies import BASELINE
@@ -45,7 +45,7 @@ def judge(
     subject = next((row for row in copying if row.strategy == recommended), fastest(copying))
     if subject is None or subject.host_copy_seconds is None:
         return passed("No strategy here copies external buffers on the CPU.", *_frames(rows, recommended))
-    share = subject.host_copy_seconds / subject.seconds
+    share = subject.part(subject.host_copy_seconds)
     if share < limits["share"]:
         return passed(
             f"The CPU's copies of {', '.join(external)} are only {units.percent(share)} of a frame of "
@@ -122,13 +122,8 @@ RULE = Rule(
     elsewhere=UNKNOWN_CLASS,
     needs=("device", "workload", "rows", "recommended"),
     thresholds=(
-        Threshold(
-            "share",
-            0.10,
-            "ratio",
-            "part of a frame that the CPU's own copies take, from which they are worth removing",
-            "Amdahl's law: without a part of 10 % a frame is at most 1.11 times as fast",
-            high=1.0,
+        share_of_a_frame(
+            "part of a frame that the CPU's own copies take, from which they are worth removing"
         ),
     ),
     sources=("https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#page-locked-host-memory",),

@@ -17,10 +17,9 @@ _SHOWN = 3
 def judge(rows: Mapping[str, Row], recommended: str | None, limits: Mapping[str, float]) -> Finding:
     """Says what a frame can gain at most where all kernels and copies cost nothing."""
     subject = rows.get(BASELINE) or fastest(rows.values())
-    whole = (subject.host_seconds + subject.path_seconds) if subject else 0.0
-    if subject is None or not whole:
+    if subject is None or not subject.parts_seconds:
         return not_applicable("No part of a frame was timed by itself.")
-    share = subject.host_seconds / whole
+    share = subject.part(subject.host_seconds)
     if share < limits["share"]:
         return passed(_enough(subject, share, rows.get(recommended or "")), *_evidence(subject))
     best = fastest(rows.values())
@@ -40,12 +39,10 @@ def _enough(subject: Row, share: float, recommended: Row | None) -> str:
         f"Host stages are {units.percent(share)} of a frame of {subject.strategy}"
         f"{' as predicted' if subject.predicted else ''}: there is something to gain by where the data lies."
     )
-    if recommended is None or recommended is subject:
+    if recommended is None or recommended is subject or not recommended.parts_seconds:
         return told
-    whole = recommended.host_seconds + recommended.path_seconds
-    if not whole:
-        return told
-    return f"{told} With {recommended.strategy} they are {units.percent(recommended.host_seconds / whole)}."
+    left = recommended.part(recommended.host_seconds)
+    return f"{told} With {recommended.strategy} they are {units.percent(left)}."
 
 
 def _detail(subject: Row, share: float) -> str:
@@ -61,9 +58,10 @@ def _detail(subject: Row, share: float) -> str:
 
 def _evidence(row: Row) -> tuple[Evidence, ...]:
     named = sorted(row.host_stages.items(), key=lambda item: -item[1])[:_SHOWN]
+    beside = row.parts_seconds - row.host_seconds
     return (
         *(evidence(f"{row.strategy}: {name}", seconds, "seconds", row) for name, seconds in named),
-        evidence(f"{row.strategy}: kernels and copies", row.path_seconds, "seconds", row),
+        evidence(f"{row.strategy}: kernels, copies and waits", beside, "seconds", row),
     )
 
 

@@ -1,4 +1,4 @@
-"""link-below-best: the PCIe link runs narrower or slower than the GPU and its slot can."""
+"""link-below-best: the PCIe link runs narrower or slower than the GPU and this system can."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from advisor import units
 from advisor.profiles import Environment, Evidence
 from advisor.readings import GpuState
-from advisor.rules.base import Finding, Row, Rule, Threshold, not_applicable, passed
-from advisor.rules.findings import copies, estimate, present, rate
+from advisor.rules.base import Finding, Row, Rule, not_applicable, passed
+from advisor.rules.findings import copies, estimate, present, rate, share_of_a_frame
 from advisor.strategies import BASELINE
 
 _AWAKE = 2
@@ -18,7 +18,7 @@ _AWAKE = 2
 
 @dataclass(frozen=True)
 class _Link:
-    """Generation and lanes under load, and the best that the GPU can do in this slot."""
+    """Generation and lanes under load, and the best that NVML holds possible with this GPU and system."""
 
     generation: int
     width: int
@@ -50,11 +50,12 @@ def judge(
         )
     if link.factor <= 1:
         return passed(
-            f"The link runs at generation {link.generation} ×{link.width}, the best of this GPU and slot.",
+            f"The link runs at generation {link.generation} ×{link.width}, the best that NVML holds possible "
+            "with this GPU and system; whether another slot would give it more lanes NVML does not tell.",
             *_readings(link),
         )
     row = _most_copied(rows, recommended)
-    share = row.transfer_seconds / row.seconds if row else 0.0
+    share = row.part(row.transfer_seconds) if row else 0.0
     if row is None or share < limits["share"]:
         return passed(
             f"The link runs at {_words(link)}, but copies are only {units.percent(share)} of a frame.",
@@ -99,7 +100,7 @@ def _is_awake(reading: GpuState) -> bool:
 
 def _words(link: _Link) -> str:
     return (
-        f"generation {link.generation} ×{link.width}; this GPU and slot can do generation "
+        f"generation {link.generation} ×{link.width}; this GPU and system can do generation "
         f"{link.best_generation} ×{link.best_width}"
     )
 
@@ -126,24 +127,20 @@ def _readings(link: _Link) -> tuple[Evidence, ...]:
 RULE = Rule(
     id="link-below-best",
     title="Give the GPU its full PCIe link: slot, lanes and firmware",
-    why="A card in a slot with 4 of 16 lanes, behind a riser, or held at an old generation by the firmware "
-    "copies at a fraction of its rate, and no memory strategy makes up for it. An idle GPU lowers its link "
-    "to save power, so that only a reading under load counts.",
+    why="A card behind a bad riser, badly seated, or held at an old generation by the firmware copies at a "
+    "fraction of its rate, and no memory strategy makes up for it. An idle GPU lowers its link to save "
+    "power, so that only a reading under load counts. NVML's best is what is possible with this GPU and "
+    "system: of a ×16 card in a slot of 8 lanes it tells 8, so that a slot which is too narrow is not seen "
+    "here; compare the lanes with the card's data sheet.",
     memory_classes=("discrete", "discrete-hmm"),
     elsewhere="The device does not hang on PCIe, or its link is not what NVML tells of.",
     needs=("rows", "recommended", "machine"),
     thresholds=(
-        Threshold(
-            "share",
-            0.10,
-            "ratio",
-            "part of a frame that copies take, from which a faster link is worth the trouble",
-            "Amdahl's law: without a part of 10 % a frame is at most 1.11 times as fast",
-            high=1.0,
-        ),
+        share_of_a_frame("part of a frame that copies take, from which a faster link is worth the trouble"),
     ),
     sources=(
-        "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html",
+        "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html: the maximum is what is "
+        "possible with this device and system",
         "RTX 3090 in an external case: 2.4 GB/s to the device (public log 46224229222)",
     ),
     judge=judge,

@@ -64,10 +64,10 @@ def _detail(wrong: Mapping[str, str], agree: list[str]) -> str:
 RULE = Rule(
     id="missing-synchronisation",
     title="Wait for the GPU before the CPU uses what a kernel wrote",
-    why="A synchronous copy waits for all that was queued before it. Take the copies away, as zero-copy, "
-    "managed and page-locked memory do, and the wait is gone with them: the CPU reads what the kernel has "
-    "not written yet, and writes what it still reads. It is the classic error of such a change, and it "
-    "shows as results that are wrong now and then.",
+    why="A synchronous copy waits for all that was queued before it on its stream. Take the copies away, "
+    "as zero-copy, managed and page-locked memory do, and the wait is gone with them: the CPU reads what "
+    "the kernel has not written yet, and writes what it still reads. It is the classic error of such a "
+    "change, and it shows as results that are wrong now and then.",
     memory_classes=ALL_CLASSES,
     elsewhere=UNKNOWN_CLASS,
     needs=("rows", "failed", "machine"),

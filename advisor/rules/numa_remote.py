@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from advisor import units
 from advisor.profiles import Environment, Evidence, Method
 from advisor.readings import HostState
-from advisor.rules.base import Finding, Row, Rule, Threshold, evidence, not_applicable, passed
-from advisor.rules.findings import ALL_CLASSES, UNKNOWN_CLASS, fastest
+from advisor.rules.base import Finding, Row, Rule, evidence, not_applicable, passed
+from advisor.rules.findings import ALL_CLASSES, UNKNOWN_CLASS, fastest, share_of_a_frame
 
 
 def judge(
@@ -31,7 +31,7 @@ def judge(
     row = rows.get(recommended or "") or fastest(rows.values())
     if row is None:
         return not_applicable("No strategy has figures.")
-    share = min(row.path_seconds / row.seconds, 1.0)  # overlapping frames have parts beside one another
+    share = row.part(row.path_seconds)
     shown = _evidence(host, row)
     if share < limits["share"]:
         return passed(
@@ -77,13 +77,8 @@ RULE = Rule(
     elsewhere=UNKNOWN_CLASS,
     needs=("rows", "recommended", "machine", "method"),
     thresholds=(
-        Threshold(
-            "share",
-            0.10,
-            "ratio",
-            "part of a frame that copies and kernels take, from which the way to the memory matters",
-            "Amdahl's law: without a part of 10 % a frame is at most 1.11 times as fast",
-            high=1.0,
+        share_of_a_frame(
+            "part of a frame that copies and kernels take, from which the way to the memory matters"
         ),
     ),
     sources=(

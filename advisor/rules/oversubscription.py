@@ -47,11 +47,12 @@ def judge(
         f"{_whose(device)} {units.size(needed)}, {units.percent(share)} of the {units.size(total)} "
         f"of {device.name}."
     )
+    follows = _follows(device, share)
     found = _stays_at_the_host(rows, recommended)
     if found is None:
-        return Finding("advice", text(cause, _refused(absent), _SPLIT), evidence=shown)
+        return Finding("advice", text(cause, follows, _refused(absent), _SPLIT), evidence=shown)
     better, subject = found
-    detail = text(cause, _THRASHING, compared(better, subject), against_strategy(subject), _SPLIT)
+    detail = text(cause, follows, compared(better, subject), against_strategy(subject), _SPLIT)
     return change_to(better, subject, detail, shown, device=device, workload=workload)
 
 
@@ -63,7 +64,20 @@ def _stays_at_the_host(rows: Mapping[str, Row], recommended: str | None) -> tupl
     return (better, subject) if better and subject else None
 
 
-_THRASHING = "Managed memory gives pages up to make room for others, and fetches them again later."
+def _follows(device: Device, share: float) -> str:
+    """What becomes of it: nothing is given up before memory is full, nor anywhere that pages cannot move."""
+    if shares_dram(device):
+        return "The system and all other programs need their part of that one DRAM too."
+    if share <= 1:
+        return "That fits only just: contexts, code and other programs take their part too."
+    concurrent = device.attributes.get("concurrent_managed_access")
+    if concurrent is None:
+        return ""
+    if not concurrent:
+        return "Without concurrentManagedAccess not even managed memory can be larger than the GPU's."
+    return "Managed memory gives pages up to make room for others, and fetches them again later."
+
+
 _SPLIT = (
     "Cut the frame into parts that fit, each through the same buffers: then every strategy is open again, "
     "and copies of one part can overlap the kernels of another."
@@ -102,10 +116,10 @@ def _evidence(needed: int, total: int) -> tuple[Evidence, ...]:
 RULE = Rule(
     id="oversubscription",
     title="Cut the frame into parts that fit the GPU's memory",
-    why="Managed memory may be larger than the GPU's, and then runs by giving pages up and fetching them "
-    "again: a frame that sweeps over all of it finds nothing where it left it. Times vary by up to 100 with "
-    "the pattern of access, and on a shared machine an oversubscribed GPU can hang. Explicit copies simply "
-    "fail.",
+    why="Where concurrentManagedAccess is 1, a card's managed memory may be larger than the GPU's, and then "
+    "runs by giving pages up and fetching them again: a frame that sweeps over all of it finds nothing where "
+    "it left it. Times vary by up to 100 with the pattern of access, and on a shared machine an "
+    "oversubscribed GPU can hang. Explicit copies simply fail, and so does managed memory elsewhere.",
     memory_classes=ALL_CLASSES,
     elsewhere=UNKNOWN_CLASS,
     needs=("device", "workload", "rows", "absent", "recommended"),
@@ -119,6 +133,7 @@ RULE = Rule(
         ),
     ),
     sources=(
+        "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#unified-memory-programming",
         "https://developer.nvidia.com/blog/improving-gpu-memory-oversubscription-performance/",
         "Chien, Peng and Markidis, MCHPC 2019 (arXiv 1910.09598): hints under oversubscription, up to 25 %",
     ),

@@ -10,14 +10,22 @@ from advisor.rules.base import (
     Finding,
     Row,
     Rule,
-    Threshold,
     evidence,
     no_figures,
     not_applicable,
     passed,
     proposal,
 )
-from advisor.rules.findings import against_strategy, change_to, compared, host_stages, kernels, present, text
+from advisor.rules.findings import (
+    against_strategy,
+    change_to,
+    compared,
+    host_stages,
+    kernels,
+    present,
+    share_of_a_frame,
+    text,
+)
 from advisor.rules.placed import shared
 from advisor.strategies import BASELINE
 
@@ -46,7 +54,7 @@ def judge(
     if resident is None:
         return not_applicable("No strategy whose kernels use device memory has figures to compare with.")
     waiting = managed.device_seconds - resident.device_seconds
-    if waiting < limits["share"] * managed.seconds:
+    if managed.part(waiting) < limits["share"]:
         return _little(managed, resident, waiting)
     others = (row for row in rows.values() if row.strategy != BASELINE)
     better = proposal(others, managed, recommended)
@@ -56,11 +64,15 @@ def judge(
         return passed(f"{cause} But no other strategy is surely faster.", *shown)
     detail = text(cause, _prefetched(rows, better), compared(better, managed), against_strategy(managed))
     title = None if better.strategy in _PREFETCHED else _TITLE_ELSEWHERE
-    return change_to(better, managed, detail, shown, device=device, workload=workload, title=title)
+    return change_to(
+        better, managed, detail, shown, device=device, workload=workload, title=title, inferred=True
+    )
 
 
 _RESIDENT = ("pinned", "registered", "write-combined", BASELINE, "staged", "managed-prefetch")
 """Their kernels find the data in device memory."""
+_FAULT_SECONDS = 10e-6
+"""The least that a fault takes (ObservUVM: 10 to 50 µs): in less there may have been none."""
 _PREFETCHED = ("managed-prefetch", "managed-advised")
 _TITLE_ELSEWHERE = "Leave managed memory that kernels fetch page by page"
 
@@ -81,18 +93,22 @@ def _little(managed: Row, resident: Row, waiting: float) -> Finding:
 
 def _cause(managed: Row, resident: Row, waiting: float) -> str:
     verb = "are predicted to take" if managed.predicted else "take"
+    pages = (
+        "faults, which bring the pages that the CPU used last over a few at a time"
+        if waiting >= _FAULT_SECONDS
+        else "pages that are not in device memory (by faults, or read over the link)"
+    )
     return (
         f"Kernels {verb} {units.seconds(managed.device_seconds)} on managed memory and "
         f"{units.seconds(resident.device_seconds)} on device memory ({resident.strategy}): "
-        f"{units.percent(waiting / managed.seconds)} of a frame goes to faults, which bring the pages that "
-        "the CPU used last over a few at a time."
+        f"{units.percent(managed.part(waiting))} of a frame goes to {pages}."
     )
 
 
 def _rate(managed: Row, waiting: float, workload: WorkloadRecord) -> list[Evidence]:
-    """How fast the pages that kernels touch arrive by faults."""
+    """How fast the pages that kernels touch arrive by faults; nothing where there may have been none."""
     touched = sum(b.bytes for b in shared(workload) if workload.touching(b, "device"))
-    if not touched or waiting <= 0:
+    if not touched or waiting < _FAULT_SECONDS:
         return []
     return [evidence("managed: rate of the migrations", touched / waiting, "bytes_per_second", managed)]
 
@@ -127,14 +143,7 @@ RULE = Rule(
     elsewhere="No pages move by faults on one DRAM; over a coherent link see ping-pong-migration.",
     needs=("device", "workload", "rows", "absent", "recommended"),
     thresholds=(
-        Threshold(
-            "share",
-            0.10,
-            "ratio",
-            "part of a frame of managed by which kernels are slower than on device memory",
-            "Amdahl's law: without a part of 10 % a frame is at most 1.11 times as fast",
-            high=1.0,
-        ),
+        share_of_a_frame("part of a frame of managed by which kernels are slower than on device memory"),
     ),
     sources=(
         "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#data-prefetching",

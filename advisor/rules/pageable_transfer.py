@@ -10,18 +10,23 @@ from advisor.rules.base import (
     Finding,
     Row,
     Rule,
-    Threshold,
-    evidence,
     frame_evidence,
-    gain,
     no_figures,
     passed,
     proposal,
     shares_dram,
     takes,
-    times,
 )
-from advisor.rules.snippets import snippet
+from advisor.rules.findings import (
+    ALL_CLASSES,
+    UNKNOWN_CLASS,
+    change_to,
+    compared,
+    copies,
+    rate,
+    share_of_a_frame,
+    text,
+)
 from advisor.strategies import BASELINE
 
 
@@ -37,21 +42,21 @@ def judge(
     baseline = rows.get(BASELINE)
     if baseline is None:
         return no_figures(BASELINE, absent)
-    share = baseline.transfer_seconds / baseline.seconds
+    share = baseline.part(baseline.transfer_seconds)
     if share < limits["share"]:
         return _small(baseline, share)
     cheaper = [row for row in rows.values() if row.transfer_seconds < baseline.transfer_seconds]
     better = proposal(cheaper, baseline, recommended)
     if better is None:
         return _unbeaten(rows, baseline)
-    return Finding(
-        "advice",
+    return change_to(
+        better,
+        baseline,
         _detail(device, rows, baseline, better, share),
+        _evidence(rows, baseline, better),
+        device=device,
+        workload=workload,
         title=_TITLE_SHARED if shares_dram(device) and not better.transfer_seconds else None,
-        strategy=better.strategy,
-        evidence=_evidence(rows, baseline, better),
-        gain=gain(better, baseline),
-        snippet=snippet(better.strategy, workload, device),
     )
 
 
@@ -59,40 +64,32 @@ _TITLE_SHARED = "Drop the copies: CPU and GPU share one memory"
 
 
 def _small(baseline: Row, share: float) -> Finding:
-    copies = _copies(baseline)
     if not baseline.transfer_seconds:
-        return passed("Nothing is copied between the sides in a frame.", copies)
-    return passed(f"Copies are only {units.percent(share)} of a frame of {BASELINE}.", copies)
+        return passed("Nothing is copied between the sides in a frame.", copies(baseline))
+    return passed(f"Copies are only {units.percent(share)} of a frame of {BASELINE}.", copies(baseline))
 
 
 def _unbeaten(rows: Mapping[str, Row], baseline: Row) -> Finding:
     others = [row for row in rows.values() if row is not baseline]
     nearest = min(others, key=lambda row: row.seconds, default=None)
     if nearest is None:
-        return passed(f"No other strategy has figures to set against {BASELINE}.", _copies(baseline))
+        return passed(f"No other strategy has figures to set against {BASELINE}.", copies(baseline))
     return passed(
         f"No strategy that spends less on copies is surely faster: "
         f"{takes(baseline, baseline.seconds)} a frame, {takes(nearest, nearest.seconds)}.",
-        _copies(baseline),
+        copies(baseline),
         frame_evidence(baseline),
         frame_evidence(nearest),
     )
 
 
 def _detail(device: Device, rows: Mapping[str, Row], baseline: Row, better: Row, share: float) -> str:
-    faster = times(baseline.over(better))
-    return " ".join(
-        filter(
-            None,
-            (
-                f"Copies from and to ordinary memory are {units.percent(share)} of a frame of {BASELINE}, "
-                f"{units.seconds(baseline.transfer_seconds)}{' as predicted' if baseline.predicted else ''}.",
-                _cause(device, better),
-                _pinned(rows),
-                f"{takes(better, better.seconds)} a frame and {BASELINE} {units.seconds(baseline.seconds)}: "
-                f"{faster} as fast.",
-            ),
-        )
+    return text(
+        f"Copies from and to ordinary memory are {units.percent(share)} of a frame of {BASELINE}, "
+        f"{units.seconds(baseline.transfer_seconds)}{' as predicted' if baseline.predicted else ''}.",
+        _cause(device, better),
+        _pinned(rows),
+        compared(better, baseline),
     )
 
 
@@ -102,7 +99,8 @@ def _cause(device: Device, better: Row) -> str:
         if better.transfer_seconds:
             return f"{moved}; {better.strategy} still copies, only faster."
         return f"{moved}; {better.strategy} needs none."
-    staged = "The driver passes them through a page-locked buffer of its own, and the host waits"
+    passes = "may stage them in" if device.memory_class == "coherent" else "passes them through"
+    staged = f"The driver {passes} a page-locked buffer of its own, and the host waits"
     if better.latency_seconds is not None:
         return f"{staged}; {better.strategy} copies from page-locked memory beside other work."
     if better.transfer_seconds:
@@ -119,50 +117,27 @@ def _pinned(rows: Mapping[str, Row]) -> str:
     return f"The same copies from page-locked memory {verb} {units.seconds(pinned.transfer_seconds)}."
 
 
-def _copies(row: Row) -> Evidence:
-    return evidence(f"{row.strategy}: copies", row.transfer_seconds, "seconds", row)
-
-
-def _rate(row: Row) -> list[Evidence]:
-    if not (row.transfer_bytes and row.transfer_seconds):
-        return []
-    rate = row.transfer_bytes / row.transfer_seconds
-    return [evidence(f"{row.strategy}: rate of the copies", rate, "bytes_per_second", row)]
-
-
 def _evidence(rows: Mapping[str, Row], baseline: Row, better: Row) -> tuple[Evidence, ...]:
     shown = {row.strategy: row for row in (baseline, rows.get("pinned", better), better)}
-    return tuple(item for row in shown.values() for item in (_copies(row), *_rate(row), frame_evidence(row)))
+    return tuple(item for row in shown.values() for item in (copies(row), *rate(row)))
 
 
 RULE = Rule(
     id="pageable-transfer",
     title="Move the copies off pageable memory",
     why="A copy engine can only read memory that stays in place. From ordinary memory the driver first "
-    "copies into a page-locked buffer of its own, piece by piece, and the call returns when all is done: "
-    "half the link's rate or less, and no overlap. On a Jetson the copy is not needed at all, since CPU "
-    "and GPU share one memory.",
-    memory_classes=(
-        "tegra",
-        "tegra-io-coherent",
-        "tegra-coherent",
-        "discrete",
-        "discrete-hmm",
-        "coherent",
-    ),
-    elsewhere="The device's memory class is not known.",
+    "copies into a page-locked buffer of its own, piece by piece, and the host waits: for an upload until "
+    "all is staged, while the last piece may still be on its way, for a download until all has arrived. "
+    "That is half the link's rate or less, and no overlap of the CPU's work. On a Jetson the copy is not "
+    "needed at all, since CPU and GPU share one memory.",
+    memory_classes=ALL_CLASSES,
+    elsewhere=UNKNOWN_CLASS,
     needs=("device", "workload", "rows", "absent", "recommended"),
     thresholds=(
-        Threshold(
-            "share",
-            0.10,
-            "ratio",
-            "part of a baseline's frame that copies take, from which they are worth removing",
-            "Amdahl's law: without a part of 10 % a frame is at most 1.11 times as fast",
-            high=1.0,
-        ),
+        share_of_a_frame("part of a baseline's frame that copies take, from which they are worth removing"),
     ),
     sources=(
+        "https://docs.nvidia.com/cuda/cuda-runtime-api/api-sync-behavior.html",
         "https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/index.html#pinned-memory",
         "https://docs.nvidia.com/cuda/cuda-for-tegra-appnote/index.html#memory-selection",
         "rapidsai/dask-cuda pull request 98: 5 to 6 GB/s from pageable, 11 to 12 GB/s from pinned memory",

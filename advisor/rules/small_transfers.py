@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from advisor import units
 from advisor.profiles import Device, Evidence, WorkloadRecord
 from advisor.rules.base import Finding, Row, Rule, Threshold, evidence, no_figures, passed, proposal
-from advisor.rules.findings import ALL_CLASSES, UNKNOWN_CLASS, change_to, compared, copies, estimate, text
+from advisor.rules.findings import (
+    ALL_CLASSES,
+    UNKNOWN_CLASS,
+    change_to,
+    compared,
+    copies,
+    estimate,
+    share_of_a_frame,
+    text,
+)
 from advisor.rules.placed import moves
 from advisor.schedule import Step
 from advisor.strategies import BASELINE
@@ -54,7 +63,7 @@ def judge(
             f"A copy moves {units.size(made.mean_bytes)} on average: its bytes are what it costs.",
             *_evidence(made, baseline),
         )
-    share = made.seconds / baseline.seconds
+    share = baseline.part(made.seconds)
     if share < limits["share"]:
         return passed(
             f"The copies are small, but only {units.percent(share)} of a frame.", *_evidence(made, baseline)
@@ -140,14 +149,7 @@ RULE = Rule(
             "UnifiedMemoryPerf on RTX 2060 and GTX 1650 SUPER: zero-copy is the fastest up to 16 to 64 KB; "
             "at 12 GB/s 64 KB take as long as a call of 5 µs",
         ),
-        Threshold(
-            "share",
-            0.10,
-            "ratio",
-            "part of a baseline's frame that copies take, from which they are worth removing",
-            "Amdahl's law: without a part of 10 % a frame is at most 1.11 times as fast",
-            high=1.0,
-        ),
+        share_of_a_frame("part of a baseline's frame that copies take, from which they are worth removing"),
     ),
     sources=(
         "https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/index.html"

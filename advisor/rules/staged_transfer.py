@@ -10,7 +10,6 @@ from advisor.rules.base import (
     Finding,
     Row,
     Rule,
-    Threshold,
     evidence,
     frame_evidence,
     no_figures,
@@ -28,6 +27,7 @@ from advisor.rules.findings import (
     copies,
     fastest,
     rate,
+    share_of_a_frame,
     text,
 )
 from advisor.strategies import BASELINE
@@ -49,7 +49,7 @@ def judge(
         return no_figures(_SUBJECT, absent)
     if not staged.transfer_seconds:
         return passed("Nothing is copied between the sides in a frame.", copies(staged))
-    share = staged.transfer_seconds / staged.seconds
+    share = staged.part(staged.transfer_seconds)
     if share < limits["share"]:
         return passed(
             f"The copies of cupy.asarray and cupy.asnumpy are only {units.percent(share)} of a frame.",
@@ -127,14 +127,7 @@ RULE = Rule(
     elsewhere=UNKNOWN_CLASS,
     needs=("device", "workload", "rows", "absent", "recommended"),
     thresholds=(
-        Threshold(
-            "share",
-            0.10,
-            "ratio",
-            "part of a frame of staged that copies take, from which they are worth removing",
-            "Amdahl's law: without a part of 10 % a frame is at most 1.11 times as fast",
-            high=1.0,
-        ),
+        share_of_a_frame("part of a frame of staged that copies take, from which they are worth removing"),
     ),
     sources=(
         "cupy/cupy issues 6360 and 8090: cupy.asarray goes through the page-locked pool",

@@ -83,10 +83,11 @@ def _detail(device: Device, system: Row, baseline: Row, rival: Row | None) -> st
 RULE = Rule(
     id="system-memory-available",
     title="Use ordinary memory in place: kernels reach what malloc gives",
-    why="Where pageableMemoryAccess is 1 a kernel may be given the address of any memory of the process. On "
-    "Thor, GB10, GH200 and GB200 the hardware keeps it coherent, and plain malloc is as fast as page-locked "
-    "memory, or nearly; on a card with HMM pages come by faults, which is easy but rarely fast. Code that "
-    "copies or page-locks out of habit can be the simpler for it.",
+    why="Where pageableMemoryAccess is 1 a kernel may be given the address of any memory of the process. "
+    "On Thor, GB10, GH200 and GB200 the hardware keeps it coherent; on GH200 plain malloc was measured "
+    "within 2 % of page-locked memory, for the others no such figure was found. On a card with HMM pages "
+    "come by faults, which is easy but rarely fast. Code that copies or page-locks out of habit can be the "
+    "simpler for it.",
     memory_classes=("tegra-coherent", "discrete-hmm", "coherent"),
     elsewhere="Kernels cannot reach ordinary memory here: pageableMemoryAccess is 0.",
     needs=("device", "workload", "rows", "absent", "recommended"),

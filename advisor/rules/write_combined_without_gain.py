@@ -88,7 +88,8 @@ RULE = Rule(
     title="Take plain page-locked memory: write-combining brings nothing here",
     why="Write-combined memory promises up to 40 % faster transfers over PCIe, since the CPU's caches need "
     "not be asked for its lines. Where the I/O is coherent at no cost, or the link is not PCIe, nothing of "
-    "that is left: on GH200 it halves the rate. What stays is memory that the CPU must never read.",
+    "that is left: on GH200 it halves the rate, and on an H200 over PCIe 5 it was measured to gain nothing "
+    "(reports/h200). What stays is memory that the CPU must never read.",
     memory_classes=ALL_CLASSES,
     elsewhere=UNKNOWN_CLASS,
     needs=("device", "workload", "rows", "absent", "recommended"),

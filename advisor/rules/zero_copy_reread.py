@@ -14,7 +14,6 @@ from advisor.rules.base import (
     Threshold,
     evidence,
     frame_evidence,
-    gain,
     no_figures,
     not_applicable,
     passed,
@@ -23,7 +22,7 @@ from advisor.rules.base import (
     takes,
     times,
 )
-from advisor.rules.snippets import snippet
+from advisor.rules.findings import change_to, copies, kernels
 from advisor.strategies import BASELINE
 
 _SUBJECT = "zero-copy"
@@ -55,14 +54,14 @@ def judge(
     better = proposal((r for r in others if r.strategy != BASELINE), zero_copy, recommended)
     if better is None:
         return _nothing_better(again, rows, zero_copy, limits)
-    return Finding(
-        "advice",
+    return change_to(
+        better,
+        zero_copy,
         _detail(device, again, zero_copy, better, limits),
+        _evidence(again, zero_copy, better),
+        device=device,
+        workload=workload,
         title=_TITLE_SHARED if shares_dram(device) else _TITLE_CARD,
-        strategy=better.strategy,
-        evidence=_evidence(again, zero_copy, better),
-        gain=gain(better, zero_copy),
-        snippet=snippet(better.strategy, workload, device),
     )
 
 
@@ -112,22 +111,21 @@ def _nothing_better(
     return passed(
         f"{what}, but no other strategy is surely the better for it: {figures}.",
         *(_passes(read, zero_copy) for read in again),
-        *(item for row in compared for item in (_kernels(row), frame_evidence(row))),
+        *(item for row in compared for item in (kernels(row), frame_evidence(row))),
     )
 
 
 def _detail(
     device: Device, again: Sequence[Reads], zero_copy: Row, better: Row, limits: Mapping[str, float]
 ) -> str:
-    kernels = (zero_copy.device_seconds, better.device_seconds)
     return " ".join(
         (
             _cause(device, again, limits),
             _cure(device, better),
             f"Kernels {'are predicted to take' if better.predicted else 'take'} "
-            f"{units.seconds(kernels[0])} with zero-copy and {units.seconds(kernels[1])} "
-            f"with {better.strategy}; a whole frame of zero-copy takes "
-            f"{times(zero_copy.over(better))} the time. The gain is against zero-copy.",
+            f"{units.seconds(zero_copy.device_seconds)} with zero-copy and "
+            f"{units.seconds(better.device_seconds)} with {better.strategy}; a whole frame of zero-copy "
+            f"takes {times(zero_copy.over(better))} the time. The gain is against zero-copy.",
         )
     )
 
@@ -181,14 +179,9 @@ def _evidence(again: Sequence[Reads], zero_copy: Row, better: Row) -> tuple[Evid
     pair = (zero_copy, better)
     return (
         *(_passes(read, zero_copy) for read in again),
-        *(_kernels(row) for row in pair),
-        *(evidence(f"{row.strategy}: copies", row.transfer_seconds, "seconds", row) for row in pair),
-        *(frame_evidence(row) for row in pair),
+        *(kernels(row) for row in pair),
+        *(copies(row) for row in pair),
     )
-
-
-def _kernels(row: Row) -> Evidence:
-    return evidence(f"{row.strategy}: kernels", row.device_seconds, "seconds", row)
 
 
 def _passes(read: Reads, row: Row) -> Evidence:

@@ -56,7 +56,7 @@ def judge(
             f"{units.ratio(excess)} what the bytes they use explain.",
             *shown,
         )
-    cause = _cause(device, zero_copy, used, expected)
+    cause = _cause(device, zero_copy, copied, used, expected)
     better = proposal((row for row in rows.values() if row.strategy != BASELINE), zero_copy, recommended)
     if better is None:
         slow = takes(zero_copy, zero_copy.seconds)
@@ -101,10 +101,10 @@ def _expected(device: Device, copied: Row, used: float) -> float | None:
     return max(copied.device_seconds, used * copied.transfer_seconds / copied.transfer_bytes)
 
 
-def _cause(device: Device, zero_copy: Row, used: float, expected: float) -> str:
+def _cause(device: Device, zero_copy: Row, copied: Row, used: float, expected: float) -> str:
     against = (
         f"{units.seconds(expected)} on device memory"
-        if shares_dram(device)
+        if shares_dram(device) or expected == copied.device_seconds
         else f"{units.seconds(expected)} that as many bytes take as a copy"
     )
     return (
