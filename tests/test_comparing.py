@@ -299,6 +299,14 @@ def test_new_and_gone_advice_by_rule_on_whatever_was_measured() -> None:
     assert [a.rule for a in found.gone_advice] == ["b"]
 
 
+def test_advice_for_a_device_that_one_side_alone_predicts_for_is_neither_new_nor_gone() -> None:
+    nano, orin = (prediction(device=cuda_device().model_copy(update={"name": n})) for n in ("Nano", "Orin"))
+    said = tuple(advice(rule, name) for rule, name in (("a", "Nano"), ("b", "Orin")))
+    base = profile(predictions=(nano, orin), advice=said)
+    assert compare(base, later(predictions=(nano,), advice=said[:1])).gone_advice == ()
+    assert compare(later(predictions=(nano,)), base).new_advice == said[:1]
+
+
 def clear(strategy: str, **fields: Any) -> Recommendation:
     return recommendation(strategy, **fields)
 

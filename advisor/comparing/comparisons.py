@@ -259,9 +259,14 @@ def _nothing_in_common(devices: Sequence[DeviceComparison], only: Sequence[str])
 
 
 def _fired_only_in(one: Profile, other: Profile) -> tuple[Advice, ...]:
-    """What the rules advise in the one alone, by rule and device; measured devices stand for one another."""
+    """What the rules advise in the one alone, by rule and device; measured devices stand for one another.
+
+    Of a device that one of the two alone predicts for, nothing is new or gone.
+    """
     there = {_about(a, other) for a in other.advice if a.outcome == "advice"}
-    return tuple(a for a in one.advice if a.outcome == "advice" and _about(a, one) not in there)
+    shared = {None} | ({p.device.name for p in one.predictions} & {p.device.name for p in other.predictions})
+    advised = ((a, _about(a, one)) for a in one.advice if a.outcome == "advice")
+    return tuple(a for a, about in advised if about not in there and about[1] in shared)
 
 
 def _about(told: Advice, profile: Profile) -> tuple[str, str | None]:
