@@ -355,7 +355,7 @@ def all_strategies(**fields: Any) -> Profile:
             warnings=(
                 "The GPU throttled (heat): its clocks were held down. Improve the cooling.",
                 "2 other processes used the GPU (900 MiB of its memory). Stop them and profile again.",
-                "The PCIe link ran at generation 3 ×16; this GPU and slot can do generation 4 ×16.",
+                "The PCIe link ran at generation 3 ×16; this GPU and system can do generation 4 ×16.",
                 "Other programs used 40 % of the CPU when the run began.",
             ),
         ),

@@ -135,7 +135,7 @@ def link(generation: int, width: int, **figures: Any) -> dict[str, Any]:
 
 def test_a_slow_link_with_its_figures_and_cost() -> None:
     warning = one([gpu("under-load", **link(3, 8))])
-    assert "ran at generation 3 ×8; this GPU and slot can do generation 4 ×16" in warning
+    assert "ran at generation 3 ×8; this GPU and system can do generation 4 ×16" in warning
     assert "4.00× as long" in warning
 
 

@@ -107,7 +107,7 @@ def _link(readings: Sequence[GpuState]) -> str:
     if slower <= 1:
         return ""
     return (
-        f"The PCIe link ran at {_link_words(generation, width)}; this GPU and slot can do "
+        f"The PCIe link ran at {_link_words(generation, width)}; this GPU and system can do "
         f"{_link_words(best_generation, best_width)}. Copies and zero-copy can take up to about "
         f"{units.ratio(slower)} as long. Check the slot, risers, and the firmware's PCIe settings."
     )

@@ -11,7 +11,6 @@ from advisor.rules.base import (
     Finding,
     Row,
     Rule,
-    Threshold,
     evidence,
     frame_evidence,
     no_figures,
@@ -20,7 +19,7 @@ from advisor.rules.base import (
     shares_dram,
     times,
 )
-from advisor.rules.findings import change_to, copies, host_stages, kernels, no_slower, text
+from advisor.rules.findings import change_to, copies, host_stages, kernels, no_slower, share_of_a_frame, text
 from advisor.strategies import BASELINE
 
 _SUBJECT = "pinned"
@@ -43,9 +42,9 @@ def judge(
     if serial is None:
         return no_figures(_SUBJECT, absent)
     path = serial.transfer_seconds + serial.device_seconds
-    if not serial.transfer_seconds or path / serial.seconds < limits["share"]:
+    if not serial.transfer_seconds or serial.part(path) < limits["share"]:
         return passed(
-            f"Copies and kernels are {units.percent(path / serial.seconds)} of a frame of {serial.strategy}: "
+            f"Copies and kernels are {units.percent(serial.part(path))} of a frame of {serial.strategy}: "
             "there is little to hide behind other work.",
             copies(serial),
             kernels(serial),
@@ -137,13 +136,8 @@ RULE = Rule(
     elsewhere=_ELSEWHERE,
     needs=("device", "workload", "rows", "absent", "recommended"),
     thresholds=(
-        Threshold(
-            "share",
-            0.10,
-            "ratio",
-            "part of a serial frame that copies and kernels take, from which hiding them is worth a change",
-            "Amdahl's law: without a part of 10 % a frame is at most 1.11 times as fast",
-            high=1.0,
+        share_of_a_frame(
+            "part of a serial frame that copies and kernels take, from which hiding them is worth a change"
         ),
     ),
     sources=(
