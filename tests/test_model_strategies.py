@@ -232,7 +232,7 @@ def test_a_kernel_of_which_nothing_is_known_is_declined_with_the_way_out() -> No
     assert len(reasons) == 13
     assert "passes=" in reasons["pinned"]
     assert "nothing was traced" in reasons["pinned"]
-    assert "pageableMemoryAccess" in reasons["system"]
+    assert "taken to be without HMM" in reasons["system"]
 
 
 # Verdict and draws

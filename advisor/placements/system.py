@@ -27,6 +27,8 @@ class System(Placement):
     def unavailable(self, device: Device) -> str | None:
         """Needs pageableMemoryAccess, which has to be known to be 1."""
         if device.kind != "cpu" and not device.attributes.get("pageable_memory_access"):
+            if device.kind == "catalogue" and device.memory_class == "discrete":
+                return f"{device.name} is taken to be without HMM (with it: docs/devices.md)"
             told = "0" if flag_is_off(device, "pageable_memory_access") else "not known"
             return f"kernels on {device.name} cannot reach ordinary memory (pageableMemoryAccess is {told})"
         return super().unavailable(device)
