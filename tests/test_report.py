@@ -33,7 +33,7 @@ from advisor.model import accuracy
 from advisor.model import measured as model_measured
 from advisor.model.accuracy import Accuracy
 from advisor.profiles import Environment, Gain, Profile, load, parse
-from advisor.report import render_html, render_markdown, summary, templates, write
+from advisor.report import markdown, render_html, render_markdown, summary, templates, write
 from advisor.report.html import download
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -373,3 +373,20 @@ def test_every_template_escapes_and_stops_at_an_unknown_name() -> None:
     assert made.from_string("{{ x }}").render(x="<b>") == "&lt;b&gt;"
     with pytest.raises(UndefinedError):
         made.from_string("{{ missing }}").render()
+
+
+def test_code_in_markdown_is_whole_or_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its last line waits for the results: code cut before it would read them too early."""
+    code = "\n".join([*(f"step_{i} = {i}" for i in range(300)), "stream.synchronize()"])
+    run = profile(advice=(advice(snippet=code),))
+    whole = render_markdown(run)
+    assert f"```python\n{code}\n```" in whole
+    monkeypatch.setattr(markdown, "LIMIT", len(whole))
+    assert "```python\n# 301 lines, in the report\n```" in render_markdown(run)
+    assert "step_0" not in render_markdown(run)
+
+
+def test_a_block_in_markdown_is_cut_after_a_line() -> None:
+    assert markdown.fence("ab\ncd\nef", 5, "") == "```\nab\ncd\n# … cut, see the report\n```"
+    assert markdown.fence("ab\ncd\nef", 4, "") == "```\nab\n# … cut, see the report\n```"
+    assert markdown.fence("abcdef", 4, "") == "```\nabcd\n# … cut, see the report\n```"

@@ -206,13 +206,14 @@ def test_a_gain_is_counted_once() -> None:
     copies = advice(gain=gain, title="Drop the copies")
     once = advice("duplicate-allocation", gain=gain, title="Hold each buffer once")
     other = advice("zero-copy-reread", gain=gain, title="Elsewhere", strategy="managed")
-    found = findings(profile(advice=(copies, once, other), recommendation=recommendation()))
+    run = profile(advice=(copies, once, other), recommendation=recommendation())
+    found = findings(run)
     assert [f.gain for f in found] == [
         "827 µs less per frame and 1.00 MiB less memory (estimated)",
         "the same 827 µs less per frame and 1.00 MiB less memory, not in addition (estimated)",
         "827 µs less per frame and 1.00 MiB less memory (estimated)",
     ]
-    assert changes(found[:2])[0].gain == found[0].gain
+    assert changes(run, found[:2])[0].gain == found[0].gain
 
 
 def test_cards_say_that_memory_is_of_host_and_device() -> None:
@@ -244,3 +245,13 @@ def test_markdown_is_cut_before_a_name_that_does_not_fit() -> None:
     assert prose("Take `zero-copy` memory", 10) == "Take…"
     assert prose("Take `pinned` memory for it", 22) == "Take `pinned` memory…"
     assert prose("`pinned` x", 100) == "`pinned` x"
+
+
+def test_without_a_gpu_and_without_predictions_nothing_is_called_predicted() -> None:
+    bare, told = cpu_profile(predictions=(), advice=()), cpu_profile()
+    assert summary(bare).splitlines()[0] == "vector_add: without a GPU"
+    assert render_markdown(bare).splitlines()[0] == "### vector\\_add, without a GPU"
+    assert "nothing was predicted for one: no figure on this page" in render_html(bare)
+    assert "computed by a model" not in render_html(bare)
+    assert summary(told).startswith("vector_add: predicted.")
+    assert "computed by a model" in render_html(told)

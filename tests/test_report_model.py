@@ -81,7 +81,7 @@ def test_short_forms_say_it_for_all_devices(monkeypatch: pytest.MonkeyPatch) -> 
         "Model against published figures: tegra 8 figures, 71 % in range (few cases); "
         "discrete 132 figures, 92 % in range; coherent none"
     )
-    assert model_error.brief(several).endswith("71 % to 92 % (docs/accuracy.md).")
+    assert model_error.brief(several).endswith("71 % to 92 %; few cases of tegra (docs/accuracy.md).")
     assert model_error.brief(predictions("discrete", "discrete")).endswith("ranges: 92 % (docs/accuracy.md).")
     assert (model_error.line(()), model_error.brief(())) == ("", "")
 

@@ -200,6 +200,21 @@ def test_predictions_show_a_frame_as_the_objective_counts_it() -> None:
     assert cell.latency == "begin to end; one is done every 10.0 ms, 100 frames/s"
 
 
+def test_predictions_say_beside_table_and_chart_what_overlapping_frames_mean() -> None:
+    pipelined = predicted("pinned-pipelined", 0.01, latency_seconds=0.02)
+    shown = prediction(results=(pipelined, predicted("pageable", 0.02)))
+    run = cpu_profile(predictions=(shown, prediction("NVIDIA H200")))
+    told = "begin to end; one is done every 10.0 ms, 100 frames/s"
+    assert summary(run).count(f"\n  (pinned-pipelined: {told})\n") == 1
+    assert told in render_markdown(run)
+    notes = [made.overlap_note for made in forecasting(run).predictions]
+    assert notes[0].startswith(
+        "Where frames overlap (`pinned-pipelined`), the bracket shows a frame from begin"
+    )
+    assert notes[1] == ""
+    assert render_html(run).count("the bracket shows a frame from begin to end") == 1
+
+
 def test_predicted_latency_is_called_so() -> None:
     pipelined = predicted("pinned-pipelined", 0.01, latency_seconds=0.02)
     told = prediction(

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from builders import MIB, footprint, measured, profile, recommendation
+from builders import (
+    MIB,
+    cpu_profile,
+    footprint,
+    measured,
+    predicted,
+    prediction,
+    profile,
+    recommendation,
+)
 
 from advisor.profiles import Profile
-from advisor.report.brevity import brief_rows
+from advisor.report import render_markdown
+from advisor.report.brevity import brief_forecasts, brief_rows
 from advisor.report.evidence import fastest_first
+from advisor.report.forecasting import forecasting
 from advisor.report.standings import certainties
 from advisor.report.tables import rows
 
@@ -55,3 +66,19 @@ def test_brief_rows_keep_the_baseline_and_the_order() -> None:
     run = fastest_first(profile(results=(measured("pageable", 0.5), *many)))
     kept = brief_rows(rows(run))
     assert [row.strategy for row in kept] == [*(f"s{i}" for i in range(9)), "pageable"]
+
+
+def test_brief_forecasts_keep_the_baseline_and_the_recommended_one() -> None:
+    """Both are the slowest of twelve: what is recommended may be what needs the least memory."""
+    rows = [predicted(f"s{i}", 0.010 + 0.001 * i) for i in range(10)]
+    slow = (predicted("lean", 0.050), predicted("pageable", 0.060))
+    shown = prediction(results=(*slow, *rows), recommendation=recommendation("lean"))
+    run = cpu_profile(predictions=(shown,))
+    kept = [strategy for strategy, _ in brief_forecasts(forecasting(run).forecasts, 4)]
+    assert kept == ["lean", "pageable", *(f"s{i}" for i in range(8))]
+    assert "| `pageable` | 60.0 ms" in render_markdown(run)
+
+
+def test_one_more_device_is_one_device() -> None:
+    five = tuple(prediction(f"card {i}") for i in range(5))
+    assert "- and 1 more device in the report\n" in render_markdown(cpu_profile(predictions=five))

@@ -146,14 +146,19 @@ A, B, C = clear("a"), clear("b"), clear("c")
         ([A, B, B, C], "a at n = 1, b from 4 to 16, c from 64 on", "from b to c between n = 16 and 64,"),
         ([A, B, C], "a at n = 1, b at 4, c from 16 on", "from b to c between n = 4 and 16,"),
         # A tie names the recommended one, and makes no change of its own.
-        ([A, tie("b", "a"), B], "a at n = 1, b from 4 on", "changes from a to b between n = 1 and 16,"),
+        ([A, tie("b", "a"), B], "a at n = 1, a or b at 4, b from 16 on", "from a to b between n = 1 and 16,"),
         ([A, tie("b", "a"), A], "a at n = 1, b at 4 (tied with a), a from 16 on", "tie at n = 4."),
         ([tie("a", "b")] * 2, "a at every value tested, n = 1 to 4 (tied with b)", "tie at n = 1 and 4."),
         ([tie("a", "b"), B], "a at n = 1 (tied with b), b from 4 on", "tie at n = 1."),
         (
             [A, tie("a", "c"), tie("c", "b"), B],
-            "a up to n = 4, c at 16 (tied with b), b from 64 on",
+            "a at n = 1, a or c at 4, c at 16 (tied with b), b from 64 on",
             "changes from a to c between n = 1 and 16,",
+        ),
+        (
+            [A, tie("b", "a"), tie("b", "c"), C],
+            "a at n = 1, a or b at 4, b or c at 16, c from 64 on",
+            "from a to b between n = 1 and 16,",
         ),
         (
             [A, B] * 4,

@@ -18,7 +18,7 @@ from builders import (
     vector_add_trace,
 )
 
-from advisor.profiles import Device, Evidence, Measured
+from advisor.profiles import Device, Evidence, Gain, Measured, Recommendation
 from advisor.report import words
 from advisor.report.advising import changes, findings
 from advisor.report.setup_costs import break_even, setup_costs
@@ -202,10 +202,43 @@ def test_same_code_for_several_devices_is_shown_once() -> None:
         advice(device="b", detail="second", snippet="x = 1", gain=None),
         advice(device="c", snippet="y = 1"),
     )
-    found = changes(findings(profile(advice=told)))
+    run = profile(advice=told)
+    found = changes(run, findings(run))
     assert [(f.snippet, f.where) for f in found] == [("x = 1", "a and b"), ("y = 1", "c")]
-    assert found[0].gain == "", "their gains differ"
-    assert found[1].gain
+    assert found[0].gain == "20.0 ms less per frame (measured) on a", "their gains differ"
+    assert found[1].gain == "20.0 ms less per frame (measured)"
+
+
+def test_code_is_joined_under_the_rule_that_fired_on_each_device() -> None:
+    """Another rule's title would say of a device what was not found there."""
+    told = (
+        advice(device="a"),
+        advice(
+            "staged-transfer", device="a", title="Drop cupy.asarray", gain=Gain(bytes=1, basis="measured")
+        ),
+        advice("staged-transfer", device="b", title="Drop cupy.asarray"),
+    )
+    run = profile(advice=told)
+    found = changes(run, findings(run))
+    assert [(f.rule, f.where) for f in found] == [("pageable-transfer", "a"), ("staged-transfer", "b")]
+    assert found[0].gain, "what another rule says of the same code takes nothing from it"
+
+
+@pytest.mark.parametrize("kept", [recommendation("pageable"), recommendation(None, safest="pageable")])
+def test_where_the_baseline_is_kept_no_code_leads_away_from_it(kept: Recommendation) -> None:
+    cards = (prediction("a"), prediction("b", recommendation=kept))
+    told = tuple(
+        advice(rule, device=device, strategy=strategy)
+        for device in ("a", "b")
+        for rule, strategy in (("pageable-transfer", "pinned"), ("pin-per-frame", None))
+    )
+    run = profile(predictions=cards, advice=told)
+    alone = profile(predictions=cards, advice=tuple(t for t in told if t.strategy))
+    assert [(f.rule, f.where) for f in changes(run, findings(run))] == [
+        ("pageable-transfer", "a"),
+        ("pin-per-frame", "b"),
+    ]
+    assert [f.where for f in changes(alone, findings(alone))] == ["a"]
 
 
 def test_advice_for_the_recommended_strategy_comes_first() -> None:
@@ -213,7 +246,7 @@ def test_advice_for_the_recommended_strategy_comes_first() -> None:
     quiet = advice("c-rule", outcome="pass", snippet="c = 1")
     run = profile(recommendation=recommendation(), advice=(quiet, other, advice("a-rule", snippet="a = 1")))
     assert [f.rule for f in findings(run)] == ["a-rule", "b-rule", "c-rule"]
-    assert [f.snippet for f in changes(findings(run))] == ["a = 1", "b = 1"]
+    assert [f.snippet for f in changes(run, findings(run))] == ["a = 1", "b = 1"]
 
 
 def test_evidence_has_units_and_marks_what_is_predicted() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from advisor import units
-from advisor.profiles import Advice, Evidence, Gain, Profile, Unit
+from advisor.profiles import Advice, Evidence, Gain, Profile, Recommendation, Unit
 from advisor.report import words
 from advisor.strategies import BASELINE
 
@@ -90,32 +90,60 @@ def _change(advice: Advice) -> tuple[object, ...]:
     return (advice.device, advice.strategy, advice.gain.seconds_per_frame)
 
 
-def changes(found: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """The advice that shows code, each snippet once, with all devices it is for."""
-    by_snippet: dict[str, list[Finding]] = {}
-    for finding in found:
-        if finding.snippet and finding.outcome == "advice":
-            by_snippet.setdefault(finding.snippet, []).append(finding)
-    return tuple(_joined(same) for same in by_snippet.values())
+def changes(profile: Profile, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """The advice that shows code and that the verdicts do not speak against.
+
+    On each device a snippet stands once, under the rule that comes first; devices where the same rule
+    shows the same snippet are joined.
+    """
+    chosen = {words.name(name): verdict for name, verdict in _chosen(profile).items()}
+    shown: set[tuple[str, str]] = set()
+    alike: dict[tuple[str, str], list[Finding]] = {}
+    for finding in (f for f in found if f.snippet and f.outcome == "advice"):
+        devices = tuple(
+            name
+            for name in finding.devices
+            if (name, finding.snippet) not in shown and not _against(chosen.get(name), finding)
+        )
+        shown.update((name, finding.snippet) for name in devices)
+        if devices:
+            alike.setdefault((finding.rule, finding.snippet), []).append(replace(finding, devices=devices))
+    return tuple(map(_joined, alike.values()))
+
+
+def _against(chosen: Recommendation | None, finding: Finding) -> bool:
+    """Whether the device's verdict is to keep the baseline, and the change leads away from it."""
+    if chosen is None or not finding.strategy:
+        return False
+    best, baseline = chosen.strategy or chosen.safest, chosen.baseline or BASELINE
+    return best == baseline and finding.strategy != words.name(baseline)
 
 
 def _joined(same: list[Finding]) -> Finding:
-    """The first of them for all their devices; a gain that differs is left to each one's own text."""
+    """The first of them for all their devices; gains that differ are told device by device."""
     devices = dict.fromkeys(device for finding in same for device in finding.devices)
-    gain = same[0].gain if len({finding.gain for finding in same if not finding.again}) == 1 else ""
-    return replace(same[0], devices=tuple(devices), gain=gain)
+    told = [finding for finding in same if finding.gain and not finding.again]
+    gain = told[0].gain if told else ""
+    if len({finding.gain for finding in told}) > 1 or 0 < len(told) < len(same):
+        gain = "; ".join(f"{finding.gain} on {finding.where}" for finding in told)
+    return replace(
+        same[0],
+        devices=tuple(devices),
+        gain=gain,
+        estimated=any(finding.estimated for finding in told),
+    )
+
+
+def _chosen(profile: Profile) -> dict[str, Recommendation]:
+    """The recommendation for each device by its name; a measured one before a predicted one."""
+    told = [(p.device.name, p.recommendation) for p in profile.predictions]
+    told.append((profile.device.name, profile.recommendation))
+    return {device: chosen for device, chosen in told if chosen is not None}
 
 
 def _rank(profile: Profile, advice: Advice) -> tuple[int, bool, bool, float]:
     """The outcome; of advice, that for the recommended or the safe strategy, and what leaves the baseline."""
-    recommended = {
-        (device, chosen.strategy or chosen.safest)
-        for device, chosen in (
-            (profile.device.name, profile.recommendation),
-            *((p.device.name, p.recommendation) for p in profile.predictions),
-        )
-        if chosen is not None
-    }
+    recommended = {(device, chosen.strategy or chosen.safest) for device, chosen in _chosen(profile).items()}
     outcome = ("advice", "error", "silenced", "pass", "not-applicable").index(advice.outcome)
     saved = advice.gain.seconds_per_frame if advice.gain else None
     elsewhere = advice.gain is not None and advice.gain.over not in (None, BASELINE)

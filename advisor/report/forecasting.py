@@ -9,7 +9,7 @@ from advisor.profiles import Prediction, Profile, Skipped
 from advisor.report import model_error, words
 from advisor.report.charts import Chart
 from advisor.report.doubts import undoubted
-from advisor.report.stacks import prediction_chart
+from advisor.report.stacks import predicted_overlap_note, prediction_chart
 from advisor.report.tables import Forecasts, Gap, forecasts, gaps, overlaps
 from advisor.report.verdicts import Verdict, prediction_verdict
 from advisor.verdicts.counting import counted
@@ -25,6 +25,8 @@ class DevicePrediction:
     """How far the model was from published figures of such devices."""
     verdict: Verdict
     chart: Chart | None
+    overlap_note: str
+    """Why the parts of overlapping frames do not add up to the frame; nothing where none overlap."""
     declined: tuple[Gap, ...]
     assumptions: tuple[str, ...]
 
@@ -62,6 +64,7 @@ def _prediction(profile: Profile, marked: Prediction, index: int) -> DevicePredi
         error=model_error.sentence(memory) if told else "",
         verdict=prediction_verdict(profile, prediction),
         chart=prediction_chart(marked, index + 1) if told else None,
+        overlap_note=predicted_overlap_note(profile, prediction),
         declined=gaps(declined),
         assumptions=tuple(words.line(a) for a in prediction.assumptions),
     )

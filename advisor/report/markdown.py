@@ -10,7 +10,7 @@ from markupsafe import Markup
 from advisor.profiles import Profile
 from advisor.report import templates, words
 from advisor.report.brevity import brief_forecasts, brief_rows
-from advisor.report.view import view
+from advisor.report.view import Report, view
 
 LIMIT = 10_000
 DEVICES = 4
@@ -31,21 +31,34 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9 ._:/=+-]+")
 
 
 def render_markdown(profile: Profile) -> str:
-    """Verdict, one table, the first advice and the environment, under 10,000 characters."""
+    """Verdict, one table, the first advice and the environment, under 10,000 characters.
+
+    Code is shown to its last line, where the results are waited for, or not at all.
+    """
     if profile.script is not None:
         from advisor.report import script_pages
 
         return script_pages.render_markdown(profile, profile.script)
-    made, report = templates.environment().get_template("report.md.j2"), view(profile)
-    return made.render(
-        report=report,
-        rows=brief_rows(report.rows),
-        gaps=[gap for gap in report.gaps if gap.status != "failed"],  # those are said above
-        forecasts=brief_forecasts(report.forecasts, DEVICES),
-        md=escape,
-        code=code,
-        prose=prose,
-        fence=fence,
+    whole = _rendered(view(profile), with_code=True)
+    return whole if len(whole) < LIMIT else _rendered(view(profile), with_code=False)
+
+
+def _rendered(report: Report, *, with_code: bool) -> str:
+    return (
+        templates.environment()
+        .get_template("report.md.j2")
+        .render(
+            report=report,
+            with_code=with_code,
+            rows=brief_rows(report.rows),
+            gaps=[gap for gap in report.gaps if gap.status != "failed"],  # those are said above
+            forecasts=brief_forecasts(report.forecasts, DEVICES),
+            md=escape,
+            code=code,
+            prose=prose,
+            fence=fence,
+            count=words.count,
+        )
     )
 
 
@@ -99,9 +112,12 @@ def _spaced(text: str, limit: int) -> Markup:
     return Markup(before) + escape(text, limit) + after
 
 
-def fence(text: str, limit: int = 1_500, language: str = "python") -> Markup:
-    """A code block whose fence is longer than any run of backticks within."""
-    cut = text if len(text) <= limit else text[:limit] + "\n# … cut, see the report"
+def fence(text: str, limit: int = 6_500, language: str = "python") -> Markup:
+    """A code block whose fence is longer than any run of backticks within; cut, if at all, after a line."""
+    cut = text
+    if len(text) > limit:
+        whole_lines = text[: limit + 1].rpartition("\n")[0]
+        cut = f"{whole_lines or text[:limit]}\n# … cut, see the report"
     longest = max((len(run) for run in re.findall("`+", cut)), default=0)
     marks = "`" * max(3, longest + 1)
     return Markup(f"{marks}{language}\n{cut}\n{marks}")

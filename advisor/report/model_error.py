@@ -44,7 +44,15 @@ def brief(predictions: Sequence[Prediction]) -> str:
     if not shares:
         return ""
     ends = dict.fromkeys(units.percent(share) for share in (shares[0], shares[-1]))
-    return f"Published figures that lie in the model's ranges: {' to '.join(ends)} ({_WHERE})."
+    few = dict.fromkeys(p.device.memory_class or "" for p in predictions if _known_by_few(p))
+    told = f"; few cases of {words.listing(few)}" if few else ""
+    return f"Published figures that lie in the model's ranges: {' to '.join(ends)}{told} ({_WHERE})."
+
+
+def _known_by_few(prediction: Prediction) -> bool:
+    memory = prediction.device.memory_class
+    known = accuracy.by_class().get(memory) if memory else None
+    return known is not None and known.inside_share is not None and _few(known)
 
 
 def _few(known: accuracy.Accuracy) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import cycle
 
 from advisor import units
@@ -43,7 +43,16 @@ def frame_chart(profile: Profile) -> Chart:
 
 def overlap_note(profile: Profile) -> str:
     """Why parts may exceed the frame; nothing where no measured frames overlap."""
-    names = [words.code(r.strategy) for r in profile.measured().values() if r.latency_seconds is not None]
+    return _overlap_note(profile, profile.measured().values())
+
+
+def predicted_overlap_note(profile: Profile, prediction: Prediction) -> str:
+    """The same of what was predicted for one device."""
+    return _overlap_note(profile, (row for row in prediction.results if isinstance(row, Predicted)))
+
+
+def _overlap_note(profile: Profile, rows: Iterable[Measured | Predicted]) -> str:
+    names = [words.code(row.strategy) for row in rows if row.latency_seconds is not None]
     told = _OVERLAPPING if profile.preferences.objective == "throughput" else _BEGIN_TO_END
     return told.format(words.listing(names)) if names else ""
 

@@ -12,7 +12,7 @@ from advisor.report.facts import Fact
 from advisor.report.tracks import Stop, Track
 from advisor.report.verdicts import Verdict
 from advisor.series import Value, is_number
-from advisor.verdicts.crossings import Change, Run, changes, group, runs
+from advisor.verdicts.crossings import Change, Stretch, changes, group, runs, stretches
 
 _MOST_PARTS = 6
 _FINER = 5
@@ -25,7 +25,8 @@ def sweep_verdict(track: Track, parameter: str) -> Verdict:
     standings = [stop.standing for stop in track.stops]
     found = runs(standings) if ordered else ()
     changed = changes(standings, found)
-    headline = _in_order(track, parameter, found) if ordered else _by_value(track, parameter)
+    told = stretches(standings, found, changed)
+    headline = _in_order(track, parameter, told) if ordered else _by_value(track, parameter)
     predicted, undecided = track.basis == "predicted", any(stop.standing.rivals for stop in track.stops)
     return Verdict(
         basis=("predicted" if predicted else "measured") if headline or undecided else "nothing",
@@ -55,7 +56,7 @@ def _tone(track: Track) -> Literal["clear", "tie", "inconclusive"]:
     return "tie" if all(s.rivals for s in standings if s.best) else "clear"
 
 
-def _in_order(track: Track, parameter: str, found: Sequence[Run]) -> str:
+def _in_order(track: Track, parameter: str, found: Sequence[Stretch]) -> str:
     if len(found) == 1:
         return f"{_strategy(found[0])} at {_everywhere(track, parameter, found[0])}{_tied(found[0])}"
     parts = [_part(track, parameter, found, i) for i in range(len(found))]
@@ -66,7 +67,7 @@ def _in_order(track: Track, parameter: str, found: Sequence[Run]) -> str:
     return ", ".join(parts)
 
 
-def _everywhere(track: Track, parameter: str, run: Run) -> str:
+def _everywhere(track: Track, parameter: str, run: Stretch) -> str:
     told = [track.stops[i] for i in run.values]
     if len(told) == 1:
         return at(parameter, told)
@@ -74,7 +75,7 @@ def _everywhere(track: Track, parameter: str, run: Run) -> str:
     return f"every value tested, {ends}" if len(told) == len(track.stops) else f"{len(told)} values, {ends}"
 
 
-def _part(track: Track, parameter: str, found: Sequence[Run], index: int) -> str:
+def _part(track: Track, parameter: str, found: Sequence[Stretch], index: int) -> str:
     run = found[index]
     first, last = (value_text(track.stops[i].value) for i in (run.values[0], run.values[-1]))
     if index == 0:
@@ -86,11 +87,11 @@ def _part(track: Track, parameter: str, found: Sequence[Run], index: int) -> str
     return f"{_strategy(run)} {where}{_tied(run)}"
 
 
-def _strategy(run: Run) -> str:
-    return f"{'likely ' * run.likely}{words.code(run.strategy)}"
+def _strategy(run: Stretch) -> str:
+    return f"{'likely ' * run.likely}{words.listing(map(words.code, run.strategies), 'or')}"
 
 
-def _tied(run: Run) -> str:
+def _tied(run: Stretch) -> str:
     return f" (tied with {words.listing(map(words.code, sorted(run.tied_with)))})" if run.tied_with else ""
 
 

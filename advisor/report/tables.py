@@ -11,6 +11,7 @@ from advisor.profiles import Device, Failed, Measured, Predicted, Prediction, Pr
 from advisor.report import words
 from advisor.rules.base import shares_dram
 from advisor.stats import ratio_interval
+from advisor.strategies import BASELINE
 
 NOTHING = "–"
 
@@ -64,6 +65,8 @@ class Forecast:
     declined: str = ""
     sort: float = 0.0
     """The likely seconds."""
+    baseline: bool = False
+    """Whether the others are held against it."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ def apart(device: Device) -> bool:
 def baseline(profile: Profile) -> Measured | None:
     """What ratios and break-even compare with: the recommendation's baseline, else `pageable`."""
     named = profile.recommendation.baseline if profile.recommendation else None
-    return profile.measured().get(named or "pageable")
+    return profile.measured().get(named or BASELINE)
 
 
 def rows(profile: Profile, notes: Mapping[str, str] = MappingProxyType({})) -> tuple[Row, ...]:
@@ -187,9 +190,11 @@ def forecasts(predictions: tuple[Prediction, ...], notes: Sequence[Mapping[str, 
 def _forecast(prediction: Prediction, row: Predicted | Skipped | None, note: str) -> Forecast | None:
     if row is None:
         return None
-    if isinstance(row, Skipped):
-        return Forecast("", "", "", recommended=False, declined=words.line(row.reason, 200))
     chosen = prediction.recommendation
+    baseline = row.strategy == ((chosen and chosen.baseline) or BASELINE)
+    if isinstance(row, Skipped):
+        told = words.line(row.reason, 200)
+        return Forecast("", "", "", recommended=False, declined=told, baseline=baseline)
     return Forecast(
         likely=units.seconds(row.likely_seconds),
         between=words.seconds_between(row.low_seconds, row.high_seconds),
@@ -197,4 +202,5 @@ def _forecast(prediction: Prediction, row: Predicted | Skipped | None, note: str
         recommended=chosen is not None and chosen.strategy == row.strategy,
         latency=note,
         sort=row.likely_seconds,
+        baseline=baseline,
     )

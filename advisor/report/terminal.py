@@ -50,7 +50,9 @@ def summary(profile: Profile, *, bars: bool = False) -> str:
 
 
 def _title(report: Report) -> Iterator[str]:
-    if report.predicted:
+    if report.predicted and not report.predictions:
+        yield from wrap(f"{report.workload}: without a GPU")
+    elif report.predicted:
         yield from wrap(f"{report.workload}: predicted. Nothing was measured on a GPU.")
     else:
         yield from wrap(f"{report.workload} on {report.device}")
@@ -118,7 +120,8 @@ def _forecasts(forecasts: Forecasts, bars: bool) -> Iterator[Iterator[str]]:
             head = ("strategy", "predicted", "range", "memory", *([""] if bars else []))
             lines = _table(head, body, [c.recommended for _, c in told], bars=bars)
             both = f" ({BOTH})" if forecasts.apart[i] else ""
-            yield iter([*wrap(f"Predicted time per frame on {device}{both}:"), *lines])
+            notes = (line for s, c in told if c.latency for line in wrap(f"({s}: {c.latency})", "  "))
+            yield iter([*wrap(f"Predicted time per frame on {device}{both}:"), *lines, *notes])
 
 
 def bar(share: float) -> str:

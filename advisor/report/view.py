@@ -159,7 +159,7 @@ def _outcome(profile: Profile) -> Outcome:
         doubtful=f"{FIRST_FRAMES}." if doubtful else "",
         verdicts=told,
         next_step=next_step,
-        changes=() if doubtful else changes(found),
+        changes=() if doubtful else changes(profile, found),
         findings=found,
         warnings=tuple(words.line(w) for w in profile.environment.warnings),
         notes=tuple(words.line(n) for n in profile.notes),

@@ -41,6 +41,16 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Stretch:
+    """Neighbouring values with the same best strategy, or with either of the two between which it changes."""
+
+    strategies: tuple[str, ...]
+    values: tuple[int, ...]
+    likely: bool
+    tied_with: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
 class Change:
     """The best strategy changes between the values `low` and `high`, given as indices."""
 
@@ -106,6 +116,33 @@ def changes(standings: Sequence[Standing], found: Sequence[Run]) -> tuple[Change
         if low and high:
             made.append(Change(before, after, low[-1], high[0]))
     return tuple(made)
+
+
+def stretches(
+    standings: Sequence[Standing], found: Sequence[Run], changed: Sequence[Change]
+) -> tuple[Stretch, ...]:
+    """The runs, cut to agree with the changes: between the two values of one, either strategy may be best.
+
+    A run that ties with one neighbour or the other at each of its values leaves only what may be either.
+    """
+    low = {change.before.values: change.low for change in changed}
+    high = {change.after.values: change.high for change in changed}
+    made: list[Stretch] = []
+    for run in found:
+        first, last = high.get(run.values, run.values[0]), low.get(run.values, run.values[-1])
+        kept = [i for i in run.values if first <= i <= last]
+        if kept:
+            cut = _run(run.strategy, kept, standings)
+            made.append(Stretch((cut.strategy,), cut.values, cut.likely, cut.tied_with))
+        made += [_either(change, standings) for change in changed if change.before == run]
+    return tuple(stretch for stretch in made if stretch.values)
+
+
+def _either(change: Change, standings: Sequence[Standing]) -> Stretch:
+    of_both = (*change.before.values, *change.after.values)
+    values = tuple(i for i in of_both if change.low < i < change.high)
+    likely = any(standings[i].likely for i in values)
+    return Stretch((change.before.strategy, change.after.strategy), values, likely)
 
 
 def group(standings: Sequence[Standing]) -> dict[str, list[int]]:
