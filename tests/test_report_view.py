@@ -209,6 +209,18 @@ def test_same_code_for_several_devices_is_shown_once() -> None:
     assert found[1].gain == "20.0 ms less per frame (measured)"
 
 
+def test_gains_that_differ_between_devices_are_told_for_each() -> None:
+    gains = {"a": 0.02, "b": 0.001}
+    told = tuple(
+        advice(device=device, detail=device, gain=Gain(seconds_per_frame=seconds, basis="estimated"))
+        for device, seconds in gains.items()
+    )
+    run = profile(advice=told)
+    (change,) = changes(run, findings(run))
+    assert change.gain == ("20.0 ms less per frame (estimated) on a; 1.00 ms less per frame (estimated) on b")
+    assert change.estimated
+
+
 def test_code_is_joined_under_the_rule_that_fired_on_each_device() -> None:
     """Another rule's title would say of a device what was not found there."""
     told = (
