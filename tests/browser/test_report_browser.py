@@ -75,6 +75,18 @@ def test_no_word_is_broken_and_no_unit_stands_alone(width: int, browser: Browser
             assert seen.ask(BROKEN) == []
 
 
+@pytest.mark.parametrize(
+    ("devices", "width", "columns"), [(3, 1280, 3), (4, 1280, 2), (5, 1280, 2), (4, 390, 1)]
+)
+def test_four_verdicts_stand_two_by_two(
+    devices: int, width: int, columns: int, browser: Browser, tmp_path: Path
+) -> None:
+    run = cpu_profile(predictions=tuple(prediction(f"card {i}") for i in range(devices)))
+    with visit(browser, render_html(run), tmp_path, width=width) as seen:
+        cards = "[...document.querySelectorAll('.verdicts > *')]"
+        assert seen.ask(f"new Set({cards}.map((e) => e.getBoundingClientRect().x)).size") == columns
+
+
 def test_sorted_table_of_thirteen_strategies_is_not_cut_off_on_a_desk(
     browser: Browser, tmp_path: Path
 ) -> None:
