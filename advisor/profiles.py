@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from advisor.errors import FileProblem
+from advisor.errors import FileProblem, UsageError
 from advisor.packed import read_text
 from advisor.preferences import Objective as Objective
 from advisor.preferences import Preferences as Preferences
@@ -428,7 +428,9 @@ class Profile(Record):
         """The measured results by strategy, in the order of the file."""
         return {r.strategy: r for r in self.results if isinstance(r, Measured)}
 
-    def compare(self, other: Profile, *, strategies: Sequence[str] = (), anyway: bool = False) -> Comparison:
+    def compare(
+        self, other: Profile | Path | str, *, strategies: Sequence[str] = (), anyway: bool = False
+    ) -> Comparison:
         """`other` held against this profile, as `advisor compare` does: this one is BASE, `other` HEAD."""
         from advisor.comparing import compare
 
@@ -440,12 +442,12 @@ class Profile(Record):
 
         return profile_cell(self)
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path | str) -> None:
         """Writes the file in one step: a reader sees the old one or the new one, never half.
 
         Raises `FileProblem` when it cannot be written.
         """
-        write_atomically(path, self.to_json())
+        write_atomically(_path(path), self.to_json())
 
     def to_json(self) -> str:
         """The text of profile.json."""
@@ -454,7 +456,7 @@ class Profile(Record):
 
 def load(path: Path | str) -> Profile:
     """Reads a profile, packed or not. Raises `FileProblem`: missing, damaged or of an unknown format."""
-    path = Path(path)
+    path = _path(path)
     try:
         text = read_text(path)
     except FileNotFoundError:
@@ -473,6 +475,12 @@ def load(path: Path | str) -> Profile:
             f"{path} cannot be read: {problem}", next_step="Check the path and its permissions."
         ) from None
     return parse(text, str(path))
+
+
+def _path(given: object) -> Path:
+    if isinstance(given, (str, os.PathLike)):
+        return Path(given)
+    raise UsageError(f"{given!r} is no path", next_step="Give the path of a profile.json, a str or a Path.")
 
 
 def parse(text: str, name: str) -> Profile:
@@ -501,12 +509,13 @@ def _what_is_wrong(text: str, name: str, problem: ValidationError) -> FileProble
         head = json.loads(text)
     except (ValueError, RecursionError) as unreadable:
         return FileProblem(f"{name} is damaged: {unreadable}", next_step=_GIVE)
-    version = head.get("format") if isinstance(head, dict) else None
+    if not isinstance(head, dict) or "format" not in head:
+        return FileProblem(f"{name} is no profile: it has no format", next_step=_GIVE)
+    version = head["format"]
     if version != FORMAT or isinstance(version, bool):
         return FileProblem(
             f"{name} has format {version!r}; this advisor reads format {FORMAT}",
-            next_step="Is it a profile.json? If a newer advisor wrote it, upgrade: "
-            "pip install -U gpu-memory-advisor",
+            next_step="If a newer advisor wrote it, upgrade: pip install -U gpu-memory-advisor",
         )
     first = problem.errors()[0]
     where = ".".join(str(part) for part in first["loc"])

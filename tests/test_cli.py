@@ -125,7 +125,7 @@ def test_what_is_printed_fits_80_columns_and_is_complete(command: Command, argum
     expected = {
         "strategies": ["pageable:", "pinned:", "zero-copy:", "managed:"],
         "rules": ["zero-copy-reread"],
-        "--help": ["profile", "report", "strategies", "rules", "--version", "interrupted."],
+        "--help": ["profile", "report", "strategies", "rules", "--version", "interrupted", "away."],
     }[arguments[0]]
     assert all(word in said.out for word in expected)
 
@@ -348,3 +348,28 @@ def test_predict_refuses_what_it_cannot_predict(command: Command, tmp_path: Path
     (tmp_path / "p.json").write_text(cpu_profile(traffic=None).model_dump_json(), encoding="utf-8")
     assert command("predict", "p.json", "--target", "rtx-9999").code == 2
     assert command("predict", "missing.json").code == 5
+
+
+@pytest.mark.parametrize("arguments", ["devices", "rules", "--version"])
+def test_a_reader_that_goes_away_is_no_gate(arguments: str, tmp_path: Path) -> None:
+    line = f"set -o pipefail; {sys.executable} -m advisor {arguments} | true"
+    said = subprocess.run(
+        ["bash", "-c", line], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60
+    )
+    assert (said.returncode, said.stderr) == (141, "")
+
+
+def test_a_full_disk_under_stdout_is_an_error_that_speaks_of_no_figures(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        said = subprocess.run(
+            [sys.executable, "-m", "advisor", "devices"],
+            cwd=tmp_path,
+            env=environment(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    assert said.returncode == 5
+    assert "No space left on device" in said.stderr
+    assert "measured" not in said.stderr

@@ -131,9 +131,9 @@ def test_an_unknown_format(version: Any) -> None:
     assert message == f"has format {version!r}; this advisor reads format 1"
 
 
-@pytest.mark.parametrize("text", ["{}", "[]", "3", "null", '"text"', '{"format": 2, "more": NaN}'])
+@pytest.mark.parametrize("text", ["{}", "[]", "3", "null", '"text"', '{"more": NaN}'])
 def test_json_of_something_else(text: str) -> None:
-    assert "this advisor reads format 1" in refused(text)
+    assert refused(text) == "is no profile: it has no format"
 
 
 @pytest.mark.parametrize("text", ["", "x", "{", "\ufeff{}", '{"format": 1,}', "[" * 100_000, "1" * 5000])

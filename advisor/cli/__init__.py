@@ -9,21 +9,33 @@ import io
 import signal
 import sys
 import traceback
+from contextlib import suppress
 from typing import NoReturn
 
 import typer
 
 from advisor import __version__
-from advisor.cli import comparing, listing, options, profiling, reporting, scripting, starting, tracing
-from advisor.cli.console import BUG, INTERRUPTED, say
+from advisor.cli import (
+    comparing,
+    listing,
+    options,
+    profiling,
+    reporting,
+    scripting,
+    starting,
+    streams,
+    tracing,
+)
+from advisor.cli.console import BUG, INTERRUPTED, READER_GONE, say
 from advisor.cli.devices import devices
-from advisor.errors import AdvisorError
+from advisor.errors import AdvisorError, FileProblem
 
 app = typer.Typer(
     help="Which memory strategy should my code use on this device, how sure are we, and what do I change?",
     epilog="Exit codes: 0 done; 1 a gate failed; 2 wrong usage; "
     "3 the workload cannot be loaded or is wrong; 4 nothing could be measured or predicted; "
-    "5 a file is missing, damaged or of an unknown format; 70 an error in advisor itself; 130 interrupted.",
+    "5 a file is missing, damaged or of an unknown format; 70 an error in advisor itself; 130 interrupted; "
+    "141 the reader of a pipe went away.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -38,7 +50,7 @@ def main() -> NoReturn:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without µ shows ?
     try:
-        app(prog_name="advisor")
+        _run()
     except AdvisorError as error:
         say(f"error: {error.message}")
         if error.next_step:
@@ -49,14 +61,37 @@ def main() -> NoReturn:
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except OSError as problem:
+        with suppress(OSError):
+            streams.flush()
         say(f"error: a file or the output cannot be used: {problem}")
-        say("  next: Is the disk full, or the pipe closed? What was measured is in the output directory.")
-        sys.exit(5)
+        kept = " What was measured is in the output directory." if sys.argv[1:2] == ["profile"] else ""
+        say(f"  next: Is the disk full?{kept}")
+        sys.exit(FileProblem.exit_code)
     except Exception:
         traceback.print_exc()
         say("This is an error in advisor itself: please report it, with the lines above.")
         sys.exit(BUG)
     sys.exit(0)
+
+
+def _run() -> None:
+    """The command, and its text on its way: a reader that goes away is no error, nor the gate's code 1.
+
+    Click makes 1 of it, and leaves another stdout behind.
+    """
+    stdout, code = sys.stdout, None
+    try:
+        app(prog_name="advisor")
+    except SystemExit as ended:
+        code = ended.code
+    try:
+        if sys.stdout is not stdout:
+            raise BrokenPipeError
+        streams.flush()
+    except BrokenPipeError:
+        streams.drop()
+        code = code if sys.stdout is stdout and code else READER_GONE
+    sys.exit(code)
 
 
 @app.callback(invoke_without_command=True)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from advisor.profiles import Profile
 
 INTERRUPTED = 130
+READER_GONE = 128 + 13
+"""As a shell tells a program that SIGPIPE, signal 13, ended."""
 BUG = 70
 """EX_SOFTWARE of sysexits.h: 1 means that a gate failed, and a bug must not be taken for that."""
 _PREDICTING = ("predict", "predicts")

@@ -7,6 +7,16 @@ from typing import Annotated
 
 import typer
 
+from advisor.errors import UsageError
+
+
+def _out(given: str | Path) -> Path:
+    """An empty variable of a shell is no directory, though a path of it is the working one."""
+    if not str(given).strip():
+        raise UsageError("--out is empty", next_step="Name where it goes; . is the working directory.")
+    return Path(given)
+
+
 Workload = Annotated[
     str, typer.Argument(metavar="FILE[::NAME]", help="The workload file, or a CuPy script without one.")
 ]
@@ -93,9 +103,10 @@ KeepNsys = Annotated[
 ]
 TraceFile = Annotated[Path, typer.Argument(metavar="FILE", help="A .nsys-rep, or its .sqlite export.")]
 Json = Annotated[bool, typer.Option("--json", help="As JSON.")]
-Out = Annotated[Path, typer.Option(metavar="DIR", help="Where the report goes; - is stdout.")]
+Out = Annotated[Path, typer.Option(parser=_out, metavar="DIR", help="Where the report goes; - is stdout.")]
 OutBeside = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Where it goes; beside the profile; - is stdout.")
+    Path | None,
+    typer.Option(parser=_out, metavar="DIR", help="Where it goes; beside the profile; - is stdout."),
 ]
 PageFormats = Annotated[str, typer.Option("--format", help="Of html and md, separated by commas.")]
 Formats = Annotated[str, typer.Option("--format", help="Of html, md and json, separated by commas.")]
@@ -109,7 +120,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no mess
 
 EntryOut = Annotated[
     Path | None,
-    typer.Option("--out", metavar="FILE.toml", help="Where the entry goes; printed without it."),
+    typer.Option("--out", parser=_out, metavar="FILE.toml", help="Where the entry goes; printed without it."),
 ]
 Base = Annotated[
     str | None, typer.Option(metavar="DEVICE", help="Without a GPU: the card that this CPU is to host.")

@@ -6,6 +6,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from advisor.errors import UsageError
@@ -31,6 +32,24 @@ def put(text: str) -> None:
             sys.stdout.reconfigure(encoding="utf-8")
         print(text, end="" if text.endswith("\n") else "\n", flush=True)
     except BrokenPipeError:
+        drop()
+
+
+def flush() -> None:
+    """Sends on what was printed. Raises OSError, `BrokenPipeError` of them, where nobody can take it.
+
+    The rest is dropped then: Python would try again at its end, and exit with 120.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError:
+        drop()
+        raise
+
+
+def drop() -> None:
+    """Whatever is not written yet goes nowhere."""
+    with suppress(OSError, ValueError):  # a stream that is no file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
