@@ -16,6 +16,7 @@ from advisor.errors import (
     UsageError,
     WorkloadError,
 )
+from advisor.measure import MIN_FRAMES
 from advisor.profiles import (
     Bytes,
     Device,
@@ -65,6 +66,7 @@ class Job(Record):
     reference: str
     swept: tuple[str, tuple[str, ...]] | None = None
     timeline: bool = Field(default=False, description="Whether to watch a frame step by step at the end")
+    min_frames: int = Field(default=MIN_FRAMES, gt=0, description="Frames that are timed at least")
     frames: int = Field(default=5, gt=0, description="Steady frames to run for a tool that looks on")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from dataclasses import dataclass
 from advisor.stats import median_half_width
 
 Clock = Callable[[], float]
+MIN_FRAMES = 5
+"""The fewest frames whose median has an interval of 95 %; see `stats.median_half_width`."""
 _CLOCK_DIGITS = 9
 """The clock counts nanoseconds; further digits of a difference of floats are noise, and half of the file."""
 
@@ -19,7 +22,7 @@ class Limits:
     """When to stop sampling."""
 
     seconds: float
-    min_frames: int = 5
+    min_frames: int = MIN_FRAMES
     max_frames: int = 1000
     precision: float = 0.005
     """Stop when the interval of the median is within this share of it."""
@@ -36,12 +39,19 @@ class Samples:
     stopped: str
 
 
-def warm_up(frame: Callable[[int], None], clock: Clock, first: int, seconds: float) -> int:
-    """Runs frames from index `first` for that long, three at least; the next free index."""
-    index, end = first, clock() + seconds
-    while index < first + 3 or clock() < end:
+def warm_up(
+    frame: Callable[[int], None], clock: Clock, first: int, seconds: float, slow: float = math.inf
+) -> int:
+    """Runs frames from index `first` for that long, three at least; the next free index.
+
+    One is enough where it takes `slow` seconds: what it could warm up is little beside that.
+    """
+    index, begin = first, clock()
+    while index < first + 3 or clock() < begin + seconds:
         frame(index)
         index += 1
+        if index == first + 1 and clock() - begin >= slow:
+            break
     return index
 
 
@@ -61,13 +71,19 @@ def sample(frame: Callable[[int], None], clock: Clock, first: int, limits: Limit
 
 
 def breakdown(
-    timed_frame: Callable[[int], dict[str, float]], clock: Clock, first: int, seconds: float
+    timed_frame: Callable[[int], dict[str, float]],
+    clock: Clock,
+    first: int,
+    seconds: float,
+    slow: float = math.inf,
 ) -> list[dict[str, float]]:
-    """Up to ten separately timed frames, three at least: seconds by label."""
+    """Up to ten separately timed frames, three at least, but one that takes `slow`: seconds by label."""
     frames: list[dict[str, float]] = []
-    end = clock() + seconds
-    while len(frames) < 3 or (len(frames) < 10 and clock() < end):
+    begin = clock()
+    while len(frames) < 3 or (len(frames) < 10 and clock() < begin + seconds):
         frames.append(timed_frame(first + len(frames)))
+        if len(frames) == 1 and clock() - begin >= slow:
+            break
     return frames
 
 

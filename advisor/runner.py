@@ -6,6 +6,7 @@ A process that fails costs its strategy and nothing else.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ from typing import Literal, Protocol
 from advisor.errors import NothingMeasured, WorkloadError
 from advisor.jobs import DESCRIPTION, Cell, Description, Job, Problem, ReferenceRun, TraceRun
 from advisor.launcher import Ended, Launcher
+from advisor.measure import MIN_FRAMES
 from advisor.profiles import Failed, Result, Skipped, Trace
 from advisor.readings import GpuState
 from advisor.results import combine, failure
@@ -95,12 +97,18 @@ def job_of(
         gpu=settings.gpu,
         strategy=strategy,
         seconds=settings.cell_seconds,
+        min_frames=_min_frames(settings),
         seed=settings.seed,
         oversubscribe=settings.oversubscribe,
         numa=settings.numa,
         directory=str(directory / label),
         reference=str(directory / "results"),
     )
+
+
+def _min_frames(settings: Settings) -> int:
+    """On the CPU the rounds have them together: its times compare no strategies, they feed predictions."""
+    return math.ceil(MIN_FRAMES / settings.rounds) if settings.backend == "cpu" else MIN_FRAMES
 
 
 def _shuffled(strategies: Sequence[Strategy], rounds: int, seed: int) -> tuple[tuple[str, ...], ...]:

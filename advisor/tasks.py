@@ -45,6 +45,8 @@ from advisor.verify import Inspector
 
 COMPARED = 2
 """The frame whose results are compared; every process runs 0, 1 and 2 first."""
+_SLOW = 0.1
+"""A frame of so many seconds is slow, where it takes a process's sampling time too: one must do."""
 _REPEATABLE = "repeatable"
 _PERHAPS_RANDOM = (
     "; repeating a frame in one process changes them too: if stages draw random numbers, "
@@ -146,7 +148,9 @@ def trace(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> TraceRun:
     bound = loaded.bound
     run.serial.run_setup()
     run.serial.first_frame()
-    timed = breakdown(run.serial.timed_frame, time.perf_counter, 1, min(job.seconds, 1.0))
+    timed = breakdown(
+        run.serial.timed_frame, time.perf_counter, 1, min(job.seconds, 1.0), slow=max(job.seconds, _SLOW)
+    )
     seconds = {
         s.name: float(np.median([f[f"{s.side}:{s.name}"] for f in timed]))
         for s in bound.frame
@@ -188,15 +192,16 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Cell:
     loop.frame_alone(COMPARED)
     _require_state(backend)
     verified = _compare(run.inspector, kept, Path(job.file))
-    index = warm_up(loop.frame, clock, COMPARED + 1, min(0.2, job.seconds / 5))
+    slow = max(job.seconds, _SLOW)
+    index = warm_up(loop.frame, clock, COMPARED + 1, min(0.2, job.seconds / 5), slow)
     with backend.page_locks() as locks:
-        samples = sample(loop.frame, clock, index, Limits(job.seconds))
+        samples = sample(loop.frame, clock, index, Limits(job.seconds, min_frames=job.min_frames))
     locking = _per_frame(locks, len(samples.frame_seconds))
     index += len(samples.frame_seconds)
     latencies = loop.latencies[-len(samples.frame_seconds) :]
     taken = footprint.footprint(run.arena, run.before, footprint.read(run.arena.backend))
     state = _gpu_state(job, backend)
-    timed = breakdown(loop.timed_frame, clock, index, min(0.5, job.seconds / 5))
+    timed = breakdown(loop.timed_frame, clock, index, min(0.5, job.seconds / 5), slow)
     index += len(timed)
     timeline = None
     if job.timeline:

@@ -56,6 +56,14 @@ def test_warm_up_has_three_frames_at_least() -> None:
     assert frames.indices == [3, 4, 5]
 
 
+@pytest.mark.parametrize(("seconds", "count"), [(0.5, 1), (0.49, 3)])
+def test_one_slow_frame_warms_up_and_one_is_broken_down(seconds: float, count: int) -> None:
+    frames, indices = Frames(seconds), list[int]()
+    assert warm_up(frames, frames.clock, 3, 0.1, slow=0.5) == 3 + count
+    breakdown(timed(frames.clock, seconds, indices), frames.clock, 3, 0.1, slow=0.5)
+    assert indices == [*range(3, 3 + count)]
+
+
 def test_samples_are_the_frames_own_times() -> None:
     frames = Frames(0.25, 0.5, 1.0)
     samples = frames.sample(Limits(seconds=1.0), first=7)
