@@ -38,6 +38,7 @@ from advisor.strategies import STRATEGIES, Strategy, by_name
 from advisor.traces.capturing import FOLDER, Captures, NsysCaptures, frames_to_capture
 
 PARTIAL = "profile.partial.json"
+NO_GPU_TO_TRACE = "nothing ran on a GPU, so there was nothing for nsys to see"
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,8 @@ def _traced(
     complete: Profile, settings: Settings, progress: Progress, scratch: Path, captures: Captures
 ) -> Profile:
     """With what nsys saw of every measured strategy, in runs of its own after all that was timed."""
+    if complete.device.kind == "cpu":
+        return complete.model_copy(update={"trace": NsysTrace(reason=NO_GPU_TO_TRACE)})
     jobs = []
     for row in complete.measured().values():
         job = job_of(settings, "capture", row.strategy, scratch, f"capture-{row.strategy}")

@@ -14,7 +14,7 @@ import builders
 import pytest
 from fakes import job
 from nsys_exports import Export
-from running import REPOSITORY, Command, FakeLauncher, cpu_settings, eventually
+from running import QUICK, REPOSITORY, Command, FakeLauncher, cpu_settings, eventually
 
 from advisor import pipeline
 from advisor.jobs import Job
@@ -285,6 +285,27 @@ def test_ctrl_c_while_tracing_keeps_what_was_measured(tmp_path: Path) -> None:
     assert [row.status for row in result.results] == ["measured", "measured"]
     assert pipeline.was_interrupted(result)
     assert result.trace.reason == "interrupted"
+
+
+def test_what_ran_on_the_cpu_is_not_traced_and_the_reason_is_no_missing_nsys(tmp_path: Path) -> None:
+    def captures(*_: object) -> NsysTrace:
+        raise AssertionError
+
+    asked, cpu = cpu_settings(trace=("nsys",)), FakeLauncher(device=builders.cpu_profile().device)
+    result = pipeline.profile(asked, Silent(), keep_in=tmp_path, launcher=cpu, captures=captures)
+    assert result.trace == NsysTrace(reason="nothing ran on a GPU, so there was nothing for nsys to see")
+
+
+def test_the_terminal_says_in_one_line_that_nothing_is_traced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = REPOSITORY / "workloads/vector_add.py"
+    said = Command(monkeypatch, capsys)(
+        "profile", file, "--set", "n=64", "--no-gpu", "--strategy", "pageable", "--trace", "nsys", *QUICK
+    )
+    told = [line for line in said.err.splitlines() if "--trace nsys" in line]
+    assert told == ["--trace nsys: nothing ran on a GPU, so there was nothing for nsys to see"]
 
 
 def test_without_the_option_nothing_is_traced(tmp_path: Path) -> None:

@@ -216,4 +216,4 @@ def test_profile_writes_the_file_when_asked(tmp_path: Path) -> None:
     jsonschema.validate(written, FORMAT)
     assert "frames.trace.json" in done.stderr
     processes = [e["args"]["name"] for e in written["traceEvents"] if e["name"] == "process_name"]
-    assert processes == ["pageable (own events)", "zero-copy (own events)"]
+    assert processes == [f"{name} (on this CPU, not on a GPU)" for name in ("pageable", "zero-copy")]

@@ -17,6 +17,7 @@ from advisor.traces.records import Span, Timeline
 
 FILE_NAME = "frames.trace.json"
 _SOURCES = {"events": "own events", "nsys": "seen by nsys"}
+_ON_CPU = "on this CPU, not on a GPU"
 _MICROSECONDS = 1e6
 
 
@@ -31,7 +32,8 @@ def trace_events(profile: Profile) -> dict[str, Any]:
     """One process for each strategy and source, a thread for each line of its timeline."""
     events: list[dict[str, Any]] = []
     for pid, (strategy, timeline) in enumerate(timelines(profile), start=1):
-        events += _process(pid, strategy, timeline)
+        where = _ON_CPU if profile.device.kind == "cpu" else _SOURCES[timeline.source]
+        events += _process(pid, f"{strategy} ({where})", timeline)
     return {
         "traceEvents": events,
         "displayTimeUnit": "ns",
@@ -54,8 +56,8 @@ def timelines(profile: Profile) -> Iterator[tuple[str, Timeline]]:
             yield strategy, traced.timeline
 
 
-def _process(pid: int, strategy: str, timeline: Timeline) -> Iterator[dict[str, Any]]:
-    yield _metadata("process_name", pid, 0, name=f"{strategy} ({_SOURCES[timeline.source]})")
+def _process(pid: int, name: str, timeline: Timeline) -> Iterator[dict[str, Any]]:
+    yield _metadata("process_name", pid, 0, name=name)
     yield _metadata("process_sort_index", pid, 0, sort_index=pid)
     for tid, (track, spans) in enumerate(lanes(timeline), start=1):
         yield _metadata("thread_name", pid, tid, name=TRACKS[track])
