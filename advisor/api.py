@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from advisor import pipeline, settings
+from advisor import checked, pipeline, settings
 from advisor.backends.choosing import choose_backend
 from advisor.environment import command_line
 from advisor.errors import UsageError, WorkloadError
@@ -26,8 +26,12 @@ def profile(
     workload: str | Path | Definition,
     parameters: Mapping[str, Value] | None = None,
     *,
-    strategies: Sequence[str] = (),
-    targets: Sequence[str] = (),
+    strategies: str | Sequence[str] = (),
+    targets: str | Sequence[str] = (),
+    objective: str | None = None,
+    memory_budget: str | int | None = None,
+    rules: Mapping[str, float] | None = None,
+    ignore: str | Sequence[str] = (),
     gpu: int | None = None,
     no_gpu: bool = False,
     rounds: int = 3,
@@ -47,6 +51,9 @@ def profile(
     """
     _require_no_import()
     given = _assignments(parameters or {})
+    checked.require_numbers(rounds=rounds, seed=seed, max_seconds=max_seconds, timeout=timeout, gpu=gpu)
+    strategies, targets = checked.names("strategies", strategies), checked.names("targets", targets)
+    wishes = checked.preferences(objective, memory_budget, rules, ignore)
     with source(workload) as target, tempfile.TemporaryDirectory(prefix="advisor-") as scratch:
         made = settings.make_settings(
             str(target),
@@ -60,7 +67,8 @@ def profile(
             timeout=timeout,
             seed=seed,
             command=_command(workload, given, strategies, targets),
-            numa=numa,
+            numa=str(numa),
+            preferences=wishes,
             oversubscribe=allow_oversubscription,
         )
         with make_progress(quiet=quiet) as progress:
@@ -83,6 +91,7 @@ def _require_no_import() -> None:
 
 def _assignments(parameters: Mapping[str, Value]) -> list[str]:
     """As `--set` takes them. Raises `UsageError` for what is no plain value."""
+    checked.require_mapping("parameters", parameters, '{"n": 4096}')
     for name, value in parameters.items():
         plain = isinstance(value, (int, float, str)) or hasattr(value, "__index__")
         if not plain or str(value) != str(value).strip():

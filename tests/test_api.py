@@ -210,3 +210,57 @@ def test_the_example_of_the_documentation_runs(tmp_path: Path) -> None:
     )
     assert said.returncode == 0, said.stderr
     assert said.stdout
+
+
+def test_a_plain_string_is_one_name() -> None:
+    found = profiled(
+        FILES / "several.py::many",
+        {"n": 32},
+        strategies="pageable",
+        targets="h200",
+        ignore="ping-pong-migration",
+    )
+    assert set(found.measured()) == {"pageable"}
+    assert found.device.kind == "cpu"
+    assert [p.device.name for p in found.predictions] == ["H200 SXM"]
+    assert found.preferences.ignored == {"ping-pong-migration": "advisor.profile"}
+
+
+def test_what_to_conclude_by_is_an_argument() -> None:
+    wishes = {"objective": "footprint", "memory_budget": "2GiB", "rules": {"zero-copy-reread.passes": 3}}
+    made = profiled(FILES / "several.py::many", {"n": 32}, **wishes).preferences
+    assert (made.objective, made.memory_budget_bytes) == ("footprint", 2 << 30)
+    assert made.thresholds == {"zero-copy-reread.passes": 3.0}
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        ({"rounds": "a"}, "rounds is 'a', which is no whole number"),
+        ({"rounds": 1.5}, "rounds is 1.5, which is no whole number"),
+        ({"gpu": "0"}, "gpu is '0'"),
+        ({"max_seconds": "1"}, "max_seconds is '1', which is no number"),
+        ({"targets": 3}, "targets is 3, which is no list of names"),
+        ({"strategies": [3]}, "strategies is .3., which is no list"),
+        ({"parameters": [1]}, "parameters is .1., which is no dict"),
+        ({"rules": 3}, "rules is 3, which is no dict"),
+        ({"rules": {"nothing": 3}}, "nothing"),
+        ({"objective": "speed"}, "objective 'speed' is not known"),
+        ({"memory_budget": -1}, "memory-budget -1 is no size"),
+        ({"ignore": "nothing"}, "nothing"),
+    ],
+)
+def test_a_wrong_argument_is_refused_with_the_next_step(option: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match=says) as told:
+        profiled("w.py", **option)
+    assert told.value.next_step
+
+
+def test_paths_may_be_strings(tmp_path: Path) -> None:
+    file = str(tmp_path / "a.json")
+    profile().save(file)
+    assert advisor.compare(file, tmp_path / "a.json").rows
+    for wrong in (lambda: advisor.load(3), lambda: profile().save(3), lambda: advisor.compare(3, 4)):  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="3 is no path") as told:
+            wrong()
+        assert told.value.next_step

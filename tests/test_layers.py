@@ -39,7 +39,7 @@ RUNNING = ("backends", "binding", "cli", "footprint", "frames", "jobs", "launche
 RUNNING += ("api", "calibration", "cells", "frameworks", "kernels", "sources")
 RUNNING += ("pipeline", "progress", "ranges", "results", "runner", "tasks", "verify", "worker", "workloads")
 
-RUNNING += ("configuration", "doctor", "environment", "extras", "pipelined", "scripts", "settings")
+RUNNING += ("checked", "configuration", "doctor", "environment", "extras", "pipelined", "scripts", "settings")
 RUNNING += ("starters", "sweeping", "traces")
 
 SHARED = (

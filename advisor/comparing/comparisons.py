@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from advisor.comparing.conditions import Condition, conditions, differing
@@ -20,7 +21,7 @@ from advisor.comparing.rows import (
 )
 from advisor.errors import NothingMeasured, UsageError
 from advisor.plausible import require_plausible
-from advisor.profiles import Advice, Device, Measured, Predicted, Profile, Recommendation
+from advisor.profiles import Advice, Device, Measured, Predicted, Profile, Recommendation, load
 from advisor.series import was_interrupted
 from advisor.verdicts.counting import counted
 
@@ -71,14 +72,20 @@ class Comparison:
 
 
 def compare(
-    base: Profile, head: Profile, *, strategies: Sequence[str] = (), anyway: bool = False
+    base: Profile | Path | str,
+    head: Profile | Path | str,
+    *,
+    strategies: Sequence[str] = (),
+    anyway: bool = False,
 ) -> Comparison:
-    """HEAD against BASE, all strategies or those named.
+    """HEAD against BASE, profiles or their files; all strategies or those named.
 
     Raises `UsageError` where that makes no sense (`anyway` allows another workload's name) or a named
     strategy is in neither; `NothingMeasured` where one has no figures or they have no strategy in common;
     `FileProblem` where one has times that cannot be.
     """
+    base, head = _loaded(base), _loaded(head)
+    strategies = (strategies,) if isinstance(strategies, str) else strategies
     _require_workloads(base=base, head=head)
     _require_alike(base, head, anyway=anyway)
     _require_known(strategies, base, head)
@@ -138,6 +145,10 @@ class _Pair:
     head: Sequence[AnyRow]
     chosen: tuple[Recommendation | None, Recommendation | None]
     whole: bool = True
+
+
+def _loaded(given: Profile | Path | str) -> Profile:
+    return given if isinstance(given, Profile) else load(given)
 
 
 def _require_workloads(**sides: Profile) -> None:
