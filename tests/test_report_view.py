@@ -19,7 +19,7 @@ from builders import (
 )
 
 from advisor.profiles import Device, Evidence, Gain, Measured, Recommendation
-from advisor.report import words
+from advisor.report import render_html, words
 from advisor.report.advising import changes, findings
 from advisor.report.setup_costs import break_even, setup_costs
 from advisor.report.tables import forecasts, rows
@@ -251,6 +251,8 @@ def test_where_the_baseline_is_kept_no_code_leads_away_from_it(kept: Recommendat
         ("pin-per-frame", "b"),
     ]
     assert [f.where for f in changes(alone, findings(alone))] == ["a"]
+    here = profile(recommendation=kept, advice=(advice(),))
+    assert "Nothing: the verdict is to keep <code>pageable</code>. What the rules advise" in render_html(here)
 
 
 def test_advice_for_the_recommended_strategy_comes_first() -> None:
