@@ -97,6 +97,11 @@ class Inspector:
         side: Side = "host" if "host" in self._plan.current[name] else "device"
         return self._read(name, side).copy()
 
+    @property
+    def has_check(self) -> bool:
+        """Whether the user looks at the results."""
+        return self._bound.check is not None
+
     def run_check(self, index: int) -> None:
         """The user's check on the newest contents. Raises what it raises; `AssertionError` for False."""
         check = self._bound.check

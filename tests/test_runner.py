@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from running import FakeLauncher, cell, cpu_settings
@@ -14,7 +15,7 @@ from advisor.jobs import Job, Problem, ReferenceRun
 from advisor.launcher import Ended
 from advisor.profiles import Device, Failed, Measured, Skipped
 from advisor.progress import Silent
-from advisor.runner import Run, run
+from advisor.runner import Run, job_of, run
 from advisor.settings import Settings
 
 ALL = ("pageable", "pinned", "zero-copy", "managed")
@@ -60,6 +61,16 @@ def test_the_sampling_time_is_shared_among_the_rounds(tmp_path: Path) -> None:
     launcher = FakeLauncher()
     ran(launcher, settings(max_seconds=6.0), tmp_path)
     assert {job.seconds for job in launcher.jobs} == {2.0}
+
+
+@pytest.mark.parametrize(
+    ("backend", "rounds", "frames"), [("cpu", 3, 2), ("cpu", 1, 5), ("cpu", 9, 1), ("cuda", 3, 5)]
+)
+def test_on_the_cpu_the_rounds_share_the_least_number_of_frames(
+    backend: Any, rounds: int, frames: int, tmp_path: Path
+) -> None:
+    asked = replace(cpu_settings(rounds=rounds), backend=backend)
+    assert job_of(asked, "measure", "pageable", tmp_path, "x").min_frames == frames
 
 
 def test_samples_of_all_rounds_are_kept_and_split_by_process(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -110,6 +112,17 @@ def test_what_the_timed_frames_lock_is_told_per_frame(file: Path) -> None:
     assert cell.page_locking is not None
     assert cell.page_locking.calls == 1.0
     assert cell.page_locking.seconds == pytest.approx(0.001)
+
+
+@pytest.mark.parametrize(("strategy", "more"), [("pageable", 0), ("pinned-pipelined", 1)])
+def test_no_frame_is_run_for_a_check_that_is_not_there(strategy: str, more: int, file: Path) -> None:
+    ran: list[int] = []
+    backend, asked = RecordingBackend(), job(file=str(file), strategy=strategy)
+    with tasks.stand(asked, load(file, None, {}), backend, cast(Ranges, FakeRanges())) as run:
+        loop = cast(Any, SimpleNamespace(frame=ran.append, frame_alone=ran.append))
+        serial = loop if strategy == "pageable" else run.serial
+        tasks._check_last(replace(run, loop=loop, serial=serial), 10, file)
+    assert len(ran) == more
 
 
 def test_a_latency_spans_the_frames_beside_it(file: Path) -> None:
