@@ -305,7 +305,7 @@ def test_the_terminal_says_in_one_line_that_nothing_is_traced(
         "profile", file, "--set", "n=64", "--no-gpu", "--strategy", "pageable", "--trace", "nsys", *QUICK
     )
     told = [line for line in said.err.splitlines() if "--trace nsys" in line]
-    assert told == ["--trace nsys: nothing ran on a GPU, so there was nothing for nsys to see"]
+    assert told == ["--trace nsys traces nothing: nothing runs on a GPU here"]
 
 
 def test_without_the_option_nothing_is_traced(tmp_path: Path) -> None:

@@ -88,6 +88,8 @@ def profile(
         nsys=nsys,
         keep_reports=keep_nsys,
     )
+    if made.backend == "cpu" and "nsys" in made.trace and not quiet:
+        say("--trace nsys traces nothing: nothing runs on a GPU here")
     if swept:
         _profile_sweep(made, swept, out, wanted, quiet)
     elif form:
@@ -121,8 +123,6 @@ def _profile_once(made: Settings, out: Path, wanted: tuple[str, ...], quiet: boo
         directory.mkdir(parents=True, exist_ok=True)  # the workload may have removed it
         paths = [*report.write(result, directory, wanted), *_written_traces(made, result, directory)]
         (directory / pipeline.PARTIAL).unlink(missing_ok=True)
-    if not quiet:
-        _say_what_is_not_traced(result)
     show(report.summary(result, bars=draws_bars()), paths, quiet)
     _end(result)
 
@@ -146,14 +146,6 @@ def _end(result: Profile) -> None:
     if pipeline.was_interrupted(result):
         sys.exit(INTERRUPTED)
     require_figures(result)
-
-
-def _say_what_is_not_traced(result: Profile) -> None:
-    """`--trace nsys` where all ran on the CPU; the report has every other reason."""
-    from advisor import pipeline
-
-    if result.trace.reason == pipeline.NO_GPU_TO_TRACE:
-        say(f"--trace nsys: {result.trace.reason}")
 
 
 def _written_traces(made: Settings, result: Profile, directory: Path) -> list[Path]:
