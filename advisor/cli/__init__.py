@@ -71,10 +71,9 @@ def main() -> NoReturn:
         traceback.print_exc()
         say("This is an error in advisor itself: please report it, with the lines above.")
         sys.exit(BUG)
-    sys.exit(0)
 
 
-def _run() -> None:
+def _run() -> NoReturn:
     """The command, and its text on its way: a reader that goes away is no error, nor the gate's code 1.
 
     Click makes 1 of it, and leaves another stdout behind.
