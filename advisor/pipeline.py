@@ -86,7 +86,7 @@ def _traced(
     complete: Profile, settings: Settings, progress: Progress, scratch: Path, captures: Captures
 ) -> Profile:
     """With what nsys saw of every measured strategy, in runs of its own after all that was timed."""
-    if complete.device.kind == "cpu":
+    if complete.device.kind == "cpu" and settings.nsys is None:
         return complete.model_copy(update={"trace": NsysTrace(reason=NO_GPU_TO_TRACE)})
     jobs = []
     for row in complete.measured().values():

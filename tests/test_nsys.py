@@ -296,6 +296,14 @@ def test_what_ran_on_the_cpu_is_not_traced_and_the_reason_is_no_missing_nsys(tmp
     assert result.trace == NsysTrace(reason="nothing ran on a GPU, so there was nothing for nsys to see")
 
 
+def test_an_nsys_that_is_named_looks_at_a_run_on_the_cpu_too(tmp_path: Path) -> None:
+    found = NsysTrace(tool="nsys 1.2.3")
+    asked = cpu_settings(trace=("nsys",), nsys=tmp_path / "nsys")
+    cpu = FakeLauncher(device=builders.cpu_profile().device)
+    result = pipeline.profile(asked, Silent(), keep_in=tmp_path, launcher=cpu, captures=lambda *_: found)
+    assert result.trace == found
+
+
 def test_the_terminal_says_in_one_line_that_nothing_is_traced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

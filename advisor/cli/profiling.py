@@ -88,7 +88,7 @@ def profile(
         nsys=nsys,
         keep_reports=keep_nsys,
     )
-    if made.backend == "cpu" and "nsys" in made.trace and not quiet:
+    if made.backend == "cpu" and "nsys" in made.trace and nsys is None and not quiet:
         say("--trace nsys traces nothing: nothing runs on a GPU here")
     if swept:
         _profile_sweep(made, swept, out, wanted, quiet)
