@@ -12,6 +12,11 @@ Objective = Literal["time", "footprint", "throughput"]
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 
 
+def begin_to_end(objective: Objective) -> bool:
+    """Whether frames that overlap count from begin to end, not from one done to the next (decisions/0006)."""
+    return objective != "throughput"
+
+
 class Preferences(Record):
     """By what to recommend, how much memory there is, and which rules decide otherwise or are silent.
 

@@ -14,7 +14,7 @@ from advisor.model.overlapping_frames import overlapped
 from advisor.model.situation import Situation, situation
 from advisor.model.steady_frame import by_part
 from advisor.model.thrashing import timed_steps
-from advisor.preferences import Objective
+from advisor.preferences import Objective, begin_to_end
 from advisor.profiles import StageRecord, StageWork, Trace, Traffic, WorkloadRecord
 from advisor.schedule import Step
 from advisor.strategies import STRATEGIES, Strategy
@@ -32,7 +32,7 @@ class Simulated:
 
     def counted(self, objective: Objective) -> Values:
         """The seconds that the objective goes by: begin to end of a frame, or from one done to the next."""
-        return self.seconds if self.latency is None or objective == "throughput" else self.latency
+        return self.latency if self.latency is not None and begin_to_end(objective) else self.seconds
 
     def part(self, prefixes: tuple[str, ...]) -> Values:
         """The seconds of the parts whose names begin with one of these."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import cycle
 
 from advisor import units
+from advisor.preferences import begin_to_end
 from advisor.profiles import Measured, MemoryKind, Predicted, Prediction, Profile, Side
 from advisor.report import words
 from advisor.report.charts import Category, Chart, Part, Stack, binary_step, chart
@@ -53,7 +54,7 @@ def predicted_overlap_note(profile: Profile, prediction: Prediction) -> str:
 
 def _overlap_note(profile: Profile, rows: Iterable[Measured | Predicted]) -> str:
     names = [words.code(row.strategy) for row in rows if row.latency_seconds is not None]
-    told = _OVERLAPPING if profile.preferences.objective == "throughput" else _BEGIN_TO_END
+    told = _BEGIN_TO_END if begin_to_end(profile.preferences.objective) else _OVERLAPPING
     return told.format(words.listing(names)) if names else ""
 
 

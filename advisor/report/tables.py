@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from advisor import units
+from advisor.preferences import begin_to_end
 from advisor.profiles import Device, Failed, Measured, Predicted, Prediction, Profile, Result, Skipped
 from advisor.report import words
 from advisor.rules.base import shares_dram
@@ -121,10 +122,10 @@ def overlaps(profile: Profile, prediction: Prediction | None = None) -> dict[str
         if isinstance(row, (Measured, Predicted)) and row.latency_seconds is not None:
             between = row.median_seconds if isinstance(row, Measured) else row.likely_seconds
             rate = f"{units.digits(1 / between)} frames/s"
-            if profile.preferences.objective == "throughput":
-                told[row.strategy] = f"latency {units.seconds(row.latency_seconds)}, {rate}"
-            else:
+            if begin_to_end(profile.preferences.objective):
                 told[row.strategy] = f"begin to end; one is done every {units.seconds(between)}, {rate}"
+            else:
+                told[row.strategy] = f"latency {units.seconds(row.latency_seconds)}, {rate}"
     return told
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from advisor import stats
-from advisor.preferences import Objective
+from advisor.preferences import Objective, begin_to_end
 from advisor.strategies import BASELINE
 from advisor.verdicts.ties import Equal
 
@@ -46,7 +46,7 @@ class Candidate:
 
         Of frames that overlap only the median from begin to end is kept; its spread is taken to be theirs.
         """
-        if self.latency is None or objective == "throughput":
+        if self.latency is None or not begin_to_end(objective):
             return self
         longer = self.latency / self.seconds
         scaled = tuple(tuple(seconds * longer for seconds in frames) for frames in self.rounds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from advisor.preferences import Objective
+from advisor.preferences import Objective, begin_to_end
 from advisor.profiles import Measured, Predicted, Profile
 
 AnyRow = TypeVar("AnyRow")
@@ -16,20 +16,21 @@ def counted(profile: Profile, objective: Objective | None = None) -> Profile:
     That is begin to end of a frame in place of the time between finished frames, except for throughput. Of
     measured frames only the median from begin to end is kept; its spread is taken to be theirs.
     """
-    objective = objective or profile.preferences.objective
+    if not begin_to_end(objective or profile.preferences.objective):
+        return profile
     return profile.model_copy(
         update={
-            "results": tuple(_row(row, objective) for row in profile.results),
+            "results": tuple(_row(row) for row in profile.results),
             "predictions": tuple(
-                made.model_copy(update={"results": tuple(_row(row, objective) for row in made.results)})
+                made.model_copy(update={"results": tuple(_row(row) for row in made.results)})
                 for made in profile.predictions
             ),
         }
     )
 
 
-def _row(row: AnyRow, objective: Objective) -> AnyRow:
-    if objective == "throughput" or not isinstance(row, (Measured, Predicted)) or row.latency_seconds is None:
+def _row(row: AnyRow) -> AnyRow:
+    if not isinstance(row, (Measured, Predicted)) or row.latency_seconds is None:
         return row
     if isinstance(row, Predicted):
         longer = row.latency_seconds / row.likely_seconds
