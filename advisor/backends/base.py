@@ -35,6 +35,10 @@ class PageLocks:
         self.seconds += seconds
 
 
+INSTALL = "Install it for your CUDA: pip install 'gpu-memory-advisor[cuda13]' (or cuda12)."
+"""What to do where a library of the GPU is missing."""
+
+
 class Backend(Protocol):
     """A device and its memory calls; CUDA's own names for what they do, in snake case."""
 

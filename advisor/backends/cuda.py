@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.backends.base import Hint, PageLocks
+from advisor.backends.base import INSTALL, Hint, PageLocks
 from advisor.backends.managed_calls import ManagedCalls
 from advisor.backends.page_locks import watching
 from advisor.devices.memory_class import memory_class
@@ -42,17 +42,20 @@ _REGISTER_MAPPED = 2
 """cudaHostRegisterPortable and cudaHostRegisterMapped, which CuPy does not name."""
 
 
+def import_cupy() -> Any:
+    """The module. Raises `NothingMeasured` where it is missing or does not fit this machine."""
+    try:
+        import cupy
+    except ImportError as problem:
+        raise NothingMeasured(f"CuPy cannot be imported: {problem}", next_step=INSTALL) from None
+    return cupy
+
+
 class CudaBackend:
     """See `advisor.backends.base.Backend`. Creates the context of one GPU."""
 
     def __init__(self, gpu: int) -> None:
-        try:
-            import cupy
-        except ImportError as problem:
-            raise NothingMeasured(
-                f"CuPy cannot be imported: {problem}",
-                next_step="Install it for your CUDA: pip install 'gpu-memory-advisor[cuda13]' (or cuda12).",
-            ) from None
+        cupy = import_cupy()
         self.xp = cupy
         self._runtime = cupy.cuda.runtime
         self._gpu = gpu

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from advisor.backends.cuda import import_cupy
 from advisor.backends.managed_calls import ManagedCalls
-from advisor.errors import NothingMeasured
 from advisor.scripts.records import ScriptCopies, ScriptMemory
 
 _OUT_OF_MEMORY = 2
@@ -35,13 +35,7 @@ class Script:
 
     def __init__(self, gpu: int) -> None:
         """Creates the context. Raises `NothingMeasured` without CuPy or without that GPU."""
-        try:
-            import cupy
-        except ImportError as problem:
-            raise NothingMeasured(
-                f"CuPy cannot be imported: {problem}",
-                next_step="Install it for your CUDA: pip install 'gpu-memory-advisor[cuda13]' (or cuda12).",
-            ) from None
+        cupy = import_cupy()
         self._cupy = cupy
         self._runtime = cupy.cuda.runtime
         self._gpu = gpu

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from advisor.backends.base import Hint
+from advisor.backends.base import INSTALL, Hint
 from advisor.errors import NothingMeasured
 from advisor.profiles import Side
 
@@ -26,7 +26,7 @@ class ManagedCalls:
         except ImportError as problem:
             raise NothingMeasured(
                 f"prefetch and advice on managed memory need cuda-bindings: {problem}",
-                next_step="Install it for your CUDA: pip install 'gpu-memory-advisor[cuda13]' (or cuda12).",
+                next_step=INSTALL,
             ) from None
         self._runtime: Any = runtime
         self._prefetch = getattr(runtime, "cudaMemPrefetchAsync_v2", runtime.cudaMemPrefetchAsync)

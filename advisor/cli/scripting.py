@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperCommand
 
-from advisor.cli.console import INTERRUPTED, say
+from advisor.cli.console import INTERRUPTED, say, show
 from advisor.errors import NothingMeasured, UsageError
 
 if TYPE_CHECKING:
@@ -97,9 +97,7 @@ def _profile(made: ScriptSettings, out: Path, wanted: tuple[str, ...], quiet: bo
         directory.mkdir(parents=True, exist_ok=True)  # the script may have removed it
         paths = report.write(result, directory, wanted)
         partial.unlink(missing_ok=True)
-    print(report.summary(result))
-    if paths and not quiet:
-        say("wrote " + "\n      ".join(str(path) for path in paths))
+    show(report.summary(result), paths, quiet)
     report.append_step_summary(report.render_markdown(result))
     if pipeline.was_interrupted(result):
         sys.exit(INTERRUPTED)
