@@ -20,7 +20,7 @@ from advisor.environment import environment, finished
 from advisor.errors import UsageError
 from advisor.launcher import Launcher, ProcessLauncher
 from advisor.model.predict import predict
-from advisor.privacy import here, without_environment, without_names
+from advisor.privacy import anonymous, without_environment
 from advisor.profiles import (
     Environment,
     Measured,
@@ -121,17 +121,7 @@ def _ended(begun: Begun, measured: Run, settings: Settings) -> Begun:
 
 def assemble(settings: Settings, measured: Run, begun: Begun) -> Profile:
     """The profile of a run, before anything is concluded from it: without names of people and hosts."""
-    return _anonymous(settings, _assembled(settings, measured, begun))
-
-
-def _anonymous(settings: Settings, profile: Profile) -> Profile:
-    """Homes and secrets are hidden always, the names of user and host unless they were asked for."""
-    place = here()
-    if not settings.include_host:
-        return without_names(profile, place)
-    named = profile.environment.model_copy(update={"host_name": place.host})
-    hidden = without_names(profile, replace(place, user="", host=""))
-    return hidden.model_copy(update={"environment": named})
+    return anonymous(_assembled(settings, measured, begun), include_host=settings.include_host)
 
 
 def _assembled(settings: Settings, measured: Run, begun: Begun) -> Profile:

@@ -10,12 +10,13 @@ import getpass
 import platform
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
 from advisor.profiles import Environment, Failed, Profile, Result, Skipped
+from advisor.scripts.records import ScriptMeasured, ScriptRun
 
 MASK = "***"
 WITHHELD = "withheld"
@@ -40,6 +41,8 @@ _NOBODY = frozenset(
 )
 """Names that come with a system: they say nothing, and stand in texts as words of their own."""
 _SHORTEST_NAME = 3
+_SHORTEST_SECRET = 4
+"""A shorter value stands in too many texts by chance."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +53,13 @@ class Place:
     directory: str
     user: str
     host: str
+    secrets: tuple[str, ...] = ()
+    """Values that the command line gave to options that look secret."""
 
     def hide(self, text: str) -> str:
         """The text with paths from the working directory on, `~` for homes, and names and secrets masked."""
+        for secret in self.secrets:
+            text = text.replace(secret, MASK)
         if self.directory != "/":
             directory = rf"(?<![\w/.-]){re.escape(self.directory)}"
             text = re.sub(rf"{directory}/(?=[\w.])", "", text)
@@ -96,6 +103,19 @@ def masked(arguments: Sequence[str]) -> list[str]:
     return kept
 
 
+def _secrets(profile: Profile) -> tuple[str, ...]:
+    """The values that are masked where they were given, to be masked wherever else they stand."""
+    arguments = profile.script.arguments if profile.script else ()
+    given = [
+        a.removeprefix(m.removesuffix(MASK))
+        for a, m in zip(arguments, masked(arguments), strict=True)
+        if a != m
+    ]
+    given += [str(value) for name, value in profile.workload.parameters.items() if is_secret(name)]
+    long = {value for value in given if len(value) >= _SHORTEST_SECRET and value != MASK}
+    return tuple(sorted(long, key=len, reverse=True))
+
+
 def _masked(argument: str) -> str:
     found = _ASSIGNMENT.fullmatch(argument)
     if found is None:
@@ -103,8 +123,19 @@ def _masked(argument: str) -> str:
     return f"{found[1]}={MASK if is_secret(found[1]) else _masked(found[2])}"
 
 
+def anonymous(profile: Profile, *, include_host: bool) -> Profile:
+    """Homes and secrets are hidden always, the names of user and host unless they were asked for."""
+    place = here()
+    if not include_host:
+        return without_names(profile, place)
+    named = profile.environment.model_copy(update={"host_name": place.host})
+    hidden = without_names(profile, replace(place, user="", host=""))
+    return hidden.model_copy(update={"environment": named})
+
+
 def without_names(profile: Profile, place: Place) -> Profile:
     """The profile without the names of user, host and directories, and without secrets."""
+    place = replace(place, secrets=_secrets(profile))
     workload, told, hide = profile.workload, profile.environment, place.hide
     return profile.model_copy(
         update={
@@ -124,8 +155,22 @@ def without_names(profile: Profile, place: Place) -> Profile:
                 }
             ),
             "notes": tuple(map(hide, profile.notes)),
+            "script": _script(profile.script, place),
         }
     )
+
+
+def _script(script: ScriptRun | None, place: Place) -> ScriptRun | None:
+    if script is None:
+        return None
+    arguments = tuple(map(place.hide, masked(script.arguments)))
+    rows = tuple(_script_row(row, place) for row in script.measured)
+    return script.model_copy(update={"arguments": arguments, "measured": rows})
+
+
+def _script_row(row: ScriptMeasured, place: Place) -> ScriptMeasured:
+    ranges = tuple(r.model_copy(update={"name": place.hide(r.name)}) for r in row.ranges)
+    return row.model_copy(update={"ranges": ranges, "notes": tuple(map(place.hide, row.notes))})
 
 
 def _parameters(

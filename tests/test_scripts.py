@@ -266,6 +266,40 @@ def test_the_command_writes_a_report(
     assert command("report", "advisor-report/profile.json").out == said.out
 
 
+@pytest.mark.usefixtures("fake_cupy")
+def test_no_form_of_a_script_s_report_tells_its_secrets(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Given as arguments, said in an exception's text, written as a range's name; homes of others too."""
+    monkeypatch.setattr(backends, "gpu_count", lambda: 1)
+    monkeypatch.setattr(backends, "has_cupy", lambda: True)
+    (tmp_path / "s.py").write_text(
+        "import sys, cupy, nvtx\n"
+        "a = cupy.asarray([0.0])\n"
+        "with nvtx.annotate(f'login {sys.argv[3]}'):\n"
+        "    pass\n"
+        "if a.memory.kind != 'device':\n"
+        "    raise ValueError(f'no access with {sys.argv[3]} to {sys.argv[4]}')\n"
+        "print('done')\n"
+    )
+    given = ("--token=hf_abcdefghijklmnopqrst", "--password", "hunter2", "--data=/home/alice/set")
+    said = command(
+        "profile", "s.py", "--rounds", "1", "--strategy", "managed-pool", "--strategy", "stream-ordered-pool",
+        "--", *given,
+    )  # fmt: skip
+    assert said.code == 0, said.err
+    written = {path.name: path.read_text() for path in (tmp_path / "advisor-report").iterdir()}
+    assert set(written) == {"profile.json", "report.html", "report.md"}
+    for name, text in {**written, "stdout": said.out}.items():
+        assert "hf_abcdef" not in text, name
+        assert "hunter2" not in text, name
+        assert "alice" not in text, name
+    saved = json.loads(written["profile.json"])
+    assert saved["script"]["arguments"] == ["--token=***", "--password", "***", "--data=~/set"]
+    assert "no access with ***" in saved["results"][0]["reason"]
+    assert saved["script"]["measured"][0]["ranges"][0]["name"] == "login ***"
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [

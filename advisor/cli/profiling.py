@@ -60,7 +60,19 @@ def profile(
 
     wanted = settings.parse_formats(formats)
     if scripting.profiled(
-        workload, arguments or (), strategy or (), gpu, no_gpu, rounds, timeout, seed, out, wanted, quiet
+        workload,
+        arguments or (),
+        strategy or (),
+        gpu,
+        no_gpu,
+        rounds,
+        timeout,
+        seed,
+        out,
+        wanted,
+        quiet,
+        include_host,
+        no_environment,
     ):
         return
     said = configuration.command_line(rule or (), ignore or (), objective, memory_budget)

@@ -47,6 +47,8 @@ def profiled(
     out: Path,
     wanted: tuple[str, ...],
     quiet: bool,
+    include_host: bool,
+    no_environment: bool,
 ) -> bool:
     """Whether the file was a script; then it has been profiled. Raises `UsageError` for what does not fit."""
     from advisor import settings
@@ -74,6 +76,8 @@ def profiled(
         timeout=timeout,
         seed=seed,
         command=command_line(sys.argv[1:]),
+        include_host=include_host,
+        no_environment=no_environment,
     )
     _require_gpu(made, no_gpu=no_gpu)
     _profile(made, out, wanted, quiet)

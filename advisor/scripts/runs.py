@@ -20,6 +20,7 @@ from advisor.environment import environment, finished
 from advisor.errors import NothingMeasured
 from advisor.jobs import Problem, ScriptDescription
 from advisor.launcher import Ended, ProcessLauncher
+from advisor.privacy import anonymous, without_environment
 from advisor.profiles import Environment, Failed, Method, Profile, Skipped, Tool, WorkloadRecord
 from advisor.runner import CONFIDENCE, Progress
 from advisor.scripts import cells, verdicts
@@ -45,6 +46,10 @@ class ScriptSettings:
     """Seconds after which a process is ended."""
     seed: int
     command: str
+    include_host: bool = False
+    """The profile may name this host and its user."""
+    no_environment: bool = False
+    """The profile tells nothing of the machine and its software."""
 
 
 class ScriptLauncher(Protocol):
@@ -200,7 +205,11 @@ def _measure(runs: _Runs, known: _Known, keep: Callable[[], None]) -> tuple[str,
 
 
 def assemble(runs: _Runs, known: _Known, notes: tuple[str, ...]) -> Profile:
-    """The profile of what has been run, with its verdict."""
+    """The profile of what has been run, with its verdict: without names of people and hosts, and secrets."""
+    return anonymous(_assembled(runs, known, notes), include_host=runs.settings.include_host)
+
+
+def _assembled(runs: _Runs, known: _Known, notes: tuple[str, ...]) -> Profile:
     settings, rows = runs.settings, runs.rows(known.reference)
     without = [s.name for s in settings.strategies if s.name not in {row.strategy for row in rows}]
     return Profile(
@@ -265,4 +274,5 @@ def _finished(made: Profile, settings: ScriptSettings) -> Profile:
     """With what the machine says once everything has run."""
     place = str(made.environment.gpu.get("pci_bus_id", ""))
     after = finished(made.environment, place or None, index=settings.gpu)
-    return made.model_copy(update={"environment": after})
+    complete = made.model_copy(update={"environment": after})
+    return without_environment(complete) if settings.no_environment else complete
