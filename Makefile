@@ -51,7 +51,7 @@ pictures:  ## Photograph the sample reports in Chromium
 	$(PYTHON) -m tests.browser.pictures
 
 schema:  ## Write docs/profile.schema.json again
-	$(PYTHON) -m advisor.profiles > docs/profile.schema.json
+	$(PYTHON) -m advisor.profiles.reading > docs/profile.schema.json
 
 accept:  ## Accept the present reports as the golden ones
 	$(PYTHON) -m pytest tests/test_report.py tests/test_report_sweep.py tests/test_report_compare.py tests/test_lineups.py --accept

@@ -8,27 +8,24 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from advisor.version import __version__
 
 if TYPE_CHECKING:
-    from advisor.api import profile
-    from advisor.comparing import Comparison, compare
+    from advisor.api import Comparison, Profile, compare, load, profile
     from advisor.errors import AdvisorError
-    from advisor.kernels.calls import kernel
-    from advisor.profiles import Profile, load
-    from advisor.scripts.outputs import result
-    from advisor.workloads import Buffer, In, InOut, Out, Workload, device, host, workload
+    from advisor.workloads.definition import Buffer, In, InOut, Out, Workload, device, host, workload
+    from advisor.workloads.kernels.calls import kernel
+    from advisor.workloads.script_output import result
 
 _HOME = {
     **dict.fromkeys(
-        ("Buffer", "In", "InOut", "Out", "Workload", "device", "host", "workload"), "advisor.workloads"
+        ("Buffer", "In", "InOut", "Out", "Workload", "device", "host", "workload"),
+        "advisor.workloads.definition",
     ),
-    **dict.fromkeys(("Profile", "load"), "advisor.profiles"),
-    **dict.fromkeys(("Comparison", "compare"), "advisor.comparing"),
+    **dict.fromkeys(("Comparison", "Profile", "compare", "load", "profile"), "advisor.api"),
     "AdvisorError": "advisor.errors",
-    "kernel": "advisor.kernels.calls",
-    "profile": "advisor.api",
-    "result": "advisor.scripts.outputs",
+    "kernel": "advisor.workloads.kernels.calls",
+    "result": "advisor.workloads.script_output",
 }
 __all__ = [
     "AdvisorError",
@@ -39,6 +36,7 @@ __all__ = [
     "Out",
     "Profile",
     "Workload",
+    "__version__",
     "compare",
     "device",
     "host",

@@ -1,25 +1,72 @@
-"""`advisor.profile(...)`: what the command does, for notebooks and programs."""
+"""The Python API: what the commands do, for notebooks and programs."""
 
 from __future__ import annotations
 
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from advisor import checked, pipeline, settings
-from advisor.backends.choosing import choose_backend
-from advisor.environment import command_line
+from advisor import configuration, pipeline, report
+from advisor.devices.environment import command_line
 from advisor.errors import UsageError, WorkloadError
-from advisor.loading import MODULE_PREFIX
-from advisor.parameters import Value
-from advisor.profiles import Profile
-from advisor.progress import make_progress
-from advisor.sources import source
+from advisor.measure.backends.choosing import choose_backend
+from advisor.measure.progress import make_progress
+from advisor.profiles import reading, schema
+from advisor.report import notebook
+from advisor.verdicts import comparing
+from advisor.workloads.loading import MODULE_PREFIX
+from advisor.workloads.parameters import Value
+from advisor.workloads.sources import source
 
 if TYPE_CHECKING:
-    from advisor.workloads import Definition
+    from advisor.workloads.definition import Definition
+
+
+class Profile(schema.Profile):
+    """What one `advisor profile` learned, with what a program or a notebook asks of it."""
+
+    @classmethod
+    def of(cls, made: schema.Profile) -> Profile:
+        """The same data with these methods."""
+        return cls.model_construct(made.model_fields_set, **dict(made))
+
+    def compare(
+        self, other: schema.Profile | Path | str, *, strategies: Sequence[str] = (), anyway: bool = False
+    ) -> Comparison:
+        """`other` held against this profile, as `advisor compare` does: this one is BASE, `other` HEAD."""
+        return compare(self, other, strategies=strategies, anyway=anyway)
+
+    def _repr_html_(self) -> str:
+        """The report in a notebook's cell."""
+        return notebook.profile_cell(self, report.render_html(self))
+
+
+class Comparison(comparing.Comparison):
+    """Two profiles held against one another."""
+
+    def _repr_html_(self) -> str:
+        """The comparison in a notebook's cell."""
+        return notebook.comparison_cell(self, report.render_compare_html(self))
+
+
+def load(path: Path | str) -> Profile:
+    """Reads a profile, packed or not. Raises `AdvisorError`: missing, damaged or of an unknown format."""
+    return Profile.of(reading.load(path))
+
+
+def compare(
+    base: schema.Profile | Path | str,
+    head: schema.Profile | Path | str,
+    *,
+    strategies: Sequence[str] = (),
+    anyway: bool = False,
+) -> Comparison:
+    """HEAD held against BASE, as `advisor compare` does. Raises `AdvisorError` as the command does."""
+    found = comparing.compare(base, head, strategies=strategies, anyway=anyway)
+    return Comparison(**{part.name: getattr(found, part.name) for part in fields(found)})
 
 
 def profile(
@@ -51,11 +98,14 @@ def profile(
     """
     _require_no_import()
     given = _assignments(parameters or {})
-    checked.require_numbers(rounds=rounds, seed=seed, max_seconds=max_seconds, timeout=timeout, gpu=gpu)
-    strategies, targets = checked.names("strategies", strategies), checked.names("targets", targets)
-    wishes = checked.preferences(objective, memory_budget, rules, ignore)
+    configuration.require_numbers(rounds=rounds, seed=seed, max_seconds=max_seconds, timeout=timeout, gpu=gpu)
+    strategies, targets = (
+        configuration.argument_names("strategies", strategies),
+        configuration.argument_names("targets", targets),
+    )
+    wishes = configuration.argument_preferences(objective, memory_budget, rules, ignore)
     with source(workload) as target, tempfile.TemporaryDirectory(prefix="advisor-") as scratch:
-        made = settings.make_settings(
+        made = configuration.make_settings(
             str(target),
             backend=choose_backend(gpu, no_gpu, (lambda _: None) if quiet else _say),
             gpu=gpu or 0,
@@ -72,7 +122,7 @@ def profile(
             oversubscribe=allow_oversubscription,
         )
         with make_progress(quiet=quiet) as progress:
-            return pipeline.profile(made, progress, keep_in=Path(scratch))
+            return Profile.of(pipeline.profile(made, progress, keep_in=Path(scratch)))
 
 
 def _require_no_import() -> None:
@@ -91,7 +141,7 @@ def _require_no_import() -> None:
 
 def _assignments(parameters: Mapping[str, Value]) -> list[str]:
     """As `--set` takes them. Raises `UsageError` for what is no plain value."""
-    checked.require_mapping("parameters", parameters, '{"n": 4096}')
+    configuration.require_mapping("parameters", parameters, '{"n": 4096}')
     for name, value in parameters.items():
         plain = isinstance(value, (int, float, str)) or hasattr(value, "__index__")
         if not plain or str(value) != str(value).strip():

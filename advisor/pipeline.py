@@ -13,29 +13,23 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from advisor import __version__
-from advisor.advise import advise, require_rules
 from advisor.devices.catalogue import CatalogueEntry, load, names
-from advisor.environment import environment, finished
+from advisor.devices.environment import environment, finished
 from advisor.errors import UsageError
-from advisor.launcher import Launcher, ProcessLauncher
+from advisor.measure.launcher import Launcher, ProcessLauncher
+from advisor.measure.progress import Progress
+from advisor.measure.runner import CONFIDENCE, Run, job_of, run
+from advisor.measure.settings import Settings
 from advisor.model.predict import predict
-from advisor.privacy import anonymous, without_environment
-from advisor.profiles import (
-    Environment,
-    Measured,
-    Method,
-    NsysTrace,
-    Prediction,
-    Preferences,
-    Profile,
-    Tool,
-)
-from advisor.runner import CONFIDENCE, Progress, Run, job_of, run
-from advisor.series import was_interrupted as was_interrupted
-from advisor.settings import Settings
-from advisor.strategies import STRATEGIES, Strategy, by_name
-from advisor.traces.capturing import FOLDER, Captures, NsysCaptures, frames_to_capture
+from advisor.nsys.capturing import FOLDER, Captures, NsysCaptures, frames_to_capture
+from advisor.profiles.preferences import Preferences
+from advisor.profiles.redaction import anonymous, without_environment
+from advisor.profiles.schema import Environment, Measured, Method, Prediction, Profile, Tool
+from advisor.profiles.sweeps import was_interrupted as was_interrupted
+from advisor.profiles.traces import NsysTrace
+from advisor.rules.advise import advise, require_rules
+from advisor.strategies.registry import STRATEGIES, Strategy, by_name
+from advisor.version import __version__
 
 PARTIAL = "profile.partial.json"
 NO_GPU_TO_TRACE = "nothing ran on a GPU, so there was nothing for nsys to see"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 
+from advisor.stats import Ratio
+
 _TIME = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _SHORTEST, _LONGEST = 1e-15, 1e15
 _BYTES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -70,3 +72,8 @@ def parse_size(text: str) -> int:
 
 _SIZES = {unit.lower(): scale for scale, unit in _BYTES}
 _SIZES |= {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+
+
+def times(found: Ratio) -> str:
+    """A ratio with its interval: 2.00× (1.98× to 2.02×)."""
+    return f"{ratio(found.value)} ({ratio(found.low)} to {ratio(found.high)})"

@@ -20,11 +20,11 @@ from published import ALL, Case, Figure, cases
 
 from advisor.devices.catalogue import load
 from advisor.model.accuracy import PATH
-from advisor.model.draws import Values, span
 from advisor.model.machines import Machine
+from advisor.model.monte_carlo import Values, span
 from advisor.model.simulate import Simulated, simulate
-from advisor.profiles import Predicted
-from advisor.strategies import by_name
+from advisor.profiles.schema import Predicted
+from advisor.strategies.registry import by_name
 from advisor.verdicts.predicted import recommend_predicted
 
 COMMAND = "python -m tests.accuracy --write"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from advisor.profiles import (
+from advisor.profiles.schema import (
     Advice,
     BufferRecord,
     Device,
@@ -28,10 +28,10 @@ from advisor.profiles import (
     Traffic,
     WorkloadRecord,
 )
-from advisor.readings import CpuClocks, GpuState, HostState, NumaNode
-from advisor.scripts import verdicts
-from advisor.scripts.records import ScriptCopies, ScriptMeasured, ScriptRun
-from advisor.strategies import STRATEGIES
+from advisor.profiles.scripts import ScriptCopies, ScriptMeasured, ScriptRun
+from advisor.profiles.system_state import CpuClocks, GpuState, HostState, NumaNode
+from advisor.strategies.registry import STRATEGIES
+from advisor.verdicts import scripts
 
 MIB = 1 << 20
 
@@ -247,7 +247,7 @@ def script_profile(**seconds: float) -> Profile:
         for name, time in ({"default_pool": 1.0} | seconds).items()
     )
     ran = ScriptRun(arguments=(), baseline="default-pool", warm_up_seconds=2, compared=(), measured=rows)
-    return profile(results=(), recommendation=verdicts.recommend(rows, 0.95), script=ran)
+    return profile(results=(), recommendation=scripts.recommend(rows, 0.95), script=ran)
 
 
 def cpu_profile(**fields: Any) -> Profile:

@@ -11,13 +11,13 @@ from builders import cuda_device
 from fakes import CAPABLE as WITH_HMM
 from fakes import ON_DEVICE, DeviceArray, FakeClock, RecordingBackend
 
-from advisor.backends.cpu import CpuBackend
 from advisor.calibration.bench import Bench, Limits
 from advisor.calibration.groups import by_name
-from advisor.calibration.records import CalibrationJob, GroupRun, Reading
 from advisor.calibration.sizes import Sizes
-from advisor.launcher import Ended
-from advisor.profiles import Device
+from advisor.measure.backends.cpu import CpuBackend
+from advisor.measure.calibration_jobs import CalibrationJob, GroupRun, Reading
+from advisor.measure.launcher import Ended
+from advisor.profiles.schema import Device
 
 MIB = 1 << 20
 CAPABLE = {**WITH_HMM, "pageable_memory_access": 0}

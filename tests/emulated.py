@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from advisor.kernels.calls import BLOCK, Kernel
-from advisor.kernels.signatures import as_scalar, require_count, require_pointee
+from advisor.workloads.kernels.calls import BLOCK, Kernel
+from advisor.workloads.kernels.signatures import as_scalar, require_count, require_pointee
 
 _PRELUDE = """
 #include <algorithm>

@@ -18,7 +18,7 @@ class CUDARuntimeError(RuntimeError):
 
 
 class FakeCupy(types.ModuleType):
-    """A `cupy` with as much as `advisor.backends.cuda` uses; `calls` holds the runtime's calls."""
+    """A `cupy` with as much as `advisor.measure.backends.cuda` uses; `calls` holds the runtime's calls."""
 
     def __init__(self, *, count: int = 1, attributes: dict[str, int] | None = None, cc: str = "89") -> None:
         super().__init__("cupy")
@@ -137,7 +137,7 @@ BINDINGS_ENUMS: dict[str, dict[str, int]] = {
 
 
 class FakeCudaBindings(types.ModuleType):
-    """A `cuda.bindings.runtime` of CUDA 12.9 or 13 with as much as `advisor.backends.managed_calls` uses.
+    """A `cuda.bindings.runtime` of CUDA 12.9 or 13 with as much as `backends.managed_calls` uses.
 
     In 12 the calls that take a location end in _v2, beside those that take a device's number; in 13 they
     lost the ending. `calls` holds what was called; `error` is what the calls give back.

@@ -15,19 +15,19 @@ import numpy as np
 from builders import cuda_device
 from fake_cupy import pooled
 
-from advisor import tasks
-from advisor.backends.base import Hint, PageLocks, host_array
-from advisor.binding import bind
-from advisor.frames import FrameLoop
-from advisor.jobs import Job
-from advisor.loading import Loaded
-from advisor.placements.arena import Arena
-from advisor.placements.base import Placed
-from advisor.profiles import Device, MemoryKind, Side, WorkloadRecord
-from advisor.ranges import Ranges
-from advisor.schedule import Plan
-from advisor.verify import Inspector
-from advisor.workloads import Workload
+from advisor.measure import tasks
+from advisor.measure.frames import FrameLoop
+from advisor.measure.jobs import Job
+from advisor.measure.nvtx_ranges import Ranges
+from advisor.measure.verification import Inspector
+from advisor.profiles.schema import Device, MemoryKind, Side, WorkloadRecord
+from advisor.strategies.backend import Hint, PageLocks, host_array
+from advisor.strategies.placements.arena import Arena
+from advisor.strategies.placements.base import Placed
+from advisor.strategies.schedule import Plan
+from advisor.workloads.binding import bind
+from advisor.workloads.definition import Workload
+from advisor.workloads.loading import Loaded
 
 ON_DEVICE = 1 << 52
 """Set in addresses that only the device knows; no process has memory there."""

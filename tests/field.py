@@ -9,13 +9,14 @@ from types import ModuleType
 
 from running import REPOSITORY, cpu_settings
 
-from advisor import pipeline, worker
-from advisor.jobs import Job
-from advisor.launcher import Ended
-from advisor.preferences import Objective, Preferences
-from advisor.profiles import Advice, Predicted, Prediction, Profile
-from advisor.progress import Silent
-from advisor.strategies import STRATEGIES
+from advisor import pipeline
+from advisor.measure import worker
+from advisor.measure.jobs import Job
+from advisor.measure.launcher import Ended
+from advisor.measure.progress import Silent
+from advisor.profiles.preferences import Objective, Preferences
+from advisor.profiles.schema import Advice, Predicted, Prediction, Profile
+from advisor.strategies.registry import STRATEGIES
 
 EXAMPLES = REPOSITORY / "workloads"
 SMALL: dict[str, tuple[str, ...]] = {

@@ -12,10 +12,10 @@ from published import ALL, Case, Figure, cases
 from advisor.devices.catalogue import CatalogueEntry, load
 from advisor.devices.catalogue import Figure as DeviceFigure
 from advisor.model import residuals
-from advisor.model.draws import Values, span, triangular
 from advisor.model.machines import Machine
+from advisor.model.monte_carlo import Values, span, triangular
 from advisor.model.simulate import Simulated, simulate
-from advisor.strategies import by_name
+from advisor.strategies.registry import by_name
 
 HELD = 0.8
 """Share of the published figures that the ranges are to hold."""

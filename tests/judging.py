@@ -8,8 +8,7 @@ from typing import Any
 from builders import MIB, footprint, measured, predicted, prediction, profile
 
 from advisor import stats
-from advisor.advise import advise
-from advisor.profiles import (
+from advisor.profiles.schema import (
     AccessMode,
     Advice,
     BufferRecord,
@@ -23,6 +22,7 @@ from advisor.profiles import (
     Traffic,
     WorkloadRecord,
 )
+from advisor.rules.advise import advise
 
 
 def row(

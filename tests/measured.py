@@ -18,7 +18,9 @@ import builders
 from published import DATA, Case, Figure
 
 from advisor.model.simulate import with_declared
-from advisor.profiles import Profile, Record, Trace, WorkloadRecord, load
+from advisor.profiles.base import Record
+from advisor.profiles.reading import load
+from advisor.profiles.schema import Profile, Trace, WorkloadRecord
 
 MEASURED = DATA / "measured"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from advisor.profiles import AccessMode, Side
-from advisor.schedule import StageUse
-from advisor.workloads import Buffer, In, InOut, Out, Stage, Workload, device, host
+from advisor.profiles.schema import AccessMode, Side
+from advisor.strategies.schedule import StageUse
+from advisor.workloads.definition import Buffer, In, InOut, Out, Stage, Workload, device, host
 
 MODES = {"in": In, "out": Out, "inout": InOut}
 Log = dict[tuple[int, str], int]

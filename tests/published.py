@@ -16,7 +16,7 @@ import builders
 
 from advisor.devices.catalogue import load
 from advisor.model.predict import predict
-from advisor.profiles import (
+from advisor.profiles.schema import (
     AccessMode,
     BufferRecord,
     Predicted,

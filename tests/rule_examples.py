@@ -10,10 +10,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from advisor.advise import advise
-from advisor.profiles import Profile, load
+from advisor.profiles.reading import load
+from advisor.profiles.schema import Profile
 from advisor.report.advising import Finding, findings
 from advisor.rules import RULES
+from advisor.rules.advise import advise
 from advisor.rules.explaining import PATH
 
 DATA = Path(__file__).parent / "data"

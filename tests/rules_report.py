@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from advisor import profiles, stats, units
-from advisor.advise import advise
+from advisor import stats, units
 from advisor.model.measured import compare
-from advisor.profiles import Profile
-from advisor.strategies import BASELINE
+from advisor.profiles import reading
+from advisor.profiles.schema import Profile
+from advisor.rules.advise import advise
+from advisor.strategies.registry import BASELINE
 
 ROOT = Path(__file__).parent.parent
 REPORTS = ROOT / "reports" / "h200"
@@ -163,7 +164,7 @@ def _saved(seconds: float) -> str:
 
 def tables(paths: Sequence[Path]) -> dict[str, list[str]]:
     """Both tables with their summaries, by the name of their marks in the document."""
-    loaded = [(path.parent.name, profiles.load(path)) for path in paths]
+    loaded = [(path.parent.name, reading.load(path)) for path in paths]
     told = [change for name, profile in loaded for change in proposed(name, profile)]
     every = [change for name, profile in loaded for change in possible(name, profile)]
     return {

@@ -17,10 +17,11 @@ import pytest
 from builders import cuda_device, footprint, vector_add_workload
 
 from advisor import cli
-from advisor.jobs import DESCRIPTION, Cell, Description, Job, ReferenceRun, TraceRun
-from advisor.launcher import Ended
-from advisor.profiles import Device, Trace
-from advisor.settings import Settings, make_settings
+from advisor.configuration import make_settings
+from advisor.measure.jobs import DESCRIPTION, Cell, Description, Job, ReferenceRun, TraceRun
+from advisor.measure.launcher import Ended
+from advisor.measure.settings import Settings
+from advisor.profiles.schema import Device, Trace
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 FILES = Path(__file__).resolve().parent / "workload_files"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from advisor import pipeline, profiles, report
+from advisor import pipeline, report
+from advisor.profiles import reading
 
 MEASURED = Path(__file__).parents[1] / "reports" / "h200"
 
@@ -12,7 +13,7 @@ MEASURED = Path(__file__).parents[1] / "reports" / "h200"
 def main() -> None:
     """What was measured stays as it is; advice, verdict and pages are made anew."""
     for path in sorted(MEASURED.glob("*/profile.json")):
-        made = pipeline.conclude(profiles.load(path), ())
+        made = pipeline.conclude(reading.load(path), ())
         report.write(made, path.parent, ("html", "md", "json"))
         print(f"{path.parent.name}: {report.summary(made).splitlines()[2].strip()}")
 

@@ -16,7 +16,7 @@ from accuracy import Outcome, outcome, summary
 from advisor.devices.catalogue import load
 from advisor.model import accuracy as shipped
 from advisor.model.predict import predict
-from advisor.profiles import Profile
+from advisor.profiles.schema import Profile
 
 
 @pytest.fixture(scope="module")

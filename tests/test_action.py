@@ -17,7 +17,8 @@ from builders import failed, measured, profile
 from running import FILES, REPOSITORY, environment
 from test_comparing import later
 
-from advisor.profiles import Profile, load
+from advisor.profiles.reading import load
+from advisor.profiles.schema import Profile
 
 ACTION = small_yaml.parse((REPOSITORY / "action.yml").read_text(encoding="utf-8"))
 STEPS = {step["name"]: step for step in ACTION["runs"]["steps"]}

@@ -17,9 +17,9 @@ from builders import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.advise import Candidate, advise, candidates, recommend
-from advisor.profiles import Measured, Profile
+from advisor.profiles.schema import Measured, Profile
 from advisor.rules import duplicate_allocation
+from advisor.rules.advise import Candidate, advise, candidates, recommend
 from advisor.verdicts.ties import LEAST_SAVING, Equal, break_tie
 
 HALF = footprint(pinned=192 * MIB)

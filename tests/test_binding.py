@@ -13,11 +13,11 @@ import advisor
 from advisor import In as Reads
 from advisor import InOut as Changes
 from advisor import Out as Overwrites
-from advisor.binding import BoundWorkload, bind
 from advisor.errors import WorkloadError
-from advisor.profiles import AccessMode
-from advisor.schedule import StageUse
-from advisor.workloads import Access, Buffer, In, InOut, Out, Stage, Workload, device, host
+from advisor.profiles.schema import AccessMode
+from advisor.strategies.schedule import StageUse
+from advisor.workloads.binding import BoundWorkload, bind
+from advisor.workloads.definition import Access, Buffer, In, InOut, Out, Stage, Workload, device, host
 
 BUFFERS = {name: Buffer((2, 3), np.float32) for name in ("a", "b", "image")}
 

@@ -13,14 +13,14 @@ from builders import cuda_device
 from calibrating import CAPABLE, MIB, QUICK, SIZES, CpuWithKernels, FakeClock, KnownGpu, bench_on
 from running import REPOSITORY
 
-from advisor.backends import base
-from advisor.backends.cpu import CpuBackend
 from advisor.calibration import device_memory, host_memory, latencies, managed, transfers, zero_copy
 from advisor.calibration.bench import Limits
 from advisor.calibration.groups import GROUPS, Group, by_name
 from advisor.calibration.kernels import FLOPS_PER_ROUND, LOADS, NAMES, STRIDE, Kernels
 from advisor.calibration.sizes import choose, largest_cache, measure_sizes
 from advisor.devices.entries import Figures
+from advisor.measure.backends.cpu import CpuBackend
+from advisor.strategies import backend
 
 GIB = 1 << 30
 
@@ -233,7 +233,7 @@ def test_a_write_fault_is_what_a_first_pass_of_writes_costs_more(monkeypatch: py
             gpu.clock.advance(1e-3 + (pages * 0.25e-6 if first else 0.0))
             gpu.calls.clear()
 
-    monkeypatch.setattr(managed, "host_array", lambda *given: base.host_array(*given).view(BroughtBack))
+    monkeypatch.setattr(managed, "host_array", lambda *given: backend.host_array(*given).view(BroughtBack))
     bench = bench_on(gpu)
     managed.measure(bench)
     assert bench.readings["write_fault_seconds"].value == pytest.approx(0.25e-6)

@@ -15,12 +15,12 @@ from running import Command, advisor, environment, eventually
 from advisor.calibration import output
 from advisor.calibration.calibrations import Request, calibrate
 from advisor.calibration.groups import by_name
-from advisor.calibration.records import CalibrationJob, GroupRun
 from advisor.devices.catalogue import load, names
 from advisor.errors import FileProblem
-from advisor.jobs import Problem
-from advisor.launcher import ProcessLauncher
-from advisor.progress import Silent
+from advisor.measure.calibration_jobs import CalibrationJob, GroupRun
+from advisor.measure.jobs import Problem
+from advisor.measure.launcher import ProcessLauncher
+from advisor.measure.progress import Silent
 
 HOST = by_name("host").keys
 
@@ -134,15 +134,15 @@ def test_wrong_input_is_told_before_anything_is_measured(
 def test_a_gpu_that_was_asked_for_is_not_replaced(
     command: Command, quick: Answers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("advisor.backends.gpu_count", lambda: 0)
+    monkeypatch.setattr("advisor.measure.backends.gpu_count", lambda: 0)
     assert wrong(command, "--gpu", "0") == (4, "error: --gpu 0: the CUDA driver shows no GPU")
 
 
 def test_without_cupy_the_cpu_is_measured_and_that_is_said(
     command: Command, quick: Answers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("advisor.backends.gpu_count", lambda: 1)
-    monkeypatch.setattr("advisor.backends.has_cupy", lambda: False)
+    monkeypatch.setattr("advisor.measure.backends.gpu_count", lambda: 1)
+    monkeypatch.setattr("advisor.measure.backends.has_cupy", lambda: False)
     said = command("devices", "calibrate")
     assert said.code == 0
     assert "CuPy is not installed, so this run measures the CPU alone." in said.err
@@ -170,8 +170,8 @@ def test_a_process_measures_its_group(tmp_path: Path) -> None:
 def test_a_gpu_is_used_where_there_is_one(
     command: Command, quick: Answers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("advisor.backends.gpu_count", lambda: 2)
-    monkeypatch.setattr("advisor.backends.has_cupy", lambda: True)
+    monkeypatch.setattr("advisor.measure.backends.gpu_count", lambda: 2)
+    monkeypatch.setattr("advisor.measure.backends.has_cupy", lambda: True)
     said = command("devices", "calibrate", "--gpu", "1", "--out", "mine.toml", "--name", "Card one")
     assert said.code == 0
     assert {job.gpu for job in quick.jobs} == {1}

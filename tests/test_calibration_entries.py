@@ -27,20 +27,20 @@ from calibrating import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor import __version__
 from advisor.calibration.assembling import Findings, Machine
 from advisor.calibration.calibrations import Calibration, Request, calibrate
 from advisor.calibration.groups import GROUPS, by_name
-from advisor.calibration.records import CalibrationJob
 from advisor.calibration.toml_text import write
 from advisor.devices.catalogue import CatalogueEntry, load, names
 from advisor.devices.entries import Figure, Figures
 from advisor.errors import NothingMeasured, UsageError
-from advisor.jobs import Problem
-from advisor.launcher import Ended
+from advisor.measure.calibration_jobs import CalibrationJob
+from advisor.measure.jobs import Problem
+from advisor.measure.launcher import Ended
+from advisor.measure.progress import Silent
 from advisor.model.predict import predict
-from advisor.profiles import Profile
-from advisor.progress import Silent
+from advisor.profiles.schema import Profile
+from advisor.version import __version__
 
 
 def traced() -> Profile:

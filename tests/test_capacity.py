@@ -9,17 +9,17 @@ from builders import cuda_device
 from fakes import RecordingBackend, bench
 from mixing import FRESH, made
 
-from advisor.backends.cpu import CpuBackend
-from advisor.placements import capacity
-from advisor.placements.arena import AllocationFailed
-from advisor.placements.base import Placement
-from advisor.placements.capacity import require_memory
-from advisor.placements.external import External
-from advisor.placements.managed import Managed
-from advisor.placements.one_sided import DeviceOnly, HostOnly
-from advisor.placements.pageable import Pageable
-from advisor.placements.pinned import Pinned
-from advisor.placements.zero_copy import ZeroCopy
+from advisor.measure.backends.cpu import CpuBackend
+from advisor.strategies.placements import capacity
+from advisor.strategies.placements.arena import AllocationFailed
+from advisor.strategies.placements.base import Placement
+from advisor.strategies.placements.capacity import require_memory
+from advisor.strategies.placements.external import External
+from advisor.strategies.placements.managed import Managed
+from advisor.strategies.placements.one_sided import DeviceOnly, HostOnly
+from advisor.strategies.placements.pageable import Pageable
+from advisor.strategies.placements.pinned import Pinned
+from advisor.strategies.placements.zero_copy import ZeroCopy
 
 MIB = 1 << 20
 

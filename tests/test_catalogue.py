@@ -20,8 +20,8 @@ from advisor.errors import FileProblem, UsageError
 from advisor.model.defaults import default
 from advisor.model.machines import Machine
 from advisor.model.predict import predict
-from advisor.profiles import MemoryClass, Predicted
-from advisor.strategies import STRATEGIES
+from advisor.profiles.schema import MemoryClass, Predicted
+from advisor.strategies.registry import STRATEGIES
 
 CARD = """
 name = "A card"

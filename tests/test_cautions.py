@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from advisor.machine.cautions import REMEDIES, cautions
-from advisor.machine.gpus import POLICIES, REASONS
-from advisor.readings import CpuClocks, GpuState, Moment, TegraState
+from advisor.devices.caveats import REMEDIES, cautions
+from advisor.devices.gpus import POLICIES, REASONS
+from advisor.profiles.system_state import CpuClocks, GpuState, Moment, TegraState
 
 
 def gpu(moment: Moment = "after", seconds: float = 0.0, **figures: Any) -> GpuState:

@@ -77,8 +77,8 @@ def test_quiet_prints_results_only_and_the_summary_goes_to_github(tmp_path: Path
 def test_a_gpu_without_cupy_is_told_of_unless_the_user_chose_the_cpu(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("advisor.backends.gpu_count", lambda: 1)
-    monkeypatch.setattr("advisor.backends.has_cupy", lambda: False)
+    monkeypatch.setattr("advisor.measure.backends.gpu_count", lambda: 1)
+    monkeypatch.setattr("advisor.measure.backends.has_cupy", lambda: False)
     told = "There is a GPU, but CuPy is not installed, so this run predicts.\n  next: pip install"
     assert told in command("profile", "missing.py").err
     assert "CuPy" not in command("profile", "missing.py", "--quiet").err
@@ -155,7 +155,7 @@ def test_a_bug_shows_its_traceback(command: Command, monkeypatch: pytest.MonkeyP
     def broken() -> str:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("advisor.strategies.describe", broken)
+    monkeypatch.setattr("advisor.strategies.registry.describe", broken)
     said = command("strategies")
     assert (said.code, said.out) == (70, "")
     assert said.err.startswith("Traceback")

@@ -16,7 +16,7 @@ from test_lineups import on
 
 from advisor.cli import app
 from advisor.errors import FileProblem, NothingMeasured, UsageError, WorkloadError
-from advisor.profiles import Profile
+from advisor.profiles.schema import Profile
 from advisor.report import render_html, render_markdown
 
 COUNTER = FILES / "counter.py"
@@ -291,7 +291,7 @@ def test_a_bug_in_a_comparison_is_no_failed_gate(command: Command, monkeypatch: 
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("advisor.comparing.compare", broken)
+    monkeypatch.setattr("advisor.verdicts.comparing.compare", broken)
     said = compare(command, "same.json")
     assert said.code == 70
     assert said.err.startswith("Traceback")

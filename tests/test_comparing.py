@@ -25,15 +25,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor import stats
-from advisor.comparing import Comparison, compare, judge, parse_gates
-from advisor.comparing.conditions import conditions, differing
-from advisor.comparing.recommended import recommended
-from advisor.comparing.rows import outcome, ratio_of
 from advisor.errors import FileProblem, NothingMeasured, UsageError
-from advisor.preferences import Preferences
-from advisor.privacy import without_environment
-from advisor.profiles import Environment, Profile, Recommendation, load
+from advisor.profiles.preferences import Preferences
+from advisor.profiles.reading import load
+from advisor.profiles.redaction import without_environment
+from advisor.profiles.schema import Environment, Profile, Recommendation
 from advisor.report import compare_summary, render_compare_html, render_compare_markdown
+from advisor.verdicts.comparing import Comparison, compare, judge, parse_gates
+from advisor.verdicts.comparing.conditions import conditions, differing
+from advisor.verdicts.comparing.recommended import recommended
+from advisor.verdicts.comparing.rows import outcome, ratio_of
 
 DATA = Path(__file__).parent / "data"
 LATER = "2026-02-02T03:04:05+00:00"

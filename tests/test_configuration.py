@@ -8,18 +8,19 @@ import pytest
 from builders import MIB, footprint, measured, profile, vector_add_trace, vector_add_workload
 from running import REPOSITORY, Command
 
-from advisor import configuration, pipeline, profiles, units
-from advisor.advise import advise, require_rules
+from advisor import configuration, pipeline, units
 from advisor.configuration import Said, command_line, preferences
 from advisor.errors import FileProblem, UsageError, WorkloadError
-from advisor.preferences import OBJECTIVES, Preferences
-from advisor.profiles import Profile
+from advisor.profiles import reading
+from advisor.profiles.preferences import OBJECTIVES, Preferences
+from advisor.profiles.schema import Profile
 from advisor.report import render_html, render_markdown, summary
 from advisor.rules import RULES
+from advisor.rules.advise import advise, require_rules
 from advisor.rules.base import apply
 from advisor.rules.case import cases
 from advisor.rules.limits import limits
-from advisor.workloads import Workload
+from advisor.workloads.definition import Workload
 
 PASSES = "zero-copy-reread.passes"
 
@@ -232,7 +233,7 @@ def test_the_workload_file_can_silence_too() -> None:
 
 @pytest.mark.parametrize("ignore", ["pageable-transfer", [3], {"a": 1}, None])
 def test_ignore_is_a_list_of_names(ignore: object) -> None:
-    from advisor.workloads import Buffer, device
+    from advisor.workloads.definition import Buffer, device
 
     def run(a: object) -> None: ...
 
@@ -273,12 +274,12 @@ def test_report_makes_advice_again_and_records_by_what(command: Command, tmp_pat
     advise(twice_read()).save(tmp_path / "profile.json")
     said = command("report", "profile.json", "--format", "json", "--out", "again", "--rule", f"{PASSES}=3")
     assert said.code == 0
-    again = profiles.load(tmp_path / "again/profile.json")
+    again = reading.load(tmp_path / "again/profile.json")
     assert again.preferences == Preferences(thresholds={PASSES: 3.0})
     assert outcome(again) == "pass"
     write(tmp_path / "advisor.toml", 'ignore = ["zero-copy-reread"]\n')
     assert command("report", "profile.json", "--format", "json", "--out", "third").code == 0
-    third = profiles.load(tmp_path / "third/profile.json")
+    third = reading.load(tmp_path / "third/profile.json")
     assert [a.outcome for a in third.advice if a.rule == "zero-copy-reread"] == ["silenced"]
 
 
@@ -287,7 +288,7 @@ def test_predict_and_profile_take_them_too(command: Command, tmp_path: Path) -> 
     quick = ("--set", "n=500", "--max-seconds", "0.02", "--rounds", "1", "--target", "h200", "--no-gpu")
     file = REPOSITORY / "workloads/vector_add.py"
     assert command("profile", str(file), *quick, *options, "--out", "a").code == 0
-    made = profiles.load(tmp_path / "a/profile.json")
+    made = reading.load(tmp_path / "a/profile.json")
     wanted = Preferences(
         objective="footprint", memory_budget_bytes=1 << 40, ignored={"pageable-transfer": "--ignore"}
     )
@@ -296,7 +297,7 @@ def test_predict_and_profile_take_them_too(command: Command, tmp_path: Path) -> 
     assert [a.outcome for a in made.advice if a.rule == "pageable-transfer"] == ["silenced"]
     again = command("predict", "a/profile.json", "--target", "t4", "--objective", "time", "--out", "b")
     assert again.code == 0
-    made = profiles.load(tmp_path / "b/profile.json")
+    made = reading.load(tmp_path / "b/profile.json")
     assert made.preferences == wanted.model_copy(update={"objective": "time"})
     assert made.predictions[0].recommendation.objective == "time"
 
@@ -324,13 +325,13 @@ def test_a_workload_that_silences_an_unknown_rule_is_refused_before_it_is_measur
     write(tmp_path / "w.py", marked.replace("pagable", "pageable"))
     quick = ("--set", "n=500", "--no-gpu", "--rounds", "1", "--max-seconds", "0.02", "--target", "h200")
     assert command("profile", "w.py", *quick).code == 0
-    made = profiles.load(tmp_path / "advisor-report/profile.json")
+    made = reading.load(tmp_path / "advisor-report/profile.json")
     assert made.workload.ignore == ("pageable-transfer",)
     assert [a.outcome for a in made.advice if a.rule == "pageable-transfer"] == ["silenced"]
 
 
 def test_old_profiles_have_the_defaults() -> None:
-    old = profiles.load(Path(__file__).parent / "data/profile-format-1.json")
+    old = reading.load(Path(__file__).parent / "data/profile-format-1.json")
     assert old.preferences == Preferences()
     assert pipeline.conclude_again(old, Preferences()) is old
 

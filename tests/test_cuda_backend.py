@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from fake_cupy import BINDINGS_ENUMS, FakeCudaBindings, FakeCupy, bindings_signatures, pooled
 
-from advisor import backends
-from advisor.backends import cuda
-from advisor.backends.base import Hint
-from advisor.backends.cpu import CpuBackend
-from advisor.backends.cuda import CudaBackend
-from advisor.backends.managed_calls import ManagedCallFailed, ManagedCalls
 from advisor.errors import NothingMeasured
+from advisor.measure import backends
+from advisor.measure.backends import cuda
+from advisor.measure.backends.cpu import CpuBackend
+from advisor.measure.backends.cuda import CudaBackend
+from advisor.measure.backends.managed_calls import ManagedCallFailed, ManagedCalls
+from advisor.strategies.backend import Hint
 
 
 @pytest.fixture

@@ -21,9 +21,9 @@ from pathlib import Path
 import pytest
 from running import QUICK, REPOSITORY, environment
 
-from advisor import starters
-from advisor.backends import gpu_count, has_cupy
-from advisor.loading import load
+from advisor.measure.backends import gpu_count, has_cupy
+from advisor.workloads import starters
+from advisor.workloads.loading import load
 
 if sys.version_info >= (3, 11):
     import tomllib

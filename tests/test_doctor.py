@@ -15,12 +15,12 @@ from advisor.doctor import facts as facts_module
 from advisor.doctor import probe as probe_module
 from advisor.doctor.examinations import examine
 from advisor.doctor.facts import Facts, gather
-from advisor.doctor.findings import Finding
 from advisor.doctor.probe import Probe, probe
 from advisor.doctor.tool_checks import understands
-from advisor.readings import GpuState, HostState, NumaNode, TegraState
+from advisor.nsys.program import Nsys
+from advisor.profiles.checkup import Finding
+from advisor.profiles.system_state import GpuState, HostState, NumaNode, TegraState
 from advisor.report.doctor_text import doctor_text
-from advisor.traces.nsys import Nsys
 
 GIB = 1 << 30
 CAPABLE = builders.cuda_device(

@@ -14,10 +14,10 @@ import psutil
 import pytest
 from machines import FakeNvml, h200, make_tree, nvml_error, nvml_process, orin, thor
 
-from advisor import environment as environments
-from advisor.environment import command_line, environment, finished
-from advisor.profiles import Environment
-from advisor.readings import GpuState
+from advisor.devices import environment as environments
+from advisor.devices.environment import command_line, environment, finished
+from advisor.profiles.schema import Environment
+from advisor.profiles.system_state import GpuState
 
 
 def test_this_machine() -> None:

@@ -13,11 +13,12 @@ from emulated import Emulator
 from fakes import job
 from field import EXAMPLES, example_part
 
-from advisor import kernel, tasks
-from advisor.backends import open_backend
-from advisor.kernels.calls import Kernel
-from advisor.loading import load
-from advisor.ranges import Ranges
+from advisor import kernel
+from advisor.measure import tasks
+from advisor.measure.backends import open_backend
+from advisor.measure.nvtx_ranges import Ranges
+from advisor.workloads.kernels.calls import Kernel
+from advisor.workloads.loading import load
 
 CASES = [
     ("mapped_output", {"n": "3000"}, {"ramp"}),

@@ -15,7 +15,7 @@ from field import EXAMPLES, SMALL, Concluded, example_part, missing, profiled
 from running import REPOSITORY
 
 from advisor.errors import WorkloadError
-from advisor.profiles import Measured
+from advisor.profiles.schema import Measured
 
 FROM_FRAME_TO_FRAME = {"solver_turns", "sparse_access", "dataloader"}
 """Their buffers carry data from one frame to the next."""

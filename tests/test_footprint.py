@@ -10,11 +10,11 @@ import pytest
 from fakes import RecordingBackend, bench
 from mixing import SHAPES, made
 
-from advisor import footprint
-from advisor.backends.cpu import CpuBackend
-from advisor.footprint import Reading, read
-from advisor.placements.arena import Arena
-from advisor.profiles import Footprint
+from advisor.measure import footprint
+from advisor.measure.backends.cpu import CpuBackend
+from advisor.measure.footprint import Reading, read
+from advisor.profiles.schema import Footprint
+from advisor.strategies.placements.arena import Arena
 
 KIB = 1024
 ROLLUP = "55e0-7ff [rollup]\nRss:   900 kB\nPss:                 123 kB\nPss_Anon:    100 kB\n"

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from fakes import Bench, FakeClock, FakeRanges, RecordingBackend, bench
 
-from advisor import frames, ranges
-from advisor.backends.cpu import CpuBackend
-from advisor.strategies import STRATEGIES
-from advisor.workloads import Buffer, In, InOut, Out, Stage, Workload, device, host
+from advisor.measure import frames, nvtx_ranges
+from advisor.measure.backends.cpu import CpuBackend
+from advisor.strategies.registry import STRATEGIES
+from advisor.workloads.definition import Buffer, In, InOut, Out, Stage, Workload, device, host
 
 STRATEGY_NAMES = [strategy.name for strategy in STRATEGIES]
 
@@ -339,8 +339,8 @@ class Domain:
 def test_ranges_of_nvtx(monkeypatch: pytest.MonkeyPatch) -> None:
     domain, asked = Domain(listening=True), []
     nvtx = types.SimpleNamespace(get_domain=lambda name: (asked.append(name), domain)[1])
-    monkeypatch.setattr(ranges, "nvtx", nvtx)
-    marks = ranges.Ranges()
+    monkeypatch.setattr(nvtx_ranges, "nvtx", nvtx)
+    marks = nvtx_ranges.Ranges()
     with pytest.raises(KeyError), marks.strategy("pinned"):
         fail_in_two_frames(marks)
     assert asked == ["advisor"]
@@ -355,7 +355,7 @@ def test_ranges_of_nvtx(monkeypatch: pytest.MonkeyPatch) -> None:
     assert domain.log.count(("attributes", "frame")) == 1, "nvtx keeps every message for ever"
 
 
-def fail_in_two_frames(marks: ranges.Ranges) -> None:
+def fail_in_two_frames(marks: nvtx_ranges.Ranges) -> None:
     for index in (3, 4):
         marks.push_frame(index)
         marks.pop()
@@ -364,8 +364,8 @@ def fail_in_two_frames(marks: ranges.Ranges) -> None:
 
 def test_ranges_with_no_tool_attached(monkeypatch: pytest.MonkeyPatch) -> None:
     domain = Domain(listening=False)
-    monkeypatch.setattr(ranges, "nvtx", types.SimpleNamespace(get_domain=lambda name: domain))
-    marks = ranges.Ranges()
+    monkeypatch.setattr(nvtx_ranges, "nvtx", types.SimpleNamespace(get_domain=lambda name: domain))
+    marks = nvtx_ranges.Ranges()
     with marks.strategy("pinned"):
         marks.push_frame(3)
         marks.pop()
@@ -373,7 +373,7 @@ def test_ranges_with_no_tool_attached(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_real_nvtx_takes_what_it_is_given() -> None:
-    marks = ranges.Ranges()
+    marks = nvtx_ranges.Ranges()
     with marks.strategy("pinned"):
         marks.push_frame(3)
         marks.push(marks.attributes("to-device"))
@@ -382,5 +382,5 @@ def test_the_real_nvtx_takes_what_it_is_given() -> None:
 
 
 def test_the_fake_ranges_have_the_real_ones_methods() -> None:
-    public = {name for name in vars(ranges.Ranges) if not name.startswith("_")} | {"push", "pop"}
+    public = {name for name in vars(nvtx_ranges.Ranges) if not name.startswith("_")} | {"push", "pop"}
     assert public <= set(dir(FakeRanges))

@@ -17,14 +17,14 @@ from builders import profile, vector_add_workload
 from fakes import EVERY_HASTE, DeviceArray, RecordingBackend, bench
 from running import advisor, python_path
 
-from advisor.backends.cpu import CpuBackend
-from advisor.binding import bind
 from advisor.errors import WorkloadError
-from advisor.frameworks import numba_versions
-from advisor.frameworks.bridging import StageBridges, require_libraries
-from advisor.frameworks.forms import FORMS
+from advisor.measure.backends.cpu import CpuBackend
 from advisor.report import methods
-from advisor.workloads import Buffer, In, InOut, Out, Stage, Workload, device, host
+from advisor.workloads.binding import bind
+from advisor.workloads.definition import Buffer, In, InOut, Out, Stage, Workload, device, host
+from advisor.workloads.frameworks import numba_versions
+from advisor.workloads.frameworks.bridging import StageBridges, require_libraries
+from advisor.workloads.frameworks.forms import FORMS
 
 N = 16
 

@@ -23,9 +23,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_comparing import LATER, later
 
-from advisor.comparing import Gate, compare, judge, parse_gates, require_gateable
 from advisor.errors import UsageError
-from advisor.profiles import Measured, Profile
+from advisor.profiles.schema import Measured, Profile
+from advisor.verdicts.comparing import Gate, compare, judge, parse_gates, require_gateable
 
 
 def ruled(text: str, base: Profile, head: Profile, **options: Any) -> tuple[str, tuple[str, ...]]:

@@ -9,16 +9,9 @@ import psutil
 import pytest
 from machines import MHZ, make_tree, nano
 
-from advisor.machine.files import Tree
-from advisor.machine.host import (
-    cpu_clocks,
-    gpu_numa_node,
-    host_state,
-    in_container,
-    is_wsl,
-    sysfs_address,
-)
-from advisor.readings import HostState, NumaNode
+from advisor.devices.files import Tree
+from advisor.devices.host import cpu_clocks, gpu_numa_node, host_state, in_container, is_wsl, sysfs_address
+from advisor.profiles.system_state import HostState, NumaNode
 
 LIMITS = "Limit               Soft Limit    Hard Limit    Units\nMax locked memory   {}    {}    bytes"
 TWO_NODES: dict[str, str | int] = {

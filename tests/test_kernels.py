@@ -15,9 +15,9 @@ from running import FILES, cpu_settings
 import advisor
 from advisor import pipeline
 from advisor.errors import FileProblem, WorkloadError
-from advisor.kernels import signatures, sources
-from advisor.kernels.calls import Kernel, KernelNeedsGpu
-from advisor.progress import Silent
+from advisor.measure.progress import Silent
+from advisor.workloads.kernels import signatures, sources
+from advisor.workloads.kernels.calls import Kernel, KernelNeedsGpu
 
 SCALE = """
 extern "C" __global__ void scale(const float* a, float* b, int n, float factor)

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from running import MISBEHAVING, REPOSITORY, environment, eventually, is_gone
 
-from advisor import launcher as launchers
-from advisor.jobs import Cell, Job, Problem, ReferenceRun, TraceRun
-from advisor.launcher import Ended, ProcessLauncher
-from advisor.scripts.records import ScriptJob
+from advisor.measure import launcher as launchers
+from advisor.measure.jobs import Cell, Job, Problem, ReferenceRun, TraceRun
+from advisor.measure.launcher import Ended, ProcessLauncher
+from advisor.profiles.scripts import ScriptJob
 
 FAKES = Path(__file__).resolve().parent / "fake_packages"
 
@@ -94,7 +94,7 @@ def test_a_process_that_dies_says_how(tmp_path: Path, how: str, reason: str) -> 
     assert reason in ended.reason
 
 
-@pytest.mark.parametrize("worker", ["advisor.worker", "advisor.scripts.worker"])
+@pytest.mark.parametrize("worker", ["advisor.measure.worker", "advisor.measure.sampling.script_worker"])
 def test_a_process_that_python_ends_says_why(
     worker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,8 +114,8 @@ from advisor.jobs import Job
 from advisor.launcher import ProcessLauncher
 from advisor.scripts.records import ScriptJob
 os.chdir(sys.argv[1])
-for kind, worker, text in ((Job, "advisor.worker", sys.argv[2]),
-                           (ScriptJob, "advisor.scripts.worker", sys.argv[3])):
+for kind, worker, text in ((Job, "advisor.measure.worker", sys.argv[2]),
+                           (ScriptJob, "advisor.measure.sampling.script_worker", sys.argv[3])):
     ended = ProcessLauncher(30, worker)(kind.model_validate_json(text))
     print(type(ended.outcome).__name__, ended.reason, getattr(ended.outcome, "error", ""))
 """

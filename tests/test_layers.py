@@ -20,52 +20,34 @@ MODULES = {
 TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
 
 OUTSIDE = {
-    "cupy": ("advisor.backends",),
-    "nvtx": ("advisor.ranges", "advisor.scripts.ranges"),
-    "torch": ("advisor.frameworks",),
-    "numba": ("advisor.frameworks",),
+    "cupy": ("advisor.measure.backends", "advisor.workloads.kernels.compiling"),
+    "nvtx": ("advisor.measure.nvtx_ranges", "advisor.measure.script_ranges"),
+    "torch": ("advisor.workloads.frameworks",),
+    "numba": ("advisor.workloads.frameworks",),
     "typer": ("advisor.cli",),
     "jinja2": ("advisor.report",),
-    "rich": ("advisor.progress",),
+    "rich": ("advisor.measure.progress",),
 }
 """Who alone may import a library."""
 
-ON_DATA = ("advise", "comparing", "devices", "errors", "lineups", "model", "plausible", "preferences")
-ON_DATA += ("profiles", "report", "rules")
-ON_DATA += ("schedule", "stats", "strategies", "units", "verdicts")
-"""Pure functions of the saved data: they need no GPU, no process and none of the user's code."""
-
-RUNNING = ("backends", "binding", "cli", "footprint", "frames", "jobs", "launcher", "loading", "measure")
-RUNNING += ("api", "calibration", "cells", "frameworks", "kernels", "sources")
-RUNNING += ("pipeline", "progress", "ranges", "results", "runner", "tasks", "verify", "worker", "workloads")
-
-RUNNING += ("checked", "configuration", "doctor", "environment", "extras", "pipelined", "scripts", "settings")
-RUNNING += ("starters", "sweeping", "traces")
-
-SHARED = (
-    "machine",
-    "overlap",
-    "packed",
-    "parameters",
-    "placements",
-    "privacy",
-    "readings",
-    "records",
-    "series",
-    "sweep",
+FLOORS = (
+    ("__main__",),
+    ("cli", ""),
+    ("api", "sweep"),
+    ("pipeline", "configuration", "doctor", "report"),
+    ("rules", "nsys", "calibration"),
+    ("measure", "model"),
+    ("workloads", "verdicts"),
+    ("strategies",),
+    ("devices",),
+    ("profiles", "units"),
+    ("errors", "stats", "version", "extras"),
 )
-"""Used by both: they hold data or read the host, and start nothing."""
+"""The rooms from the roof to the ground; "" is the package's face, which hands the public names on. A room
+imports from floors below its own, and from itself."""
 
-RECORDS = {
-    *(f"advisor.traces.{name}" for name in ("exports", "lanes", "records")),
-    *(f"advisor.scripts.{name}" for name in ("records", "strategies", "verdicts")),
-    "advisor.doctor.findings",
-}
-"""What rooms that run keep for those who only read."""
-
-ALLOWED = {"advisor.backends", "advisor.backends.base"}
-"""Strategies know their placements, and those the interface of the device they allocate on. It is reached
-that way alone, and has no device behind it."""
+DATA = ("profiles", "devices", "strategies", "verdicts", "model", "rules", "report")
+"""Rooms that work on saved data: they need no GPU, no process and none of the user's code."""
 
 
 def room(module: str) -> str:
@@ -82,8 +64,7 @@ def imported(tree: ast.AST) -> Iterator[str]:
             assert node.level == 0, "relative imports hide who imports what"
             assert node.module
             inside = [f"{node.module}.{alias.name}" for alias in node.names]
-            yield from (name for name in inside if name in MODULES)
-            yield node.module
+            yield from (name if name in MODULES else node.module for name in inside)
 
 
 def at_import(name: str) -> set[str]:
@@ -107,12 +88,36 @@ def reached(name: str, without: tuple[str, ...] = ()) -> set[str]:
 
 
 def test_the_walk_sees_what_is_there() -> None:
-    assert "advisor.units" in set(imported(TREES["advisor.placements.arena"]))
-    assert "cupy" in set(imported(TREES["advisor.backends.cuda"]))
-    assert "advisor.placements.arena" in reached("advisor.strategies")
-    assert "advisor.placements" in reached("advisor.strategies")
-    assert "advisor.backends.cuda" not in reached("advisor.backends")
-    assert set(ON_DATA) | set(RUNNING) <= {room(name) for name in MODULES}
+    assert "advisor.units" in set(imported(TREES["advisor.strategies.placements.arena"]))
+    assert "cupy" in set(imported(TREES["advisor.measure.backends.cuda"]))
+    assert "advisor.strategies.placements.arena" in reached("advisor.strategies.registry")
+    assert "advisor.measure.backends.cuda" not in reached("advisor.measure.backends")
+
+
+def test_every_room_stands_on_one_floor() -> None:
+    named = [name for floor in FLOORS for name in floor]
+    assert sorted(named) == sorted({room(name) for name in MODULES} | {""})
+    assert len(named) <= 25
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_imports_run_down(name: str) -> None:
+    """Those inside functions too, and those for types alone."""
+    floor = {each: number for number, rooms in enumerate(FLOORS) for each in rooms}
+    up = {
+        module
+        for module in imported(TREES[name])
+        if module in MODULES and room(module) != room(name) and floor[room(module)] <= floor[room(name)]
+    }
+    assert up == set()
+
+
+def test_no_files_import_one_another() -> None:
+    """In a circle, at import or later: each file stands on those that it names."""
+    left = {name: {m for m in imported(tree) if m in MODULES} - {name} for name, tree in TREES.items()}
+    while ground := {name for name, needs in left.items() if not needs & left.keys()}:
+        left = {name: needs for name, needs in left.items() if name not in ground}
+    assert left == {}
 
 
 @pytest.mark.parametrize(("library", "homes"), OUTSIDE.items())
@@ -123,27 +128,15 @@ def test_a_library_is_imported_at_home_alone(library: str, homes: tuple[str, ...
     assert {name for name in users if name not in homes and not name.startswith(inside)} == set()
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if room(name) in ON_DATA])
+@pytest.mark.parametrize("name", [name for name in MODULES if room(name) in DATA])
 def test_what_works_on_data_imports_nothing_that_runs(name: str) -> None:
-    records = RECORDS | {module.rpartition(".")[0] for module in RECORDS}
-    direct = {module for module in imported(TREES[name]) if room(module) in RUNNING}
-    assert direct <= records
-    running = {module for module in reached(name) if room(module) in RUNNING}
-    assert {module for module in running if room(module) not in ("traces", "scripts", "doctor")} <= ALLOWED
-    without_placements = reached(name, without=("strategies", "placements", "traces", "scripts", "doctor"))
-    assert {module for module in without_placements if room(module) in RUNNING} == set()
-
-
-def test_every_room_is_on_one_side_of_the_wall() -> None:
-    listed = (*ON_DATA, *RUNNING, *SHARED, "__main__", "")
-    assert sorted({room(name) for name in MODULES} - set(listed)) == []
-    assert len(listed) == len(set(listed))
+    assert {room(module) for module in reached(name)} & {"measure", "workloads", "calibration"} == set()
 
 
 def test_running_does_not_render() -> None:
     """The worker and what it loads know nothing of reports, rules or the command line."""
-    rooms = {room(module) for module in reached("advisor.worker")}
-    assert rooms & {"report", "rules", "advise", "cli", "runner", "launcher", "pipeline"} == set()
+    rooms = {room(module) for module in reached("advisor.measure.worker")}
+    assert rooms & {"report", "rules", "model", "nsys", "cli", "pipeline", "configuration"} == set()
 
 
 def loaded_by(statement: str) -> set[str]:

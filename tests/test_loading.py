@@ -11,7 +11,7 @@ from textwrap import dedent
 import pytest
 
 from advisor.errors import FileProblem, UsageError, WorkloadError
-from advisor.loading import EXAMPLE, Loaded, load, user_traceback
+from advisor.workloads.loading import EXAMPLE, Loaded, load, user_traceback
 
 HEAD = """\
 import numpy as np

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from fakes import FakeClock
 
-from advisor import measure
-from advisor.measure import Limits, Samples, breakdown, sample, warm_up
+from advisor.measure import sampling
+from advisor.measure.sampling import Limits, Samples, breakdown, sample, warm_up
 from advisor.stats import median_half_width
 
 
@@ -146,7 +146,7 @@ def stops_at(
         looks.append(len(times))
         return widths[max(count for count in widths if count <= len(times))]
 
-    monkeypatch.setattr(measure, "median_half_width", width)
+    monkeypatch.setattr(sampling, "median_half_width", width)
     samples = Frames(1.0).sample(Limits(seconds=FOREVER, **limits))
     assert samples.stopped == ("noise is stable" if len(samples.frame_seconds) < 1000 else "1000 frames")
     return len(samples.frame_seconds), looks

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from advisor.devices.memory_class import EXPLAINED, memory_class
-from advisor.profiles import MemoryClass
+from advisor.profiles.schema import MemoryClass
 
 MACHINES: list[tuple[str, dict[str, int | str], MemoryClass]] = [
     ("Nano, TX1", {"integrated": 1, "compute_capability": "5.3"}, "tegra"),

@@ -15,7 +15,7 @@ from published import device_path, predicted
 from advisor.devices.catalogue import DEFAULT_TARGETS, load
 from advisor.model import terms
 from advisor.model.predict import predict
-from advisor.profiles import (
+from advisor.profiles.schema import (
     BufferRecord,
     Predicted,
     Prediction,
@@ -27,7 +27,7 @@ from advisor.profiles import (
     Traffic,
     WorkloadRecord,
 )
-from advisor.strategies import STRATEGIES, by_name
+from advisor.strategies.registry import STRATEGIES, by_name
 
 N = 1 << 24
 CARDS = ("rtx-4090", "h200")

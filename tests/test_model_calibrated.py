@@ -17,7 +17,7 @@ from advisor.model.machines import Machine
 from advisor.model.measured import learned
 from advisor.model.predict import predict
 from advisor.model.simulate import Simulated, simulate
-from advisor.profiles import Device, Predicted, Profile, Trace
+from advisor.profiles.schema import Device, Predicted, Profile, Trace
 
 SIZE = 1 << 26
 FIRST_FAULTS = 3 * 0.04e-3

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.devices.catalogue import load
-from advisor.model.draws import DRAWS, constant, log_triangular, quantiles, span, triangular
 from advisor.model.machines import Machine
+from advisor.model.monte_carlo import DRAWS, constant, log_triangular, quantiles, span, triangular
 
 
 def test_every_name_has_its_own_draws_and_keeps_them() -> None:

@@ -9,14 +9,14 @@ import pytest
 from published import predicted
 
 from advisor.devices.catalogue import load
+from advisor.model.context import situation
 from advisor.model.device_stages import kernel_seconds
 from advisor.model.host_stages import host_seconds
 from advisor.model.machines import Machine
 from advisor.model.measured import compare, entry_of, learned
 from advisor.model.predict import predict
-from advisor.model.situation import situation
-from advisor.profiles import Device, MemoryClass, Predicted, Profile, Trace
-from advisor.strategies import by_name
+from advisor.profiles.schema import Device, MemoryClass, Predicted, Profile, Trace
+from advisor.strategies.registry import by_name
 
 N = 1 << 24
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from test_model_strategies import vector_add
 
-from advisor.advise import advise
 from advisor.devices.catalogue import load
 from advisor.model.predict import predict
+from advisor.rules.advise import advise
 from advisor.rules.base import Row
 from advisor.rules.case import cases
 

@@ -13,9 +13,9 @@ from advisor.devices.catalogue import Attribute, load
 from advisor.model.machines import Machine
 from advisor.model.predict import predict
 from advisor.model.simulate import Simulated, simulate
-from advisor.preferences import Preferences
-from advisor.profiles import Predicted, Profile, Skipped, StageRecord, StageWork, Trace, WorkloadRecord
-from advisor.strategies import by_name
+from advisor.profiles.preferences import Preferences
+from advisor.profiles.schema import Predicted, Profile, Skipped, StageRecord, StageWork, Trace, WorkloadRecord
+from advisor.strategies.registry import by_name
 
 N = 1 << 24
 SIZE = 4 * N

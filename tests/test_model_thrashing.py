@@ -6,11 +6,11 @@ import numpy as np
 from published import vector
 
 from advisor.devices.catalogue import load
-from advisor.model.draws import Values
 from advisor.model.machines import Machine
+from advisor.model.monte_carlo import Values
 from advisor.model.simulate import Simulated, simulate
 from advisor.model.thrashing import LAPSE
-from advisor.strategies import by_name
+from advisor.strategies.registry import by_name
 
 SMALL, LARGE = 1 << 14, 1 << 26
 CHOSEN = tuple(by_name(name) for name in ("managed", "zero-copy", "managed-prefetch"))

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from running import REPOSITORY, Command, advisor
 
-from advisor import starters
 from advisor.errors import UsageError
-from advisor.loading import load
+from advisor.workloads import starters
+from advisor.workloads.loading import load
 
 
 @pytest.fixture

@@ -17,12 +17,13 @@ from nsys_exports import Export
 from running import QUICK, REPOSITORY, Command, FakeLauncher, cpu_settings, eventually
 
 from advisor import pipeline
-from advisor.jobs import Job
-from advisor.profiles import Device, NsysTrace, Profile
-from advisor.progress import Silent
-from advisor.traces import nsys as nsys_module
-from advisor.traces.capturing import NsysCaptures, frames_to_capture
-from advisor.traces.nsys import Nsys, NsysFailed, find
+from advisor.measure.jobs import Job
+from advisor.measure.progress import Silent
+from advisor.nsys import program as nsys_module
+from advisor.nsys.capturing import NsysCaptures, frames_to_capture
+from advisor.nsys.program import Nsys, NsysFailed, find
+from advisor.profiles.schema import Device, Profile
+from advisor.profiles.traces import NsysTrace
 
 CPU = Device(name="CPU", kind="cpu")
 MS = 1_000_000

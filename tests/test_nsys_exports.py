@@ -9,9 +9,9 @@ import pytest
 from nsys_exports import Export, Version
 
 from advisor.errors import FileProblem
-from advisor.traces.database import opened
-from advisor.traces.exports import FileTrace, read
-from advisor.traces.records import Activity, Copies, Kernels, Migrations, Synchronizations
+from advisor.nsys.database import opened
+from advisor.nsys.exports import FileTrace, read
+from advisor.profiles.traces import Activity, Copies, Kernels, Migrations, Synchronizations
 
 US, MS = 1_000, 1_000_000
 BOTH: tuple[Version, ...] = ("2022.4", "2023.4")

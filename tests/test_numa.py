@@ -10,9 +10,9 @@ import pytest
 from builders import cuda_device
 from fakes import RecordingBackend
 
-from advisor.placements import numa
-from advisor.placements.arena import AllocationFailed, Arena
-from advisor.placements.numa import Policy, chosen_node, nodes, preferring
+from advisor.strategies.placements import numa
+from advisor.strategies.placements.arena import AllocationFailed, Arena
+from advisor.strategies.placements.numa import Policy, chosen_node, nodes, preferring
 
 BUS = "0000:3B:00.0"
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from machines import GPU_ADDRESS, MHZ, FakeNvml, h200, nvml_error, nvml_process
 
-from advisor.machine import gpus
-from advisor.machine.gpus import gpu_state, gpu_states
-from advisor.machine.nvml import reason
-from advisor.readings import GpuState
+from advisor.devices import gpus
+from advisor.devices.gpus import gpu_state, gpu_states
+from advisor.devices.nvml import reason
+from advisor.profiles.system_state import GpuState
 
 CUDA_ADDRESS = "0000:3B:00.0"
 

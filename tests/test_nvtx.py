@@ -15,9 +15,9 @@ import pytest
 from fakes import job
 from running import MISBEHAVING, REPOSITORY
 
-from advisor.jobs import Captured, Problem
-from advisor.launcher import Ended, ProcessLauncher
-from advisor.ranges import Ranges
+from advisor.measure.jobs import Captured, Problem
+from advisor.measure.launcher import Ended, ProcessLauncher
+from advisor.measure.nvtx_ranges import Ranges
 
 RECORDER = Path(__file__).with_name("nvtx_recorder.c")
 VECTOR_ADD = REPOSITORY / "workloads" / "vector_add.py"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.overlap import doubled, obstacle, renewed_each_frame
-from advisor.profiles import AccessMode
-from advisor.schedule import StageUse
+from advisor.profiles.schema import AccessMode
+from advisor.strategies.overlap import doubled, obstacle, renewed_each_frame
+from advisor.strategies.schedule import StageUse
 
 
 def host(name: str, **access: AccessMode) -> StageUse:

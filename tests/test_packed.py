@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from builders import profile
 
-from advisor import packed
 from advisor.errors import FileProblem
-from advisor.profiles import load
+from advisor.profiles import text_files
+from advisor.profiles.reading import load
 
 
 def test_packed_profile_is_read_like_any_other(tmp_path: Path) -> None:
@@ -35,9 +35,9 @@ def test_what_is_too_large_is_refused_with_the_reason(
     text = profile().model_dump_json().encode()
     file = tmp_path / "profile.json"
     file.write_bytes(pack(text))
-    monkeypatch.setattr(packed, "LARGEST", len(text))
+    monkeypatch.setattr(text_files, "LARGEST", len(text))
     assert load(file) == profile()
-    monkeypatch.setattr(packed, "LARGEST", len(text) - 1)
+    monkeypatch.setattr(text_files, "LARGEST", len(text) - 1)
     with pytest.raises(FileProblem, match="more than a report can show") as raised:
         load(file)
     assert "--rounds" in raised.value.next_step

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from advisor.backends.base import PageLocks
-from advisor.backends.page_locks import watching
+from advisor.measure.backends.page_locks import watching
+from advisor.strategies.backend import PageLocks
 
 
 class Memory:

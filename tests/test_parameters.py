@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.errors import UsageError, WorkloadError
-from advisor.parameters import parse_assignments, parse_number, resolve
-from advisor.workloads import Definition, workload
+from advisor.workloads.definition import Definition, workload
+from advisor.workloads.parameters import parse_assignments, parse_number, resolve
 
 if TYPE_CHECKING:
     from nowhere import Something  # type: ignore[import-not-found]

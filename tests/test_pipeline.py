@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 from running import FakeLauncher, cell, cpu_settings
 
-from advisor import __version__, pipeline, profiles
-from advisor.jobs import Job
-from advisor.launcher import Ended
-from advisor.profiles import Device
-from advisor.progress import Silent
-from advisor.settings import Settings
+from advisor import pipeline
+from advisor.measure.jobs import Job
+from advisor.measure.launcher import Ended
+from advisor.measure.progress import Silent
+from advisor.measure.settings import Settings
+from advisor.profiles import reading, schema
+from advisor.profiles.schema import Device
+from advisor.version import __version__
 
 
 def settings(**options: object) -> Settings:
@@ -21,7 +23,7 @@ def settings(**options: object) -> Settings:
     return cpu_settings("w.py", **{**given, **options})
 
 
-def profiled(launcher: FakeLauncher, directory: Path, **options: object) -> profiles.Profile:
+def profiled(launcher: FakeLauncher, directory: Path, **options: object) -> schema.Profile:
     return pipeline.profile(settings(**options), Silent(), keep_in=directory, launcher=launcher)
 
 
@@ -62,14 +64,14 @@ def test_what_was_kept_on_the_way_is_a_whole_profile_without_conclusions(tmp_pat
 
     def measure(job: Job) -> Ended:
         if (tmp_path / pipeline.PARTIAL).exists():
-            partial = profiles.load(tmp_path / pipeline.PARTIAL)
+            partial = reading.load(tmp_path / pipeline.PARTIAL)
             seen.append([row.status for row in partial.results])
             assert partial.recommendation is None
         return Ended(cell(), "finished")
 
     profile = profiled(FakeLauncher(measure), tmp_path, rounds=1)
     assert [statuses.count("measured") for statuses in seen] == [1]
-    last = profiles.load(tmp_path / pipeline.PARTIAL)
+    last = reading.load(tmp_path / pipeline.PARTIAL)
     assert last.results == profile.results
     assert (last.created, last.method, last.workload) == (profile.created, profile.method, profile.workload)
 
@@ -99,7 +101,7 @@ def test_an_interrupted_profile_is_told_from_a_whole_one(tmp_path: Path) -> None
 def test_a_profile_survives_being_written_and_read(tmp_path: Path) -> None:
     profile = profiled(FakeLauncher(device=Device(name="CPU", kind="cpu")), tmp_path, targets=("h200",))
     profile.save(tmp_path / "profile.json")
-    assert profiles.load(tmp_path / "profile.json") == profile
+    assert reading.load(tmp_path / "profile.json") == profile
 
 
 def test_the_settings_decide_which_strategies_are_predicted(tmp_path: Path) -> None:

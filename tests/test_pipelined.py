@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mixing import FRESH, SHAPES, Log, device_, host_, made
 
-from advisor import pipelined
-from advisor.frames import Action
-from advisor.overlap import obstacle
-from advisor.pipelined import cut
-from advisor.profiles import AccessMode, Side
-from advisor.schedule import StageUse
-from advisor.workloads import Buffer, In, Out, Workload, device, host
+from advisor.measure import pipelined
+from advisor.measure.frames import Action
+from advisor.measure.pipelined import cut
+from advisor.profiles.schema import AccessMode, Side
+from advisor.strategies.overlap import obstacle
+from advisor.strategies.schedule import StageUse
+from advisor.workloads.definition import Buffer, In, Out, Workload, device, host
 
 
 def run_frames(run: Bench, last: int) -> None:

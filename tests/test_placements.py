@@ -11,22 +11,22 @@ import pytest
 from builders import cuda_device
 from fakes import ON_DEVICE, PAGE, FakeCudaError, RecordingBackend
 
-from advisor.backends.cpu import CpuBackend
-from advisor.placements.arena import AllocationFailed, Arena
-from advisor.placements.base import Layout, Placed, Placement
-from advisor.placements.external import External
-from advisor.placements.managed import Managed
-from advisor.placements.managed_hinted import ManagedAdvised, ManagedPrefetch
-from advisor.placements.one_sided import DeviceOnly, HostOnly
-from advisor.placements.pageable import Pageable
-from advisor.placements.pinned import Pinned
-from advisor.placements.registered import Registered, ZeroCopyRegistered
-from advisor.placements.staged import Staged
-from advisor.placements.system import System
-from advisor.placements.write_combined import WriteCombined, ZeroCopyWriteCombined
-from advisor.placements.zero_copy import ZeroCopy
-from advisor.profiles import Device
-from advisor.strategies import STRATEGIES, Strategy
+from advisor.measure.backends.cpu import CpuBackend
+from advisor.profiles.schema import Device
+from advisor.strategies.placements.arena import AllocationFailed, Arena
+from advisor.strategies.placements.base import Layout, Placed, Placement
+from advisor.strategies.placements.external import External
+from advisor.strategies.placements.managed import Managed
+from advisor.strategies.placements.managed_hinted import ManagedAdvised, ManagedPrefetch
+from advisor.strategies.placements.one_sided import DeviceOnly, HostOnly
+from advisor.strategies.placements.pageable import Pageable
+from advisor.strategies.placements.pinned import Pinned
+from advisor.strategies.placements.registered import Registered, ZeroCopyRegistered
+from advisor.strategies.placements.staged import Staged
+from advisor.strategies.placements.system import System
+from advisor.strategies.placements.write_combined import WriteCombined, ZeroCopyWriteCombined
+from advisor.strategies.placements.zero_copy import ZeroCopy
+from advisor.strategies.registry import STRATEGIES, Strategy
 
 LAYOUT = Layout((2, 8), np.dtype(np.float32))
 SHARED: list[Placement] = [strategy.placement for strategy in STRATEGIES]
@@ -115,7 +115,9 @@ def test_every_strategy_has_its_allocations_here() -> None:
     assert list(ALLOCATIONS) == [strategy.name for strategy in STRATEGIES]
 
 
-@pytest.mark.parametrize(("placement", "expected"), [(HostOnly(), []), (DeviceOnly(), ["malloc"])], ids=str)
+@pytest.mark.parametrize(
+    ("placement", "expected"), [(HostOnly(), []), (DeviceOnly(), ["malloc"])], ids=["host", "device"]
+)
 def test_buffers_of_one_side(placement: Placement, expected: list[str]) -> None:
     backend = RecordingBackend()
     with Arena(backend) as arena:

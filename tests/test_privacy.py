@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from running import python_path
 
-from advisor.environment import command_line
-from advisor.privacy import MASK, Place, is_secret, masked, without_environment, without_names
-from advisor.profiles import Environment, Profile, load
+from advisor.devices.environment import command_line
+from advisor.profiles.reading import load
+from advisor.profiles.redaction import MASK, Place, is_secret, masked, without_environment, without_names
+from advisor.profiles.schema import Environment, Profile
 from advisor.report import render_html, render_markdown
 
 ROOT = Path(__file__).parents[1]

@@ -16,9 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from advisor import profiles
 from advisor.errors import FileProblem
-from advisor.profiles import (
+from advisor.profiles import schema
+from advisor.profiles.reading import load, parse
+from advisor.profiles.schema import (
     BufferRecord,
     Device,
     Footprint,
@@ -27,10 +28,8 @@ from advisor.profiles import (
     StageRecord,
     Trace,
     Traffic,
-    load,
-    parse,
-    write_atomically,
 )
+from advisor.profiles.text_files import write_atomically
 
 SAMPLE = Path(__file__).parent / "data" / "profile-format-1.json"
 """A file of format 1, with something in every part. Never changed: it must be readable for ever."""
@@ -313,7 +312,7 @@ def test_records_do_not_change() -> None:
 
 
 def test_formats() -> None:
-    assert profiles.FORMAT == 1
+    assert schema.FORMAT == 1
     assert {path.name for path in SAMPLE.parent.glob("profile-format-*.json")} == {
-        f"profile-format-{number}.json" for number in range(1, profiles.FORMAT + 1)
+        f"profile-format-{number}.json" for number in range(1, schema.FORMAT + 1)
     }

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from advisor.progress import Bar, Lines, Silent, make_progress
+from advisor.measure.progress import Bar, Lines, Silent, make_progress
 
 
 def runs(progress: Silent) -> None:

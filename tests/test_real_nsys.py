@@ -11,9 +11,9 @@ import pytest
 from fakes import job
 from running import MISBEHAVING, REPOSITORY, advisor
 
-from advisor.launcher import worker_command
-from advisor.profiles import Device
-from advisor.traces.nsys import Nsys, find, run
+from advisor.measure.launcher import worker_command
+from advisor.nsys.program import Nsys, find, run
+from advisor.profiles.schema import Device
 
 FOLDER = os.environ.get("ADVISOR_TEST_NSYS")
 pytestmark = pytest.mark.skipif(

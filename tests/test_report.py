@@ -32,7 +32,8 @@ from advisor.errors import FileProblem
 from advisor.model import accuracy
 from advisor.model import measured as model_measured
 from advisor.model.accuracy import Accuracy
-from advisor.profiles import Environment, Gain, Profile, load, parse
+from advisor.profiles.reading import load, parse
+from advisor.profiles.schema import Environment, Gain, Profile
 from advisor.report import markdown, render_html, render_markdown, summary, templates, write
 from advisor.report.html import download
 

@@ -11,14 +11,7 @@ from hypothesis import strategies as st
 
 from advisor import units
 from advisor.report.charts import LEGEND_LIMIT, Part, Stack, binary_step, chart, decimal_step
-from advisor.report.distribution import (
-    BINS,
-    HEIGHT,
-    SHARED_BINS,
-    Histogram,
-    distribution,
-    spread,
-)
+from advisor.report.distribution import BINS, HEIGHT, SHARED_BINS, Histogram, distribution, spread
 from advisor.report.stacks import footprint_chart, frame_chart, prediction_chart
 
 

@@ -24,7 +24,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from advisor.errors import FileProblem
-from advisor.profiles import Environment, Profile, parse
+from advisor.profiles.reading import parse
+from advisor.profiles.schema import Environment, Profile
 from advisor.report import render_html, render_markdown, summary, words
 from advisor.report.markdown import LIMIT, escape
 from advisor.report.view import view

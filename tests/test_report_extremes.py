@@ -12,7 +12,8 @@ import pytest
 from builders import prediction, profile, recommendation
 
 from advisor.errors import FileProblem
-from advisor.profiles import Profile, parse
+from advisor.profiles.reading import parse
+from advisor.profiles.schema import Profile
 from advisor.report import render_html, render_markdown, summary
 from advisor.report.markdown import LIMIT
 

@@ -19,7 +19,8 @@ from builders import (
     vector_add_workload,
 )
 
-from advisor.profiles import Failed, Gain, Profile
+from advisor.profiles.schema import Failed, Gain, Profile
+from advisor.profiles.sweeps import Point, Series, series
 from advisor.report import (
     render_html,
     render_markdown,
@@ -35,7 +36,6 @@ from advisor.report.sweep_failures import sweep_failures
 from advisor.report.tables import rows
 from advisor.report.verdicts import verdicts
 from advisor.report.view import view
-from advisor.series import Point, Series, series
 
 TRACEBACK = """Traceback (most recent call last):
   File "/lib/python/threading.py", line 1, in run

@@ -18,7 +18,7 @@ from builders import (
 from advisor.model import accuracy
 from advisor.model.accuracy import Accuracy
 from advisor.model.measured import compare
-from advisor.profiles import Device, MemoryClass, Profile
+from advisor.profiles.schema import Device, MemoryClass, Profile
 from advisor.report import model_error, render_html, render_markdown, summary
 from advisor.report.model_beside import beside_model
 from advisor.report.view import view

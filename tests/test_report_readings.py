@@ -20,9 +20,9 @@ from builders import (
     skipped,
 )
 
-from advisor.preferences import Objective, Preferences
-from advisor.profiles import Environment, Profile
-from advisor.readings import CpuClocks, TegraState
+from advisor.profiles.preferences import Objective, Preferences
+from advisor.profiles.schema import Environment, Profile
+from advisor.profiles.system_state import CpuClocks, TegraState
 from advisor.report import render_html, render_markdown, summary, words
 from advisor.report.evidence import evidence
 from advisor.report.forecasting import forecasting

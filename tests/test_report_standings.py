@@ -13,12 +13,12 @@ from builders import (
     recommendation,
 )
 
-from advisor.profiles import Profile
+from advisor.profiles.schema import Profile
 from advisor.report import render_markdown
 from advisor.report.brevity import brief_forecasts, brief_rows
 from advisor.report.evidence import fastest_first
 from advisor.report.forecasting import forecasting
-from advisor.report.standings import certainties
+from advisor.report.ranking import certainties
 from advisor.report.tables import rows
 
 

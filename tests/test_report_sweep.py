@@ -25,7 +25,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_report_escaping import everywhere, joined, markdown_structure, pieces, structure, times
 
-from advisor.profiles import Profile, Recommendation
+from advisor.profiles.schema import Profile, Recommendation
+from advisor.profiles.sweeps import Point, Series, series
 from advisor.report import render_sweep_html, render_sweep_markdown, sweep_summary, write_sweep
 from advisor.report.axes import compact, time_axis, value_axis
 from advisor.report.lines import LABEL_GAP, Curve, Sample, line_chart, styles
@@ -33,7 +34,6 @@ from advisor.report.markdown import LIMIT
 from advisor.report.sweep import sweep_view
 from advisor.report.sweep_verdicts import sweep_verdict
 from advisor.report.tracks import tracks
-from advisor.series import Point, Series, series
 from advisor.sweep import parse_sweep
 from advisor.verdicts.crossings import Standing, changes, runs, standing
 

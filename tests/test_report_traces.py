@@ -11,16 +11,17 @@ import pytest
 from running import advisor
 from test_nsys_exports import managed, pinned
 
-from advisor.advise import advise
-from advisor.profiles import Profile, load
+from advisor.nsys.exports import FileTrace, read
+from advisor.profiles.lanes import thinned, worked
+from advisor.profiles.reading import load
+from advisor.profiles.schema import Profile
+from advisor.profiles.traces import NoTrace, NsysTrace, Span, Timeline
 from advisor.report import render_html, render_markdown
 from advisor.report.timelines import MOST_DRAWN
 from advisor.report.trace_text import trace_text
 from advisor.report.traces import StrategyFrame, traces
 from advisor.report.view import view
-from advisor.traces.exports import FileTrace, read
-from advisor.traces.lanes import thinned, worked
-from advisor.traces.records import NoTrace, NsysTrace, Span, Timeline
+from advisor.rules.advise import advise
 
 
 def own(label: str = "host:produce", count: int = 1) -> Timeline:

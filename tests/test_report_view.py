@@ -18,7 +18,7 @@ from builders import (
     vector_add_trace,
 )
 
-from advisor.profiles import Device, Evidence, Gain, Measured, Recommendation
+from advisor.profiles.schema import Device, Evidence, Gain, Measured, Recommendation
 from advisor.report import render_html, words
 from advisor.report.advising import changes, findings
 from advisor.report.setup_costs import break_even, setup_costs

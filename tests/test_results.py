@@ -8,9 +8,9 @@ import pytest
 from builders import footprint, vector_add_workload
 
 from advisor import stats
-from advisor.jobs import Cell, Problem, ReferenceRun
-from advisor.launcher import Ended
-from advisor.results import combine, failure
+from advisor.measure.jobs import Cell, Problem, ReferenceRun
+from advisor.measure.launcher import Ended
+from advisor.measure.results import combine, failure
 
 WORKLOAD = vector_add_workload()
 

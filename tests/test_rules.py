@@ -20,10 +20,10 @@ from builders import (
 )
 from judging import bet, predicted_run, read, row, says
 
-from advisor.advise import advise
 from advisor.errors import UsageError
-from advisor.profiles import MemoryClass, Profile, Trace
+from advisor.profiles.schema import MemoryClass, Profile, Trace
 from advisor.rules import RULES, by_id, describe
+from advisor.rules.advise import advise
 from advisor.rules.base import apply
 from advisor.rules.case import cases
 
@@ -469,7 +469,7 @@ def test_a_broken_rule_is_an_error_and_the_others_still_speak(monkeypatch: pytes
         raise ZeroDivisionError("no frames")
 
     rules = (replace(RULES[0], judge=broken), *RULES[1:])
-    monkeypatch.setattr("advisor.advise.RULES", rules)
+    monkeypatch.setattr("advisor.rules.advise.RULES", rules)
     first, *others = advise(profile()).advice
     assert (first.outcome, first.rule) == ("error", RULES[0].id)
     assert "ZeroDivisionError: no frames" in first.detail

@@ -14,10 +14,10 @@ import pytest
 from builders import MIB, cpu_profile, vector_add_trace, vector_add_workload
 from published import DATA
 
-from advisor.advise import advise
 from advisor.devices.catalogue import CatalogueEntry, load
 from advisor.model.predict import predict
-from advisor.profiles import Advice, Predicted, Prediction, Profile
+from advisor.profiles.schema import Advice, Predicted, Prediction, Profile
+from advisor.rules.advise import advise
 
 IN_PLACE = frozenset({"zero-copy", "zero-copy-wc", "zero-copy-registered"})
 MANAGED = frozenset({"managed", "managed-prefetch", "managed-advised"})

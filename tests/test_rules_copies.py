@@ -17,7 +17,8 @@ from builders import (
 )
 from judging import bet, figures, predicted_run, restless, row, says, workload
 
-from advisor.profiles import Measured, MemoryClass, PageLocking, Preferences, Profile, WorkloadRecord
+from advisor.profiles.preferences import Preferences
+from advisor.profiles.schema import Measured, MemoryClass, PageLocking, Profile, WorkloadRecord
 
 PAGEABLE = row("pageable", 0.040, kernels=0.002, copies=0.020)
 PINNED = row("pinned", 0.020, kernels=0.002, copies=0.010)

@@ -9,9 +9,10 @@ import pytest
 from builders import catalogue_device, cuda_device, failed, gpu_state, host_state, measured, profile
 from judging import bet, figures, predicted_run, restless, row, says
 
-from advisor.advise import advise
-from advisor.profiles import WRONG_RESULTS, MemoryClass, Profile, load
-from advisor.readings import CpuClocks, NumaNode
+from advisor.profiles.reading import load
+from advisor.profiles.schema import WRONG_RESULTS, MemoryClass, Profile
+from advisor.profiles.system_state import CpuClocks, NumaNode
+from advisor.rules.advise import advise
 
 PAGEABLE = row("pageable", 0.040, kernels=0.002, copies=0.020)
 PINNED = row("pinned", 0.020, kernels=0.002, copies=0.010)

@@ -8,7 +8,7 @@ import pytest
 from builders import MIB, catalogue_device, cuda_device, profile
 from judging import bet, figures, predicted_run, restless, row, says, workload
 
-from advisor.profiles import MemoryClass
+from advisor.profiles.schema import MemoryClass
 
 PAGEABLE = row("pageable", 0.060, kernels=0.001, copies=0.020)
 PINNED = row("pinned", 0.020, kernels=0.001, copies=0.010)

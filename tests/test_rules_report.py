@@ -9,12 +9,13 @@ import rules_report
 from builders import advice, measured, profile, recommendation, vector_add_trace
 from rules_report import Change, found, possible, proposed, summary, table, tables
 
-from advisor.advise import advise
 from advisor.model.gains import with_estimates
 from advisor.model.measured import compare
-from advisor.profiles import Advice, Device, Gain, Profile, load
+from advisor.profiles.reading import load
+from advisor.profiles.schema import Advice, Device, Gain, Profile
 from advisor.report import render_html
 from advisor.report.view import view
+from advisor.rules.advise import advise
 
 DATA = Path(__file__).parent / "data"
 H200 = DATA / "h200-vector_add.json"

@@ -28,8 +28,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from judging import read, restless, workload
 
-from advisor.advise import advise
-from advisor.profiles import (
+from advisor.profiles.schema import (
     WRONG_RESULTS,
     Advice,
     Device,
@@ -38,9 +37,10 @@ from advisor.profiles import (
     Profile,
     WorkloadRecord,
 )
-from advisor.readings import NumaNode
+from advisor.profiles.system_state import NumaNode
 from advisor.rules import RULES
-from advisor.strategies import BASELINE, STRATEGIES
+from advisor.rules.advise import advise
+from advisor.strategies.registry import BASELINE, STRATEGIES
 
 NAMES = [strategy.name for strategy in STRATEGIES]
 SHARES = st.sampled_from([0.0, 0.0, 1e-6, 0.05, 0.11, 0.3, 0.5, 0.9])

@@ -13,9 +13,9 @@ import pytest
 from builders import cuda_device, vector_add_workload
 from snippet_fakes import WRITE_COMBINED, Memory, Tensor, fake_bindings, fake_cupy, fake_numba, fake_torch
 
-from advisor.profiles import BufferRecord, StageRecord, WorkloadRecord
+from advisor.profiles.schema import BufferRecord, StageRecord, WorkloadRecord
 from advisor.rules.snippets import snippet, variants
-from advisor.strategies import BASELINE, STRATEGIES, by_name
+from advisor.strategies.registry import BASELINE, STRATEGIES, by_name
 
 NAMES = tuple(s.name for s in STRATEGIES if s.name != BASELINE)
 SERIAL = tuple(name for name in NAMES if name != "pinned-pipelined")
@@ -389,7 +389,7 @@ def test_on_a_gpu(strategy: str, library: str):
     cupy = pytest.importorskip("cupy")
     if not cupy.cuda.is_available():
         pytest.skip("no usable GPU")
-    from advisor.backends import open_backend
+    from advisor.measure.backends import open_backend
 
     device = open_backend("cuda").device()
     if reason := by_name(strategy).unavailable(device):

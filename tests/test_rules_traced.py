@@ -9,11 +9,12 @@ import builders
 import pytest
 from test_nsys_exports import managed, pinned
 
-from advisor.advise import advise
-from advisor.profiles import Advice, Evidence, Profile, load
+from advisor.nsys.exports import read
+from advisor.profiles.reading import load
+from advisor.profiles.schema import Advice, Evidence, Profile
+from advisor.profiles.traces import Activity, Copies, NsysTrace, StrategyTrace
+from advisor.rules.advise import advise
 from advisor.rules.traced import with_trace
-from advisor.traces.exports import read
-from advisor.traces.records import Activity, Copies, NsysTrace, StrategyTrace
 
 H200 = Path(__file__).parent / "data" / "h200-traced.json"
 """vector_add, n = 2**22, on an H200 with `--trace nsys`; some strategies, without their own timelines."""

@@ -11,12 +11,12 @@ import pytest
 from running import FakeLauncher, cell, cpu_settings
 
 from advisor.errors import NothingMeasured, UsageError, WorkloadError
-from advisor.jobs import Job, Problem, ReferenceRun
-from advisor.launcher import Ended
-from advisor.profiles import Device, Failed, Measured, Skipped
-from advisor.progress import Silent
-from advisor.runner import Run, job_of, run
-from advisor.settings import Settings
+from advisor.measure.jobs import Job, Problem, ReferenceRun
+from advisor.measure.launcher import Ended
+from advisor.measure.progress import Silent
+from advisor.measure.runner import Run, job_of, run
+from advisor.measure.settings import Settings
+from advisor.profiles.schema import Device, Failed, Measured, Skipped
 
 ALL = ("pageable", "pinned", "zero-copy", "managed")
 

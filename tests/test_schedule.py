@@ -12,8 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from advisor.errors import WorkloadError
-from advisor.profiles import AccessMode, Side
-from advisor.schedule import Plan, StageUse, Step, Traits, plan, stage_uses
+from advisor.profiles.schema import AccessMode, Side
+from advisor.strategies.schedule import Plan, StageUse, Step, Traits, plan, stage_uses
 
 COPIES = Traits(moves="copies", blocking=True)
 ASYNC = Traits(moves="copies")

@@ -15,18 +15,19 @@ from fakes import FakeClock
 from running import FILES, Command, advisor, python_path
 
 import advisor as public
-from advisor import backends, profiles
 from advisor.errors import UsageError, WorkloadError
-from advisor.profiles import Profile
-from advisor.progress import Silent
+from advisor.measure import backends
+from advisor.measure.progress import Silent
+from advisor.measure.script_ranges import RangeWatch
+from advisor.measure.script_runs import ScriptSettings, profile
+from advisor.profiles import reading
+from advisor.profiles.schema import Profile
+from advisor.profiles.scripts import ScriptCopies, ScriptMeasured
 from advisor.report import render_html, render_markdown, summary
-from advisor.scripts import verdicts
-from advisor.scripts.detection import is_script
-from advisor.scripts.outputs import Results
-from advisor.scripts.ranges import RangeWatch
-from advisor.scripts.records import ScriptCopies, ScriptMeasured
-from advisor.scripts.runs import ScriptSettings, profile
-from advisor.scripts.strategies import SCRIPT_STRATEGIES, UNCHANGED, choose, code
+from advisor.strategies.scripts import SCRIPT_STRATEGIES, UNCHANGED, choose, code
+from advisor.verdicts import scripts
+from advisor.workloads.script_detection import is_script
+from advisor.workloads.script_output import Results
 
 TRAIN = FILES / "train.py"
 FAKES = Path(__file__).resolve().parent / "fake_packages"
@@ -78,7 +79,7 @@ def test_every_strategy_is_run_and_the_best_is_recommended(tmp_path: Path) -> No
     assert found.device.name == "Fake GPU"
     assert len(kept) == 2
     found.save(tmp_path / "profile.json")
-    again = profiles.load(tmp_path / "profile.json")
+    again = reading.load(tmp_path / "profile.json")
     assert again == found
     for text in (summary(again), render_markdown(again), render_html(again)):
         assert "train.py" in text
@@ -428,7 +429,7 @@ def test_a_verdict_is_never_inside_the_noise(
     others: tuple[float, ...], strategy: str | None, verdict: str
 ) -> None:
     rows = [measured(UNCHANGED, 1.0, 1.001, 0.999), measured("managed-pool", *others)]
-    found = verdicts.recommend(rows, 0.95)
+    found = scripts.recommend(rows, 0.95)
     assert found is not None
     assert (found.strategy, found.verdict) == (strategy, verdict)
     if strategy == "managed-pool":
@@ -436,10 +437,10 @@ def test_a_verdict_is_never_inside_the_noise(
 
 
 def test_one_run_each_is_no_verdict_and_none_is_none() -> None:
-    found = verdicts.recommend([measured(UNCHANGED, 1.0), measured("managed-pool", 0.1)], 0.95)
+    found = scripts.recommend([measured(UNCHANGED, 1.0), measured("managed-pool", 0.1)], 0.95)
     assert found is not None
     assert found.verdict == "inconclusive"
-    assert verdicts.recommend([], 0.95) is None
-    alone = verdicts.recommend([measured(UNCHANGED, 1.0, verified=False)], 0.95)
+    assert scripts.recommend([], 0.95) is None
+    alone = scripts.recommend([measured(UNCHANGED, 1.0, verified=False)], 0.95)
     assert alone is not None
     assert "Nothing but the exit status" in alone.reason

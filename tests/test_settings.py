@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from advisor.configuration import make_settings, output_directory, parse_formats
 from advisor.errors import FileProblem, UsageError
-from advisor.settings import make_settings, output_directory, parse_formats
-from advisor.strategies import STRATEGIES
+from advisor.strategies.registry import STRATEGIES
 
 
 def test_file_and_name() -> None:

@@ -7,14 +7,8 @@ from typing import get_args
 import pytest
 from builders import cuda_device, vector_add_workload
 
-from advisor import strategies
 from advisor.errors import UsageError
-from advisor.placements.base import Placement
-from advisor.placements.external import External
-from advisor.placements.one_sided import DeviceOnly, HostOnly
-from advisor.placements.pinned import Pinned
-from advisor.placements.zero_copy import ZeroCopy
-from advisor.profiles import (
+from advisor.profiles.schema import (
     AccessMode,
     BufferRecord,
     Device,
@@ -23,8 +17,14 @@ from advisor.profiles import (
     StageRecord,
     WorkloadRecord,
 )
-from advisor.schedule import StageUse, plan
-from advisor.strategies import BASELINE, STRATEGIES, Strategy, by_name, choose, describe
+from advisor.strategies import registry
+from advisor.strategies.placements.base import Placement
+from advisor.strategies.placements.external import External
+from advisor.strategies.placements.one_sided import DeviceOnly, HostOnly
+from advisor.strategies.placements.pinned import Pinned
+from advisor.strategies.placements.zero_copy import ZeroCopy
+from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, by_name, choose, describe
+from advisor.strategies.schedule import StageUse, plan
 
 CPU = Device(name="CPU", kind="cpu")
 NAMES = [strategy.name for strategy in STRATEGIES]
@@ -312,5 +312,5 @@ def test_frames_that_cannot_overlap_are_unsuited_to_the_pipelined_strategy_alone
 
 def test_a_strategy_is_made_of_a_placement(monkeypatch: pytest.MonkeyPatch) -> None:
     another = Strategy("another", "as pinned", by_name("pinned").placement, 3)
-    monkeypatch.setattr(strategies, "STRATEGIES", (*STRATEGIES, another))
+    monkeypatch.setattr(registry, "STRATEGIES", (*STRATEGIES, another))
     assert by_name("another") is another

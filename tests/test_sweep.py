@@ -15,15 +15,14 @@ from running import FILES, MISBEHAVING, QUICK, Command, FakeLauncher, cpu_settin
 from test_cli import at_work_on, eventually, names, started
 
 import advisor as package
-from advisor import report, sweeping
+from advisor import report, sweep
 from advisor.errors import UsageError, WorkloadError
-from advisor.jobs import Checked, Job, Problem
-from advisor.launcher import Ended
-from advisor.profiles import Profile
-from advisor.progress import Silent
-from advisor.series import Point, gather, series
-from advisor.sweep import Sweep, parse_sweep
-from advisor.sweeping import SweepProgress, Swept
+from advisor.measure.jobs import Checked, Job, Problem
+from advisor.measure.launcher import Ended
+from advisor.measure.progress import Silent
+from advisor.profiles.schema import Profile
+from advisor.profiles.sweeps import Point, gather, series
+from advisor.sweep import Sweep, SweepProgress, Swept, parse_sweep
 
 
 @pytest.fixture
@@ -144,7 +143,7 @@ def swept(
     text: str = "n=1,2,4",
     formats: tuple[str, ...] = ("html", "json"),
 ) -> Swept:
-    return sweeping.run(
+    return sweep.run(
         cpu_settings("w.py", strategies=("pageable", "pinned")),
         parsed(text),
         Silent(),

@@ -10,15 +10,15 @@ from typing import Any, cast
 import pytest
 from fakes import FakeRanges, RecordingBackend, job
 
-from advisor import tasks, worker
-from advisor.backends.managed_calls import ManagedCallFailed
 from advisor.errors import NothingMeasured
-from advisor.jobs import Cell, Description, Outcome, Problem, ReferenceRun
-from advisor.launcher import Ended
-from advisor.loading import load
-from advisor.ranges import Ranges
-from advisor.results import failure
-from advisor.strategies import STRATEGIES
+from advisor.measure import tasks, worker
+from advisor.measure.backends.managed_calls import ManagedCallFailed
+from advisor.measure.jobs import Cell, Description, Outcome, Problem, ReferenceRun
+from advisor.measure.launcher import Ended
+from advisor.measure.nvtx_ranges import Ranges
+from advisor.measure.results import failure
+from advisor.strategies.registry import STRATEGIES
+from advisor.workloads.loading import load
 
 SOURCE = """
 from advisor import Buffer, In, InOut, Out, Workload, device, host, workload

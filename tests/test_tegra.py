@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from machines import MHZ, make_tree, nano, orin, thor
 
-from advisor.machine.tegra import is_tegra, tegra_state
-from advisor.readings import CpuClocks, TegraState
+from advisor.devices.tegra import is_tegra, tegra_state
+from advisor.profiles.system_state import CpuClocks, TegraState
 
 GHZ = 1000 * MHZ
 

@@ -13,10 +13,10 @@ from fakes import FakeClock, RecordingBackend, bench
 from running import advisor as command
 
 from advisor import Buffer, In, Out, Workload, device, host
-from advisor.traces import chrome
-from advisor.traces.lanes import lanes
-from advisor.traces.recorder import MOST_SPANS, Recorder
-from advisor.traces.records import Span, Timeline
+from advisor.measure.timeline import MOST_SPANS, Recorder
+from advisor.nsys import chrome
+from advisor.profiles.lanes import lanes
+from advisor.profiles.traces import Span, Timeline
 
 
 def produce(a: Out, frame: int) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.traces.exports import read
-from advisor.traces.records import StrategyTrace
+from advisor.nsys.exports import read
+from advisor.profiles.traces import StrategyTrace
 
 DATA = Path(__file__).parent / "data" / "nsys"
 MIB = 1 << 20

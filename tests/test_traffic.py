@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.model.traced_arrays import TracedArray
-from advisor.model.traffic import TrafficRecorder
-from advisor.profiles import AccessMode, Trace
-from advisor.schedule import StageUse
+from advisor.measure.traced_arrays import TracedArray
+from advisor.measure.traffic import TrafficRecorder
+from advisor.profiles.schema import AccessMode, Trace
+from advisor.strategies.schedule import StageUse
 
 N = 1000
 F4 = 4 * N  # bytes of a float32 buffer of N elements

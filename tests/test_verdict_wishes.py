@@ -18,14 +18,14 @@ from builders import (
 )
 
 from advisor import pipeline
-from advisor.advise import advise
 from advisor.devices.catalogue import load
 from advisor.errors import UsageError
-from advisor.preferences import Preferences
-from advisor.profiles import Measured, Profile, Recommendation
+from advisor.profiles.preferences import Preferences
+from advisor.profiles.schema import Measured, Profile, Recommendation
 from advisor.report import summary
 from advisor.report.headlines import headline
 from advisor.rules import RULES
+from advisor.rules.advise import advise
 from advisor.rules.base import Finding, proposal
 from advisor.rules.case import cases
 from advisor.verdicts.predicted import recommend_predicted
@@ -263,7 +263,7 @@ def test_a_rule_that_picks_by_itself_is_held_to_the_budget(monkeypatch: pytest.M
         needs=("rows",),
         judge=lambda rows, limits: Finding("advice", "Use it.", strategy="pinned", snippet="x = 1"),
     )
-    monkeypatch.setattr("advisor.advise.RULES", (stubborn,))
+    monkeypatch.setattr("advisor.rules.advise.RULES", (stubborn,))
     rows = (measured("pageable", 0.04, footprint=HALF), measured("pinned", 0.01, footprint=WHOLE))
     (found,) = advise(profile(results=rows, preferences=Preferences(memory_budget_bytes=200 * MIB))).advice
     assert (found.outcome, found.strategy, found.snippet) == ("pass", None, None)

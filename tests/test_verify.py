@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from fakes import Bench, RecordingBackend, bench
 
-from advisor import verify
-from advisor.backends.cpu import CpuBackend
 from advisor.errors import WorkloadError
-from advisor.strategies import STRATEGIES
-from advisor.verify import POISONS, differences, save_results
-from advisor.workloads import Buffer, In, InOut, Out, Stage, Workload, device, host
+from advisor.measure import verification
+from advisor.measure.backends.cpu import CpuBackend
+from advisor.measure.verification import POISONS, differences, save_results
+from advisor.strategies.registry import STRATEGIES
+from advisor.workloads.definition import Buffer, In, InOut, Out, Stage, Workload, device, host
 
 N = 8
 BACKENDS = [RecordingBackend, CpuBackend]
@@ -432,5 +432,5 @@ def test_zero_and_minus_zero_are_equal(tmp_path: Path) -> None:
 
 
 def test_tolerances_have_a_width_for_each_size() -> None:
-    assert sorted(verify.TOLERANCE) == [2, 4, 8]
+    assert sorted(verification.TOLERANCE) == [2, 4, 8]
     assert len(set(POISONS)) == len(POISONS) > 2

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from running import MISBEHAVING, cpu_settings
 
-from advisor import worker
 from advisor.errors import AdvisorError, WorkloadError
-from advisor.jobs import Problem
-from advisor.launcher import ProcessLauncher
-from advisor.profiles import Failed, Measured
-from advisor.progress import Silent
-from advisor.runner import Run, run
-from advisor.settings import Settings
+from advisor.measure import worker
+from advisor.measure.jobs import Problem
+from advisor.measure.launcher import ProcessLauncher
+from advisor.measure.progress import Silent
+from advisor.measure.runner import Run, run
+from advisor.measure.settings import Settings
+from advisor.profiles.schema import Failed, Measured
 
 HEAD = """
 import ctypes, os

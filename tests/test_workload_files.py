@@ -11,8 +11,8 @@ from running import FILES, REPOSITORY, cpu_settings
 
 from advisor import pipeline
 from advisor.errors import WorkloadError
-from advisor.profiles import Measured, Profile, Traffic
-from advisor.progress import Silent
+from advisor.measure.progress import Silent
+from advisor.profiles.schema import Measured, Profile, Traffic
 
 EXAMPLES = REPOSITORY / "workloads"
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from advisor.errors import WorkloadError
-from advisor.workloads import (
+from advisor.workloads.definition import (
     RESERVED,
     Buffer,
     Definition,

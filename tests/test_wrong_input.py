@@ -236,7 +236,7 @@ def test_wrong_options_of_the_command_line_itself(command: Command) -> None:
 
 
 def test_a_gpu_that_is_not_there(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("advisor.backends.gpu_count", lambda: 0)
+    monkeypatch.setattr("advisor.measure.backends.gpu_count", lambda: 0)
     lines = refused(command, 4, "w.py", "--gpu", "0")
     assert lines == [
         "error: --gpu 0: the CUDA driver shows no GPU",

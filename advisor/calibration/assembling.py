@@ -8,14 +8,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from advisor import __version__, units
+from advisor import units
 from advisor.calibration import device_memory
 from advisor.calibration.fitting import METHOD
-from advisor.calibration.records import GroupRun, Reading
 from advisor.devices import problems
 from advisor.devices.entries import ATTRIBUTES, FLAGS, CatalogueEntry, Figure
 from advisor.errors import NothingMeasured
-from advisor.profiles import Device
+from advisor.measure.calibration_jobs import GroupRun, Reading
+from advisor.profiles.schema import Device
+from advisor.version import __version__
 
 _DIGITS = 4
 """Significant digits of a written figure: more than any repeat agrees on."""

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from advisor import units
-from advisor.backends.base import Backend
 from advisor.calibration.fitting import Spread, rates
-from advisor.calibration.records import GroupRun, Reading
 from advisor.calibration.sizes import Sizes
+from advisor.measure.calibration_jobs import GroupRun, Reading
+from advisor.strategies.backend import Backend
 
 Clock = Callable[[], float]
 Work = Callable[[], object]

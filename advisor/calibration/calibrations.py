@@ -13,19 +13,19 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from advisor.backends import BackendName
 from advisor.calibration import device_memory
 from advisor.calibration.assembling import Findings, Machine, comments, entry_of, merged
 from advisor.calibration.groups import GROUPS, Group
-from advisor.calibration.records import CalibrationJob, GroupRun
 from advisor.calibration.sizes import largest_cache
 from advisor.calibration.toml_text import write
 from advisor.devices.catalogue import CatalogueEntry
-from advisor.environment import environment
+from advisor.devices.environment import environment
 from advisor.errors import NothingMeasured, UsageError
-from advisor.jobs import Problem
-from advisor.launcher import Ended, ProcessLauncher
-from advisor.runner import Progress
+from advisor.measure.calibration_jobs import CalibrationJob, GroupRun
+from advisor.measure.jobs import Problem
+from advisor.measure.launcher import Ended, ProcessLauncher
+from advisor.measure.progress import Progress
+from advisor.strategies.backend import BackendName
 
 TIMEOUT = 30.0
 """Seconds for one group. Each measures for a few; the rest is for a slow start of CUDA and its compiler."""

@@ -7,7 +7,7 @@ import numpy as np
 from advisor import units
 from advisor.calibration.bench import Bench
 from advisor.calibration.kernels import Kernels
-from advisor.placements.arena import Arena
+from advisor.strategies.placements.arena import Arena
 
 MEMORY = "device_memory_bytes_per_second"
 L2 = "l2_bytes_per_second"

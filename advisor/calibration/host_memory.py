@@ -12,9 +12,9 @@ from collections.abc import Callable
 import numpy as np
 
 from advisor import units
-from advisor.backends.base import Array, host_array
 from advisor.calibration.bench import Bench
-from advisor.placements.arena import Arena
+from advisor.strategies.backend import Array, host_array
+from advisor.strategies.placements.arena import Arena
 
 PLAIN = "host"
 PINNED = "host_pinned"

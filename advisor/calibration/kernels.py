@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.backends.base import Backend
+from advisor.strategies.backend import Backend
 
 SOURCE = r"""
 #define THREAD ((unsigned long long)blockIdx.x * blockDim.x + threadIdx.x)

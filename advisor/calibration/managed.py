@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from advisor import units
-from advisor.backends.base import Array, host_array
 from advisor.calibration import host_memory
 from advisor.calibration.bench import Bench
 from advisor.calibration.fitting import positive, spread
 from advisor.calibration.kernels import Kernels
-from advisor.placements.arena import Arena
+from advisor.strategies.backend import Array, host_array
+from advisor.strategies.placements.arena import Arena
 
 FAULT = "fault_seconds"
 BROUGHT = "migration_bytes"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import psutil
 
-from advisor.machine.files import Tree
-from advisor.machine.host import ROOT, host_state
-from advisor.profiles import Device
+from advisor.devices.files import Tree
+from advisor.devices.host import ROOT, host_state
+from advisor.profiles.schema import Device
 
 _MIB = 1 << 20
 _SHARE = 16

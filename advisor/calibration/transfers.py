@@ -9,10 +9,10 @@ from typing import Literal
 import numpy as np
 
 from advisor import units
-from advisor.backends.base import host_array
 from advisor.calibration.bench import Bench
 from advisor.calibration.fitting import Spread, fit_repeats, inverse, positive
-from advisor.placements.arena import Arena
+from advisor.strategies.backend import host_array
+from advisor.strategies.placements.arena import Arena
 
 Kind = Literal["pinned", "pageable"]
 Direction = Literal["to_device", "to_host"]

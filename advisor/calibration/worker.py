@@ -5,14 +5,14 @@ from __future__ import annotations
 import traceback
 from pathlib import Path
 
-from advisor.backends import open_backend
 from advisor.calibration.bench import Bench
 from advisor.calibration.groups import by_name
-from advisor.calibration.records import CalibrationJob, GroupRun
 from advisor.calibration.sizes import measure_sizes
 from advisor.errors import AdvisorError
-from advisor.jobs import Problem, write_outcome
-from advisor.worker import die_with_parent
+from advisor.measure.backends import open_backend
+from advisor.measure.calibration_jobs import CalibrationJob, GroupRun
+from advisor.measure.jobs import Problem, write_outcome
+from advisor.measure.worker import die_with_parent
 
 
 def main(arguments: list[str]) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 
 from advisor import units
-from advisor.backends.base import host_array
 from advisor.calibration.bench import Bench
 from advisor.calibration.kernels import Kernels
-from advisor.placements.arena import Arena
+from advisor.strategies.backend import host_array
+from advisor.strategies.placements.arena import Arena
 
 KEYS = (
     "zero_copy_read_bytes_per_second",

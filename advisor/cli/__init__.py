@@ -14,7 +14,6 @@ from typing import NoReturn
 
 import typer
 
-from advisor import __version__
 from advisor.cli import (
     comparing,
     listing,
@@ -29,6 +28,7 @@ from advisor.cli import (
 from advisor.cli.console import BUG, INTERRUPTED, READER_GONE, say
 from advisor.cli.devices import devices
 from advisor.errors import AdvisorError, FileProblem
+from advisor.version import __version__
 
 app = typer.Typer(
     help="Which memory strategy should my code use on this device, how sure are we, and what do I change?",

@@ -14,7 +14,7 @@ from advisor.cli.streams import only_format, put
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from advisor.comparing import Ruling
+    from advisor.verdicts.comparing import Ruling
 
 GATE_FAILED = 1
 
@@ -36,13 +36,15 @@ def compare(
     First what differs around them, then for each strategy the ratio of its times, with an interval.
     A gate that fails is exit code 1; one that the intervals leave open is not, but for --strict.
     """
-    from advisor import comparing, privacy, profiles, report, settings
+    from advisor import configuration, report
+    from advisor.profiles import reading, redaction
+    from advisor.verdicts import comparing
 
-    wanted = settings.parse_formats(formats, report.PAGES)
+    wanted = configuration.parse_formats(formats, report.PAGES)
     form, gates = only_format(out, wanted), comparing.parse_gates(fail_if or ())
-    loaded = [profiles.load(file) for file in (base, head)]
+    loaded = [reading.load(file) for file in (base, head)]
     if no_environment:
-        loaded = [privacy.without_environment(each) for each in loaded]
+        loaded = [redaction.without_environment(each) for each in loaded]
     found = comparing.compare(*loaded, strategies=strategy or (), anyway=anyway)
     if gates:
         comparing.require_gateable(found, anyway=anyway)
@@ -50,7 +52,7 @@ def compare(
     if form:
         put(report.render_comparison(found, rulings, files, form))
     else:
-        with settings.output_directory(out) as directory:
+        with configuration.output_directory(out) as directory:
             paths = report.write_comparison(found, rulings, files, directory, wanted)
         put(report.compare_summary(found, rulings, files))
         if not quiet:

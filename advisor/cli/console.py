@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from advisor.errors import NothingMeasured
 
 if TYPE_CHECKING:
-    from advisor.backends import BackendName
-    from advisor.profiles import Profile
+    from advisor.profiles.schema import Profile
+    from advisor.strategies.backend import BackendName
 
 INTERRUPTED = 130
 READER_GONE = 128 + 13
@@ -56,7 +56,7 @@ def require_figures(result: Profile) -> None:
 def choose_backend(
     gpu: int | None, no_gpu: bool, quiet: bool, without: tuple[str, str] = _PREDICTING
 ) -> BackendName:
-    """As `advisor.backends.choosing`; with --quiet nobody hears of a GPU that cannot be used."""
-    from advisor.backends.choosing import choose_backend
+    """As `advisor.measure.backends.choosing`; with --quiet nobody hears of a GPU that cannot be used."""
+    from advisor.measure.backends.choosing import choose_backend
 
     return choose_backend(gpu, no_gpu, say if not quiet else lambda _: None, without)

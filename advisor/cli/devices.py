@@ -45,7 +45,7 @@ def devices_calibrate(
     """
     from advisor.calibration import calibrations, output
     from advisor.devices.catalogue import load
-    from advisor.progress import make_progress
+    from advisor.measure.progress import make_progress
 
     request = calibrations.Request(
         backend=choose_backend(gpu, no_gpu, quiet, without=_CPU_ALONE),

@@ -7,7 +7,7 @@ from advisor.cli import options
 
 def strategies() -> None:
     """List the strategies, and what each is good and bad for."""
-    from advisor.strategies import describe
+    from advisor.strategies.registry import describe
 
     print(describe())
 

@@ -17,8 +17,8 @@ from advisor.cli.streams import only_format, put
 from advisor.errors import NothingMeasured, UsageError
 
 if TYPE_CHECKING:
-    from advisor.profiles import Profile
-    from advisor.settings import Settings
+    from advisor.measure.settings import Settings
+    from advisor.profiles.schema import Profile
     from advisor.sweep import Sweep
 
 
@@ -54,11 +54,11 @@ def profile(
 
     Without a GPU the workload runs on the CPU and the strategies are predicted for the target devices.
     """
-    from advisor import configuration, settings
-    from advisor.environment import command_line
+    from advisor import configuration
+    from advisor.devices.environment import command_line
     from advisor.sweep import parse_sweep
 
-    wanted = settings.parse_formats(formats)
+    wanted = configuration.parse_formats(formats)
     if scripting.profiled(
         workload,
         arguments or (),
@@ -79,7 +79,7 @@ def profile(
     swept, form = parse_sweep(sweep or ()), only_format(out, wanted)
     if swept and form:
         raise UsageError("--sweep writes a folder for each value", next_step="Give one: --out DIR.")
-    made = settings.make_settings(
+    made = configuration.make_settings(
         workload,
         backend=choose_backend(gpu, no_gpu, quiet),
         gpu=gpu or 0,
@@ -126,10 +126,13 @@ def _telling_what_is_kept(partial: Path) -> Iterator[None]:
 
 def _profile_once(made: Settings, out: Path, wanted: tuple[str, ...], quiet: bool) -> None:
     """One profile and its report."""
-    from advisor import pipeline, report, settings
-    from advisor.progress import make_progress
+    from advisor import configuration, pipeline, report
+    from advisor.measure.progress import make_progress
 
-    with settings.output_directory(out) as directory, _telling_what_is_kept(directory / pipeline.PARTIAL):
+    with (
+        configuration.output_directory(out) as directory,
+        _telling_what_is_kept(directory / pipeline.PARTIAL),
+    ):
         with make_progress(quiet=quiet) as progress:
             result = pipeline.profile(made, progress, keep_in=directory)
         directory.mkdir(parents=True, exist_ok=True)  # the workload may have removed it
@@ -142,7 +145,7 @@ def _profile_once(made: Settings, out: Path, wanted: tuple[str, ...], quiet: boo
 def _profile_to_stdout(made: Settings, form: str, quiet: bool) -> None:
     """One form of the report on stdout. No file is left: Ctrl-C before the first figures leaves nothing."""
     from advisor import pipeline, report
-    from advisor.progress import make_progress
+    from advisor.measure.progress import make_progress
 
     with tempfile.TemporaryDirectory(prefix="advisor-") as scratch, make_progress(quiet=quiet) as progress:
         result = pipeline.profile(made, progress, keep_in=Path(scratch))
@@ -162,15 +165,16 @@ def _end(result: Profile) -> None:
 
 def _written_traces(made: Settings, result: Profile, directory: Path) -> list[Path]:
     """The frames for a trace viewer, where that was asked for."""
-    from advisor.traces import chrome
+    from advisor.nsys import chrome
 
     return [chrome.write(result, directory)] if "chrome" in made.trace else []
 
 
 def _profile_sweep(made: Settings, swept: Sweep, out: Path, wanted: tuple[str, ...], quiet: bool) -> None:
     """One profile for each value, and the page over them. All values failing is the first one's error."""
-    from advisor import report, settings, sweeping
-    from advisor.progress import make_progress
+    from advisor import configuration, report
+    from advisor import sweep as sweep_runs
+    from advisor.measure.progress import make_progress
 
     asked, kept = made, list[Path]()
 
@@ -180,9 +184,9 @@ def _profile_sweep(made: Settings, swept: Sweep, out: Path, wanted: tuple[str, .
         return paths
 
     try:
-        with settings.output_directory(out) as directory:
+        with configuration.output_directory(out) as directory:
             with make_progress(quiet=quiet) as progress:
-                result = sweeping.run(made, swept, progress, directory=directory, keep=keep)
+                result = sweep_runs.run(made, swept, progress, directory=directory, keep=keep)
             paths = report.write_sweep(result.series, directory, wanted)
     except KeyboardInterrupt:
         say(f"interrupted: finished values are in {out}" if kept else "interrupted: no value was finished")

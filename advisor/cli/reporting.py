@@ -13,9 +13,9 @@ from advisor.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from advisor.lineups import Lineup
-    from advisor.profiles import Profile
-    from advisor.series import Series
+    from advisor.profiles.schema import Profile
+    from advisor.profiles.sweeps import Series
+    from advisor.verdicts.device_comparison import Lineup
 
 
 def report(
@@ -35,33 +35,35 @@ def report(
     from several devices, with the same parameters, one page over the devices. Advice and verdict are made
     again where other preferences than the recorded ones are given.
     """
-    from advisor import configuration, lineups, pipeline, privacy, profiles, series, settings
+    from advisor import configuration, pipeline
+    from advisor.profiles import reading, redaction, sweeps
+    from advisor.verdicts import device_comparison
 
-    wanted = settings.parse_formats(formats)
+    wanted = configuration.parse_formats(formats)
     form = only_format(out, wanted)
     said = configuration.command_line(rule or (), ignore or (), objective, memory_budget)
-    loaded = [(file, profiles.load(file)) for file in files]
+    loaded = [(file, reading.load(file)) for file in files]
     loaded = [
         (file, pipeline.conclude_again(made, configuration.preferences(said, recorded=made.preferences)))
         for file, made in loaded
     ]
     if no_environment:
-        loaded = [(file, privacy.without_environment(one)) for file, one in loaded]
-    directory = series.common_parent(files) if out is None or form else out
+        loaded = [(file, redaction.without_environment(one)) for file, one in loaded]
+    directory = sweeps.common_parent(files) if out is None or form else out
     if len(loaded) == 1:
         _one(loaded[0][1], directory, wanted, form, quiet)
     else:
-        _several(lineups.together(loaded, directory), directory, wanted, form, quiet)
+        _several(device_comparison.together(loaded, directory), directory, wanted, form, quiet)
 
 
 def _one(profile: Profile, directory: Path, wanted: Sequence[str], form: str | None, quiet: bool) -> None:
     """The report of one profile: one form on stdout, or files and the summary."""
-    from advisor import report, settings
+    from advisor import configuration, report
 
     if form:
         put(report.render(profile, form))
     else:
-        with settings.output_directory(directory) as folder:
+        with configuration.output_directory(directory) as folder:
             show(report.summary(profile, bars=draws_bars()), report.write(profile, folder, wanted), quiet)
     report.append_step_summary(report.render_markdown(profile))
 
@@ -70,8 +72,8 @@ def _several(
     found: Series | Lineup, directory: Path, wanted: Sequence[str], form: str | None, quiet: bool
 ) -> None:
     """The same of a page over several profiles."""
-    from advisor import report, settings
-    from advisor.lineups import Lineup
+    from advisor import configuration, report
+    from advisor.verdicts.device_comparison import Lineup
 
     if form:
         require_page(form)
@@ -81,7 +83,7 @@ def _several(
             else report.render_sweep(found, form)
         )
     else:
-        with settings.output_directory(directory) as folder:
+        with configuration.output_directory(directory) as folder:
             if isinstance(found, Lineup):
                 show(report.lineup_summary(found), report.write_lineup(found, folder, wanted), quiet)
             else:
@@ -117,18 +119,19 @@ def predict(
 
     What was measured on a GPU takes the place of what the model would have to guess.
     """
-    from advisor import configuration, pipeline, privacy, profiles, settings
+    from advisor import configuration, pipeline
     from advisor.devices.catalogue import DEFAULT_TARGETS
+    from advisor.profiles import reading, redaction
 
-    wanted = settings.parse_formats(formats)
+    wanted = configuration.parse_formats(formats)
     form = only_format(out, wanted)
-    targets = settings.load_targets(target or DEFAULT_TARGETS)
+    targets = configuration.load_targets(target or DEFAULT_TARGETS)
     said = configuration.command_line(rule or (), ignore or (), objective, memory_budget)
-    made = profiles.load(file)
+    made = reading.load(file)
     _require_workload(made, file)
     wanted_by = configuration.preferences(said, recorded=made.preferences)
     result = pipeline.conclude(made.model_copy(update={"preferences": wanted_by}), targets)
     if no_environment:
-        result = privacy.without_environment(result)
+        result = redaction.without_environment(result)
     _one(result, out, wanted, form, quiet)
     require_figures(result)

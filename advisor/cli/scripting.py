@@ -13,8 +13,8 @@ from advisor.cli.console import INTERRUPTED, say, show
 from advisor.errors import NothingMeasured, UsageError
 
 if TYPE_CHECKING:
-    from advisor.profiles import Profile
-    from advisor.scripts.runs import ScriptSettings
+    from advisor.measure.script_runs import ScriptSettings
+    from advisor.profiles.schema import Profile
 
 _NOT_FOR_SCRIPTS = (
     *("--set", "--sweep", "--target", "--numa", "--allow-oversubscription", "--max-seconds"),
@@ -51,13 +51,13 @@ def profiled(
     no_environment: bool,
 ) -> bool:
     """Whether the file was a script; then it has been profiled. Raises `UsageError` for what does not fit."""
-    from advisor import settings
-    from advisor.environment import command_line
-    from advisor.scripts import strategies as known
-    from advisor.scripts.detection import is_script
-    from advisor.scripts.runs import ScriptSettings
+    from advisor import configuration
+    from advisor.devices.environment import command_line
+    from advisor.measure.script_runs import ScriptSettings
+    from advisor.strategies import scripts as known
+    from advisor.workloads.script_detection import is_script
 
-    file, name = settings.file_and_name(target)
+    file, name = configuration.file_and_name(target)
     if not is_script(file, name, arguments):
         if arguments and file.exists():
             raise UsageError(
@@ -66,7 +66,7 @@ def profiled(
             )
         return False
     _refuse_workload_options(sys.argv[1:])
-    settings.require_ranges(rounds, seed, 1.0, timeout, "local")
+    configuration.require_ranges(rounds, seed, 1.0, timeout, "local")
     made = ScriptSettings(
         file=file,
         arguments=tuple(arguments),
@@ -86,15 +86,15 @@ def profiled(
 
 def _profile(made: ScriptSettings, out: Path, wanted: tuple[str, ...], quiet: bool) -> None:
     """Runs it and writes the report. Raises `NothingMeasured` where no strategy has figures."""
-    from advisor import pipeline, report, settings
-    from advisor.progress import make_progress
-    from advisor.scripts import runs
+    from advisor import configuration, pipeline, report
+    from advisor.measure import script_runs
+    from advisor.measure.progress import make_progress
 
-    with settings.output_directory(out) as directory:
+    with configuration.output_directory(out) as directory:
         partial = directory / pipeline.PARTIAL
         with make_progress(quiet=quiet) as progress:
             try:
-                result = runs.profile(made, progress, keep=lambda so_far: so_far.save(partial))
+                result = script_runs.profile(made, progress, keep=lambda so_far: so_far.save(partial))
             except KeyboardInterrupt:
                 say("interrupted: nothing was measured")
                 sys.exit(INTERRUPTED)
@@ -121,7 +121,7 @@ def _refuse_workload_options(given: Sequence[str]) -> None:
 
 def _require_gpu(made: ScriptSettings, *, no_gpu: bool) -> None:
     """Says what would be run and why it cannot, where there is no GPU or no CuPy, or neither is wanted."""
-    from advisor.backends import gpu_count, has_cupy
+    from advisor.measure.backends import gpu_count, has_cupy
 
     gpus = 0 if no_gpu else gpu_count()
     if gpus > 0 and has_cupy():

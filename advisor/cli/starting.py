@@ -13,7 +13,7 @@ def new(
     quiet: options.Quiet = False,
 ) -> None:
     """Write a commented workload to start from; it passes as it is."""
-    from advisor import starters
+    from advisor.workloads import starters
 
     for path in starters.write(file, like=like, force=force):
         print(path)

@@ -18,8 +18,8 @@ def trace(
     import tempfile
     from pathlib import Path
 
+    from advisor.nsys.capturing import read_report
     from advisor.report.trace_text import trace_text
-    from advisor.traces.capturing import read_report
 
     with tempfile.TemporaryDirectory(prefix="advisor-") as scratch:
         told = read_report(file, nsys, Path(scratch))

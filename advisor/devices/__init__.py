@@ -1,1 +1,1 @@
-"""What a device is: its attributes, the memory class that follows from them, and the catalogue."""
+"""Devices: attributes, memory classes, the catalogue; and what this machine says of itself."""

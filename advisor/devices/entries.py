@@ -13,7 +13,8 @@ from typing import Annotated, Any
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from advisor.devices.memory_class import memory_class
-from advisor.profiles import Device, MemoryClass, Record
+from advisor.profiles.base import Record
+from advisor.profiles.schema import Device, MemoryClass
 
 FLAGS = (
     "integrated",

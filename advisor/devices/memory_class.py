@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from advisor.profiles import MemoryClass
+from advisor.profiles.schema import MemoryClass
 
 EXPLAINED: dict[MemoryClass, str] = {
     "tegra": "one DRAM; pinned memory is uncached on CPU and GPU, managed memory cached on both",

@@ -8,7 +8,7 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from advisor.devices.entries import ATTRIBUTES, Attribute, CatalogueEntry, Figure, Figures, nearest
-from advisor.profiles import MemoryClass
+from advisor.profiles.schema import MemoryClass
 
 
 def unreadable(problem: Exception) -> str:

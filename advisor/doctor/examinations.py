@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from advisor.doctor.facts import Facts
-from advisor.doctor.findings import Checkup
 from advisor.doctor.gpu_checks import gpu_findings
 from advisor.doctor.host_checks import host_findings
 from advisor.doctor.tool_checks import tool_findings
+from advisor.profiles.checkup import Checkup
 
 
 def examine(facts: Facts) -> Checkup:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from advisor.devices.files import Tree
+from advisor.devices.gpus import gpu_states
+from advisor.devices.host import ROOT, gpu_numa_node, host_state
+from advisor.devices.tegra import tegra_state
 from advisor.doctor.probe import Probe, probe
-from advisor.machine.files import Tree
-from advisor.machine.gpus import gpu_states
-from advisor.machine.host import ROOT, gpu_numa_node, host_state
-from advisor.machine.tegra import tegra_state
-from advisor.readings import GpuState, HostState, TegraState
-from advisor.traces.nsys import Nsys, NsysFailed, find
+from advisor.nsys.program import Nsys, NsysFailed, find
+from advisor.profiles.system_state import GpuState, HostState, TegraState
 
 PACKAGES = (
     "cupy-cuda11x",
@@ -54,7 +54,7 @@ def gather(
     tried: Callable[[int], Probe] = probe,
 ) -> Facts:
     """Looks at this machine; takes some seconds where there is a GPU to try."""
-    from advisor.backends import driver_version, gpu_count
+    from advisor.measure.backends import driver_version, gpu_count
 
     packages = _packages()
     gpus = gpu_count()

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from advisor import units
 from advisor.devices.memory_class import EXPLAINED
 from advisor.doctor.facts import Facts
-from advisor.doctor.findings import Finding, State
-from advisor.profiles import Device
+from advisor.profiles.checkup import Finding, State
+from advisor.profiles.schema import Device
 
 _TOOLKIT = (
     "CuPy compiles kernels with the CUDA Toolkit: on a PC or server pip install 'cupy-cuda13x[ctk]' (or "

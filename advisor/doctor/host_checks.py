@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from advisor import units
 from advisor.doctor.facts import Facts
-from advisor.doctor.findings import Finding
-from advisor.readings import Limit
+from advisor.profiles.checkup import Finding
+from advisor.profiles.system_state import Limit
 
 _LITTLE_MEMORY = 2 << 30
 """The default workloads take up to about 1 GiB in a process; chosen, not measured."""

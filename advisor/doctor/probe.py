@@ -11,9 +11,9 @@ from pathlib import Path
 from pydantic import Field
 
 from advisor.errors import AdvisorError
-from advisor.launcher import python_command
-from advisor.profiles import Device
-from advisor.records import Bytes, Record
+from advisor.measure.launcher import python_command
+from advisor.profiles.base import Bytes, Record
+from advisor.profiles.schema import Device
 
 SECONDS = 90.0
 """A first import of CuPy and a first compilation take several seconds, on a Jetson tens."""
@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _tried(gpu: int) -> Probe:
-    from advisor.backends import open_backend
+    from advisor.measure.backends import open_backend
 
     try:
         backend = open_backend("cuda", gpu)

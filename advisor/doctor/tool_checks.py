@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from advisor.doctor.facts import Facts
-from advisor.doctor.findings import Finding
-from advisor.traces.nsys import GET, Nsys, faults_observable
+from advisor.nsys.program import GET, Nsys, faults_observable
+from advisor.profiles.checkup import Finding
 
 LAST_OLD_NSYS = (2023, 4)
 LAST_OLD_NVTX = (0, 2, 11)

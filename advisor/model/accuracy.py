@@ -10,8 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import get_args
 
-from advisor.profiles import MemoryClass
-from advisor.records import Record
+from advisor.profiles.base import Record
+from advisor.profiles.schema import MemoryClass
 
 PATH = Path(__file__).parent / "accuracy.json"
 

@@ -6,9 +6,9 @@ from advisor import units
 from advisor.devices.catalogue import CatalogueEntry, Figure
 from advisor.model.defaults import HOST_SLOWDOWN
 from advisor.model.device_stages import ASSUMED_AGAIN
-from advisor.model.draws import DRAWS
 from advisor.model.machines import Machine
-from advisor.profiles import Trace
+from advisor.model.monte_carlo import DRAWS
+from advisor.profiles.schema import Trace
 
 
 def assumptions(trace: Trace, machine: Machine) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import get_args
 
 from advisor.devices.catalogue import CatalogueEntry, Figure
 from advisor.model.page_costs import PAGE_COSTS
-from advisor.profiles import MemoryClass
+from advisor.profiles.schema import MemoryClass
 
 
 def _figure(low: float, value: float, high: float, source: str) -> Figure:

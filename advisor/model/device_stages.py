@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 
 from advisor.model import terms
-from advisor.model.draws import Values, constant, log_triangular
-from advisor.model.situation import Path, Situation
-from advisor.profiles import Traffic
+from advisor.model.context import Path, Situation
+from advisor.model.monte_carlo import Values, constant, log_triangular
+from advisor.profiles.schema import Traffic
 
 REREAD_WINDOW = 1 << 16
 """Bytes of mapped memory that every GPU's L1 holds, which calibration reads again and again."""

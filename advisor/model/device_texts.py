@@ -14,7 +14,7 @@ from advisor import units
 from advisor.devices.catalogue import CatalogueEntry, Figure, Figures, load, names
 from advisor.devices.memory_class import EXPLAINED, FOLLOWS
 from advisor.model.machines import Machine
-from advisor.profiles import MemoryClass
+from advisor.profiles.schema import MemoryClass
 
 WIDTH = 80
 

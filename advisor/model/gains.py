@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from advisor.model.measured import compare
-from advisor.profiles import Advice, Profile
+from advisor.profiles.schema import Advice, Profile
 
 
 def with_estimates(profile: Profile, advice: Iterable[Advice]) -> tuple[Advice, ...]:

@@ -9,12 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.model import terms
+from advisor.model.context import Situation
 from advisor.model.defaults import HOST_SLOWDOWN
 from advisor.model.device_stages import bytes_of
-from advisor.model.draws import Values, constant, log_triangular, triangular
-from advisor.model.situation import Situation
-from advisor.placements.base import Placement
-from advisor.placements.registered import Registered, ZeroCopyRegistered
+from advisor.model.monte_carlo import Values, constant, log_triangular, triangular
+from advisor.strategies.placements.base import Placement
 
 MEMORY_OF_CPUS = 2.0
 """How far another CPU's memory may explain a measured time: one core of an i3-N305 and of an RTX 4090's host
@@ -44,7 +43,7 @@ def _with_measured(at: Situation, stage: str, memory: Values, measured: float) -
         # It was measured on ordinary memory; a kind of which more is known may be slower.
         other = any(_kind(at, at.placements[t.buffer]) != "host" for t in at.traffic(stage))
         return np.maximum(memory, measured) if other else constant(measured)
-    least, likely, most, _ = HOST_SLOWDOWN[at.machine.entry.memory_class]
+    least, likely, most, _ = HOST_SLOWDOWN[at.memory_class]
     here = measured * log_triangular(least, likely, most, "host slowdown")
     memory = np.where(_in_cache(at, stage), np.minimum(memory, here), memory)
     share = triangular(_least_share(memory[0], measured), 1.0, 1.0, f"compute-bound {stage}")
@@ -67,7 +66,9 @@ def _in_cache(at: Situation, stage: str) -> npt.NDArray[np.bool_]:
     """Whether the CPU's largest cache holds what all host stages of a frame touch: then no stage waits for
     memory. An H200's host fills 4 MiB at 29 GB/s and 256 MiB at 9 (measured by us)."""
     placed = [at.placements[t.buffer] for t in at.traffic(stage)]
-    around = any(at.is_uncached_by_the_cpu(p) or (p.write_combined and _is_uncached(at, p)) for p in placed)
+    around = any(
+        not p.cpu_caches(at.memory_class) or (p.write_combined and _is_uncached(at, p)) for p in placed
+    )
     cache = at.machine.find("host_cache_bytes")
     return (constant(0.0) if cache is None or around else cache) >= at.host_bytes
 
@@ -99,7 +100,7 @@ def write_rate(at: Situation, placement: Placement) -> Values:
 
 def copy_rate(at: Situation, placement: Placement) -> Values:
     """One CPU thread copying from ordinary memory into memory of that kind."""
-    if at.is_uncached_by_the_cpu(placement):
+    if not placement.cpu_caches(at.memory_class):
         return at.machine.get("host_copy_bytes_per_second")
     return _rate(at, placement, "copy")
 
@@ -109,7 +110,7 @@ def foreign_copy(at: Situation, buffer: str, *, out: bool) -> Values:
     own = at.inner(buffer)
     if not out:
         return at.size(buffer) / copy_rate(at, own)
-    if at.is_uncached_by_the_cpu(own):
+    if not own.cpu_caches(at.memory_class):
         return at.size(buffer) / read_rate(at, own)
     rate = at.machine.get("host_copy_bytes_per_second")
     return at.size(buffer) / (rate if _kind(at, own) == "host" else np.minimum(rate, read_rate(at, own)))
@@ -125,9 +126,9 @@ def _rate(at: Situation, placement: Placement, what: Literal["read", "write", "c
 
 def _kind(at: Situation, placement: Placement, what: str = "read") -> str:
     """The begin of the names of its rates: a kind's own, where the entry has them, or ordinary memory's."""
-    if at.is_uncached_by_the_cpu(placement):
+    if not placement.cpu_caches(at.memory_class):
         return "host_uncached"
-    if isinstance(placement, (Registered, ZeroCopyRegistered)):
+    if placement.registered:
         return "host"
     own = "host_write_combined" if placement.write_combined else f"host_{placement.host_kind}"
     return own if at.machine.has(f"{own}_{what}_bytes_per_second") else "host"

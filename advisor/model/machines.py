@@ -10,7 +10,7 @@ import numpy as np
 from advisor.devices.catalogue import CatalogueEntry, Figure
 from advisor.model import terms
 from advisor.model.defaults import default, scaled, shares_memory
-from advisor.model.draws import Values, constant, log_triangular, triangular
+from advisor.model.monte_carlo import Values, constant, log_triangular, triangular
 
 # Pinned copies over PCIe 3 x16 in the published tables lie between 9.6 and 13.0 GB/s: 15 % about the middle.
 SPREAD = 1.15

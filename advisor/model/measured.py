@@ -12,13 +12,13 @@ import numpy as np
 
 from advisor.devices.catalogue import CatalogueEntry, load, names
 from advisor.devices.entries import Attribute
+from advisor.model.context import situation
 from advisor.model.device_stages import roof_seconds
-from advisor.model.draws import Values, span
 from advisor.model.machines import Machine
+from advisor.model.monte_carlo import Values, span
 from advisor.model.simulate import Simulated, simulate, with_declared
-from advisor.model.situation import situation
-from advisor.profiles import Device, Measured, Profile, StageWork, Trace
-from advisor.strategies import STRATEGIES, by_name
+from advisor.profiles.schema import Device, Measured, Profile, StageWork, Trace
+from advisor.strategies.registry import STRATEGIES, by_name
 
 _IN_DEVICE_MEMORY = ("pinned", "pageable", "registered", "staged", "write-combined")
 """Strategies whose kernels run on device memory, the first that was measured is taken."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.model import terms
+from advisor.model.context import Situation
 from advisor.model.device_stages import bytes_of
-from advisor.model.draws import Values, constant, triangular
-from advisor.model.situation import Situation
+from advisor.model.monte_carlo import Values, constant, triangular
 from advisor.model.steady_frame import by_part
-from advisor.schedule import Step
+from advisor.strategies.schedule import Step
 
 Timed = tuple[Step, Values]
 

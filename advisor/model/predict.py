@@ -11,20 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from advisor.devices.catalogue import CatalogueEntry
 from advisor.model.assumptions import assumptions
-from advisor.model.draws import Values, span
 from advisor.model.machines import Machine
 from advisor.model.measured import learned
+from advisor.model.monte_carlo import Values, span
 from advisor.model.simulate import Simulated, simulate, with_declared
-from advisor.preferences import Preferences
-from advisor.profiles import (
-    Predicted,
-    PredictedResult,
-    Prediction,
-    Profile,
-    Recommendation,
-    Skipped,
-)
-from advisor.strategies import BASELINE, STRATEGIES, Strategy
+from advisor.profiles.preferences import Preferences
+from advisor.profiles.schema import Predicted, PredictedResult, Prediction, Profile, Recommendation, Skipped
+from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy
 from advisor.verdicts.budgets import by_memory
 from advisor.verdicts.predicted import Draws, confidence, recommend_predicted
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from advisor.model.draws import Values, log_triangular
-from advisor.placements.base import Placement
+from advisor.model.monte_carlo import Values, log_triangular
+from advisor.strategies.placements.base import Placement
 
 COMMON = 1.7
 """Chosen from a grid in view of all discrete cards' published figures: the ranges then hold over 80 % on

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from advisor import units
 from advisor.devices.catalogue import CatalogueEntry
 from advisor.model import residuals
-from advisor.model.draws import Values, constant
+from advisor.model.context import Situation, situation
 from advisor.model.machines import Machine
+from advisor.model.monte_carlo import Values, constant
 from advisor.model.overlapping_frames import overlapped
-from advisor.model.situation import Situation, situation
 from advisor.model.steady_frame import by_part
 from advisor.model.thrashing import timed_steps
-from advisor.preferences import Objective, begin_to_end
-from advisor.profiles import StageRecord, StageWork, Trace, Traffic, WorkloadRecord
-from advisor.schedule import Step
-from advisor.strategies import STRATEGIES, Strategy
+from advisor.profiles.preferences import Objective, begin_to_end
+from advisor.profiles.schema import StageRecord, StageWork, Trace, Traffic, WorkloadRecord
+from advisor.strategies.registry import STRATEGIES, Strategy
+from advisor.strategies.schedule import Step
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from advisor.model import terms
+from advisor.model.context import Situation
 from advisor.model.device_stages import bytes_of, kernel_seconds
-from advisor.model.draws import Values, constant
 from advisor.model.host_stages import foreign_copy, host_seconds
-from advisor.model.situation import Situation
+from advisor.model.monte_carlo import Values, constant
 from advisor.model.transfers import first_writes, migration, transfer
-from advisor.profiles import Side
-from advisor.schedule import Step
+from advisor.profiles.schema import Side
+from advisor.strategies.schedule import Step
 
 LABELS = {"copy-in": "host-copy", "copy-out": "host-copy"}
 

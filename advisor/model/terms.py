@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from advisor.model.draws import Values
+from advisor.model.monte_carlo import Values
 
 Number = float | Values
 

@@ -13,11 +13,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from advisor.model.draws import Values, constant, triangular
-from advisor.model.situation import Situation
+from advisor.model.context import Situation
+from advisor.model.monte_carlo import Values, constant, triangular
 from advisor.model.steady_frame import Frame
 from advisor.model.terms import between
-from advisor.schedule import Step
+from advisor.strategies.schedule import Step
 
 LAPSE = 500e-6
 """Seconds between two faults on a page within which they count as thrashing (the driver's default)."""

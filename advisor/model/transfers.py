@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from advisor.model import terms
-from advisor.model.draws import Values, constant
-from advisor.model.situation import Situation
-from advisor.placements.base import Placement
-from advisor.placements.staged import Staged
-from advisor.profiles import Side
+from advisor.model.context import Situation
+from advisor.model.monte_carlo import Values, constant
+from advisor.profiles.schema import Side
+from advisor.strategies.placements.base import Placement
+from advisor.strategies.placements.staged import Staged
 
 
 def transfer(at: Situation, buffer: str, to: Side) -> Values:

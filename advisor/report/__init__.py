@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from advisor.comparing import Comparison, Ruling
-from advisor.lineups import Lineup
-from advisor.profiles import Profile, write_atomically
+from advisor.profiles.schema import Profile
+from advisor.profiles.sweeps import Series
+from advisor.profiles.text_files import write_atomically
+from advisor.report import html, markdown, script_pages, terminal
 from advisor.report.compare_pages import render_compare_html, render_compare_markdown
 from advisor.report.compare_text import compare_summary
-from advisor.report.html import render_html
-from advisor.report.lineup_pages import lineup_summary, render_lineup_html, render_lineup_markdown
-from advisor.report.markdown import render_markdown
+from advisor.report.devices_pages import lineup_summary, render_lineup_html, render_lineup_markdown
 from advisor.report.step_summary import append_step_summary
 from advisor.report.sweep_pages import render_sweep_html, render_sweep_markdown
 from advisor.report.sweep_text import sweep_summary
-from advisor.report.terminal import summary
-from advisor.series import Series
+from advisor.verdicts.comparing import Comparison, Ruling
+from advisor.verdicts.device_comparison import Lineup
 
 __all__ = [
     "FORMATS",
@@ -43,6 +42,28 @@ __all__ = [
     "write_lineup",
     "write_sweep",
 ]
+
+
+def render_html(profile: Profile) -> str:
+    """The page of one profile, of a workload or of a script."""
+    if profile.script is not None:
+        return script_pages.render_html(profile, profile.script)
+    return html.render_html(profile)
+
+
+def render_markdown(profile: Profile) -> str:
+    """The Markdown of one profile, of a workload or of a script."""
+    if profile.script is not None:
+        return script_pages.render_markdown(profile, profile.script)
+    return markdown.render_markdown(profile)
+
+
+def summary(profile: Profile, *, bars: bool = False) -> str:
+    """The terminal's text of one profile, of a workload or of a script."""
+    if profile.script is not None:
+        return script_pages.summary(profile, profile.script)
+    return terminal.summary(profile, bars=bars)
+
 
 _RENDER: dict[str, Callable[[Profile], str]] = {"html": render_html, "md": render_markdown}
 _RENDER_SWEEP: dict[str, Callable[[Series], str]] = {

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from advisor import units
-from advisor.profiles import Advice, Evidence, Gain, Profile, Recommendation, Unit
+from advisor.profiles.schema import Advice, Evidence, Gain, Profile, Recommendation, Unit
 from advisor.report import words
-from advisor.strategies import BASELINE
+from advisor.strategies.registry import BASELINE
 
 _WRITE: dict[Unit, Callable[[float], str]] = {
     "seconds": units.seconds,

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from advisor import units
+from advisor.profiles.sweeps import Value, is_number
 from advisor.report.charts import decimal_step, percent
-from advisor.series import Value, is_number
 
 LOGARITHMIC_FROM = 8
 """A range that spans this factor gets a logarithmic axis."""

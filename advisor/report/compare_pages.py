@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.comparing import Comparison, Ruling
 from advisor.report import templates
 from advisor.report.compare_view import compare_view
 from advisor.report.html import page
 from advisor.report.markdown import code, escape, fence, prose
+from advisor.verdicts.comparing import Comparison, Ruling
 
 _MOST_ROWS = 10
 _MOST_DEVICES = 3

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from advisor.comparing import Comparison, Ruling
 from advisor.report import words
 from advisor.report.compare_view import CompareReport, DeviceView, GateView, Side, compare_view
 from advisor.report.terminal import WIDTH, wrap
+from advisor.verdicts.comparing import Comparison, Ruling
 
 _NAME = 18
 _MOST_REASONS = 6

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from advisor import __version__, units
-from advisor.comparing import Compared, Comparison, DeviceComparison, OneSided, Ruling
-from advisor.comparing.conditions import Condition
-from advisor.comparing.recommended import Recommended
-from advisor.profiles import Advice, Profile
+from advisor import units
+from advisor.profiles.schema import Advice, Profile
 from advisor.report import words
 from advisor.report.dates import created
 from advisor.report.intervals import Scale, Strip, scale, strip
 from advisor.report.tables import Gap, together
 from advisor.report.verdicts import Verdict
+from advisor.verdicts.comparing import Compared, Comparison, DeviceComparison, OneSided, Ruling
+from advisor.verdicts.comparing.conditions import Condition
+from advisor.verdicts.comparing.recommended import Recommended
+from advisor.version import __version__
 
 _LIMIT = 500
 _FEW = 3

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor import units
-from advisor.profiles import Measured
+from advisor.profiles.schema import Measured
 from advisor.report import words
 from advisor.report.axes import Label, Scale, span_axis
 from advisor.report.charts import LABEL_LENGTH

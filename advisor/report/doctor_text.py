@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from advisor.doctor.findings import Checkup, Finding
+from advisor.profiles.checkup import Checkup, Finding
 
 WIDTH = 80
 _INDENT = " " * 10

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from advisor import units
-from advisor.profiles import Measured, Profile
+from advisor.profiles.schema import Measured, Profile
 from advisor.report import words
+from advisor.report.caveats import undoubted
 from advisor.report.charts import Chart
 from advisor.report.distribution import Distribution, Spread, distribution, spread
-from advisor.report.doubts import undoubted
 from advisor.report.model_beside import ModelBeside, beside_model
 from advisor.report.setup_costs import SetupCost, setup_costs
 from advisor.report.stacks import footprint_chart, frame_chart, overlap_note

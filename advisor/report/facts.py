@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from advisor import units
-from advisor.profiles import Device, Measured, Predicted, Prediction, Profile, Recommendation
+from advisor.profiles.schema import Device, Measured, Predicted, Prediction, Profile, Recommendation
 from advisor.report import words
 from advisor.report.tables import apart
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from advisor.profiles import Failed, Profile
+from advisor.profiles.schema import Failed, Profile
 from advisor.report import words
 
 MEND = "Mend what it names, then profile again."

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from advisor.devices.memory_class import EXPLAINED
-from advisor.profiles import Prediction, Profile, Skipped
+from advisor.profiles.schema import Prediction, Profile, Skipped
 from advisor.report import model_error, words
+from advisor.report.caveats import undoubted
 from advisor.report.charts import Chart
-from advisor.report.doubts import undoubted
 from advisor.report.stacks import predicted_overlap_note, prediction_chart
 from advisor.report.tables import Forecasts, Gap, forecasts, gaps, overlaps
 from advisor.report.verdicts import Verdict, prediction_verdict

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor import units
-from advisor.profiles import Recommendation
+from advisor.profiles.schema import Recommendation
 from advisor.report import words
 from advisor.stats import EQUIVALENCE
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from advisor.profiles import Profile
+from advisor.profiles.schema import Profile
 from advisor.report import templates
 from advisor.report.view import view
 
@@ -35,10 +35,6 @@ class Download:
 
 def render_html(profile: Profile) -> str:
     """The whole page of one profile."""
-    if profile.script is not None:
-        from advisor.report import script_pages
-
-        return script_pages.render_html(profile, profile.script)
     return page("report.html.j2", report=view(profile), download=download(profile))
 
 

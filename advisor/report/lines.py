@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from advisor import units
+from advisor.profiles.sweeps import Value
 from advisor.report import words
 from advisor.report.axes import Scale, time_axis, value_axis
 from advisor.report.charts import percent
-from advisor.series import Value
 
 GRID = 1000
 HEIGHT = 280

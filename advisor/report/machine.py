@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from advisor import units
-from advisor.privacy import WITHHELD
-from advisor.profiles import Measured, Profile
-from advisor.readings import CpuClocks, GpuState, HostState, Limit, TegraState
+from advisor.profiles.redaction import WITHHELD
+from advisor.profiles.schema import Measured, Profile
+from advisor.profiles.system_state import CpuClocks, GpuState, HostState, Limit, TegraState
 from advisor.report import words
 from advisor.report.methods import Entry
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from advisor.profiles import Profile
+from advisor.profiles.schema import Profile
 from advisor.report import templates, words
 from advisor.report.brevity import brief_forecasts, brief_rows
 from advisor.report.view import Report, view
@@ -35,10 +35,6 @@ def render_markdown(profile: Profile) -> str:
 
     Code is shown to its last line, where the results are waited for, or not at all.
     """
-    if profile.script is not None:
-        from advisor.report import script_pages
-
-        return script_pages.render_markdown(profile, profile.script)
     whole = _rendered(view(profile), with_code=True)
     return whole if len(whole) < LIMIT else _rendered(view(profile), with_code=False)
 

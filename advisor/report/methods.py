@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from advisor import units
-from advisor.profiles import Profile, StageRecord, Traffic
+from advisor.profiles.schema import Profile, StageRecord, Traffic
 from advisor.report import words
 from advisor.report.model_beside import ModelBeside
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from advisor import units
 from advisor.model import measured
 from advisor.model.measured import RowAgainstRun
-from advisor.profiles import Profile
+from advisor.profiles.schema import Profile
 from advisor.report import words
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from advisor import units
 from advisor.model import accuracy
-from advisor.profiles import MemoryClass, Prediction
+from advisor.profiles.schema import MemoryClass, Prediction
 from advisor.report import words
 
 FEW_CASES = 10

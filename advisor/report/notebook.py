@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from advisor.profiles import Profile
+from advisor.profiles.schema import Profile
 from advisor.report import templates, words
-from advisor.report.compare_pages import render_compare_html
-from advisor.report.html import render_html
 from advisor.report.verdicts import verdicts
-
-if TYPE_CHECKING:
-    from advisor.comparing import Comparison
+from advisor.verdicts.comparing import Comparison
 
 
-def profile_cell(profile: Profile) -> str:
+def profile_cell(profile: Profile, page: str) -> str:
     """The verdict as a line of text, for viewers that drop frames, and the report below it."""
     told = verdicts(profile)[0]
-    return _cell(f"{words.name(profile.workload.name)}, {told.device}: {told.headline}", render_html(profile))
+    return _cell(f"{words.name(profile.workload.name)}, {told.device}: {told.headline}", page)
 
 
-def comparison_cell(found: Comparison) -> str:
+def comparison_cell(found: Comparison, page: str) -> str:
     """The same of a comparison."""
-    return _cell(f"{words.name(found.head.workload.name)}: HEAD against BASE", render_compare_html(found))
+    return _cell(f"{words.name(found.head.workload.name)}: HEAD against BASE", page)
 
 
 def _cell(line: str, page: str) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from advisor import units
-from advisor.advise import silences
-from advisor.profiles import Profile
+from advisor.profiles.schema import Profile
 from advisor.report import words
 from advisor.report.methods import Entry
 from advisor.rules import RULES
+from advisor.rules.advise import silences
 from advisor.rules.explaining import written
 from advisor.rules.limits import changed
 

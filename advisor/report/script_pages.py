@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from advisor.profiles import Profile
+from advisor.profiles.schema import Profile
+from advisor.profiles.scripts import ScriptRun
 from advisor.report import html, markdown, templates, words
 from advisor.report.script_view import ScriptReport, view
 from advisor.report.terminal import MARK, wrap
-from advisor.scripts.records import ScriptRun
 
 
 def render_html(profile: Profile, script: ScriptRun) -> str:

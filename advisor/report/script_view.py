@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from advisor import units
-from advisor.profiles import Profile
+from advisor.profiles.schema import Profile
+from advisor.profiles.scripts import ScriptMeasured, ScriptMemory, ScriptRun
 from advisor.report import words
 from advisor.report.machine import environment
 from advisor.report.methods import Entry
 from advisor.report.tables import Cell, Gap, gaps
-from advisor.scripts import verdicts
-from advisor.scripts.records import ScriptMeasured, ScriptMemory, ScriptRun
-from advisor.scripts.strategies import SCRIPT_STRATEGIES, code
+from advisor.strategies.scripts import SCRIPT_STRATEGIES, code
+from advisor.verdicts import scripts
 
 UNKNOWN = (
     "Which buffer a figure belongs to: an allocator is for all arrays at once, and places none by itself.",
@@ -148,7 +148,7 @@ def _row(profile: Profile, script: ScriptRun, row: ScriptMeasured) -> ScriptRow:
     if base is row:
         ratio = units.ratio(1.0)
     elif base is not None:
-        found = verdicts.ratio(base, row, profile.method.confidence)
+        found = scripts.ratio(base, row, profile.method.confidence)
         ratio, between = units.ratio(found.value), words.ratio_between(found.low, found.high)
     return ScriptRow(
         strategy=words.name(row.strategy),

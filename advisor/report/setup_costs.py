@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from advisor import stats, units
-from advisor.profiles import Measured
+from advisor.profiles.schema import Measured
 from advisor.report import words
 from advisor.report.tables import NOTHING, Cell
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import cycle
 
 from advisor import units
-from advisor.preferences import begin_to_end
-from advisor.profiles import Measured, MemoryKind, Predicted, Prediction, Profile, Side
+from advisor.profiles.preferences import begin_to_end
+from advisor.profiles.schema import Measured, MemoryKind, Predicted, Prediction, Profile, Side
 from advisor.report import words
 from advisor.report.charts import Category, Chart, Part, Stack, binary_step, chart
 

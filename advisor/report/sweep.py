@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from advisor import __version__, units
+from advisor import units
 from advisor.devices.memory_class import EXPLAINED
-from advisor.profiles import Failed, Measured, Predicted, Profile
+from advisor.profiles.schema import Failed, Measured, Predicted, Profile
+from advisor.profiles.sweeps import Point, Series
 from advisor.report import words
 from advisor.report.failures import FIGURES, Failure
 from advisor.report.lines import Curve, LineChart, Sample, Style, line_chart, styles
@@ -19,7 +20,7 @@ from advisor.report.tables import Gap, together
 from advisor.report.tracks import Basis, Stop, Track, tracks
 from advisor.report.verdicts import Verdict
 from advisor.report.view import CPU_LABEL, Report, view
-from advisor.series import Point, Series
+from advisor.version import __version__
 
 _METHOD = ("Order", "Time", "Figures", "Set-up")
 _WORKLOAD = ("File", "SHA-256", "Frame")

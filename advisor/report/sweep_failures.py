@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from advisor.profiles import Failed
+from advisor.profiles.schema import Failed
+from advisor.profiles.sweeps import Point, Series, Value
 from advisor.report import words
 from advisor.report.failures import FIGURES, MEND, Failure, excerpt, failed_rows, listing
 from advisor.report.sweep_verdicts import value_text
-from advisor.series import Point, Series, Value
 
 _MEND = "Mend what it names, then sweep again."
 

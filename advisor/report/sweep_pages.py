@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from advisor.profiles.sweeps import Series
 from advisor.report import templates
 from advisor.report.html import page
 from advisor.report.markdown import code, escape, fence, prose
 from advisor.report.sweep import sweep_view
-from advisor.series import Series
 
 
 def render_sweep_html(series: Series) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from advisor.profiles.sweeps import Series
 from advisor.report import words
 from advisor.report.sweep import SweepDevice, SweepReport, SweepRow, sweep_view
 from advisor.report.terminal import WIDTH, failure_lines, wrap
 from advisor.report.verdicts import Verdict
-from advisor.series import Series
 
 _GAP = 2
 _REASON_LENGTH = 300

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from advisor import units
+from advisor.profiles.sweeps import Value, is_number
 from advisor.report import words
-from advisor.report.doubts import FIRST_FRAMES, HOST_ONLY, Doubt
+from advisor.report.caveats import FIRST_FRAMES, HOST_ONLY, Doubt
 from advisor.report.facts import Fact
 from advisor.report.tracks import Stop, Track
 from advisor.report.verdicts import Verdict
-from advisor.series import Value, is_number
 from advisor.verdicts.crossings import Change, Stretch, changes, group, runs, stretches
 
 _MOST_PARTS = 6

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from advisor import units
-from advisor.preferences import begin_to_end
-from advisor.profiles import Device, Failed, Measured, Predicted, Prediction, Profile, Result, Skipped
+from advisor.profiles.preferences import begin_to_end
+from advisor.profiles.schema import Device, Failed, Measured, Predicted, Prediction, Profile, Result, Skipped
 from advisor.report import words
 from advisor.rules.base import shares_dram
 from advisor.stats import ratio_interval
-from advisor.strategies import BASELINE
+from advisor.strategies.registry import BASELINE
 
 NOTHING = "–"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from advisor.profiles import Profile
+from advisor.profiles.schema import Profile
 from advisor.report import words
 from advisor.report.failures import Failure
 from advisor.report.tables import Forecasts
@@ -27,10 +27,6 @@ def summary(profile: Profile, *, bars: bool = False) -> str:
 
     `bars` are for a terminal, where they take the place of the ratios' intervals.
     """
-    if profile.script is not None:
-        from advisor.report import script_pages
-
-        return script_pages.summary(profile, profile.script)
     report = view(profile)
     paragraphs = (
         _title(report),

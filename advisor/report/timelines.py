@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from advisor import units
-from advisor.profiles import Measured
+from advisor.profiles.lanes import TRACKS, lanes, thinned, worked
+from advisor.profiles.schema import Measured
+from advisor.profiles.traces import Span, Timeline, Track
 from advisor.report import words
 from advisor.report.charts import Category, Tick, percent
-from advisor.traces.lanes import TRACKS, lanes, thinned, worked
-from advisor.traces.records import Span, Timeline, Track
 
 LINE_HEIGHT = 40
 AXIS_HEIGHT = 22

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from advisor import units
+from advisor.nsys.exports import FileTrace, WholeTrace
+from advisor.profiles.traces import Activity, Migrations, StrategyTrace
 from advisor.report import words
-from advisor.traces.exports import FileTrace, WholeTrace
-from advisor.traces.records import Activity, Migrations, StrategyTrace
 
 NONE = "none"
 """It was looked for, and not there."""

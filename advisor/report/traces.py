@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from advisor import units
-from advisor.profiles import Measured, Profile
+from advisor.profiles.schema import Measured, Profile
+from advisor.profiles.traces import StrategyTrace
 from advisor.report import words
 from advisor.report.methods import Entry
 from advisor.report.timelines import TimelineView, timeline_view
 from advisor.report.trace_text import figures, not_observed, steps
-from advisor.traces.records import StrategyTrace
 
 _PAGE = 4096
 """Bytes: static memory below it comes with loading any kernel, and says nothing of a strategy."""

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from advisor.profiles import Device, Failed, Measured, Predicted, Prediction, Profile, Skipped
-from advisor.report.doubts import Doubt, asked_for_one, doubt
-from advisor.series import Series, Value, was_interrupted
+from advisor.profiles.schema import Device, Failed, Measured, Predicted, Prediction, Profile, Skipped
+from advisor.profiles.sweeps import Series, Value, was_interrupted
+from advisor.report.caveats import Doubt, asked_for_one, doubt
 from advisor.verdicts.counting import counted
 from advisor.verdicts.crossings import Standing, standing
 

@@ -7,22 +7,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from advisor import units
-from advisor.profiles import (
-    Failed,
-    Predicted,
-    Prediction,
-    Profile,
-    Recommendation,
-    Result,
-    Skipped,
-)
+from advisor.profiles.schema import Failed, Predicted, Prediction, Profile, Recommendation, Result, Skipped
 from advisor.report import words
-from advisor.report.doubts import FIRST_FRAMES, HOST_ONLY, asked_for_one, doubt
+from advisor.report.caveats import FIRST_FRAMES, HOST_ONLY, asked_for_one, doubt
 from advisor.report.facts import Fact, measured_facts, predicted_facts
 from advisor.report.failures import MEND, failed_rows, first_reason
 from advisor.report.headlines import certainty_of, headline, names, uncapitalised, undecided
 from advisor.report.methods import Entry
-from advisor.report.standings import certainties
+from advisor.report.ranking import certainties
 from advisor.report.tables import gaps
 
 Basis = Literal["measured", "predicted", "nothing"]

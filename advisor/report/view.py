@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from advisor.devices.memory_class import EXPLAINED
-from advisor.profiles import Profile
+from advisor.profiles.schema import Profile
 from advisor.report import words
 from advisor.report.advising import Finding, changes, findings
+from advisor.report.caveats import FIRST_FRAMES
 from advisor.report.dates import created
-from advisor.report.doubts import FIRST_FRAMES
 from advisor.report.evidence import Evidence, evidence
 from advisor.report.failures import Failure, all_failed, failures
 from advisor.report.forecasting import Forecasting, forecasting

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from advisor import stats, units
-from advisor.profiles import (
+from advisor import units
+from advisor.profiles.schema import (
     Advice,
     Certainty,
     Device,
@@ -224,11 +224,6 @@ def evidence(label: str, value: float, unit: Unit, row: Row) -> Evidence:
 def takes(row: Row, seconds: float) -> str:
     """ "pinned takes 1.23 ms", or that it is predicted to."""
     return f"{row.strategy} {'is predicted to take' if row.predicted else 'takes'} {units.seconds(seconds)}"
-
-
-def times(ratio: stats.Ratio) -> str:
-    """A ratio with its interval: 2.00× (1.98× to 2.02×)."""
-    return f"{units.ratio(ratio.value)} ({units.ratio(ratio.low)} to {units.ratio(ratio.high)})"
 
 
 def shares_dram(device: Device) -> bool:

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from advisor.overlap import doubled
-from advisor.placements.base import Placement
-from advisor.profiles import (
+from advisor.profiles.schema import (
     BufferRecord,
     Failed,
     Measured,
@@ -24,7 +22,9 @@ from advisor.profiles import (
 )
 from advisor.rules import placed
 from advisor.rules.base import Case, Reads, Row
-from advisor.schedule import stage_uses
+from advisor.strategies.overlap import doubled
+from advisor.strategies.placements.base import Placement
+from advisor.strategies.schedule import stage_uses
 
 
 def cases(profile: Profile) -> tuple[Case, ...]:

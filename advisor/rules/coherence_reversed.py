@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from advisor import units
-from advisor.profiles import Device, WorkloadRecord
+from advisor.profiles.schema import Device, WorkloadRecord
 from advisor.rules.base import Finding, Row, Rule, frame_evidence, no_figures, passed, proposal, takes
 from advisor.rules.findings import against_strategy, change_to, compared, fastest, kernels, present, text
 

@@ -6,19 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from advisor import units
-from advisor.profiles import BufferRecord, Device, Evidence, WorkloadRecord
-from advisor.rules.base import (
-    Finding,
-    Row,
-    Rule,
-    evidence,
-    not_applicable,
-    passed,
-    shares_dram,
-)
+from advisor.profiles.schema import BufferRecord, Device, Evidence, WorkloadRecord
+from advisor.rules.base import Finding, Row, Rule, evidence, not_applicable, passed, shares_dram
 from advisor.rules.findings import copies, estimate, fastest, rate, share_of_a_frame
 from advisor.rules.placed import moves, shared
-from advisor.strategies import BASELINE
+from advisor.strategies.registry import BASELINE
 
 _ONE_DRAM = "CPU and GPU share one DRAM: a buffer need not leave it for either."
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from advisor import units
-from advisor.profiles import Device, Evidence, WorkloadRecord
+from advisor.profiles.schema import Device, Evidence, WorkloadRecord
 from advisor.rules.base import (
     Finding,
     Row,
@@ -18,10 +18,10 @@ from advisor.rules.base import (
     passed,
     shares_dram,
     takes,
-    times,
 )
 from advisor.rules.findings import change_to, no_slower
-from advisor.strategies import BASELINE
+from advisor.strategies.registry import BASELINE
+from advisor.units import times
 from advisor.verdicts.ties import LEAST_SAVING
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from advisor import units
-from advisor.profiles import MemoryClass
+from advisor.profiles.schema import MemoryClass
 from advisor.rules.base import Rule, Threshold
 
 WIDTH = 80

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from advisor import stats, units
-from advisor.profiles import Device, Evidence, Gain, MemoryClass, WorkloadRecord
-from advisor.rules.base import Finding, Row, Threshold, evidence, frame_evidence, gain, takes, times
+from advisor.profiles.schema import Device, Evidence, Gain, MemoryClass, WorkloadRecord
+from advisor.rules.base import Finding, Row, Threshold, evidence, frame_evidence, gain, takes
 from advisor.rules.snippets import snippet
-from advisor.strategies import BASELINE
+from advisor.strategies.registry import BASELINE
+from advisor.units import times
 
 ALL_CLASSES: tuple[MemoryClass, ...] = (
     "tegra",

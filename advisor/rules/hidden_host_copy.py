@@ -5,17 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from advisor import units
-from advisor.profiles import Device, Evidence, WorkloadRecord
-from advisor.rules.base import (
-    Finding,
-    Row,
-    Rule,
-    evidence,
-    frame_evidence,
-    not_applicable,
-    passed,
-    proposal,
-)
+from advisor.profiles.schema import Device, Evidence, WorkloadRecord
+from advisor.rules.base import Finding, Row, Rule, evidence, frame_evidence, not_applicable, passed, proposal
 from advisor.rules.findings import (
     ALL_CLASSES,
     UNKNOWN_CLASS,
@@ -27,7 +18,7 @@ from advisor.rules.findings import (
     share_of_a_frame,
     text,
 )
-from advisor.strategies import BASELINE
+from advisor.strategies.registry import BASELINE
 
 
 def judge(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from advisor import units
-from advisor.profiles import Evidence
+from advisor.profiles.schema import Evidence
 from advisor.rules.base import Finding, Row, Rule, Threshold, evidence, not_applicable, passed
 from advisor.rules.findings import ALL_CLASSES, UNKNOWN_CLASS, fastest
-from advisor.strategies import BASELINE
+from advisor.strategies.registry import BASELINE
 
 _SHOWN = 3
 """Host stages that are named, the longest first."""

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 
 from advisor import units
 from advisor.errors import UsageError
-from advisor.preferences import Preferences
+from advisor.profiles.preferences import Preferences
 from advisor.rules import by_id
 from advisor.rules.base import Rule, Threshold
 from advisor.rules.explaining import written

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from advisor import units
-from advisor.profiles import Environment, Evidence
-from advisor.readings import GpuState
+from advisor.profiles.schema import Environment, Evidence
+from advisor.profiles.system_state import GpuState
 from advisor.rules.base import Finding, Row, Rule, not_applicable, passed
 from advisor.rules.findings import copies, estimate, present, rate, share_of_a_frame
-from advisor.strategies import BASELINE
+from advisor.strategies.registry import BASELINE
 
 _AWAKE = 2
 """CUDA runs in performance states P0 and P2; a GPU that saves power may have lowered its link."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from advisor.profiles import WRONG_RESULTS, Environment, Evidence
+from advisor.profiles.schema import WRONG_RESULTS, Environment, Evidence
 from advisor.rules.base import Finding, Row, Rule, not_applicable, passed
 from advisor.rules.findings import ALL_CLASSES, UNKNOWN_CLASS
-from advisor.strategies import BASELINE
+from advisor.strategies.registry import BASELINE
 
 _BLOCKING = (BASELINE, "staged")
 """Their copies to the host return when all that was on the stream is done."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from advisor import units
-from advisor.profiles import Environment, Evidence, Method
-from advisor.readings import HostState
+from advisor.profiles.schema import Environment, Evidence, Method
+from advisor.profiles.system_state import HostState
 from advisor.rules.base import Finding, Row, Rule, evidence, not_applicable, passed
 from advisor.rules.findings import ALL_CLASSES, UNKNOWN_CLASS, fastest, share_of_a_frame
 

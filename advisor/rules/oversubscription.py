@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from advisor import units
-from advisor.profiles import Device, Evidence, WorkloadRecord
+from advisor.profiles.schema import Device, Evidence, WorkloadRecord
 from advisor.rules.base import Finding, Row, Rule, Threshold, not_applicable, passed, proposal, shares_dram
 from advisor.rules.findings import (
     ALL_CLASSES,
@@ -17,7 +17,7 @@ from advisor.rules.findings import (
     present,
     text,
 )
-from advisor.strategies import BASELINE
+from advisor.strategies.registry import BASELINE
 
 _MIGRATING = ("managed", "managed-prefetch", "managed-advised", "system")
 

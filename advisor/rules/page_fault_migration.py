@@ -5,17 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from advisor import units
-from advisor.profiles import Device, Evidence, WorkloadRecord
-from advisor.rules.base import (
-    Finding,
-    Row,
-    Rule,
-    evidence,
-    no_figures,
-    not_applicable,
-    passed,
-    proposal,
-)
+from advisor.profiles.schema import Device, Evidence, WorkloadRecord
+from advisor.rules.base import Finding, Row, Rule, evidence, no_figures, not_applicable, passed, proposal
 from advisor.rules.findings import (
     against_strategy,
     change_to,
@@ -27,7 +18,7 @@ from advisor.rules.findings import (
     text,
 )
 from advisor.rules.placed import shared
-from advisor.strategies import BASELINE
+from advisor.strategies.registry import BASELINE
 
 _SUBJECT = "managed"
 

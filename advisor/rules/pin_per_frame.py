@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from advisor import units
-from advisor.profiles import Evidence, PageLocking
+from advisor.profiles.schema import Evidence, PageLocking
 from advisor.rules.base import Finding, Row, Rule, Threshold, evidence, not_applicable, passed
 from advisor.rules.findings import ALL_CLASSES, UNKNOWN_CLASS, estimate
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from advisor import units
-from advisor.profiles import BufferRecord, Device, Evidence, WorkloadRecord
+from advisor.profiles.schema import BufferRecord, Device, Evidence, WorkloadRecord
 from advisor.rules.base import (
     Finding,
     Row,
@@ -22,7 +22,7 @@ from advisor.rules.base import (
 )
 from advisor.rules.findings import against_strategy, change_to, compared, fastest, kernels, present, text
 from advisor.rules.placed import changes_of_side, shared
-from advisor.strategies import BASELINE
+from advisor.strategies.registry import BASELINE
 
 _MANAGED = ("managed", "managed-prefetch", "managed-advised")
 _ONE_DRAM = "CPU and GPU share one DRAM: nothing migrates."

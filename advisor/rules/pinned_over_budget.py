@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from advisor import units
-from advisor.profiles import Device, Environment, Evidence, WorkloadRecord
+from advisor.profiles.schema import Device, Environment, Evidence, WorkloadRecord
 from advisor.rules.base import (
     Finding,
     Row,
@@ -20,7 +20,7 @@ from advisor.rules.base import (
     takes,
 )
 from advisor.rules.findings import ALL_CLASSES, UNKNOWN_CLASS, change_to, fastest, no_slower, text
-from advisor.strategies import BASELINE
+from advisor.strategies.registry import BASELINE
 
 
 def judge(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from advisor.placements.base import Placement
-from advisor.placements.external import External
-from advisor.profiles import BufferRecord, Device, MemoryKind, Side, WorkloadRecord
-from advisor.schedule import Step, plan, stage_uses
-from advisor.strategies import STRATEGIES, Strategy
+from advisor.profiles.schema import BufferRecord, Device, MemoryKind, Side, WorkloadRecord
+from advisor.strategies.placements.base import Placement
+from advisor.strategies.placements.external import External
+from advisor.strategies.registry import STRATEGIES, Strategy
+from advisor.strategies.schedule import Step, plan, stage_uses
 
 
 def own(placement: Placement) -> Placement:

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from advisor.profiles import Device, Evidence, WorkloadRecord
-from advisor.rules.base import (
-    Finding,
-    Row,
-    Rule,
-    frame_evidence,
-    no_figures,
-    not_applicable,
-    passed,
-    takes,
-    times,
-)
+from advisor.profiles.schema import Device, Evidence, WorkloadRecord
+from advisor.rules.base import Finding, Row, Rule, frame_evidence, no_figures, not_applicable, passed, takes
 from advisor.rules.findings import (
     ALL_CLASSES,
     UNKNOWN_CLASS,
@@ -25,7 +15,8 @@ from advisor.rules.findings import (
     no_slower,
     text,
 )
-from advisor.strategies import BASELINE
+from advisor.strategies.registry import BASELINE
+from advisor.units import times
 
 _ATTACHED = "managed-prefetch"
 _PLAIN = "managed"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from advisor import stats
-from advisor.profiles import PageLocking
+from advisor.profiles.schema import PageLocking
 
 
 @dataclass(frozen=True)

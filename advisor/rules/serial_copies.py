@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from advisor import units
-from advisor.profiles import Device, Evidence, WorkloadRecord
+from advisor.profiles.schema import Device, Evidence, WorkloadRecord
 from advisor.rules.base import (
     Finding,
     Row,
@@ -17,10 +17,10 @@ from advisor.rules.base import (
     not_applicable,
     passed,
     shares_dram,
-    times,
 )
 from advisor.rules.findings import change_to, copies, host_stages, kernels, no_slower, share_of_a_frame, text
-from advisor.strategies import BASELINE
+from advisor.strategies.registry import BASELINE
+from advisor.units import times
 
 _SUBJECT = "pinned"
 _OVERLAPPED = "pinned-pipelined"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from advisor import units
-from advisor.profiles import Device, Evidence, WorkloadRecord
+from advisor.profiles.schema import Device, Evidence, WorkloadRecord
 from advisor.rules.base import Finding, Row, Rule, Threshold, evidence, no_figures, passed, proposal
 from advisor.rules.findings import (
     ALL_CLASSES,
@@ -19,8 +19,8 @@ from advisor.rules.findings import (
     text,
 )
 from advisor.rules.placed import moves
-from advisor.schedule import Step
-from advisor.strategies import BASELINE
+from advisor.strategies.registry import BASELINE
+from advisor.strategies.schedule import Step
 
 
 @dataclass(frozen=True)

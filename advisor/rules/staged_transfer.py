@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from advisor import units
-from advisor.profiles import Device, Evidence, WorkloadRecord
+from advisor.profiles.schema import Device, Evidence, WorkloadRecord
 from advisor.rules.base import (
     Finding,
     Row,
@@ -30,7 +30,7 @@ from advisor.rules.findings import (
     share_of_a_frame,
     text,
 )
-from advisor.strategies import BASELINE
+from advisor.strategies.registry import BASELINE
 
 _SUBJECT = "staged"
 

@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from advisor import units
-from advisor.profiles import Device, Evidence, WorkloadRecord
-from advisor.rules.base import (
-    Finding,
-    Row,
-    Rule,
-    frame_evidence,
-    no_figures,
-    passed,
-    takes,
-)
+from advisor.profiles.schema import Device, Evidence, WorkloadRecord
+from advisor.rules.base import Finding, Row, Rule, frame_evidence, no_figures, passed, takes
 from advisor.rules.findings import change_to, compared, fastest, kernels, no_slower, text
-from advisor.strategies import BASELINE
+from advisor.strategies.registry import BASELINE
 
 _SUBJECT = "system"
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from advisor.profiles import Advice, Evidence, Profile, Unit
-from advisor.traces.records import Direction, StrategyTrace
+from advisor.profiles.schema import Advice, Evidence, Profile, Unit
+from advisor.profiles.traces import Direction, StrategyTrace
 
 _SEEN = "seen by nsys, per frame"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from advisor import units
-from advisor.profiles import Device, WorkloadRecord
+from advisor.profiles.schema import Device, WorkloadRecord
 from advisor.rules.base import Finding, Row, Rule, Threshold, no_figures, not_applicable, passed, proposal
 from advisor.rules.findings import against_strategy, change_to, compared, fastest, host_stages, text
 from advisor.rules.placed import host_kind, host_readers
-from advisor.strategies import BASELINE
+from advisor.strategies.registry import BASELINE
 
 
 def judge(

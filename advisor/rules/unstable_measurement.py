@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from advisor import stats, units
-from advisor.profiles import Environment, Evidence, Method, Recommendation
+from advisor.profiles.schema import Environment, Evidence, Method, Recommendation
 from advisor.rules.base import Finding, Row, Rule, Threshold, evidence, not_applicable, passed
 from advisor.rules.findings import ALL_CLASSES, UNKNOWN_CLASS, fastest
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from advisor import units
-from advisor.profiles import Device, Evidence, Trace, WorkloadRecord
+from advisor.profiles.schema import Device, Evidence, Trace, WorkloadRecord
 from advisor.rules.base import (
     Finding,
     Row,
@@ -20,7 +20,7 @@ from advisor.rules.base import (
 )
 from advisor.rules.findings import against_strategy, change_to, compared, host_stages, text
 from advisor.rules.placed import write_combined
-from advisor.strategies import BASELINE
+from advisor.strategies.registry import BASELINE
 
 TWINS = {"write-combined": "pinned", "zero-copy-wc": "zero-copy"}
 """The same strategy with plain page-locked memory."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from advisor.profiles import Device, WorkloadRecord
+from advisor.profiles.schema import Device, WorkloadRecord
 from advisor.rules.base import (
     Finding,
     Row,
@@ -14,7 +14,6 @@ from advisor.rules.base import (
     not_applicable,
     passed,
     proposal,
-    times,
 )
 from advisor.rules.findings import (
     ALL_CLASSES,
@@ -28,7 +27,8 @@ from advisor.rules.findings import (
 )
 from advisor.rules.placed import write_combined
 from advisor.rules.write_combined_read import TWINS
-from advisor.strategies import BASELINE
+from advisor.strategies.registry import BASELINE
+from advisor.units import times
 
 
 def judge(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from advisor import units
-from advisor.profiles import Device, Evidence, WorkloadRecord
+from advisor.profiles.schema import Device, Evidence, WorkloadRecord
 from advisor.rules.base import (
     Finding,
     Reads,
@@ -20,10 +20,10 @@ from advisor.rules.base import (
     proposal,
     shares_dram,
     takes,
-    times,
 )
 from advisor.rules.findings import change_to, copies, kernels
-from advisor.strategies import BASELINE
+from advisor.strategies.registry import BASELINE
+from advisor.units import times
 
 _SUBJECT = "zero-copy"
 

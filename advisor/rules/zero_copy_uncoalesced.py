@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from advisor import units
-from advisor.profiles import Device, Evidence, Trace, WorkloadRecord
+from advisor.profiles.schema import Device, Evidence, Trace, WorkloadRecord
 from advisor.rules.base import (
     Finding,
     Reads,
@@ -22,7 +22,7 @@ from advisor.rules.base import (
 )
 from advisor.rules.findings import against_strategy, change_to, compared, kernels, present, rate, text
 from advisor.rules.placed import shared
-from advisor.strategies import BASELINE
+from advisor.strategies.registry import BASELINE
 
 _SUBJECT = "zero-copy"
 _COPIED = ("pinned", "registered", "write-combined", BASELINE, "staged")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from advisor import stats
-from advisor.profiles import Measured
+from advisor.profiles.schema import Measured
 from advisor.verdicts.crossings import Standing
 
 Rows = Mapping[str, Measured]

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from advisor import units
-from advisor.preferences import Preferences
-from advisor.profiles import Recommendation
+from advisor.profiles.preferences import Preferences
+from advisor.profiles.schema import Recommendation
 from advisor.verdicts.ties import Row, Sized, leanest, listing, memory_step, sentence
 
 

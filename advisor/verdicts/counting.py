@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from advisor.preferences import Objective, begin_to_end
-from advisor.profiles import Measured, Predicted, Profile
+from advisor.profiles.preferences import Objective, begin_to_end
+from advisor.profiles.schema import Measured, Predicted, Profile
 
 AnyRow = TypeVar("AnyRow")
 

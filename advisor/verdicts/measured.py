@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from typing import Literal
 
 from advisor import stats, units
-from advisor.preferences import Preferences
-from advisor.profiles import Device, Recommendation
-from advisor.rules.base import times
-from advisor.strategies import BASELINE
+from advisor.profiles.preferences import Preferences
+from advisor.profiles.schema import Device, Recommendation
+from advisor.strategies.registry import BASELINE
+from advisor.units import times
 from advisor.verdicts.budgets import Ruled, by_memory, nothing_fits
-from advisor.verdicts.contests import Candidate as Candidate
-from advisor.verdicts.contests import Contest, contest
+from advisor.verdicts.pairwise import Candidate as Candidate
+from advisor.verdicts.pairwise import Contest, contest
 from advisor.verdicts.safest import safest
 from advisor.verdicts.ties import break_tie, listing, sentence
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from advisor import stats, units
-from advisor.strategies import BASELINE
-from advisor.verdicts.contests import Candidate, Contest
+from advisor.strategies.registry import BASELINE
+from advisor.verdicts.pairwise import Candidate, Contest
 from advisor.verdicts.ties import break_tie, change_step, leanest, listing, memory_step
 
 

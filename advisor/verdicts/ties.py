@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from advisor import units
-from advisor.strategies import BASELINE, STRATEGIES
+from advisor.strategies.registry import BASELINE, STRATEGIES
 
 SAME_MEMORY = 0.01
 """Footprints within 1 % are the same: whole pages make up that much."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from advisor.traces.exports import read
+from advisor.nsys.exports import read
 from tests.benchmarks.timing import show
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

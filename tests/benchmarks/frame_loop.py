@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from advisor.backends import Backend, BackendName, open_backend
-from advisor.frames import FrameLoop
-from advisor.loading import load
-from advisor.placements.arena import Arena
-from advisor.placements.base import Layout
-from advisor.ranges import Ranges
-from advisor.schedule import plan
-from advisor.strategies import STRATEGIES, Strategy
+from advisor.measure.backends import open_backend
+from advisor.measure.frames import FrameLoop
+from advisor.measure.nvtx_ranges import Ranges
+from advisor.strategies.backend import Backend, BackendName
+from advisor.strategies.placements.arena import Arena
+from advisor.strategies.placements.base import Layout
+from advisor.strategies.registry import STRATEGIES, Strategy
+from advisor.strategies.schedule import plan
+from advisor.workloads.loading import load
 from tests.benchmarks.timing import Times, alternate, paired_ratio, show
 
 WORKLOAD = Path(__file__).parents[2] / "workloads" / "vector_add.py"

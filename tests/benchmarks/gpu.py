@@ -15,13 +15,15 @@ from statistics import median
 
 import numpy as np
 
-from advisor.backends import Backend, open_backend
 from advisor.errors import UsageError
-from advisor.placements.arena import Arena
-from advisor.placements.base import Layout
-from advisor.placements.pinned import Pinned
-from advisor.profiles import Profile, load
+from advisor.measure.backends import open_backend
+from advisor.profiles.reading import load
+from advisor.profiles.schema import Profile
 from advisor.stats import ratio_interval
+from advisor.strategies.backend import Backend
+from advisor.strategies.placements.arena import Arena
+from advisor.strategies.placements.base import Layout
+from advisor.strategies.placements.pinned import Pinned
 from advisor.verdicts.counting import counted
 from tests.benchmarks import frame_loop
 from tests.benchmarks.timing import command, show

@@ -7,7 +7,8 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from advisor.profiles import Measured, Profile, load
+from advisor.profiles.reading import load
+from advisor.profiles.schema import Measured, Profile
 from advisor.report import render_html
 from tests.benchmarks.timing import command, show
 from tests.browser.browsing import CHROMIUM, PLAYWRIGHT, chromium

@@ -21,7 +21,8 @@ from builders import (
 )
 from test_report_escaping import everywhere
 
-from advisor.profiles import Profile, load
+from advisor.profiles.reading import load
+from advisor.profiles.schema import Profile
 from advisor.report import render_html
 
 if TYPE_CHECKING:

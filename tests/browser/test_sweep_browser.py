@@ -10,8 +10,8 @@ from browser.browsing import HOSTILE, NEEDS_A_BROWSER, WIDE, visit
 from builders import all_strategies
 from test_report_sweep import at_n, cpu_series, hostile_series
 
+from advisor.profiles.sweeps import Point, series
 from advisor.report import render_sweep_html
-from advisor.series import Point, series
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -13,7 +13,7 @@ from builders import advice, all_strategies, cpu_profile, failed, profile, recom
 from test_report import many_frames
 from test_report_sweep import cpu_series
 
-from advisor.profiles import load
+from advisor.profiles.reading import load
 from advisor.report import render_html, render_sweep_html
 
 if TYPE_CHECKING:

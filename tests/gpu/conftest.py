@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from advisor.backends import Backend, gpu_count, has_cupy, open_backend
+from advisor.measure.backends import gpu_count, has_cupy, open_backend
+from advisor.strategies.backend import Backend
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -11,11 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.backends import Backend
-from advisor.backends.base import host_array
 from advisor.calibration.groups import GROUPS
 from advisor.devices.catalogue import CatalogueEntry, load
-from advisor.placements.arena import Arena
+from advisor.strategies.backend import Backend, host_array
+from advisor.strategies.placements.arena import Arena
 
 WORKLOADS = Path(__file__).parents[2] / "workloads"
 BYTES = 256 << 20

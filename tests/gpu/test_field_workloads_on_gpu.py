@@ -8,9 +8,9 @@ import pytest
 from field import EXAMPLES, SMALL, InProcess, missing
 
 from advisor import pipeline
-from advisor.profiles import Failed, Measured, Profile
-from advisor.progress import Silent
-from advisor.settings import make_settings
+from advisor.configuration import make_settings
+from advisor.measure.progress import Silent
+from advisor.profiles.schema import Failed, Measured, Profile
 
 
 def profiled(directory: Path, name: str, *assignments: str, **options: object) -> Profile:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from fakes import Bench, bench
 
-from advisor.backends import Backend
-from advisor.strategies import STRATEGIES, by_name
-from advisor.workloads import Buffer, In, InOut, Out, Workload, device, host
+from advisor.strategies.backend import Backend
+from advisor.strategies.registry import STRATEGIES, by_name
+from advisor.workloads.definition import Buffer, In, InOut, Out, Workload, device, host
 
 SPIN = r"""
 extern "C" __global__ void spin(const float* a, float* b, long long n, int loops) {

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from fakes import bench
 
-from advisor.backends import Backend
-from advisor.strategies import STRATEGIES, by_name
-from advisor.workloads import Buffer, In, Out, Stage, Workload, device, host
+from advisor.strategies.backend import Backend
+from advisor.strategies.registry import STRATEGIES, by_name
+from advisor.workloads.definition import Buffer, In, Out, Stage, Workload, device, host
 
 pytestmark = pytest.mark.filterwarnings("default")
 """Other libraries' own warnings are no failure of ours."""

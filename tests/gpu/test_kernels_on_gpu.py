@@ -12,11 +12,11 @@ from running import FILES
 
 import advisor
 from advisor import pipeline
-from advisor.backends import Backend
+from advisor.configuration import make_settings
 from advisor.errors import WorkloadError
-from advisor.progress import Silent
-from advisor.settings import make_settings
-from advisor.workloads import Buffer, In, Out, Workload, device, host
+from advisor.measure.progress import Silent
+from advisor.strategies.backend import Backend
+from advisor.workloads.definition import Buffer, In, Out, Workload, device, host
 
 pytestmark = pytest.mark.filterwarnings("default")
 """Other libraries' own warnings are no failure of ours."""

@@ -7,15 +7,15 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from advisor.backends import Backend, gpu_count
-from advisor.backends.base import Hint
-from advisor.placements.arena import AllocationFailed, Arena
-from advisor.placements.base import Layout
-from advisor.placements.capacity import require_memory
-from advisor.placements.external import External
-from advisor.placements.managed import Managed
-from advisor.placements.managed_hinted import ManagedAdvised
-from advisor.strategies import STRATEGIES, Strategy, by_name
+from advisor.measure.backends import gpu_count
+from advisor.strategies.backend import Backend, Hint
+from advisor.strategies.placements.arena import AllocationFailed, Arena
+from advisor.strategies.placements.base import Layout
+from advisor.strategies.placements.capacity import require_memory
+from advisor.strategies.placements.external import External
+from advisor.strategies.placements.managed import Managed
+from advisor.strategies.placements.managed_hinted import ManagedAdvised
+from advisor.strategies.registry import STRATEGIES, Strategy, by_name
 
 LAYOUT = Layout((1000, 1001), np.dtype(np.float32))
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.profiles import Measured, Profile, load
+from advisor.profiles.reading import load
+from advisor.profiles.schema import Measured, Profile
 
 WORKLOADS = Path(__file__).parents[2] / "workloads"
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from running import FILES, environment, python_path
 
-from advisor.backends import open_backend
-from advisor.progress import Silent
-from advisor.scripts.records import ScriptMeasured
-from advisor.scripts.runs import ScriptSettings, profile
-from advisor.scripts.strategies import SCRIPT_STRATEGIES, UNCHANGED, choose, code
+from advisor.measure.backends import open_backend
+from advisor.measure.progress import Silent
+from advisor.measure.script_runs import ScriptSettings, profile
+from advisor.profiles.scripts import ScriptMeasured
+from advisor.strategies.scripts import SCRIPT_STRATEGIES, UNCHANGED, choose, code
 
 pytestmark = pytest.mark.filterwarnings("default")
 """Other libraries' own warnings are no failure of ours."""

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from advisor.profiles import Profile, load
-from advisor.traces.nsys import NsysFailed, find
+from advisor.nsys.program import NsysFailed, find
+from advisor.profiles.reading import load
+from advisor.profiles.schema import Profile
 
 VECTOR_ADD = Path(__file__).parents[2] / "workloads" / "vector_add.py"
 FOLDER = os.environ.get("ADVISOR_TEST_NSYS")

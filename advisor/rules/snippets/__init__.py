@@ -8,14 +8,14 @@ Its calls were run on an H200 with CUDA 13.0, CuPy 14.2, PyTorch 2.11 and Numba 
 
 from __future__ import annotations
 
-from advisor.profiles import Device, WorkloadRecord
+from advisor.profiles.schema import Device, WorkloadRecord
 from advisor.rules import placed
 from advisor.rules.snippets.cupy_code import dialect
 from advisor.rules.snippets.numba_code import numba_dialect
 from advisor.rules.snippets.overlapping import overlapping
 from advisor.rules.snippets.serial import serial
 from advisor.rules.snippets.torch_code import torch_dialect
-from advisor.strategies import Strategy
+from advisor.strategies.registry import Strategy
 
 
 def snippet(strategy: str, workload: WorkloadRecord, device: Device) -> str | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from advisor.placements.base import flag_is_off
-from advisor.placements.managed_hinted import hints_for
-from advisor.profiles import BufferRecord, Device, WorkloadRecord
+from advisor.profiles.schema import BufferRecord, Device, WorkloadRecord
 from advisor.rules.snippets import helpers
 from advisor.rules.snippets.serial import Dialect, arguments, only_written
-from advisor.strategies import BASELINE, Strategy
+from advisor.strategies.placements.base import flag_is_off
+from advisor.strategies.placements.managed_hinted import hints_for
+from advisor.strategies.registry import BASELINE, Strategy
 
 STREAM = "stream = cupy.cuda.get_current_stream()  # the one your kernels run on"
 OWN_STREAM = """\

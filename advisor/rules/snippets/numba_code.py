@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from advisor.profiles import BufferRecord, WorkloadRecord
+from advisor.profiles.schema import BufferRecord, WorkloadRecord
 from advisor.rules.snippets.serial import Dialect, arguments, only_written
-from advisor.strategies import Strategy
+from advisor.strategies.registry import Strategy
 
 _HELPERS = """\
 import numpy as np

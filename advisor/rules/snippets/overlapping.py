@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from advisor.overlap import doubled
-from advisor.profiles import BufferRecord, Device, WorkloadRecord
+from advisor.profiles.schema import BufferRecord, Device, WorkloadRecord
 from advisor.rules.placed import shared
 from advisor.rules.snippets import helpers
 from advisor.rules.snippets.cupy_code import two_memories
 from advisor.rules.snippets.serial import arguments, arrival, planned, stage_comment
-from advisor.schedule import Step, stage_uses
-from advisor.strategies import Strategy
+from advisor.strategies.overlap import doubled
+from advisor.strategies.registry import Strategy
+from advisor.strategies.schedule import Step, stage_uses
 
 _QUEUED = ("device", "to-device", "to-host")
 

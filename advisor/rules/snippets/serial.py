@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from advisor.placements.base import host_only_writes
-from advisor.profiles import BufferRecord, Device, WorkloadRecord
+from advisor.profiles.schema import BufferRecord, Device, WorkloadRecord
 from advisor.rules.placed import shared
-from advisor.schedule import Plan, Step, plan, stage_uses
-from advisor.strategies import Strategy
+from advisor.strategies.placements.base import host_only_writes
+from advisor.strategies.registry import Strategy
+from advisor.strategies.schedule import Plan, Step, plan, stage_uses
 
 
 @dataclass(frozen=True)

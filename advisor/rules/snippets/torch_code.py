@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from advisor.profiles import BufferRecord, Device, WorkloadRecord
+from advisor.profiles.schema import BufferRecord, Device, WorkloadRecord
 from advisor.rules.placed import shared
 from advisor.rules.snippets.cupy_code import dialect
 from advisor.rules.snippets.serial import Dialect
-from advisor.strategies import Strategy
+from advisor.strategies.registry import Strategy
 
 STREAM = "stream = torch.cuda.current_stream()  # the one your kernels run on"
 _DTYPES = frozenset(("float16", "float32", "float64", "complex64", "complex128", "bool"))

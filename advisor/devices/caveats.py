@@ -1,0 +1,178 @@
+"""What the readings mean for the figures, in plain words: what was seen, what it does, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from advisor import units
+from advisor.profiles.system_state import CpuClocks, GpuState, TegraState
+
+# Below these shares a reading is taken for noise; they are this program's choice, not a vendor's figure.
+_BUSY = 0.10
+_THROTTLED_SHARE = 0.01
+_NEAR_MAXIMUM = 0.90
+# CUDA runs in P0 or P2; from P3 on the GPU saves power and may have slowed its link.
+_AWAKE = 2
+_COOL = "Improve the cooling, or let it cool down, and profile again."
+_SUPPLY = "Check the power supply and its cables."
+_ASK = "See what nvidia-smi -q -d PERFORMANCE says."
+_LIMIT = "Raise its power limit (nvidia-smi -pl), or take this as its speed in this machine."
+# By the words of advisor.machine.gpus for reasons of the moment and for counted causes.
+REMEDIES = {
+    "power cap": _LIMIT,
+    "power": _LIMIT,
+    "heat": _COOL,
+    "thermal slowdown by the driver": _COOL,
+    "thermal slowdown by the hardware": _COOL,
+    "hardware slowdown": _ASK,
+    "reliability": _ASK,
+    "power brake": _SUPPLY,
+    "board limit": _SUPPLY,
+    "sync boost": "Take it out of its sync boost group.",
+}
+
+
+def cautions(gpu: Sequence[GpuState], tegra: Sequence[TegraState]) -> tuple[str, ...]:
+    """Warnings from the readings of one GPU and one board, each in the order taken."""
+    found = (
+        _throttled(gpu),
+        _shared(gpu),
+        _link(gpu),
+        _power_mode(tegra),
+        _governor(tegra),
+        _over_current(tegra),
+        _heat(tegra),
+    )
+    return tuple(warning for warning in found if warning)
+
+
+def _throttled(readings: Sequence[GpuState]) -> str:
+    reasons = _distinct(reason for r in readings for reason in r.throttle_reasons or ())
+    shares = _throttled_shares(readings)
+    causes = [
+        *reasons,
+        *(f"{cause} for {units.percent(share)} of the time" for cause, share in shares.items()),
+    ]
+    if not causes:
+        return ""
+    remedies = _distinct(REMEDIES[cause] for cause in [*reasons, *shares])
+    return (
+        f"The GPU throttled ({', '.join(causes)}): its clocks were held down, so figures are slower "
+        f"than it can do and may drift from one strategy to the next. {' '.join(remedies)}"
+    )
+
+
+def _throttled_shares(readings: Sequence[GpuState]) -> dict[str, float]:
+    """Share of the time between the first and the last reading, by cause."""
+    counted = [r for r in readings if r.throttled_seconds]
+    if len(counted) < 2 or counted[-1].clock_seconds <= counted[0].clock_seconds:
+        return {}
+    first, last = counted[0], counted[-1]
+    elapsed = last.clock_seconds - first.clock_seconds
+    shares = {
+        cause: min((seconds - first.throttled_seconds[cause]) / elapsed, 1.0)
+        for cause, seconds in last.throttled_seconds.items()
+        if cause in first.throttled_seconds
+    }
+    return {cause: share for cause, share in shares.items() if share > _THROTTLED_SHARE}
+
+
+def _shared(readings: Sequence[GpuState]) -> str:
+    others = max((r.other_processes or 0 for r in readings), default=0)
+    busy = max((r.utilization or 0.0 for r in readings if r.moment == "before"), default=0.0)
+    if others:
+        memory = max((r.other_processes_bytes or 0 for r in readings), default=0)
+        whose = f"{others} other {'process' if others == 1 else 'processes'} used the GPU"
+        seen = f"{whose} ({units.size(memory)} of its memory)" if memory else whose
+    elif busy >= _BUSY:
+        seen = f"The GPU was busy {units.percent(busy)} of the time before any of our processes used it"
+    else:
+        return ""
+    return (
+        f"{seen}: others take its time and its link, so figures are slower and noisier than they need be. "
+        "Stop them (nvidia-smi lists them) or choose another GPU with --gpu, and profile again."
+    )
+
+
+def _link(readings: Sequence[GpuState]) -> str:
+    """An idle GPU may lower its generation, so only readings of one that is awake count for that."""
+    awake = [r for r in readings if r.moment == "under-load" or _is_awake(r)]
+    generation = max((r.link_generation for r in awake if r.link_generation), default=None)
+    width = max((r.link_width for r in readings if r.link_width), default=None)
+    best_generation = max((r.link_generation_max for r in readings if r.link_generation_max), default=None)
+    best_width = max((r.link_width_max for r in readings if r.link_width_max), default=None)
+    slower = _factor(width, best_width)
+    if generation and best_generation:
+        slower *= 2.0 ** max(best_generation - generation, 0)  # each generation doubles the rate, near enough
+    if slower <= 1:
+        return ""
+    return (
+        f"The PCIe link ran at {_link_words(generation, width)}; this GPU and system can do "
+        f"{_link_words(best_generation, best_width)}. Copies and zero-copy can take up to about "
+        f"{units.ratio(slower)} as long. Check the slot, risers, and the firmware's PCIe settings."
+    )
+
+
+def _is_awake(reading: GpuState) -> bool:
+    return reading.performance_state is not None and reading.performance_state <= _AWAKE
+
+
+def _factor(now: int | None, best: int | None) -> float:
+    return best / now if now and best and now < best else 1.0
+
+
+def _link_words(generation: int | None, width: int | None) -> str:
+    words = (f"generation {generation}" if generation else "", f"×{width}" if width else "")
+    return " ".join(word for word in words if word)
+
+
+def _power_mode(readings: Sequence[TegraState]) -> str:
+    last = readings[-1] if readings else None
+    if last is None or last.power_mode == last.best_power_mode:
+        return ""
+    return (
+        f"The board ran in power mode {last.power_mode}; {last.best_power_mode} allows higher clocks. "
+        f"The figures hold for {last.power_mode}. If your product runs in another mode, set that one with "
+        "sudo nvpmodel -m (the numbers are in /etc/nvpmodel.conf) and profile again."
+    )
+
+
+def _governor(readings: Sequence[TegraState]) -> str:
+    cpu = readings[-1].cpu if readings else CpuClocks()
+    if cpu.hertz is None or cpu.max_hertz is None or cpu.governors in ((), ("performance",)):
+        return ""
+    if cpu.hertz >= cpu.max_hertz * _NEAR_MAXIMUM:
+        return ""
+    return (
+        f"The CPU governor {', '.join(cpu.governors)} kept the CPU at {units.frequency(cpu.hertz)} of "
+        f"{units.frequency(cpu.max_hertz)}: host stages are slower than they can be, and noisier. "
+        "Fix the clocks with sudo jetson_clocks and profile again."
+    )
+
+
+def _over_current(readings: Sequence[TegraState]) -> str:
+    if len(readings) < 2:
+        return ""
+    first, last = readings[0].over_current_events, readings[-1].over_current_events
+    grown = {cause: count - first.get(cause, count) for cause, count in last.items()}
+    causes = [f"{cause} {count} times" for cause, count in grown.items() if count > 0]
+    if not causes:
+        return ""
+    return (
+        f"The board throttled for its power supply while measuring ({', '.join(causes)}): figures are "
+        "slower than it can do. Use a stronger supply or a lower power mode, and profile again."
+    )
+
+
+def _heat(readings: Sequence[TegraState]) -> str:
+    alerts = _distinct(alert for r in readings for alert in r.throttle_alerts or ())
+    if not alerts:
+        return ""
+    return (
+        f"The board throttled for heat ({', '.join(alerts)}): figures are slower than it can do and "
+        "may drift. Improve the cooling, or let it cool down, and profile again."
+    )
+
+
+def _distinct(words: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(words))

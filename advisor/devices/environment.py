@@ -1,0 +1,142 @@
+"""The machine, as far as a reader of the figures must know it.
+
+No user, host or directory names, no serial numbers, no names of other processes.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from advisor import units
+from advisor.devices.caveats import cautions
+from advisor.devices.files import Tree
+from advisor.devices.gpus import gpu_state, gpu_states
+from advisor.devices.host import ROOT, gpu_numa_node, host_state, in_container, sysfs_address
+from advisor.devices.tegra import tegra_state
+from advisor.profiles.redaction import masked
+from advisor.profiles.schema import Environment
+from advisor.profiles.system_state import GpuState, HostState
+
+_BUSY = 0.25
+"""Share of all cores in use by others from which figures are taken to suffer; chosen, not measured."""
+_LOOK_SECONDS = 0.2
+_CPU_NAMES = ("model name", "Model", "Hardware")
+
+
+def environment(*, root: Path = ROOT, nvml: Any = None) -> Environment:
+    """This machine, before anything is measured; what cannot be read is absent, with the reason.
+
+    All GPUs are read, since it is not known yet which one will be measured; `finished` keeps that one.
+    """
+    model = _cpu_model(Tree(root))
+    host = host_state(root=root)
+    board = tegra_state(moment="before", root=root)
+    return Environment(
+        system=f"{platform.system()} {platform.release()}",
+        machine=platform.machine(),
+        python=platform.python_version(),
+        cpu_model=model,
+        cpu_count=len(os.sched_getaffinity(0)),
+        memory_bytes=psutil.virtual_memory().total,
+        host=host,
+        gpu_readings=gpu_states(moment="before", nvml=nvml, contained=host.container),
+        tegra_readings=() if board is None else (board,),
+        absent={} if model else {"cpu_model": "/proc/cpuinfo does not name it"},
+        warnings=tuple(_warnings()),
+    )
+
+
+def finished(
+    environment: Environment,
+    device_pci: str | None,
+    *,
+    index: int | None = None,
+    under_load: Sequence[GpuState] = (),
+    root: Path = ROOT,
+    nvml: Any = None,
+) -> Environment:
+    """The environment with the readings after the last process, and with the warnings that follow from all.
+
+    `device_pci` is the measured GPU's PCI bus id as CUDA tells it, `index` its number; None for both where
+    no GPU was measured. `under_load` are readings that the measuring processes took right after their frames:
+    all are judged, the most telling one is kept.
+    """
+    if device_pci is None and index is None:
+        return environment.model_copy(update={"gpu_readings": (), "tegra_readings": ()})
+    before = _of_gpu(environment.gpu_readings, device_pci)
+    contained = in_container(root=root)
+    after = gpu_state(device_pci, index or 0, moment="after", nvml=nvml, contained=contained)
+    board = tegra_state(moment="after", root=root)
+    boards = environment.tegra_readings if board is None else (*environment.tegra_readings, board)
+    return environment.model_copy(
+        update={
+            "host": _with_gpu_node(environment.host, device_pci, root),
+            "gpu_readings": (*before, *_most_telling(under_load), after),
+            "tegra_readings": boards,
+            "absent": {**environment.absent, **_unreadable(after)},
+            "warnings": (*environment.warnings, *cautions((*before, *under_load, after), boards)),
+        }
+    )
+
+
+def command_line(arguments: Sequence[str]) -> str:
+    """The command as typed, the home directory shortened, values of options that look secret masked."""
+    home = str(Path.home())
+    shown = (a.replace(home, "~") if home != "/" else a for a in masked(arguments))
+    typed = shlex.join(["advisor", *shown])
+    return typed.encode("utf-8", "replace").decode("utf-8")
+
+
+def _cpu_model(tree: Tree) -> str | None:
+    fields = [line.partition(":")[::2] for line in (tree.text("proc/cpuinfo") or "").splitlines()]
+    found = (value.strip() for wanted in _CPU_NAMES for name, value in fields if name.strip() == wanted)
+    return next(found, None)
+
+
+def _of_gpu(readings: tuple[GpuState, ...], device_pci: str | None) -> tuple[GpuState, ...]:
+    """The readings of that GPU: by its address, else the only one that could be meant."""
+    address = None if device_pci is None else sysfs_address(device_pci)
+    mine = tuple(r for r in readings if address is not None and r.pci_address == address)
+    # An integrated GPU has an address in CUDA alone.
+    sole = len(readings) == 1 and None in (address, readings[0].pci_address)
+    return mine or (readings if sole else ())
+
+
+def _most_telling(under_load: Sequence[GpuState]) -> tuple[GpuState, ...]:
+    """The reading that gave the most cause for a warning; the last of equals."""
+    if not under_load:
+        return ()
+    trouble = [(len(r.throttle_reasons or ()), r.other_processes or 0, i) for i, r in enumerate(under_load)]
+    return (under_load[max(trouble)[-1]],)
+
+
+def _with_gpu_node(host: HostState | None, device_pci: str | None, root: Path) -> HostState | None:
+    if host is None:
+        return None
+    node = None if device_pci is None else gpu_numa_node(device_pci, root=root)
+    absent = {} if node is not None else {"gpu_numa_node": "the kernel does not know the GPU's node"}
+    return host.model_copy(update={"gpu_numa_node": node, "absent": {**host.absent, **absent}})
+
+
+def _unreadable(reading: GpuState) -> dict[str, str]:
+    """Where NVML told nothing at all: clocks, throttling and other processes are unknown."""
+    why = reading.absent.get("nvml")
+    return {"gpu_readings": why} if why else {}
+
+
+def _warnings() -> list[str]:
+    """Other work on the machine makes figures noisy."""
+    busy = psutil.cpu_percent(interval=_LOOK_SECONDS) / 100
+    if busy > _BUSY:
+        return [
+            f"Other programs used {units.percent(busy)} of the CPU when the run began. "
+            "Close them for narrower intervals."
+        ]
+    return []

@@ -1,0 +1,149 @@
+"""NVML through nvidia-ml-py, which may be missing, old, or fail at any call: then a figure is absent.
+
+Nothing here raises but `Unreachable`, and that only inside this package.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from advisor.devices.host import sysfs_address
+
+# Names of nvidia-ml-py's exceptions, and what they mean to a reader.
+_MEANINGS = {
+    "NVMLError_LibraryNotFound": "the NVIDIA driver's library libnvidia-ml is not installed",
+    "NVMLError_DriverNotLoaded": "the NVIDIA driver is not loaded",
+    "NVMLError_LibRmVersionMismatch": "the driver's library and its kernel module differ in version; "
+    "restart the machine",
+    "NVMLError_NotSupported": "NVML does not support it on this GPU",
+    "NVMLError_FunctionNotFound": "the driver is too old to tell it",
+    "NVMLError_NoPermission": "NVML refuses it to this user",
+    "NVMLError_GpuIsLost": "the GPU has fallen off the bus",
+}
+
+Call = tuple[str, tuple[Any, ...]]
+
+
+class Unreachable(Exception):
+    """NVML, or the GPU in it, cannot be reached; the text says why."""
+
+
+class Questions:
+    """Asks NVML one figure at a time; what it does not answer is noted in `absent`."""
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+        self.absent: dict[str, str] = {}
+
+    def ask(self, figure: str, *calls: Call) -> Any:
+        """The answer of the first call that gives one, else None; later calls are for older drivers."""
+        for name, arguments in calls:
+            # Whatever goes wrong in a call (an NVMLError, a function that this nvidia-ml-py lacks, a text
+            # that cannot be decoded) costs one figure, never the run.
+            try:
+                answer = getattr(self._module, name)(*arguments)
+            except Exception as problem:
+                self.absent[figure] = reason(problem)
+            else:
+                self.absent.pop(figure, None)
+                return answer
+        return None
+
+    def positive(self, figure: str, *calls: Call) -> int | None:
+        """A figure that cannot be 0: some drivers write 0 for what they do not know."""
+        answer = self.ask(figure, *calls)
+        if answer is not None and answer <= 0:
+            self.absent[figure] = f"NVML gave {answer}, which it cannot be"
+            return None
+        return None if answer is None else int(answer)
+
+
+@contextlib.contextmanager
+def opened(module: Any = None) -> Iterator[Any]:
+    """NVML, initialised; closed again at the end. `module` stands in for pynvml.
+
+    Raises `Unreachable`.
+    """
+    nvml = module if module is not None else _imported()
+    try:
+        nvml.nvmlInit()
+    except Exception as problem:
+        raise Unreachable(reason(problem)) from None
+    try:
+        yield nvml
+    finally:
+        with contextlib.suppress(Exception):
+            nvml.nvmlShutdown()
+
+
+def handle_of(nvml: Any, pci_bus_id: str | None, index: int) -> Any:
+    """The GPU at that PCI address, which is sure: CUDA_VISIBLE_DEVICES renumbers CUDA's GPUs, and CUDA orders
+    them by speed, NVML by address. Raises `Unreachable` rather than describe another GPU."""
+    if pci_bus_id is None:
+        return _by_index(nvml, index)
+    questions = Questions(nvml)
+    handle = questions.ask("gpu", ("nvmlDeviceGetHandleByPciBusId", (pci_bus_id,)))
+    if handle is None:
+        handle = _unaddressed(nvml)
+    if handle is None:
+        raise Unreachable(f"NVML has no GPU at {pci_bus_id}: {questions.absent['gpu']}")
+    return handle
+
+
+def all_handles(nvml: Any) -> list[Any]:
+    """Every GPU that NVML lists and lets us open."""
+    questions = Questions(nvml)
+    count = questions.ask("count", ("nvmlDeviceGetCount", ())) or 0
+    handles = [questions.ask(str(i), ("nvmlDeviceGetHandleByIndex", (i,))) for i in range(count)]
+    return [handle for handle in handles if handle is not None]
+
+
+def address_of(nvml: Any, handle: Any) -> str | None:
+    """The GPU's PCI address as sysfs writes it; None for one that has none."""
+    answer = Questions(nvml).ask("pci", ("nvmlDeviceGetPciInfo", (handle,)))
+    bus_id = getattr(answer, "busId", None)
+    text = bus_id.decode("ascii", "replace") if isinstance(bus_id, bytes) else bus_id
+    return sysfs_address(text) if text else None
+
+
+def reason(problem: Exception) -> str:
+    """Why a call failed, in words."""
+    if isinstance(problem, ImportError):
+        return "nvidia-ml-py is not installed; pip install nvidia-ml-py"
+    if isinstance(problem, AttributeError):
+        return "this nvidia-ml-py is too old to ask"
+    kind = type(problem).__name__
+    return _MEANINGS.get(kind, f"NVML failed: {str(problem) or kind}")
+
+
+def _imported() -> Any:
+    try:
+        return importlib.import_module("pynvml")
+    except Exception as problem:  # an outdated package of that name can fail in any way
+        raise Unreachable(reason(problem)) from None
+
+
+def _by_index(nvml: Any, index: int) -> Any:
+    handles = all_handles(nvml)
+    same_order = (
+        os.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" and "CUDA_VISIBLE_DEVICES" not in os.environ
+    )
+    if len(handles) == 1:
+        return handles[0]
+    if handles and same_order and index < len(handles):
+        return handles[index]
+    raise Unreachable(
+        f"NVML lists {len(handles)} GPUs, not in CUDA's order, and no PCI address says which is meant"
+        if handles
+        else "NVML lists no GPU"
+    )
+
+
+def _unaddressed(nvml: Any) -> Any | None:
+    """The only GPU, where it has no PCI address in NVML: integrated GPUs have one in CUDA alone."""
+    handles = all_handles(nvml)
+    return handles[0] if len(handles) == 1 and address_of(nvml, handles[0]) is None else None

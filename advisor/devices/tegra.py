@@ -1,0 +1,129 @@
+"""A Jetson board, from /proc and /sys: NVML tells little or nothing there.
+
+The paths are those of Jetson Linux R32 (Nano, TX2, Xavier), R35 and R36 (Orin) and R38 (Thor).
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from advisor.devices.files import Tree
+from advisor.devices.host import ROOT, cpu_clocks
+from advisor.devices.power_modes import CONFIGURATION, STATUS, active_mode, power_modes
+from advisor.profiles.system_state import Moment, TegraState
+
+_RELEASE = "etc/nv_tegra_release"
+_COMPATIBLE = "proc/device-tree/compatible"
+# 57000000.gpu, 17000000.gpu, gpu-gpc-0 (Thor, before gpu-nvd-0), else the bus address and the chip's name.
+_GPU_CLOCKS = ("sys/class/devfreq/*gpu*", "sys/class/devfreq/17000000.*")
+# The clock of the memory. Only Thor's first one is open to every user; debugfs belongs to root.
+_MEMORY_CLOCKS = (
+    ("sys/class/devfreq/bwmgr/cur_freq", "sys/class/devfreq/bwmgr/max_freq"),
+    ("sys/kernel/debug/bpmp/debug/clk/emc/rate", "sys/kernel/debug/bpmp/debug/clk/emc/max_rate"),
+    ("sys/kernel/debug/clk/emc/clk_rate", "sys/kernel/debug/clk/emc/clk_max_rate"),
+)
+# Jetson Linux Developer Guide, "Over-current throttling": what the board's three events mean.
+_EVENTS = {"oc1": "under voltage", "oc2": "average over-current", "oc3": "instantaneous over-current"}
+
+
+def is_tegra(*, root: Path = ROOT) -> bool:
+    """Whether this is a Jetson: Jetson Linux left its mark, or the device tree names the chip."""
+    tree = Tree(root)
+    return tree.exists(_RELEASE) or "nvidia,tegra" in (tree.text(_COMPATIBLE) or "")
+
+
+def tegra_state(*, moment: Moment = "after", root: Path = ROOT) -> TegraState | None:
+    """The board now; None where this is no Jetson. What cannot be read is absent, with the reason."""
+    if not is_tegra(root=root):
+        return None
+    tree = Tree(root)
+    mode, best = _modes(tree)
+    gpu = next((path for pattern in _GPU_CLOCKS for path in tree.glob(pattern)), "")
+    state = TegraState(
+        moment=moment,
+        board=tree.text("proc/device-tree/model"),
+        l4t_release=_release(tree),
+        power_mode=mode,
+        best_power_mode=best,
+        gpu_hertz=tree.hertz(f"{gpu}/cur_freq"),
+        gpu_min_hertz=tree.hertz(f"{gpu}/min_freq"),
+        gpu_max_hertz=tree.hertz(f"{gpu}/max_freq"),
+        memory_hertz=_first(tree, [now for now, _ in _MEMORY_CLOCKS]),
+        memory_max_hertz=_first(tree, [highest for _, highest in _MEMORY_CLOCKS]),
+        cpu=cpu_clocks(tree),
+        temperatures_celsius=_temperatures(tree),
+        gpu_memory_bytes=tree.kibibytes("proc/meminfo", "NvMapMemUsed"),
+        over_current_events=_events(tree),
+        throttle_alerts=_alerts(tree),
+    )
+    return state.model_copy(update={"absent": _absent(state)})
+
+
+def _absent(state: TegraState) -> dict[str, str]:
+    reasons = {
+        "board": "/proc/device-tree/model cannot be read",
+        "l4t_release": f"/{_RELEASE} cannot be read, as in a container",
+        "power_mode": f"/{STATUS} or /{CONFIGURATION} cannot be read",
+        "gpu_hertz": "/sys/class/devfreq has no GPU clock",
+        "memory_hertz": "the EMC clock is open to root alone",
+        "temperatures_celsius": "/sys/class/thermal has no readable zone",
+        "gpu_memory_bytes": "/proc/meminfo has no NvMapMemUsed",
+        "over_current_events": "this board or its Jetson Linux does not count them",
+        "throttle_alerts": "/sys/class/thermal has no throttle alerts",
+    }
+    return {name: why for name, why in reasons.items() if getattr(state, name) in (None, {})}
+
+
+def _modes(tree: Tree) -> tuple[str | None, str | None]:
+    """The mode that is set and the strongest one; the same where none allows more."""
+    modes = {mode.number: mode for mode in power_modes(tree)}
+    active = modes.get(number) if (number := active_mode(tree)) is not None else None
+    if active is None:
+        return None, None
+    best = max(modes.values(), key=lambda mode: (mode.strength, mode is active))
+    return active.name, best.name
+
+
+def _release(tree: Tree) -> str | None:
+    """R36.4.3 from `# R36 (release), REVISION: 4.3, GCID: ...`."""
+    found = re.search(r"#\s*(R\d+)\b.*?REVISION:\s*([\d.]+)", tree.text(_RELEASE) or "", re.ASCII)
+    return f"{found[1]}.{found[2]}" if found else None
+
+
+def _first(tree: Tree, paths: list[str]) -> int | None:
+    return next((hertz for path in paths if (hertz := tree.hertz(path)) is not None), None)
+
+
+def _temperatures(tree: Tree) -> dict[str, float]:
+    """Degrees by zone. Zones of units that are off cannot be read; PMIC zones give a constant 100 or 50."""
+    zones = {
+        tree.text(f"{zone}/type"): tree.number(f"{zone}/temp")
+        for zone in tree.glob("sys/class/thermal/thermal_zone*")
+    }
+    return {
+        name: millidegrees / 1000
+        for name, millidegrees in zones.items()
+        if name and millidegrees is not None and not name.startswith("PMIC") and millidegrees > -100_000
+    }
+
+
+def _events(tree: Tree) -> dict[str, int]:
+    counts = {}
+    for folder in tree.glob("sys/class/hwmon/hwmon*"):
+        if "soctherm" in (tree.text(f"{folder}/name") or ""):
+            for event, meaning in _EVENTS.items():
+                count = tree.number(f"{folder}/{event}_event_cnt")
+                if count is not None:
+                    counts[meaning] = count
+    return counts
+
+
+def _alerts(tree: Tree) -> tuple[str, ...] | None:
+    """Only alerts: the state of a fan, or of devfreq and cpufreq, is above 0 in health too."""
+    devices = {
+        tree.text(f"{device}/type") or "": tree.number(f"{device}/cur_state")
+        for device in tree.glob("sys/class/thermal/cooling_device*")
+    }
+    alerts = {name: state for name, state in devices.items() if name.endswith("-alert") and state is not None}
+    return tuple(name for name, state in alerts.items() if state > 0) if alerts else None

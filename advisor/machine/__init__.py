@@ -1,1 +1,0 @@
-"""Reading the machine: GPUs through NVML, Jetson boards and hosts through /proc and /sys."""

@@ -1,0 +1,1 @@
+"""Measuring: one process per strategy and round, from the parent that starts them to the frames inside."""

@@ -1,0 +1,46 @@
+"""Where stages run: the CPU, or a CUDA GPU through CuPy. Only this package makes CUDA calls."""
+
+from __future__ import annotations
+
+import ctypes
+from importlib.util import find_spec
+
+from advisor.strategies.backend import Backend, BackendName
+
+
+def open_backend(name: BackendName, gpu: int = 0) -> Backend:
+    """The backend of that name on that GPU. Raises `advisor.errors.NothingMeasured` without CuPy or GPU."""
+    if name == "cpu":
+        from advisor.measure.backends.cpu import CpuBackend
+
+        return CpuBackend()
+    from advisor.measure.backends.cuda import CudaBackend
+
+    return CudaBackend(gpu)
+
+
+def gpu_count() -> int:
+    """How many GPUs the CUDA driver shows (CUDA_VISIBLE_DEVICES counts); creates no context."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return 0
+    count = ctypes.c_int(0)
+    if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0:
+        return 0
+    return count.value
+
+
+def driver_version() -> int | None:
+    """The newest CUDA that the driver supports, as CUDA writes it: 13000 is 13.0. None without a driver."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    version = ctypes.c_int(0)
+    return version.value if driver.cuDriverGetVersion(ctypes.byref(version)) == 0 else None
+
+
+def has_cupy() -> bool:
+    """Whether CuPy is installed, without importing it."""
+    return find_spec("cupy") is not None

@@ -1,0 +1,40 @@
+"""A GPU where there is one and CuPy to use it; a GPU that was asked for is never replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from advisor.errors import NothingMeasured, UsageError
+from advisor.strategies.backend import BackendName
+
+PREDICTING = ("predict", "predicts")
+
+
+def choose_backend(
+    gpu: int | None, no_gpu: bool, tell: Callable[[str], None], without: tuple[str, str] = PREDICTING
+) -> BackendName:
+    """The backend for what was asked; `tell` hears of a GPU that cannot be used.
+
+    `without` says what can be done where there is none, and is. Raises `UsageError` or `NothingMeasured`.
+    """
+    from advisor.measure.backends import gpu_count, has_cupy
+
+    if no_gpu and gpu is not None:
+        raise UsageError("--gpu and --no-gpu contradict one another", next_step="Leave one of them out.")
+    if gpu is not None:
+        if gpu_count() == 0:
+            raise NothingMeasured(
+                f"--gpu {gpu}: the CUDA driver shows no GPU",
+                next_step="Check the driver with nvidia-smi, or leave --gpu out to "
+                f"{without[0]} without a GPU.",
+            )
+        return "cuda"
+    if no_gpu or gpu_count() == 0:
+        return "cpu"
+    if has_cupy():
+        return "cuda"
+    tell(
+        f"There is a GPU, but CuPy is not installed, so this run {without[1]}.\n"
+        "  next: pip install 'gpu-memory-advisor[cuda13]' (or cuda12) to measure on it."
+    )
+    return "cpu"

@@ -1,0 +1,150 @@
+"""The CPU as a device: NumPy in CuPy's place, every call real and finished when it returns.
+
+"Device memory" is a second buffer, so that `pageable` pays for its copies and `zero-copy` saves them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from advisor.profiles.schema import Device, MemoryKind, Side
+from advisor.strategies.backend import Array, Hint, PageLocks, host_array
+
+
+class NullStream:
+    """What a stage's `stream` parameter is where there is no GPU: work is done when a call returns."""
+
+    ptr = 0
+
+    def synchronize(self) -> None:
+        """Nothing to wait for."""
+
+
+class CpuBackend:
+    """See `advisor.strategies.backend.Backend`."""
+
+    def __init__(self) -> None:
+        self.xp: Any = np
+        self.stream: Any = NullStream()
+        self._owned: dict[int, Array] = {}
+
+    def device(self) -> Device:
+        """The CPU device; it has no memory class, since it has no second memory."""
+        return Device(name="CPU", kind="cpu")
+
+    def environment(self) -> dict[str, str | int | float]:
+        """No GPU, nothing to tell."""
+        return {}
+
+    def kind_of(self, asked: MemoryKind) -> MemoryKind:
+        """Everything is ordinary memory here."""
+        del asked
+        return "pageable"
+
+    def malloc(self, nbytes: int) -> int:
+        """Ordinary memory. Raises MemoryError."""
+        memory = np.empty(nbytes, np.uint8)
+        pointer = int(memory.ctypes.data)
+        self._owned[pointer] = memory
+        return pointer
+
+    def free(self, pointer: int) -> None:
+        """Gives it back."""
+        del self._owned[pointer]
+
+    def host_alloc(self, nbytes: int, *, mapped: bool = False, write_combined: bool = False) -> int:
+        """Ordinary memory: pinning means nothing to a CPU."""
+        del mapped, write_combined
+        return self.malloc(nbytes)
+
+    def free_host(self, pointer: int) -> None:
+        """Gives it back."""
+        self.free(pointer)
+
+    def host_register(self, pointer: int, nbytes: int, *, mapped: bool = False) -> None:
+        """Means nothing to a CPU."""
+
+    def host_unregister(self, pointer: int) -> None:
+        """Means nothing to a CPU."""
+
+    def staging_memory(self, nbytes: int) -> tuple[int, int]:
+        """Ordinary memory, kept for the life of the backend as a pool would."""
+        return self.malloc(nbytes), nbytes
+
+    def malloc_managed(self, nbytes: int) -> int:
+        """Ordinary memory: both sides are the CPU."""
+        return self.malloc(nbytes)
+
+    def prefetch(self, pointer: int, nbytes: int, side: Side) -> None:
+        """Nothing to move."""
+
+    def attach(self, pointer: int, side: Side) -> None:
+        """Nothing to give."""
+
+    def advise(self, pointer: int, nbytes: int, hint: Hint) -> None:
+        """Nobody to tell."""
+
+    def host_device_pointer(self, pointer: int) -> int:
+        """The same address."""
+        return pointer
+
+    def copy_to_device(self, target: int, source: int, nbytes: int, stream: Any = None) -> None:
+        """A memory copy, done on return."""
+        del stream
+        ctypes.memmove(target, source, nbytes)
+
+    def copy_to_host(self, target: int, source: int, nbytes: int, stream: Any = None) -> None:
+        """A memory copy, done on return."""
+        del stream
+        ctypes.memmove(target, source, nbytes)
+
+    def device_array(self, pointer: int, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """A NumPy array."""
+        return host_array(pointer, nbytes, shape, dtype)
+
+    def synchronize(self) -> None:
+        """Nothing to wait for."""
+
+    def default_stream(self) -> NullStream:
+        """It has nothing to wait for."""
+        return NullStream()
+
+    def new_stream(self) -> NullStream:
+        """Another one that has nothing to wait for."""
+        return NullStream()
+
+    def timestamp(self, stream: Any = None) -> float:
+        """The host's clock, in seconds."""
+        del stream
+        return time.perf_counter()
+
+    def seconds_between(self, start: float, end: float) -> float:
+        """Their difference."""
+        return end - start
+
+    def order(self, stream: Any, mark: float) -> None:
+        """Everything is in order already."""
+
+    def wait(self, mark: float) -> None:
+        """Nothing to wait for."""
+
+    def disturbed(self) -> str | None:
+        """A CPU has no such state."""
+        return None
+
+    def free_memory(self) -> int | None:
+        """The CPU device has no memory of its own."""
+        return None
+
+    def page_locks(self) -> AbstractContextManager[PageLocks | None]:
+        """Nothing is page-locked for a device that is not there."""
+        return nullcontext(None)
+
+    def pool_reserved(self) -> int | None:
+        """NumPy has no pool."""
+        return None

@@ -1,0 +1,254 @@
+"""CUDA through CuPy. Every CUDA call of the program is made here.
+
+Memory comes straight from the runtime (cudaMalloc, cudaHostAlloc, cudaMallocManaged), not from CuPy's pools,
+which round up and keep what they took; only staging memory is the pool's, as CuPy's own copies have it.
+One non-blocking stream is current for the life of the backend.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from contextlib import AbstractContextManager
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from advisor.devices.memory_class import memory_class
+from advisor.errors import NothingMeasured
+from advisor.measure.backends.managed_calls import ManagedCalls
+from advisor.measure.backends.page_locks import watching
+from advisor.profiles.schema import Device, MemoryKind, Side
+from advisor.strategies.backend import INSTALL, Hint, PageLocks
+
+_ATTRIBUTES = {
+    "integrated": "Integrated",
+    "can_map_host_memory": "CanMapHostMemory",
+    "managed_memory": "ManagedMemory",
+    "concurrent_managed_access": "ConcurrentManagedAccess",
+    "pageable_memory_access": "PageableMemoryAccess",
+    "pageable_memory_access_uses_host_page_tables": "PageableMemoryAccessUsesHostPageTables",
+    "direct_managed_mem_access_from_host": "DirectManagedMemAccessFromHost",
+    "host_register_supported": "HostRegisterSupported",
+    "host_native_atomic_supported": "HostNativeAtomicSupported",
+    "multiprocessor_count": "MultiProcessorCount",
+    "l2_cache_size": "L2CacheSize",
+    "async_engine_count": "AsyncEngineCount",
+    "memory_pools_supported": "MemoryPoolsSupported",
+}
+
+_REGISTER_PORTABLE = 1
+_REGISTER_MAPPED = 2
+"""cudaHostRegisterPortable and cudaHostRegisterMapped, which CuPy does not name."""
+
+
+def import_cupy() -> Any:
+    """The module. Raises `NothingMeasured` where it is missing or does not fit this machine."""
+    try:
+        import cupy
+    except ImportError as problem:
+        raise NothingMeasured(f"CuPy cannot be imported: {problem}", next_step=INSTALL) from None
+    return cupy
+
+
+class CudaBackend:
+    """See `advisor.strategies.backend.Backend`. Creates the context of one GPU."""
+
+    def __init__(self, gpu: int) -> None:
+        cupy = import_cupy()
+        self.xp = cupy
+        self._runtime = cupy.cuda.runtime
+        self._gpu = gpu
+        self._portable = self._require_gpu() > 1
+        self._device = cupy.cuda.Device(gpu)
+        self._device.use()
+        self.stream = cupy.cuda.Stream(non_blocking=True)
+        self.stream.__enter__()  # not use(): a workload's own `with stream:` must end on this one again
+        self._allocator = cupy.cuda.get_allocator()
+        self._staging: list[Any] = []
+        self._loaded: ManagedCalls | None = None
+        with contextlib.suppress(Exception):  # whoever needs them is told; their import is no one's set-up
+            self._loaded = ManagedCalls(gpu)
+
+    def _require_gpu(self) -> int:
+        try:
+            count = self._runtime.getDeviceCount()
+        except self._runtime.CUDARuntimeError as problem:
+            raise NothingMeasured(
+                f"CUDA found no usable GPU: {problem}",
+                next_step="Check the driver with nvidia-smi, or leave --gpu out to predict without a GPU.",
+            ) from None
+        if not 0 <= self._gpu < count:
+            raise NothingMeasured(
+                f"there is no GPU {self._gpu}; CUDA sees {count}",
+                next_step=f"Choose --gpu 0 to {count - 1}; CUDA_VISIBLE_DEVICES hides the others.",
+            )
+        return int(count)
+
+    def device(self) -> Device:
+        """The GPU with the attributes that everything keys on."""
+        return self._described
+
+    @cached_property
+    def _described(self) -> Device:
+        """Asked once: CuPy asks the runtime for each of more than a hundred attributes."""
+        known = self._device.attributes
+        attributes: dict[str, int | float | str | bool] = {
+            ours: int(known[theirs]) for ours, theirs in _ATTRIBUTES.items() if theirs in known
+        }
+        capability = str(self._device.compute_capability)
+        attributes["compute_capability"] = f"{capability[:-1]}.{capability[-1]}"
+        properties = self._runtime.getDeviceProperties(self._gpu)
+        attributes["total_global_mem"] = int(properties["totalGlobalMem"])
+        name = properties["name"].decode(errors="replace")
+        return Device(name=name, kind="cuda", memory_class=memory_class(attributes), attributes=attributes)
+
+    def environment(self) -> dict[str, str | int | float]:
+        """CUDA versions as CUDA writes them, 13000 being 13.0, and the GPU's place on the PCI bus."""
+        versions = {
+            "cuda_driver": self._runtime.driverGetVersion(),
+            "cuda_runtime": self._runtime.runtimeGetVersion(),
+        }
+        told: dict[str, str | int | float] = {
+            name: f"{value // 1000}.{value % 1000 // 10}" for name, value in versions.items()
+        }
+        told["pci_bus_id"] = str(self._device.pci_bus_id)
+        return told
+
+    def kind_of(self, asked: MemoryKind) -> MemoryKind:
+        """As asked."""
+        return asked
+
+    def malloc(self, nbytes: int) -> int:
+        """cudaMalloc."""
+        return int(self._runtime.malloc(nbytes))
+
+    def free(self, pointer: int) -> None:
+        """cudaFree."""
+        self._runtime.free(pointer)
+
+    def host_alloc(self, nbytes: int, *, mapped: bool = False, write_combined: bool = False) -> int:
+        """cudaHostAlloc with the flags Mapped and WriteCombined as asked, Portable where GPUs are several."""
+        runtime = self._runtime
+        flags = runtime.hostAllocDefault
+        for wanted, flag in (
+            (mapped, runtime.hostAllocMapped),
+            (write_combined, runtime.hostAllocWriteCombined),
+            (self._portable, runtime.hostAllocPortable),
+        ):
+            flags |= flag if wanted else 0
+        return int(runtime.hostAlloc(nbytes, flags))
+
+    def free_host(self, pointer: int) -> None:
+        """cudaFreeHost."""
+        self._runtime.freeHost(pointer)
+
+    def host_register(self, pointer: int, nbytes: int, *, mapped: bool = False) -> None:
+        """cudaHostRegister with the flag Mapped as asked, Portable where GPUs are several."""
+        flags = (_REGISTER_MAPPED if mapped else 0) | (_REGISTER_PORTABLE if self._portable else 0)
+        self._runtime.hostRegister(pointer, nbytes, flags)
+
+    def host_unregister(self, pointer: int) -> None:
+        """cudaHostUnregister."""
+        self._runtime.hostUnregister(pointer)
+
+    def staging_memory(self, nbytes: int) -> tuple[int, int]:
+        """From CuPy's pinned pool, which rounds up to a power of two (cupy issues 3625, 8111)."""
+        memory = self.xp.cuda.alloc_pinned_memory(nbytes)
+        self._staging.append(memory)
+        return int(memory.ptr), int(memory.mem.size)
+
+    def malloc_managed(self, nbytes: int) -> int:
+        """cudaMallocManaged with cudaMemAttachGlobal, CuPy's default."""
+        return int(self._runtime.mallocManaged(nbytes))
+
+    def prefetch(self, pointer: int, nbytes: int, side: Side) -> None:
+        """cudaMemPrefetchAsync, by cuda-bindings: CuPy cannot prefetch to the host."""
+        self._managed.prefetch(pointer, nbytes, side, self.stream.ptr)
+
+    def attach(self, pointer: int, side: Side) -> None:
+        """cudaStreamAttachMemAsync: to the stream for the device, to the host for the host."""
+        self._managed.attach(pointer, side, self.stream.ptr)
+
+    def advise(self, pointer: int, nbytes: int, hint: Hint) -> None:
+        """cudaMemAdvise, by cuda-bindings."""
+        self._managed.advise(pointer, nbytes, hint)
+
+    @property
+    def _managed(self) -> ManagedCalls:
+        return self._loaded or ManagedCalls(self._gpu)
+
+    def host_device_pointer(self, pointer: int) -> int:
+        """CuPy has no cudaHostGetDevicePointer; cudaPointerGetAttributes tells the same."""
+        return int(self._runtime.pointerGetAttributes(pointer).devicePointer)
+
+    def copy_to_device(self, target: int, source: int, nbytes: int, stream: Any = None) -> None:
+        """cudaMemcpyAsync."""
+        kind = self._runtime.memcpyHostToDevice
+        self._runtime.memcpyAsync(target, source, nbytes, kind, (stream or self.stream).ptr)
+
+    def copy_to_host(self, target: int, source: int, nbytes: int, stream: Any = None) -> None:
+        """cudaMemcpyAsync."""
+        kind = self._runtime.memcpyDeviceToHost
+        self._runtime.memcpyAsync(target, source, nbytes, kind, (stream or self.stream).ptr)
+
+    def device_array(self, pointer: int, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """A cupy.ndarray over memory that CuPy does not own."""
+        cuda = self.xp.cuda
+        memory = cuda.UnownedMemory(pointer, nbytes, owner=self, device_id=self._gpu)
+        return self.xp.ndarray(shape, dtype, memptr=cuda.MemoryPointer(memory, 0))
+
+    def synchronize(self) -> None:
+        """cudaStreamSynchronize."""
+        self.stream.synchronize()
+
+    def default_stream(self) -> Any:
+        """The legacy default stream, of which a non-blocking one takes no notice."""
+        return self.xp.cuda.Stream.null
+
+    def new_stream(self) -> Any:
+        """Another non-blocking stream."""
+        return self.xp.cuda.Stream(non_blocking=True)
+
+    def timestamp(self, stream: Any = None) -> Any:
+        """A CUDA event recorded on the stream."""
+        event = self.xp.cuda.Event()
+        event.record(stream or self.stream)
+        return event
+
+    def order(self, stream: Any, mark: Any) -> None:
+        """cudaStreamWaitEvent."""
+        stream.wait_event(mark)
+
+    def wait(self, mark: Any) -> None:
+        """cudaEventSynchronize."""
+        mark.synchronize()
+
+    def disturbed(self) -> str | None:
+        """Compares the current device, stream and allocator with those of the start."""
+        cuda = self.xp.cuda
+        if self._runtime.getDevice() != self._gpu:
+            return f"it left device {self._runtime.getDevice()} current in place of {self._gpu}"
+        if cuda.get_current_stream().ptr != self.stream.ptr:
+            return "it left another stream current"
+        if cuda.get_allocator() != self._allocator:
+            return "it left another CuPy allocator in use"
+        return None
+
+    def page_locks(self) -> AbstractContextManager[PageLocks | None]:
+        """Counts calls of CuPy that lock or unlock pages."""
+        return watching(self.xp)
+
+    def seconds_between(self, start: Any, end: Any) -> float:
+        """cudaEventElapsedTime; its resolution is about half a microsecond."""
+        return float(self.xp.cuda.get_elapsed_time(start, end)) * 1e-3
+
+    def free_memory(self) -> int | None:
+        """cudaMemGetInfo; on Tegra it ignores swap."""
+        with contextlib.suppress(self._runtime.CUDARuntimeError):
+            return int(self._runtime.memGetInfo()[0])
+        return None
+
+    def pool_reserved(self) -> int | None:
+        """What CuPy's default device pool holds."""
+        return int(self.xp.get_default_memory_pool().total_bytes())

@@ -1,0 +1,212 @@
+"""The frame loop: a plan, the placed buffers and the user's functions made into steps that just run."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from advisor.measure.nvtx_ranges import Ranges
+from advisor.strategies.backend import Backend
+from advisor.strategies.placements.base import Mover, Placed
+from advisor.strategies.schedule import Plan, Step
+from advisor.workloads.binding import BoundStage, BoundWorkload
+from advisor.workloads.frameworks.bridging import StageBridges
+
+
+@dataclass(frozen=True)
+class Action:
+    """One step ready to run: `run` takes the frame's index."""
+
+    label: str
+    """As the NVTX range: host:<stage>, host-copy, to-device, device:<stage>, to-host or synchronize."""
+    on_stream: bool
+    """Its work is done by the stream, so the stream's clock times it."""
+    run: Callable[[int], object]
+    attributes: Any
+    move: Mover | None = None
+    """Of a transfer: does it on the stream it is given."""
+
+
+Watch = Callable[[Action], Action]
+
+
+class Loop(Protocol):
+    """What runs a workload's frames: one after the other, or overlapping (`advisor.measure.pipelined`)."""
+
+    latencies: list[float]
+    """Seconds from begin to end of each frame, where that differs from the time per frame."""
+
+    def run_setup(self) -> None:
+        """The set-up stages, once."""
+
+    def first_frame(self) -> None:
+        """Frame 0, which also moves what set-up wrote."""
+
+    def frame(self, index: int) -> None:
+        """One frame; the next one may be begun. This is what is timed."""
+
+    def frame_alone(self, index: int) -> None:
+        """A frame after which nothing is under way."""
+
+    def timed_frame(self, index: int) -> dict[str, float]:
+        """A frame step by step. Seconds by label."""
+
+    def watched(self, watch: Watch) -> AbstractContextManager[None]:
+        """Frames within it run their actions as `watch` makes them."""
+
+
+class FrameLoop:
+    """Runs set-up and frames of a bound workload whose buffers are placed."""
+
+    def __init__(
+        self,
+        bound: BoundWorkload,
+        plan: Plan,
+        placed: Mapping[str, Placed],
+        backend: Backend,
+        *,
+        seed: int,
+        ranges: Ranges,
+    ) -> None:
+        self._placed = placed
+        self._backend = backend
+        self._seed = seed
+        self._ranges = ranges
+        self._stages = {stage.name: stage for stage in bound.stages}
+        self._salts = {stage.name: number for number, stage in enumerate(bound.stages)}
+        self._setup = self._actions(plan.setup)
+        self.first = self._actions(plan.first)
+        self.steady = self._actions(plan.steady)
+        self.latencies: list[float] = []
+
+    def run_setup(self) -> None:
+        """The set-up stages, once."""
+        for action in self._setup:
+            self.act(action, 0)
+
+    def first_frame(self) -> None:
+        """Frame 0, which also moves what set-up wrote."""
+        self._run(self.first, 0)
+
+    def frame(self, index: int) -> None:
+        """A steady frame. This is what is timed: nothing here but the steps and their ranges."""
+        self._run(self.steady, index)
+
+    def frame_alone(self, index: int) -> None:
+        """A frame after which nothing is under way, so that its results can be looked at."""
+        self._run(self.steady, index)
+
+    def timed_frame(self, index: int) -> dict[str, float]:
+        """A steady frame with each step timed, for the breakdown and not for the score. Seconds by label.
+
+        The stream's work is timed by its own marks, host stages by the host's clock. "frame" is the whole
+        frame; what is in it and in no step is launching, synchronising and waiting.
+        """
+        seconds: defaultdict[str, float] = defaultdict(float)
+        marks: list[tuple[str, Any, Any]] = []
+        begin = time.perf_counter()
+        for action in self.steady:
+            start = self._backend.timestamp() if action.on_stream else time.perf_counter()
+            self.act(action, index)
+            if action.on_stream:
+                marks.append((action.label, start, self._backend.timestamp()))
+            elif action.label != "synchronize":
+                seconds[action.label] += time.perf_counter() - start
+        self._backend.synchronize()
+        seconds["frame"] = time.perf_counter() - begin
+        for label, start, end in marks:
+            seconds[label] += self._backend.seconds_between(start, end)
+        return dict(seconds)
+
+    @contextmanager
+    def watched(self, watch: Watch) -> Iterator[None]:
+        """Frames within it run their actions as `watch` makes them."""
+        plain = self.steady
+        self.steady = tuple(map(watch, plain))
+        try:
+            yield
+        finally:
+            self.steady = plain
+
+    def act(self, action: Action, index: int) -> None:
+        """One step in its range."""
+        self._ranges.push(action.attributes)
+        try:
+            action.run(index)
+        finally:
+            self._ranges.pop()
+
+    def _run(self, actions: Iterable[Action], index: int) -> None:
+        push, pop = self._ranges.push, self._ranges.pop
+        self._ranges.push_frame(index)
+        try:
+            for action in actions:
+                push(action.attributes)
+                try:
+                    action.run(index)
+                finally:
+                    pop()
+        finally:
+            pop()
+
+    def _actions(self, steps: Iterable[Step]) -> tuple[Action, ...]:
+        return tuple(self._action(step) for step in steps)
+
+    def _action(self, step: Step) -> Action:
+        if step.action == "host" or step.action == "device":
+            run = self._call(self._stages[step.name])
+            return self._named(f"{step.action}:{step.name}", run, on_stream=step.action == "device")
+        if step.action == "synchronize":
+            return self._named(step.action, lambda _: self._backend.synchronize())
+        placed = self._placed[step.name]
+        if step.action == "copy-in" or step.action == "copy-out":
+            copy = placed.copy_in if step.action == "copy-in" else placed.copy_out
+            assert copy is not None
+            by_host = copy
+            return self._named("host-copy", lambda _: by_host())
+        move = placed.to_device if step.action == "to-device" else placed.to_host
+        assert move is not None
+        mover = move
+        return self._named(step.action, lambda _: mover(None), on_stream=True, move=mover)
+
+    def _named(
+        self, label: str, run: Callable[[int], object], *, on_stream: bool = False, move: Mover | None = None
+    ) -> Action:
+        return Action(label, on_stream, run, self._ranges.attributes(label), move)
+
+    def _call(self, stage: BoundStage) -> Callable[[int], object]:
+        """The user's function with its arguments filled in; only what changes is set for each frame."""
+        function, specials = stage.implementation(cpu=self._backend.xp is np)
+        bridges = StageBridges(stage, self._backend)
+        arguments: dict[str, Any] = {name: self._view(stage, name, bridges) for name in stage.access}
+        constants = {"xp": self._backend.xp, "stream": bridges.stream(self._backend.stream)}
+        arguments.update({name: value for name, value in constants.items() if name in specials})
+        takes_frame, takes_rng = "frame" in specials, "rng" in specials
+        salt = self._salts[stage.name]
+        function = bridges.around(function, takes_stream="stream" in specials)
+
+        def run(index: int) -> object:
+            if takes_frame:
+                arguments["frame"] = index
+            if takes_rng:
+                arguments["rng"] = np.random.default_rng((self._seed, index, salt))
+            return function(**arguments)
+
+        return run
+
+    def _view(self, stage: BoundStage, name: str, bridges: StageBridges) -> Any:
+        """The buffer as the stage gets it; only NumPy knows arrays that cannot be written."""
+        placed = self._placed[name]
+        array = placed.host if stage.side == "host" else placed.device
+        if name in bridges.forms:
+            return bridges.shared(name, array)
+        if stage.access[name] == "in" and isinstance(array, np.ndarray):
+            array = array.view()
+            array.flags.writeable = False
+        return array

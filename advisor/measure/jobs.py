@@ -1,0 +1,168 @@
+"""What parent and worker say to one another: a job goes in, files come out of the job's directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from advisor.errors import AdvisorError, FileProblem, NothingMeasured, UsageError, WorkloadError
+from advisor.measure.calibration_jobs import GroupRun
+from advisor.measure.sampling import MIN_FRAMES
+from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds
+from advisor.profiles.schema import Device, Footprint, PageLocking, Trace, WorkloadRecord
+from advisor.profiles.scripts import ScriptCell
+from advisor.profiles.system_state import GpuState
+from advisor.profiles.traces import Timeline
+from advisor.strategies.backend import BackendName
+
+DESCRIPTION = "description.json"
+OUTCOME = "outcome.json"
+_ERRORS = (WorkloadError, UsageError, FileProblem, NothingMeasured)
+
+
+def _encodable(text: str) -> str:
+    """Text of the user's with what UTF-8 has no bytes for, as in names of files, replaced."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+Told = Annotated[str, BeforeValidator(_encodable)]
+
+
+class Job(Record):
+    """One process's work. `reference` is the directory of the reference run's results.
+
+    The task "parameters" runs nothing: it reads all values of the swept parameter.
+    """
+
+    task: Literal["parameters", "reference", "trace", "measure", "capture"]
+    file: str
+    workload: str | None
+    assignments: dict[str, str]
+    backend: BackendName
+    gpu: int
+    strategy: str
+    seconds: PositiveSeconds
+    seed: int
+    oversubscribe: bool = False
+    numa: str = "local"
+    directory: str
+    reference: str
+    swept: tuple[str, tuple[str, ...]] | None = None
+    timeline: bool = Field(default=False, description="Whether to watch a frame step by step at the end")
+    min_frames: int = Field(default=MIN_FRAMES, gt=0, description="Frames that are timed at least")
+    frames: int = Field(default=5, gt=0, description="Steady frames to run for a tool that looks on")
+
+
+class Description(Record):
+    """What the reference run knows before it runs anything of the user's frames."""
+
+    device: Device
+    gpu: dict[str, str | int | float]
+    packages: dict[str, str]
+    workload: WorkloadRecord
+
+
+class Checked(Record):
+    """The workload is there, and its parameters can be read."""
+
+    task: Literal["parameters"] = "parameters"
+
+
+class ReferenceRun(Record):
+    """The annotations held. `repeatable`: a frame's results depend on its index alone."""
+
+    task: Literal["reference"] = "reference"
+    repeatable: bool
+
+
+class TraceRun(Record):
+    """What tracing on the CPU saw."""
+
+    task: Literal["trace"] = "trace"
+    trace: Trace
+
+
+class Cell(Record):
+    """What one process measured of one strategy in one round."""
+
+    task: Literal["measure"] = "measure"
+    frame_seconds: tuple[PositiveSeconds, ...]
+    stopped: str
+    breakdown: tuple[dict[str, Seconds], ...]
+    transfer_bytes: dict[Literal["to-device", "to-host"], Bytes]
+    setup_seconds: Seconds
+    footprint: Footprint
+    verified: bool
+    latency_seconds: PositiveSeconds | None = None
+    hints: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    page_locking: PageLocking | None = None
+    gpu_state: GpuState | None = Field(default=None, description="Read right after the last timed frame")
+    timeline: Timeline | None = None
+
+
+class Captured(Record):
+    """The frames ran for a tool that looked on; what it saw is in the tool's own file."""
+
+    task: Literal["capture"] = "capture"
+    frames: int
+
+
+class Problem(Record):
+    """Why a process has no result. `cause` tells the user's mistakes from the device's and from ours."""
+
+    task: Literal["problem"] = "problem"
+    cause: Literal["wrong", "raised", "twin", "differs", "state", "memory", "device", "bug"]
+    error: str = ""
+    message: Told
+    next_step: Told = ""
+    detail: Told = ""
+
+    def as_error(self) -> AdvisorError:
+        """The error of our tree that it was, or a `WorkloadError`."""
+        kinds = {kind.__name__: kind for kind in _ERRORS}
+        kind = kinds.get(self.error, WorkloadError)
+        return kind(self.message, next_step=self.next_step, detail=self.detail)
+
+
+class ScriptDescription(Record):
+    """What script mode knows of the machine."""
+
+    task: Literal["describe"] = "describe"
+    device: Device
+    gpu: dict[str, str | int | float]
+    packages: dict[str, str]
+
+
+Outcome = (
+    Checked | ReferenceRun | TraceRun | Cell | Captured | GroupRun | ScriptDescription | ScriptCell | Problem
+)
+_BY_TASK: dict[str, type[Outcome]] = {
+    "parameters": Checked,
+    "reference": ReferenceRun,
+    "trace": TraceRun,
+    "measure": Cell,
+    "capture": Captured,
+    "calibrate": GroupRun,
+    "describe": ScriptDescription,
+    "script": ScriptCell,
+    "problem": Problem,
+}
+
+
+def read_outcome(directory: Path) -> Outcome | None:
+    """The outcome a worker left; None where it left none."""
+    try:
+        text = (directory / OUTCOME).read_text(encoding="utf-8")
+    except OSError:
+        return None
+    task, _, body = text.partition("\n")
+    return _BY_TASK[task].model_validate_json(body)
+
+
+def write_outcome(directory: Path, outcome: Outcome) -> None:
+    """Leaves the outcome: its task on the first line, then JSON."""
+    part = directory / f"{OUTCOME}.part"
+    part.write_text(f"{outcome.task}\n{outcome.model_dump_json()}", encoding="utf-8")
+    part.rename(directory / OUTCOME)

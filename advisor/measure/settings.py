@@ -1,0 +1,53 @@
+"""What one run of `advisor profile` goes by, validated before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from advisor.devices.catalogue import CatalogueEntry
+from advisor.profiles.preferences import Preferences
+from advisor.strategies.backend import BackendName
+from advisor.strategies.registry import Strategy
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One run of `advisor profile`."""
+
+    file: Path
+    workload: str | None
+    assignments: Mapping[str, str]
+    backend: BackendName
+    gpu: int
+    strategies: tuple[Strategy, ...]
+    targets: tuple[CatalogueEntry, ...]
+    rounds: int
+    max_seconds: float
+    """Sampling time per strategy over all rounds."""
+    timeout: float
+    """Seconds after which a process is ended."""
+    seed: int
+    command: str
+    numa: str = "local"
+    """Where pinned memory shall lie, seen from the GPU: local, remote, or a node's number."""
+    oversubscribe: bool = False
+    """Managed memory may exceed what the GPU has free."""
+    preferences: Preferences = field(default_factory=Preferences)
+    """By what to conclude."""
+    include_host: bool = False
+    """The profile may name this host and its user."""
+    no_environment: bool = False
+    """The profile tells nothing of the machine and its software."""
+    trace: tuple[str, ...] = ()
+    """Of `TRACES`: what is to be traced beside the measuring, or written of it."""
+    nsys: Path | None = None
+    """Where nsys is; searched for where None."""
+    keep_reports: bool = False
+    """Keep the reports of nsys."""
+
+    @property
+    def cell_seconds(self) -> float:
+        """Sampling time of one process."""
+        return self.max_seconds / self.rounds

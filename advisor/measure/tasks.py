@@ -1,0 +1,309 @@
+"""The jobs of a worker: the reference run, the traced run on the CPU, measuring one strategy, and running
+a few of its frames for a tool that looks on.
+
+Every process runs the frames 0, 1, 2 first and compares its results with the reference run's; where a
+frame's results depend on its index alone, frame 2 is run again after the timed frames and compared again.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any, Literal
+
+import numpy as np
+
+from advisor.devices.gpus import gpu_state
+from advisor.errors import UsageError, WorkloadError
+from advisor.measure import footprint, verification
+from advisor.measure.frames import FrameLoop, Loop
+from advisor.measure.jobs import Captured, Cell, Job, ReferenceRun, TraceRun
+from advisor.measure.nvtx_ranges import Ranges
+from advisor.measure.pipelined import SETS, PipelinedLoop
+from advisor.measure.sampling import Limits, breakdown, sample, warm_up
+from advisor.measure.timeline import WATCHED, Recorder
+from advisor.measure.traffic import TrafficRecorder
+from advisor.measure.verification import Inspector
+from advisor.profiles.schema import PageLocking
+from advisor.profiles.system_state import GpuState
+from advisor.strategies.backend import Backend, PageLocks
+from advisor.strategies.overlap import doubled
+from advisor.strategies.placements.arena import Arena
+from advisor.strategies.placements.base import Layout, Placed
+from advisor.strategies.placements.capacity import require_memory
+from advisor.strategies.placements.numa import chosen_node
+from advisor.strategies.registry import by_name
+from advisor.strategies.schedule import Plan, plan
+from advisor.workloads.binding import no_kernel
+from advisor.workloads.loading import Loaded, user_error
+
+COMPARED = 2
+"""The frame whose results are compared; every process runs 0, 1 and 2 first."""
+_SLOW = 0.1
+"""A frame of so many seconds is slow, where it takes a process's sampling time too: one must do."""
+_REPEATABLE = "repeatable"
+_PERHAPS_RANDOM = (
+    "; repeating a frame in one process changes them too: if stages draw random numbers, "
+    "take them from the parameter `rng`, which gives the same in every process"
+)
+
+
+class ResultsDiffer(Exception):
+    """A strategy's results are not the reference run's."""
+
+
+class StateLeft(Exception):
+    """The workload changed the device's state and did not change it back."""
+
+
+@dataclass(frozen=True)
+class Stand:
+    """A workload on its buffers, ready to run. `serial` runs one frame after the other, on the first set."""
+
+    loop: Loop
+    serial: FrameLoop
+    plan: Plan
+    inspector: Inspector
+    arena: Arena
+    placed: dict[str, Placed]
+    hints: dict[str, tuple[str, ...]]
+    before: footprint.Reading
+    placing_seconds: float
+
+
+@contextmanager
+def stand(job: Job, loaded: Loaded, backend: Backend, ranges: Ranges) -> Iterator[Stand]:
+    """Places the buffers and plans the frames; frees everything at the end, whatever happens."""
+    bound, device, strategy = loaded.bound, backend.device(), by_name(job.strategy)
+    placements = strategy.placements(loaded.record)
+    frame = [stage.use for stage in bound.frame]
+    traits = {name: placement.traits(device) for name, placement in placements.items()}
+    planned = plan([stage.use for stage in bound.setup], frame, traits)
+    layouts = {name: Layout(b.dimensions, b.element) for name, b in bound.workload.buffers.items()}
+    second = doubled(frame) if strategy.pipelined else []
+    before = footprint.read(backend)
+    begin = time.perf_counter()
+    with Arena(backend, node=_numa_node(job, backend)) as arena:
+        needed = {name: layouts[name].nbytes * (2 if name in second else 1) for name in layouts}
+        require_memory(backend, placements, needed, oversubscribe=job.oversubscribe)
+        placed = {name: placement.place(arena, layouts[name]) for name, placement in placements.items()}
+        again = {name: placements[name].place(arena, layouts[name]) for name in second}
+        serial = FrameLoop(bound, planned, placed, backend, seed=job.seed, ranges=ranges)
+        loop: Loop = serial
+        if strategy.pipelined:
+            sets = (placed, {**placed, **again})
+            loop = PipelinedLoop(bound, planned, sets, backend, seed=job.seed, ranges=ranges)
+        yield Stand(
+            loop=loop,
+            serial=serial,
+            plan=planned,
+            inspector=Inspector(bound, planned, placed, layouts, backend),
+            arena=arena,
+            placed=placed,
+            hints={name: placement.hints for name, placement in placements.items() if placement.hints},
+            before=before,
+            placing_seconds=time.perf_counter() - begin,
+        )
+        backend.synchronize()
+
+
+def _numa_node(job: Job, backend: Backend) -> int | None:
+    place = backend.environment().get("pci_bus_id")
+    try:
+        return chosen_node(job.numa, None if place is None else str(place))
+    except ValueError as problem:
+        raise UsageError(f"--numa {job.numa}: {problem}", next_step="Leave --numa out.") from None
+
+
+def reference(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> ReferenceRun:
+    """Keeps the results that all strategies must give, and checks the annotations."""
+    del loaded
+    loop, inspector, kept = run.serial, run.inspector, Path(job.reference)
+    loop.run_setup()
+    loop.first_frame()
+    _require_state(backend)  # what ran elsewhere may look like an output that was forgotten
+    for index in range(1, COMPARED + 1):
+        loop.frame(index)
+    _require_state(backend)
+    verification.save_results(inspector.results(), kept)
+    wrong = _wrong_results(inspector, Path(job.file))
+    inspector.check_annotations(loop, COMPARED)  # first, since a forgotten output makes results wrong
+    if wrong:
+        raise wrong
+    for index in (COMPARED + 1, COMPARED + 2, COMPARED):
+        loop.frame(index)
+    repeatable = not any(verification.differences(inspector.results(), kept))
+    (kept / _REPEATABLE).write_text("yes" if repeatable else "", encoding="utf-8")
+    return ReferenceRun(repeatable=repeatable)
+
+
+def trace(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> TraceRun:
+    """Times the stages on this CPU, then runs one frame on arrays that record what is done to them."""
+    bound = loaded.bound
+    run.serial.run_setup()
+    run.serial.first_frame()
+    timed = breakdown(
+        run.serial.timed_frame, time.perf_counter, 1, min(job.seconds, 1.0), slow=max(job.seconds, _SLOW)
+    )
+    seconds = {
+        s.name: float(np.median([f[f"{s.side}:{s.name}"] for f in timed]))
+        for s in bound.frame
+        if s.stage.cpu is not no_kernel
+    }
+    recorder = TrafficRecorder()
+    traced = {name: _traced(recorder, name, placed) for name, placed in run.placed.items()}
+    loop = FrameLoop(bound, run.plan, traced, backend, seed=job.seed, ranges=Ranges())
+    for action in loop.steady:
+        with recorder.stage(action.label.partition(":")[2]):
+            loop.act(action, COMPARED)
+    seen = recorder.trace(
+        [stage.use for stage in bound.frame],
+        {s.name: s.stage.passes for s in bound.frame if s.stage.passes},
+        {s.name: s.stage.flops for s in bound.frame if s.stage.flops is not None},
+        {buffer.name: buffer.bytes for buffer in loaded.record.buffers},
+        seconds,
+        {s.name for s in bound.frame if s.stage.cpu is not None or s.forms},
+    )
+    return TraceRun(trace=seen)
+
+
+def _traced(recorder: TrafficRecorder, name: str, placed: Placed) -> Placed:
+    def wrap(array: Any) -> Any:
+        return None if array is None else recorder.wrap(name, array)
+
+    return replace(placed, host=wrap(placed.host), device=wrap(placed.device))
+
+
+def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Cell:
+    """Set-up, comparison, warm-up, samples, breakdown, comparison again."""
+    clock, loop, kept = time.perf_counter, run.loop, Path(job.reference)
+    begin = clock()
+    loop.run_setup()
+    loop.first_frame()
+    setup_seconds = clock() - begin + run.placing_seconds
+    for index in range(1, COMPARED):
+        loop.frame(index)
+    loop.frame_alone(COMPARED)
+    _require_state(backend)
+    verified = _compare(run.inspector, kept, Path(job.file))
+    slow = max(job.seconds, _SLOW)
+    index = warm_up(loop.frame, clock, COMPARED + 1, min(0.2, job.seconds / 5), slow)
+    with backend.page_locks() as locks:
+        samples = sample(loop.frame, clock, index, Limits(job.seconds, min_frames=job.min_frames))
+    locking = _per_frame(locks, len(samples.frame_seconds))
+    index += len(samples.frame_seconds)
+    latencies = loop.latencies[-len(samples.frame_seconds) :]
+    taken = footprint.footprint(run.arena, run.before, footprint.read(run.arena.backend))
+    state = _gpu_state(job, backend)
+    timed = breakdown(loop.timed_frame, clock, index, min(0.5, job.seconds / 5), slow)
+    index += len(timed)
+    timeline = None
+    if job.timeline:
+        timeline = Recorder(backend).timeline(loop, index)
+        index += WATCHED
+    _require_state(backend)
+    _check_last(run, index, Path(job.file))
+    if verified and (kept / _REPEATABLE).read_text(encoding="utf-8"):
+        loop.frame(COMPARED - 1)
+        loop.frame_alone(COMPARED)
+        _compare(run.inspector, kept, Path(job.file))
+    return Cell(
+        frame_seconds=samples.frame_seconds,
+        stopped=samples.stopped,
+        breakdown=tuple(timed),
+        transfer_bytes=_transfer_bytes(run.plan, loaded),
+        setup_seconds=setup_seconds,
+        footprint=taken,
+        latency_seconds=median(latencies) if latencies else None,
+        hints=run.hints,
+        page_locking=locking,
+        gpu_state=state,
+        timeline=timeline,
+        verified=verified,
+    )
+
+
+def _per_frame(locks: PageLocks | None, frames: int) -> PageLocking | None:
+    if locks is None:
+        return None
+    return PageLocking(calls=locks.calls / frames, seconds=locks.seconds / frames)
+
+
+def capture(job: Job, backend: Backend, run: Stand) -> Captured:
+    """Set-up, the first frames, then a few steady ones: nothing else, so that a tool's file stays small."""
+    loop = run.loop
+    loop.run_setup()
+    loop.first_frame()
+    last = COMPARED + job.frames
+    for index in range(1, last):
+        loop.frame(index)
+    loop.frame_alone(last)
+    backend.synchronize()
+    return Captured(frames=job.frames)
+
+
+def _gpu_state(job: Job, backend: Backend) -> GpuState | None:
+    """The GPU's clocks and link while they are still as they were under load."""
+    place = backend.environment().get("pci_bus_id")
+    if place is None:
+        return None
+    return gpu_state(str(place), job.gpu, moment="under-load", process=os.getpid())
+
+
+def _require_state(backend: Backend) -> None:
+    left = backend.disturbed()
+    if left:
+        raise StateLeft(left)
+
+
+def _compare(inspector: Inspector, kept: Path, path: Path) -> bool:
+    """Holds the results against the reference run's; False where that run left none."""
+    if not (kept / _REPEATABLE).exists():
+        return False
+    differences = list(verification.differences(inspector.results(), kept))
+    if differences:
+        repeatable = (kept / _REPEATABLE).read_text(encoding="utf-8")
+        raise ResultsDiffer("; ".join(differences) + ("" if repeatable else _PERHAPS_RANDOM))
+    wrong = _wrong_results(inspector, path)
+    if wrong:
+        raise wrong
+    return True
+
+
+def _check_last(run: Stand, index: int, path: Path) -> None:
+    """The user's check after the last frames too: a solver may go wrong late."""
+    if run.loop is run.serial and not run.inspector.has_check:
+        return  # no frame is in flight, and nobody looks
+    while index % SETS:  # the first set is the one that is looked at
+        run.loop.frame(index)
+        index += 1
+    run.loop.frame_alone(index)
+    wrong = _wrong_results(run.inspector, path, index)
+    if wrong:
+        raise wrong
+
+
+def _wrong_results(inspector: Inspector, path: Path, index: int = COMPARED) -> WorkloadError | None:
+    """What the user's check says of the present results; None when it is content."""
+    try:
+        inspector.run_check(index)
+    except Exception as error:
+        problem = user_error(f"the workload's check, after frame {index},", error, path)
+        return WorkloadError(
+            f"{problem.message}: {error}", next_step=problem.next_step, detail=problem.detail
+        )
+    return None
+
+
+def _transfer_bytes(planned: Plan, loaded: Loaded) -> dict[Literal["to-device", "to-host"], int]:
+    sizes = {buffer.name: buffer.bytes for buffer in loaded.record.buffers}
+    totals: dict[Literal["to-device", "to-host"], int] = {"to-device": 0, "to-host": 0}
+    for step in planned.steady:
+        if step.action == "to-device" or step.action == "to-host":
+            totals[step.action] += sizes[step.name]
+    return totals

@@ -1,0 +1,99 @@
+"""A frame's timeline from our own events: the host's clock for its steps, the stream's marks for its own.
+
+Needs no tool. Three frames are watched and the middle one is kept, so that of frames that overlap all of
+one period is seen. The stream's clock is fitted to the host's at one mark, right after a wait: on a GPU
+the two agree within a few microseconds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from advisor.measure.frames import Action, Loop
+from advisor.measure.sampling import Clock
+from advisor.profiles.lanes import track
+from advisor.profiles.traces import Span, Timeline
+from advisor.strategies.backend import Backend
+
+MOST_SPANS = 300
+WATCHED = 3
+"""Frames that a timeline takes."""
+
+
+@dataclass(frozen=True)
+class _Seen:
+    label: str
+    begin: float
+    end: float
+    marks: tuple[Any, Any] | None
+    """Of work on a stream: the marks before and after it."""
+
+
+class Recorder:
+    """Watches a loop's actions. One recorder makes one timeline."""
+
+    def __init__(self, backend: Backend, clock: Clock = time.perf_counter) -> None:
+        self._backend = backend
+        self._clock = clock
+        self._seen: list[_Seen] = []
+        backend.synchronize()
+        self._anchor = backend.timestamp()
+        self._zero = clock()
+
+    def timeline(self, loop: Loop, index: int) -> Timeline | None:
+        """Runs the frames `index` to `index + WATCHED - 1`; None where the clock saw no time pass."""
+        with loop.watched(self.watch):
+            loop.frame(index)
+            begin = self._clock()
+            loop.frame(index + 1)
+            end = self._clock()
+            loop.frame_alone(index + WATCHED - 1)
+        self._backend.synchronize()
+        if end <= begin:
+            return None
+        spans = [span for seen in self._seen if (span := self._span(seen, begin, end))]
+        spans.sort(key=lambda span: (span.begin_seconds, span.end_seconds))
+        kept = tuple(spans[:MOST_SPANS])
+        return Timeline(
+            source="events", frame_seconds=end - begin, spans=kept, left_out=len(spans) - len(kept)
+        )
+
+    def watch(self, action: Action) -> Action:
+        """The action, noting when it runs."""
+        move = action.move
+
+        def run(index: int) -> None:
+            self._note(action, lambda: action.run(index), None)
+
+        def moved(stream: Any = None) -> None:
+            assert move is not None
+            mover = move
+            self._note(action, lambda: mover(stream), stream)
+
+        return replace(action, run=run, move=moved if move else None)
+
+    def _note(self, action: Action, call: Callable[[], object], stream: Any) -> None:
+        backend = self._backend
+        first = backend.timestamp(stream) if action.on_stream else None
+        begin = self._clock()
+        call()
+        end = self._clock()
+        marks = (first, backend.timestamp(stream)) if action.on_stream else None
+        self._seen.append(_Seen(action.label, begin, end, marks))
+
+    def _span(self, seen: _Seen, begin: float, end: float) -> Span | None:
+        """Within the frame from `begin` to `end`; None outside of it."""
+        first, last = seen.begin, seen.end
+        if seen.marks is not None:
+            first, last = (
+                self._zero + self._backend.seconds_between(self._anchor, mark) for mark in seen.marks
+            )
+        first, last = max(first, begin), min(last, end)
+        if last <= first:
+            return None
+        return Span(
+            track=track(seen.label), label=seen.label, begin_seconds=first - begin, end_seconds=last - begin
+        )

@@ -1,0 +1,175 @@
+"""How many bytes each stage reads and writes of each buffer, seen while it runs in NumPy on the CPU.
+
+`wrap` gives a traced view of a buffer (see traced_arrays.py); what NumPy does with it inside
+`with recorder.stage(name)` is counted. Bytes count every pass over the data. Memory is told apart by
+address, so views and views of views belong to their buffer, and everything else is the stage's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy.typing as npt
+
+from advisor.measure.traced_arrays import TracedArray, extent
+from advisor.profiles.schema import StageWork, Trace, Traffic
+from advisor.strategies.schedule import StageUse
+
+Array = npt.NDArray[Any]
+
+
+@dataclass
+class _Tally:
+    """What one stage did so far, over all the times it ran."""
+
+    runs: int = 0
+    read: dict[str, float] = field(default_factory=dict)
+    written: dict[str, float] = field(default_factory=dict)
+    temporary: float = 0.0
+    calls: int = 0
+    flops: float = 0.0
+
+
+class TrafficRecorder:
+    """Counts the NumPy traffic of traced arrays, per stage and buffer."""
+
+    def __init__(self) -> None:
+        self._memory: dict[tuple[int, int], tuple[str, Array]] = {}
+        self._tallies: dict[str, _Tally] = {}
+        self._current: _Tally | None = None
+
+    def wrap(self, name: str, array: Array) -> Array:
+        """A traced view of the same memory, as writeable as `array`; buffer `name` owns it from now on."""
+        # The array is kept, so that its addresses cannot be given to another one.
+        self._memory[extent(array)] = (name, array)
+        return TracedArray.of(array, self)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """What happens inside belongs to this stage; outside of any stage nothing is counted."""
+        before = self._current
+        self._current = self._tallies.setdefault(name, _Tally())
+        self._current.runs += 1
+        try:
+            yield
+        finally:
+            self._current = before
+
+    @property
+    def counting(self) -> bool:
+        """Whether a stage is running."""
+        return self._current is not None
+
+    def read(self, array: Array, count: float) -> None:
+        """Counts `count` bytes read from the memory of `array`."""
+        self._count(array, count, written=False)
+
+    def wrote(self, array: Array, count: float) -> None:
+        """Counts `count` bytes written to the memory of `array`."""
+        self._count(array, count, written=True)
+
+    def called(self) -> None:
+        """Counts a NumPy call that does work: what CuPy launches a kernel for."""
+        if self._current is not None:
+            self._current.calls += 1
+
+    def computed(self, flops: float) -> None:
+        """Counts arithmetic."""
+        if self._current is not None:
+            self._current.flops += flops
+
+    def _count(self, array: Array, count: float, *, written: bool) -> None:
+        if self._current is None:
+            return
+        owner = self._owner(array)
+        if owner is None:
+            self._current.temporary += count
+            return
+        table = self._current.written if written else self._current.read
+        table[owner] = table.get(owner, 0.0) + count
+
+    def _owner(self, array: Array) -> str | None:
+        low, high = extent(array)
+        for (start, end), (name, _) in self._memory.items():
+            if start <= low and high <= end:
+                return name
+        return None
+
+    def trace(
+        self,
+        uses: Sequence[StageUse],
+        passes: Mapping[str, Mapping[str, float]],
+        flops: Mapping[str, float],
+        bytes_of: Mapping[str, int],
+        seconds: Mapping[str, float],
+        twins: Collection[str] = (),
+    ) -> Trace:
+        """The record of what was seen, for one run of each stage.
+
+        A stage whose `passes` the user declared counts those, and one pass over its other buffers: its CPU
+        twin is not the kernel. Declared `flops` win too. A buffer of which nothing was seen (the array went
+        to a C library) is taken as one pass, marked "assumed"; an InOut of which one half was seen had no
+        other. Stages named in `twins` ran as another function than on the GPU, so that their calls are not
+        counted. Of a stage that did not run, and of which nothing is declared, there is no record.
+        """
+        traffic = [
+            _declared(use, buffer, passes[use.name].get(buffer, 1.0), bytes_of[buffer])
+            if passes.get(use.name)
+            else self._seen(use, buffer, bytes_of[buffer])
+            for use in uses
+            if passes.get(use.name) or use.name in self._tallies
+            for buffer in use.access
+        ]
+        work = [
+            self._work(
+                use.name,
+                flops.get(use.name),
+                seconds.get(use.name),
+                raw=bool(passes.get(use.name)),
+                twin=use.name in twins,
+            )
+            for use in uses
+        ]
+        return Trace(traffic=tuple(traffic), work=tuple(work))
+
+    def _seen(self, use: StageUse, buffer: str, size: int) -> Traffic:
+        tally = self._tallies[use.name]
+        read, written = tally.read.get(buffer, 0.0) / tally.runs, tally.written.get(buffer, 0.0) / tally.runs
+        mode, seen = use.access[buffer], read > 0 or written > 0
+        unseen = not seen or (mode == "in" and read == 0) or (mode == "out" and written == 0)
+        return Traffic(
+            stage=use.name,
+            buffer=buffer,
+            bytes_read=float(size) if unseen and mode != "out" else read,
+            bytes_written=float(size) if unseen and mode != "in" else written,
+            source="assumed" if unseen else "traced",
+        )
+
+    def _work(
+        self, stage: str, flops: float | None, seconds: float | None, *, raw: bool, twin: bool
+    ) -> StageWork:
+        tally = self._tallies.get(stage, _Tally())
+        runs = max(tally.runs, 1)
+        seen = tally.flops / runs if tally.flops else None
+        return StageWork(
+            stage=stage,
+            flops=seen if flops is None else flops,
+            temporary_bytes=0.0 if raw else tally.temporary / runs,
+            calls=None if raw or twin or not tally.runs else round(tally.calls / runs),
+            seconds=seconds,
+        )
+
+
+def _declared(use: StageUse, buffer: str, passes: float, size: int) -> Traffic:
+    """A buffer of a kernel that tracing cannot see: the passes that read it, and one that writes it."""
+    mode = use.access[buffer]
+    return Traffic(
+        stage=use.name,
+        buffer=buffer,
+        bytes_read=0.0 if mode == "out" else passes * size,
+        bytes_written=0.0 if mode == "in" else float(size),
+        source="declared",
+    )

@@ -1,0 +1,169 @@
+"""What is to be predicted: the workload's traffic, where each buffer lies, and the steps of a frame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from advisor.model.machines import Machine
+from advisor.model.monte_carlo import Values
+from advisor.profiles.schema import (
+    BufferRecord,
+    MemoryClass,
+    MemoryKind,
+    StageWork,
+    Trace,
+    Traffic,
+    WorkloadRecord,
+)
+from advisor.strategies.overlap import doubled
+from advisor.strategies.placements.base import Placement
+from advisor.strategies.registry import Strategy
+from advisor.strategies.schedule import Plan, plan, stage_uses
+
+Path = Literal["memory", "uncached", "link"]
+"""memory: the GPU's own or the shared DRAM, behind its L2. uncached: the shared DRAM without. link: the
+host's memory over PCIe or a coherent link."""
+
+
+@dataclass(frozen=True)
+class Situation:
+    """One strategy of one workload on one device."""
+
+    workload: WorkloadRecord
+    trace: Trace
+    strategy: Strategy
+    placements: Mapping[str, Placement]
+    plan: Plan
+    machine: Machine
+    kernel_factor: Mapping[str, Values]
+    """Device stages whose time was measured elsewhere: that time over the model's, there."""
+    host_measured: bool = False
+    """The host stages' times were measured beside this very device."""
+    doubt: float = 1.0
+    """How much of what the terms leave unexplained is left (residuals.py): 1 all, 0 nothing."""
+    first_frames: bool = False
+    """Of few frames: before the driver has found out which pages thrash."""
+    stays: bool = False
+    """The driver leaves managed pages at the host (thrashing.py)."""
+
+    @property
+    def memory_class(self) -> MemoryClass:
+        """The device's."""
+        return self.machine.entry.memory_class
+
+    def inner(self, buffer: str) -> Placement:
+        """The program's own placement of a buffer, behind foreign memory or not."""
+        return self.placements[buffer].own
+
+    def host_kind(self, buffer: str) -> MemoryKind:
+        """The kind of memory host stages work on."""
+        return self.placements[buffer].host_kind
+
+    def path(self, buffer: str) -> Path:
+        """How kernels reach the buffer."""
+        placement, kind = self.inner(buffer), self.inner(buffer).device_kind
+        if kind == "device":
+            return "memory"
+        if self.machine.shares_memory:
+            return "memory" if placement.gpu_caches(self.memory_class) else "uncached"
+        return "memory" if self.migrates(buffer) else "link"
+
+    def migrates(self, buffer: str) -> bool:
+        """Whether its pages move to the side that touches them."""
+        if self.machine.shares_memory or self.stays:
+            return False
+        return self.inner(buffer).movement(self.memory_class) in ("migrated", "prefetched")
+
+    def physical_bytes(self) -> int:
+        """Memory of all buffers, every copy where there are several; shared memory once."""
+        return sum(b.bytes * self._copies(b.name) for b in self.workload.buffers)
+
+    def device_bytes(self) -> int:
+        """Memory on the device alone, with memory that migrates there as a whole."""
+        return sum(
+            b.bytes * self._sets(b.name)
+            for b in self.workload.buffers
+            if self.inner(b.name).device_kind == "device" or self.migrates(b.name)
+        )
+
+    def _copies(self, buffer: str) -> int:
+        placement, foreign = self.inner(buffer), self.placements[buffer] is not self.inner(buffer)
+        both = 1 if placement.host_kind == placement.device_kind else 2
+        # The pinned pool between the two.
+        return (both + placement.staged) * self._sets(buffer) + foreign
+
+    def _sets(self, buffer: str) -> int:
+        return 2 if self.strategy.pipelined and buffer in self._doubled else 1
+
+    @cached_property
+    def _doubled(self) -> frozenset[str]:
+        return frozenset(doubled(stage_uses(self.workload, "frame")))
+
+    @cached_property
+    def _buffers(self) -> dict[str, BufferRecord]:
+        return {b.name: b for b in self.workload.buffers}
+
+    def size(self, buffer: str) -> int:
+        """Bytes of a buffer."""
+        return self._buffers[buffer].bytes
+
+    def traffic(self, stage: str) -> list[Traffic]:
+        """What a stage reads and writes, by buffer."""
+        return [t for t in self.trace.traffic if t.stage == stage]
+
+    def work(self, stage: str) -> StageWork:
+        """What else a stage does."""
+        found = (w for w in self.trace.work if w.stage == stage)
+        return next(found, StageWork(stage=stage))
+
+    def comes_by_staged_copy(self, buffer: str) -> bool:
+        """Whether the CPU copies kernels' results into it, out of a pinned buffer of the driver's."""
+        record, placement = self._buffers[buffer], self.placements[buffer]
+        kernels = {stage.name for stage in self.workload.frame_stages("device")}
+        written = any(mode != "in" for stage, mode in record.access.items() if stage in kernels)
+        return written and (placement.host_kind, placement.device_kind) == ("pageable", "device")
+
+    @cached_property
+    def host_bytes(self) -> int:
+        """Bytes of all buffers that host stages of a frame touch, and of both sets where there are two."""
+        stages = {stage.name for stage in self.workload.frame_stages("host")}
+        touched = (b for b in self.workload.buffers if stages & set(b.access))
+        return sum(b.bytes * self._sets(b.name) for b in touched)
+
+    @cached_property
+    def managed_bytes(self) -> int:
+        """Bytes of all managed buffers."""
+        return sum(b.bytes for b in self.workload.buffers if self.inner(b.name).device_kind == "managed")
+
+
+def situation(
+    workload: WorkloadRecord,
+    trace: Trace,
+    strategy: Strategy,
+    machine: Machine,
+    kernel_factor: Mapping[str, Values] | None = None,
+    *,
+    host_measured: bool = False,
+    doubt: float = 1.0,
+    first_frames: bool = False,
+) -> Situation:
+    """Places the buffers and plans a frame, as the worker does."""
+    device = machine.entry.device()
+    placements = strategy.placements(workload)
+    traits = {name: placement.traits(device) for name, placement in placements.items()}
+    steps = plan(stage_uses(workload, "setup"), stage_uses(workload, "frame"), traits)
+    return Situation(
+        workload,
+        trace,
+        strategy,
+        placements,
+        steps,
+        machine,
+        kernel_factor or {},
+        host_measured,
+        doubt,
+        first_frames,
+    )

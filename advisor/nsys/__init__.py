@@ -1,0 +1,1 @@
+"""Nsight Systems: running it, reading what it exports, and trace event files."""

@@ -1,0 +1,191 @@
+"""Adds up an export's tables: for each place (a strategy, a step of it) what was copied, moved, run, awaited.
+
+Work on the GPU belongs to the place whose call launched it, found by the correlation id; what has none
+(migrations, faults) belongs to the place the host was in when it began.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from advisor.nsys.busy import Busy
+from advisor.nsys.database import UNKNOWN, Database, Flags, Integers
+from advisor.nsys.launches import Calls, waiting_calls
+from advisor.nsys.windows import THREAD_BITS, Windows
+
+COPIES = "CUPTI_ACTIVITY_KIND_MEMCPY"
+MEMSETS = "CUPTI_ACTIVITY_KIND_MEMSET"
+KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
+WAITS = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
+CPU_FAULTS = "CUDA_UM_CPU_PAGE_FAULT_EVENTS"
+GPU_FAULTS = "CUDA_UM_GPU_PAGE_FAULT_EVENTS"
+MEMORY = "CUDA_GPU_MEMORY_USAGE_EVENTS"
+
+NEEDED: dict[str, tuple[str, ...]] = {
+    COPIES: ("start", "end", "bytes", "copyKind"),
+    KERNELS: ("start", "end"),
+    MEMSETS: ("start", "end"),
+    WAITS: ("start", "end", "syncType"),
+    CPU_FAULTS: ("start",),
+    GPU_FAULTS: ("start", "numberOfPageFaults"),
+    MEMORY: ("bytes", "memKind", "memoryOperationType"),
+}
+"""Columns without which a table says nothing."""
+Key = tuple[int, ...]
+Kind = Literal["copies", "migrations", "kernels", "waits"]
+
+
+@dataclass
+class Sums:
+    """Count, bytes and nanoseconds by kind."""
+
+    of: defaultdict[Kind, defaultdict[Key, list[int]]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(lambda: [0, 0, 0]))
+    )
+    cpu_faults: int = 0
+    gpu_faults: int = 0
+
+    def add(self, kind: Kind, key: Key, figures: Sequence[int]) -> None:
+        """More of one kind."""
+        sums = self.of[kind][key]
+        for position, figure in enumerate(figures):
+            sums[position] += int(figure)
+
+
+class Tallies:
+    """Reads the tables once; `places` maps a moment of a process to a place, None takes everything as 0."""
+
+    def __init__(self, database: Database, places: Windows | None, extent: tuple[int, int] | None) -> None:
+        self.busy = Busy()
+        self.migrations_seen = False
+        self.places: defaultdict[int, Sums] = defaultdict(Sums)
+        self._database = database
+        self._where = places
+        self._extent = extent
+        self._launched: Calls | None = Calls(database, extent, "start") if places and extent else None
+        self._copies()
+        self._kernels()
+        self._launched = None  # its memory is wanted for what follows
+        self._memsets()
+        self._waits()
+        self._faults()
+
+    def readable(self, table: str) -> bool:
+        """Whether the table is there in a form that is known."""
+        return self._database.has(table, *NEEDED[table])
+
+    def _placed(self, block: dict[str, Integers], launched: bool) -> Integers:
+        """The place of each row."""
+        if self._where is None:
+            return np.zeros(len(block["start"]), np.int64)
+        moments = block["start"]
+        processes = block["globalPid"] // THREAD_BITS
+        if launched and self._launched:
+            moments = self._launched.find(processes, block["correlationId"], moments)
+        return self._where.find(processes, moments)
+
+    def _blocks(self, table: str, *more: str) -> Iterator[dict[str, Integers]]:
+        """The rows around our frames; in an export without them, all."""
+        if not self.readable(table):
+            return
+        ends = "end" if "end" in NEEDED[table] else "start"
+        where = ""
+        if self._extent:
+            where = f'"{ends}" >= {self._extent[0]} AND "start" <= {self._extent[1]}'
+        columns = dict.fromkeys((*NEEDED[table], "globalPid", *more))
+        yield from self._database.blocks(table, tuple(columns), where)
+
+    def _busy(self, block: dict[str, Integers]) -> None:
+        self.busy.add(block["globalPid"] // THREAD_BITS, block["start"], block["end"])
+
+    def _copies(self) -> None:
+        kinds = self._database.names("ENUM_CUDA_MEMCPY_OPER")
+        unified = np.array([number for number, name in kinds.items() if "_UVM_" in name], np.int64)
+        for block in self._blocks(COPIES, "correlationId", "srcKind", "dstKind", "migrationCause"):
+            self._busy(block)
+            moved = np.isin(block["copyKind"], unified)
+            self.migrations_seen |= bool(moved.any())
+            place = np.where(moved, self._placed(block, launched=False), self._placed(block, launched=True))
+            columns = ("copyKind", "srcKind", "dstKind")
+            self._sum("copies", block, place, columns, ~moved)
+            self._sum("migrations", block, place, ("copyKind", "migrationCause"), moved)
+
+    def _kernels(self) -> None:
+        for block in self._blocks(KERNELS, "correlationId", "shortName"):
+            self._busy(block)
+            self._sum("kernels", block, self._placed(block, launched=True), ("shortName",))
+
+    def _memsets(self) -> None:
+        for block in self._blocks(MEMSETS):
+            self._busy(block)
+
+    def _waits(self) -> None:
+        """By the call as well: nsys 2023.4 records cudaStreamWaitEvent, in which no host waits, as a kind
+        of wait of the host's, and cudaEventSynchronize as another than it is (seen on an H200)."""
+        if not self.readable(WAITS):
+            return
+        calls = waiting_calls(self._database, self._extent)
+        for block in self._blocks(WAITS, "correlationId"):
+            unknown = np.full(len(block["start"]), UNKNOWN, np.int64)
+            processes = block["globalPid"] // THREAD_BITS
+            block["call"] = calls.find(processes, block["correlationId"], unknown)
+            self._sum("waits", block, self._placed(block, launched=False), ("syncType", "call"))
+
+    def _faults(self) -> None:
+        for block in self._blocks(CPU_FAULTS):
+            places, counts = np.unique(self._placed(block, launched=False), return_counts=True)
+            for place, count in zip(places, counts, strict=True):
+                self.places[int(place)].cpu_faults += int(count)
+        for block in self._blocks(GPU_FAULTS):
+            place = self._placed(block, launched=False)
+            for number in np.unique(place):
+                faults = block["numberOfPageFaults"][place == number]
+                self.places[int(number)].gpu_faults += int(faults.sum())
+
+    def _sum(
+        self,
+        kind: Kind,
+        block: dict[str, Integers],
+        place: Integers,
+        columns: Sequence[str],
+        chosen: Flags | None = None,
+    ) -> None:
+        """Adds rows up by place and these columns."""
+        keep = place >= 0 if chosen is None else (place >= 0) & chosen
+        if not keep.any():
+            return
+        kinds, which = _distinct([place[keep], *(block[c][keep] for c in columns)])
+        size = len(kinds)
+        lasted = (block["end"] - block["start"])[keep]
+        counts = np.bincount(which, minlength=size)
+        seconds = np.bincount(which, lasted, size)
+        moved = np.bincount(which, block["bytes"][keep], size) if "bytes" in block else np.zeros(size)
+        for at, (place_number, *key) in enumerate(kinds):
+            figures = (counts[at], round(moved[at]), round(seconds[at]))
+            self.places[place_number].add(kind, tuple(key), figures)
+
+
+def _distinct(columns: Sequence[Integers]) -> tuple[list[tuple[int, ...]], Integers]:
+    """The distinct rows, and which of them each row is. As one number each, since whole rows sort slowly.
+
+    Places, kinds and numbers of names are small enough for their product to fit into 63 bits.
+    """
+    lowest = [int(column.min()) for column in columns]
+    widths = [int(column.max()) - low + 1 for column, low in zip(columns, lowest, strict=True)]
+    keys = np.zeros(len(columns[0]), np.int64)
+    for column, low, width in zip(columns, lowest, widths, strict=True):
+        keys = keys * width + (column - low)
+    distinct, which = np.unique(keys, return_inverse=True)
+    rows = []
+    for key in distinct.tolist():
+        row = []
+        for low, width in zip(reversed(lowest), reversed(widths), strict=True):
+            key, rest = divmod(key, width)
+            row.append(low + rest)
+        rows.append(tuple(reversed(row)))
+    return rows, np.asarray(which, np.int64).reshape(-1)

@@ -1,0 +1,75 @@
+"""How long the GPU worked: the union of everything it did, held against the frames."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from advisor.nsys.database import Integers
+
+Intervals = tuple[Integers, Integers]
+"""Begins and ends in ns."""
+
+
+class Busy:
+    """Collects when the GPU worked, by process: 16 bytes for each piece of work, 32 while it is sorted."""
+
+    def __init__(self) -> None:
+        self._pieces: dict[int, list[Intervals]] = {}
+
+    @property
+    def seen(self) -> bool:
+        """Whether the GPU was seen to do anything at all."""
+        return bool(self._pieces)
+
+    def add(self, processes: Integers, begins: Integers, ends: Integers) -> None:
+        """Pieces of work from begin to end."""
+        for process in np.unique(processes):
+            mine = processes == process
+            self._pieces.setdefault(int(process), []).append((begins[mine], ends[mine]))
+
+    def share(self, process: int | None, begins: Integers, ends: Integers) -> float:
+        """The share of these stretches, which do not overlap, in which it worked; None: any process."""
+        if process is None and len(self._pieces) > 1:
+            self._pieces = {0: [piece for pieces in self._pieces.values() for piece in pieces]}
+        key = next(iter(self._pieces), 0) if process is None else process
+        length = int((ends - begins).sum())
+        if key not in self._pieces or length <= 0:
+            return 0.0
+        starts, stops = self._joined(key)
+        worked = _before(ends, starts, stops) - _before(begins, starts, stops)
+        return min(int(worked.sum()) / length, 1.0)
+
+    def extent(self) -> tuple[int, int]:
+        """The first begin and the last end of all; only where anything was seen."""
+        pieces = [piece for pieces in self._pieces.values() for piece in pieces]
+        return min(int(b.min()) for b, _ in pieces), max(int(e.max()) for _, e in pieces)
+
+    def _joined(self, process: int) -> Intervals:
+        """The pieces of a process as their union, which takes their place."""
+        pieces = self._pieces[process]
+        if len(pieces) > 1 or np.any(pieces[0][0][1:] <= pieces[0][1][:-1]):
+            pieces[:] = [_union(pieces)]
+        return pieces[0]
+
+
+def _union(pieces: list[Intervals]) -> Intervals:
+    """The same time as intervals that do not overlap, in order. Empties the list, to save memory."""
+    begins = np.concatenate([begins for begins, _ in pieces])
+    ends = np.concatenate([ends for _, ends in pieces])
+    pieces.clear()
+    order = np.argsort(begins, kind="stable")
+    begins, ends = begins[order], ends[order]
+    del order
+    np.maximum.accumulate(ends, out=ends)
+    opens = np.concatenate(([True], begins[1:] > ends[:-1]))
+    closes = np.concatenate((opens[1:], [True]))
+    return begins[opens], ends[closes]
+
+
+def _before(moments: Integers, starts: Integers, stops: Integers) -> Integers:
+    """How much of the intervals lies before each moment."""
+    totals = np.concatenate(([0], np.cumsum(stops - starts)))
+    at = np.searchsorted(starts, moments, side="right")
+    last = np.maximum(at - 1, 0)
+    over = np.where(at > 0, np.maximum(stops[last] - moments, 0), 0)
+    return np.asarray(totals[at] - over, np.int64)

@@ -1,0 +1,179 @@
+"""`--trace nsys`: each measured strategy runs once more, for a few frames, under nsys; what it saw is read.
+
+Whatever goes wrong costs the trace and nothing else: the reason stands in its place.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from advisor.errors import FileProblem
+from advisor.measure.jobs import Captured, Job, Problem, read_outcome
+from advisor.measure.launcher import worker_command
+from advisor.nsys import exports
+from advisor.nsys.program import GET, Nsys, NsysFailed, find, run
+from advisor.profiles.schema import Device, Measured
+from advisor.profiles.traces import NoTrace, NsysTrace, StrategyTrace
+
+MOST_FRAMES = 5
+FRAMES_SECONDS = 3.0
+"""So many steady frames at most, and so many seconds of them, but two at least."""
+STARTING_SECONDS = 60.0
+"""For nsys itself and the set-up, beside the frames; then it is taken to hang."""
+EXPORT_SECONDS = 60.0
+FOLDER = "traces"
+_PATIENCE = 5
+"""Times longer under nsys than without it may what a job does take."""
+_TOO_NEW = (
+    "nsys saw none of our ranges. Up to its version 2023.4 it records those of the Python package nvtx up to "
+    "0.2.11 alone: pip install 'nvtx<0.2.12', or use a newer nsys"
+)
+
+
+class Captures(Protocol):
+    """Runs jobs under a tool and reads what it saw. A job's `seconds` is what it takes without the tool."""
+
+    def __call__(
+        self, jobs: Sequence[Job], device: Device, begin: Callable[[str], None], end: Callable[[], None]
+    ) -> NsysTrace: ...
+
+
+@dataclass(frozen=True)
+class NsysCaptures:
+    """With nsys. `keep` is the folder that the reports are kept in; None keeps none."""
+
+    path: Path | None = None
+    keep: Path | None = None
+    starting_seconds: float = STARTING_SECONDS
+
+    def __call__(
+        self, jobs: Sequence[Job], device: Device, begin: Callable[[str], None], end: Callable[[], None]
+    ) -> NsysTrace:
+        """The trace of every job; when nsys itself fails, the others are not tried."""
+        try:
+            nsys = find(self.path)
+        except NsysFailed as problem:
+            return NsysTrace(reason=f"{problem}. {GET}")
+        traces: list[StrategyTrace] = []
+        missing: list[NoTrace] = []
+        notes: dict[str, None] = {}
+        broken = ""
+        for job in jobs:
+            begin(f"nsys, {job.strategy}")
+            try:
+                if broken:
+                    raise _Untraced(f"not tried, since nsys failed before: {broken}")
+                told = self._capture(nsys, job, device)
+                traces += [t for t in told.strategies if t.strategy == job.strategy]
+                notes.update(dict.fromkeys(told.notes))
+            except NsysFailed as problem:
+                broken = str(problem)
+                missing.append(NoTrace(strategy=job.strategy, reason=broken))
+            except (_Untraced, FileProblem, OSError) as problem:
+                missing.append(NoTrace(strategy=job.strategy, reason=_said(problem)))
+            end()
+        reason = "" if traces else (missing[0].reason if missing else "no strategy was measured")
+        return NsysTrace(
+            reason=reason,
+            tool=nsys.name,
+            strategies=tuple(traces),
+            missing=tuple(missing),
+            notes=tuple(notes),
+        )
+
+    def _capture(self, nsys: Nsys, job: Job, device: Device) -> exports.FileTrace:
+        """Runs one job, exports, reads. Raises what `__call__` turns into reasons."""
+        directory = Path(job.directory)
+        directory.mkdir(parents=True)
+        message = directory / "job.json"
+        message.write_text(job.model_dump_json(), encoding="utf-8")
+        report = directory / "capture.nsys-rep"
+        command = nsys.command(device, directory / "capture", worker_command(message, parent=0))
+        said = ""
+        try:
+            said = run(command, self.starting_seconds + _PATIENCE * job.seconds)
+        except NsysFailed:
+            if not report.exists():
+                raise
+            # It has its report, so that this is how the program ended, which nsys passes on.
+        if not report.exists():
+            raise NsysFailed(f"{nsys.name} wrote no report: {_why_no_report(directory, said)}", said)
+        self._kept(report, job.strategy)
+        if not isinstance(read_outcome(directory), Captured):
+            raise _Untraced(_ended_early(directory))
+        return _read(nsys, report, directory / "capture.sqlite")
+
+    def _kept(self, report: Path, strategy: str) -> None:
+        if self.keep is not None:
+            self.keep.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(report, self.keep / f"{strategy}{report.suffix}")
+
+
+class _Untraced(Exception):
+    """One strategy could not be traced; the text says why."""
+
+
+def _why_no_report(directory: Path, said: str) -> str:
+    """nsys collects first (.qdstrm) and imports then, with a program that some installations lack."""
+    if (directory / "capture.qdstrm").exists():
+        return (
+            "it lacks QdstrmImporter, which turns a .qdstrm into a report; link the folder that holds it, as "
+            "host-linux-x64, beside the one that holds nsys"
+        )
+    return (said.strip().splitlines()[-1:] or ["it said nothing"])[0].strip()
+
+
+def _ended_early(directory: Path) -> str:
+    outcome = read_outcome(directory)
+    if isinstance(outcome, Problem):
+        return f"the workload failed under nsys: {outcome.message}"
+    return "the process ended under nsys before its frames had run"
+
+
+def _read(nsys: Nsys, report: Path, export: Path) -> exports.FileTrace:
+    """Reads a report of our own, and removes its files, which are large."""
+    try:
+        nsys.export(report, export, EXPORT_SECONDS)
+        told = exports.read(export)
+    finally:
+        for file in (report, export):
+            with suppress(OSError):
+                file.unlink()
+    if not told.strategies:
+        raise _Untraced(_TOO_NEW)
+    return told
+
+
+def read_report(path: Path, nsys: Path | None, scratch: Path) -> exports.FileTrace:
+    """Any .nsys-rep, .qdrep or .sqlite; a report is exported into `scratch` first.
+
+    Raises `FileProblem` where it cannot be read, also for want of an nsys that can export it.
+    """
+    if path.suffix not in (".nsys-rep", ".qdrep"):
+        return exports.read(path)
+    if not path.is_file():
+        raise FileProblem(f"{path} does not exist", next_step="Give a .nsys-rep or a .sqlite file.")
+    target = scratch / "export.sqlite"
+    try:
+        find(nsys).export(path, target, 10 * EXPORT_SECONDS)
+    except NsysFailed as problem:
+        raise FileProblem(
+            f"{path} cannot be exported: {problem}",
+            next_step=f"A report is read by an nsys at least as new as the one that wrote it. {GET}",
+            detail=problem.detail,
+        ) from None
+    return exports.read(target)
+
+
+def frames_to_capture(row: Measured) -> int:
+    """How many steady frames to watch: few, and of long frames fewer."""
+    return max(2, min(MOST_FRAMES, int(FRAMES_SECONDS / row.median_seconds)))
+
+
+def _said(problem: Exception) -> str:
+    return problem.message if isinstance(problem, FileProblem) else str(problem)

@@ -1,0 +1,83 @@
+"""Frame timelines in the Trace Event format, which ui.perfetto.dev and chrome://tracing open.
+
+The format's description: "Trace Event Format", Google, JSON Object Format with complete events ("X") and
+metadata events ("M"); times are in microseconds. Events of one line never overlap, as Perfetto requires.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from advisor.profiles.lanes import TRACKS, lanes
+from advisor.profiles.schema import Profile
+from advisor.profiles.text_files import write_atomically
+from advisor.profiles.traces import Span, Timeline
+
+FILE_NAME = "frames.trace.json"
+_SOURCES = {"events": "own events", "nsys": "seen by nsys"}
+_ON_CPU = "on this CPU, not on a GPU"
+_MICROSECONDS = 1e6
+
+
+def write(profile: Profile, directory: Path) -> Path:
+    """Writes `frames.trace.json` and returns its path. Raises `FileProblem` when that cannot be done."""
+    path = directory / FILE_NAME
+    write_atomically(path, json.dumps(trace_events(profile), indent=1, allow_nan=False) + "\n")
+    return path
+
+
+def trace_events(profile: Profile) -> dict[str, Any]:
+    """One process for each strategy and source, a thread for each line of its timeline."""
+    events: list[dict[str, Any]] = []
+    for pid, (strategy, timeline) in enumerate(timelines(profile), start=1):
+        where = _ON_CPU if profile.device.kind == "cpu" else _SOURCES[timeline.source]
+        events += _process(pid, f"{strategy} ({where})", timeline)
+    return {
+        "traceEvents": events,
+        "displayTimeUnit": "ns",
+        "otherData": {
+            "tool": f"advisor {profile.tool.version}",
+            "workload": profile.workload.name,
+            "device": profile.device.name,
+            "note": "One steady frame of each strategy, watched; the measured times are in profile.json.",
+        },
+    }
+
+
+def timelines(profile: Profile) -> Iterator[tuple[str, Timeline]]:
+    """Every timeline with its strategy: own events, then what nsys saw."""
+    for strategy, row in profile.measured().items():
+        if row.timeline:
+            yield strategy, row.timeline
+        traced = profile.trace.of(strategy)
+        if traced and traced.timeline:
+            yield strategy, traced.timeline
+
+
+def _process(pid: int, name: str, timeline: Timeline) -> Iterator[dict[str, Any]]:
+    yield _metadata("process_name", pid, 0, name=name)
+    yield _metadata("process_sort_index", pid, 0, sort_index=pid)
+    for tid, (track, spans) in enumerate(lanes(timeline), start=1):
+        yield _metadata("thread_name", pid, tid, name=TRACKS[track])
+        yield _metadata("thread_sort_index", pid, tid, sort_index=tid)
+        yield from (_complete(pid, tid, span) for span in spans)
+
+
+def _metadata(what: str, pid: int, tid: int, /, **arguments: str | int) -> dict[str, Any]:
+    return {"name": what, "ph": "M", "pid": pid, "tid": tid, "args": arguments}
+
+
+def _complete(pid: int, tid: int, span: Span) -> dict[str, Any]:
+    return {
+        "name": span.label,
+        "cat": span.track,
+        "ph": "X",
+        "ts": span.begin_seconds * _MICROSECONDS,
+        "dur": (span.end_seconds - span.begin_seconds) * _MICROSECONDS,
+        "pid": pid,
+        "tid": tid,
+        "args": {"merged": span.merged} if span.merged > 1 else {},
+    }

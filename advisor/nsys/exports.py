@@ -1,0 +1,192 @@
+"""What an export of nsys says: per strategy where it has our ranges, in total where it has none."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+from pydantic import Field
+
+from advisor.errors import FileProblem
+from advisor.nsys.activities import activity, allocations
+from advisor.nsys.aggregates import NEEDED, Tallies
+from advisor.nsys.database import Database, opened
+from advisor.nsys.observing import absent
+from advisor.nsys.pictures import timeline
+from advisor.nsys.windows import Frame, Windows, steady_frames
+from advisor.profiles.base import Record, Seconds
+from advisor.profiles.traces import Activity, Allocations, RangeTrace, StrategyTrace
+
+KNOWN_SCHEMA = 3
+"""Major version of nsys's export schema that the tables are read by (2023.4 writes 3.7.2)."""
+
+
+class WholeTrace(Record):
+    """An export without our ranges: everything in it, added up."""
+
+    seconds: Seconds | None = Field(default=None, description="From the GPU's first work to its last")
+    activity: Activity
+    idle_share: float | None = Field(default=None, ge=0, le=1)
+    allocations: tuple[Allocations, ...] | None = None
+    absent: dict[str, str] = Field(default_factory=dict)
+
+
+class FileTrace(Record):
+    """What one file says. `whole` is there where no range of ours is."""
+
+    tool: str | None = None
+    strategies: tuple[StrategyTrace, ...] = ()
+    whole: WholeTrace | None = None
+    notes: tuple[str, ...] = ()
+
+
+def read(path: Path) -> FileTrace:
+    """Reads a SQLite export; the memory it takes does not grow with the file's frames.
+
+    Raises `FileProblem` where it is no export of nsys, damaged, or of a form that is not known.
+    """
+    with opened(path) as database:
+        notes = _notes(database)
+        _require_known(database, notes)
+        frames = steady_frames(database)
+        if frames:
+            return FileTrace(tool=_tool(database), strategies=_strategies(database, frames), notes=notes)
+        return FileTrace(tool=_tool(database), whole=_whole(database), notes=notes)
+
+
+def _tool(database: Database) -> str | None:
+    told = database.settings("META_DATA_EXPORT")
+    parts = [told.get("EXPORT_PRODUCT_NAME"), told.get("EXPORT_PRODUCT_VERSION")]
+    return " ".join(part for part in parts if part) or None
+
+
+def _notes(database: Database) -> tuple[str, ...]:
+    """What limits the reading: a newer schema, tables whose columns are not those that are known."""
+    notes = []
+    version = database.settings("META_DATA_EXPORT").get("EXPORT_SCHEMA_VERSION", "")
+    major = version.partition(".")[0]
+    if major.isdecimal() and int(major) > KNOWN_SCHEMA:
+        notes.append(
+            f"The export's schema {version} is newer than this advisor knows ({KNOWN_SCHEMA}); "
+            "what it could read is shown."
+        )
+    for table, columns in NEEDED.items():
+        lacking = database.lacks(table, *columns)
+        if lacking:
+            notes.append(f"{table} was left out: it has no column {', '.join(lacking)}.")
+    return tuple(notes)
+
+
+def _require_known(database: Database, notes: Sequence[str]) -> None:
+    """Raises `FileProblem` where a newer version holds nothing that is known."""
+    if notes and not any(database.has(table, *NEEDED[table]) for table in NEEDED):
+        raise FileProblem(
+            f"{database.path} is an export whose tables this advisor does not know: {notes[0]}",
+            next_step="Export it with an older nsys, or upgrade: pip install -U gpu-memory-advisor",
+        )
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where work belongs: a strategy, and the step that launched it; no step between the steps."""
+
+    strategy: str
+    step: str
+
+
+def _strategies(database: Database, frames: Sequence[Frame]) -> tuple[StrategyTrace, ...]:
+    places: dict[_Place, int] = {}
+    stretches = []
+    for frame in frames:
+        for step, begin, end in _stretches(frame):
+            number = places.setdefault(_Place(frame.strategy, step), len(places))
+            stretches.append((frame.process, begin, end, number))
+    last = max(f.end for f in frames)
+    slack = max(f.end - f.begin for f in frames)  # work that a frame launched may run after its end
+    extent = (min(f.begin for f in frames), last + slack)
+    tallies = Tallies(database, Windows(stretches), extent)
+    by_strategy: defaultdict[str, list[Frame]] = defaultdict(list)
+    for frame in frames:
+        by_strategy[frame.strategy].append(frame)
+    return tuple(_strategy(database, name, mine, places, tallies) for name, mine in by_strategy.items())
+
+
+def _stretches(frame: Frame) -> list[tuple[str, int, int]]:
+    """A frame cut into its steps and what lies between them; the last nanosecond is in it."""
+    found, at = [], frame.begin
+    for step in frame.steps:
+        if step.begin > at:
+            found.append(("", at, step.begin - 1))
+        if step.end > step.begin >= at:
+            found.append((step.name, step.begin, step.end - 1))
+            at = step.end
+    found.append(("", at, frame.end))
+    return found
+
+
+def _strategy(
+    database: Database, name: str, frames: Sequence[Frame], places: dict[_Place, int], tallies: Tallies
+) -> StrategyTrace:
+    mine = {place.step: tallies.places[number] for place, number in places.items() if place.strategy == name}
+    lengths = [(frame.end - frame.begin) / 1e9 for frame in frames]
+    middle = sorted(frames, key=lambda f: f.end - f.begin)[len(frames) // 2]
+    steps: defaultdict[str, list[float]] = defaultdict(list)
+    for step in (step for frame in frames for step in frame.steps):
+        steps[step.name].append((step.end - step.begin) / 1e9)
+    allocated = allocations(database, sorted({frame.process for frame in frames}))
+    lacking = absent(tallies, database, allocated)
+    return StrategyTrace(
+        strategy=name,
+        frames=len(frames),
+        frame_seconds=median(lengths),
+        activity=activity(database, list(mine.values()), lacking),
+        idle_share=_idle(tallies, frames),
+        allocations=allocated,
+        ranges=tuple(
+            RangeTrace(
+                name=step,
+                count=len(seconds),
+                seconds=median(seconds),
+                activity=activity(database, [mine[step]] if step in mine else [], lacking),
+            )
+            for step, seconds in steps.items()
+        ),
+        timeline=timeline(database, middle),
+        absent=lacking,
+    )
+
+
+def _idle(tallies: Tallies, frames: Sequence[Frame]) -> float | None:
+    """The share of the frames in which the GPU did nothing; None where it was never seen to work."""
+    if not tallies.busy.seen:
+        return None
+    worked = total = 0.0
+    for process in {frame.process for frame in frames}:
+        mine = [f for f in frames if f.process == process]
+        begins, ends = np.array([f.begin for f in mine]), np.array([f.end for f in mine])
+        length = float((ends - begins).sum())
+        worked += tallies.busy.share(process, begins, ends) * length
+        total += length
+    return 1 - worked / total
+
+
+def _whole(database: Database) -> WholeTrace:
+    tallies = Tallies(database, None, None)
+    seconds = idle = None
+    if tallies.busy.seen:
+        begin, end = tallies.busy.extent()
+        seconds = (end - begin) / 1e9
+        idle = 1 - tallies.busy.share(None, np.array([begin]), np.array([end]))
+    allocated = allocations(database, None)
+    lacking = absent(tallies, database, allocated)
+    return WholeTrace(
+        seconds=seconds,
+        activity=activity(database, [tallies.places[0]], lacking),
+        idle_share=idle,
+        allocations=allocated,
+        absent=lacking,
+    )

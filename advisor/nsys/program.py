@@ -1,0 +1,183 @@
+"""The program nsys: where it is, which version, what it is told, and what it did.
+
+The options of `nsys profile` differ between versions, so it is asked which it has, and told no other.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import psutil
+
+from advisor.profiles.schema import Device
+
+PLACES = (
+    "opt/nvidia/nsight-systems/*/bin/nsys",
+    "opt/nvidia/nsight-systems/*/target-linux-*/nsys",
+    "opt/nvidia/nsight-systems-cli/*/bin/nsys",
+    "opt/nvidia/nsight-systems-cli/*/target-linux-*/nsys",
+    "usr/local/cuda*/bin/nsys",
+    "usr/lib/nsight-systems/bin/nsys",
+)
+"""Where NVIDIA's installers (also JetPack's) and Debian put it, below the root."""
+GET = (
+    "Install Nsight Systems (on Debian nsight-systems of non-free, elsewhere nsight-systems-cli from NVIDIA; "
+    "JetPack brings it), or say where it is: --nsys PATH."
+)
+_LOOK_SECONDS = 20.0
+_LOG_TAIL = 50_000
+"""Bytes: its progress bars take many, and `profile --help` is long."""
+_PAGE_FAULTS = ("--cuda-um-cpu-page-faults", "--cuda-um-gpu-page-faults")
+_WANTED = ("--sample", "--cpuctxsw", "--cuda-memory-usage", "--force-overwrite", *_PAGE_FAULTS)
+
+
+class NsysFailed(Exception):
+    """nsys could not be used; the text says how, `detail` is the end of what it printed."""
+
+    def __init__(self, message: str, detail: str = "") -> None:
+        home = str(Path.home())
+        super().__init__(message.replace(home, "~") if home != "/" else message)  # it stands in profiles
+        self.detail = detail
+
+
+@dataclass(frozen=True)
+class Nsys:
+    """An nsys that answers."""
+
+    path: Path
+    version: tuple[int, ...]
+    """Year, number and patch, as 2023, 4, 4."""
+
+    @property
+    def name(self) -> str:
+        """As reports call it."""
+        return f"nsys {'.'.join(map(str, self.version))}"
+
+    @cached_property
+    def options(self) -> frozenset[str]:
+        """The long options that its `profile` has; raises `NsysFailed`."""
+        return frozenset(re.findall(r"--[a-z][a-z0-9-]+", run([str(self.path), "profile", "--help"])))
+
+    def command(self, device: Device, output: Path, program: Sequence[str]) -> list[str]:
+        """The command that runs a program under it; the report goes to `output`."""
+        wanted = {
+            "--sample": "none",
+            "--cpuctxsw": "none",
+            "--force-overwrite": "true",
+            "--cuda-memory-usage": "true" if device.kind == "cuda" else "",
+            **dict.fromkeys(_PAGE_FAULTS, "true" if faults_observable(device) else ""),
+        }
+        told = [f"{name}={wanted[name]}" for name in _WANTED if wanted[name] and name in self.options]
+        traces = "cuda,nvtx" if device.kind == "cuda" else "nvtx"
+        start = [str(self.path), "profile", f"--trace={traces}", *told, f"--output={output}"]
+        return [*start, *program]
+
+    def export(self, report: Path, target: Path, seconds: float) -> None:
+        """Writes a report as SQLite. Raises `NsysFailed`."""
+        told = ["--type", "sqlite", "--force-overwrite", "true", "--output", str(target), str(report)]
+        said = run([str(self.path), "export", *told], seconds)
+        if not target.exists():
+            raise NsysFailed(f"{self.name} exported nothing", said)
+
+
+def faults_observable(device: Device) -> bool:
+    """Whether nsys can watch page faults there: not on Jetsons (its user guide), GB10 or integrated GPUs."""
+    attributes = device.attributes
+    movable = attributes.get("concurrent_managed_access") and not attributes.get("integrated")
+    return device.kind == "cuda" and bool(movable)
+
+
+def find(given: Path | None = None, *, root: Path = Path("/")) -> Nsys:
+    """That one, else the one on PATH, else the newest in the usual places. Raises `NsysFailed`."""
+    if given is not None:
+        path = given / "nsys" if given.is_dir() else given
+        if not path.is_file():
+            raise NsysFailed(f"there is no nsys at {given}")
+        return _asked(path)
+    on_path = shutil.which("nsys")
+    candidates = [Path(on_path)] if on_path else _installed(root)
+    problems = []
+    answering = []
+    for path in candidates:
+        try:
+            answering.append(_asked(path))
+        except NsysFailed as problem:
+            problems.append(str(problem))
+    if answering:
+        return max(answering, key=lambda nsys: nsys.version)
+    raise NsysFailed(
+        problems[0] if problems else "nsys is not installed: it is not on PATH, nor where it is put"
+    )
+
+
+def _installed(root: Path) -> list[Path]:
+    found: Iterable[Path] = (path for place in PLACES for path in root.glob(place))
+    return list({path.resolve(): path for path in found if path.is_file()}.values())
+
+
+def _asked(path: Path) -> Nsys:
+    said = run([str(path), "--version"])
+    version = re.search(r"(20\d\d)\.(\d+)\.(\d+)", said)
+    if not version:
+        raise NsysFailed(f"{path} does not say which version of nsys it is", said)
+    return Nsys(path, tuple(int(part) for part in version.groups()))
+
+
+def run(command: Sequence[str], seconds: float = _LOOK_SECONDS) -> str:
+    """What a command of nsys printed. Raises `NsysFailed` when it fails, or does not end in time.
+
+    It runs in a session of its own; what it started ends with it.
+    """
+    name = f"nsys {command[1].lstrip('-')}"
+    with tempfile.TemporaryFile() as log:
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as problem:
+            raise NsysFailed(f"{command[0]} cannot be run: {problem.strerror or problem}") from None
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise NsysFailed(f"{name} did not finish within {seconds:.0f} s") from None
+        finally:
+            _end(process)
+        log.seek(max(log.seek(0, os.SEEK_END) - _LOG_TAIL, 0))
+        text = _clean(log.read())
+    if process.returncode:
+        last = next((line for line in reversed(text.splitlines()) if line.strip()), "")
+        raise NsysFailed(f"{name} failed with code {process.returncode}: {last}".rstrip(": "), text)
+    return text
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ends it and all that it started, in whatever session that is."""
+    if process.poll() is None:
+        with suppress(psutil.Error):
+            for child in psutil.Process(process.pid).children(recursive=True):
+                with suppress(psutil.Error):
+                    child.kill()
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    process.wait()
+
+
+def _clean(said: bytes) -> str:
+    """Its text without the progress bars that it draws over and over."""
+    lines = said.decode(errors="replace").splitlines()
+    return "\n".join(line for line in lines if not re.search(r"\d+%\s*\]|^Processing ", line))

@@ -1,1 +1,0 @@
-"""One module per way to place a buffer. `advisor.strategies` says which buffer gets which."""

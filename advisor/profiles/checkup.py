@@ -1,0 +1,28 @@
+"""What the doctor says: one finding for each thing that matters."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from advisor.profiles.base import Record
+
+State = Literal["ok", "limited", "missing", "info"]
+"""limited and missing cost something, which `means` says; info is a fact that has no better."""
+
+
+class Finding(Record):
+    """One line: what was found, what it means for the user, how to get the rest."""
+
+    subject: str
+    state: State
+    found: str
+    means: str
+    next_step: str = ""
+
+
+class Checkup(Record):
+    """All findings. `ready`: `advisor profile` can do its job here."""
+
+    ready: bool
+    verdict: str
+    findings: tuple[Finding, ...]

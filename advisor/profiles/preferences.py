@@ -1,0 +1,44 @@
+"""What the user wants the conclusions to go by: it is saved, so that a report says what was changed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, get_args
+
+from pydantic import Field
+
+from advisor.profiles.base import Record
+
+Objective = Literal["time", "footprint", "throughput"]
+OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
+
+
+def begin_to_end(objective: Objective) -> bool:
+    """Whether frames that overlap count from begin to end, not from one done to the next (decisions/0006)."""
+    return objective != "throughput"
+
+
+class Preferences(Record):
+    """By what to recommend, how much memory there is, and which rules decide otherwise or are silent.
+
+    Keys of rules that this version does not know are kept and have no effect.
+    """
+
+    objective: Objective = Field(
+        default="time",
+        description="time: begin to end of a frame. footprint: memory, then time. "
+        "throughput: frames per second, where frames that overlap count as often as they are done",
+    )
+    memory_budget_bytes: Annotated[int, Field(gt=0, le=2**63 - 1)] | None = Field(
+        default=None, description="A strategy whose footprint is larger is not recommended"
+    )
+    thresholds: dict[str, float] = Field(
+        default_factory=dict, description="RULE.THRESHOLD to the value it has in place of its default"
+    )
+    ignored: dict[str, str] = Field(
+        default_factory=dict, description="The id of a silenced rule to the place that silenced it"
+    )
+
+    @property
+    def choice(self) -> tuple[Objective, int | None]:
+        """What the recommendation depends on; the rest is of the rules alone."""
+        return self.objective, self.memory_budget_bytes

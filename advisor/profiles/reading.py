@@ -1,0 +1,90 @@
+"""Reading profile.json: one message for what is missing, damaged or of another format; its JSON Schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from advisor.errors import FileProblem
+from advisor.profiles.schema import FORMAT, Profile
+from advisor.profiles.text_files import as_path, read_text
+
+_GIVE = "Give a profile.json that `advisor profile` wrote, undamaged."
+
+
+def load(path: Path | str) -> Profile:
+    """Reads a profile, packed or not. Raises `FileProblem`: missing, damaged or of an unknown format."""
+    path = as_path(path)
+    try:
+        text = read_text(path)
+    except FileNotFoundError:
+        raise FileProblem(
+            f"{path} does not exist",
+            next_step="Give the path of a profile.json that `advisor profile` wrote.",
+        ) from None
+    except IsADirectoryError:
+        raise FileProblem(
+            f"{path} cannot be read: it is a directory", next_step=f"Give {path / 'profile.json'}."
+        ) from None
+    except UnicodeDecodeError:
+        raise FileProblem(f"{path} is damaged: it is not UTF-8 text", next_step=_GIVE) from None
+    except OSError as problem:
+        raise FileProblem(
+            f"{path} cannot be read: {problem}", next_step="Check the path and its permissions."
+        ) from None
+    return parse(text, str(path))
+
+
+def parse(text: str, name: str) -> Profile:
+    """A profile from JSON; `name` is what messages call it. Raises `FileProblem`."""
+    try:
+        read = Profile.model_validate_json(text)
+    except ValidationError as problem:
+        raise _what_is_wrong(text, name, problem) from None
+    for rows in (read.results, *(prediction.results for prediction in read.predictions)):
+        _require_each_once([row.strategy for row in rows], name)
+    return read
+
+
+def _require_each_once(strategies: Sequence[str], name: str) -> None:
+    """A second row of a strategy would hide the first."""
+    twice = next((strategy for strategy in strategies if strategies.count(strategy) > 1), None)
+    if twice is not None:
+        raise FileProblem(
+            f"{name} is damaged: the strategy {twice[:60]!r} stands there twice", next_step=_GIVE
+        )
+
+
+def _what_is_wrong(text: str, name: str, problem: ValidationError) -> FileProblem:
+    """Of a text that is no profile: not JSON at all, of another format, or the first key that is wrong."""
+    try:
+        head = json.loads(text)
+    except (ValueError, RecursionError) as unreadable:
+        return FileProblem(f"{name} is damaged: {unreadable}", next_step=_GIVE)
+    if not isinstance(head, dict) or "format" not in head:
+        return FileProblem(f"{name} is no profile: it has no format", next_step=_GIVE)
+    version = head["format"]
+    if version != FORMAT or isinstance(version, bool):
+        return FileProblem(
+            f"{name} has format {version!r}; this advisor reads format {FORMAT}",
+            next_step="If a newer advisor wrote it, upgrade: pip install -U gpu-memory-advisor",
+        )
+    first = problem.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return FileProblem(
+        f"{name} is damaged: {where}: {first['msg']} ({problem.error_count()} problem(s) in all)",
+        next_step="Profile again, or take an undamaged copy.",
+    )
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of the file, published as docs/profile.schema.json."""
+    return Profile.model_json_schema()
+
+
+if __name__ == "__main__":
+    print(json.dumps(json_schema(), indent=1))

@@ -1,0 +1,206 @@
+"""What a report that is attached to a pull request must not tell: names of people and hosts, and secrets.
+
+Environment variables are never read into a profile. Paths lose the working directory and the home directory,
+texts the names of user and host, and what looks like a secret its value.
+"""
+
+from __future__ import annotations
+
+import getpass
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+
+from advisor.profiles.schema import Environment, Failed, Profile, Result, Skipped
+from advisor.profiles.scripts import ScriptMeasured, ScriptRun
+
+MASK = "***"
+WITHHELD = "withheld"
+
+_SECRETS = frozenset((
+    "password", "passwd", "passphrase", "pwd", "secret", "secrets", "token", "tokens", "credential",
+    "credentials", "auth", "authorization", "apikey", "bearer", "cookie",
+))  # fmt: skip
+_KEYS = frozenset(("api", "access", "private", "secret", "ssh", "encryption", "signing", "auth"))
+"""Before "key" these make a secret of it; a key alone may be a number."""
+_WORD = re.compile(r"[a-z]+|[A-Z]+(?![a-z])|[A-Z][a-z]*")
+_ASSIGNMENT = re.compile(r"(-{0,2}[\w.-]+)=(.*)", re.DOTALL)
+_IN_URL = re.compile(r"(?<=://)[^/@\s]+@")
+# The prefixes that GitHub, GitLab, Hugging Face, OpenAI, Amazon and Slack give their tokens.
+_SHAPES = re.compile(
+    r"\b(?:gh[pousr]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|hf_\w{16,}|sk-[\w-]{16,}|AKIA[0-9A-Z]{12,}"
+    r"|xox[abprs]-[\w-]{8,})"
+)
+_HOMES = re.compile(r"/(?:home|Users)/[^/\s'\":;,)]+")
+_NOBODY = frozenset(
+    ("root", "user", "users", "admin", "ubuntu", "nvidia", "jetson", "tegra-ubuntu", "localhost", "runner")
+)
+"""Names that come with a system: they say nothing, and stand in texts as words of their own."""
+_SHORTEST_NAME = 3
+_SHORTEST_SECRET = 4
+"""A shorter value stands in too many texts by chance."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run takes place: what its texts must not tell."""
+
+    home: str
+    directory: str
+    user: str
+    host: str
+    secrets: tuple[str, ...] = ()
+    """Values that the command line gave to options that look secret."""
+
+    def hide(self, text: str) -> str:
+        """The text with paths from the working directory on, `~` for homes, and names and secrets masked."""
+        for secret in self.secrets:
+            text = text.replace(secret, MASK)
+        if self.directory != "/":
+            directory = rf"(?<![\w/.-]){re.escape(self.directory)}"
+            text = re.sub(rf"{directory}/(?=[\w.])", "", text)
+            text = re.sub(rf"{directory}/?(?![\w-]|\.\w)", ".", text)
+        if self.home != "/":
+            text = re.sub(rf"(?<![\w.-]){re.escape(self.home)}(?![\w.-])", "~", text)
+        text = _HOMES.sub("~", text)
+        for name, instead in self._names.items():
+            text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", instead, text)
+        return _SHAPES.sub(MASK, _IN_URL.sub(f"{MASK}@", text))
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        told = {self.host: "<host>", self.host.partition(".")[0]: "<host>", self.user: "<user>"}
+        return {n: i for n, i in told.items() if len(n) >= _SHORTEST_NAME and n.lower() not in _NOBODY}
+
+
+def here() -> Place:
+    """This process's place."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # no such user, as in many containers
+        user = ""
+    return Place(str(Path.home()), str(Path.cwd()), user, platform.node())
+
+
+def is_secret(name: str) -> bool:
+    """Whether an option or a parameter of that name looks like one that holds a secret."""
+    words = [word.lower() for word in _WORD.findall(name)]
+    keys = any(second == "key" and first in _KEYS for first, second in pairwise(words))
+    return keys or not _SECRETS.isdisjoint(words)
+
+
+def masked(arguments: Sequence[str]) -> list[str]:
+    """Arguments of a command, `***` for the values of options that look like secrets."""
+    kept: list[str] = []
+    hidden = False
+    for argument in arguments:
+        kept.append(MASK if hidden and not argument.startswith("--") else _masked(argument))
+        hidden = argument.startswith("-") and "=" not in argument and is_secret(argument)
+    return kept
+
+
+def _secrets(profile: Profile) -> tuple[str, ...]:
+    """The values that are masked where they were given, to be masked wherever else they stand."""
+    arguments = profile.script.arguments if profile.script else ()
+    given = [
+        a.removeprefix(m.removesuffix(MASK))
+        for a, m in zip(arguments, masked(arguments), strict=True)
+        if a != m
+    ]
+    given += [str(value) for name, value in profile.workload.parameters.items() if is_secret(name)]
+    long = {value for value in given if len(value) >= _SHORTEST_SECRET and value != MASK}
+    return tuple(sorted(long, key=len, reverse=True))
+
+
+def _masked(argument: str) -> str:
+    found = _ASSIGNMENT.fullmatch(argument)
+    if found is None:
+        return argument
+    return f"{found[1]}={MASK if is_secret(found[1]) else _masked(found[2])}"
+
+
+def anonymous(profile: Profile, *, include_host: bool) -> Profile:
+    """Homes and secrets are hidden always, the names of user and host unless they were asked for."""
+    place = here()
+    if not include_host:
+        return without_names(profile, place)
+    named = profile.environment.model_copy(update={"host_name": place.host})
+    hidden = without_names(profile, replace(place, user="", host=""))
+    return hidden.model_copy(update={"environment": named})
+
+
+def without_names(profile: Profile, place: Place) -> Profile:
+    """The profile without the names of user, host and directories, and without secrets."""
+    place = replace(place, secrets=_secrets(profile))
+    workload, told, hide = profile.workload, profile.environment, place.hide
+    return profile.model_copy(
+        update={
+            "command": hide(profile.command),
+            "workload": workload.model_copy(
+                update={
+                    "file": hide(workload.file),
+                    "summary": hide(workload.summary),
+                    "parameters": _parameters(workload.parameters, place),
+                }
+            ),
+            "results": tuple(_row(row, place) for row in profile.results),
+            "environment": told.model_copy(
+                update={
+                    "absent": {what: hide(why) for what, why in told.absent.items()},
+                    "warnings": tuple(map(hide, told.warnings)),
+                }
+            ),
+            "notes": tuple(map(hide, profile.notes)),
+            "script": _script(profile.script, place),
+        }
+    )
+
+
+def _script(script: ScriptRun | None, place: Place) -> ScriptRun | None:
+    if script is None:
+        return None
+    arguments = tuple(map(place.hide, masked(script.arguments)))
+    rows = tuple(_script_row(row, place) for row in script.measured)
+    return script.model_copy(update={"arguments": arguments, "measured": rows})
+
+
+def _script_row(row: ScriptMeasured, place: Place) -> ScriptMeasured:
+    ranges = tuple(r.model_copy(update={"name": place.hide(r.name)}) for r in row.ranges)
+    return row.model_copy(update={"ranges": ranges, "notes": tuple(map(place.hide, row.notes))})
+
+
+def _parameters(
+    values: Mapping[str, int | float | bool | str], place: Place
+) -> dict[str, int | float | bool | str]:
+    return {
+        name: MASK if is_secret(name) else place.hide(value) if isinstance(value, str) else value
+        for name, value in values.items()
+    }
+
+
+def _row(row: Result, place: Place) -> Result:
+    if isinstance(row, Skipped):
+        return row.model_copy(update={"reason": place.hide(row.reason)})
+    if isinstance(row, Failed):
+        texts = {name: place.hide(getattr(row, name)) for name in ("reason", "detail", "next_step")}
+        return row.model_copy(update=texts)
+    return row
+
+
+def without_environment(profile: Profile) -> Profile:
+    """The profile for publishing: what is known of the machine and its software is left out.
+
+    The device stays, which the figures are of, and so do the warnings, which say what they are worth.
+    """
+    left = Environment(
+        system=WITHHELD,
+        machine=WITHHELD,
+        python=WITHHELD,
+        absent={"environment": "left out on request (--no-environment)"},
+        warnings=profile.environment.warnings,
+    )
+    return profile.model_copy(update={"environment": left})

@@ -1,0 +1,426 @@
+"""The data: everything one `advisor profile` learned, as it stands in profile.json.
+
+Measuring writes a `Profile`; advice, prediction and reports are pure functions of it. Times are in
+seconds, sizes in bytes. What was not observed is None (with the reason in an `absent` table), never 0.
+The JSON Schema is published as docs/profile.schema.json.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds
+from advisor.profiles.preferences import Objective, Preferences
+from advisor.profiles.scripts import ScriptRun
+from advisor.profiles.system_state import GpuState, HostState, TegraState
+from advisor.profiles.text_files import as_path, write_atomically
+from advisor.profiles.traces import NsysTrace, Timeline
+
+FORMAT = 1
+
+Kind = Literal["cuda", "cpu", "catalogue"]
+MemoryClass = Literal["tegra", "tegra-io-coherent", "tegra-coherent", "discrete", "discrete-hmm", "coherent"]
+MemoryKind = Literal["pageable", "pinned", "managed", "device"]
+AccessMode = Literal["in", "out", "inout"]
+Side = Literal["host", "device"]
+ArrayForm = Literal["torch", "numba", "pointer", "dlpack"]
+Verdict = Literal["clear", "tie", "inconclusive"]
+Certainty = Literal["measured", "likely", "predicted"]
+Unit = Literal["seconds", "bytes", "bytes_per_second", "ratio", "count"]
+
+Positive = Annotated[float, Field(gt=0)]
+Interval = tuple[PositiveSeconds, PositiveSeconds]
+
+
+class Tool(Record):
+    """What wrote the file."""
+
+    name: Literal["advisor"] = "advisor"
+    version: str
+
+
+class Environment(Record):
+    """The machine and the software, without the user's name, and without the host's unless asked for."""
+
+    system: str
+    machine: str
+    python: str
+    packages: dict[str, str] = Field(default_factory=dict, description="Package name to version")
+    cpu_model: str | None = None
+    cpu_count: int | None = None
+    memory_bytes: Bytes | None = None
+    gpu: dict[str, str | int | float] = Field(
+        default_factory=dict, description="Driver, CUDA runtime and what else the GPU told"
+    )
+    host_name: str | None = Field(default=None, description="Only where --include-host asked for it")
+    host: HostState | None = Field(default=None, description="Before anything was measured")
+    gpu_readings: tuple[GpuState, ...] = Field(
+        default=(), description="The GPU before, perhaps under load, and after the measuring"
+    )
+    tegra_readings: tuple[TegraState, ...] = Field(default=(), description="The same of a Jetson board")
+    absent: dict[str, str] = Field(default_factory=dict, description="What could not be read, and why")
+    warnings: tuple[str, ...] = Field(default=(), description="What makes the figures less than they say")
+
+
+class Method(Record):
+    """How the figures were taken, so that they can be taken again."""
+
+    rounds: int = Field(gt=0)
+    max_seconds: PositiveSeconds = Field(description="Sampling time per strategy, over all rounds")
+    seed: int = Field(ge=0)
+    confidence: float = Field(gt=0, lt=1)
+    order: tuple[tuple[str, ...], ...] = Field(description="The strategies of each round, in the order run")
+    numa: str = Field(default="local", description="Node of host memory asked for: local, remote or a number")
+
+
+class BufferRecord(Record):
+    """One buffer; `access` maps each stage that touches it to what it does to it."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    bytes: Bytes
+    access: dict[str, AccessMode]
+    external: bool = False
+    scratch: bool = False
+
+
+class StageRecord(Record):
+    """One stage; `passes` and `flops` are what the user declared for a kernel tracing cannot see."""
+
+    name: str
+    side: Side
+    phase: Literal["setup", "frame"]
+    passes: dict[str, float] = Field(default_factory=dict)
+    flops: float | None = None
+    arrays: dict[str, ArrayForm] = Field(
+        default_factory=dict, description="Buffers it asks for in another form than NumPy's or CuPy's arrays"
+    )
+
+
+class WorkloadRecord(Record):
+    """What was run. `file` is relative to the working directory where that is possible."""
+
+    name: str
+    file: str
+    sha256: str
+    summary: str = ""
+    parameters: dict[str, int | float | bool | str]
+    buffers: tuple[BufferRecord, ...]
+    stages: tuple[StageRecord, ...]
+    ignore: tuple[str, ...] = Field(default=(), description="Rules that the workload file silences")
+
+    def frame_stages(self, side: Side | None = None) -> tuple[StageRecord, ...]:
+        """The stages of a frame in order, of one side or both."""
+        return tuple(s for s in self.stages if s.phase == "frame" and side in (None, s.side))
+
+    def touching(self, buffer: BufferRecord, side: Side) -> dict[str, AccessMode]:
+        """Frame stages of that side that touch the buffer, with what they do to it."""
+        return {s.name: buffer.access[s.name] for s in self.frame_stages(side) if s.name in buffer.access}
+
+
+class Device(Record):
+    """A device and the attributes everything keys on (CUDA's names, in snake case)."""
+
+    name: str
+    kind: Kind
+    memory_class: MemoryClass | None = Field(
+        default=None, description="None for the CPU device, which has no second memory"
+    )
+    attributes: dict[str, int | float | str | bool] = Field(default_factory=dict)
+
+
+class Footprint(Record):
+    """Memory by kind. Requested is what the buffers need, reserved what was taken for them."""
+
+    requested: dict[MemoryKind, Bytes]
+    reserved: dict[MemoryKind, Bytes]
+    physical_bytes: Bytes = Field(description="Reserved in all; memory seen from both sides counted once")
+    peak_process_bytes: Bytes | None = Field(
+        default=None, description="Proportional set size added by the run"
+    )
+    locked_bytes: Bytes | None = Field(default=None, description="VmLck: page-locked by the kernel's count")
+    device_used_bytes: Bytes | None = Field(default=None, description="Drop of the GPU's free memory")
+    absent: dict[str, str] = Field(default_factory=dict)
+
+
+class PageLocking(Record):
+    """Memory that the workload's own stages page-locked through CuPy in the timed frames, per frame."""
+
+    calls: float = Field(ge=0, description="Allocations of page-locked memory, and registrations")
+    seconds: Seconds = Field(description="Time these calls and those that undo them took")
+
+
+class Measured(Record):
+    """A strategy that ran and gave the right results."""
+
+    strategy: str
+    status: Literal["measured"] = "measured"
+    frame_seconds: tuple[PositiveSeconds, ...] = Field(min_length=1, description="Raw, in the order taken")
+    frames_per_round: tuple[Annotated[int, Field(gt=0)], ...] = Field(
+        min_length=1, description="How many of frame_seconds each process gave; sums to its length"
+    )
+    median_seconds: PositiveSeconds
+    interval_seconds: Interval = Field(description="Bootstrap interval of the median")
+    stage_seconds: dict[str, Seconds] = Field(description="Median time of each stage of a frame")
+    transfer_seconds: Seconds = Field(description="Copies between the sides in one frame, both directions")
+    transfer_bytes: dict[Literal["to-device", "to-host"], Bytes] = Field(default_factory=dict)
+    synchronize_seconds: Seconds = 0.0
+    device_path_seconds: Seconds = Field(
+        description="Frame without its host stages: copies, kernels, waiting"
+    )
+    host_copy_seconds: Seconds | None = Field(
+        default=None, description="The host's copies to and from external buffers in one frame"
+    )
+    latency_seconds: PositiveSeconds | None = Field(
+        default=None, description="Begin to end of a frame where frames overlap; else the time per frame"
+    )
+    hints: dict[str, tuple[str, ...]] = Field(
+        default_factory=dict, description="What the driver was told of each managed buffer"
+    )
+    page_locking: PageLocking | None = Field(
+        default=None, description="None where nobody looked, as on the CPU device"
+    )
+    setup_seconds: Seconds = Field(description="Allocate, pin, set-up stages, first frame")
+    footprint: Footprint
+    verified: bool = Field(description="Annotations, results across strategies and the user's check held")
+    stopped: tuple[str, ...] = Field(default=(), description="Why sampling ended, per round")
+    timeline: Timeline | None = Field(
+        default=None, description="One frame step by step, from our own events after the timed frames"
+    )
+
+    @model_validator(mode="after")
+    def _rounds_hold_all_frames(self) -> Measured:
+        if sum(self.frames_per_round) != len(self.frame_seconds):
+            raise ValueError("frames_per_round does not sum to the number of frame_seconds")
+        return self
+
+    @property
+    def rounds(self) -> tuple[tuple[float, ...], ...]:
+        """`frame_seconds` split by process."""
+        ends = [sum(self.frames_per_round[: i + 1]) for i in range(len(self.frames_per_round))]
+        return tuple(
+            self.frame_seconds[end - count : end]
+            for end, count in zip(ends, self.frames_per_round, strict=True)
+        )
+
+
+class Skipped(Record):
+    """A strategy that does not apply here, or that the model declines to predict."""
+
+    strategy: str
+    status: Literal["skipped"] = "skipped"
+    reason: str
+
+
+WRONG_RESULTS = "its results are wrong: "
+"""How the reason of a strategy begins whose results are not those of the reference run."""
+
+
+class Failed(Record):
+    """A strategy that was tried: what happened, and the end of what the process said."""
+
+    strategy: str
+    status: Literal["failed"] = "failed"
+    reason: str
+    detail: str = ""
+    next_step: str = ""
+
+
+class Predicted(Record):
+    """A computed figure, never shown as measured. `terms` add up to `likely_seconds`.
+
+    low and high are the 5th and 95th percentile of joint draws of all figures that are uncertain.
+    """
+
+    strategy: str
+    status: Literal["predicted"] = "predicted"
+    low_seconds: PositiveSeconds
+    likely_seconds: PositiveSeconds
+    high_seconds: PositiveSeconds
+    terms: dict[str, Seconds] = Field(
+        description="Parts of the likely time of one frame, named as the NVTX ranges of a measured one: "
+        "host:<stage>, to-device, device:<stage>, to-host, synchronize"
+    )
+    physical_bytes: Bytes
+    latency_seconds: PositiveSeconds | None = Field(
+        default=None, description="Begin to end of a frame where frames overlap"
+    )
+    over: dict[str, tuple[Positive, Positive]] = Field(
+        default_factory=dict,
+        description="This time over that of the recommended strategy and of the baseline: 5th and 95th "
+        "percentile of the ratio in each draw, which is narrower than a ratio of two ranges. Frames that "
+        "overlap count begin to end, except for the objective throughput",
+    )
+
+    @property
+    def dominant(self) -> str:
+        """The largest term."""
+        return max(self.terms, key=lambda name: self.terms[name])
+
+
+Result = Annotated[Measured | Skipped | Failed, Field(discriminator="status")]
+PredictedResult = Annotated[Predicted | Skipped, Field(discriminator="status")]
+
+
+class Recommendation(Record):
+    """Which strategy, how sure. `strategy` is None where the figures cannot tell the best ones apart."""
+
+    strategy: str | None
+    verdict: Verdict
+    speedup: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="Baseline's time over that of the recommended one, or of the safest"
+    )
+    interval: tuple[float, float] | None = None
+    baseline: str | None = None
+    tied_with: tuple[str, ...] = ()
+    reason: str
+    next_step: str = ""
+    objective: Objective = "time"
+    steps: tuple[str, ...] = Field(default=(), description="How it was arrived at, one sentence each")
+    safest: str | None = Field(
+        default=None,
+        description="Where the best ones cannot be told apart: the one that risks least, which is no winner",
+    )
+    excluded: dict[str, str] = Field(
+        default_factory=dict, description="Strategies left out for their memory, and how much they need"
+    )
+
+
+class Evidence(Record):
+    """A figure of this very run that made a rule speak."""
+
+    label: str
+    value: float
+    unit: Unit
+    predicted: bool = False
+
+
+class Gain(Record):
+    """What following the advice is worth. Measured where the proposed strategy ran too."""
+
+    seconds_per_frame: float | None = None
+    bytes: Annotated[int, Field(ge=-(2**63), le=2**63 - 1)] | None = None
+    basis: Literal["measured", "estimated"]
+    over: str | None = Field(default=None, description="The strategy that it is counted from")
+    estimated_seconds_per_frame: float | None = Field(
+        default=None, description="Of a measured gain: what the model says of the same change, blind to it"
+    )
+
+
+class Advice(Record):
+    """What one rule concluded."""
+
+    rule: str
+    device: str = Field(description="The device it speaks of: measured, or one that was predicted")
+    outcome: Literal["advice", "pass", "not-applicable", "error", "silenced"]
+    title: str
+    detail: str
+    strategy: str | None = Field(default=None, description="The strategy it proposes")
+    evidence: tuple[Evidence, ...] = ()
+    gain: Gain | None = None
+    snippet: str | None = None
+    variants: dict[str, str] = Field(
+        default_factory=dict, description="The snippet for other libraries, by the library's name"
+    )
+    certainty: Certainty | None = Field(
+        default=None,
+        description="Of an advice. measured: cause and worth are figures of this run; likely: the effect was "
+        "measured and its cause inferred; predicted: it rests on computed figures",
+    )
+    sources: tuple[str, ...] = ()
+
+
+class Traffic(Record):
+    """What one stage reads and writes of one buffer in one frame. Bytes count every pass over the data."""
+
+    stage: str
+    buffer: str
+    bytes_read: float = Field(ge=0)
+    bytes_written: float = Field(ge=0)
+    source: Literal["traced", "declared", "assumed"] = Field(
+        description="Seen by tracing, declared by the user, or assumed to be one pass"
+    )
+
+
+class StageWork(Record):
+    """What a stage did in the traced CPU run, beside its buffers. `seconds` was measured on this CPU."""
+
+    stage: str
+    flops: float | None = None
+    temporary_bytes: float = Field(default=0, ge=0, description="Read and written in arrays of its own")
+    calls: int | None = Field(
+        default=None, ge=0, description="NumPy calls that did work; None where the GPU runs another function"
+    )
+    seconds: Seconds | None = None
+
+
+class Trace(Record):
+    """What the traced CPU run saw."""
+
+    traffic: tuple[Traffic, ...] = ()
+    work: tuple[StageWork, ...] = ()
+
+
+class Prediction(Record):
+    """What the model computes for one device. "clear" is said only where 95 % of the draws say so."""
+
+    device: Device
+    results: tuple[PredictedResult, ...]
+    recommendation: Recommendation | None
+    assumptions: tuple[str, ...]
+    confidence: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        default=None,
+        description="Share of the joint draws of all uncertain figures in which the recommended strategy is "
+        "the best or within 5 % of it",
+    )
+
+
+class Profile(Record):
+    """One run of one workload on one device."""
+
+    format: Literal[1] = 1
+    tool: Tool
+    created: str = Field(description="ISO 8601, UTC")
+    command: str
+    environment: Environment
+    method: Method
+    preferences: Preferences = Preferences()
+    workload: WorkloadRecord
+    device: Device
+    results: tuple[Result, ...]
+    recommendation: Recommendation | None = None
+    advice: tuple[Advice, ...] = ()
+    traffic: Trace | None = None
+    predictions: tuple[Prediction, ...] = ()
+    trace: NsysTrace = NsysTrace(reason="not asked for")
+    notes: tuple[str, ...] = Field(default=(), description="Interruptions and what else limits the run")
+    script: ScriptRun | None = Field(
+        default=None, description="A script in place of a workload, which then has neither buffers nor stages"
+    )
+
+    @field_validator("format", mode="before")
+    @classmethod
+    def _format_is_a_number(cls, value: object) -> object:
+        """`true` equals 1."""
+        if isinstance(value, bool):
+            raise ValueError("the format is a number")
+        return value
+
+    def measured(self) -> dict[str, Measured]:
+        """The measured results by strategy, in the order of the file."""
+        return {r.strategy: r for r in self.results if isinstance(r, Measured)}
+
+    def save(self, path: Path | str) -> None:
+        """Writes the file in one step: a reader sees the old one or the new one, never half.
+
+        Raises `FileProblem` when it cannot be written.
+        """
+        write_atomically(as_path(path), self.to_json())
+
+    def to_json(self) -> str:
+        """The text of profile.json."""
+        return self.model_dump_json(indent=1) + "\n"

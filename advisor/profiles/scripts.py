@@ -1,0 +1,94 @@
+"""What script mode keeps in the profile, and what its processes are told and answer."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds
+
+Count = Annotated[int, Field(ge=0)]
+
+
+class ScriptRange(Record):
+    """An NVTX range of the script, all its times in one run together."""
+
+    name: str
+    count: Count
+    seconds: Seconds = Field(description="By the stream's clock, from the range's begin to its end")
+
+
+class ScriptCopies(Record):
+    """Copies that the script made by CuPy's own functions (array, asarray, set, get, asnumpy) in one run."""
+
+    to_device: Count
+    to_device_bytes: Bytes
+    to_host: Count
+    to_host_bytes: Bytes
+
+
+class ScriptMemory(Record):
+    """What CuPy's memory hooks saw in one run."""
+
+    requests: Count = Field(description="Arrays that asked the pool for memory")
+    allocations: Count = Field(description="Times that the pool asked CUDA for more")
+    reserved_bytes: Bytes = Field(description="What the pool took from CUDA")
+    peak_bytes: Bytes = Field(description="The most that was in use at once")
+
+
+class ScriptMeasured(Record):
+    """The script under one strategy. Ranges, copies and memory come from a run of their own."""
+
+    strategy: str
+    run_seconds: tuple[PositiveSeconds, ...] = Field(min_length=1, description="One process each, raw")
+    median_seconds: PositiveSeconds
+    interval_seconds: tuple[PositiveSeconds, PositiveSeconds]
+    setup_seconds: Seconds = Field(description="CUDA context and allocator, before the script begins")
+    ranges: tuple[ScriptRange, ...] = ()
+    copies: ScriptCopies
+    memory: ScriptMemory | None = Field(
+        default=None, description="None where the strategy's allocator has no hooks"
+    )
+    verified: bool = Field(description="Something could be compared with the unchanged script, and is equal")
+    notes: tuple[str, ...] = ()
+
+
+class ScriptRun(Record):
+    """A script in place of a workload; its strategies without figures are in the profile's `results`."""
+
+    arguments: tuple[str, ...]
+    baseline: str
+    warm_up_seconds: PositiveSeconds = Field(description="The first run, which compiles kernels")
+    compared: tuple[str, ...] = Field(description="What was held against the unchanged script's")
+    measured: tuple[ScriptMeasured, ...] = ()
+
+
+class ScriptJob(Record):
+    """One process's work: the script once. `observe` watches ranges, copies and memory, untimed."""
+
+    task: Literal["describe", "run"]
+    file: str
+    arguments: tuple[str, ...]
+    strategy: str
+    gpu: int
+    observe: bool
+    directory: str
+
+
+class ScriptCell(Record):
+    """What one process saw of the script. `exit_code` 0 is success."""
+
+    task: Literal["script"] = "script"
+    seconds: PositiveSeconds
+    setup_seconds: Seconds
+    exit_code: int
+    stdout_sha256: str
+    stdout_bytes: Bytes
+    results: tuple[str, ...] = Field(description="Names given to advisor.result, in order")
+    ranges: tuple[ScriptRange, ...] = ()
+    copies: ScriptCopies | None = None
+    memory: ScriptMemory | None = None
+    forks: Count = 0
+    allocator_changed: str = Field(default="", description="Where the script sets CuPy's allocator itself")
+    error: str = Field(default="", description="The exception that ended it")

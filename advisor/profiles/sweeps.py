@@ -1,0 +1,203 @@
+"""Profiles of one workload that differ in one parameter: what a sweep leaves, what `report` puts together.
+
+Data only: nothing here runs a workload.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal
+from urllib.parse import quote
+
+from advisor.errors import UsageError
+from advisor.profiles.schema import Profile, WorkloadRecord
+
+Value = int | float | bool | str
+ONE_SITTING = timedelta(hours=1)
+"""A pause between two values of one sweep is shorter: a value takes minutes."""
+_TOGETHER = "Give profiles of one workload on one device that differ in one parameter."
+
+
+@dataclass(frozen=True)
+class Point:
+    """One value of the parameter: its profile, or the reason why there is none.
+
+    `href` is the page of this value alone, relative to the page over all; empty where there is none.
+    """
+
+    value: Value
+    profile: Profile | None = None
+    status: Literal["profiled", "failed", "not run"] = "profiled"
+    reason: str = ""
+    detail: str = ""
+    href: str = ""
+
+
+@dataclass(frozen=True)
+class Series:
+    """All values of one parameter; numbers rise, other values stay in the order given."""
+
+    workload: str
+    parameter: str
+    points: tuple[Point, ...]
+    command: str = ""
+    notes: tuple[str, ...] = ()
+    """What limits the whole of it."""
+
+    @property
+    def ordered(self) -> bool:
+        """Whether "up to" and "from" mean something for the values."""
+        return all(is_number(point.value) for point in self.points)
+
+    @property
+    def profiles(self) -> tuple[Profile, ...]:
+        """The profiles there are, in the order of their values."""
+        return tuple(point.profile for point in self.points if point.profile)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C left values without their profile, or with half of one."""
+        unfinished = any(point.status == "not run" for point in self.points)
+        return unfinished or any(was_interrupted(profile) for profile in self.profiles)
+
+    @property
+    def has_figures(self) -> bool:
+        """Whether anything was measured or predicted at any value."""
+        return any(
+            profile.measured()
+            or any(row.status == "predicted" for p in profile.predictions for row in p.results)
+            for profile in self.profiles
+        )
+
+
+def was_interrupted(profile: Profile) -> bool:
+    """Whether Ctrl-C ended the run before all was measured."""
+    return any(note.startswith("Interrupted") for note in profile.notes)
+
+
+def is_number(value: Value) -> bool:
+    """Whether the value is an int or a finite float; a bool is neither."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def series(
+    workload: str, parameter: str, points: Sequence[Point], command: str = "", notes: Sequence[str] = ()
+) -> Series:
+    """The points in their order."""
+    made = Series(workload, parameter, tuple(points), command, tuple(notes))
+    if not made.ordered:
+        return made
+    return replace(made, points=tuple(sorted(points, key=lambda p: float(p.value))))
+
+
+def gather(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> Series:
+    """Profiles read from files as a series; links are relative to `directory`, where the page will be.
+
+    Raises `UsageError`, which says what differs, where they do not belong together.
+    """
+    (first_path, first), *others = loaded
+    for path, profile in others:
+        require_same_workload(f"{first_path} and {path}", first, profile, _TOGETHER)
+        _require_same_device(f"{first_path} and {path}", first, profile)
+    parameter = _swept(loaded)
+    points = [
+        Point(profile.workload.parameters[parameter], profile, href=page_beside(path, directory))
+        for path, profile in loaded
+    ]
+    return series(first.workload.name, parameter, points, first.command, _mixed(loaded))
+
+
+def _mixed(loaded: Sequence[tuple[Path, Profile]]) -> list[str]:
+    """A note where the profiles are of several runs, by their commands or by the times of writing."""
+    path, first = loaded[0]
+    for other, profile in loaded:
+        if profile.command != first.command:
+            return [
+                f"These profiles are of different runs: {path} is of `{first.command}`, {other} of "
+                f"`{profile.command}`."
+            ]
+    times = sorted(filter(None, (_created(profile) for _, profile in loaded)))
+    if any(later - earlier > ONE_SITTING for earlier, later in pairwise(times)):
+        days = f"{times[0]:%Y-%m-%d %H:%M} and {times[-1]:%Y-%m-%d %H:%M} UTC"
+        return [f"These profiles may be of different runs: they were written between {days}."]
+    return []
+
+
+def _created(profile: Profile) -> datetime | None:
+    """When the run began; None where the text is no time, or says no zone."""
+    try:
+        time = datetime.fromisoformat(profile.created.replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return time.astimezone(timezone.utc) if time.tzinfo else None
+
+
+def common_parent(files: Sequence[Path]) -> Path:
+    """The folder that holds all files, in it or in folders of it; of one file, where it is."""
+    if len(files) == 1:
+        return files[0].parent
+    return Path(os.path.commonpath([file.resolve().parent for file in files]))
+
+
+def require_same_workload(names: str, one: Profile, other: Profile, next_step: str) -> None:
+    """Raises `UsageError` unless both are of the same workload, unchanged. `names` are the two files."""
+    if one.workload.name != other.workload.name:
+        difference = f"are of different workloads: {one.workload.name} and {other.workload.name}"
+    elif one.workload.sha256 != other.workload.sha256:
+        difference = f"are of different versions of {one.workload.file}: its SHA-256 differs"
+    else:
+        return
+    raise UsageError(f"{names} {difference}", next_step=next_step)
+
+
+def _require_same_device(names: str, one: Profile, other: Profile) -> None:
+    if (one.device.kind, one.device.name) != (other.device.kind, other.device.name):
+        raise UsageError(
+            f"{names} are of different devices: {one.device.name} and {other.device.name}",
+            next_step=_TOGETHER,
+        )
+
+
+def _swept(loaded: Sequence[tuple[Path, Profile]]) -> str:
+    """The one parameter in which the profiles differ, each in its own value."""
+    workloads = [profile.workload for _, profile in loaded]
+    names = dict.fromkeys(name for workload in workloads for name in workload.parameters)
+    differing = [name for name in names if len({_typed(workload, name) for workload in workloads}) > 1]
+    if len(differing) > 1:
+        raise UsageError(
+            f"the profiles differ in {' and '.join(differing)}; a sweep differs in one parameter",
+            next_step=_TOGETHER,
+        )
+    seen: dict[tuple[str, str], Path] = {}
+    for path, profile in loaded:
+        value = _typed(profile.workload, differing[0]) if differing else ("", "")
+        if value in seen:
+            shared = f"{differing[0]} = {value[1]}" if differing else "the same parameters"
+            raise UsageError(
+                f"{seen[value]} and {path} both have {shared}", next_step="Leave one of them out."
+            )
+        seen[value] = path
+    return differing[0]
+
+
+def _typed(workload: WorkloadRecord, name: str) -> tuple[str, str]:
+    """A value that tells True from 1 and "1"."""
+    value = workload.parameters.get(name)
+    return type(value).__name__, str(value)
+
+
+def page_beside(profile: Path, directory: Path) -> str:
+    """A link from `directory` to the report beside a profile; empty where there is none."""
+    page = profile.parent / "report.html"
+    return link(os.path.relpath(page, directory)) if page.is_file() else ""
+
+
+def link(relative: str) -> str:
+    """A relative path as a link, which no name can turn into one to elsewhere."""
+    return "./" + quote(relative)

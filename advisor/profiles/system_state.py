@@ -1,0 +1,115 @@
+"""What the machine said of itself at one moment: GPU, Jetson board, host.
+
+A figure that could not be read is None, and `absent` says why under the figure's name.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from advisor.profiles.base import Bytes, Hertz, Record, Seconds
+
+Moment = Literal["before", "under-load", "after"]
+Limit = Bytes | Literal["unlimited"]
+Count = Annotated[int, Field(gt=0)]
+
+
+class GpuState(Record):
+    """One GPU as NVML describes it. No serial number, no UUID, no names of processes."""
+
+    moment: Moment = Field(
+        description="before: none of our processes used the GPU; under-load: right after a frame, in the "
+        "process that ran it; after: the last process had ended, so the GPU may already have gone idle"
+    )
+    clock_seconds: Seconds = Field(description="A steady clock; only differences mean anything")
+    pci_address: str | None = Field(default=None, description="domain:bus:device.function, as in sysfs")
+    driver: str | None = None
+    performance_state: int | None = Field(default=None, description="0 is the fastest, 15 the slowest")
+    sm_hertz: Hertz | None = None
+    sm_max_hertz: Hertz | None = None
+    memory_hertz: Hertz | None = None
+    memory_max_hertz: Hertz | None = None
+    power_watts: float | None = None
+    power_limit_watts: float | None = None
+    temperature_celsius: float | None = None
+    throttle_reasons: tuple[str, ...] | None = Field(
+        default=None, description="What held the clocks down; empty when nothing did"
+    )
+    throttled_seconds: dict[str, Seconds] = Field(
+        default_factory=dict, description="By cause, since the driver was loaded; the difference counts"
+    )
+    link_generation: Count | None = Field(
+        default=None, description="PCIe generation now; an idle GPU may lower it"
+    )
+    link_generation_max: Count | None = Field(default=None, description="Of this GPU in this slot")
+    link_width: Count | None = None
+    link_width_max: Count | None = None
+    memory_used_bytes: Bytes | None = Field(default=None, description="By all processes of the GPU")
+    memory_total_bytes: Bytes | None = None
+    process_bytes: Bytes | None = Field(default=None, description="GPU memory of the process asked for")
+    other_processes: int | None = Field(default=None, description="Compute processes that are not ours")
+    other_processes_bytes: Bytes | None = None
+    utilization: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        default=None, description="Share of the last sixth to whole second in which a kernel ran"
+    )
+    absent: dict[str, str] = Field(default_factory=dict)
+
+
+class CpuClocks(Record):
+    """The CPU's clocks at one moment. `hertz` is the fastest core's: idle cores say nothing."""
+
+    governors: tuple[str, ...] = ()
+    hertz: Hertz | None = None
+    max_hertz: Hertz | None = Field(default=None, description="What the governor may go up to on that core")
+
+
+class TegraState(Record):
+    """A Jetson board at one moment, from /proc, /sys and nvpmodel's files."""
+
+    moment: Moment
+    board: str | None = None
+    l4t_release: str | None = Field(default=None, description="Jetson Linux, such as R36.4.3")
+    power_mode: str | None = None
+    best_power_mode: str | None = Field(
+        default=None, description="The mode that caps GPU, memory and CPU the least"
+    )
+    gpu_hertz: Hertz | None = None
+    gpu_min_hertz: Hertz | None = None
+    gpu_max_hertz: Hertz | None = Field(default=None, description="In this power mode")
+    memory_hertz: Hertz | None = Field(default=None, description="EMC clock")
+    memory_max_hertz: Hertz | None = None
+    cpu: CpuClocks = CpuClocks()
+    temperatures_celsius: dict[str, float] = Field(default_factory=dict)
+    gpu_memory_bytes: Bytes | None = Field(default=None, description="NvMapMemUsed: taken by the GPU driver")
+    over_current_events: dict[str, int] = Field(
+        default_factory=dict,
+        description="By cause: clocks lowered for the power supply, since boot",
+    )
+    throttle_alerts: tuple[str, ...] | None = Field(
+        default=None, description="Cooling devices that hold clocks down for heat"
+    )
+    absent: dict[str, str] = Field(default_factory=dict)
+
+
+class NumaNode(Record):
+    """One node; a node without CPUs is memory of a device, as on GH200."""
+
+    node: int = Field(ge=0)
+    cpus: str = Field(description="As Linux lists them, such as 0-7,16-23")
+    memory_bytes: Bytes | None = None
+
+
+class HostState(Record):
+    """The host as memory strategies depend on it."""
+
+    cpu: CpuClocks = CpuClocks()
+    numa_nodes: tuple[NumaNode, ...] = ()
+    gpu_numa_node: int | None = Field(default=None, description="The node that the GPU hangs on")
+    memory_available_bytes: Bytes | None = None
+    memory_limit: Limit | None = Field(default=None, description="Of the control group")
+    locked_memory_limit: Limit | None = Field(default=None, description="RLIMIT_MEMLOCK, soft")
+    wsl: bool = False
+    container: bool = False
+    absent: dict[str, str] = Field(default_factory=dict)

@@ -1,0 +1,74 @@
+"""The text of a saved file: read in seconds at most, packed with gzip or not; written in one step."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import tempfile
+import zlib
+from pathlib import Path
+from typing import IO
+
+from advisor.errors import FileProblem, UsageError
+
+LARGEST = 150_000_000
+"""Bytes of text: what takes about as long to read and show as a person waits. Checked by `make bench`."""
+_MAGIC = b"\x1f\x8b"
+
+
+def read_text(path: Path) -> str:
+    """The whole text. Raises `FileProblem` where it is too large, or packed and damaged; and `OSError`."""
+    with path.open("rb") as file:
+        packed = file.read(2) == _MAGIC
+        file.seek(0)
+        try:
+            data = _read(gzip.GzipFile(fileobj=file) if packed else file)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
+            raise FileProblem(
+                f"{path} is damaged: {problem}", next_step="Save it again, or give an undamaged copy."
+            ) from None
+    if len(data) > LARGEST:
+        raise FileProblem(
+            f"{path} holds more than {LARGEST / 1e6:.0f} MB, which is more than a report can show",
+            next_step="Profile with fewer --rounds or less --max-seconds, or with fewer strategies.",
+        )
+    return data.decode("utf-8")
+
+
+def _read(file: IO[bytes] | gzip.GzipFile) -> bytes:
+    """One byte more than is allowed, so that the caller can tell."""
+    return file.read(LARGEST + 1)
+
+
+def as_path(given: object) -> Path:
+    """The path of a profile. Raises `UsageError` for what is neither a str nor a path."""
+    if isinstance(given, (str, os.PathLike)):
+        return Path(given)
+    raise UsageError(f"{given!r} is no path", next_step="Give the path of a profile.json, a str or a Path.")
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Writes beside the target, then renames. Raises `FileProblem` when that cannot be done."""
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
+        ) as file:
+            temporary = Path(file.name)
+            try:
+                file.write(text)
+                file.close()
+                temporary.chmod(0o666 & ~_umask())
+                os.replace(temporary, path)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
+    except OSError as problem:
+        raise FileProblem(
+            f"{path} cannot be written: {problem}", next_step="Choose another directory with --out DIR."
+        ) from None
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,174 @@
+"""The data of traces, as it stands in a profile: a frame's timeline, and what nsys saw of a strategy.
+
+Times under a tool are not those without it, mostly longer, so they stand beside the measured ones and never
+replace them. What nsys did not look for was not observed: None, with the reason in `absent`, and never 0.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds
+
+Track = Literal["host", "copy", "kernel", "migration"]
+Direction = Literal["to-device", "to-host", "device-to-device"]
+
+
+class Span(Record):
+    """Something that lasted, from the begin of the frame on; what reaches beyond the frame is cut."""
+
+    track: Track
+    label: str = Field(description="host:<stage>, synchronize, to-device; what nsys calls it where it saw it")
+    begin_seconds: Seconds
+    end_seconds: Seconds
+    merged: int = Field(default=1, gt=0, description="So many of one kind, too close to be told apart")
+    worked_seconds: Seconds | None = Field(
+        default=None, description="Of merged spans: without the gaps between them"
+    )
+
+
+class Timeline(Record):
+    """One steady frame. `events`: our own marks; the stream's are fitted to the host's clock within µs."""
+
+    source: Literal["events", "nsys"]
+    frame_seconds: PositiveSeconds = Field(description="Of this frame, slowed by being looked at")
+    spans: tuple[Span, ...]
+    left_out: int = Field(default=0, ge=0, description="Spans beyond those that are kept")
+
+
+class Copies(Record):
+    """Copies of one kind; the kinds are nsys's own words in lower case."""
+
+    kind: str = Field(description="host-to-device, device-to-host, ...")
+    source: str | None = Field(default=None, description="Kind of memory: pageable, pinned, device, ...")
+    destination: str | None = None
+    count: int = Field(gt=0)
+    bytes: Bytes
+    seconds: Seconds = Field(description="On the GPU's clock, added up")
+
+    @property
+    def bytes_per_second(self) -> float | None:
+        """Rate while copying; None where the copies took no time that could be told."""
+        return self.bytes / self.seconds if self.seconds > 0 else None
+
+
+class Migrations(Record):
+    """Pages of managed memory that moved."""
+
+    direction: Direction
+    cause: str | None = Field(default=None, description="page fault, user prefetch, eviction, ...")
+    count: int = Field(gt=0)
+    bytes: Bytes
+    seconds: Seconds
+
+
+class Kernels(Record):
+    """Runs of one kernel."""
+
+    name: str
+    count: int = Field(gt=0)
+    seconds: Seconds
+
+
+class Synchronizations(Record):
+    """Times the host waited, by what for."""
+
+    kind: str
+    count: int = Field(gt=0)
+    seconds: Seconds
+
+
+class Allocations(Record):
+    """Memory of one kind that CUDA was asked for, over the whole process."""
+
+    kind: str
+    count: int = Field(gt=0)
+    bytes: Bytes
+    largest_bytes: Bytes
+
+
+class Activity(Record):
+    """What went on; None for what was not observed."""
+
+    copies: tuple[Copies, ...] | None = None
+    migrations: tuple[Migrations, ...] | None = None
+    cpu_page_faults: int | None = Field(default=None, ge=0)
+    gpu_page_faults: int | None = Field(default=None, ge=0)
+    kernels: tuple[Kernels, ...] | None = None
+    synchronizations: tuple[Synchronizations, ...] | None = None
+
+
+class RangeTrace(Record):
+    """One range of the steady frames: what was launched in it, and what faulted or moved meanwhile."""
+
+    name: str
+    count: int = Field(gt=0)
+    seconds: Seconds = Field(description="Median of the host's time in it")
+    activity: Activity
+
+
+class StrategyTrace(Record):
+    """What nsys saw of one strategy in its steady frames; `activity` adds all frames up."""
+
+    strategy: str
+    frames: int = Field(gt=0)
+    frame_seconds: PositiveSeconds = Field(description="Median under the tool; not the measured time")
+    activity: Activity
+    idle_share: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="Share of the frames in which the GPU ran no kernel, copy, memset or migration",
+    )
+    allocations: tuple[Allocations, ...] | None = None
+    ranges: tuple[RangeTrace, ...] = ()
+    timeline: Timeline | None = None
+    absent: dict[str, str] = Field(default_factory=dict, description="What was not observed, and why")
+
+    def migrated_bytes(self, direction: Direction, cause: str | None = None) -> float | None:
+        """Bytes of managed memory that moved that way in one frame; None where none was observed."""
+        seen = self.activity.migrations
+        if seen is None:
+            return None
+        moved = (m.bytes for m in seen if m.direction == direction and cause in (None, m.cause))
+        return sum(moved) / self.frames
+
+    def faults(self) -> tuple[float | None, float | None]:
+        """Page faults in one frame on managed memory: by the CPU, by the GPU."""
+        seen = (self.activity.cpu_page_faults, self.activity.gpu_page_faults)
+        cpu, gpu = (None if count is None else count / self.frames for count in seen)
+        return cpu, gpu
+
+    def copied_bytes(
+        self, kind: str, *, source: str | None = None, destination: str | None = None
+    ) -> float | None:
+        """Bytes of such copies in one frame; None where no copy at all was observed."""
+        seen = self.activity.copies
+        if seen is None:
+            return None
+        wanted = (c for c in seen if c.kind == kind)
+        wanted = (c for c in wanted if source in (None, c.source) and destination in (None, c.destination))
+        return sum(c.bytes for c in wanted) / self.frames
+
+
+class NoTrace(Record):
+    """Why there is none of a strategy that was to be traced."""
+
+    strategy: str
+    reason: str
+
+
+class NsysTrace(Record):
+    """What nsys saw, or in `reason` why there is nothing."""
+
+    reason: str = ""
+    tool: str | None = Field(default=None, description="nsys's name and version")
+    strategies: tuple[StrategyTrace, ...] = ()
+    missing: tuple[NoTrace, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def of(self, strategy: str) -> StrategyTrace | None:
+        """The trace of a strategy; None where there is none."""
+        return next((trace for trace in self.strategies if trace.strategy == strategy), None)

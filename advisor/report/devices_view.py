@@ -1,0 +1,243 @@
+"""Several devices as data for one page: who recommends what, where they agree, all times side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from advisor import units
+from advisor.devices.memory_class import EXPLAINED
+from advisor.profiles.schema import Device, Profile
+from advisor.report import words
+from advisor.report.caveats import Doubt, doubt
+from advisor.report.dates import created
+from advisor.report.facts import Fact
+from advisor.report.failures import Failure, all_failed, failures
+from advisor.report.sweep import SweepCell, cell
+from advisor.report.tables import Gap, gaps
+from advisor.report.tracks import Stop, measured_stop, predicted_stop
+from advisor.report.verdicts import Verdict, measured_verdict, prediction_verdict
+from advisor.verdicts.agreement import Agreement, agreement, one_for_all
+from advisor.verdicts.counting import counted
+from advisor.verdicts.device_comparison import Lineup, Member
+from advisor.version import __version__
+
+Basis = Literal["measured", "predicted"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """One device: measured there, or predicted for it in the profile of another machine."""
+
+    device: Device
+    basis: Basis
+    profile: Profile
+    stop: Stop
+    verdict: Verdict
+    href: str = ""
+
+    @property
+    def name(self) -> str:
+        """The device's name, fit to print."""
+        return words.name(self.device.name)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A device over its times: what it recommends, and where its figures are from."""
+
+    device: str
+    basis: Basis
+    memory: str
+    href: str
+    verdict: Verdict
+    origin: str
+    gaps: tuple[Gap, ...]
+
+
+@dataclass(frozen=True)
+class LineupReport:
+    """All of the page over several devices. `predicted` says that nothing was measured on a GPU."""
+
+    title: str
+    workload: str
+    summary: str
+    parameters: str
+    predicted: bool
+    tool: str
+    failures: tuple[Failure, ...]
+    verdicts: tuple[Verdict, ...]
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, tuple[SweepCell, ...]], ...]
+    notes: tuple[str, ...]
+
+
+def lineup_view(lineup: Lineup) -> LineupReport:
+    """Everything the profiles say of their devices, in words."""
+    first, found = lineup.members[0].profile, tuple(_places(lineup))
+    workload = words.name(lineup.workload)
+    strategies = dict.fromkeys(s for place in found for s in place.stop.results if _somewhere(found, s))
+    return LineupReport(
+        title=f"{workload} on {words.listing((place.name for place in found), limit=4)}",
+        workload=workload,
+        summary=words.line(first.workload.summary, 300),
+        parameters=", ".join(
+            f"{words.name(k)} = {words.name(str(v))}" for k, v in first.workload.parameters.items()
+        ),
+        predicted=all(place.basis == "predicted" for place in found),
+        tool=f"advisor {__version__}",
+        failures=tuple(_failures(lineup)),
+        verdicts=tuple(_verdicts(found)),
+        columns=tuple(map(_column, found)),
+        rows=tuple((words.name(s), tuple(cell(place.stop, s) for place in found)) for s in strategies),
+        notes=tuple(_notes(lineup, found)),
+    )
+
+
+def _somewhere(found: Sequence[Place], strategy: str) -> bool:
+    return any(place.stop.seconds(strategy) for place in found)
+
+
+def _places(lineup: Lineup) -> Iterator[Place]:
+    """The measured devices, then each device that one of the profiles predicts for and none measured."""
+    seen = set()
+    for member in lineup.members:
+        if member.profile.device.kind == "cuda":
+            seen.add(member.device)
+            yield _measured(member)
+    for member in lineup.members:
+        for made in member.profile.predictions:
+            if made.device.name not in seen:
+                seen.add(made.device.name)
+                stop = predicted_stop(made.device.name, member.profile, made.device.name)
+                verdict = prediction_verdict(member.profile, made)
+                yield Place(made.device, "predicted", member.profile, stop, verdict, member.href)
+
+
+def _measured(member: Member) -> Place:
+    profile = member.profile
+    stop = measured_stop(member.device, profile)
+    return Place(profile.device, "measured", profile, stop, measured_verdict(profile), member.href)
+
+
+def _column(place: Place) -> Column:
+    memory = place.device.memory_class
+    made = created(place.profile.created)
+    here = f"by the profile of {words.name(place.profile.device.name)}, " * (place.basis == "predicted")
+    return Column(
+        device=place.name,
+        basis=place.basis,
+        memory=EXPLAINED[memory] if memory else "",
+        href=place.href,
+        verdict=place.verdict,
+        origin=f"{here}{made}",
+        gaps=gaps(place.stop.results.values()),
+    )
+
+
+def _verdicts(found: Sequence[Place]) -> Iterator[Verdict]:
+    """One over the measured devices, one over the predicted ones."""
+    for basis in ("measured", "predicted"):
+        places = [place for place in found if place.basis == basis]
+        if places:
+            yield _verdict(places, basis == "predicted")
+    if not found:
+        yield Verdict("nothing", "none", "", "No device has figures: nothing was measured or predicted")
+
+
+def _verdict(places: Sequence[Place], predicted: bool) -> Verdict:
+    told = agreement([place.stop.standing for place in places])
+    basis: Basis = "predicted" if predicted else "measured"
+    who = words.count(len(places), f"{basis} device")
+    if told is None:
+        return Verdict("nothing", "none", who, f"Nothing is recommended on {_where(places)}")
+    sentence = _sentence(places, told)
+    return Verdict(
+        basis=basis,
+        tone="inconclusive" if not told.sure else "clear" if told.everywhere else "tie",
+        device=who,
+        headline=f"Predicted: {sentence}" if predicted else sentence,
+        reason=_reason(places, told),
+        next_step="A prediction is a bet: run `advisor profile` on the device to be sure." * predicted,
+        facts=() if predicted else tuple(_facts(places)),
+    )
+
+
+def _sentence(places: Sequence[Place], told: Agreement) -> str:
+    """What all agree on; else each strategy with its devices."""
+    every = {1: _where(places), 2: "both devices"}.get(len(places), f"all {len(places)} devices")
+    whole = sum(map(len, told.groups.values())) == len(places)
+    if told.unanimous and whole:
+        likely = "" if told.sure else "likely "
+        return f"{likely}{words.code(told.unanimous)} on {every}"
+    if told.everywhere and whole:
+        verb = "is" if len(told.everywhere) == 1 else "are"
+        may = f"{verb} among the best" if told.sure else "may be the best"
+        return f"{words.listing(map(words.code, sorted(told.everywhere)))} {may} on {every}"
+    named = {words.code(s) if s else "no single strategy": where for s, where in told.groups.items()}
+    return "; ".join(f"{name} on {_where([places[i] for i in where])}" for name, where in named.items())
+
+
+def _reason(places: Sequence[Place], told: Agreement) -> str:
+    silent = [p for i, p in enumerate(places) if not any(i in where for where in told.groups.values())]
+    said = []
+    if not told.everywhere:
+        said.append("No strategy may be the best on all of them: choose by device.")
+    if silent:
+        said.append(f"Nothing is recommended on {_where(silent)}: {_why(silent)}.")
+    return " ".join(said)
+
+
+def _why(places: Sequence[Place]) -> str:
+    reasons: dict[Doubt, str] = {
+        "failed": "the workload failed there",
+        "host only": "no stage runs on the device",
+        "alone": "one strategy alone has figures",
+        "": "there are too few figures",
+    }
+    return words.listing(dict.fromkeys(reasons[_doubt(place)] for place in places))
+
+
+def _doubt(place: Place) -> Doubt:
+    if place.basis == "predicted":
+        return place.stop.doubt
+    return "failed" if all_failed(place.profile) else doubt(place.profile)
+
+
+def _facts(places: Sequence[Place]) -> Iterator[Fact]:
+    """What one strategy for all of them would cost where it is the worst choice."""
+    rows = [counted(place.profile).measured() for place in places]
+    found = one_for_all(rows, max(place.profile.method.confidence for place in places))
+    if found is None:
+        return
+    cost, where = found.cost, places[found.device].name
+    told = "the fastest on each"
+    if cost.high > 1:
+        between = words.ratio_between(cost.low, cost.high)
+        told = f"takes at most {units.ratio(cost.value)} the best time ({between}, on {where})"
+    yield Fact("One strategy for all", words.name(found.strategy), told)
+
+
+def _where(places: Sequence[Place]) -> str:
+    return words.listing(place.name for place in places)
+
+
+def _failures(lineup: Lineup) -> Iterator[Failure]:
+    for member in lineup.members:
+        for told in failures(member.profile):
+            where = words.name(member.device)
+            yield Failure(f"{told.headline} (on {where})", told.excerpt, told.next_step, told.detail)
+
+
+def _notes(lineup: Lineup, found: Sequence[Place]) -> Iterator[str]:
+    shown = {id(place.profile) for place in found}
+    for member in lineup.members:
+        name = words.name(member.device)
+        for note in (*member.profile.notes, *member.profile.environment.warnings):
+            yield f"{name}: {words.line(note, 500)}"
+        if id(member.profile) not in shown:
+            yield f"{name}: its profile has no device that is not here already."
+    versions = {m.profile.tool.version for m in lineup.members}
+    if len(versions) > 1:
+        yield f"The profiles were made by different versions of advisor: {words.listing(sorted(versions))}."

@@ -1,0 +1,103 @@
+"""The verdict and the advice: which strategy, how sure, and what to change. Pure functions of the data."""
+
+from __future__ import annotations
+
+from advisor import units
+from advisor.errors import UsageError, WorkloadError
+from advisor.model.gains import with_estimates
+from advisor.profiles.schema import Advice, Measured, Profile, WorkloadRecord
+from advisor.rules import RULES, by_id
+from advisor.rules.base import Case, Row, apply
+from advisor.rules.case import cases
+from advisor.rules.limits import limits
+from advisor.rules.snippets import variants
+from advisor.rules.traced import with_trace
+from advisor.verdicts.measured import Candidate, recommend
+from advisor.verdicts.predicted import recommend_predicted
+from advisor.verdicts.ties import code_change
+
+__all__ = ["Candidate", "advise", "candidates", "recommend", "recommend_predicted"]
+
+
+def advise(profile: Profile) -> Profile:
+    """The profile with its recommendation and the rules' advice; nothing else changes.
+
+    The recommendation is None where nothing was measured on a GPU: the predictions carry their own.
+    """
+    chosen = None
+    if profile.device.kind == "cuda":
+        chosen = recommend(
+            candidates(profile),
+            confidence=profile.method.confidence,
+            device=profile.device,
+            preferences=profile.preferences,
+        )
+    profile = profile.model_copy(update={"recommendation": chosen})
+    silenced, wanted = silences(profile), profile.preferences
+    advice = tuple(
+        _finished(apply(rule, case, limits=limits(rule, wanted), silenced_by=silenced.get(rule.id, "")), case)
+        for case in cases(profile)
+        for rule in RULES
+    )
+    return profile.model_copy(update={"advice": with_trace(profile, with_estimates(profile, advice))})
+
+
+def _finished(advice: Advice, case: Case) -> Advice:
+    """With its code for other libraries, where it has code; no advice where that is over the budget."""
+    proposed = case.rows.get(advice.strategy or "")
+    if advice.outcome == "advice" and proposed is not None and not proposed.fits:
+        return _over_budget(advice, proposed)
+    if advice.snippet is None or advice.strategy is None:
+        return advice
+    written = variants(advice.strategy, case.workload, case.device)
+    return advice.model_copy(update={"variants": written})
+
+
+def _over_budget(advice: Advice, proposed: Row) -> Advice:
+    """What a rule would have proposed, had there been the memory."""
+    detail = (
+        f"{proposed.strategy} would be worth it, but it needs {units.size(proposed.physical_bytes)}, more "
+        "than the memory budget."
+    )
+    return Advice(
+        rule=advice.rule,
+        device=advice.device,
+        outcome="pass",
+        title=advice.title,
+        detail=detail,
+        evidence=advice.evidence,
+        sources=advice.sources,
+    )
+
+
+def silences(profile: Profile) -> dict[str, str]:
+    """The silenced rules by id, and who silenced each."""
+    by_file = dict.fromkeys(profile.workload.ignore, f"the workload file {profile.workload.file}")
+    return {**by_file, **profile.preferences.ignored}
+
+
+def require_rules(workload: WorkloadRecord) -> None:
+    """Raises `WorkloadError` where the workload silences a rule that there is not, with the nearest."""
+    for rule_id in workload.ignore:
+        try:
+            by_id(rule_id)
+        except UsageError as unknown:
+            raise WorkloadError(
+                f"Workload(ignore=...): {unknown.message}", next_step=unknown.next_step
+            ) from None
+
+
+def candidates(profile: Profile) -> tuple[Candidate, ...]:
+    """The measured strategies of a profile."""
+    return tuple(
+        Candidate(
+            row.strategy,
+            row.rounds,
+            row.footprint.physical_bytes,
+            code_change(row.strategy),
+            row.verified,
+            row.latency_seconds,
+        )
+        for row in profile.results
+        if isinstance(row, Measured)
+    )

@@ -1,0 +1,142 @@
+"""What placements and the frame loop need of a device: raw memory, copies, a stream, timestamps.
+
+One thin interface, so that unit tests can put a recording fake in the GPU's place. Pointers are integers;
+whoever allocates frees (see `placements.arena`). Copies and kernels are asynchronous on the
+backend's one stream unless a backend says otherwise.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from advisor.profiles.schema import Device, MemoryKind, Side
+
+Array = npt.NDArray[Any]
+BackendName = Literal["cpu", "cuda"]
+Hint = Literal["read-mostly", "prefer-device", "accessed-by-device", "accessed-by-host"]
+"""What cudaMemAdvise is told of managed memory."""
+
+
+@dataclass
+class PageLocks:
+    """Calls that lock or unlock pages of host memory, and the seconds they took."""
+
+    calls: int = 0
+    seconds: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        """One more."""
+        self.calls += 1
+        self.seconds += seconds
+
+
+INSTALL = "Install it for your CUDA: pip install 'gpu-memory-advisor[cuda13]' (or cuda12)."
+"""What to do where a library of the GPU is missing."""
+
+
+class Backend(Protocol):
+    """A device and its memory calls; CUDA's own names for what they do, in snake case."""
+
+    xp: Any
+    """The array module device stages are given: cupy or numpy."""
+    stream: Any
+    """The stream device stages run on: a `cupy.cuda.Stream`, or a stand-in with `synchronize` and `ptr`."""
+
+    def device(self) -> Device:
+        """The device with its attributes."""
+
+    def environment(self) -> dict[str, str | int | float]:
+        """Versions of driver and runtime; empty where there are none."""
+
+    def kind_of(self, asked: MemoryKind) -> MemoryKind:
+        """What memory asked for as one kind really is here: on the CPU everything is pageable."""
+
+    def malloc(self, nbytes: int) -> int:
+        """Device memory."""
+
+    def free(self, pointer: int) -> None:
+        """Frees device or managed memory."""
+
+    def host_alloc(self, nbytes: int, *, mapped: bool = False, write_combined: bool = False) -> int:
+        """Page-locked host memory; mapped into the device's address space, write-combined, or neither."""
+
+    def free_host(self, pointer: int) -> None:
+        """Frees page-locked memory."""
+
+    def host_register(self, pointer: int, nbytes: int, *, mapped: bool = False) -> None:
+        """Locks the pages of ordinary host memory, and maps them into the device's address space or not."""
+
+    def host_unregister(self, pointer: int) -> None:
+        """Unlocks them."""
+
+    def staging_memory(self, nbytes: int) -> tuple[int, int]:
+        """Page-locked memory of the array library's pool, which keeps it: the pointer, and bytes reserved."""
+
+    def malloc_managed(self, nbytes: int) -> int:
+        """Managed memory, attached globally."""
+
+    def prefetch(self, pointer: int, nbytes: int, side: Side) -> None:
+        """Migrates managed memory to a side, on the stream. Needs concurrent managed access."""
+
+    def attach(self, pointer: int, side: Side) -> None:
+        """Gives managed memory to a side, on the stream: the hint where prefetching is unsupported."""
+
+    def advise(self, pointer: int, nbytes: int, hint: Hint) -> None:
+        """Tells the driver how managed memory will be used."""
+
+    def host_device_pointer(self, pointer: int) -> int:
+        """The device's address of mapped host memory."""
+
+    def copy_to_device(self, target: int, source: int, nbytes: int, stream: Any = None) -> None:
+        """Host to device on the stream; the host memory is in use until the stream is synchronised."""
+
+    def copy_to_host(self, target: int, source: int, nbytes: int, stream: Any = None) -> None:
+        """Device to host on the stream; the host memory is valid once the stream is synchronised."""
+
+    def device_array(self, pointer: int, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """An array of `xp` over device-visible memory that somebody else owns."""
+
+    def synchronize(self) -> None:
+        """Waits until the stream has done everything."""
+
+    def default_stream(self) -> Any:
+        """The stream that libraries use which are told of none."""
+
+    def new_stream(self) -> Any:
+        """Another stream, for copies beside the kernels."""
+
+    def timestamp(self, stream: Any = None) -> Any:
+        """A mark in a stream's work, for `seconds_between`, `order` and `wait`."""
+
+    def order(self, stream: Any, mark: Any) -> None:
+        """Work that the stream is given from now on starts after the mark."""
+
+    def wait(self, mark: Any) -> None:
+        """The host waits for the mark."""
+
+    def seconds_between(self, start: Any, end: Any) -> float:
+        """Time the stream spent between two marks; both must have been reached."""
+
+    def disturbed(self) -> str | None:
+        """What a workload changed and did not change back (device, stream, allocator); None if nothing."""
+
+    def page_locks(self) -> AbstractContextManager[PageLocks | None]:
+        """Counts what the workload page-locks while it is open; gives None where nobody can tell."""
+
+    def free_memory(self) -> int | None:
+        """Bytes of device memory that are free; None where the device does not say."""
+
+    def pool_reserved(self) -> int | None:
+        """Bytes the array library's own pools hold for temporaries; None where there is no pool."""
+
+
+def host_array(pointer: int, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """A NumPy array over memory that somebody else owns and frees."""
+    memory = (ctypes.c_byte * nbytes).from_address(pointer)
+    return np.frombuffer(memoryview(memory), dtype=dtype).reshape(shape)

@@ -1,0 +1,1 @@
+"""One module per way to place a buffer. `advisor.strategies.registry` says which buffer gets which."""

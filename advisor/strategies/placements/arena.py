@@ -1,0 +1,129 @@
+"""Memory of one run: every allocation is booked by kind when it is made and freed in every path.
+
+Placements take their memory here and never free it themselves; leaving the `with` block gives all of it
+back in reverse order, also when an allocation half-way fails.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack, nullcontext, suppress
+from types import TracebackType
+
+import numpy as np
+
+from advisor import units
+from advisor.profiles.schema import MemoryKind
+from advisor.strategies.backend import Array, Backend
+from advisor.strategies.placements.numa import preferring
+
+
+class AllocationFailed(Exception):
+    """Memory of a kind could not be had; the text says how much and why."""
+
+
+class Arena:
+    """Allocates through one backend and frees on exit."""
+
+    def __init__(self, backend: Backend, node: int | None = None) -> None:
+        """`node`: the NUMA node that page-locked memory shall come from; None leaves it to the system."""
+        self.backend = backend
+        self._node = node
+        self.requested: Counter[MemoryKind] = Counter()
+        self.pooled: Counter[MemoryKind] = Counter()
+        """What pools took beyond what they were asked for."""
+        self._owned: dict[int, Array] = {}
+        self._cleanup = ExitStack()
+
+    def __enter__(self) -> Arena:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with suppress(Exception) if error else nullcontext():  # the first error says what happened
+            self._cleanup.close()
+
+    def pageable(self, nbytes: int) -> int:
+        """malloc, as any ordinary array has it. The host's pointer."""
+        return self._book("pageable", nbytes, lambda: self._malloc(nbytes), self._owned.pop)
+
+    def pinned(self, nbytes: int, *, write_combined: bool = False) -> int:
+        """Page-locked host memory. The host's pointer."""
+        return self._host_alloc(nbytes, mapped=False, write_combined=write_combined)
+
+    def mapped(self, nbytes: int, *, write_combined: bool = False) -> int:
+        """Page-locked host memory that the device reaches too. The host's pointer."""
+        return self._host_alloc(nbytes, mapped=True, write_combined=write_combined)
+
+    def registered(self, nbytes: int, *, mapped: bool = False) -> int:
+        """Ordinary memory on pages of its own, locked afterwards. The host's pointer."""
+        backend = self.backend
+
+        def take() -> int:
+            pointer = self._malloc(nbytes, whole_pages=True)
+            try:
+                backend.host_register(pointer, nbytes, mapped=mapped)
+            except BaseException:
+                del self._owned[pointer]
+                raise
+            return pointer
+
+        def give(pointer: int) -> None:
+            backend.host_unregister(pointer)
+            del self._owned[pointer]
+
+        return self._book("pinned", nbytes, take, give)
+
+    def staging(self, nbytes: int) -> int:
+        """Memory of CuPy's pinned pool, which keeps it and may take more than it was asked for."""
+        kind = self.backend.kind_of("pinned")
+
+        def take() -> int:
+            pointer, reserved = self.backend.staging_memory(nbytes)
+            self.pooled[kind] += reserved - nbytes
+            return pointer
+
+        return self._book("pinned", nbytes, take, lambda _: None)
+
+    def managed(self, nbytes: int) -> int:
+        """Managed memory. One pointer for both sides."""
+        return self._book("managed", nbytes, lambda: self.backend.malloc_managed(nbytes), self.backend.free)
+
+    def device(self, nbytes: int) -> int:
+        """Device memory. The device's pointer."""
+        return self._book("device", nbytes, lambda: self.backend.malloc(nbytes), self.backend.free)
+
+    def _host_alloc(self, nbytes: int, *, mapped: bool, write_combined: bool) -> int:
+        backend = self.backend
+        return self._book(
+            "pinned",
+            nbytes,
+            lambda: backend.host_alloc(nbytes, mapped=mapped, write_combined=write_combined),
+            backend.free_host,
+        )
+
+    def _malloc(self, nbytes: int, *, whole_pages: bool = False) -> int:
+        """`whole_pages`: shares no page with other memory, since a page can be registered only once."""
+        page = mmap.PAGESIZE if whole_pages else 1
+        array = np.empty(-(-nbytes // page) * page + page - 1, np.uint8)
+        pointer = -(-int(array.ctypes.data) // page) * page
+        self._owned[pointer] = array
+        return pointer
+
+    def _book(
+        self, kind: MemoryKind, nbytes: int, take: Callable[[], int], give: Callable[[int], object]
+    ) -> int:
+        try:
+            with preferring(self._node if kind == "pinned" else None):
+                pointer = take()
+        except Exception as problem:
+            reason = str(problem) or type(problem).__name__
+            raise AllocationFailed(
+                f"allocating {units.size(nbytes)} of {kind} memory failed: {reason}"
+            ) from problem
+        self._cleanup.callback(give, pointer)
+        self.requested[self.backend.kind_of(kind)] += nbytes
+        return pointer

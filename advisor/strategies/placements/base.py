@@ -1,0 +1,198 @@
+"""A placement: how one buffer is allocated and reached from both sides."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from advisor.profiles.schema import BufferRecord, Device, MemoryClass, MemoryKind, WorkloadRecord
+from advisor.strategies.backend import Array, host_array
+from advisor.strategies.placements.arena import Arena
+from advisor.strategies.schedule import Traits
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Shape and dtype of a buffer, C order."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+Mover = Callable[[Any], None]
+"""Moves a buffer; takes the stream to do it on, or None for the backend's own."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A buffer in memory. A side that cannot reach it has None; one that needs no copy has no mover.
+
+    copy_in and copy_out are there where host stages use foreign memory: the host's copies to and from it.
+    """
+
+    host: Array | None
+    device: Any
+    to_device: Mover | None = None
+    to_host: Mover | None = None
+    copy_in: Callable[[], None] | None = None
+    copy_out: Callable[[], None] | None = None
+
+    @property
+    def is_one_memory(self) -> bool:
+        """Both sides use the very same bytes."""
+        return self.host is not None and self.to_device is None and self.copy_in is None
+
+
+Movement = Literal["copied", "prefetched", "migrated", "in-place"]
+"""How a buffer's contents get from one side to the other: by a copy between two memories, by pages that are
+moved on request, by pages that move when they are touched, or not at all."""
+_ONE_MEMORY: tuple[MemoryClass, ...] = ("tegra", "tegra-io-coherent", "tegra-coherent")
+
+
+class Placement(ABC):
+    """One way to place a buffer. Stateless; the memory belongs to the arena.
+
+    Beside how it is made, it states what follows from it, buffer by buffer: rules, the model and snippets
+    ask for these facts, never for a strategy's name.
+    """
+
+    host_kind: MemoryKind
+    """The kind of memory that host stages work on."""
+    device_kind: MemoryKind
+    """The kind of memory that device stages work on."""
+    takes_foreign_memory: bool = False
+    """Works on memory the program did not choose, without a copy to its own."""
+    write_combined: bool = False
+    """The host's memory is write-combined: quick to write in order, very slow to read."""
+    registered: bool = False
+    """Allocated as ordinary memory and page-locked afterwards."""
+    staged: bool = False
+    """The CPU copies it into CuPy's pinned pool on its way to the device."""
+    prefetched: bool = False
+    """Pages are moved on request at each change of side, where the device can do that."""
+    hints: tuple[str, ...] = ()
+    """What the driver is told of the memory, for the report."""
+
+    @property
+    def own(self) -> Placement:
+        """The program's own memory, where this stands behind foreign memory."""
+        return self
+
+    @property
+    def locks(self) -> bool:
+        """It takes page-locked memory."""
+        return "pinned" in (self.own.host_kind, self.own.device_kind)
+
+    @property
+    def managed(self) -> bool:
+        """The driver's managed memory, one address for both sides."""
+        return self.own.device_kind == "managed"
+
+    def movement(self, memory_class: MemoryClass | None) -> Movement:
+        """How its contents get from side to side on devices of that class."""
+        own = self.own
+        if own.host_kind != own.device_kind:
+            return "copied"
+        if own.device_kind == "managed" and memory_class not in _ONE_MEMORY:
+            return "prefetched" if own.prefetched else "migrated"
+        return "migrated" if own.device_kind == "pageable" and memory_class == "discrete-hmm" else "in-place"
+
+    def gpu_caches(self, memory_class: MemoryClass | None) -> bool:
+        """Whether the GPU's caches serve what kernels read again; over a link they serve no host memory.
+
+        CUDA for Tegra, "Memory Types" and, of Thor, 3.2 and 4.1: before Thor page-locked memory is not
+        cached; on Thor registered and ordinary memory is, managed and other page-locked memory is not.
+        """
+        own = self.own
+        if own.device_kind == "device" or memory_class == "coherent":
+            return True
+        if memory_class in ("tegra", "tegra-io-coherent"):
+            return own.device_kind != "pinned"
+        if memory_class == "tegra-coherent":
+            return own.device_kind == "pageable" or own.registered
+        return self.movement(memory_class) != "in-place"
+
+    def cpu_caches(self, memory_class: MemoryClass | None) -> bool:
+        """Whether the CPU's caches hold what host stages touch.
+
+        CUDA for Tegra, "Memory Types": not page-locked memory before compute capability 7.2.
+        """
+        return not (memory_class == "tegra" and self.host_kind == "pinned")
+
+    @abstractmethod
+    def traits(self, device: Device) -> Traits:
+        """What the schedule must know of it on that device."""
+
+    @abstractmethod
+    def place(self, arena: Arena, layout: Layout) -> Placed:
+        """Allocates the buffer. Raises `AllocationFailed`."""
+
+    def adapted(self, buffer: BufferRecord, workload: WorkloadRecord) -> Placement:
+        """The placement for this very buffer; most are the same for all."""
+        del buffer, workload
+        return self
+
+    def unavailable(self, device: Device) -> str | None:
+        """Why it cannot be used on that device, or None."""
+        if device.kind == "cpu":
+            return "the CPU device has one ordinary memory: only pageable and zero-copy differ there"
+        return None
+
+
+def two_memories(arena: Arena, host_pointer: int, layout: Layout, *, blocking: bool) -> Placed:
+    """Host memory with a twin in device memory, and the copies between them."""
+    backend, nbytes = arena.backend, layout.nbytes
+    device_pointer = arena.device(nbytes)
+
+    def to_device(stream: Any) -> None:
+        backend.copy_to_device(device_pointer, host_pointer, nbytes, stream)
+        if blocking:
+            backend.synchronize()
+
+    def to_host(stream: Any) -> None:
+        backend.copy_to_host(host_pointer, device_pointer, nbytes, stream)
+        if blocking:
+            backend.synchronize()
+
+    return Placed(
+        host_array(host_pointer, nbytes, layout.shape, layout.dtype),
+        backend.device_array(device_pointer, nbytes, layout.shape, layout.dtype),
+        to_device,
+        to_host,
+    )
+
+
+def one_memory(arena: Arena, host_pointer: int, device_pointer: int, layout: Layout) -> Placed:
+    """Memory that both sides reach; nothing is copied."""
+    return Placed(
+        host_array(host_pointer, layout.nbytes, layout.shape, layout.dtype),
+        arena.backend.device_array(device_pointer, layout.nbytes, layout.shape, layout.dtype),
+    )
+
+
+def host_only_writes(buffer: BufferRecord, workload: WorkloadRecord) -> bool:
+    """No host stage reads the buffer or keeps a part of it."""
+    host = {stage.name for stage in workload.stages if stage.side == "host"}
+    return all(mode == "out" for stage, mode in buffer.access.items() if stage in host)
+
+
+def registration_unsupported(device: Device) -> str | None:
+    """Why memory cannot be registered on that device, or None."""
+    if flag_is_off(device, "host_register_supported") or device.memory_class == "tegra":
+        return f"{device.name} cannot register host memory (hostRegisterSupported is 0)"
+    return None
+
+
+def flag_is_off(device: Device, attribute: str) -> bool:
+    """True when the device says that it lacks a capability; an unknown attribute is no "no"."""
+    return attribute in device.attributes and not device.attributes[attribute]

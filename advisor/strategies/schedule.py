@@ -1,0 +1,225 @@
+"""Which side holds the current copy of each buffer, and what must happen between the stages.
+
+`plan` is a pure function of the stages' annotations and of how each buffer is placed. It inserts the
+transfers and synchronisations that are needed and no others: data is moved when a side reads what the
+other side wrote last, and the host waits when it touches memory that work in flight still uses.
+The model predicts from the same plan that the worker runs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from advisor.errors import WorkloadError
+from advisor.profiles.schema import AccessMode, Side, WorkloadRecord
+
+Action = Literal["host", "device", "copy-in", "copy-out", "to-device", "to-host", "synchronize"]
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What the schedule must know of a placement."""
+
+    moves: Literal["copies", "prefetches", "never"]
+    """copies: two memories. prefetches: one memory that migrates on request. never: one memory."""
+    blocking: bool = False
+    """A copy returns only when it is done, and with it all that was on the stream before it."""
+    kernels_reach_host_memory: bool = False
+    """Kernels work on the memory the host sees, so the host must wait for them before touching it."""
+    exclusive: bool = False
+    """The host may not touch it while any kernel runs (managed memory without concurrent access)."""
+    staged_uploads: bool = False
+    """A copy to the device leaves the host memory free at once, although the stream is still at work."""
+    foreign: bool = False
+    """Host stages use memory that is not the program's own: the host copies in and out of it."""
+
+
+@dataclass(frozen=True)
+class StageUse:
+    """A stage as the schedule sees it: its side, and what it does to each buffer."""
+
+    name: str
+    side: Side
+    access: Mapping[str, AccessMode]
+
+    def reads(self) -> list[str]:
+        """Buffers whose contents it needs, in order."""
+        return [name for name, mode in self.access.items() if mode != "out"]
+
+    def writes(self) -> list[str]:
+        """Buffers it changes, in order."""
+        return [name for name, mode in self.access.items() if mode != "in"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One action of a frame: `name` is a stage for host and device, a buffer for everything that moves one.
+
+    copy-in and copy-out are the host's copies between foreign memory and the program's own.
+    """
+
+    action: Action
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Set-up, the first frame (which also moves what set-up wrote), and every frame after it."""
+
+    setup: tuple[Step, ...]
+    first: tuple[Step, ...]
+    steady: tuple[Step, ...]
+    current: Mapping[str, frozenset[Side]]
+    """After a frame: the sides that hold each buffer's newest contents; empty where nothing wrote it."""
+
+
+def plan(setup: Sequence[StageUse], frame: Sequence[StageUse], traits: Mapping[str, Traits]) -> Plan:
+    """The steps of set-up, of the first and of the steady frame.
+
+    Raises `WorkloadError` when a stage reads a buffer that nothing has written yet.
+    """
+    tracker = _Tracker(traits)
+    before, first, second, steady = (tracker.run(stages) for stages in (setup, frame, frame, frame))
+    if settling := _moves_beyond(second, steady):
+        waited = (Step("synchronize"),)
+        first = (*(first[:-1] if first[-1:] == waited else first), *settling, *waited)
+    current = {name: frozenset(tracker.newest(name)) for name in traits}
+    return Plan(before, first, steady, current)
+
+
+def _moves_beyond(second: Sequence[Step], steady: Sequence[Step]) -> list[Step]:
+    """Uploads of the second frame that no later one needs, so that the steady frame can follow the first.
+
+    A copy out to foreign memory that happens once leaves memory that migrates with the host.
+    """
+    beyond = Counter(second) - Counter(steady)
+    return [step for step in beyond if step.action == "to-device"]
+
+
+def stage_uses(workload: WorkloadRecord, phase: Literal["setup", "frame"]) -> list[StageUse]:
+    """The stages of a recorded workload, for planning without its code."""
+    return [
+        StageUse(s.name, s.side, {b.name: b.access[s.name] for b in workload.buffers if s.name in b.access})
+        for s in workload.stages
+        if s.phase == phase
+    ]
+
+
+@dataclass
+class _Tracker:
+    """Holds where each buffer is current and what is in flight, from one stage to the next."""
+
+    traits: Mapping[str, Traits]
+    current: dict[str, set[Side]] = field(default_factory=dict)
+    foreign: dict[str, set[Side]] = field(default_factory=dict)
+    """Of buffers in foreign memory: host where that memory is current, device where our own is."""
+    being_read: set[str] = field(default_factory=set)
+    being_written: set[str] = field(default_factory=set)
+    in_flight: bool = False
+    steps: list[Step] = field(default_factory=list)
+
+    def run(self, stages: Iterable[StageUse]) -> tuple[Step, ...]:
+        self.steps = []
+        for stage in stages:
+            self._require_written(stage)
+            own = self._own(stage)
+            if stage.side == "host":
+                self._host(own, Step("host", stage.name))
+            else:
+                self._device(own)
+        if self.in_flight:
+            self._synchronize()
+        return tuple(self.steps)
+
+    def newest(self, name: str) -> set[Side]:
+        """The sides whose stages would find the newest contents."""
+        places = self.foreign if self.traits[name].foreign else self.current
+        return places.get(name, set())
+
+    def _own(self, stage: StageUse) -> StageUse:
+        """The stage with the host copies made that it needs, and as it touches the program's own memory."""
+        own = dict(stage.access)
+        for name, mode in stage.access.items():
+            if not self.traits[name].foreign:
+                continue
+            if mode != "out" and stage.side not in self.foreign[name]:
+                self._copy_across(name, stage.side)
+            alone = mode != "in"
+            self.foreign[name] = {stage.side} if alone else self.foreign[name] | {stage.side}
+            if stage.side == "host":
+                del own[name]
+        return StageUse(stage.name, stage.side, own)
+
+    def _copy_across(self, name: str, side: Side) -> None:
+        """To the host touching our own memory, a copy in is one more stage that writes it."""
+        if side == "device":
+            self._host(StageUse(name, "host", {name: "out"}), Step("copy-in", name))
+        else:
+            self._host(StageUse(name, "host", {name: "in"}), Step("copy-out", name))
+
+    def _require_written(self, stage: StageUse) -> None:
+        for name in stage.reads():
+            if not self.newest(name):
+                raise WorkloadError(
+                    f"stage {stage.name!r} reads buffer {name!r} before any stage has written it",
+                    next_step=f"Fill {name!r} in an earlier stage or in setup=[...], or annotate it Out "
+                    "where the stage overwrites all of it.",
+                )
+
+    def _host(self, stage: StageUse, step: Step) -> None:
+        for name in self._to_move(stage):
+            self.steps.append(Step("to-host", name))
+            if self.traits[name].blocking:
+                self._settle()
+            else:
+                self.being_written.add(name)
+        if any(self._must_wait(name, mode) for name, mode in stage.access.items()):
+            self._synchronize()
+        self.steps.append(step)
+        self._record(stage)
+
+    def _device(self, stage: StageUse) -> None:
+        for name in self._to_move(stage):
+            self.steps.append(Step("to-device", name))
+            if self.traits[name].staged_uploads:
+                continue
+            if self.traits[name].blocking:
+                self._settle()
+            else:
+                self.being_read.add(name)
+        self.steps.append(Step("device", stage.name))
+        self.in_flight = True
+        for names, pending in ((stage.reads(), self.being_read), (stage.writes(), self.being_written)):
+            pending.update(name for name in names if self.traits[name].kernels_reach_host_memory)
+        self._record(stage)
+
+    def _to_move(self, stage: StageUse) -> list[str]:
+        """Buffers that must come to the stage's side first."""
+        copied = [n for n in stage.reads() if self.traits[n].moves == "copies"]
+        migrated = [n for n in stage.access if self.traits[n].moves == "prefetches"]
+        return [n for n in (*copied, *migrated) if self.current.get(n) and stage.side not in self.current[n]]
+
+    def _record(self, stage: StageUse) -> None:
+        written = set(stage.writes())
+        for name in stage.access:
+            alone = name in written or self.traits[name].moves == "prefetches"
+            self.current[name] = {stage.side} if alone else self.current[name] | {stage.side}
+
+    def _must_wait(self, name: str, mode: AccessMode) -> bool:
+        return (
+            name in self.being_written
+            or (mode != "in" and name in self.being_read)
+            or (self.traits[name].exclusive and self.in_flight)
+        )
+
+    def _synchronize(self) -> None:
+        self.steps.append(Step("synchronize"))
+        self._settle()
+
+    def _settle(self) -> None:
+        self.being_read.clear()
+        self.being_written.clear()
+        self.in_flight = False

@@ -1,0 +1,23 @@
+"""Two profiles held against one another: what differs around them, then strategy by strategy; gates on it.
+
+Pure functions of the two profiles. BASE is what was, HEAD what is now; a ratio is HEAD's time over BASE's.
+"""
+
+from __future__ import annotations
+
+from advisor.verdicts.comparing.comparisons import Comparison, DeviceComparison, compare, require_gateable
+from advisor.verdicts.comparing.gates import Gate, Ruling, judge, parse_gates
+from advisor.verdicts.comparing.rows import Compared, OneSided
+
+__all__ = [
+    "Compared",
+    "Comparison",
+    "DeviceComparison",
+    "Gate",
+    "OneSided",
+    "Ruling",
+    "compare",
+    "judge",
+    "parse_gates",
+    "require_gateable",
+]

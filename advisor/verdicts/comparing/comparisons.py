@@ -1,0 +1,291 @@
+"""A comparison as data: comparable or refused, every strategy, the recommendations, the advice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from advisor.errors import NothingMeasured, UsageError
+from advisor.profiles.reading import load
+from advisor.profiles.schema import Advice, Device, Measured, Predicted, Profile, Recommendation
+from advisor.profiles.sweeps import was_interrupted
+from advisor.profiles.validation import require_plausible
+from advisor.verdicts.comparing.conditions import Condition, conditions, differing
+from advisor.verdicts.comparing.recommended import Recommended, recommended
+from advisor.verdicts.comparing.rows import (
+    AnyRow,
+    Compared,
+    Figures,
+    OneSided,
+    by_strategy,
+    has_figures,
+    one_sided,
+    row,
+)
+from advisor.verdicts.counting import counted
+
+Basis = Literal["measured", "predicted"]
+
+
+@dataclass(frozen=True)
+class DeviceComparison:
+    """One device: the measured GPU, or a device that both profiles predict for."""
+
+    device: Device
+    basis: Basis
+    rows: tuple[Compared, ...]
+    one_sided: tuple[OneSided, ...]
+    recommended: Recommended
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """HEAD against BASE. `devices` is one measured GPU, or the devices that both predict for."""
+
+    base: Profile
+    head: Profile
+    conditions: tuple[Condition, ...]
+    devices: tuple[DeviceComparison, ...]
+    new_advice: tuple[Advice, ...]
+    gone_advice: tuple[Advice, ...]
+    confidence: float
+    notes: tuple[str, ...] = ()
+    unmatched_devices: tuple[str, ...] = ()
+    """Devices that one of the two alone predicts for."""
+
+    @property
+    def predicted(self) -> bool:
+        """Whether no figure in it was measured on a GPU."""
+        return all(each.basis == "predicted" for each in self.devices)
+
+    @property
+    def rows(self) -> tuple[Compared, ...]:
+        """The strategies of all devices."""
+        return tuple(each for device in self.devices for each in device.rows)
+
+
+def compare(
+    base: Profile | Path | str,
+    head: Profile | Path | str,
+    *,
+    strategies: Sequence[str] = (),
+    anyway: bool = False,
+) -> Comparison:
+    """HEAD against BASE, profiles or their files; all strategies or those named.
+
+    Raises `UsageError` where that makes no sense (`anyway` allows another workload's name) or a named
+    strategy is in neither; `NothingMeasured` where one has no figures or they have no strategy in common;
+    `FileProblem` where one has times that cannot be.
+    """
+    base, head = _loaded(base), _loaded(head)
+    strategies = (strategies,) if isinstance(strategies, str) else strategies
+    _require_workloads(base=base, head=head)
+    _require_alike(base, head, anyway=anyway)
+    _require_known(strategies, base, head)
+    confidence = max(base.method.confidence, head.method.confidence)
+    shown = (counted(base, head.preferences.objective), counted(head))
+    pairs = _predicted_pairs(*shown) if on_cpu(head) else [_measured_pair(*shown)]
+    devices = tuple(_device(pair, confidence, strategies, head.method.seed) for pair in pairs)
+    if not any(each.rows for each in devices):
+        raise _nothing_in_common(devices, strategies)
+    found = conditions(base, head)
+    return Comparison(
+        base,
+        head,
+        found,
+        devices,
+        _fired_only_in(head, base),
+        _fired_only_in(base, head),
+        confidence,
+        tuple(_notes(base, head)),
+        _unmatched(base, head) if on_cpu(head) else (),
+    )
+
+
+def on_cpu(profile: Profile) -> bool:
+    """Whether it was made without a GPU, so that its predictions are what counts."""
+    return profile.device.kind == "cpu"
+
+
+def same_run(base: Profile, head: Profile) -> bool:
+    """Whether both are one and the same run: the same figures, taken at the same time."""
+    return (base.created, base.results, base.predictions) == (head.created, head.results, head.predictions)
+
+
+def require_gateable(found: Comparison, *, anyway: bool) -> None:
+    """Raises `UsageError` where a gate would judge something else than a change of the code."""
+    if anyway:
+        return
+    if same_run(found.base, found.head):
+        raise UsageError(
+            "BASE and HEAD are one and the same run, which would pass every gate",
+            next_step="Profile again for HEAD, or say --anyway.",
+        )
+    apart = [c for c in differing(found.conditions, "subject") if c.what in ("device", "parameters")]
+    if apart:
+        told = "; ".join(f"{c.what}: {c.base} in BASE, {c.head} in HEAD" for c in apart)
+        raise UsageError(
+            f"a gate over these would not judge the code: {told}",
+            next_step="Profile both alike, leave --fail-if out, or say --anyway.",
+        )
+
+
+@dataclass(frozen=True)
+class _Pair:
+    device: Device
+    basis: Basis
+    base: Sequence[AnyRow]
+    head: Sequence[AnyRow]
+    chosen: tuple[Recommendation | None, Recommendation | None]
+    whole: bool = True
+
+
+def _loaded(given: Profile | Path | str) -> Profile:
+    return given if isinstance(given, Profile) else load(given)
+
+
+def _require_workloads(**sides: Profile) -> None:
+    scripts = [side.upper() for side, profile in sides.items() if profile.script is not None]
+    if scripts:
+        are = "are runs" if len(scripts) > 1 else "is the run"
+        raise UsageError(
+            f"{' and '.join(scripts)} {are} of a script: only the frames of workloads are compared",
+            next_step="Look at each with `advisor report`, or write a workload, which can be compared and "
+            "gated: `advisor new mine.py`.",
+        )
+
+
+def _require_alike(base: Profile, head: Profile, *, anyway: bool) -> None:
+    if on_cpu(base) != on_cpu(head):
+        first, second = ("BASE", "HEAD") if on_cpu(base) else ("HEAD", "BASE")
+        raise UsageError(
+            f"{first} is predicted, {second} was measured on a GPU: a measured time and a predicted one have "
+            "no ratio",
+            next_step=f"Profile for {first} on the GPU too, or both with --no-gpu.",
+        )
+    if base.workload.name != head.workload.name and not anyway:
+        raise UsageError(
+            f"these are different workloads: {base.workload.name} in BASE, {head.workload.name} in HEAD",
+            next_step="Give two profiles of one workload, or say --anyway if it was renamed.",
+        )
+    for side, profile in (("BASE", base), ("HEAD", head)):
+        _require_figures(side, profile)
+        require_plausible(profile, side)
+
+
+def _require_figures(side: str, profile: Profile) -> None:
+    predicted = any(isinstance(r, Predicted) for p in profile.predictions for r in p.results)
+    if predicted if on_cpu(profile) else profile.measured():
+        return
+    failed = next((r for r in profile.results if r.status == "failed"), None)
+    why = f" ({failed.strategy}: {failed.reason})" if failed else ""
+    what = "predicted for a GPU" if on_cpu(profile) else "measured"
+    raise NothingMeasured(
+        f"{side} has nothing that was {what}, so there is nothing to compare{why}",
+        next_step="Render it with `advisor report` to see why, mend that, and profile again.",
+    )
+
+
+def _require_known(strategies: Sequence[str], *profiles: Profile) -> None:
+    known = dict.fromkeys(r.strategy for profile in profiles for r in profile.results)
+    known |= dict.fromkeys(
+        r.strategy for profile in profiles for made in profile.predictions for r in made.results
+    )
+    unknown = [name for name in strategies if name not in known]
+    if unknown:
+        raise UsageError(
+            f"neither profile has a strategy {unknown[0]!r}", next_step=f"They have {', '.join(known)}."
+        )
+
+
+def _measured_pair(base: Profile, head: Profile) -> _Pair:
+    whole = not (was_interrupted(base) or was_interrupted(head))
+    chosen = (base.recommendation, head.recommendation)
+    return _Pair(head.device, "measured", base.results, head.results, chosen, whole)
+
+
+def _predicted_pairs(base: Profile, head: Profile) -> list[_Pair]:
+    before = {p.device.name: p for p in base.predictions}
+    return [
+        _Pair(
+            now.device,
+            "predicted",
+            before[now.device.name].results,
+            now.results,
+            (before[now.device.name].recommendation, now.recommendation),
+        )
+        for now in head.predictions
+        if now.device.name in before
+    ]
+
+
+def _unmatched(base: Profile, head: Profile) -> tuple[str, ...]:
+    """Names of the devices that one of the two alone predicts for, in BASE's order and then HEAD's."""
+    before, now = ([p.device.name for p in side.predictions] for side in (base, head))
+    return tuple(name for name in dict.fromkeys((*before, *now)) if (name in before) != (name in now))
+
+
+def _device(pair: _Pair, confidence: float, only: Sequence[str], seed: int) -> DeviceComparison:
+    base, head = by_strategy(pair.base, only), by_strategy(pair.head, only)
+    rows = tuple(
+        row(_figures(base[name]), _figures(found), confidence, seed)
+        for name, found in head.items()
+        if has_figures(found) and has_figures(base.get(name))
+    )
+    told = tuple(sum(map(has_figures, side)) for side in (pair.base, pair.head))
+    return DeviceComparison(
+        pair.device,
+        pair.basis,
+        rows,
+        one_sided(base, head),
+        recommended(*pair.chosen, figures=(told[0], told[1]), basis=pair.basis, whole=pair.whole),
+    )
+
+
+def _figures(found: AnyRow) -> Figures:
+    assert isinstance(found, (Measured, Predicted))
+    return found
+
+
+def _nothing_in_common(devices: Sequence[DeviceComparison], only: Sequence[str]) -> NothingMeasured:
+    if not devices:
+        return NothingMeasured(
+            "BASE and HEAD predict for no device in common",
+            next_step="Predict for the same: `advisor predict PROFILE --target DEVICE`.",
+        )
+    asked = f" among {', '.join(only)}" if only else ""
+    told = [f"{gap.strategy} {gap.status} in {gap.missing_in.upper()}" for gap in devices[0].one_sided]
+    why = f": {', '.join(told[:6])}" if told else ""
+    return NothingMeasured(
+        f"no strategy{asked} has figures in both BASE and HEAD{why}",
+        next_step="Profile both with the same strategies.",
+    )
+
+
+def _fired_only_in(one: Profile, other: Profile) -> tuple[Advice, ...]:
+    """What the rules advise in the one alone, by rule and device; measured devices stand for one another.
+
+    Of a device that one of the two alone predicts for, nothing is new or gone.
+    """
+    there = {_about(a, other) for a in other.advice if a.outcome == "advice"}
+    shared = {None} | ({p.device.name for p in one.predictions} & {p.device.name for p in other.predictions})
+    advised = ((a, _about(a, one)) for a in one.advice if a.outcome == "advice")
+    return tuple(a for a, about in advised if about not in there and about[1] in shared)
+
+
+def _about(told: Advice, profile: Profile) -> tuple[str, str | None]:
+    return told.rule, None if told.device == profile.device.name else told.device
+
+
+def _notes(base: Profile, head: Profile) -> list[str]:
+    """What makes the figures of either side less than they say."""
+    notes = []
+    if same_run(base, head):
+        notes.append("BASE and HEAD are one and the same run.")
+    before, now = ((*side.notes, *side.environment.warnings) for side in (base, head))
+    for text in dict.fromkeys((*before, *now)):
+        side = "Both" if text in before and text in now else "BASE" if text in before else "HEAD"
+        notes.append(f"{side}: {text}")
+    return notes

@@ -1,0 +1,161 @@
+"""Are two profiles comparable? What was the same around them, what differs, what nobody knows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from advisor import stats, units
+from advisor.profiles.redaction import WITHHELD
+from advisor.profiles.schema import Profile
+from advisor.profiles.system_state import GpuState, TegraState
+
+CLOCK_MARGIN = stats.EQUIVALENCE
+"""Clocks within 5 % count as the same: a time follows a clock at most in proportion, and times that differ by
+less count as the same."""
+
+Status = Literal["same", "differs", "not known"]
+Kind = Literal["subject", "condition"]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One thing that may differ. Subjects (workload, parameters, device) are what one may vary on purpose."""
+
+    what: str
+    status: Status
+    base: str
+    head: str
+    kind: Kind = "condition"
+
+
+def conditions(base: Profile, head: Profile) -> tuple[Condition, ...]:
+    """Everything that both could differ in: what decides comparability first, then the rest that differs."""
+    return (
+        *(_condition(what, read(base), read(head), "subject") for what, read in _SUBJECTS.items()),
+        *(_condition(what, read(base), read(head), "condition") for what, read in _CONDITIONS.items()),
+        _clocks(base, head),
+        *_packages(base, head),
+    )
+
+
+def differing(found: Iterable[Condition], kind: Kind | None = None) -> tuple[Condition, ...]:
+    """Those that differ, of one kind or of both."""
+    return tuple(c for c in found if c.status == "differs" and kind in (None, c.kind))
+
+
+def _condition(what: str, base: str | None, head: str | None, kind: Kind) -> Condition:
+    status: Status = "same" if base == head else "differs"
+    if base is None or head is None:
+        status = "not known"
+    return Condition(what, status, base or "not known", head or "not known", kind)
+
+
+def _parameters(profile: Profile) -> str:
+    told = profile.workload.parameters.items()
+    return ", ".join(f"{name} = {value}" for name, value in told) or "none"
+
+
+def _method(profile: Profile) -> str:
+    taken = profile.method
+    rounds = f"{taken.rounds} round{'' if taken.rounds == 1 else 's'}"
+    return f"{rounds}, {taken.max_seconds:g} s a strategy, {units.percent(taken.confidence)} intervals"
+
+
+def _told(*texts: str) -> str | None:
+    """The texts together; None where they were left out on request, so that nobody knows them."""
+    return None if WITHHELD in texts else ", ".join(texts)
+
+
+def _driver(profile: Profile) -> str | None:
+    named = (state.driver for state in profile.environment.gpu_readings if state.driver)
+    cuda = profile.environment.gpu.get("cuda_driver")
+    release = next((state.l4t_release for state in profile.environment.tegra_readings), None)
+    return next(named, None) or release or (None if cuda is None else f"CUDA {cuda}")
+
+
+def _runtime(profile: Profile) -> str | None:
+    found = profile.environment.gpu.get("cuda_runtime")
+    return None if found is None else str(found)
+
+
+def _cpu(profile: Profile) -> str | None:
+    cpu, count = profile.environment.cpu_model, profile.environment.cpu_count
+    return None if cpu is None else cpu + (f", {count} cores" if count else "")
+
+
+def _memory_class(profile: Profile) -> str:
+    told = profile.device.memory_class
+    return f"{profile.device.name} ({told})" if told else profile.device.name
+
+
+def _power(profile: Profile) -> str | None:
+    """The mode of a Jetson, or the power limit of a card."""
+    mode = next((state.power_mode for state in profile.environment.tegra_readings if state.power_mode), None)
+    limit = next((s.power_limit_watts for s in profile.environment.gpu_readings if s.power_limit_watts), None)
+    return mode or (None if limit is None else f"{units.digits(limit)} W")
+
+
+def _throttled(profile: Profile) -> str | None:
+    told = [s.throttle_reasons for s in profile.environment.gpu_readings if s.throttle_reasons is not None]
+    if not told:
+        return None
+    return ", ".join(dict.fromkeys(reason for reasons in told for reason in reasons)) or "nothing"
+
+
+_SUBJECTS: dict[str, Callable[[Profile], str | None]] = {
+    "device": _memory_class,
+    "workload": lambda profile: profile.workload.name,
+    "parameters": _parameters,
+    "workload's code": lambda profile: f"SHA-256 {profile.workload.sha256[:12]}",
+}
+_CONDITIONS: dict[str, Callable[[Profile], str | None]] = {
+    "method": _method,
+    "advisor's version": lambda profile: profile.tool.version,
+    "CPU": _cpu,
+    "system": lambda profile: _told(profile.environment.system, profile.environment.machine),
+    "Python": lambda profile: _told(profile.environment.python),
+    "driver": _driver,
+    "CUDA runtime": _runtime,
+    "power limit or mode": _power,
+    "what held clocks down": _throttled,
+}
+
+
+def _clocks(base: Profile, head: Profile) -> Condition:
+    """The GPU's clocks while frames ran; else what could be read of them."""
+    here, there = _hertz(base), _hertz(head)
+    if here is None or there is None:
+        return Condition("clocks", "not known", _mhz(here), _mhz(there))
+    apart = max(here, there) / max(min(here, there), 1) - 1
+    return Condition("clocks", "differs" if apart > CLOCK_MARGIN else "same", _mhz(here), _mhz(there))
+
+
+def _hertz(profile: Profile) -> float | None:
+    """Of the GPU under load. An idle GPU's clock says nothing of the frames."""
+    states: list[GpuState | TegraState] = [
+        *profile.environment.gpu_readings,
+        *profile.environment.tegra_readings,
+    ]
+    loaded = [_clock(state) for state in states if state.moment == "under-load"]
+    known = [clock for clock in loaded if clock]
+    return min(known) if known else None
+
+
+def _clock(state: GpuState | TegraState) -> float | None:
+    return state.sm_hertz if isinstance(state, GpuState) else state.gpu_hertz
+
+
+def _mhz(hertz: float | None) -> str:
+    return "not known" if hertz is None or not math.isfinite(hertz) else f"{hertz / 1e6:.0f} MHz"
+
+
+def _packages(base: Profile, head: Profile) -> Iterator[Condition]:
+    """Packages that differ; those that do not need no line each."""
+    here, there = base.environment.packages, head.environment.packages
+    for name in sorted({*here, *there}):
+        if here.get(name) != there.get(name):
+            versions = (here.get(name, "not installed"), there.get(name, "not installed"))
+            yield Condition(name, "differs", *versions)

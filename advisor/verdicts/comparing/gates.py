@@ -1,0 +1,164 @@
+"""`--fail-if`: what a comparison must not show. A gate fails only where the whole interval says so.
+
+Where neither "it holds" nor "it fails" follows from the intervals, it is inconclusive, and says so.
+Several strategies are held against one limit at once. To fail, one of them must exceed it in an interval of
+confidence 1 - (1 - c) / k, so that all k together raise a false alarm in at most 1 - c of the runs
+(Bonferroni's inequality; Dunn, "Multiple Comparisons Among Means", JASA 56, 1961). To pass, every one of them
+must lie below it, which needs no such correction (intersection-union test; Berger, Technometrics 24, 1982).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from advisor import stats, units
+from advisor.errors import UsageError
+from advisor.profiles.schema import Measured
+from advisor.verdicts.comparing.comparisons import Comparison, DeviceComparison
+from advisor.verdicts.comparing.rows import Compared, OneSided, ratio_of
+
+Status = Literal["passed", "failed", "inconclusive"]
+Kind = Literal["slower", "footprint", "recommendation-changes"]
+
+_LIMIT = re.compile(r"\+?([0-9]{1,6}(?:\.[0-9]{1,6})?) ?%")
+_DRAWS_BEYOND = 25
+"""So many resamples lie beyond each end of an interval: as many as of 1000 beyond those at 95 %."""
+_KNOWN = "Write slower=5%, footprint=+10% or recommendation-changes."
+
+
+@dataclass(frozen=True)
+class Gate:
+    """One `--fail-if`; `limit` is a share (0.05), and 0 where there is none."""
+
+    text: str
+    kind: Kind
+    limit: float = 0.0
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """A gate's outcome, with a sentence for each strategy that decided it. Names stand between backticks."""
+
+    gate: Gate
+    status: Status
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Finding:
+    status: Status
+    reason: str
+
+
+def parse_gates(texts: Sequence[str]) -> tuple[Gate, ...]:
+    """`slower=5%`, `footprint=+10%`, `recommendation-changes`; each once. Raises `UsageError`."""
+    return tuple(dict.fromkeys(_parse(text) for text in texts))
+
+
+def judge(found: Comparison, gates: Sequence[Gate]) -> tuple[Ruling, ...]:
+    """What each gate says of the comparison."""
+    return tuple(_rule(gate, list(_findings(found, gate))) for gate in gates)
+
+
+def _parse(text: str) -> Gate:
+    kind, equals, value = text.strip().partition("=")
+    if kind == "recommendation-changes" and not equals:
+        return Gate(kind, "recommendation-changes")
+    limit = _LIMIT.fullmatch(value.strip())
+    if kind == "slower" and limit:
+        return Gate(f"slower={float(limit[1]):g}%", "slower", float(limit[1]) / 100)
+    if kind == "footprint" and limit:
+        return Gate(f"footprint=+{float(limit[1]):g}%", "footprint", float(limit[1]) / 100)
+    if kind in ("slower", "footprint"):
+        raise UsageError(f"--fail-if {text!r} has no limit in percent", next_step=_KNOWN)
+    raise UsageError(f"--fail-if {text!r} is no gate", next_step=_KNOWN)
+
+
+def _rule(gate: Gate, findings: Sequence[_Finding]) -> Ruling:
+    """Failed if one failed, inconclusive if one is; passed only if there is something that passed."""
+    for status in ("failed", "inconclusive"):
+        deciding = tuple(f.reason for f in findings if f.status == status)
+        if deciding:
+            return Ruling(gate, status, deciding)
+    if not findings:
+        return Ruling(gate, "inconclusive", ("Nothing could be judged.",))
+    return Ruling(gate, "passed", tuple(f.reason for f in findings if f.reason))
+
+
+def _findings(found: Comparison, gate: Gate) -> Iterator[_Finding]:
+    for name in found.unmatched_devices:
+        yield _Finding("inconclusive", f"{name} is predicted in one of the two alone.")
+    for device in found.devices:
+        if gate.kind == "recommendation-changes":
+            yield _recommendation(device, named=len(found.devices) > 1)
+            continue
+        yield from map(_lost, (gap for gap in device.one_sided if gap.missing_in == "head"))
+        judged = sum(len(each.rows) for each in found.devices)
+        for row in device.rows:
+            at = f" on {device.device.name}" if len(found.devices) > 1 else ""
+            yield (
+                _footprint(row, gate, at)
+                if gate.kind == "footprint"
+                else _slower(row, gate, judged, found.confidence, at)
+            )
+
+
+def _lost(gap: OneSided) -> _Finding:
+    """A strategy that ran in BASE: that it fails now fails the gate; left out, it is not judged."""
+    if gap.status == "failed":
+        return _Finding("failed", f"`{gap.strategy}` ran in BASE and fails in HEAD: {gap.reason}")
+    return _Finding("inconclusive", f"`{gap.strategy}` has no figures in HEAD ({gap.status}): {gap.reason}")
+
+
+def _slower(row: Compared, gate: Gate, judged: int, confidence: float, at: str) -> _Finding:
+    most = 1 + gate.limit
+    if row.ratio.high <= most:
+        return _Finding("passed", "")
+    takes = f"`{row.strategy}`{at} takes {units.ratio(row.ratio.value)}"
+    if row.ratio.low > most:
+        level = 1 - (1 - confidence) / judged
+        strict = _ratio_at(row, level)
+        if strict.low > most:
+            return _Finding(
+                "failed", f"{takes} the time, at least {units.ratio(strict.low)}{_at(row, level)}"
+            )
+    ends = f"{units.ratio(row.ratio.low)} to {units.ratio(row.ratio.high)}"
+    return _Finding("inconclusive", f"{takes} ({ends}) the time; the limit is {units.ratio(most)}")
+
+
+def _ratio_at(row: Compared, confidence: float) -> stats.Ratio:
+    """The interval at another confidence, with resamples enough for its ends; never within the plain one."""
+    draws = math.ceil(2 * _DRAWS_BEYOND / (1 - confidence))
+    wide = ratio_of(row.base, row.head, confidence, resamples=max(stats.RESAMPLES, draws))
+    return stats.Ratio(wide.value, min(wide.low, row.ratio.low), max(wide.high, row.ratio.high))
+
+
+def _at(row: Compared, level: float) -> str:
+    if not isinstance(row.base, Measured):
+        return " (predicted ranges)"
+    return f" ({units.digits(level * 100, 3)} % interval)"
+
+
+def _footprint(row: Compared, gate: Gate, at: str) -> _Finding:
+    """Memory is accounted, not sampled: it has no interval."""
+    if row.head_bytes <= row.base_bytes * (1 + gate.limit):
+        return _Finding("passed", "")
+    grown = f"{units.size(row.base_bytes)} in BASE, {units.size(row.head_bytes)} in HEAD"
+    return _Finding("failed", f"`{row.strategy}`{at} takes more memory: {grown}")
+
+
+def _recommendation(device: DeviceComparison, *, named: bool) -> _Finding:
+    told = device.recommended
+    at = f" on {device.device.name}" if named else ""
+    sides = f"{_choice(told.base)} in BASE, {_choice(told.head)} in HEAD{at}"
+    if told.change == "same":
+        return _Finding("passed", sides)
+    return _Finding("failed" if told.change == "changed" else "inconclusive", f"{sides}. {told.reason}")
+
+
+def _choice(strategy: str | None) -> str:
+    return f"`{strategy}`" if strategy else "no single strategy"

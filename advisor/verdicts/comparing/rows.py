@@ -1,0 +1,134 @@
+"""One strategy in both profiles: the ratio of its times, and what can be said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from advisor import stats
+from advisor.profiles.schema import Failed, Measured, Predicted, Skipped
+
+Outcome = Literal["slower", "faster", "same", "cannot tell"]
+Figures = Measured | Predicted
+AnyRow = Measured | Predicted | Failed | Skipped
+NOT_RUN = "it was not asked for"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A strategy with figures in both profiles. `ratio` is HEAD's time of a frame over BASE's."""
+
+    base: Figures
+    head: Figures
+    ratio: stats.Ratio
+    outcome: Outcome
+
+    @property
+    def strategy(self) -> str:
+        """The strategy's name."""
+        return self.base.strategy
+
+    @property
+    def base_seconds(self) -> float:
+        """Median or likely time of a frame in BASE."""
+        return _seconds(self.base)
+
+    @property
+    def head_seconds(self) -> float:
+        """The same in HEAD."""
+        return _seconds(self.head)
+
+    @property
+    def base_bytes(self) -> int:
+        """Physical memory in BASE."""
+        return _bytes(self.base)
+
+    @property
+    def head_bytes(self) -> int:
+        """The same in HEAD."""
+        return _bytes(self.head)
+
+
+@dataclass(frozen=True)
+class OneSided:
+    """A strategy with figures in one profile alone, and why the other has none."""
+
+    strategy: str
+    missing_in: Literal["base", "head"]
+    status: Literal["failed", "skipped", "not run"]
+    reason: str
+
+
+def row(base: Figures, head: Figures, confidence: float, seed: int = 0) -> Compared:
+    """The two rows of one strategy, with the interval of their ratio at that confidence."""
+    ratio = ratio_of(base, head, confidence, seed=seed)
+    return Compared(base, head, ratio, outcome(ratio))
+
+
+def ratio_of(
+    base: Figures, head: Figures, confidence: float, *, resamples: int = stats.RESAMPLES, seed: int = 0
+) -> stats.Ratio:
+    """HEAD's time over BASE's: bootstrap and Welch's interval of measured times, the span of predicted ones.
+
+    Which of two predictions' uncertain figures are the same is not in a profile, so their ranges are taken as
+    if they had none in common: wider than it need be, and only a row that is the same in both is 1 for sure.
+    """
+    if isinstance(base, Measured) and isinstance(head, Measured):
+        return stats.ratio_interval(
+            head.rounds, base.rounds, confidence=confidence, resamples=resamples, seed=seed
+        )
+    if not isinstance(base, Predicted) or not isinstance(head, Predicted):
+        raise TypeError("a measured time and a predicted one have no ratio")
+    if base == head:
+        return stats.Ratio(1.0, 1.0, 1.0)
+    return stats.Ratio(
+        head.likely_seconds / base.likely_seconds,
+        head.low_seconds / base.high_seconds,
+        head.high_seconds / base.low_seconds,
+    )
+
+
+def outcome(ratio: stats.Ratio) -> Outcome:
+    """What the whole interval says: within the equivalence margin, above 1, below 1, or none of these."""
+    if ratio.low >= 1 / (1 + stats.EQUIVALENCE) and ratio.high <= 1 + stats.EQUIVALENCE:
+        return "same"
+    if ratio.low > 1:
+        return "slower"
+    return "faster" if ratio.high < 1 else "cannot tell"
+
+
+def one_sided(base: Mapping[str, AnyRow], head: Mapping[str, AnyRow]) -> tuple[OneSided, ...]:
+    """The strategies that have figures in one of the two alone, in BASE's order and then HEAD's."""
+    found = []
+    for strategy in dict.fromkeys((*base, *head)):
+        here, there = base.get(strategy), head.get(strategy)
+        if has_figures(here) and not has_figures(there):
+            found.append(_missing(strategy, "head", there))
+        elif has_figures(there) and not has_figures(here):
+            found.append(_missing(strategy, "base", here))
+    return tuple(found)
+
+
+def has_figures(found: AnyRow | None) -> bool:
+    """Whether the row has a time."""
+    return isinstance(found, (Measured, Predicted))
+
+
+def by_strategy(rows: Sequence[AnyRow], only: Sequence[str]) -> dict[str, AnyRow]:
+    """The rows by strategy, all or those named."""
+    return {row.strategy: row for row in rows if not only or row.strategy in only}
+
+
+def _missing(strategy: str, side: Literal["base", "head"], found: AnyRow | None) -> OneSided:
+    if isinstance(found, (Failed, Skipped)):
+        return OneSided(strategy, side, found.status, found.reason)
+    return OneSided(strategy, side, "not run", NOT_RUN)
+
+
+def _seconds(found: Figures) -> float:
+    return found.median_seconds if isinstance(found, Measured) else found.likely_seconds
+
+
+def _bytes(found: Figures) -> int:
+    return found.footprint.physical_bytes if isinstance(found, Measured) else found.physical_bytes

@@ -1,0 +1,91 @@
+"""Profiles of one workload from several devices; and what several profiles given at once make together.
+
+Data only, as in sweeps.py: nothing here runs a workload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from advisor.errors import UsageError
+from advisor.profiles import sweeps
+from advisor.profiles.schema import Profile
+from advisor.profiles.sweeps import Series
+from advisor.profiles.validation import require_plausible
+
+_TOGETHER = "Give profiles of one workload with the same parameters, one from each device."
+
+
+@dataclass(frozen=True)
+class Member:
+    """One device's profile. `href` is the page of it alone, relative to the page over all, if it is there."""
+
+    profile: Profile
+    href: str = ""
+
+    @property
+    def device(self) -> str:
+        """The device's name; without a GPU the CPU's."""
+        return self.profile.device.name
+
+
+@dataclass(frozen=True)
+class Lineup:
+    """One workload on several devices, in the order given."""
+
+    members: tuple[Member, ...]
+
+    @property
+    def workload(self) -> str:
+        """The workload's name."""
+        return self.members[0].profile.workload.name
+
+
+def together(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> Series | Lineup:
+    """A sweep of profiles from one device, a lineup of those from several; pages will be in `directory`.
+
+    Raises `UsageError`, which says what differs, where they belong together in neither way.
+    """
+    script = next((path for path, profile in loaded if profile.script is not None), None)
+    if script is not None:
+        raise UsageError(
+            f"{script} is the run of a script: one page over several profiles is for workloads",
+            next_step=f"Give it alone: advisor report {script}.",
+        )
+    devices = {(profile.device.kind, profile.device.name) for _, profile in loaded}
+    return sweeps.gather(loaded, directory) if len(devices) == 1 else lineup(loaded, directory)
+
+
+def lineup(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> Lineup:
+    """One profile from each device. Raises `UsageError` as `together` does."""
+    for path, profile in loaded:
+        require_plausible(profile, str(path))
+    (first_path, first), *others = loaded
+    for path, profile in others:
+        sweeps.require_same_workload(f"{first_path} and {path}", first, profile, _TOGETHER)
+        _require_same_parameters(f"{first_path} and {path}", first, profile)
+    _require_different_devices(loaded)
+    members = (Member(profile, sweeps.page_beside(path, directory)) for path, profile in loaded)
+    return Lineup(tuple(members))
+
+
+def _require_same_parameters(names: str, one: Profile, other: Profile) -> None:
+    ours, theirs = one.workload.parameters, other.workload.parameters
+    differing = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
+    if differing:
+        told = ", ".join(f"{name} = {ours.get(name)} and {theirs.get(name)}" for name in differing)
+        raise UsageError(f"{names} are of different devices and differ in {told} too", next_step=_TOGETHER)
+
+
+def _require_different_devices(loaded: Sequence[tuple[Path, Profile]]) -> None:
+    seen: dict[tuple[str, str], Path] = {}
+    for path, profile in loaded:
+        device = (profile.device.kind, profile.device.name)
+        if device in seen:
+            raise UsageError(
+                f"{seen[device]} and {path} are both of {profile.device.name}",
+                next_step="Leave one of them out, or hold the two against one another: advisor compare.",
+            )
+        seen[device] = path

@@ -1,0 +1,269 @@
+"""Holds the stages' parameters against the buffers: who gets what, and what each stage does to it."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+from advisor.errors import WorkloadError
+from advisor.profiles.schema import AccessMode, ArrayForm, BufferRecord, Side, StageRecord
+from advisor.strategies.schedule import StageUse
+from advisor.workloads import definition
+from advisor.workloads.definition import RESERVED, Access, Buffer, Stage, StageFunction, Workload
+from advisor.workloads.frameworks import forms
+
+Phase = Literal["setup", "frame"]
+
+
+@dataclass(frozen=True)
+class BoundStage:
+    """A stage whose parameters are known. `specials` are those of xp, rng, frame, stream that it takes."""
+
+    stage: Stage
+    name: str
+    phase: Phase
+    access: Mapping[str, AccessMode]
+    specials: frozenset[str]
+    cpu_specials: frozenset[str] = frozenset()
+    """Those that the CPU twin takes."""
+    forms: Mapping[str, ArrayForm] = field(default_factory=dict)
+    """Buffers that it asks for in another form than the side's own arrays."""
+    cpu_forms: Mapping[str, ArrayForm] = field(default_factory=dict)
+    """Those of the CPU twin."""
+
+    def forms_on(self, *, cpu: bool) -> Mapping[str, ArrayForm]:
+        """The forms of what is run there."""
+        return self.cpu_forms if cpu and self.stage.cpu is not None else self.forms
+
+    def implementation(self, *, cpu: bool) -> tuple[StageFunction, frozenset[str]]:
+        """What to run, and the specials it takes: the twin where there is one and no GPU."""
+        if cpu and self.stage.cpu is not None:
+            return self.stage.cpu, self.cpu_specials
+        return self.stage.function, self.specials
+
+    @property
+    def side(self) -> Side:
+        """Where it runs."""
+        return self.stage.side
+
+    @property
+    def use(self) -> StageUse:
+        """What the schedule needs of it."""
+        return StageUse(self.name, self.side, self.access)
+
+    def record(self) -> StageRecord:
+        """What the profile keeps of it."""
+        return StageRecord(
+            name=self.name,
+            side=self.side,
+            phase=self.phase,
+            passes={name: float(value) for name, value in self.stage.passes.items()},
+            flops=None if self.stage.flops is None else float(self.stage.flops),
+            arrays=dict(self.forms),
+        )
+
+
+@dataclass(frozen=True)
+class BoundWorkload:
+    """A workload that holds together."""
+
+    workload: Workload
+    setup: tuple[BoundStage, ...]
+    frame: tuple[BoundStage, ...]
+    check: BoundStage | None
+
+    @property
+    def stages(self) -> tuple[BoundStage, ...]:
+        """Set-up and frame."""
+        return (*self.setup, *self.frame)
+
+    def without_kernels(self) -> BoundWorkload:
+        """For tracing on a CPU: a kernel that has no twin and declares its passes does nothing."""
+        setup, frame = (tuple(map(_without_kernel, stages)) for stages in (self.setup, self.frame))
+        return replace(self, setup=setup, frame=frame)
+
+    def buffer_records(self) -> tuple[BufferRecord, ...]:
+        """What the profile keeps of the buffers."""
+        return tuple(self._record(name, buffer) for name, buffer in self.workload.buffers.items())
+
+    def _record(self, name: str, buffer: Buffer) -> BufferRecord:
+        nbytes = buffer.element.itemsize
+        for extent in buffer.dimensions:
+            nbytes *= extent
+        return BufferRecord(
+            name=name,
+            shape=buffer.dimensions,
+            dtype=str(buffer.element),
+            bytes=nbytes,
+            access={s.name: s.access[name] for s in self.stages if name in s.access},
+            external=buffer.external,
+            scratch=buffer.scratch,
+        )
+
+
+def no_kernel(**_: object) -> None:
+    """Stands in for a kernel that only a GPU can run."""
+
+
+def _without_kernel(stage: BoundStage) -> BoundStage:
+    if stage.side == "host" or stage.stage.cpu is not None or not stage.stage.passes:
+        return stage
+    return replace(stage, stage=replace(stage.stage, cpu=no_kernel))
+
+
+def bind(workload: Workload) -> BoundWorkload:
+    """Binds every stage. Raises `WorkloadError` naming the stage, the parameter and the remedy."""
+    taken: set[str] = set()
+    setup = tuple(_bind(stage, "setup", workload, taken) for stage in workload.setup)
+    frame = tuple(_bind(stage, "frame", workload, taken) for stage in workload.frame)
+    check = None if workload.check is None else _bind_check(workload.check, workload, (*setup, *frame))
+    return BoundWorkload(workload, setup, frame, check)
+
+
+def _bind(stage: Stage, phase: Phase, workload: Workload, taken: set[str]) -> BoundStage:
+    name = _unique(stage.name, taken)
+    access, specials, wanted = _parameters(stage.function, name, workload.buffers, None, stage.arrays)
+    for buffer in access:
+        if workload.buffers[buffer].scratch and stage.side == "host":
+            raise WorkloadError(
+                f"host stage {name!r} uses buffer {buffer!r}, which is scratch and never leaves the device",
+                next_step="Leave scratch=True out, or leave the buffer to device stages.",
+            )
+    for buffer in stage.passes:
+        if buffer not in access:
+            raise WorkloadError(
+                f"passes of stage {name!r} names {buffer!r}, which the stage does not take",
+                next_step=f"It takes: {', '.join(access) or 'no buffer'}.",
+            )
+    twin_specials: set[str] = set()
+    twin_wanted: dict[str, ArrayForm] = {}
+    if stage.cpu is not None:
+        twin, twin_specials, twin_wanted = _parameters(stage.cpu, f"{name} (cpu)", workload.buffers, access)
+        if dict(twin) != dict(access):
+            raise WorkloadError(
+                f"the CPU twin of stage {name!r} takes {_text(twin)}, the stage itself {_text(access)}",
+                next_step="Give both the same buffers with the same annotations.",
+            )
+    taken_by_name = frozenset(specials), frozenset(twin_specials)
+    return BoundStage(stage, name, phase, access, *taken_by_name, wanted, twin_wanted)
+
+
+def _bind_check(function: StageFunction, workload: Workload, stages: tuple[BoundStage, ...]) -> BoundStage:
+    everything: dict[str, AccessMode] = dict.fromkeys(workload.buffers, "in")
+    access, specials, _ = _parameters(function, "check", workload.buffers, everything)
+    written = {name for stage in stages for name in stage.use.writes()}
+    for buffer in access:
+        if buffer not in written:
+            raise WorkloadError(
+                f"check reads buffer {buffer!r}, which no stage writes",
+                next_step="Take that parameter out of check, or write the buffer in a stage.",
+            )
+    return BoundStage(Stage(function, "host"), "check", "frame", access, frozenset(specials))
+
+
+def _parameters(
+    function: StageFunction,
+    stage: str,
+    buffers: Mapping[str, Buffer],
+    default: Mapping[str, AccessMode] | None,
+    arrays: ArrayForm | None = None,
+) -> tuple[dict[str, AccessMode], set[str], dict[str, ArrayForm]]:
+    """What it does to each buffer, the specials it takes, and the forms it wants buffers in."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        raise WorkloadError(
+            f"stage {stage!r} is {function!r}, whose parameters cannot be read",
+            next_step="Wrap it in a plain Python function with named parameters.",
+        ) from None
+    access: dict[str, AccessMode] = {}
+    specials: set[str] = set()
+    wanted: dict[str, ArrayForm] = {}
+    for parameter in parameters:
+        name = parameter.name
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise WorkloadError(
+                f"stage {stage!r} takes {parameter}; stages are called with buffers by name",
+                next_step=f"Name the buffers it uses: {', '.join(buffers)}.",
+            )
+        if name in buffers:
+            access[name], form = _mode(function, parameter, stage, default)
+            chosen = form or arrays
+            if chosen:
+                wanted[name] = chosen
+        elif name in RESERVED:
+            specials.add(name)
+        elif parameter.default is parameter.empty:
+            raise _unknown(stage, name, buffers)
+    return access, specials, wanted
+
+
+def _mode(
+    function: StageFunction,
+    parameter: inspect.Parameter,
+    stage: str,
+    default: Mapping[str, AccessMode] | None,
+) -> tuple[AccessMode, ArrayForm | None]:
+    mode, wanted = _annotated(function, parameter.annotation)
+    if mode is None and default is not None:
+        mode = default.get(parameter.name)
+    if mode is None:
+        raise WorkloadError(
+            f"stage {stage!r} does not say what it does to buffer {parameter.name!r}",
+            next_step=f"Annotate the parameter: {parameter.name}: In (reads), Out (overwrites) or InOut.",
+        )
+    return mode, forms.of_type(wanted, stage, parameter.name)
+
+
+def _annotated(function: StageFunction, annotation: Any) -> tuple[AccessMode | None, Any]:
+    """The access an annotation carries, and the type it asks for; a string is evaluated."""
+    if isinstance(annotation, str):
+        annotation = _evaluate(function, annotation)
+    if get_origin(annotation) is Annotated:
+        for extra in get_args(annotation)[1:]:
+            if isinstance(extra, Access):
+                return extra.mode, get_args(annotation)[0]
+    return None, Any
+
+
+def _evaluate(function: StageFunction, text: str) -> Any:
+    """A string annotation in the scope of its function; names of our own that a local import hides, too.
+
+    A name that only annotations use is not in the closure: it may be a library that is imported already.
+    """
+    plain = inspect.unwrap(function)
+    with suppress(Exception):
+        closure = inspect.getclosurevars(plain).nonlocals
+        scope = {**getattr(plain, "__globals__", {}), **closure}
+        try:
+            return eval(text, scope)
+        except NameError:
+            return eval(text, {**sys.modules, **vars(definition), **scope})
+    return getattr(definition, text.rpartition(".")[2], None)
+
+
+def _unknown(stage: str, name: str, buffers: Mapping[str, Buffer]) -> WorkloadError:
+    near = difflib.get_close_matches(name, [*buffers, *RESERVED], n=1)
+    return WorkloadError(
+        f"stage {stage!r} takes {name!r}, which is no buffer"
+        + (f"; did you mean {near[0]!r}?" if near else ""),
+        next_step=f"Buffers: {', '.join(buffers)}. Also given by name: {', '.join(RESERVED)}.",
+    )
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    number, unique = 1, name
+    while unique in taken:
+        number += 1
+        unique = f"{name}-{number}"
+    taken.add(unique)
+    return unique
+
+
+def _text(access: Mapping[str, AccessMode]) -> str:
+    return ", ".join(f"{name}: {mode}" for name, mode in access.items()) or "no buffer"

@@ -1,0 +1,282 @@
+"""The workload API: what a user's file says about its buffers and the stages of one frame.
+
+@workload
+def vector_add(n: int = 1 << 24) -> Workload:
+    def produce(a: Out, frame: int) -> None: ...
+    def add(xp, a: In, c: Out) -> None: ...
+    return Workload(buffers={...}, frame=[host(produce), device(add)])
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Annotated, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import TypeVar
+
+from advisor.errors import WorkloadError
+from advisor.profiles.schema import AccessMode, ArrayForm, Side
+from advisor.workloads.frameworks import forms
+
+StageFunction: TypeAlias = Callable[..., object]
+T = TypeVar("T", default=Any)
+"""What the stage wants the buffer as: `In[torch.Tensor]`; the side's own array where nothing is said."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a stage does to a buffer; carried by the annotations `In`, `Out` and `InOut`."""
+
+    mode: AccessMode
+
+
+In: TypeAlias = Annotated[T, Access("in")]
+"""The stage reads the buffer and leaves it as it is. On the host it gets a read-only view."""
+Out: TypeAlias = Annotated[T, Access("out")]
+"""The stage overwrites all of the buffer and needs nothing of what was there."""
+InOut: TypeAlias = Annotated[T, Access("inout")]
+"""The stage reads the buffer, or changes a part of it."""
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """An array that stages share.
+
+    shape: an int or a sequence of positive ints. dtype: anything `numpy.dtype` takes, but no objects.
+    external: its data arrives in memory the program does not choose (a camera, a decoder, a library).
+    scratch: device stages alone use it; it never leaves the device.
+    Raises `WorkloadError` on a wrong shape or dtype.
+    """
+
+    shape: int | Sequence[int]
+    dtype: npt.DTypeLike
+    external: bool = False
+    scratch: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", _shape(self.shape))
+        object.__setattr__(self, "dtype", _dtype(self.dtype))
+        nbytes = math.prod(self.dimensions) * self.element.itemsize
+        if nbytes >= 1 << 63:
+            raise WorkloadError(
+                f"a buffer of shape {self.dimensions} and dtype {self.element} has {nbytes} bytes; "
+                "the most is 2**63 - 1",
+                next_step="Choose a smaller shape.",
+            )
+        if self.external and self.scratch:
+            raise WorkloadError(
+                "a buffer cannot be both external and scratch",
+                next_step="external data arrives on the host; scratch data never leaves the device.",
+            )
+
+    @property
+    def dimensions(self) -> tuple[int, ...]:
+        """The shape as a tuple."""
+        return tuple(self.shape) if isinstance(self.shape, Sequence) else (self.shape,)
+
+    @property
+    def element(self) -> np.dtype[Any]:
+        """The dtype as NumPy's."""
+        return np.dtype(self.dtype)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A function and the side it runs on. Made by `host` and `device`."""
+
+    function: StageFunction
+    side: Side
+    cpu: StageFunction | None = None
+    passes: Mapping[str, float] = field(default_factory=dict)
+    flops: float | None = None
+    arrays: ArrayForm | None = None
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return _named(self.function)
+
+
+def host(function: StageFunction, *, arrays: str | None = None) -> Stage:
+    """A stage that runs on the CPU and gets NumPy arrays, or CPU tensors with arrays="torch".
+
+    Also "numba", "pointer" (int) and "dlpack"; `a: In[torch.Tensor]` says it of one buffer. All share the
+    buffer's memory. Raises `WorkloadError` for another form.
+    """
+    form = forms.checked(arrays, _name(function))
+    return Stage(_callable(function, "host"), "host", arrays=form)
+
+
+def device(
+    function: StageFunction,
+    *,
+    cpu: StageFunction | None = None,
+    passes: Mapping[str, float] | None = None,
+    flops: float | None = None,
+    arrays: str | None = None,
+) -> Stage:
+    """A stage that runs on the GPU and gets CuPy arrays; without a GPU it gets NumPy arrays.
+
+    cpu: what to run without a GPU, where `function` cannot. passes: how many times the kernel reads each
+    buffer, and flops: how much arithmetic it does, where tracing cannot see it (raw kernels).
+    arrays: the form of its buffers, as `host` has it; the CPU twin gets NumPy arrays unless its annotations
+    say otherwise. Raises `WorkloadError` on negative or non-finite figures.
+    """
+    if passes is not None and not isinstance(passes, Mapping):
+        raise WorkloadError(
+            f"device({_name(function)}): passes is {passes!r}; it must map buffers to numbers",
+            next_step='Write passes={"image": 8}.',
+        )
+    for name, value in (*(passes or {}).items(), ("flops", 0 if flops is None else flops)):
+        if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value < math.inf:
+            raise WorkloadError(
+                f"device({_name(function)}): {name} is {value!r}; it must be a number, 0 or more",
+                next_step="Give how often the kernel reads the buffer, or leave it out to have it traced.",
+            )
+    twin = None if cpu is None else _callable(cpu, "device(cpu=...)")
+    form = forms.checked(arrays, _name(function))
+    return Stage(_callable(function, "device"), "device", twin, dict(passes or {}), flops, form)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What a `@workload` function returns: buffers by name, and the stages of one frame in order.
+
+    setup: stages that run once before the frames. check: gets the host arrays it names after a frame and
+    raises (or returns False) when the result is wrong. ignore: ids of rules that shall say nothing of this
+    workload; the report shows them as silenced. Raises `WorkloadError` on parts of a wrong type.
+    """
+
+    buffers: Mapping[str, Buffer]
+    frame: Sequence[Stage]
+    setup: Sequence[Stage] = ()
+    check: Callable[..., object] | None = None
+    ignore: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        _require_buffers(self.buffers)
+        _require_ids(self.ignore)
+        for part in ("frame", "setup"):
+            _require_stages(part, getattr(self, part))
+        if not self.frame:
+            raise WorkloadError(
+                "frame=[] has no stage", next_step="List the stages of one frame: frame=[host(f), device(g)]."
+            )
+        if self.check is not None:
+            _callable(self.check, "check=")
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A function marked with `@workload`; calling it calls the function."""
+
+    function: Callable[..., object]
+
+    @property
+    def name(self) -> str:
+        """The function's name, as in FILE::NAME."""
+        return _named(self.function)
+
+    @property
+    def summary(self) -> str:
+        """The first line of its docstring."""
+        return (self.function.__doc__ or "").strip().partition("\n")[0]
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> object:
+        return self.function(*arguments, **keywords)
+
+
+def workload(function: Callable[..., object]) -> Definition:
+    """Marks a function that returns a `Workload`; its annotated parameters are the workload's."""
+    return Definition(_callable(function, "@workload"))
+
+
+def _shape(shape: object) -> tuple[int, ...]:
+    parts = shape if isinstance(shape, (tuple, list)) else (shape,)
+    if not parts or not all(
+        isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n > 0 for n in parts
+    ):
+        raise WorkloadError(
+            f"a buffer's shape is {shape!r}; it must be a positive integer or a tuple of them",
+            next_step="Write Buffer(1024, np.float32) or Buffer((480, 640), np.uint8).",
+        )
+    return tuple(int(n) for n in parts)
+
+
+def _dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
+    try:
+        element = np.dtype(dtype)
+    except (TypeError, ValueError):
+        element = None
+    if dtype is None or element is None or _unusable(element):
+        raise WorkloadError(
+            f"a buffer's dtype is {dtype!r}; it must be a NumPy dtype of fixed size without objects",
+            next_step="Write Buffer(1024, np.float32), for example.",
+        )
+    return element
+
+
+def _unusable(element: np.dtype[Any]) -> bool:
+    return element.hasobject or element.itemsize == 0 or element.subdtype is not None
+
+
+def _callable(function: object, where: str) -> Callable[..., object]:
+    if not callable(function):
+        raise WorkloadError(
+            f"{where} was given {function!r}, which is no function",
+            next_step="Give the function itself, without calling it.",
+        )
+    return function
+
+
+def _require_buffers(buffers: object) -> None:
+    if not isinstance(buffers, Mapping) or not buffers:
+        raise WorkloadError(
+            f"buffers is {buffers!r}; it must map names to Buffer(...)",
+            next_step='Write buffers={"image": Buffer((480, 640), np.uint8)}.',
+        )
+    for name, buffer in buffers.items():
+        if not isinstance(name, str) or not name.isidentifier() or not isinstance(buffer, Buffer):
+            raise WorkloadError(
+                f"buffers[{name!r}] is {buffer!r}; names must be Python identifiers, values Buffer(...)",
+                next_step="A stage asks for a buffer by naming a parameter like it.",
+            )
+        if name in RESERVED:
+            raise WorkloadError(
+                f"a buffer cannot be named {name!r}: stages get something else under that name",
+                next_step=f"Choose another name than {', '.join(RESERVED)}.",
+            )
+
+
+def _require_stages(part: str, stages: object) -> None:
+    if not isinstance(stages, (list, tuple)):
+        raise WorkloadError(f"{part} is {stages!r}; it must be a list of stages", next_step=_WRAP)
+    for index, stage in enumerate(stages):
+        if not isinstance(stage, Stage):
+            raise WorkloadError(f"{part}[{index}] is {_name(stage)}, which is no stage", next_step=_WRAP)
+
+
+def _require_ids(ignore: object) -> None:
+    if not isinstance(ignore, (list, tuple)) or not all(isinstance(name, str) for name in ignore):
+        raise WorkloadError(
+            f"ignore is {ignore!r}; it must be a list of rules' ids",
+            next_step='Write ignore=["pageable-transfer"]; `advisor rules` lists them.',
+        )
+
+
+def _named(function: StageFunction) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _name(thing: object) -> str:
+    return str(getattr(thing, "__name__", repr(thing)))
+
+
+RESERVED = ("xp", "rng", "frame", "stream")
+"""Parameters that stages get by name: the array module, a generator, the frame's index, the stream."""
+_WRAP = "Wrap each function: frame=[host(produce), device(compute), host(consume)]."

@@ -1,0 +1,223 @@
+"""Loads a user's workload file, and tells the user's mistakes from ours."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import importlib.machinery
+import importlib.util
+import linecache
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from advisor.errors import AdvisorError, FileProblem, WorkloadError
+from advisor.profiles.schema import WorkloadRecord
+from advisor.workloads.binding import BoundWorkload, bind
+from advisor.workloads.definition import Definition, Workload
+from advisor.workloads.frameworks import numba_versions
+from advisor.workloads.parameters import Value, require_readable, resolve
+
+MODULE_PREFIX = "advisor_workload_"
+"""A user's file is imported under its own name after this."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A workload with its parameters, ready to run, and what the profile keeps of it."""
+
+    bound: BoundWorkload
+    record: WorkloadRecord
+
+
+def load(path: Path, name: str | None, assignments: Mapping[str, str]) -> Loaded:
+    """Imports the file, picks the workload, calls it with its parameters and binds its stages.
+
+    Raises `FileProblem` for a missing file, `WorkloadError` for a wrong one (with the user's own traceback
+    as detail where the user's code raised), `UsageError` for a wrong setting.
+    """
+    source = _source(path)
+    definition = _pick(path, name, _import(path))
+    parameters = resolve(definition, assignments)
+    bound = bind(_call(path, definition, parameters))
+    record = WorkloadRecord(
+        name=definition.name,
+        file=_relative(path),
+        sha256=hashlib.sha256(source).hexdigest(),
+        summary=definition.summary,
+        parameters=parameters,
+        buffers=bound.buffer_records(),
+        stages=tuple(stage.record() for stage in bound.stages),
+        ignore=tuple(bound.workload.ignore),
+    )
+    return Loaded(bound, record)
+
+
+def check_sweep(
+    path: Path, name: str | None, assignments: Mapping[str, str], parameter: str, values: Sequence[str]
+) -> None:
+    """Imports the file and reads every value of the swept parameter; raises as `load` does."""
+    _source(path)
+    definition = _pick(path, name, _import(path))
+    require_readable(definition, parameter, values, "--sweep")
+    resolve(definition, {**assignments, parameter: values[0]})
+
+
+def user_traceback(error: BaseException, path: Path) -> str:
+    """The traceback from the user's file, a neighbour of it, or a stage on: without our frames above it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [i for i, frame in enumerate(frames) if _beside(path, frame.filename)]
+    inside = theirs or [i for i in range(1, len(frames)) if _is_stage(frames[i - 1], frames[i])]
+    linecache.checkcache()
+    shown = frames[inside[0] :] if inside else []
+    lines = traceback.format_list(shown) + traceback.format_exception_only(type(error), error)
+    return ("Traceback (most recent call last):\n" if shown else "") + "".join(lines).rstrip()
+
+
+def _beside(path: Path, file: str) -> bool:
+    """In the folder of the user's file; code without a file has a name in angle brackets."""
+    return not file.startswith("<") and Path(file).resolve().parent == path.resolve().parent
+
+
+def _is_stage(caller: traceback.FrameSummary, called: traceback.FrameSummary) -> bool:
+    """Whether this is where `FrameLoop`, a bridge or `Inspector.run_check` call a function of the user's."""
+    package = Path(__file__).parent.parent
+    callers = {(str(package / "frames.py"), "run"), (str(package / "verify.py"), "run_check")}
+    callers |= {(str(file), "call") for file in (package / "frameworks").glob("*.py")}
+    return (caller.filename, caller.name) in callers and package not in Path(called.filename).parents
+
+
+def user_error(what: str, error: BaseException, path: Path) -> WorkloadError:
+    """An exception of the user's own code, shown as theirs."""
+    next_step = f"The traceback is of your own code, in {path}."
+    if isinstance(error, ModuleNotFoundError) and error.name == "cupy":
+        next_step = _NO_CUPY
+    elif numba_versions.is_misfit(error):
+        next_step = numba_versions.fitting()
+    return WorkloadError(
+        f"{what} raised {type(error).__name__}",
+        next_step=next_step,
+        detail=user_traceback(error, path),
+    )
+
+
+def _source(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise FileProblem(
+            f"{path} does not exist{_similar(path)}",
+            next_step="Give the path of a Python file with a @workload function.",
+        ) from None
+    except OSError as problem:
+        raise FileProblem(
+            f"{path} cannot be read: {problem.strerror}", next_step="Give the path of a Python file."
+        ) from None
+
+
+def _similar(path: Path) -> str:
+    try:
+        names = [p.name for p in path.parent.iterdir() if p.suffix == ".py" and p.exists()]
+    except OSError:
+        return ""
+    near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.75)
+    return f"; did you mean {path.parent / near[0]}?" if near else ""
+
+
+def _import(path: Path) -> ModuleType:
+    """Runs the file as a module of its own, with its folder on the path for its neighbours."""
+    name = f"{MODULE_PREFIX}{path.stem}"
+    spec = importlib.util.spec_from_file_location(
+        name, path, loader=importlib.machinery.SourceFileLoader(name, str(path))
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.parent.resolve()))
+    try:
+        spec.loader.exec_module(module)
+    except AdvisorError:
+        raise
+    except BaseException as problem:  # sys.exit too, and what test libraries derive from it
+        raise _import_error(path, problem) from None
+    return module
+
+
+def _import_error(path: Path, problem: BaseException) -> WorkloadError:
+    if isinstance(problem, SyntaxError) and Path(problem.filename or path).is_file():
+        return WorkloadError(
+            f"{problem.filename or path} is no Python that this interpreter understands",
+            next_step="Correct the file, or check the Python version.",
+            detail="".join(traceback.format_exception_only(type(problem), problem)).rstrip(),
+        )
+    if isinstance(problem, ValueError) and "null bytes" in str(problem):  # Python before 3.11.4
+        return WorkloadError(f"{path} is no Python file: {problem}", next_step="Give a Python source file.")
+    return user_error(f"importing {path}", problem, path)
+
+
+def _pick(path: Path, name: str | None, module: ModuleType) -> Definition:
+    found = {d.name: d for d in vars(module).values() if isinstance(d, Definition)}
+    own = {n: d for n, d in found.items() if d.function.__module__ == module.__name__} or found
+    if not own:
+        raise WorkloadError(
+            f"{path} has no function marked with @workload",
+            next_step="Mark the function that returns your Workload; a script is run as it is where it "
+            "imports cupy, or is given arguments after --. The smallest workload:\n\n" + EXAMPLE,
+        )
+    listing = "\n".join(f"  {path}::{d.name}  {d.summary}".rstrip() for d in own.values())
+    if name is None and len(own) > 1:
+        raise WorkloadError(f"{path} has {len(own)} workloads", next_step=f"Name one of them:\n{listing}")
+    if name is not None and name not in found:
+        near = difflib.get_close_matches(name, list(found), n=1)
+        raise WorkloadError(
+            f"{path} has no workload {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
+            next_step=f"It has:\n{listing}",
+        )
+    return found[name] if name is not None else next(iter(own.values()))
+
+
+def _call(path: Path, definition: Definition, parameters: Mapping[str, Value]) -> Workload:
+    try:
+        result = definition(**parameters)
+    except AdvisorError:
+        raise
+    except BaseException as problem:
+        raise user_error(f"workload {definition.name!r}", problem, path) from None
+    if not isinstance(result, Workload):
+        raise WorkloadError(
+            f"workload {definition.name!r} returned {type(result).__name__}, not a Workload",
+            next_step="End it with: return Workload(buffers={...}, frame=[...]).",
+        )
+    return result
+
+
+def _relative(path: Path) -> str:
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return path.name
+
+
+_NO_CUPY = (
+    "CuPy is not installed. Let device stages take the array module as a parameter named xp in place of the "
+    "import, and they run without it; or install it: pip install 'gpu-memory-advisor[cuda13]' (or cuda12)."
+)
+EXAMPLE = """\
+import numpy as np
+from advisor import Buffer, In, Out, Workload, device, host, workload
+
+@workload
+def double(n: int = 1 << 20) -> Workload:
+    def produce(a: Out, frame: int) -> None:
+        a.fill(frame)
+    def compute(xp, a: In, b: Out) -> None:
+        xp.multiply(a, 2, out=b)
+    def consume(b: In) -> None:
+        b.sum()
+    buffers = {"a": Buffer(n, np.float32), "b": Buffer(n, np.float32)}
+    return Workload(buffers, frame=[host(produce), device(compute), host(consume)])
+"""

@@ -1,0 +1,85 @@
+"""`advisor new`: a commented workload to start from, or a copy of an example."""
+
+from __future__ import annotations
+
+import difflib
+import keyword
+import re
+import sys
+from pathlib import Path
+
+from advisor.errors import UsageError
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+_NAME = "starter"
+_TAKEN = {"numpy", "cupy", "torch", "numba", "advisor", "parts", "cuda", "onnxruntime", "cv2"}
+
+
+def examples(package: Path = _PACKAGE) -> dict[str, Path]:
+    """The example workloads by name: inside the installed package, or at the root of a checkout."""
+    installed = package / "examples"
+    folder = installed if installed.is_dir() else package.parent / "workloads"
+    return {path.stem: path for path in sorted(folder.glob("*.py"))}
+
+
+def write(file: Path, *, like: str | None = None, force: bool = False) -> list[Path]:
+    """Writes the workload and what it needs beside it; the paths, the workload's first.
+
+    Raises `UsageError` for a name that Python cannot import, an example that is not there, or a file that
+    exists (unless `force`) or cannot be written.
+    """
+    _require_name(file)
+    texts = _like(file, like) if like else {file: _starter(file)}
+    for path in texts:
+        if path.is_dir() or (path.exists() and not force):
+            raise UsageError(
+                f"{path} exists", next_step="Choose another name, or add --force to replace the file."
+            )
+    try:
+        for path, text in texts.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    except OSError as problem:
+        raise UsageError(
+            f"{problem.filename or file} cannot be written: {problem.strerror or problem}",
+            next_step="Choose a folder you may write to.",
+        ) from None
+    return list(texts)
+
+
+def _require_name(file: Path) -> None:
+    if file.suffix != ".py" or not file.stem:
+        raise UsageError(f"{file} does not end in .py", next_step=f"Write {file}.py, for example.")
+    if file.stem in _TAKEN or file.stem in sys.stdlib_module_names:
+        raise UsageError(
+            f"{file.name} would hide the module {file.stem!r} from what is imported beside it",
+            next_step="Choose another name.",
+        )
+
+
+def _starter(file: Path) -> str:
+    installed = _PACKAGE / "templates"
+    folder = installed if installed.is_dir() else _PACKAGE.parent / "templates"
+    text = (folder / f"{_NAME}.py").read_text(encoding="utf-8")
+    return text.replace(f"{_NAME}.py", file.name).replace(f"def {_NAME}(", f"def {_identifier(file.stem)}(")
+
+
+def _identifier(stem: str) -> str:
+    """The stem as a name for the function."""
+    name = re.sub(r"\W", "_", stem)
+    return name if name.isidentifier() and not keyword.iskeyword(name) else f"workload_{name}"
+
+
+def _like(file: Path, name: str) -> dict[Path, str]:
+    """The example under its new name, and the files of parts/ that it speaks of under their own."""
+    known = examples()
+    if name not in known:
+        near = difflib.get_close_matches(name, list(known), n=1)
+        raise UsageError(
+            f"there is no example {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
+            next_step=f"Choose from {', '.join(known)}.",
+        )
+    text = known[name].read_text(encoding="utf-8")
+    parts = sorted(p for p in (known[name].parent / "parts").glob("*.*") if re.search(rf"\b{p.stem}\b", text))
+    used = parts if re.search(r"^from parts\b", text, re.MULTILINE) else []
+    return {file: text} | {file.parent / "parts" / p.name: p.read_text(encoding="utf-8") for p in used}
