@@ -179,7 +179,8 @@ def test_load_compare_and_show(tmp_path: Path) -> None:
 
 
 def test_a_notebook_shows_the_report_in_a_frame_of_its_own() -> None:
-    shown = cpu_profile(workload=cpu_profile().workload.model_copy(update={"name": "<b>x"}))._repr_html_()
+    named = cpu_profile(workload=cpu_profile().workload.model_copy(update={"name": "<b>x"}))
+    shown = advisor.Profile.of(named)._repr_html_()
     assert shown.count("<iframe") == 1
     assert 'sandbox="allow-scripts allow-downloads"' in shown
     assert "<b>" not in shown
@@ -190,7 +191,7 @@ def test_a_notebook_shows_the_report_in_a_frame_of_its_own() -> None:
 
 
 def test_a_comparison_is_shown_too() -> None:
-    found = profile().compare(profile(created="2026-01-03T00:00:00+00:00"))
+    found = advisor.compare(profile(), profile(created="2026-01-03T00:00:00+00:00"))
     assert "HEAD against BASE" in found._repr_html_()
 
 

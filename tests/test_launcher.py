@@ -94,7 +94,7 @@ def test_a_process_that_dies_says_how(tmp_path: Path, how: str, reason: str) -> 
     assert reason in ended.reason
 
 
-@pytest.mark.parametrize("worker", ["advisor.measure.worker", "advisor.measure.sampling.script_worker"])
+@pytest.mark.parametrize("worker", ["advisor.measure.worker", "advisor.measure.script_worker"])
 def test_a_process_that_python_ends_says_why(
     worker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,12 +110,12 @@ def test_a_process_that_python_ends_says_why(
 
 FROM_ELSEWHERE = """
 import os, sys
-from advisor.jobs import Job
-from advisor.launcher import ProcessLauncher
-from advisor.scripts.records import ScriptJob
+from advisor.measure.jobs import Job
+from advisor.measure.launcher import ProcessLauncher
+from advisor.profiles.scripts import ScriptJob
 os.chdir(sys.argv[1])
 for kind, worker, text in ((Job, "advisor.measure.worker", sys.argv[2]),
-                           (ScriptJob, "advisor.measure.sampling.script_worker", sys.argv[3])):
+                           (ScriptJob, "advisor.measure.script_worker", sys.argv[3])):
     ended = ProcessLauncher(30, worker)(kind.model_validate_json(text))
     print(type(ended.outcome).__name__, ended.reason, getattr(ended.outcome, "error", ""))
 """
@@ -262,7 +262,7 @@ def test_a_worker_whose_parent_is_gone_already_ends_at_once(tmp_path: Path) -> N
     directory.mkdir()
     (directory / "job.json").write_text(asked.model_dump_json(), encoding="utf-8")
     nobody = "1" if os.getpid() != 1 else "2"
-    code = "import sys; from advisor.worker import main; main(sys.argv[1:])"
+    code = "import sys; from advisor.measure.worker import main; main(sys.argv[1:])"
     arguments = [sys.executable, "-c", code, str(directory / "job.json"), nobody]
     ended = subprocess.run(arguments, env=environment(), timeout=20, capture_output=True)
     assert ended.returncode == 1

@@ -17,7 +17,7 @@ from advisor.profiles import reading
 ROOT = Path(__file__).parents[1]
 PUBLISHED = ROOT / "docs" / "profile.schema.json"
 SAMPLE = ROOT / "tests" / "data" / "profile-format-1.json"
-REGENERATE = "python -m advisor.profiles > docs/profile.schema.json"
+REGENERATE = "python -m advisor.profiles.reading > docs/profile.schema.json"
 
 
 @pytest.fixture(scope="module")

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from running import FILES, MISBEHAVING, QUICK, Command, FakeLauncher, cpu_settings
 from test_cli import at_work_on, eventually, names, started
 
-import advisor as package
 from advisor import report, sweep
 from advisor.errors import UsageError, WorkloadError
 from advisor.measure.jobs import Checked, Job, Problem
 from advisor.measure.launcher import Ended
 from advisor.measure.progress import Silent
+from advisor.profiles.reading import load
 from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import Point, gather, series
 from advisor.sweep import Sweep, SweepProgress, Swept, parse_sweep
@@ -162,7 +162,7 @@ def test_each_value_is_a_whole_profile_in_its_own_folder(tmp_path: Path) -> None
     for point in result.series.points:
         folder = tmp_path / f"n={point.value}"
         assert names(folder) == {"profile.json", "report.html"}
-        assert package.load(folder / "profile.json") == point.profile
+        assert load(folder / "profile.json") == point.profile
     assert (result.series.workload, result.series.interrupted) == ("vector_add", False)
 
 

@@ -30,7 +30,7 @@ from advisor.strategies.scripts import UNCHANGED, ScriptStrategy
 from advisor.verdicts import scripts
 from advisor.version import __version__
 
-WORKER = "advisor.measure.sampling.script_worker"
+WORKER = "advisor.measure.script_worker"
 _DRIVER = "Check the driver with nvidia-smi."
 _DIED = "What the process said is below; `advisor doctor` looks at each part of it."
 

@@ -85,8 +85,9 @@ def _beside(path: Path, file: str) -> bool:
 def _is_stage(caller: traceback.FrameSummary, called: traceback.FrameSummary) -> bool:
     """Whether this is where `FrameLoop`, a bridge or `Inspector.run_check` call a function of the user's."""
     package = Path(__file__).parent.parent
-    callers = {(str(package / "frames.py"), "run"), (str(package / "verify.py"), "run_check")}
-    callers |= {(str(file), "call") for file in (package / "frameworks").glob("*.py")}
+    measure = package / "measure"
+    callers = {(str(measure / "frames.py"), "run"), (str(measure / "verification.py"), "run_check")}
+    callers |= {(str(file), "call") for file in (package / "workloads" / "frameworks").glob("*.py")}
     return (caller.filename, caller.name) in callers and package not in Path(called.filename).parents
 
 

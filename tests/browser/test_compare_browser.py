@@ -11,8 +11,8 @@ from test_lineups import mixed
 from test_report_compare import cpu, gpu
 from test_report_compare import hostile as hostile_pair
 
+from advisor import Profile
 from advisor.report import render_compare_html, render_lineup_html
-from advisor.report.notebook import profile_cell
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +49,8 @@ def test_the_strip_of_a_slower_strategy_lies_right_of_one(browser: Browser, tmp_
 def test_a_notebooks_frame_shows_the_report_and_reaches_nothing(browser: Browser, tmp_path: Path) -> None:
     from builders import profile
 
-    with visit(browser, f"<!doctype html><title>notebook</title>{profile_cell(profile())}", tmp_path) as seen:
+    shown = Profile.of(profile())._repr_html_()
+    with visit(browser, f"<!doctype html><title>notebook</title>{shown}", tmp_path) as seen:
         frame = seen.page.frames[1]
         assert "vector_add" in (frame.text_content("h1") or "")
         assert frame.evaluate("origin") == "null"

@@ -21,7 +21,7 @@ _OUT_OF_MEMORY = 2
 
 
 class Listener(Protocol):
-    """What hears of ranges: `advisor.measure.sampling.script_ranges.RangeWatch`."""
+    """What hears of ranges: `advisor.measure.script_ranges.RangeWatch`."""
 
     def opening(self, push: Callable[..., Any]) -> Callable[..., Any]:
         """The function with a listener before it."""
