@@ -12,7 +12,6 @@ from advisor.profiles.schema import (
     BufferRecord,
     Failed,
     Measured,
-    MemoryKind,
     Predicted,
     Prediction,
     Profile,
@@ -23,7 +22,6 @@ from advisor.profiles.schema import (
 from advisor.rules import placed
 from advisor.rules.base import Case, Reads, Row
 from advisor.strategies.overlap import doubled
-from advisor.strategies.placements.base import Placement
 from advisor.strategies.schedule import stage_uses
 
 
@@ -31,15 +29,21 @@ def cases(profile: Profile) -> tuple[Case, ...]:
     """The measured CUDA device; without one, each device that was predicted."""
     budget = profile.preferences.memory_budget_bytes
     if profile.device.kind == "cuda":
-        return (_within(_measured_case(profile), budget),)
-    return tuple(_within(_predicted_case(profile, prediction), budget) for prediction in profile.predictions)
+        return (_placed(_measured_case(profile), budget),)
+    return tuple(_placed(_predicted_case(profile, prediction), budget) for prediction in profile.predictions)
 
 
-def _within(case: Case, budget: int | None) -> Case:
-    """With the rows marked that need more memory than the budget."""
-    if budget is None:
-        return case
-    rows = {name: replace(row, fits=row.physical_bytes <= budget) for name, row in case.rows.items()}
+def _placed(case: Case, budget: int | None) -> Case:
+    """With what each strategy does to the buffers, and whether it fits the memory budget."""
+    rows = {
+        name: replace(
+            row,
+            fits=budget is None or row.physical_bytes <= budget,
+            placements=placed.placements(name, case.workload),
+            memory_class=case.device.memory_class,
+        )
+        for name, row in case.rows.items()
+    }
     return replace(case, rows=rows)
 
 
@@ -100,7 +104,6 @@ def _measured_row(result: Measured, workload: WorkloadRecord) -> Row:
         },
         host_copy_seconds=result.host_copy_seconds,
         pinned_bytes=result.footprint.reserved.get("pinned", 0),
-        setup_seconds=result.setup_seconds,
         synchronize_seconds=result.synchronize_seconds,
         latency_seconds=result.latency_seconds,
         verified=result.verified,
@@ -135,19 +138,9 @@ def _predicted_row(result: Predicted, workload: WorkloadRecord) -> Row:
 def _pinned_bytes(strategy: str, workload: WorkloadRecord) -> int:
     """What the strategy page-locks by its placements; 0 for one that this version does not know."""
     known = placed.strategy(strategy)
-    if known is None:
-        return 0
-    placements = known.placements(workload)
-    sets = doubled(stage_uses(workload, "frame")) if known.pipelined else []
-    return sum(
-        buffer.bytes * (2 if buffer.name in sets else 1)
-        for buffer in workload.buffers
-        if "pinned" in _kinds(placed.own(placements[buffer.name]))
-    )
-
-
-def _kinds(placement: Placement) -> tuple[MemoryKind, MemoryKind]:
-    return placement.host_kind, placement.device_kind
+    sets = doubled(stage_uses(workload, "frame")) if known and known.pipelined else []
+    sizes = {buffer.name: buffer.bytes * (2 if buffer.name in sets else 1) for buffer in workload.buffers}
+    return sum(sizes[name] for name, how in placed.placements(strategy, workload).items() if how.locks)
 
 
 def _reads(workload: WorkloadRecord, trace: Trace) -> Iterator[Reads]:

@@ -45,9 +45,9 @@ def describe(rule: Rule) -> str:
         "",
         *_item("Applies to", _classes(rule)),
         *_item("Elsewhere", rule.elsewhere),
-        *_item("Looks at", ", ".join(rule.needs)),
+        *_requires(rule),
         "",
-        *(["Thresholds"] if rule.thresholds else ["It decides by no threshold."]),
+        *(["Thresholds"] if rule.thresholds else ["No thresholds"]),
         *(line for threshold in rule.thresholds for line in _bullet(_threshold(threshold))),
         *_how_to_set(rule),
         "",
@@ -73,6 +73,12 @@ def _example(example: dict[str, Any]) -> Iterator[str]:
         yield from textwrap.wrap(gain, WIDTH, initial_indent="  ", subsequent_indent="    ", **_WHOLE)
     for figure in example["evidence"]:
         yield from _bullet(figure)
+
+
+def _requires(rule: Rule) -> Iterator[str]:
+    names = [one if isinstance(one, str) else one.example for one in rule.requires]
+    if names:
+        yield from _item("Requires figures of", ", ".join(names))
 
 
 def _how_to_set(rule: Rule) -> Iterator[str]:

@@ -76,7 +76,7 @@ def _threshold(key: str, where: str) -> Threshold:
         + (f"; did you mean {' or '.join(near)}?" if near else ""),
         next_step=f"Choose from {', '.join(known)} (see `advisor rules {rule.id}`)."
         if known
-        else "It decides by no threshold.",
+        else "No thresholds.",
     )
 
 

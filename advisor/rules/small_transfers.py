@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from advisor import units
-from advisor.profiles.schema import Device, Evidence, WorkloadRecord
-from advisor.rules.base import Finding, Row, Rule, Threshold, evidence, no_figures, passed, proposal
-from advisor.rules.findings import (
-    ALL_CLASSES,
-    UNKNOWN_CLASS,
-    change_to,
-    compared,
-    copies,
-    estimate,
-    share_of_a_frame,
-    text,
-)
+from advisor.profiles.schema import Evidence
+from advisor.rules.base import Case, Limits, Row, Rule, Threshold, share_of_a_frame
+from advisor.rules.findings import Finding, estimate, passed
 from advisor.rules.placed import moves
 from advisor.strategies.registry import BASELINE
 from advisor.strategies.schedule import Step
@@ -29,105 +20,77 @@ class _Copies:
 
     count: int
     directions: int
-    bytes: int
-    seconds: float
-
-    @property
-    def mean_bytes(self) -> float:
-        return self.bytes / self.count
-
-    @property
-    def each(self) -> float:
-        """Seconds of one."""
-        return self.seconds / self.count
+    mean_bytes: float
+    each: float
+    """Seconds of one."""
 
 
-def judge(
-    device: Device,
-    workload: WorkloadRecord,
-    rows: Mapping[str, Row],
-    absent: Mapping[str, str],
-    recommended: str | None,
-    limits: Mapping[str, float],
-) -> Finding:
+def judge(case: Case, limits: Limits) -> Finding:
     """Advises a strategy without small copies, or fewer of them, where calls are what they cost."""
-    baseline = rows.get(BASELINE)
-    if baseline is None:
-        return no_figures(BASELINE, absent)
-    steps = moves(BASELINE, workload, device)
+    baseline = case.baseline
+    steps = moves(BASELINE, case.workload, case.device)
     if not steps or not baseline.transfer_seconds:
-        return passed("Nothing is copied between the sides in a frame.", copies(baseline))
-    made = _copies(steps, workload, baseline)
+        return passed("Nothing is copied between the sides in a frame.", baseline.copies())
+    made = _copies(steps, case)
+    shown = _evidence(made, baseline)
     if made.mean_bytes > limits["bytes"]:
         return passed(
-            f"A copy moves {units.size(made.mean_bytes)} on average: its bytes are what it costs.",
-            *_evidence(made, baseline),
+            f"A copy moves {units.size(made.mean_bytes)} on average: its bytes are what it costs.", *shown
         )
-    share = baseline.part(made.seconds)
+    share = baseline.part(baseline.transfer_seconds)
     if share < limits["share"]:
-        return passed(
-            f"The copies are small, but only {units.percent(share)} of a frame.", *_evidence(made, baseline)
-        )
-    cheaper = (r for r in rows.values() if r.transfer_seconds < baseline.transfer_seconds)
-    better = proposal(cheaper, baseline, recommended)
+        return passed(f"The copies are small, but only {units.percent(share)} of a frame.", *shown)
+    cheaper = (row for row in case.rows.values() if row.transfer_seconds < baseline.transfer_seconds)
+    better = case.proposal(cheaper, baseline)
     if better is not None:
-        return change_to(
-            better,
-            baseline,
-            text(_cause(made, baseline), compared(better, baseline)),
-            _evidence(made, baseline),
-            device=device,
-            workload=workload,
-        )
-    return _batched(made, baseline)
+        return case.swap(baseline, better, _cause(made, baseline), shown)
+    return _batched(made, baseline, shown)
 
 
-def _copies(steps: Sequence[Step], workload: WorkloadRecord, baseline: Row) -> _Copies:
-    sizes = {buffer.name: buffer.bytes for buffer in workload.buffers}
+def _copies(steps: Sequence[Step], case: Case) -> _Copies:
+    sizes = {buffer.name: buffer.bytes for buffer in case.workload.buffers}
     return _Copies(
         len(steps),
         len({step.action for step in steps}),
-        sum(sizes[step.name] for step in steps),
-        baseline.transfer_seconds,
+        sum(sizes[step.name] for step in steps) / len(steps),
+        case.baseline.transfer_seconds / len(steps),
     )
 
 
-def _batched(made: _Copies, baseline: Row) -> Finding:
+def _batched(made: _Copies, baseline: Row, shown: tuple[Evidence, ...]) -> Finding:
     """Without a better strategy, one copy in each direction is the least there can be."""
     spared = made.count - made.directions
     if not spared:
         return passed(
             f"{_cause(made, baseline)} They are as few as can be, and no other strategy is surely faster.",
-            *_evidence(made, baseline),
+            *shown,
         )
-    saved = spared * made.each
     return Finding(
         "advice",
         f"{_cause(made, baseline)} No other strategy is surely faster, but buffers that go the same way can "
         f"be parts of one array and go in one copy: {spared} fewer, each about {units.seconds(made.each)} "
         "since their size hardly matters.",
         title="Batch the small copies: one array for what goes the same way",
-        evidence=_evidence(made, baseline),
-        gain=estimate(saved),
+        evidence=shown,
+        gain=estimate(spared * made.each),
         inferred=True,
     )
 
 
 def _cause(made: _Copies, baseline: Row) -> str:
-    verb = "are predicted to take" if baseline.predicted else "take"
     return (
         f"{made.count} {'copy' if made.count == 1 else 'copies'} of {units.size(made.mean_bytes)} on average "
-        f"{verb} {units.seconds(made.seconds)} of a frame of {units.seconds(baseline.seconds)}: at that size "
-        "the call is what costs, not the bytes."
+        f"{baseline.take} {units.seconds(baseline.transfer_seconds)} of a frame of "
+        f"{units.seconds(baseline.seconds)}: at that size the call is what costs, not the bytes."
     )
 
 
 def _evidence(made: _Copies, baseline: Row) -> tuple[Evidence, ...]:
     return (
-        evidence("copies in a frame", made.count, "count", baseline),
-        evidence("bytes of a copy, on average", made.mean_bytes, "bytes", baseline),
-        evidence(f"{baseline.strategy}: time of a copy, on average", made.each, "seconds", baseline),
-        evidence(f"{baseline.strategy}: all copies", made.seconds, "seconds", baseline),
+        baseline.figure("copies in a frame", made.count, "count"),
+        baseline.figure("bytes of a copy, on average", made.mean_bytes, "bytes"),
+        baseline.figure(f"{BASELINE}: time of a copy, on average", made.each),
+        baseline.figure(f"{BASELINE}: all copies", baseline.transfer_seconds),
     )
 
 
@@ -137,9 +100,7 @@ RULE = Rule(
     why="A copy costs 5 to 7 µs before its first byte moves. Up to some 16 to 64 KB that is most of what it "
     "costs: kernels that reach the few bytes in page-locked memory over the link are done before a copy has "
     "begun, and several copies that are made one cost a call instead of several.",
-    memory_classes=ALL_CLASSES,
-    elsewhere=UNKNOWN_CLASS,
-    needs=("device", "workload", "rows", "absent", "recommended"),
+    requires=(BASELINE,),
     thresholds=(
         Threshold(
             "bytes",
