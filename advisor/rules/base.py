@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
+from advisor import units
 from advisor.profiles.schema import (
     Advice,
     Device,
@@ -155,6 +156,12 @@ class Threshold:
     high: float = math.inf
     """The least and the greatest that a user may set it to."""
 
+    def written(self, value: float) -> str:
+        """A value of it with its unit: 4.00 MiB, 0.1, 1.5 s."""
+        if self.unit == "bytes":
+            return units.size(value) if math.isfinite(value) else str(value)
+        return f"{value:g}" + {"seconds": " s", "bytes_per_second": " bytes/s"}.get(self.unit, "")
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -163,6 +170,8 @@ class Rule:
     id: str
     title: str
     why: str
+    example: str
+    """A run, and what the rule says of it, word for word."""
     judge: Callable[[Case, Limits], Finding]
     sources: tuple[str, ...]
     thresholds: tuple[Threshold, ...] = ()

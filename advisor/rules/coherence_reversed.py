@@ -46,6 +46,11 @@ RULE = Rule(
     "On Thor the coherence is the other way round: the GPU's L2 caches registered and ordinary memory, "
     "while memory from cudaHostAlloc and cudaMallocManaged stays uncached. Code that is moved from Orin to "
     "Thor as it is keeps the strategy that has become the wrong one.",
+    example="Example Jetson (tegra-coherent), made-up figures: On Xavier and Orin the GPU caches managed "
+    "memory and not page-locked memory. On Example Jetson (tegra-coherent) it caches registered and ordinary "
+    "memory in its L2, and neither managed nor allocated page-locked memory. Kernels take 11.0 ms with "
+    "managed and 3.00 ms with registered memory. zero-copy-registered takes 12.0 ms a frame and managed 20.0 "
+    "ms: 1.67× (1.66× to 1.67×) as fast. The gain is against managed.",
     memory_classes=("tegra-coherent",),
     elsewhere="Only Thor's GPU caches registered and ordinary memory but not managed memory.",
     requires=(_CACHED, _UNCACHED),

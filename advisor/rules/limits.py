@@ -11,7 +11,6 @@ from advisor.errors import UsageError
 from advisor.profiles.preferences import Preferences
 from advisor.rules import by_id
 from advisor.rules.base import Rule, Threshold
-from advisor.rules.explaining import written
 
 
 def limits(rule: Rule, preferences: Preferences) -> dict[str, float]:
@@ -48,13 +47,13 @@ def _value(key: str, value: object, where: str) -> float:
     if number is None:
         raise UsageError(
             f"{where} {key} = {value!r} is not a number",
-            next_step=f"Give {_range(threshold)}; the default is {written(threshold, threshold.default)} "
+            next_step=f"Give {_range(threshold)}; the default is {threshold.written(threshold.default)} "
             f"({threshold.meaning}).",
         )
     if not threshold.low <= number <= threshold.high:
         raise UsageError(
             f"{where} {key} = {value} is out of range",
-            next_step=f"Give {_range(threshold)}; the default is {written(threshold, threshold.default)}.",
+            next_step=f"Give {_range(threshold)}; the default is {threshold.written(threshold.default)}.",
         )
     return number
 
@@ -97,5 +96,5 @@ def _number(value: object, threshold: Threshold) -> float | None:
 
 
 def _range(threshold: Threshold) -> str:
-    low, high = written(threshold, threshold.low), written(threshold, threshold.high)
+    low, high = threshold.written(threshold.low), threshold.written(threshold.high)
     return f"{low} or more" if math.isinf(threshold.high) else f"{low} to {high}"

@@ -73,6 +73,9 @@ RULE = Rule(
     why="Page-locked memory is a scarce resource. It stays in DRAM whether it is used or not; the more there "
     "is of it the less is left for other programs and the page cache, and allocations of it fail long before "
     "ordinary ones do. On a Jetson the GPU's memory comes out of the same DRAM.",
+    example="Example card, made-up figures: pinned page-locks 192 MiB, 50 % of the 384 MiB there are. Locked "
+    "pages cannot be swapped nor given to the page cache: other programs slow down or fail first, then "
+    "further page-locking does. managed-prefetch locks nothing: managed-prefetch takes 20.2 ms a frame.",
     requires=(_LOCKING,),
     thresholds=(
         Threshold(
