@@ -59,15 +59,8 @@ def _over_budget(advice: Advice, proposed: Row) -> Advice:
         f"{proposed.strategy} would be worth it, but it needs {units.size(proposed.physical_bytes)}, more "
         "than the memory budget."
     )
-    return Advice(
-        rule=advice.rule,
-        device=advice.device,
-        outcome="pass",
-        title=advice.title,
-        detail=detail,
-        evidence=advice.evidence,
-        sources=advice.sources,
-    )
+    dropped = dict.fromkeys(("strategy", "gain", "snippet", "certainty"))
+    return advice.model_copy(update={**dropped, "outcome": "pass", "detail": detail})
 
 
 def silences(profile: Profile) -> dict[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from advisor import units
@@ -58,16 +58,20 @@ class Case:
     rows: Mapping[str, Row]
     absent: Mapping[str, str]
     """Strategies without figures, skipped and failed ones alike, and why."""
-    failed: Mapping[str, str]
-    """Those that were tried, and what happened."""
     reads: tuple[Reads, ...]
     traffic: Trace
-    recommended: str | None
     verdict: Recommendation | None
-    machine: Environment | None
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """Those that were tried, and what happened."""
+    machine: Environment | None = None
     """Readings of the machine that was measured; None for a device that was predicted."""
-    method: Method | None
+    method: Method | None = None
     """How it was measured; None when predicted."""
+
+    @property
+    def recommended(self) -> str | None:
+        """The recommended strategy; where none could be told, the safe choice."""
+        return self.verdict.strategy or self.verdict.safest if self.verdict else None
 
     @property
     def one_dram(self) -> bool:
@@ -202,18 +206,9 @@ def apply(rule: Rule, case: Case, *, limits: Limits | None = None, silenced_by: 
     except Exception as problem:
         detail = f"This rule failed, which is a bug in advisor: {type(problem).__name__}: {problem}"
         return _advice(rule, case, outcome="error", detail=detail)
-    return _advice(
-        rule,
-        case,
-        outcome=finding.outcome,
-        title=finding.title or rule.title,
-        detail=finding.detail,
-        strategy=finding.strategy,
-        evidence=finding.evidence,
-        gain=finding.gain,
-        snippet=finding.snippet,
-        certainty=finding.certainty,
-    )
+    said = {**vars(finding), "title": finding.title or rule.title, "certainty": finding.certainty}
+    del said["inferred"]
+    return _advice(rule, case, **said)
 
 
 def _advice(rule: Rule, case: Case, **said: Any) -> Advice:

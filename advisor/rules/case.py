@@ -5,17 +5,17 @@ What a trace of nsys sees in addition is put beside what the rules said of these
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from advisor.profiles.schema import (
     BufferRecord,
+    Device,
     Failed,
     Measured,
     Predicted,
     Prediction,
     Profile,
-    Recommendation,
     Trace,
     WorkloadRecord,
 )
@@ -27,37 +27,21 @@ from advisor.strategies.schedule import stage_uses
 
 def cases(profile: Profile) -> tuple[Case, ...]:
     """The measured CUDA device; without one, each device that was predicted."""
-    budget = profile.preferences.memory_budget_bytes
     if profile.device.kind == "cuda":
-        return (_placed(_measured_case(profile), budget),)
-    return tuple(_placed(_predicted_case(profile, prediction), budget) for prediction in profile.predictions)
-
-
-def _placed(case: Case, budget: int | None) -> Case:
-    """With what each strategy does to the buffers, and whether it fits the memory budget."""
-    rows = {
-        name: replace(
-            row,
-            fits=budget is None or row.physical_bytes <= budget,
-            placements=placed.placements(name, case.workload),
-            memory_class=case.device.memory_class,
-        )
-        for name, row in case.rows.items()
-    }
-    return replace(case, rows=rows)
+        return (_measured_case(profile),)
+    return tuple(_predicted_case(profile, prediction) for prediction in profile.predictions)
 
 
 def _measured_case(profile: Profile) -> Case:
-    measured = profile.measured()
+    rows = (_measured_row(result, profile.workload) for result in profile.measured().values())
     return Case(
         device=profile.device,
         workload=profile.workload,
-        rows={name: _measured_row(result, profile.workload) for name, result in measured.items()},
+        rows=_placed(rows, profile, profile.device),
         absent={r.strategy: r.reason for r in profile.results if not isinstance(r, Measured)},
         failed={r.strategy: r.reason for r in profile.results if isinstance(r, Failed)},
         reads=tuple(_reads(profile.workload, profile.traffic or Trace())),
         traffic=profile.traffic or Trace(),
-        recommended=_strategy(profile.recommendation),
         verdict=profile.recommendation,
         machine=profile.environment,
         method=profile.method,
@@ -70,21 +54,27 @@ def _predicted_case(profile: Profile, prediction: Prediction) -> Case:
     return Case(
         device=prediction.device,
         workload=profile.workload,
-        rows={r.strategy: _predicted_row(r, profile.workload) for r in predicted},
+        rows=_placed((_predicted_row(r) for r in predicted), profile, prediction.device),
         absent={r.strategy: r.reason for r in prediction.results if not isinstance(r, Predicted)},
-        failed={},
         reads=tuple(_reads(profile.workload, profile.traffic or Trace())),
         traffic=profile.traffic or Trace(),
-        recommended=_strategy(prediction.recommendation),
         verdict=prediction.recommendation,
-        machine=None,
-        method=None,
     )
 
 
-def _strategy(recommendation: Recommendation | None) -> str | None:
-    """The recommended one; where none could be told, the safe choice."""
-    return recommendation.strategy or recommendation.safest if recommendation else None
+def _placed(rows: Iterable[Row], profile: Profile, device: Device) -> dict[str, Row]:
+    """By strategy, with what each does to the buffers, and whether it fits the memory budget."""
+    budget = profile.preferences.memory_budget_bytes
+    return {
+        row.strategy: replace(
+            row,
+            fits=budget is None or row.physical_bytes <= budget,
+            placements=placed.placements(row.strategy, profile.workload),
+            memory_class=device.memory_class,
+            pinned_bytes=_pinned_bytes(row.strategy, profile.workload) if row.predicted else row.pinned_bytes,
+        )
+        for row in rows
+    }
 
 
 def _measured_row(result: Measured, workload: WorkloadRecord) -> Row:
@@ -111,7 +101,7 @@ def _measured_row(result: Measured, workload: WorkloadRecord) -> Row:
     )
 
 
-def _predicted_row(result: Predicted, workload: WorkloadRecord) -> Row:
+def _predicted_row(result: Predicted) -> Row:
     kernels = [seconds for term, seconds in result.terms.items() if term.startswith("device:")]
     return Row(
         strategy=result.strategy,
@@ -129,7 +119,6 @@ def _predicted_row(result: Predicted, workload: WorkloadRecord) -> Row:
         },
         host_copy_seconds=result.terms.get("host-copy"),
         synchronize_seconds=result.terms.get("synchronize", 0.0),
-        pinned_bytes=_pinned_bytes(result.strategy, workload),
         latency_seconds=result.latency_seconds,
         drawn_over=result.over,
     )

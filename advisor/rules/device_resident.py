@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from advisor import units
 from advisor.profiles.schema import BufferRecord
 from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
@@ -12,20 +10,13 @@ from advisor.rules.placed import moves, shared
 from advisor.strategies.registry import BASELINE
 
 
-@dataclass(frozen=True)
-class _RoundTrip:
-    """A buffer that is copied both ways in a frame, and the host stages between."""
-
-    buffer: BufferRecord
-    stages: tuple[str, ...]
-
-
 def judge(case: Case, limits: Limits) -> Finding:
     """Advises to run on the GPU what the CPU does to a buffer between two kernels."""
-    found = [trip for b in shared(case.workload) if (trip := _round_trip(b, case)) is not None]
+    between = {buffer.name: _between(buffer, case) for buffer in shared(case.workload)}
+    found = [buffer for buffer in shared(case.workload) if between[buffer.name]]
     if not found:
         return passed("No buffer goes to the host and comes back in a frame.")
-    names, chosen = ", ".join(trip.buffer.name for trip in found), case.chosen
+    names, chosen = ", ".join(buffer.name for buffer in found), case.chosen
     if chosen is not None and not chosen.transfer_seconds:
         return passed(
             f"{names} would be copied both ways in a frame, but {chosen.strategy}, which is recommended, "
@@ -35,9 +26,9 @@ def judge(case: Case, limits: Limits) -> Finding:
     row = _copying(case)
     if row is None or not row.transfer_bytes:
         return not_applicable("No strategy that copies has its bytes and their time.")
-    moved = 2 * sum(trip.buffer.bytes for trip in found)
+    moved = 2 * sum(buffer.bytes for buffer in found)
     saved = row.transfer_seconds * min(moved / row.transfer_bytes, 1.0)
-    stages = list(dict.fromkeys(stage for trip in found for stage in trip.stages))
+    stages = list(dict.fromkeys(stage for buffer in found for stage in between[buffer.name]))
     shown = (
         row.figure("bytes that go down and up again in a frame", moved, "bytes"),
         row.copies(),
@@ -67,16 +58,14 @@ def _copying(case: Case) -> Row | None:
     return preferred[0] if preferred else case.fastest(known)
 
 
-def _round_trip(buffer: BufferRecord, case: Case) -> _RoundTrip | None:
-    """By the plan of the baseline: down and up again, for what host stages do between device stages."""
+def _between(buffer: BufferRecord, case: Case) -> list[str]:
+    """Host stages between device stages, where the plan of the baseline copies it down and up for them."""
     steps = moves(BASELINE, case.workload, case.device)
-    actions = {step.action for step in steps if step.name == buffer.name}
     touched = [stage for stage in case.workload.frame_stages() if stage.name in buffer.access]
     kernels = [i for i, stage in enumerate(touched) if stage.side == "device"]
-    if actions != {"to-device", "to-host"} or len(kernels) < 2:
-        return None
-    between = [s.name for s in touched[kernels[0] : kernels[-1]] if s.side == "host"]
-    return _RoundTrip(buffer, tuple(between)) if between else None
+    if {step.action for step in steps if step.name == buffer.name} != {"to-device", "to-host"}:
+        return []
+    return [s.name for s in touched[kernels[0] : kernels[-1]] if s.side == "host"] if kernels else []
 
 
 RULE = Rule(

@@ -41,6 +41,15 @@ def passed(detail: str, *evidence: Evidence) -> Finding:
     return Finding("pass", detail, evidence=evidence)
 
 
+def unbeaten(subject: Row, nearest: Row | None) -> Finding:
+    """Nothing to advise, since no strategy that copies less beats this one."""
+    if nearest is None:
+        return passed(f"No other strategy has figures to set against {subject.strategy}.", subject.copies())
+    said = "No strategy that spends less on copies is surely faster"
+    frames = (subject.frame(), nearest.frame())
+    return passed(f"{said}: {subject.takes} a frame, {nearest.takes}.", subject.copies(), *frames)
+
+
 def not_applicable(reason: str) -> Finding:
     """The rule has nothing to say of this case."""
     return Finding("not-applicable", reason)

@@ -11,7 +11,7 @@ from advisor.profiles.system_state import GpuState
 from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
 from advisor.rules.findings import Finding, estimate, not_applicable, passed
 
-_AWAKE = 2
+_AWAKE = (0, 1, 2)
 """CUDA runs in performance states P0 and P2; a GPU that saves power may have lowered its link."""
 
 
@@ -40,48 +40,42 @@ def judge(case: Case, limits: Limits) -> Finding:
         why = case.machine.absent.get("gpu_readings")
         told = "The link's width and generation under load were not told"
         return not_applicable(f"{told}: {why.rstrip('.')}." if why else f"{told}.")
+    runs, shown = f"generation {link.generation} ×{link.width}", _readings(link)
     if link.factor <= 1:
-        return passed(
-            f"The link runs at generation {link.generation} ×{link.width}, the best that NVML holds possible "
-            "with this GPU and system; whether another slot would give it more lanes NVML does not tell.",
-            *_readings(link),
-        )
+        return passed(f"The link runs at {runs}, {_BEST}", *shown)
+    runs += f"; this GPU and system can do generation {link.best_generation} ×{link.best_width}"
     row = _most_copied(case)
     share = row.part(row.transfer_seconds) if row else 0.0
-    words = (
-        f"generation {link.generation} ×{link.width}; this GPU and system can do generation "
-        f"{link.best_generation} ×{link.best_width}"
-    )
     if row is None or share < limits["share"]:
-        return passed(
-            f"The link runs at {words}, but copies are only {units.percent(share)} of a frame.",
-            *_readings(link),
-        )
+        little = f"copies are only {units.percent(share)} of a frame."
+        return passed(f"The link runs at {runs}, but {little}", *shown)
     return Finding(
         "advice",
-        f"Under load the link ran at {words}: copies, and kernels that use host memory in place, "
+        f"Under load the link ran at {runs}: copies, and kernels that use host memory in place, "
         f"take up to {units.ratio(link.factor)} as long as they could. Copies are {units.percent(share)} of "
         f"a frame of {row.strategy}; the gain is what is spared of them if their time falls by that factor. "
         "Check the slot and its lanes, risers, and the firmware's settings for PCIe.",
-        evidence=(*_readings(link), row.copies(), *row.rate()),
+        evidence=(*shown, row.copies(), *row.rate()),
         gain=estimate(row.transfer_seconds * (1 - 1 / link.factor)),
         inferred=True,
     )
 
 
+_BEST = (
+    "the best that NVML holds possible with this GPU and system; whether another slot would give it more "
+    "lanes NVML does not tell."
+)
+
+
 def _link(readings: Sequence[GpuState]) -> _Link | None:
     """From readings of a GPU at work; an idle one lowers its generation. The best seen counts."""
-    awake = [r for r in readings if r.moment == "under-load" or _is_awake(r)]
+    awake = [r for r in readings if r.moment == "under-load" or r.performance_state in _AWAKE]
     generation = max((r.link_generation or 0 for r in awake), default=0)
     width = max((r.link_width or 0 for r in readings), default=0)
     best_generation = max((r.link_generation_max or 0 for r in readings), default=0)
     best_width = max((r.link_width_max or 0 for r in readings), default=0)
     known = generation and width and best_generation and best_width
     return _Link(generation, width, best_generation, best_width) if known else None
-
-
-def _is_awake(reading: GpuState) -> bool:
-    return reading.performance_state is not None and reading.performance_state <= _AWAKE
 
 
 def _most_copied(case: Case) -> Row | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from advisor import units
 from advisor.profiles.schema import Evidence
 from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
-from advisor.rules.findings import Finding, passed, text
+from advisor.rules.findings import Finding, passed, text, unbeaten
 from advisor.strategies.registry import BASELINE
 
 
@@ -20,7 +20,8 @@ def judge(case: Case, limits: Limits) -> Finding:
     cheaper = (row for row in case.rows.values() if row.transfer_seconds < baseline.transfer_seconds)
     better = case.proposal(cheaper, baseline)
     if better is None:
-        return _unbeaten(case, baseline)
+        others = (row for row in case.rows.values() if row is not baseline)
+        return unbeaten(baseline, min(others, key=lambda row: row.seconds, default=None))
     locked = next((row for row in case.copying() if row.locks), None)
     shown = {row.strategy: row for row in (baseline, locked or better, better)}
     cause = text(
@@ -35,20 +36,6 @@ def judge(case: Case, limits: Limits) -> Finding:
 
 
 _TITLE_SHARED = "Drop the copies: CPU and GPU share one memory"
-
-
-def _unbeaten(case: Case, baseline: Row) -> Finding:
-    others = [row for row in case.rows.values() if row is not baseline]
-    nearest = min(others, key=lambda row: row.seconds, default=None)
-    if nearest is None:
-        return passed(f"No other strategy has figures to set against {BASELINE}.", baseline.copies())
-    return passed(
-        "No strategy that spends less on copies is surely faster: "
-        f"{baseline.takes} a frame, {nearest.takes}.",
-        baseline.copies(),
-        baseline.frame(),
-        nearest.frame(),
-    )
 
 
 def _cause(case: Case, better: Row) -> str:

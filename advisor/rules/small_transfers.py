@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 from advisor import units
-from advisor.profiles.schema import Evidence
-from advisor.rules.base import Case, Limits, Row, Rule, Threshold, share_of_a_frame
+from advisor.rules.base import Case, Limits, Rule, Threshold, share_of_a_frame
 from advisor.rules.findings import Finding, estimate, passed
 from advisor.rules.placed import moves
 from advisor.strategies.registry import BASELINE
-from advisor.strategies.schedule import Step
-
-
-@dataclass(frozen=True)
-class _Copies:
-    """The copies of a frame of the baseline."""
-
-    count: int
-    directions: int
-    mean_bytes: float
-    each: float
-    """Seconds of one."""
 
 
 def judge(case: Case, limits: Limits) -> Finding:
@@ -31,67 +15,47 @@ def judge(case: Case, limits: Limits) -> Finding:
     steps = moves(BASELINE, case.workload, case.device)
     if not steps or not baseline.transfer_seconds:
         return passed("Nothing is copied between the sides in a frame.", baseline.copies())
-    made = _copies(steps, case)
-    shown = _evidence(made, baseline)
-    if made.mean_bytes > limits["bytes"]:
-        return passed(
-            f"A copy moves {units.size(made.mean_bytes)} on average: its bytes are what it costs.", *shown
-        )
+    sizes = {buffer.name: buffer.bytes for buffer in case.workload.buffers}
+    mean = sum(sizes[step.name] for step in steps) / len(steps)
+    each = baseline.transfer_seconds / len(steps)
+    shown = (
+        baseline.figure("copies in a frame", len(steps), "count"),
+        baseline.figure("bytes of a copy, on average", mean, "bytes"),
+        baseline.figure(f"{BASELINE}: time of a copy, on average", each),
+        baseline.figure(f"{BASELINE}: all copies", baseline.transfer_seconds),
+    )
     share = baseline.part(baseline.transfer_seconds)
+    if mean > limits["bytes"]:
+        return passed(f"A copy moves {units.size(mean)} on average: its bytes are what it costs.", *shown)
     if share < limits["share"]:
         return passed(f"The copies are small, but only {units.percent(share)} of a frame.", *shown)
+    cause = (
+        f"{len(steps)} {'copy' if len(steps) == 1 else 'copies'} of {units.size(mean)} on average "
+        f"{baseline.take} {units.seconds(baseline.transfer_seconds)} of a frame of "
+        f"{units.seconds(baseline.seconds)}: at that size the call is what costs, not the bytes."
+    )
     cheaper = (row for row in case.rows.values() if row.transfer_seconds < baseline.transfer_seconds)
     better = case.proposal(cheaper, baseline)
     if better is not None:
-        return case.swap(baseline, better, _cause(made, baseline), shown)
-    return _batched(made, baseline, shown)
-
-
-def _copies(steps: Sequence[Step], case: Case) -> _Copies:
-    sizes = {buffer.name: buffer.bytes for buffer in case.workload.buffers}
-    return _Copies(
-        len(steps),
-        len({step.action for step in steps}),
-        sum(sizes[step.name] for step in steps) / len(steps),
-        case.baseline.transfer_seconds / len(steps),
-    )
-
-
-def _batched(made: _Copies, baseline: Row, shown: tuple[Evidence, ...]) -> Finding:
-    """Without a better strategy, one copy in each direction is the least there can be."""
-    spared = made.count - made.directions
+        return case.swap(baseline, better, cause, shown)
+    spared = len(steps) - len({step.action for step in steps})
     if not spared:
-        return passed(
-            f"{_cause(made, baseline)} They are as few as can be, and no other strategy is surely faster.",
-            *shown,
-        )
+        return passed(f"{cause} They are as few as can be, and no other strategy is surely faster.", *shown)
     return Finding(
         "advice",
-        f"{_cause(made, baseline)} No other strategy is surely faster, but buffers that go the same way can "
-        f"be parts of one array and go in one copy: {spared} fewer, each about {units.seconds(made.each)} "
-        "since their size hardly matters.",
+        f"{cause} {_BATCH}: {spared} fewer, each about {units.seconds(each)} since their size hardly "
+        "matters.",
         title="Batch the small copies: one array for what goes the same way",
         evidence=shown,
-        gain=estimate(spared * made.each),
+        gain=estimate(spared * each),
         inferred=True,
     )
 
 
-def _cause(made: _Copies, baseline: Row) -> str:
-    return (
-        f"{made.count} {'copy' if made.count == 1 else 'copies'} of {units.size(made.mean_bytes)} on average "
-        f"{baseline.take} {units.seconds(baseline.transfer_seconds)} of a frame of "
-        f"{units.seconds(baseline.seconds)}: at that size the call is what costs, not the bytes."
-    )
-
-
-def _evidence(made: _Copies, baseline: Row) -> tuple[Evidence, ...]:
-    return (
-        baseline.figure("copies in a frame", made.count, "count"),
-        baseline.figure("bytes of a copy, on average", made.mean_bytes, "bytes"),
-        baseline.figure(f"{BASELINE}: time of a copy, on average", made.each),
-        baseline.figure(f"{BASELINE}: all copies", baseline.transfer_seconds),
-    )
+_BATCH = (
+    "No other strategy is surely faster, but buffers that go the same way can be parts of one array and go "
+    "in one copy"
+)
 
 
 RULE = Rule(

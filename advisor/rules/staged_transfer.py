@@ -5,7 +5,7 @@ from __future__ import annotations
 from advisor import units
 from advisor.profiles.schema import Evidence
 from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
-from advisor.rules.findings import Finding, passed
+from advisor.rules.findings import Finding, passed, unbeaten
 from advisor.strategies.registry import BASELINE
 
 _SUBJECT = "staged"
@@ -25,7 +25,8 @@ def judge(case: Case, limits: Limits) -> Finding:
     cheaper = (row for row in case.rows.values() if row.transfer_seconds < staged.transfer_seconds)
     better = case.proposal(cheaper, staged)
     if better is None:
-        return _unbeaten(case, staged)
+        others = (row for row in case.rows.values() if row.strategy not in (_SUBJECT, BASELINE))
+        return unbeaten(staged, case.fastest(others))
     shown = (staged.copies(), *staged.rate(), *_pool(staged), better.copies(), *better.rate())
     title = _TITLE_SHARED if case.one_dram and not better.transfer_seconds else None
     return case.swap(staged, better, _cause(case, staged, better, share), shown, title=title)
@@ -39,18 +40,6 @@ def _pool(staged: Row) -> list[Evidence]:
     if not staged.pinned_bytes:
         return []
     return [staged.figure(f"{_SUBJECT}: page-locked pool", staged.pinned_bytes, "bytes")]
-
-
-def _unbeaten(case: Case, staged: Row) -> Finding:
-    nearest = case.fastest(row for row in case.rows.values() if row.strategy not in (_SUBJECT, BASELINE))
-    if nearest is None:
-        return passed(f"No other strategy has figures to set against {_SUBJECT}.", staged.copies())
-    return passed(
-        f"No strategy that spends less on copies is surely faster: {staged.takes} a frame, {nearest.takes}.",
-        staged.copies(),
-        staged.frame(),
-        nearest.frame(),
-    )
 
 
 def _cause(case: Case, staged: Row, better: Row, share: float) -> str:

@@ -2,49 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from advisor.rules.base import Case, Kind, Row
-from advisor.strategies.placements.base import Placement
 
 WRITE_COMBINED = Kind(
     "write-combined",
-    lambda row: row.places(_combined),
+    lambda row: bool(combined_buffers(row)),
     "The host reads every buffer it shares: none is placed in write-combined memory.",
 )
 
 
-@dataclass(frozen=True)
-class Twins:
-    """Two rows that differ by write-combining alone."""
-
-    combined: Row
-    plain: Row
-
-    @property
-    def buffers(self) -> set[str]:
-        """What lies in write-combined memory."""
-        return {name for name, placement in self.combined.placements.items() if _combined(placement)}
+def combined_buffers(row: Row) -> set[str]:
+    """What lies in write-combined memory."""
+    return {name for name, placed in row.placements.items() if placed.own.write_combined}
 
 
-def twins(case: Case) -> Iterator[Twins]:
-    """Those where both have figures, in the order of the strategies."""
-    others = [row for row in case.rows.values() if not WRITE_COMBINED.has(row)]
-    for combined in case.of(WRITE_COMBINED):
-        for plain in others:
-            if _else(combined) == _else(plain) and combined.overlaps == plain.overlaps:
-                yield Twins(combined, plain)
+def twins(case: Case) -> list[tuple[Row, Row]]:
+    """Rows that differ by write-combining alone, the combined one first; in the order of the strategies."""
+    plain = [row for row in case.rows.values() if not WRITE_COMBINED.has(row)]
+    return [(row, other) for row in case.of(WRITE_COMBINED) for other in plain if _else(row) == _else(other)]
 
 
-def _combined(placement: Placement) -> bool:
-    return placement.own.write_combined
-
-
-def _else(row: Row) -> Mapping[str, Any]:
-    """How each buffer is placed, write-combining apart."""
-    return {
+def _else(row: Row) -> Any:
+    """How frames follow one another and how each buffer is placed, write-combining apart."""
+    placements = {
         name: (p.host_kind, p.own.host_kind, p.own.device_kind, p.own.registered, p.own.hints)
         for name, p in row.placements.items()
     }
+    return row.overlaps, placements

@@ -2,78 +2,67 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from advisor import units
-from advisor.profiles.schema import Evidence
-from advisor.rules.base import Case, Limits, Rule, Threshold
+from advisor.rules.base import Case, Limits, Row, Rule, Threshold
 from advisor.rules.findings import Finding, not_applicable, passed
-from advisor.rules.twins import WRITE_COMBINED, Twins, twins
-
-
-@dataclass(frozen=True)
-class _Pair:
-    """Twins, the host stages that touch the write-combined memory, and the bytes they read of it."""
-
-    rows: Twins
-    stages: tuple[str, ...]
-    bytes_read: float
-
-    @property
-    def slowdown(self) -> float:
-        """Time of these stages over the same on plain memory."""
-        plain = self.rows.plain.spent(self.stages)
-        return self.rows.combined.spent(self.stages) / plain if plain else 0.0
+from advisor.rules.twins import WRITE_COMBINED, combined_buffers, twins
 
 
 def judge(case: Case, limits: Limits) -> Finding:
     """Warns where host stages on write-combined memory are much slower than on plain page-locked memory."""
     if any(row.predicted for row in case.of(WRITE_COMBINED)):
         return not_applicable("The model takes it that the CPU never reads write-combined memory.")
-    pairs = [pair for rows in twins(case) if (pair := _pair(rows, case)).stages]
+    pairs = [pair for pair in twins(case) if _stages(case, pair[0])]
     if not pairs:
         return not_applicable("No buffer that the host only writes has figures with and without it.")
-    worst = max(pairs, key=lambda pair: pair.slowdown)
-    combined, shown = worst.rows.combined, _evidence(worst)
-    if worst.slowdown < limits["slowdown"]:
+    combined, plain = max(pairs, key=lambda pair: _slowdown(case, *pair))
+    stages, read = _stages(case, combined), _bytes_read(case, combined)
+    shown = [combined.stages(stages), plain.stages(stages)]
+    shown += [combined.figure("reads of write-combined memory by the CPU", read, "bytes")] if read else []
+    slowdown = _slowdown(case, combined, plain)
+    if slowdown < limits["slowdown"]:
         return passed(
-            f"The stages that write write-combined memory take {units.ratio(worst.slowdown)} the time they "
+            f"The stages that write write-combined memory take {units.ratio(slowdown)} the time they "
             f"take on plain page-locked memory ({combined.strategy}).",
             *shown,
         )
-    cause = _cause(worst)
+    cause = (
+        f"{', '.join(stages)} {'take' if len(stages) > 1 else 'takes'} "
+        f"{units.seconds(combined.spent(stages))} on write-combined memory and "
+        f"{units.seconds(plain.spent(stages))} on plain page-locked memory ({plain.strategy}). {_why(read)}"
+    )
     better = case.proposal((row for row in case.rows.values() if not WRITE_COMBINED.has(row)), combined)
     if better is None:
         return passed(f"{cause} But no strategy without it is surely faster.", *shown)
-    return case.swap(combined, better, cause, shown, inferred=not worst.bytes_read)
+    return case.swap(combined, better, cause, shown, inferred=not read)
 
 
-def _pair(rows: Twins, case: Case) -> _Pair:
-    buffers = [b for b in case.workload.buffers if b.name in rows.buffers]
+def _stages(case: Case, combined: Row) -> Sequence[str]:
+    """The host stages of a frame that touch write-combined memory."""
+    buffers = [b for b in case.workload.buffers if b.name in combined_buffers(combined)]
     hosts = [stage.name for stage in case.workload.frame_stages("host")]
-    stages = tuple(stage for stage in hosts if any(stage in buffer.access for buffer in buffers))
-    seen = [t for t in case.traffic.traffic if t.stage in stages and t.buffer in rows.buffers]
-    return _Pair(rows, stages, sum(t.bytes_read for t in seen if t.source == "traced"))
+    return [stage for stage in hosts if any(stage in buffer.access for buffer in buffers)]
 
 
-def _cause(pair: _Pair) -> str:
-    combined, plain = pair.rows.combined, pair.rows.plain
-    why = (
-        f"They read {units.size(pair.bytes_read)} of it in a frame, which bypasses the caches."
-        if pair.bytes_read
-        else "They read it back, or write it out of order, in pieces smaller than a line."
-    )
-    return (
-        f"{', '.join(pair.stages)} {'take' if len(pair.stages) > 1 else 'takes'} "
-        f"{units.seconds(combined.spent(pair.stages))} on write-combined memory and "
-        f"{units.seconds(plain.spent(pair.stages))} on plain page-locked memory ({plain.strategy}). {why}"
-    )
+def _slowdown(case: Case, combined: Row, plain: Row) -> float:
+    """Time of these stages over the same on plain memory."""
+    stages = _stages(case, combined)
+    return combined.spent(stages) / plain.spent(stages) if plain.spent(stages) else 0.0
 
 
-def _evidence(pair: _Pair) -> tuple[Evidence, ...]:
-    combined, plain = pair.rows.combined, pair.rows.plain
-    read = combined.figure("reads of write-combined memory by the CPU", pair.bytes_read, "bytes")
-    return combined.stages(pair.stages), plain.stages(pair.stages), *([read] if pair.bytes_read else [])
+def _bytes_read(case: Case, combined: Row) -> float:
+    """What these stages were seen to read of the memory that they say they only write."""
+    names, stages = combined_buffers(combined), _stages(case, combined)
+    seen = [t for t in case.traffic.traffic if t.stage in stages and t.buffer in names]
+    return sum(t.bytes_read for t in seen if t.source == "traced")
+
+
+def _why(read: float) -> str:
+    if read:
+        return f"They read {units.size(read)} of it in a frame, which bypasses the caches."
+    return "They read it back, or write it out of order, in pieces smaller than a line."
 
 
 RULE = Rule(

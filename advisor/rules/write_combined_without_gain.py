@@ -10,7 +10,7 @@ from advisor.rules.twins import WRITE_COMBINED, twins
 
 def judge(case: Case, _: Limits) -> Finding:
     """Warns against write-combined memory where plain page-locked memory is surely faster."""
-    pairs = [(pair.combined, pair.plain) for pair in twins(case)]
+    pairs = twins(case)
     if not pairs:
         return case.without("pinned")
     slower = [(row, plain) for row, plain in pairs if plain.beats(row)]
