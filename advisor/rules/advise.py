@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from advisor import units
 from advisor.errors import UsageError, WorkloadError
 from advisor.model.gains import with_estimates
@@ -11,7 +13,6 @@ from advisor.rules.base import Case, Row, apply
 from advisor.rules.case import cases
 from advisor.rules.limits import limits
 from advisor.rules.snippets import variants
-from advisor.rules.traced import with_trace
 from advisor.verdicts.measured import Candidate, recommend
 from advisor.verdicts.predicted import recommend_predicted
 from advisor.verdicts.ties import code_change
@@ -40,6 +41,12 @@ def advise(profile: Profile) -> Profile:
         for rule in RULES
     )
     return profile.model_copy(update={"advice": with_trace(profile, with_estimates(profile, advice))})
+
+
+def with_trace(profile: Profile, advice: Iterable[Advice]) -> tuple[Advice, ...]:
+    """The advice on the measured device with what nsys saw of the strategies that it is about."""
+    about = {rule.id: rule.traced for rule in RULES}
+    return tuple(seen.beside(one, profile) if (seen := about.get(one.rule)) else one for one in advice)
 
 
 def _finished(advice: Advice, case: Case) -> Advice:

@@ -29,6 +29,7 @@ from advisor.rules.rows import Reads as Reads
 from advisor.rules.rows import Row as Row
 from advisor.rules.rows import fastest
 from advisor.rules.snippets import snippet
+from advisor.rules.traced import Traced
 from advisor.strategies.registry import BASELINE
 
 Limits = Mapping[str, float]
@@ -178,6 +179,8 @@ class Rule:
     """A run, and what the rule says of it, word for word."""
     judge: Callable[[Case, Limits], Finding]
     sources: tuple[str, ...]
+    traced: Traced | None = None
+    """What of a trace of nsys speaks to it."""
     thresholds: tuple[Threshold, ...] = ()
     requires: tuple[str | Kind, ...] = ()
     """Strategies and kinds of strategies that must have figures."""

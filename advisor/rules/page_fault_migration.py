@@ -7,6 +7,7 @@ from advisor.profiles.schema import Evidence
 from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
 from advisor.rules.findings import Finding, not_applicable, passed, text
 from advisor.rules.placed import shared
+from advisor.rules.traced import Traced, migrations
 from advisor.strategies.registry import BASELINE
 
 _SUBJECT = "managed"
@@ -121,6 +122,12 @@ RULE = Rule(
         "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#data-prefetching",
         "parallelArchitect/pascal-um-benchmark: 8.2 and 242.3 GB/s on a GTX 1080",
         "ObservUVM: faults of 10 to 50 µs, migrations of 64 KB",
+    ),
+    traced=Traced(
+        (_SUBJECT,),
+        migrations,
+        cause=lambda traced: traced.migrated_bytes("to-device"),
+        unseen="no managed memory move to the GPU",
     ),
     judge=judge,
 )

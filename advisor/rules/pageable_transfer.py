@@ -6,6 +6,7 @@ from advisor import units
 from advisor.profiles.schema import Evidence
 from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
 from advisor.rules.findings import Finding, passed, text, unbeaten
+from advisor.rules.traced import Traced, copies, pageable_bytes
 from advisor.strategies.registry import BASELINE
 
 
@@ -82,5 +83,6 @@ RULE = Rule(
         "https://docs.nvidia.com/cuda/cuda-for-tegra-appnote/index.html#memory-selection",
         "rapidsai/dask-cuda pull request 98: 5 to 6 GB/s from pageable, 11 to 12 GB/s from pinned memory",
     ),
+    traced=Traced((BASELINE,), copies, pageable_bytes, "no copy from or to pageable memory"),
     judge=judge,
 )

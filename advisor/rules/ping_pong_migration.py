@@ -6,6 +6,7 @@ from advisor import units
 from advisor.rules.base import Case, Kind, Limits, Rule, Threshold
 from advisor.rules.findings import Finding, passed
 from advisor.rules.placed import changes_of_side, shared
+from advisor.rules.traced import Traced, migrations
 from advisor.strategies.registry import BASELINE
 
 _MANAGED = Kind("managed", lambda row: row.places(lambda placed: placed.managed))
@@ -82,5 +83,6 @@ RULE = Rule(
         "https://dnhkng.github.io/posts/gh200-benchmarking: 18 to 29 GB/s by turns, 328 to 339 in place",
         "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#unified-memory-programming",
     ),
+    traced=Traced((_MANAGED.example,), migrations),
     judge=judge,
 )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from advisor import units
 from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
 from advisor.rules.findings import Finding, passed, text
+from advisor.rules.traced import Traced, idle
 from advisor.strategies.registry import BASELINE
 
 _SUBJECT = "pinned"
@@ -110,5 +111,6 @@ RULE = Rule(
         "https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/index.html"
         "#asynchronous-and-overlapping-transfers-with-computation",
     ),
+    traced=Traced((_SUBJECT, BASELINE), idle),
     judge=judge,
 )

@@ -6,6 +6,7 @@ from advisor import units
 from advisor.profiles.schema import Evidence
 from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
 from advisor.rules.findings import Finding, passed, unbeaten
+from advisor.rules.traced import Traced, copies
 from advisor.strategies.registry import BASELINE
 
 _SUBJECT = "staged"
@@ -75,6 +76,12 @@ RULE = Rule(
     sources=(
         "cupy/cupy issues 6360 and 8090: cupy.asarray goes through the page-locked pool",
         "cupy/cupy issues 3625 and 8111: the pool rounds up to a power of two and keeps what it took",
+    ),
+    traced=Traced(
+        (_SUBJECT,),
+        copies,
+        cause=lambda traced: traced.copied_bytes("host-to-device", source="pinned"),
+        unseen="no upload from page-locked memory",
     ),
     judge=judge,
 )
