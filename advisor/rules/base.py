@@ -209,8 +209,8 @@ def apply(rule: Rule, case: Case, *, limits: Limits | None = None, silenced_by: 
     except Exception as problem:
         detail = f"This rule failed, which is a bug in advisor: {type(problem).__name__}: {problem}"
         return _advice(rule, case, outcome="error", detail=detail)
-    said = {**vars(finding), "title": finding.title or rule.title, "certainty": finding.certainty}
-    del said["inferred"]
+    said = {name: value for name, value in vars(finding).items() if name != "inferred"}
+    said |= {"title": finding.title or rule.title, "certainty": finding.certainty}
     return _advice(rule, case, **said)
 
 

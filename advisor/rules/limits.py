@@ -44,17 +44,12 @@ def require(rule_id: str, where: str) -> Rule:
 def _value(key: str, value: object, where: str) -> float:
     threshold = _threshold(key, where)
     number = _number(value, threshold)
+    give = f"Give {_range(threshold)}; the default is {threshold.written(threshold.default)}"
     if number is None:
-        raise UsageError(
-            f"{where} {key} = {value!r} is not a number",
-            next_step=f"Give {_range(threshold)}; the default is {threshold.written(threshold.default)} "
-            f"({threshold.meaning}).",
-        )
+        step = f"{give} ({threshold.meaning})."
+        raise UsageError(f"{where} {key} = {value!r} is not a number", next_step=step)
     if not threshold.low <= number <= threshold.high:
-        raise UsageError(
-            f"{where} {key} = {value} is out of range",
-            next_step=f"Give {_range(threshold)}; the default is {threshold.written(threshold.default)}.",
-        )
+        raise UsageError(f"{where} {key} = {value} is out of range", next_step=f"{give}.")
     return number
 
 

@@ -23,22 +23,19 @@ def judge(case: Case, _: Limits) -> Finding:
     if attached is None or plain is None:
         return case.without(_PLAIN if attached else _ATTACHED)
     flag = Evidence(label="concurrentManagedAccess", value=float(concurrent), unit="count")
+    shown = (flag, attached.frame(), plain.frame())
     fact = f"On {case.device.name} cudaMemPrefetchAsync returns an error (concurrentManagedAccess is 0)."
     if not attached.beats(plain):
         return passed(
             f"{fact} What stands for it, attaching to a stream, takes {units.times(attached.over(plain))} "
             "the time of plain managed memory: leave both out.",
-            flag,
-            attached.frame(),
-            plain.frame(),
+            *shown,
         )
     if chosen is not None and chosen is not attached and chosen.no_slower(attached):
         return passed(
             f"{fact} Attaching to a stream is faster than plain managed memory, but {chosen.strategy}, which "
             f"is recommended, is as fast: {chosen.takes} a frame.",
-            flag,
-            attached.frame(),
-            plain.frame(),
+            *shown,
         )
     beaten = BASELINE in case.rows and attached.beats(case.baseline)
     worth = text(compared(attached, plain), "It beats the baseline too." if beaten else "")

@@ -47,12 +47,12 @@ def judge(case: Case, limits: Limits) -> Finding:
 
 
 def _no_gain(serial: Row, overlapped: Row) -> Finding:
-    longest = max(serial.host_seconds, serial.transfer_seconds, serial.device_seconds)
-    which = {
-        serial.host_seconds: "host stages",
-        serial.transfer_seconds: "copies",
-        serial.device_seconds: "kernels",
-    }[longest]
+    parts = [
+        (serial.host_seconds, "host stages"),
+        (serial.transfer_seconds, "copies"),
+        (serial.device_seconds, "kernels"),
+    ]
+    longest, which = max(parts)
     return passed(
         f"Overlapping frames are not surely faster than those of {serial.strategy}: of what could run at "
         f"once, the {which} alone take {units.seconds(longest)} of {units.seconds(serial.seconds)}.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor import units
-from advisor.rules.base import Case, Limits, Rule
+from advisor.rules.base import Case, Limits, Row, Rule
 from advisor.rules.findings import Finding, compared, passed, text
 from advisor.strategies.registry import BASELINE
 
@@ -16,21 +16,9 @@ def judge(case: Case, _: Limits) -> Finding:
     others = [row for row in case.rows.values() if row not in (system, baseline)]
     rival = case.chosen if case.chosen in others else case.fastest(others)
     if not system.beats(baseline):
-        return passed(
-            f"Kernels reach ordinary memory, but copies are not slower: {system.takes} a frame, "
-            f"{baseline.takes}.",
-            system.kernels(),
-            system.frame(),
-            baseline.frame(),
-        )
+        return _kept("copies are not slower", system, baseline)
     if rival is not None and not system.no_slower(rival):
-        return passed(
-            "Kernels reach ordinary memory, but memory that is allocated for them is faster, or may be: "
-            f"{system.takes} a frame, {rival.takes}.",
-            system.kernels(),
-            system.frame(),
-            rival.frame(),
-        )
+        return _kept("memory that is allocated for them is faster, or may be", system, rival)
     cause = (
         f"Kernels on {case.device.name} use the address of a NumPy array as it is. No copies, no "
         "page-locking, no other allocation."
@@ -43,6 +31,11 @@ def judge(case: Case, _: Limits) -> Finding:
     )
     worth = text(compared(system, baseline), beside)
     return case.swap(baseline, system, cause, [system.kernels(), rival.frame()], worth=worth)
+
+
+def _kept(why: str, system: Row, other: Row) -> Finding:
+    said = f"Kernels reach ordinary memory, but {why}: {system.takes} a frame, {other.takes}."
+    return passed(said, system.kernels(), system.frame(), other.frame())
 
 
 RULE = Rule(

@@ -92,9 +92,9 @@ def _seen(machine: Environment) -> str:
 
 
 def _evidence(row: Row) -> tuple[Evidence, ...]:
-    medians, half = _processes(row), f"{row.strategy}: half of the median's interval, of the median"
+    medians, half = _processes(row), "half of the median's interval, of the median"
     return (
-        row.figure(half, _half_width(row), "ratio"),
+        row.figure(f"{row.strategy}: {half}", _half_width(row), "ratio"),
         row.figure(f"{row.strategy}: fastest process", min(medians)),
         row.figure(f"{row.strategy}: slowest process", max(medians)),
         row.figure(f"{row.strategy}: processes", len(medians), "count"),

@@ -35,12 +35,8 @@ def judge(case: Case, limits: Limits) -> Finding:
         f"{units.seconds(better.device_seconds)} with {better.strategy}; a whole frame of zero-copy takes "
         f"{units.times(zero_copy.over(better))} the time. The gain is against zero-copy."
     )
-    pair = (zero_copy, better)
-    shown = [
-        *(_passes(read, zero_copy) for read in again),
-        *(row.kernels() for row in pair),
-        *(row.copies() for row in pair),
-    ]
+    shown = [*(_passes(read, zero_copy) for read in again), zero_copy.kernels(), better.kernels()]
+    shown += [zero_copy.copies(), better.copies()]
     cause = f"{_cause(case, again, limits)} {_cure(case, better)}"
     title = _TITLE_SHARED if case.one_dram else _TITLE_CARD
     return case.swap(zero_copy, better, cause, shown, worth=worth, title=title)
