@@ -2,7 +2,7 @@
 PYTHON ?= python
 
 .DEFAULT_GOAL := help
-.PHONY: help install check lint types test fuzz test-gpu bench bench-gpu accuracy rules-report rules-examples samples pictures schema accept
+.PHONY: help install check lint types test fuzz test-gpu bench bench-gpu accuracy rules-report samples pictures schema accept
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,9 +39,6 @@ accuracy:  ## Hold the model against published figures and write the result (doc
 
 rules-report:  ## Hold estimated gains against measured ones (docs/rules-report.md, from reports/h200)
 	$(PYTHON) -m tests.rules_report --write
-
-rules-examples:  ## Make the examples that `advisor rules ID` shows again
-	$(PYTHON) -m tests.rule_examples
 
 samples:  ## Make the committed sample reports again
 	$(PYTHON) -m advisor profile workloads/vector_add.py --no-gpu --out reports/no-gpu/vector_add

@@ -1,67 +1,45 @@
-"""Makes advisor/rules/examples.json: what each rule says of a committed profile (`make rules-examples`).
+"""Runs that rules' examples are of: measured ones of an H200, and those made up for the tests of a rule.
 
-The first of these that a rule speaks of: the measured runs of an H200, else its own case in data/rules,
-a profile made for its tests. The model's estimates are left out: they change whenever the model does.
+A rule's own is `tests/data/rules/<id>.json`, or stands in the tests of its kind: `EXAMPLES = {"<id>": run}`.
 """
 
 from __future__ import annotations
 
-import json
+import importlib
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Profile
-from advisor.report.advising import Finding, findings
-from advisor.rules import RULES
 from advisor.rules.advise import advise
-from advisor.rules.explaining import PATH
 
-DATA = Path(__file__).parent / "data"
-MEASURED = tuple(DATA / f"h200-{name}.json" for name in ("vector_add", "reread-8"))
-COMMAND = "make rules-examples"
-
-
-def examples() -> dict[str, dict[str, Any]]:
-    """By rule; one without a profile that it speaks of is left out."""
-    measured = {path: _advised(path) for path in MEASURED}
-    made: dict[str, dict[str, Any]] = {}
-    for rule in RULES:
-        own = DATA / "rules" / f"{rule.id}.json"
-        for path, run in {**measured, **{p: _advised(p) for p in (own,) if p.exists()}}.items():
-            told = next((f for f in findings(run) if f.rule == rule.id and f.outcome == "advice"), None)
-            if told and rule.id not in made:
-                made[rule.id] = _example(told, run, path)
-    return made
+HERE = Path(__file__).parent
+MEASURED = tuple(HERE / "data" / f"h200-{name}.json" for name in ("vector_add", "reread-8"))
+TESTS = tuple(sorted(path.stem for path in HERE.glob("test_rules*.py")))
 
 
+def said(rule_id: str) -> list[str]:
+    """What the rule advises on these runs, as its `example` has it."""
+    found = (
+        (told, advice)
+        for told, run in _runs(rule_id)
+        for advice in run.advice
+        if advice.rule == rule_id and advice.outcome == "advice"
+    )
+    return [f"{told}: {advice.detail}" for told, advice in found]
+
+
+def _runs(rule_id: str) -> Iterator[tuple[str, Profile]]:
+    for path in MEASURED:
+        yield "{0.workload.name} on {0.device.name}, measured".format(_advised(path)), _advised(path)
+    path = HERE / "data" / "rules" / f"{rule_id}.json"
+    own = [getattr(importlib.import_module(name), "EXAMPLES", {}).get(rule_id) for name in TESTS]
+    for run in [_advised(path) if path.exists() else None, *own]:
+        if run is not None:
+            yield f"{run.device.name}, made-up figures", advise(run)
+
+
+@cache
 def _advised(path: Path) -> Profile:
-    """The profile with the advice of the rules as they are now."""
-    run = advise(load(path))
-    blind = [
-        a.model_copy(update={"gain": a.gain.model_copy(update={"estimated_seconds_per_frame": None})})
-        if a.gain
-        else a
-        for a in run.advice
-    ]
-    return run.model_copy(update={"advice": tuple(blind)})
-
-
-def _example(told: Finding, run: Profile, path: Path) -> dict[str, Any]:
-    kind = "a measured run" if path in MEASURED else "a run made up for the tests"
-    return {
-        "from": f"{kind} of {run.workload.name} on {run.device.name} (tests/{path.relative_to(DATA.parent)})",
-        "title": told.title.rstrip("."),
-        "detail": told.detail,
-        "gain": told.gain,
-        "evidence": [f"{figure.label}: {figure.value}" for figure in told.evidence],
-    }
-
-
-def text() -> str:
-    """The file."""
-    return json.dumps({"made_by": COMMAND, "rules": examples()}, indent=1, ensure_ascii=False) + "\n"
-
-
-if __name__ == "__main__":
-    PATH.write_text(text(), encoding="utf-8")
+    return advise(load(path))

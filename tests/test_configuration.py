@@ -210,7 +210,7 @@ def test_a_silenced_rule_is_shown_as_such_and_not_asked() -> None:
     assert found.detail == "Silenced by advisor.toml: it was not asked."
     (case,) = cases(run)
 
-    def explode(**_: object) -> None:
+    def explode(*_: object) -> None:
         raise AssertionError("asked")
 
     from dataclasses import replace

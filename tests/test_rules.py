@@ -18,14 +18,16 @@ from builders import (
     skipped,
     vector_add_workload,
 )
-from judging import bet, predicted_run, read, row, says
+from judging import bet, predicted_run, read, row, says, workload
 
+from advisor.cli.explaining import describe
 from advisor.errors import UsageError
 from advisor.profiles.schema import MemoryClass, Profile, Trace
-from advisor.rules import RULES, by_id, describe
+from advisor.rules import RULES, by_id
 from advisor.rules.advise import advise
-from advisor.rules.base import apply
+from advisor.rules.base import Kind, apply
 from advisor.rules.case import cases
+from advisor.rules.findings import passed
 
 JETSONS = ("tegra", "tegra-io-coherent", "tegra-coherent")
 CARDS = ("discrete", "discrete-hmm")
@@ -465,7 +467,7 @@ def test_buffers_of_one_side_are_not_read_by_zero_copy():
 
 
 def test_a_broken_rule_is_an_error_and_the_others_still_speak(monkeypatch: pytest.MonkeyPatch):
-    def broken(**_: Any) -> Any:
+    def broken(*_: Any) -> Any:
         raise ZeroDivisionError("no frames")
 
     rules = (replace(RULES[0], judge=broken), *RULES[1:])
@@ -477,18 +479,53 @@ def test_a_broken_rule_is_an_error_and_the_others_still_speak(monkeypatch: pytes
     assert all(advice.outcome != "error" for advice in others)
 
 
-def test_a_rule_is_handed_only_what_it_needs():
-    seen: dict[str, Any] = {}
+def test_a_rule_is_handed_the_case_and_its_own_limits():
+    seen: list[Any] = []
 
-    def spy(**handed: Any) -> Any:
-        seen.update(handed)
-        return RULES[0].judge(**{n: handed.get(n) for n in RULES[0].needs}, limits=handed["limits"])
+    def spy(*handed: Any) -> Any:
+        seen.extend(handed)
+        return passed("Nothing.")
 
-    rule = replace(RULES[0], needs=("device", "rows"), judge=spy)
+    rule = replace(RULES[0], judge=spy)
     (case,) = cases(profile())
     apply(rule, case)
-    assert set(seen) == {"device", "rows", "limits"}
-    assert seen["limits"] == {"share": 0.10}
+    assert seen == [case, {"share": 0.10}]
+
+
+ANY = Kind("managed", lambda row: row.places(lambda placed: placed.managed), "Nothing is managed.")
+
+
+@pytest.mark.parametrize(
+    ("requires", "results", "why"),
+    [
+        (("pinned",), (PAGEABLE, skipped("pinned", "no room")), "pinned has no figures here: no room."),
+        ((ANY,), (PAGEABLE,), "managed has no figures here."),
+        ((ANY,), (MANAGED,), ""),
+        (("managed", ANY), (MANAGED,), ""),
+    ],
+)
+def test_what_a_rule_requires_it_declares(requires: Any, results: Any, why: str):
+    rule = replace(RULES[0], requires=requires, judge=lambda case, limits: passed("Asked."))
+    (case,) = cases(profile(results=results))
+    assert apply(rule, case).detail == (why or "Asked.")
+
+
+def test_of_a_kind_by_no_buffer_although_the_strategy_ran():
+    one_sided = workload({"run": "device"}, {"a": {"run": "out"}})
+    rule = replace(RULES[0], requires=(ANY,))
+    (case,) = cases(profile(results=(MANAGED,), workload=one_sided))
+    assert apply(rule, case).detail == "Nothing is managed."
+
+
+@pytest.mark.parametrize(("one_dram", "outcomes"), [(None, "aa"), (True, "an"), (False, "na")])
+def test_a_rule_may_ask_for_one_dram_or_two(one_dram: bool | None, outcomes: str):
+    rule = replace(RULES[0], one_dram=one_dram, requires=(), judge=lambda case, limits: passed("Asked."))
+    jetson, card = (
+        apply(rule, case)
+        for memory_class in ("tegra", "discrete")
+        for case in cases(profile(device=cuda_device(memory_class), results=(PAGEABLE,)))
+    )
+    assert "".join("a" if said.outcome == "pass" else "n" for said in (jetson, card)) == outcomes
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)

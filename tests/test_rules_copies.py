@@ -311,7 +311,7 @@ def test_a_copy_by_hand_that_the_recommended_strategy_makes():
 @pytest.mark.parametrize(
     ("run", "outcome", "text"),
     [
-        (profile(results=(PAGEABLE, COPYING)), "not-applicable", "none is external"),
+        (profile(results=(PAGEABLE, COPYING)), "not-applicable", "No buffer is marked external"),
         (camera(row("managed", 0.020, kernels=0.002, host_copy_seconds=0.001)), "pass", "only 5.0 %"),
         (camera(REGISTERED), "pass", "No strategy here copies"),
     ],

@@ -1,4 +1,4 @@
-"""`advisor rules` and `advisor rules ID`: every rule in the list, each with an example that it made."""
+"""`advisor rules` and `advisor rules ID`: every rule in the list, each with an example of what it says."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 import rule_examples
 from running import Command
 
-from advisor.rules import RULES
+from advisor.cli.explaining import describe, overview
+from advisor.rules import RULES, by_id
 from advisor.rules.base import Rule, Threshold
-from advisor.rules.explaining import PATH, describe, examples, overview, written
 
 
 @pytest.fixture
@@ -19,34 +19,36 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     return Command(monkeypatch, capsys)
 
 
-def test_the_examples_are_what_the_rules_say_of_the_committed_profiles() -> None:
-    assert PATH.read_text(encoding="utf-8") == rule_examples.text(), "make rules-examples"
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_the_example_is_what_the_rule_says_of_a_run(rule: Rule) -> None:
+    assert rule.example in rule_examples.said(rule.id)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
 def test_every_rule_is_explained_with_an_example(rule: Rule) -> None:
     text = describe(rule)
     flat = " ".join(text.split())
-    example = examples()[rule.id]
-    assert f"Example, from: {example['from']}" in flat
-    assert example["detail"] in flat
-    assert len(example["evidence"]) == flat.count(
-        " - ", flat.index("Example, from"), flat.index("Sources")
-    ) or (" - " in example["detail"])
+    assert f"Example: {rule.example} Sources" in flat
     for threshold in rule.thresholds:
-        assert f"- {threshold.name} = {written(threshold, threshold.default)}: {threshold.meaning}" in flat
+        assert f"- {threshold.name} = {threshold.written(threshold.default)}: {threshold.meaning}" in flat
     assert f"--ignore {rule.id}" in flat
     assert ("--rule" in flat) == bool(rule.thresholds)
+    assert ("No thresholds" in flat) != bool(rule.thresholds)
     long = [line for line in text.splitlines() if len(line) > 80 and "http" not in line]
     assert long == []
 
 
+def test_what_a_rule_requires_is_told() -> None:
+    assert "Requires figures of: zero-copy, pinned\n" in describe(by_id("zero-copy-uncoalesced"))
+    assert "Requires" not in describe(by_id("host-bound-frame"))
+
+
 def test_measured_and_made_up_examples_are_told_apart() -> None:
-    real = {name for name, example in examples().items() if example["from"].startswith("a measured run")}
+    real = {rule.id for rule in RULES if " on NVIDIA H200, measured: " in rule.example}
     assert {"pageable-transfer", "zero-copy-reread", "serial-copies"} <= real
-    made_up = [e["from"] for name, e in examples().items() if name not in real]
+    made_up = [rule.example for rule in RULES if rule.id not in real]
     assert made_up
-    assert all(text.startswith("a run made up for the tests of ") for text in made_up)
+    assert all(", made-up figures: " in text for text in made_up)
 
 
 def test_the_list_has_every_rule_with_its_classes(command: Command) -> None:
@@ -78,4 +80,4 @@ def test_an_unknown_rule_offers_the_nearest(command: Command, given: str, near: 
     [("bytes", 4 << 20, "4.00 MiB"), ("bytes", float("inf"), "inf"), ("seconds", 1e-5, "1e-05 s")],
 )
 def test_a_threshold_is_written_with_its_unit(unit: str, value: float, text: str) -> None:
-    assert written(Threshold("x", 1.0, unit, "", ""), value) == text  # type: ignore[arg-type]
+    assert Threshold("x", 1.0, unit, "", "").written(value) == text  # type: ignore[arg-type]

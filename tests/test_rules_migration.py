@@ -24,7 +24,7 @@ def test_kernels_that_wait_for_pages(memory_class: MemoryClass):
     rows = (PAGEABLE, PINNED, PREFETCHED, FAULTING)
     found = says("page-fault-migration", profile(device=cuda_device(memory_class), results=rows))
     assert (found.outcome, found.strategy, found.certainty) == ("advice", "pinned", "likely")
-    assert found.title.startswith("Leave managed memory")
+    assert found.title.startswith("Avoid managed memory")
     assert "40 % of a frame goes to faults" in found.detail
     assert "Prefetched, kernels take 1.00 ms and the moves 12.0 ms" in found.detail
     assert "The gain is against managed" in found.detail

@@ -13,8 +13,7 @@ from advisor.nsys.exports import read
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Advice, Evidence, Profile
 from advisor.profiles.traces import Activity, Copies, NsysTrace, StrategyTrace
-from advisor.rules.advise import advise
-from advisor.rules.traced import with_trace
+from advisor.rules.advise import advise, with_trace
 
 H200 = Path(__file__).parent / "data" / "h200-traced.json"
 """vector_add, n = 2**22, on an H200 with `--trace nsys`; some strategies, without their own timelines."""

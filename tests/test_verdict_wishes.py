@@ -26,8 +26,8 @@ from advisor.report import summary
 from advisor.report.headlines import headline
 from advisor.rules import RULES
 from advisor.rules.advise import advise
-from advisor.rules.base import Finding, proposal
 from advisor.rules.case import cases
+from advisor.rules.findings import Finding
 from advisor.verdicts.predicted import recommend_predicted
 
 WHOLE = footprint(pageable=192 * MIB, device=192 * MIB)
@@ -260,8 +260,7 @@ def test_no_rule_proposes_what_is_over_the_budget() -> None:
 def test_a_rule_that_picks_by_itself_is_held_to_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     stubborn = replace(
         RULES[0],
-        needs=("rows",),
-        judge=lambda rows, limits: Finding("advice", "Use it.", strategy="pinned", snippet="x = 1"),
+        judge=lambda case, limits: Finding("advice", "Use it.", strategy="pinned", snippet="x = 1"),
     )
     monkeypatch.setattr("advisor.rules.advise.RULES", (stubborn,))
     rows = (measured("pageable", 0.04, footprint=HALF), measured("pinned", 0.01, footprint=WHOLE))
@@ -300,6 +299,6 @@ def test_a_proposal_fits_the_budget_also_where_nothing_is_recommended() -> None:
         measured("zero-copy", 0.020, footprint=HALF),
     )
     (case,) = cases(profile(results=rows, preferences=Preferences(memory_budget_bytes=200 * MIB)))
-    chosen = proposal(case.rows.values(), case.rows["pageable"], None)
+    chosen = case.proposal(case.rows.values(), case.rows["pageable"])
     assert chosen is not None
     assert chosen.strategy == "zero-copy"

@@ -8,7 +8,6 @@ from advisor.report import words
 from advisor.report.methods import Entry
 from advisor.rules import RULES
 from advisor.rules.advise import silences
-from advisor.rules.explaining import written
 from advisor.rules.limits import changed
 
 _OBJECTIVES = {
@@ -26,7 +25,7 @@ def preferences(profile: Profile) -> tuple[Entry, ...]:
         *(Entry("Memory budget", units.size(b)) for b in (wanted.memory_budget_bytes,) if b),
         *_left_out(profile),
         *(
-            Entry(f"Threshold {name}", f"{written(t, value)} (default {written(t, t.default)})")
+            Entry(f"Threshold {name}", f"{t.written(value)} (default {t.written(t.default)})")
             for name, (t, value) in changed(wanted, RULES).items()
         ),
         *(

@@ -36,7 +36,6 @@ from advisor.rules import (
     zero_copy_uncoalesced,
 )
 from advisor.rules.base import Rule
-from advisor.rules.explaining import describe as describe
 
 RULES: tuple[Rule, ...] = (
     pageable_transfer.RULE,

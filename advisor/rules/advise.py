@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from advisor import units
 from advisor.errors import UsageError, WorkloadError
 from advisor.model.gains import with_estimates
@@ -11,7 +13,6 @@ from advisor.rules.base import Case, Row, apply
 from advisor.rules.case import cases
 from advisor.rules.limits import limits
 from advisor.rules.snippets import variants
-from advisor.rules.traced import with_trace
 from advisor.verdicts.measured import Candidate, recommend
 from advisor.verdicts.predicted import recommend_predicted
 from advisor.verdicts.ties import code_change
@@ -42,6 +43,12 @@ def advise(profile: Profile) -> Profile:
     return profile.model_copy(update={"advice": with_trace(profile, with_estimates(profile, advice))})
 
 
+def with_trace(profile: Profile, advice: Iterable[Advice]) -> tuple[Advice, ...]:
+    """The advice on the measured device with what nsys saw of the strategies that it is about."""
+    about = {rule.id: rule.traced for rule in RULES}
+    return tuple(seen.beside(one, profile) if (seen := about.get(one.rule)) else one for one in advice)
+
+
 def _finished(advice: Advice, case: Case) -> Advice:
     """With its code for other libraries, where it has code; no advice where that is over the budget."""
     proposed = case.rows.get(advice.strategy or "")
@@ -59,15 +66,8 @@ def _over_budget(advice: Advice, proposed: Row) -> Advice:
         f"{proposed.strategy} would be worth it, but it needs {units.size(proposed.physical_bytes)}, more "
         "than the memory budget."
     )
-    return Advice(
-        rule=advice.rule,
-        device=advice.device,
-        outcome="pass",
-        title=advice.title,
-        detail=detail,
-        evidence=advice.evidence,
-        sources=advice.sources,
-    )
+    dropped = dict.fromkeys(("strategy", "gain", "snippet", "certainty"))
+    return advice.model_copy(update={**dropped, "outcome": "pass", "detail": detail})
 
 
 def silences(profile: Profile) -> dict[str, str]:

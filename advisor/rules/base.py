@@ -1,24 +1,22 @@
-"""What a rule is, the case it judges, and what it can find.
+"""What a rule is, and the case it judges.
 
-A rule is data and one pure function. `judge` is called with the parts of the case that the rule declares in
-`needs`, by name, and with its thresholds as `limits`: it cannot look at anything else.
+A rule is data and one pure function: `judge(case, limits)`, with `limits` its own thresholds by name. What
+a rule requires it declares, and it is asked only where that is there.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, get_args
 
 from advisor import units
 from advisor.profiles.schema import (
     Advice,
-    Certainty,
     Device,
     Environment,
     Evidence,
-    Gain,
     MemoryClass,
     Method,
     Recommendation,
@@ -26,22 +24,30 @@ from advisor.profiles.schema import (
     Unit,
     WorkloadRecord,
 )
+from advisor.rules.findings import Finding, compared, gain, not_applicable, text
 from advisor.rules.rows import Reads as Reads
 from advisor.rules.rows import Row as Row
+from advisor.rules.rows import fastest
+from advisor.rules.snippets import snippet
+from advisor.rules.traced import Traced
+from advisor.strategies.registry import BASELINE
 
-Need = Literal[
-    "device",
-    "workload",
-    "rows",
-    "absent",
-    "failed",
-    "reads",
-    "traffic",
-    "recommended",
-    "verdict",
-    "machine",
-    "method",
-]
+Limits = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Strategies that are alike for a rule, by how they place the buffers that both sides use."""
+
+    example: str
+    """The strategy that is named where none of them has figures."""
+    has: Callable[[Row], bool]
+    none: str = "No buffer is used by both sides."
+    """Why no strategy is of that kind although the example has figures."""
+
+
+COPYING = Kind("pinned", lambda row: row.movements == {"copied"} and not row.overlaps)
+"""Every buffer has a twin in device memory, and frames follow one another."""
 
 
 @dataclass(frozen=True)
@@ -53,41 +59,93 @@ class Case:
     rows: Mapping[str, Row]
     absent: Mapping[str, str]
     """Strategies without figures, skipped and failed ones alike, and why."""
-    failed: Mapping[str, str]
-    """Those that were tried, and what happened."""
     reads: tuple[Reads, ...]
     traffic: Trace
-    recommended: str | None
     verdict: Recommendation | None
-    machine: Environment | None
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """Those that were tried, and what happened."""
+    machine: Environment | None = None
     """Readings of the machine that was measured; None for a device that was predicted."""
-    method: Method | None
+    method: Method | None = None
     """How it was measured; None when predicted."""
 
-
-@dataclass(frozen=True)
-class Finding:
-    """What a rule concluded. An `advice` says what to change; most propose a strategy and its worth."""
-
-    outcome: Literal["advice", "pass", "not-applicable"]
-    detail: str
-    title: str | None = None
-    """In place of the rule's own, where the advice differs by device."""
-    strategy: str | None = None
-    evidence: tuple[Evidence, ...] = ()
-    gain: Gain | None = None
-    snippet: str | None = None
-    inferred: bool = False
-    """The effect was measured, its cause is the likeliest one."""
+    @property
+    def recommended(self) -> str | None:
+        """The recommended strategy; where none could be told, the safe choice."""
+        return self.verdict.strategy or self.verdict.safest if self.verdict else None
 
     @property
-    def certainty(self) -> Certainty | None:
-        """How sure an advice is; None for other outcomes."""
-        if self.outcome != "advice":
-            return None
-        if any(item.predicted for item in self.evidence):
-            return "predicted"
-        return "likely" if self.inferred else "measured"
+    def one_dram(self) -> bool:
+        """CPU and GPU use one DRAM, so that a copy moves data to where it already is."""
+        return shares_dram(self.device)
+
+    @property
+    def chosen(self) -> Row | None:
+        """The row of the recommended strategy."""
+        return self.rows.get(self.recommended or "")
+
+    @property
+    def baseline(self) -> Row:
+        """The row of what the user is taken to use, for rules that require it."""
+        return self.rows[BASELINE]
+
+    def of(self, kind: Kind) -> list[Row]:
+        """The rows of that kind, in the order of the strategies."""
+        return [row for row in self.rows.values() if kind.has(row)]
+
+    def copying(self) -> list[Row]:
+        """The rows of `COPYING`, those that copy from page-locked memory first."""
+        return sorted(self.of(COPYING), key=lambda row: not row.locks)
+
+    def fastest(self, rows: Iterable[Row] | None = None) -> Row | None:
+        """The fastest of these rows, or of all."""
+        return fastest(self.rows.values() if rows is None else rows)
+
+    def proposal(self, candidates: Iterable[Row], against: Row) -> Row | None:
+        """The candidate that beats `against`: the recommended one where it does, else the fastest, or None.
+
+        So a report never recommends one strategy and advises another that is as good, nor the baseline, which
+        the user is taken to use. Overlapping frames end later than their time tells, so that a strategy of
+        that kind has to be the recommended one.
+        """
+        fitting = [row for row in candidates if row.fits and row.strategy not in (against.strategy, BASELINE)]
+        faster = [row for row in fitting if row.beats(against)]
+        chosen = [row for row in faster if row.strategy == self.recommended]
+        serial = [row for row in faster if not row.overlaps]
+        return min(chosen or serial, key=lambda row: row.seconds, default=None)
+
+    def swap(
+        self,
+        subject: Row,
+        better: Row,
+        cause: str,
+        shown: Iterable[Evidence],
+        *,
+        worth: str | None = None,
+        title: str | None = None,
+        inferred: bool = False,
+    ) -> Finding:
+        """Advice to change from one strategy to another: with both frames, the gain and the code.
+
+        worth: says what it is worth, in place of the two frames compared.
+        """
+        return Finding(
+            "advice",
+            text(cause, compared(better, subject) if worth is None else worth),
+            title=title,
+            strategy=better.strategy,
+            evidence=(*shown, subject.frame(), better.frame()),
+            gain=gain(better, subject),
+            snippet=snippet(better.strategy, self.workload, self.device),
+            inferred=inferred,
+        )
+
+    def without(self, strategy: str) -> Finding:
+        """Not applicable, since a strategy that the rule is about has no figures."""
+        reason = self.absent.get(strategy)
+        return not_applicable(
+            f"{strategy} has no figures here" + (f": {reason.rstrip('.')}." if reason else ".")
+        )
 
 
 @dataclass(frozen=True)
@@ -103,6 +161,12 @@ class Threshold:
     high: float = math.inf
     """The least and the greatest that a user may set it to."""
 
+    def written(self, value: float) -> str:
+        """A value of it with its unit: 4.00 MiB, 0.1, 1.5 s."""
+        if self.unit == "bytes":
+            return units.size(value) if math.isfinite(value) else str(value)
+        return f"{value:g}" + {"seconds": " s", "bytes_per_second": " bytes/s"}.get(self.unit, "")
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -111,119 +175,67 @@ class Rule:
     id: str
     title: str
     why: str
-    memory_classes: tuple[MemoryClass, ...]
-    elsewhere: str
-    """Why it does not apply to the other memory classes."""
-    needs: tuple[Need, ...]
-    thresholds: tuple[Threshold, ...]
+    example: str
+    """A run, and what the rule says of it, word for word."""
+    judge: Callable[[Case, Limits], Finding]
     sources: tuple[str, ...]
-    judge: Callable[..., Finding]
+    traced: Traced | None = None
+    """What of a trace of nsys speaks to it."""
+    thresholds: tuple[Threshold, ...] = ()
+    requires: tuple[str | Kind, ...] = ()
+    """Strategies and kinds of strategies that must have figures."""
+    memory_classes: tuple[MemoryClass, ...] = get_args(MemoryClass)
+    one_dram: bool | None = None
+    """Whether CPU and GPU must share one DRAM, or must not; None where it does not matter."""
+    elsewhere: str = "The device's memory class is not known."
+    """Why it does not apply to other memory."""
 
 
-def apply(
-    rule: Rule, case: Case, *, limits: Mapping[str, float] | None = None, silenced_by: str = ""
-) -> Advice:
+def share_of_a_frame(meaning: str) -> Threshold:
+    """The part of a frame (`Row.part`) from which it is worth a change: a tenth."""
+    source = "Amdahl's law: without a part of 10 % a frame is at most 1.11 times as fast"
+    return Threshold("share", 0.10, "ratio", meaning, source, high=1.0)
+
+
+def apply(rule: Rule, case: Case, *, limits: Limits | None = None, silenced_by: str = "") -> Advice:
     """What the rule says of the case. One that raises becomes an `error`, so that the others still speak.
 
     limits: values in place of the thresholds' defaults. silenced_by: who silenced it; it is not asked then.
     """
     if silenced_by:
-        return Advice(
-            rule=rule.id,
-            device=case.device.name,
-            outcome="silenced",
-            title=rule.title,
-            detail=f"Silenced by {silenced_by}: it was not asked.",
-            sources=rule.sources,
-        )
+        return _advice(rule, case, outcome="silenced", detail=f"Silenced by {silenced_by}: it was not asked.")
     try:
         finding = _judge(rule, case, {**{t.name: t.default for t in rule.thresholds}, **(limits or {})})
     except Exception as problem:
-        return Advice(
-            rule=rule.id,
-            device=case.device.name,
-            outcome="error",
-            title=rule.title,
-            detail=f"This rule failed, which is a bug in advisor: {type(problem).__name__}: {problem}",
-            sources=rule.sources,
-        )
-    return Advice(
-        rule=rule.id,
-        device=case.device.name,
-        outcome=finding.outcome,
-        title=finding.title or rule.title,
-        detail=finding.detail,
-        strategy=finding.strategy,
-        evidence=finding.evidence,
-        gain=finding.gain,
-        snippet=finding.snippet,
-        certainty=finding.certainty,
-        sources=rule.sources,
-    )
+        detail = f"This rule failed, which is a bug in advisor: {type(problem).__name__}: {problem}"
+        return _advice(rule, case, outcome="error", detail=detail)
+    said = {name: value for name, value in vars(finding).items() if name != "inferred"}
+    said |= {"title": finding.title or rule.title, "certainty": finding.certainty}
+    return _advice(rule, case, **said)
 
 
-def _judge(rule: Rule, case: Case, limits: Mapping[str, float]) -> Finding:
+def _advice(rule: Rule, case: Case, **said: Any) -> Advice:
+    stands = {"rule": rule.id, "device": case.device.name, "title": rule.title, "sources": rule.sources}
+    return Advice(**{**stands, **said})
+
+
+def _judge(rule: Rule, case: Case, limits: Limits) -> Finding:
     if case.device.memory_class not in rule.memory_classes:
         return not_applicable(rule.elsewhere)
     if not case.rows:
         return not_applicable(f"No strategy has figures on {case.device.name}.")
-    handed = {need: getattr(case, need) for need in rule.needs}
-    return rule.judge(**handed, limits=limits)
+    if rule.one_dram not in (None, case.one_dram):
+        return not_applicable(rule.elsewhere)
+    missing = next((one for one in rule.requires if not _has(case, one)), None)
+    if missing is None:
+        return rule.judge(case, limits)
+    if isinstance(missing, Kind) and missing.example in case.rows:
+        return not_applicable(missing.none)
+    return case.without(missing.example if isinstance(missing, Kind) else missing)
 
 
-def passed(detail: str, *evidence: Evidence) -> Finding:
-    """Nothing to advise; the evidence shows why."""
-    return Finding("pass", detail, evidence=evidence)
-
-
-def not_applicable(reason: str) -> Finding:
-    """The rule has nothing to say of this case."""
-    return Finding("not-applicable", reason)
-
-
-def no_figures(strategy: str, absent: Mapping[str, str]) -> Finding:
-    """Not applicable, since the strategy it is about was not run."""
-    reason = absent.get(strategy)
-    return not_applicable(f"{strategy} has no figures here" + (f": {reason.rstrip('.')}." if reason else "."))
-
-
-def proposal(candidates: Iterable[Row], against: Row, recommended: str | None) -> Row | None:
-    """The candidate that beats `against`: the recommended one where it does, or else the fastest, or None.
-
-    So a report never recommends one strategy and advises another that is as good. Overlapping frames end
-    later than their time tells, so that a strategy of that kind has to be the recommended one.
-    """
-    fitting = [row for row in candidates if row.fits and row.strategy != against.strategy]
-    faster = [row for row in fitting if row.beats(against)]
-    chosen = [row for row in faster if row.strategy == recommended]
-    serial = [row for row in faster if row.latency_seconds is None]
-    return min(chosen or serial, key=lambda row: row.seconds, default=None)
-
-
-def gain(better: Row, against: Row) -> Gain:
-    """What changing from one to the other is worth; bytes only where fewer are needed."""
-    saved = against.physical_bytes - better.physical_bytes
-    return Gain(
-        seconds_per_frame=against.seconds - better.seconds,
-        bytes=saved if saved > 0 else None,
-        basis="estimated" if better.predicted or against.predicted else "measured",
-        over=against.strategy,
-    )
-
-
-def frame_evidence(row: Row) -> Evidence:
-    """The row's time of one frame."""
-    return evidence(f"{row.strategy}: one frame", row.seconds, "seconds", row)
-
-
-def evidence(label: str, value: float, unit: Unit, row: Row) -> Evidence:
-    """A figure of that row."""
-    return Evidence(label=label, value=value, unit=unit, predicted=row.predicted)
-
-
-def takes(row: Row, seconds: float) -> str:
-    """ "pinned takes 1.23 ms", or that it is predicted to."""
-    return f"{row.strategy} {'is predicted to take' if row.predicted else 'takes'} {units.seconds(seconds)}"
+def _has(case: Case, required: str | Kind) -> bool:
+    return bool(case.of(required)) if isinstance(required, Kind) else required in case.rows
 
 
 def shares_dram(device: Device) -> bool:

@@ -5,55 +5,43 @@ What a trace of nsys sees in addition is put beside what the rules said of these
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from advisor.profiles.schema import (
     BufferRecord,
+    Device,
     Failed,
     Measured,
-    MemoryKind,
     Predicted,
     Prediction,
     Profile,
-    Recommendation,
     Trace,
     WorkloadRecord,
 )
 from advisor.rules import placed
 from advisor.rules.base import Case, Reads, Row
 from advisor.strategies.overlap import doubled
-from advisor.strategies.placements.base import Placement
 from advisor.strategies.schedule import stage_uses
 
 
 def cases(profile: Profile) -> tuple[Case, ...]:
     """The measured CUDA device; without one, each device that was predicted."""
-    budget = profile.preferences.memory_budget_bytes
     if profile.device.kind == "cuda":
-        return (_within(_measured_case(profile), budget),)
-    return tuple(_within(_predicted_case(profile, prediction), budget) for prediction in profile.predictions)
-
-
-def _within(case: Case, budget: int | None) -> Case:
-    """With the rows marked that need more memory than the budget."""
-    if budget is None:
-        return case
-    rows = {name: replace(row, fits=row.physical_bytes <= budget) for name, row in case.rows.items()}
-    return replace(case, rows=rows)
+        return (_measured_case(profile),)
+    return tuple(_predicted_case(profile, prediction) for prediction in profile.predictions)
 
 
 def _measured_case(profile: Profile) -> Case:
-    measured = profile.measured()
+    rows = (_measured_row(result, profile.workload) for result in profile.measured().values())
     return Case(
         device=profile.device,
         workload=profile.workload,
-        rows={name: _measured_row(result, profile.workload) for name, result in measured.items()},
+        rows=_placed(rows, profile, profile.device),
         absent={r.strategy: r.reason for r in profile.results if not isinstance(r, Measured)},
         failed={r.strategy: r.reason for r in profile.results if isinstance(r, Failed)},
         reads=tuple(_reads(profile.workload, profile.traffic or Trace())),
         traffic=profile.traffic or Trace(),
-        recommended=_strategy(profile.recommendation),
         verdict=profile.recommendation,
         machine=profile.environment,
         method=profile.method,
@@ -66,21 +54,27 @@ def _predicted_case(profile: Profile, prediction: Prediction) -> Case:
     return Case(
         device=prediction.device,
         workload=profile.workload,
-        rows={r.strategy: _predicted_row(r, profile.workload) for r in predicted},
+        rows=_placed((_predicted_row(r) for r in predicted), profile, prediction.device),
         absent={r.strategy: r.reason for r in prediction.results if not isinstance(r, Predicted)},
-        failed={},
         reads=tuple(_reads(profile.workload, profile.traffic or Trace())),
         traffic=profile.traffic or Trace(),
-        recommended=_strategy(prediction.recommendation),
         verdict=prediction.recommendation,
-        machine=None,
-        method=None,
     )
 
 
-def _strategy(recommendation: Recommendation | None) -> str | None:
-    """The recommended one; where none could be told, the safe choice."""
-    return recommendation.strategy or recommendation.safest if recommendation else None
+def _placed(rows: Iterable[Row], profile: Profile, device: Device) -> dict[str, Row]:
+    """By strategy, with what each does to the buffers, and whether it fits the memory budget."""
+    budget = profile.preferences.memory_budget_bytes
+    return {
+        row.strategy: replace(
+            row,
+            fits=budget is None or row.physical_bytes <= budget,
+            placements=placed.placements(row.strategy, profile.workload),
+            memory_class=device.memory_class,
+            pinned_bytes=_pinned_bytes(row.strategy, profile.workload) if row.predicted else row.pinned_bytes,
+        )
+        for row in rows
+    }
 
 
 def _measured_row(result: Measured, workload: WorkloadRecord) -> Row:
@@ -100,7 +94,6 @@ def _measured_row(result: Measured, workload: WorkloadRecord) -> Row:
         },
         host_copy_seconds=result.host_copy_seconds,
         pinned_bytes=result.footprint.reserved.get("pinned", 0),
-        setup_seconds=result.setup_seconds,
         synchronize_seconds=result.synchronize_seconds,
         latency_seconds=result.latency_seconds,
         verified=result.verified,
@@ -108,7 +101,7 @@ def _measured_row(result: Measured, workload: WorkloadRecord) -> Row:
     )
 
 
-def _predicted_row(result: Predicted, workload: WorkloadRecord) -> Row:
+def _predicted_row(result: Predicted) -> Row:
     kernels = [seconds for term, seconds in result.terms.items() if term.startswith("device:")]
     return Row(
         strategy=result.strategy,
@@ -126,7 +119,6 @@ def _predicted_row(result: Predicted, workload: WorkloadRecord) -> Row:
         },
         host_copy_seconds=result.terms.get("host-copy"),
         synchronize_seconds=result.terms.get("synchronize", 0.0),
-        pinned_bytes=_pinned_bytes(result.strategy, workload),
         latency_seconds=result.latency_seconds,
         drawn_over=result.over,
     )
@@ -135,19 +127,9 @@ def _predicted_row(result: Predicted, workload: WorkloadRecord) -> Row:
 def _pinned_bytes(strategy: str, workload: WorkloadRecord) -> int:
     """What the strategy page-locks by its placements; 0 for one that this version does not know."""
     known = placed.strategy(strategy)
-    if known is None:
-        return 0
-    placements = known.placements(workload)
-    sets = doubled(stage_uses(workload, "frame")) if known.pipelined else []
-    return sum(
-        buffer.bytes * (2 if buffer.name in sets else 1)
-        for buffer in workload.buffers
-        if "pinned" in _kinds(placed.own(placements[buffer.name]))
-    )
-
-
-def _kinds(placement: Placement) -> tuple[MemoryKind, MemoryKind]:
-    return placement.host_kind, placement.device_kind
+    sets = doubled(stage_uses(workload, "frame")) if known and known.pipelined else []
+    sizes = {buffer.name: buffer.bytes * (2 if buffer.name in sets else 1) for buffer in workload.buffers}
+    return sum(sizes[name] for name, how in placed.placements(strategy, workload).items() if how.locks)
 
 
 def _reads(workload: WorkloadRecord, trace: Trace) -> Iterator[Reads]:

@@ -1,73 +1,58 @@
-"""Findings as most rules make them: change to that strategy, which is worth so much, for these figures."""
+"""What a rule can find, and the sentences that most rules use."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
-from advisor import stats, units
-from advisor.profiles.schema import Device, Evidence, Gain, MemoryClass, WorkloadRecord
-from advisor.rules.base import Finding, Row, Threshold, evidence, frame_evidence, gain, takes
-from advisor.rules.snippets import snippet
+from advisor import units
+from advisor.profiles.schema import Certainty, Evidence, Gain
+from advisor.rules.rows import Row
 from advisor.strategies.registry import BASELINE
-from advisor.units import times
-
-ALL_CLASSES: tuple[MemoryClass, ...] = (
-    "tegra",
-    "tegra-io-coherent",
-    "tegra-coherent",
-    "discrete",
-    "discrete-hmm",
-    "coherent",
-)
-UNKNOWN_CLASS = "The device's memory class is not known."
 
 
-def share_of_a_frame(meaning: str) -> Threshold:
-    """The part of a frame (`Row.part`) from which it is worth a change: a tenth."""
-    source = "Amdahl's law: without a part of 10 % a frame is at most 1.11 times as fast"
-    return Threshold("share", 0.10, "ratio", meaning, source, high=1.0)
+@dataclass(frozen=True)
+class Finding:
+    """What a rule concluded. An `advice` says what to change; most propose a strategy and its worth."""
+
+    outcome: Literal["advice", "pass", "not-applicable"]
+    detail: str
+    title: str | None = None
+    """In place of the rule's own, where the advice differs by device."""
+    strategy: str | None = None
+    evidence: tuple[Evidence, ...] = ()
+    gain: Gain | None = None
+    snippet: str | None = None
+    inferred: bool = False
+    """The effect was measured, its cause is the likeliest one."""
+
+    @property
+    def certainty(self) -> Certainty | None:
+        """How sure an advice is; None for other outcomes."""
+        if self.outcome != "advice":
+            return None
+        if any(item.predicted for item in self.evidence):
+            return "predicted"
+        return "likely" if self.inferred else "measured"
 
 
-def change_to(
-    better: Row,
-    against: Row,
-    detail: str,
-    shown: Iterable[Evidence],
-    *,
-    device: Device,
-    workload: WorkloadRecord,
-    title: str | None = None,
-    inferred: bool = False,
-) -> Finding:
-    """Advice to change from one strategy to another: with both frames, the gain and the code."""
-    return Finding(
-        "advice",
-        detail,
-        title=title,
-        strategy=better.strategy,
-        evidence=(*shown, frame_evidence(against), frame_evidence(better)),
-        gain=gain(better, against),
-        snippet=snippet(better.strategy, workload, device),
-        inferred=inferred,
-    )
+def passed(detail: str, *evidence: Evidence) -> Finding:
+    """Nothing to advise; the evidence shows why."""
+    return Finding("pass", detail, evidence=evidence)
 
 
-def estimate(seconds: float | None, nbytes: int | None = None) -> Gain:
-    """A gain that a formula gives; the rule says which."""
-    return Gain(seconds_per_frame=seconds, bytes=nbytes, basis="estimated")
+def unbeaten(subject: Row, nearest: Row | None) -> Finding:
+    """Nothing to advise, since no strategy that copies less beats this one."""
+    if nearest is None:
+        return passed(f"No other strategy has figures to set against {subject.strategy}.", subject.copies())
+    said = "No strategy that spends less on copies is surely faster"
+    frames = (subject.frame(), nearest.frame())
+    return passed(f"{said}: {subject.takes} a frame, {nearest.takes}.", subject.copies(), *frames)
 
 
-def compared(better: Row, against: Row) -> str:
-    """ "pinned takes 1.00 ms a frame and pageable 2.00 ms: 2.00× (1.98× to 2.02×) as fast." """
-    return (
-        f"{takes(better, better.seconds)} a frame and {against.strategy} {units.seconds(against.seconds)}: "
-        f"{times(against.over(better))} as fast."
-    )
-
-
-def against_strategy(row: Row) -> str:
-    """Says whose cost the gain is counted against, where that is not the code in use."""
-    return "" if row.strategy == BASELINE else f"The gain is against {row.strategy}."
+def not_applicable(reason: str) -> Finding:
+    """The rule has nothing to say of this case."""
+    return Finding("not-applicable", reason)
 
 
 def text(*sentences: str) -> str:
@@ -75,43 +60,27 @@ def text(*sentences: str) -> str:
     return " ".join(filter(None, sentences))
 
 
-def no_slower(row: Row, other: Row) -> bool:
-    """Equal within the margin or better; measured rows to the end of their interval."""
-    ratio = row.over(other)
-    return (ratio.value if row.predicted or other.predicted else ratio.high) <= 1 + stats.EQUIVALENCE
+def compared(better: Row, against: Row) -> str:
+    """ "pinned takes 1.00 ms a frame and pageable 2.00 ms: 2.00× (1.98× to 2.02×) as fast."
+
+    And whose cost the gain is counted against, where that is not the code in use.
+    """
+    both = f"{better.takes} a frame and {against.strategy} {units.seconds(against.seconds)}"
+    whose = "" if against.strategy == BASELINE else f"The gain is against {against.strategy}."
+    return text(f"{both}: {units.times(against.over(better))} as fast.", whose)
 
 
-def present(rows: Mapping[str, Row], names: Sequence[str]) -> list[Row]:
-    """The rows of these strategies that have figures, in that order."""
-    return [rows[name] for name in names if name in rows]
+def gain(better: Row, against: Row) -> Gain:
+    """What changing from one to the other is worth; bytes only where fewer are needed."""
+    saved = against.physical_bytes - better.physical_bytes
+    return Gain(
+        seconds_per_frame=against.seconds - better.seconds,
+        bytes=saved if saved > 0 else None,
+        basis="estimated" if better.predicted or against.predicted else "measured",
+        over=against.strategy,
+    )
 
 
-def fastest(rows: Iterable[Row]) -> Row | None:
-    """The row with the least time a frame; one whose frames overlap only where there is no other."""
-    return min(rows, key=lambda row: (row.latency_seconds is not None, row.seconds), default=None)
-
-
-def copies(row: Row) -> Evidence:
-    """Time of a frame's copies."""
-    return evidence(f"{row.strategy}: copies", row.transfer_seconds, "seconds", row)
-
-
-def kernels(row: Row) -> Evidence:
-    """Time of a frame's kernels."""
-    return evidence(f"{row.strategy}: kernels", row.device_seconds, "seconds", row)
-
-
-def host_stages(row: Row, names: Sequence[str] | None = None) -> Evidence:
-    """Time of a frame's host stages, or of some."""
-    chosen = list(row.host_stages) if names is None else list(names)
-    seconds = sum(row.host_stages.get(name, 0.0) for name in chosen)
-    label = "host stages" if names is None else ", ".join(chosen)
-    return evidence(f"{row.strategy}: {label}", seconds, "seconds", row)
-
-
-def rate(row: Row) -> list[Evidence]:
-    """Bytes per second of its copies, where both are known."""
-    if not (row.transfer_bytes and row.transfer_seconds):
-        return []
-    value = row.transfer_bytes / row.transfer_seconds
-    return [evidence(f"{row.strategy}: rate of the copies", value, "bytes_per_second", row)]
+def estimate(seconds: float | None) -> Gain:
+    """A gain that a formula gives; the rule says which."""
+    return Gain(seconds_per_frame=seconds, bytes=None, basis="estimated")

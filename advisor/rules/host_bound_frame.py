@@ -2,66 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from advisor import units
 from advisor.profiles.schema import Evidence
-from advisor.rules.base import Finding, Row, Rule, Threshold, evidence, not_applicable, passed
-from advisor.rules.findings import ALL_CLASSES, UNKNOWN_CLASS, fastest
+from advisor.rules.base import Case, Limits, Row, Rule, Threshold
+from advisor.rules.findings import Finding, not_applicable, passed
 from advisor.strategies.registry import BASELINE
 
 _SHOWN = 3
 """Host stages that are named, the longest first."""
 
 
-def judge(rows: Mapping[str, Row], recommended: str | None, limits: Mapping[str, float]) -> Finding:
+def judge(case: Case, limits: Limits) -> Finding:
     """Says what a frame can gain at most where all kernels and copies cost nothing."""
-    subject = rows.get(BASELINE) or fastest(rows.values())
-    if subject is None or not subject.parts_seconds:
+    best = case.fastest()
+    subject = case.rows.get(BASELINE) or best
+    if best is None or subject is None or not subject.parts_seconds:
         return not_applicable("No part of a frame was timed by itself.")
     share = subject.part(subject.host_seconds)
     if share < limits["share"]:
-        return passed(_enough(subject, share, rows.get(recommended or "")), *_evidence(subject))
-    best = fastest(rows.values())
-    if best is not None and best is not subject and subject.over(best).low > 1 / limits["share"]:
+        return passed(_enough(subject, share, case.chosen), *_evidence(subject))
+    if best is not subject and subject.over(best).low > 1 / limits["share"]:
         return passed(
             f"Host stages are {units.percent(share)} of a frame of {subject.strategy}, but with "
             f"{best.strategy} they are faster too.",
             *_evidence(subject),
             *_evidence(best),
         )
-    return Finding("advice", _detail(subject, share), evidence=_evidence(subject))
+    stages = ", ".join(f"{name} {units.seconds(seconds)}" for name, seconds in _longest(subject))
+    return Finding(
+        "advice",
+        f"The CPU's own stages are {units.percent(share)} of a frame of {subject.strategy} ({stages}"
+        f"{', as predicted' if subject.predicted else ''}). If all kernels, copies and waits took no time "
+        f"at all, a frame would be at most {units.ratio(1 / share)} as fast: what memory strategy is "
+        "chosen hardly matters. Speed up these stages, move them to the GPU, or let frames overlap.",
+        evidence=_evidence(subject),
+    )
 
 
-def _enough(subject: Row, share: float, recommended: Row | None) -> str:
+def _enough(subject: Row, share: float, chosen: Row | None) -> str:
     """Also how much of a frame is left to the CPU once the recommended strategy is in use."""
     told = (
         f"Host stages are {units.percent(share)} of a frame of {subject.strategy}"
         f"{' as predicted' if subject.predicted else ''}: there is something to gain by where the data lies."
     )
-    if recommended is None or recommended is subject or not recommended.parts_seconds:
+    if chosen is None or chosen is subject or not chosen.parts_seconds:
         return told
-    left = recommended.part(recommended.host_seconds)
-    return f"{told} With {recommended.strategy} they are {units.percent(left)}."
+    left = chosen.part(chosen.host_seconds)
+    return f"{told} With {chosen.strategy} they are {units.percent(left)}."
 
 
-def _detail(subject: Row, share: float) -> str:
-    named = sorted(subject.host_stages.items(), key=lambda item: -item[1])[:_SHOWN]
-    stages = ", ".join(f"{name} {units.seconds(seconds)}" for name, seconds in named)
-    return (
-        f"The CPU's own stages are {units.percent(share)} of a frame of {subject.strategy} ({stages}"
-        f"{', as predicted' if subject.predicted else ''}). If all kernels, copies and waits took no time "
-        f"at all, a frame would be at most {units.ratio(1 / share)} as fast: what memory strategy is "
-        "chosen hardly matters. Speed up these stages, move them to the GPU, or let frames overlap."
-    )
+def _longest(row: Row) -> list[tuple[str, float]]:
+    return sorted(row.host_stages.items(), key=lambda item: -item[1])[:_SHOWN]
 
 
 def _evidence(row: Row) -> tuple[Evidence, ...]:
-    named = sorted(row.host_stages.items(), key=lambda item: -item[1])[:_SHOWN]
     beside = row.parts_seconds - row.host_seconds
     return (
-        *(evidence(f"{row.strategy}: {name}", seconds, "seconds", row) for name, seconds in named),
-        evidence(f"{row.strategy}: kernels, copies and waits", beside, "seconds", row),
+        *(row.figure(f"{row.strategy}: {name}", seconds) for name, seconds in _longest(row)),
+        row.figure(f"{row.strategy}: kernels, copies and waits", beside),
     )
 
 
@@ -71,9 +69,10 @@ RULE = Rule(
     why="A memory strategy can only save what kernels, copies and waiting take. Where the CPU's own work "
     "fills the frame, every strategy looks alike, and a report that picks one among them sends its reader "
     "to the wrong place.",
-    memory_classes=ALL_CLASSES,
-    elsewhere=UNKNOWN_CLASS,
-    needs=("rows", "recommended"),
+    example="Example card, made-up figures: The CPU's own stages are 92 % of a frame of pageable (produce "
+    "70.0 ms, consume 22.0 ms). If all kernels, copies and waits took no time at all, a frame would be at "
+    "most 1.09× as fast: what memory strategy is chosen hardly matters. Speed up these stages, move them to "
+    "the GPU, or let frames overlap.",
     thresholds=(
         Threshold(
             "share",

@@ -11,7 +11,6 @@ from advisor.errors import UsageError
 from advisor.profiles.preferences import Preferences
 from advisor.rules import by_id
 from advisor.rules.base import Rule, Threshold
-from advisor.rules.explaining import written
 
 
 def limits(rule: Rule, preferences: Preferences) -> dict[str, float]:
@@ -45,17 +44,12 @@ def require(rule_id: str, where: str) -> Rule:
 def _value(key: str, value: object, where: str) -> float:
     threshold = _threshold(key, where)
     number = _number(value, threshold)
+    give = f"Give {_range(threshold)}; the default is {threshold.written(threshold.default)}"
     if number is None:
-        raise UsageError(
-            f"{where} {key} = {value!r} is not a number",
-            next_step=f"Give {_range(threshold)}; the default is {written(threshold, threshold.default)} "
-            f"({threshold.meaning}).",
-        )
+        step = f"{give} ({threshold.meaning})."
+        raise UsageError(f"{where} {key} = {value!r} is not a number", next_step=step)
     if not threshold.low <= number <= threshold.high:
-        raise UsageError(
-            f"{where} {key} = {value} is out of range",
-            next_step=f"Give {_range(threshold)}; the default is {written(threshold, threshold.default)}.",
-        )
+        raise UsageError(f"{where} {key} = {value} is out of range", next_step=f"{give}.")
     return number
 
 
@@ -76,7 +70,7 @@ def _threshold(key: str, where: str) -> Threshold:
         + (f"; did you mean {' or '.join(near)}?" if near else ""),
         next_step=f"Choose from {', '.join(known)} (see `advisor rules {rule.id}`)."
         if known
-        else "It decides by no threshold.",
+        else "No thresholds.",
     )
 
 
@@ -97,5 +91,5 @@ def _number(value: object, threshold: Threshold) -> float | None:
 
 
 def _range(threshold: Threshold) -> str:
-    low, high = written(threshold, threshold.low), written(threshold, threshold.high)
+    low, high = threshold.written(threshold.low), threshold.written(threshold.high)
     return f"{low} or more" if math.isinf(threshold.high) else f"{low} to {high}"

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from advisor import units
-from advisor.profiles.schema import Environment, Evidence
+from advisor.profiles.schema import Evidence
 from advisor.profiles.system_state import GpuState
-from advisor.rules.base import Finding, Row, Rule, not_applicable, passed
-from advisor.rules.findings import copies, estimate, present, rate, share_of_a_frame
-from advisor.strategies.registry import BASELINE
+from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
+from advisor.rules.findings import Finding, estimate, not_applicable, passed
 
-_AWAKE = 2
+_AWAKE = (0, 1, 2)
 """CUDA runs in performance states P0 and P2; a GPU that saves power may have lowered its link."""
 
 
@@ -32,86 +31,60 @@ class _Link:
         return 2.0**generations * max(self.best_width / self.width, 1.0)
 
 
-def judge(
-    rows: Mapping[str, Row],
-    recommended: str | None,
-    machine: Environment | None,
-    limits: Mapping[str, float],
-) -> Finding:
+def judge(case: Case, limits: Limits) -> Finding:
     """Advises to look after the slot where the link is slower than it can be and the frame depends on it."""
-    if machine is None:
+    if case.machine is None:
         return not_applicable("The link of a device that is not here cannot be read.")
-    link = _link(machine.gpu_readings)
+    link = _link(case.machine.gpu_readings)
     if link is None:
-        why = machine.absent.get("gpu_readings")
-        return not_applicable(
-            "The link's width and generation under load were not told"
-            + (f": {why.rstrip('.')}." if why else ".")
-        )
+        why = case.machine.absent.get("gpu_readings")
+        told = "The link's width and generation under load were not told"
+        return not_applicable(f"{told}: {why.rstrip('.')}." if why else f"{told}.")
+    runs, shown = f"generation {link.generation} ×{link.width}", _readings(link)
     if link.factor <= 1:
-        return passed(
-            f"The link runs at generation {link.generation} ×{link.width}, the best that NVML holds possible "
-            "with this GPU and system; whether another slot would give it more lanes NVML does not tell.",
-            *_readings(link),
-        )
-    row = _most_copied(rows, recommended)
+        return passed(f"The link runs at {runs}, {_BEST}", *shown)
+    runs += f"; this GPU and system can do generation {link.best_generation} ×{link.best_width}"
+    row = _most_copied(case)
     share = row.part(row.transfer_seconds) if row else 0.0
     if row is None or share < limits["share"]:
-        return passed(
-            f"The link runs at {_words(link)}, but copies are only {units.percent(share)} of a frame.",
-            *_readings(link),
-        )
+        little = f"copies are only {units.percent(share)} of a frame."
+        return passed(f"The link runs at {runs}, but {little}", *shown)
     return Finding(
         "advice",
-        _detail(link, row, share),
-        evidence=(*_readings(link), copies(row), *rate(row)),
+        f"Under load the link ran at {runs}: copies, and kernels that use host memory in place, "
+        f"take up to {units.ratio(link.factor)} as long as they could. Copies are {units.percent(share)} of "
+        f"a frame of {row.strategy}; the gain is what is spared of them if their time falls by that factor. "
+        "Check the slot and its lanes, risers, and the firmware's settings for PCIe.",
+        evidence=(*shown, row.copies(), *row.rate()),
         gain=estimate(row.transfer_seconds * (1 - 1 / link.factor)),
         inferred=True,
     )
 
 
-def _detail(link: _Link, row: Row, share: float) -> str:
-    return (
-        f"Under load the link ran at {_words(link)}: copies, and kernels that use host memory in place, "
-        f"take up to {units.ratio(link.factor)} as long as they could. Copies are {units.percent(share)} of "
-        f"a frame of {row.strategy}; the gain is what is spared of them if their time falls by that factor. "
-        "Check the slot and its lanes, risers, and the firmware's settings for PCIe."
-    )
+_BEST = (
+    "the best that NVML holds possible with this GPU and system; whether another slot would give it more "
+    "lanes NVML does not tell."
+)
 
 
 def _link(readings: Sequence[GpuState]) -> _Link | None:
     """From readings of a GPU at work; an idle one lowers its generation. The best seen counts."""
-    awake = [r for r in readings if r.moment == "under-load" or _is_awake(r)]
-    found = (
-        max((r.link_generation for r in awake if r.link_generation), default=None),
-        max((r.link_width for r in readings if r.link_width), default=None),
-        max((r.link_generation_max for r in readings if r.link_generation_max), default=None),
-        max((r.link_width_max for r in readings if r.link_width_max), default=None),
-    )
-    generation, width, best_generation, best_width = found
-    if generation is None or width is None or best_generation is None or best_width is None:
-        return None
-    return _Link(generation, width, best_generation, best_width)
+    awake = [r for r in readings if r.moment == "under-load" or r.performance_state in _AWAKE]
+    generation = max((r.link_generation or 0 for r in awake), default=0)
+    width = max((r.link_width or 0 for r in readings), default=0)
+    best_generation = max((r.link_generation_max or 0 for r in readings), default=0)
+    best_width = max((r.link_width_max or 0 for r in readings), default=0)
+    known = generation and width and best_generation and best_width
+    return _Link(generation, width, best_generation, best_width) if known else None
 
 
-def _is_awake(reading: GpuState) -> bool:
-    return reading.performance_state is not None and reading.performance_state <= _AWAKE
-
-
-def _words(link: _Link) -> str:
-    return (
-        f"generation {link.generation} ×{link.width}; this GPU and system can do generation "
-        f"{link.best_generation} ×{link.best_width}"
-    )
-
-
-def _most_copied(rows: Mapping[str, Row], recommended: str | None) -> Row | None:
+def _most_copied(case: Case) -> Row | None:
     """The recommended strategy where it copies, else page-locked copies, which are bound by the link.
 
     Not one whose copies run beside other work: what they spare is not their time.
     """
-    found = present(rows, (recommended or "", "pinned", "registered", BASELINE))
-    return next((row for row in found if row.transfer_seconds and row.latency_seconds is None), None)
+    found = [row for row in (case.chosen, *case.copying()) if row is not None and not row.overlaps]
+    return next((row for row in found if row.transfer_seconds), None)
 
 
 def _readings(link: _Link) -> tuple[Evidence, ...]:
@@ -132,9 +105,12 @@ RULE = Rule(
     "power, so that only a reading under load counts. NVML's best is what is possible with this GPU and "
     "system: of a ×16 card in a slot of 8 lanes it tells 8, so that a slot which is too narrow is not seen "
     "here; compare the lanes with the card's data sheet.",
+    example="Example card, made-up figures: Under load the link ran at generation 3 ×8; this GPU and system "
+    "can do generation 4 ×16: copies, and kernels that use host memory in place, take up to 4.00× as long as "
+    "they could. Copies are 71 % of a frame of pinned; the gain is what is spared of them if their time "
+    "falls by that factor. Check the slot and its lanes, risers, and the firmware's settings for PCIe.",
     memory_classes=("discrete", "discrete-hmm"),
     elsewhere="The device does not hang on PCIe, or its link is not what NVML tells of.",
-    needs=("rows", "recommended", "machine"),
     thresholds=(
         share_of_a_frame("part of a frame that copies take, from which a faster link is worth the trouble"),
     ),

@@ -2,124 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from advisor import units
-from advisor.profiles.schema import Device, Evidence, WorkloadRecord
-from advisor.rules.base import (
-    Finding,
-    Row,
-    Rule,
-    frame_evidence,
-    no_figures,
-    passed,
-    proposal,
-    shares_dram,
-    takes,
-)
-from advisor.rules.findings import (
-    ALL_CLASSES,
-    UNKNOWN_CLASS,
-    change_to,
-    compared,
-    copies,
-    rate,
-    share_of_a_frame,
-    text,
-)
+from advisor.profiles.schema import Evidence
+from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
+from advisor.rules.findings import Finding, passed, text, unbeaten
+from advisor.rules.traced import Traced, copies, pageable_bytes
 from advisor.strategies.registry import BASELINE
 
 
-def judge(
-    device: Device,
-    workload: WorkloadRecord,
-    rows: Mapping[str, Row],
-    absent: Mapping[str, str],
-    recommended: str | None,
-    limits: Mapping[str, float],
-) -> Finding:
+def judge(case: Case, limits: Limits) -> Finding:
     """Advises whichever strategy spends less on transfers than the baseline and is faster for it."""
-    baseline = rows.get(BASELINE)
-    if baseline is None:
-        return no_figures(BASELINE, absent)
+    baseline = case.baseline
     share = baseline.part(baseline.transfer_seconds)
     if share < limits["share"]:
-        return _small(baseline, share)
-    cheaper = [row for row in rows.values() if row.transfer_seconds < baseline.transfer_seconds]
-    better = proposal(cheaper, baseline, recommended)
+        little = f"Copies are only {units.percent(share)} of a frame of {BASELINE}."
+        nothing = "Nothing is copied between the sides in a frame."
+        return passed(little if baseline.transfer_seconds else nothing, baseline.copies())
+    cheaper = (row for row in case.rows.values() if row.transfer_seconds < baseline.transfer_seconds)
+    better = case.proposal(cheaper, baseline)
     if better is None:
-        return _unbeaten(rows, baseline)
-    return change_to(
-        better,
-        baseline,
-        _detail(device, rows, baseline, better, share),
-        _evidence(rows, baseline, better),
-        device=device,
-        workload=workload,
-        title=_TITLE_SHARED if shares_dram(device) and not better.transfer_seconds else None,
+        others = (row for row in case.rows.values() if row is not baseline)
+        return unbeaten(baseline, min(others, key=lambda row: row.seconds, default=None))
+    locked = next((row for row in case.copying() if row.locks), None)
+    shown = {row.strategy: row for row in (baseline, locked or better, better)}
+    cause = text(
+        f"Copies from and to ordinary memory are {units.percent(share)} of a frame of {BASELINE}, "
+        f"{units.seconds(baseline.transfer_seconds)}{' as predicted' if baseline.predicted else ''}.",
+        _cause(case, better),
+        _page_locked(locked),
     )
+    evidence: list[Evidence] = [item for row in shown.values() for item in (row.copies(), *row.rate())]
+    title = _TITLE_SHARED if case.one_dram and not better.transfer_seconds else None
+    return case.swap(baseline, better, cause, evidence, title=title)
 
 
 _TITLE_SHARED = "Drop the copies: CPU and GPU share one memory"
 
 
-def _small(baseline: Row, share: float) -> Finding:
-    if not baseline.transfer_seconds:
-        return passed("Nothing is copied between the sides in a frame.", copies(baseline))
-    return passed(f"Copies are only {units.percent(share)} of a frame of {BASELINE}.", copies(baseline))
-
-
-def _unbeaten(rows: Mapping[str, Row], baseline: Row) -> Finding:
-    others = [row for row in rows.values() if row is not baseline]
-    nearest = min(others, key=lambda row: row.seconds, default=None)
-    if nearest is None:
-        return passed(f"No other strategy has figures to set against {BASELINE}.", copies(baseline))
-    return passed(
-        f"No strategy that spends less on copies is surely faster: "
-        f"{takes(baseline, baseline.seconds)} a frame, {takes(nearest, nearest.seconds)}.",
-        copies(baseline),
-        frame_evidence(baseline),
-        frame_evidence(nearest),
-    )
-
-
-def _detail(device: Device, rows: Mapping[str, Row], baseline: Row, better: Row, share: float) -> str:
-    return text(
-        f"Copies from and to ordinary memory are {units.percent(share)} of a frame of {BASELINE}, "
-        f"{units.seconds(baseline.transfer_seconds)}{' as predicted' if baseline.predicted else ''}.",
-        _cause(device, better),
-        _pinned(rows),
-        compared(better, baseline),
-    )
-
-
-def _cause(device: Device, better: Row) -> str:
-    if shares_dram(device):
-        moved = f"On {device.name} they move data within the one DRAM that both sides use"
+def _cause(case: Case, better: Row) -> str:
+    if case.one_dram:
+        moved = f"On {case.device.name} they move data within the one DRAM that both sides use"
         if better.transfer_seconds:
             return f"{moved}; {better.strategy} still copies, only faster."
         return f"{moved}; {better.strategy} needs none."
-    passes = "may stage them in" if device.memory_class == "coherent" else "passes them through"
+    passes = "may stage them in" if case.device.memory_class == "coherent" else "passes them through"
     staged = f"The driver {passes} a page-locked buffer of its own, and the host waits"
-    if better.latency_seconds is not None:
+    if better.overlaps:
         return f"{staged}; {better.strategy} copies from page-locked memory beside other work."
     if better.transfer_seconds:
         return f"{staged}; from page-locked memory the copy engine reads directly."
     return f"{staged}; {better.strategy} makes none."
 
 
-def _pinned(rows: Mapping[str, Row]) -> str:
-    """What pinned memory makes of the same copies, also where another strategy is proposed."""
-    pinned = rows.get("pinned")
-    if pinned is None or not pinned.transfer_seconds:
+def _page_locked(row: Row | None) -> str:
+    """What page-locked memory makes of the same copies, also where another strategy is proposed."""
+    if row is None or not row.transfer_seconds:
         return ""
-    verb = "are predicted to take" if pinned.predicted else "take"
-    return f"The same copies from page-locked memory {verb} {units.seconds(pinned.transfer_seconds)}."
-
-
-def _evidence(rows: Mapping[str, Row], baseline: Row, better: Row) -> tuple[Evidence, ...]:
-    shown = {row.strategy: row for row in (baseline, rows.get("pinned", better), better)}
-    return tuple(item for row in shown.values() for item in (copies(row), *rate(row)))
+    return f"The same copies from page-locked memory {row.take} {units.seconds(row.transfer_seconds)}."
 
 
 RULE = Rule(
@@ -130,9 +69,11 @@ RULE = Rule(
     "all is staged, while the last piece may still be on its way, for a download until all has arrived. "
     "That is half the link's rate or less, and no overlap of the CPU's work. On a Jetson the copy is not "
     "needed at all, since CPU and GPU share one memory.",
-    memory_classes=ALL_CLASSES,
-    elsewhere=UNKNOWN_CLASS,
-    needs=("device", "workload", "rows", "absent", "recommended"),
+    example="vector_add on NVIDIA H200, measured: Copies from and to ordinary memory are 43 % of a frame of "
+    "pageable, 14.6 ms. The driver passes them through a page-locked buffer of its own, and the host waits; "
+    "zero-copy makes none. The same copies from page-locked memory take 3.67 ms. zero-copy takes 18.3 ms a "
+    "frame and pageable 35.0 ms: 1.91× (1.69× to 2.24×) as fast.",
+    requires=(BASELINE,),
     thresholds=(
         share_of_a_frame("part of a baseline's frame that copies take, from which they are worth removing"),
     ),
@@ -142,5 +83,6 @@ RULE = Rule(
         "https://docs.nvidia.com/cuda/cuda-for-tegra-appnote/index.html#memory-selection",
         "rapidsai/dask-cuda pull request 98: 5 to 6 GB/s from pageable, 11 to 12 GB/s from pinned memory",
     ),
+    traced=Traced((BASELINE,), copies, pageable_bytes, "no copy from or to pageable memory"),
     judge=judge,
 )

@@ -2,44 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from advisor import units
-from advisor.profiles.schema import Evidence, PageLocking
-from advisor.rules.base import Finding, Row, Rule, Threshold, evidence, not_applicable, passed
-from advisor.rules.findings import ALL_CLASSES, UNKNOWN_CLASS, estimate
+from advisor.rules.base import Case, Limits, Rule, Threshold
+from advisor.rules.findings import Finding, estimate, not_applicable, passed
 
 
-def judge(rows: Mapping[str, Row], limits: Mapping[str, float]) -> Finding:
+def judge(case: Case, limits: Limits) -> Finding:
     """Advises to lock once what the workload's own stages lock in their frames, seen through CuPy."""
-    looked = [(row, row.page_locking) for row in rows.values() if row.page_locking is not None]
+    looked = [(row, row.page_locking) for row in case.rows.values() if row.page_locking is not None]
     if not looked:
         return not_applicable(
             "Nobody looked: calls that page-lock memory are seen only where frames ran on a GPU."
         )
     row, seen = max(looked, key=lambda pair: pair[1].seconds)
+    shown = (
+        row.figure(f"{row.strategy}: page-locking calls in a frame", seen.calls, "count"),
+        row.figure(f"{row.strategy}: time of these calls", seen.seconds),
+    )
     if seen.calls < limits["calls"]:
         return passed(
             "No stage page-locks memory in its frames through CuPy (other libraries' calls are not seen).",
-            *_evidence(row, seen),
+            *shown,
         )
-    share = seen.seconds / row.seconds
     return Finding(
         "advice",
         f"In the frames of {row.strategy} the workload's own stages lock or unlock pages "
-        f"{units.digits(seen.calls)} times each, {units.seconds(seen.seconds)} or {units.percent(share)} of "
-        "a frame. Locking walks over all pages of the memory, and for a single copy costs more than it "
-        "saves. Lock once, before the frames, and use the same memory again; or leave the copy "
-        "to ordinary memory. The gain is the time of these calls.",
-        evidence=_evidence(row, seen),
+        f"{units.digits(seen.calls)} times each, {units.seconds(seen.seconds)} or "
+        f"{units.percent(seen.seconds / row.seconds)} of a frame. Locking walks over all pages of the "
+        "memory, and for a single copy costs more than it saves. Lock once, before the frames, and use the "
+        "same memory again; or leave the copy to ordinary memory. The gain is the time of these calls.",
+        evidence=shown,
         gain=estimate(seen.seconds),
-    )
-
-
-def _evidence(row: Row, seen: PageLocking) -> tuple[Evidence, ...]:
-    return (
-        evidence(f"{row.strategy}: page-locking calls in a frame", seen.calls, "count", row),
-        evidence(f"{row.strategy}: time of these calls", seen.seconds, "seconds", row),
     )
 
 
@@ -49,9 +42,10 @@ RULE = Rule(
     why="cudaHostAlloc and cudaHostRegister lock page by page and tell the GPU of each, which costs more "
     "than a copy from page-locked memory saves: pinning for every transfer is up to twice as slow as a "
     "plain copy. It pays where memory is locked once and used again.",
-    memory_classes=ALL_CLASSES,
-    elsewhere=UNKNOWN_CLASS,
-    needs=("rows",),
+    example="Example card, made-up figures: In the frames of pageable the workload's own stages lock or "
+    "unlock pages 2.00 times each, 10.0 ms or 25 % of a frame. Locking walks over all pages of the memory, "
+    "and for a single copy costs more than it saves. Lock once, before the frames, and use the same memory "
+    "again; or leave the copy to ordinary memory. The gain is the time of these calls.",
     thresholds=(
         Threshold(
             "calls",

@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from advisor.profiles.schema import BufferRecord, Device, MemoryKind, Side, WorkloadRecord
+from advisor.profiles.schema import BufferRecord, Device, Side, WorkloadRecord
 from advisor.strategies.placements.base import Placement
-from advisor.strategies.placements.external import External
 from advisor.strategies.registry import STRATEGIES, Strategy
 from advisor.strategies.schedule import Step, plan, stage_uses
-
-
-def own(placement: Placement) -> Placement:
-    """The program's own placement, behind foreign memory or not."""
-    return placement.inner if isinstance(placement, External) else placement
 
 
 def strategy(name: str) -> Strategy | None:
@@ -37,18 +31,11 @@ def host_readers(workload: WorkloadRecord) -> dict[str, list[str]]:
     return {name: stages for name, stages in found.items() if stages}
 
 
-def host_kind(name: str, buffer: str, workload: WorkloadRecord) -> MemoryKind | None:
-    """The kind of memory that host stages work on; None for a strategy that this version does not know."""
+def placements(name: str, workload: WorkloadRecord) -> dict[str, Placement]:
+    """How that strategy places each buffer that both sides use; nothing for one not known here."""
     known = strategy(name)
     placed = known.placements(workload) if known else {}
-    return placed[buffer].host_kind if buffer in placed else None
-
-
-def write_combined(name: str, workload: WorkloadRecord) -> list[BufferRecord]:
-    """Buffers that the strategy places in write-combined memory."""
-    known = strategy(name)
-    placed = known.placements(workload) if known else {}
-    return [b for b in workload.buffers if b.name in placed and own(placed[b.name]).write_combined]
+    return {buffer.name: placed[buffer.name] for buffer in shared(workload) if known}
 
 
 def moves(name: str, workload: WorkloadRecord, device: Device) -> tuple[Step, ...]:

@@ -1,12 +1,13 @@
-"""The figures that rules compare: of a strategy, measured or predicted, and of how often kernels read."""
+"""What rules compare: a strategy's figures and how it places the buffers; how often kernels read a buffer."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from advisor import stats
-from advisor.profiles.schema import PageLocking
+from advisor import stats, units
+from advisor.profiles.schema import Evidence, MemoryClass, PageLocking, Unit
+from advisor.strategies.placements.base import Movement, Placement
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,6 @@ class Row:
     """The host's copies to and from external buffers; None where there are none."""
     pinned_bytes: int = 0
     """Page-locked memory taken."""
-    setup_seconds: float | None = None
-    """None when predicted."""
     latency_seconds: float | None = None
     """Begin to end of a frame, where frames overlap."""
     verified: bool | None = None
@@ -46,6 +45,42 @@ class Row:
     """The range of this time over another strategy's, draw by draw; only of predicted rows (profiles.py)."""
     page_locking: PageLocking | None = None
     """What the workload page-locked by itself in its frames; None where nobody looked."""
+    placements: Mapping[str, Placement] = field(default_factory=dict)
+    """How it places each buffer that both sides use; empty for a strategy that this version does not know."""
+    memory_class: MemoryClass | None = None
+
+    def places(self, fact: Callable[[Placement], bool]) -> bool:
+        """Whether that holds of some buffer's placement."""
+        return any(fact(placement) for placement in self.placements.values())
+
+    def places_all(self, fact: Callable[[Placement], bool]) -> bool:
+        """Whether that holds of every buffer's placement, and there are buffers."""
+        return bool(self.placements) and all(fact(placement) for placement in self.placements.values())
+
+    @property
+    def movements(self) -> set[Movement]:
+        """How the contents of its buffers get from side to side."""
+        return {placement.movement(self.memory_class) for placement in self.placements.values()}
+
+    @property
+    def locks(self) -> bool:
+        """It places some buffer in page-locked memory."""
+        return self.places(lambda placement: placement.locks)
+
+    @property
+    def overlaps(self) -> bool:
+        """Its frames overlap: they end later than their rate tells."""
+        return self.latency_seconds is not None
+
+    @property
+    def in_place(self) -> bool:
+        """Both sides use the same bytes where they lie."""
+        return self.movements == {"in-place"}
+
+    @property
+    def gpu_caches(self) -> bool:
+        """The GPU's caches serve what kernels read again of every buffer."""
+        return self.places_all(lambda placement: placement.gpu_caches(self.memory_class))
 
     @property
     def host_seconds(self) -> float:
@@ -81,7 +116,7 @@ class Row:
 
     def _drawn(self, other: Row) -> tuple[float, float] | None:
         """Nothing where frames overlap: what is drawn counts them begin to end, `seconds` until the next."""
-        if self.latency_seconds is not None or other.latency_seconds is not None:
+        if self.overlaps or other.overlaps:
             return None
         if other.strategy in self.drawn_over:
             return self.drawn_over[other.strategy]
@@ -98,6 +133,59 @@ class Row:
         if self.predicted or other.predicted:
             return ratio.value < 1 / (1 + stats.EQUIVALENCE)
         return ratio.high < 1
+
+    def no_slower(self, other: Row) -> bool:
+        """Equal within the margin or better; measured rows to the end of their interval."""
+        ratio = self.over(other)
+        return (ratio.value if self.predicted or other.predicted else ratio.high) <= 1 + stats.EQUIVALENCE
+
+    @property
+    def take(self) -> str:
+        """The verb for several of its figures."""
+        return "are predicted to take" if self.predicted else "take"
+
+    @property
+    def takes(self) -> str:
+        """ "pinned takes 1.23 ms", or that it is predicted to."""
+        verb = "is predicted to take" if self.predicted else "takes"
+        return f"{self.strategy} {verb} {units.seconds(self.seconds)}"
+
+    def figure(self, label: str, value: float, unit: Unit = "seconds") -> Evidence:
+        """A figure of this row, as evidence."""
+        return Evidence(label=label, value=value, unit=unit, predicted=self.predicted)
+
+    def frame(self) -> Evidence:
+        """Its time of one frame."""
+        return self.figure(f"{self.strategy}: one frame", self.seconds)
+
+    def copies(self) -> Evidence:
+        """Time of a frame's copies."""
+        return self.figure(f"{self.strategy}: copies", self.transfer_seconds)
+
+    def kernels(self) -> Evidence:
+        """Time of a frame's kernels."""
+        return self.figure(f"{self.strategy}: kernels", self.device_seconds)
+
+    def stages(self, names: Sequence[str] = ()) -> Evidence:
+        """Time of some host stages of a frame, of all where none is named."""
+        label = ", ".join(names) or "host stages"
+        return self.figure(f"{self.strategy}: {label}", self.spent(names or list(self.host_stages)))
+
+    def spent(self, stages: Iterable[str]) -> float:
+        """Seconds of these host stages in a frame."""
+        return sum(self.host_stages.get(stage, 0.0) for stage in stages)
+
+    def rate(self) -> list[Evidence]:
+        """Bytes per second of its copies, where both are known."""
+        if not (self.transfer_bytes and self.transfer_seconds):
+            return []
+        value = self.transfer_bytes / self.transfer_seconds
+        return [self.figure(f"{self.strategy}: rate of the copies", value, "bytes_per_second")]
+
+
+def fastest(rows: Iterable[Row]) -> Row | None:
+    """The row with the least time a frame; one whose frames overlap only where there is no other."""
+    return min(rows, key=lambda row: (row.overlaps, row.seconds), default=None)
 
 
 @dataclass(frozen=True)

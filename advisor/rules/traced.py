@@ -6,7 +6,8 @@ certain of it; that is all that a trace decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from advisor.profiles.schema import Advice, Evidence, Profile, Unit
 from advisor.profiles.traces import Direction, StrategyTrace
@@ -14,43 +15,40 @@ from advisor.profiles.traces import Direction, StrategyTrace
 _SEEN = "seen by nsys, per frame"
 
 
-def with_trace(profile: Profile, advice: Sequence[Advice]) -> tuple[Advice, ...]:
-    """The advice on the measured device with what nsys saw of the strategies that it is about."""
-    return tuple(_with(profile, one) for one in advice)
+@dataclass(frozen=True)
+class Traced:
+    """What of a trace speaks to a rule."""
+
+    strategies: tuple[str, ...]
+    """It is about the first of these that was traced."""
+    evidence: Callable[[StrategyTrace], Iterator[Evidence]]
+    cause: Callable[[StrategyTrace], float | None] | None = None
+    """Bytes a frame by which the cause shows; None where none was watched."""
+    unseen: str = ""
+    """What nsys did not see where that is 0."""
+
+    def beside(self, advice: Advice, profile: Profile) -> Advice:
+        """The advice, where it is on the measured device, with what nsys saw."""
+        traced = next((found for name in self.strategies if (found := profile.trace.of(name))), None)
+        spoken = advice.device == profile.device.name and advice.outcome in ("advice", "pass")
+        if traced is None or not spoken:
+            return advice
+        seen = {"evidence": (*advice.evidence, *self.evidence(traced))}
+        if advice.outcome == "pass" or self.cause is None or self.cause(traced) != 0:
+            return advice.model_copy(update=seen)
+        doubt = f"{advice.detail} But in its trace nsys saw {self.unseen}: the cause may be another."
+        certainty = "likely" if advice.certainty == "measured" else advice.certainty
+        return advice.model_copy(update={**seen, "detail": doubt, "certainty": certainty})
 
 
-def _with(profile: Profile, advice: Advice) -> Advice:
-    wanted = ABOUT.get(advice.rule)
-    about_this = advice.device == profile.device.name and advice.outcome in ("advice", "pass")
-    if wanted is None or not about_this:
-        return advice
-    strategies, evidence = wanted
-    traced = next((found for name in strategies if (found := profile.trace.of(name))), None)
-    if traced is None:
-        return advice
-    seen = {"evidence": (*advice.evidence, *evidence(traced))}
-    return advice.model_copy(update={**seen, **_doubt(advice, traced)})
-
-
-def _doubt(advice: Advice, traced: StrategyTrace) -> dict[str, str]:
-    """What changes where the driver was watched and did nothing of what an advice names as the cause."""
-    if advice.outcome != "advice" or advice.rule not in CAUSES:
-        return {}
-    seen, unseen = CAUSES[advice.rule]
-    if seen(traced) != 0:
-        return {}
-    doubt = f"{advice.detail} But in its trace nsys saw {unseen}: the cause may be another."
-    return {"detail": doubt, **({"certainty": "likely"} if advice.certainty == "measured" else {})}
-
-
-def _pageable(traced: StrategyTrace) -> float | None:
+def pageable_bytes(traced: StrategyTrace) -> float | None:
     """Bytes copied from or to ordinary memory in a frame."""
     up = traced.copied_bytes("host-to-device", source="pageable")
     down = traced.copied_bytes("device-to-host", destination="pageable")
     return None if up is None or down is None else up + down
 
 
-def _migrations(traced: StrategyTrace) -> Iterator[Evidence]:
+def migrations(traced: StrategyTrace) -> Iterator[Evidence]:
     """Bytes that moved, each way, and the faults that made them."""
     directions: Mapping[Direction, str] = {"to-device": "the GPU", "to-host": "the host"}
     for direction, side in directions.items():
@@ -62,7 +60,7 @@ def _migrations(traced: StrategyTrace) -> Iterator[Evidence]:
             yield _figure(traced, f"page faults by the {who}", faults, "count")
 
 
-def _copies(traced: StrategyTrace) -> Iterator[Evidence]:
+def copies(traced: StrategyTrace) -> Iterator[Evidence]:
     """Bytes by direction and by the kind of the host's memory, as the driver saw it."""
     for copies in traced.activity.copies or ():
         to_host = copies.kind == "device-to-host"
@@ -71,36 +69,13 @@ def _copies(traced: StrategyTrace) -> Iterator[Evidence]:
         yield _figure(traced, f"copied {copies.kind} {way}", copies.bytes / traced.frames, "bytes")
 
 
-def _idle(traced: StrategyTrace) -> Iterator[Evidence]:
+def idle(traced: StrategyTrace) -> Iterator[Evidence]:
     """Time without kernels and copies, beside the traced frame that it is of: tracing makes both longer."""
     if traced.idle_share is not None:
-        idle = traced.idle_share * traced.frame_seconds
-        yield Evidence(label=f"{traced.strategy}: GPU idle, {_SEEN}", value=idle, unit="seconds")
+        yield _figure(traced, "GPU idle", traced.idle_share * traced.frame_seconds, "seconds")
         whole = f"{traced.strategy}: that frame, slowed by the tracing"
         yield Evidence(label=whole, value=traced.frame_seconds, unit="seconds")
 
 
 def _figure(traced: StrategyTrace, label: str, value: float, unit: Unit) -> Evidence:
     return Evidence(label=f"{traced.strategy}: {label}, {_SEEN}", value=value, unit=unit)
-
-
-ABOUT: Mapping[str, tuple[tuple[str, ...], Callable[[StrategyTrace], Iterator[Evidence]]]] = {
-    "page-fault-migration": (("managed",), _migrations),
-    "ping-pong-migration": (("managed",), _migrations),
-    "pageable-transfer": (("pageable",), _copies),
-    "staged-transfer": (("staged",), _copies),
-    "serial-copies": (("pinned", "pageable"), _idle),
-}
-"""By rule: the strategies it is about, the first that was traced, and what of the trace speaks to it."""
-CAUSES: Mapping[str, tuple[Callable[[StrategyTrace], float | None], str]] = {
-    "page-fault-migration": (
-        lambda traced: traced.migrated_bytes("to-device"),
-        "no managed memory move to the GPU",
-    ),
-    "pageable-transfer": (_pageable, "no copy from or to pageable memory"),
-    "staged-transfer": (
-        lambda traced: traced.copied_bytes("host-to-device", source="pinned"),
-        "no upload from page-locked memory",
-    ),
-}
-"""By rule: the bytes a frame by which its cause shows, None where none was watched; what was not seen."""

@@ -2,67 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from advisor import units
-from advisor.profiles.schema import Device, Evidence, Trace, WorkloadRecord
-from advisor.rules.base import (
-    Finding,
-    Reads,
-    Row,
-    Rule,
-    Threshold,
-    evidence,
-    no_figures,
-    not_applicable,
-    passed,
-    proposal,
-    shares_dram,
-    takes,
-)
-from advisor.rules.findings import against_strategy, change_to, compared, kernels, present, rate, text
+from advisor.rules.base import COPYING, Case, Limits, Row, Rule, Threshold
+from advisor.rules.findings import Finding, not_applicable, passed
 from advisor.rules.placed import shared
-from advisor.strategies.registry import BASELINE
 
 _SUBJECT = "zero-copy"
-_COPIED = ("pinned", "registered", "write-combined", BASELINE, "staged")
-"""Their kernels work on device memory, and their copies show the link's rate; page-locked ones first."""
 
 
-def judge(
-    device: Device,
-    workload: WorkloadRecord,
-    rows: Mapping[str, Row],
-    absent: Mapping[str, str],
-    reads: tuple[Reads, ...],
-    traffic: Trace,
-    recommended: str | None,
-    limits: Mapping[str, float],
-) -> Finding:
+def judge(case: Case, limits: Limits) -> Finding:
     """Warns where kernels on zero-copy memory take far longer than the bytes that they use explain."""
-    zero_copy, copied = rows.get(_SUBJECT), next(iter(present(rows, _COPIED)), None)
-    if zero_copy is None or copied is None:
-        return no_figures(_SUBJECT if zero_copy is None else _COPIED[0], absent)
-    obstacle = _obstacle(zero_copy, reads, limits["passes"])
-    used = _used(workload, traffic, reads)
-    expected = _expected(device, copied, used)
+    zero_copy, copied = case.rows[_SUBJECT], case.copying()[0]
+    obstacle = _obstacle(zero_copy, case, limits["passes"])
+    used = _used(case)
+    expected = _expected(case, copied, used)
     if obstacle or not expected:
         return not_applicable(obstacle or f"{copied.strategy} has no times to compare with.")
     excess = zero_copy.device_seconds / expected
-    shown = (kernels(zero_copy), kernels(copied), _bytes(used, zero_copy), *rate(copied))
+    bytes_used = zero_copy.figure("bytes that kernels use of shared buffers, either way", used, "bytes")
+    shown = (zero_copy.kernels(), copied.kernels(), bytes_used, *copied.rate())
     if excess < limits["slowdown"]:
         return passed(
             f"Kernels on zero-copy memory take {units.seconds(zero_copy.device_seconds)}, "
             f"{units.ratio(excess)} what the bytes they use explain.",
             *shown,
         )
-    cause = _cause(device, zero_copy, copied, used, expected)
-    better = proposal((row for row in rows.values() if row.strategy != BASELINE), zero_copy, recommended)
+    cause = _cause(case, zero_copy, copied, used, expected)
+    better = case.proposal(case.rows.values(), zero_copy)
     if better is None:
-        slow = takes(zero_copy, zero_copy.seconds)
-        return passed(f"{cause} But no other strategy is surely faster: {slow} a frame.", *shown)
-    detail = text(cause, _CURE, compared(better, zero_copy), against_strategy(zero_copy))
-    return change_to(better, zero_copy, detail, shown, device=device, workload=workload, inferred=True)
+        return passed(f"{cause} But no other strategy is surely faster: {zero_copy.takes} a frame.", *shown)
+    return case.swap(zero_copy, better, f"{cause} {_CURE}", shown, inferred=True)
 
 
 _CURE = (
@@ -71,52 +40,44 @@ _CURE = (
 )
 
 
-def _obstacle(zero_copy: Row, reads: Sequence[Reads], least: float) -> str:
+def _obstacle(zero_copy: Row, case: Case, least: float) -> str:
     """Why nothing can be said of strides, or nothing."""
     if zero_copy.predicted:
         return "The model takes kernels to read whole lines: it cannot see strides."
-    if not reads or not all(read.known for read in reads):
+    if not case.reads or not all(read.known for read in case.reads):
         return "How many bytes kernels use of the shared buffers is not known."
-    again = [read.buffer for read in reads if read.passes >= least]
+    again = [read.buffer for read in case.reads if read.passes >= least]
     if again:
         return f"Kernels re-read {', '.join(again)}: that is what zero-copy-reread is about."
     return "" if zero_copy.device_seconds else "No kernel of zero-copy was timed by itself."
 
 
-def _used(workload: WorkloadRecord, traffic: Trace, reads: Sequence[Reads]) -> float:
+def _used(case: Case) -> float:
     """Bytes of shared buffers that kernels read or write in a frame, the larger: links carry both at once."""
-    names = {buffer.name for buffer in shared(workload)}
-    stages = {stage.name for stage in workload.frame_stages("device")}
-    seen = [t for t in traffic.traffic if t.buffer in names and t.stage in stages]
-    read = sum(r.bytes * r.passes for r in reads)
-    return max(read, sum(t.bytes_written for t in seen))
+    names = {buffer.name for buffer in shared(case.workload)}
+    stages = {stage.name for stage in case.workload.frame_stages("device")}
+    seen = [t for t in case.traffic.traffic if t.buffer in names and t.stage in stages]
+    return max(sum(r.bytes * r.passes for r in case.reads), sum(t.bytes_written for t in seen))
 
 
-def _expected(device: Device, copied: Row, used: float) -> float | None:
+def _expected(case: Case, copied: Row, used: float) -> float | None:
     """Seconds: on one DRAM those of the same kernels on device memory; else those of the bytes, if more."""
-    if shares_dram(device):
+    if case.one_dram:
         return copied.device_seconds
     if not (copied.transfer_bytes and copied.transfer_seconds):
         return None
     return max(copied.device_seconds, used * copied.transfer_seconds / copied.transfer_bytes)
 
 
-def _cause(device: Device, zero_copy: Row, copied: Row, used: float, expected: float) -> str:
-    against = (
-        f"{units.seconds(expected)} on device memory"
-        if shares_dram(device) or expected == copied.device_seconds
-        else f"{units.seconds(expected)} that as many bytes take as a copy"
-    )
+def _cause(case: Case, zero_copy: Row, copied: Row, used: float, expected: float) -> str:
+    on_device = case.one_dram or expected == copied.device_seconds
+    against = "on device memory" if on_device else "that as many bytes take as a copy"
     return (
         f"Kernels use {units.size(used)} of zero-copy memory about once in a frame, and take "
-        f"{units.seconds(zero_copy.device_seconds)} for it, against {against}. The likely cause is strides: "
-        "of each line of 32 to 128 bytes that is fetched, a part is used, and no cache keeps the rest for "
-        "the next read."
+        f"{units.seconds(zero_copy.device_seconds)} for it, against {units.seconds(expected)} {against}. The "
+        "likely cause is strides: of each line of 32 to 128 bytes that is fetched, a part is used, and no "
+        "cache keeps the rest for the next read."
     )
-
-
-def _bytes(used: float, row: Row) -> Evidence:
-    return evidence("bytes that kernels use of shared buffers, either way", used, "bytes", row)
 
 
 RULE = Rule(
@@ -125,9 +86,15 @@ RULE = Rule(
     why="Over PCIe, and on a Jetson's uncached page-locked memory, a warp pays for each line it touches. "
     "Threads that read neighbouring elements share lines; threads that stride or pick at random fetch a "
     "line for a few bytes, again and again. In device memory the caches hide most of it.",
+    example="Example Jetson (tegra), made-up figures: Kernels use 128 MiB of zero-copy memory about once in "
+    "a frame, and take 25.0 ms for it, against 2.00 ms on device memory. The likely cause is strides: of "
+    "each line of 32 to 128 bytes that is fetched, a part is used, and no cache keeps the rest for the next "
+    "read. Read the buffer in order, neighbouring threads neighbouring elements, or copy it once and let "
+    "kernels pick from device memory. managed takes 12.0 ms a frame and zero-copy 30.0 ms: 2.50× (2.50× to "
+    "2.50×) as fast. The gain is against zero-copy.",
     memory_classes=("tegra", "tegra-io-coherent", "tegra-coherent", "discrete", "discrete-hmm"),
     elsewhere="Over a coherent link the GPU caches the lines, and no published figure gives a penalty.",
-    needs=("device", "workload", "rows", "absent", "reads", "traffic", "recommended"),
+    requires=(_SUBJECT, COPYING),
     thresholds=(
         Threshold(
             "slowdown",

@@ -1,0 +1,81 @@
+"""Rules ask how buffers are placed, not what a strategy is called: a mix of placements needs nothing more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from builders import cuda_device, profile
+from judging import figures, row, says
+
+from advisor.profiles.schema import BufferRecord, WorkloadRecord
+from advisor.strategies.placements.base import Placement
+from advisor.strategies.placements.managed import Managed
+from advisor.strategies.placements.pinned import Pinned
+from advisor.strategies.placements.registered import ZeroCopyRegistered
+from advisor.strategies.placements.write_combined import WriteCombined
+from advisor.strategies.registry import STRATEGIES
+
+
+class Mixed(Pinned):
+    """One placement for the buffer a, another for the rest."""
+
+    def __init__(self, first: Placement, rest: Placement) -> None:
+        self.first, self.rest = first, rest
+
+    def adapted(self, buffer: BufferRecord, workload: WorkloadRecord) -> Placement:
+        return self.first if buffer.name == "a" else self.rest
+
+
+@pytest.fixture(autouse=True)
+def mixed(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = {
+        "mixed": Mixed(Managed(), Pinned()),
+        "combined": Mixed(WriteCombined(), Managed()),
+        "plain": Mixed(Pinned(), Managed()),
+        "cached": ZeroCopyRegistered(),
+    }
+    made = tuple(replace(STRATEGIES[0], name=name, placement=how) for name, how in pairs.items())
+    monkeypatch.setattr("advisor.rules.placed.STRATEGIES", (*STRATEGIES, *made))
+
+
+PINNED = row("pinned", 0.010, kernels=0.002, copies=0.004)
+MIXED = row("mixed", 0.020, kernels=0.012, copies=0.003, consume=0.004)
+
+
+def test_managed_pages_of_one_buffer_are_told() -> None:
+    found = says("ping-pong-migration", profile(device=cuda_device("coherent"), results=(MIXED, PINNED)))
+    assert (found.outcome, found.strategy) == ("advice", "pinned")
+    assert "The gain is against mixed." in found.detail
+
+
+def test_the_cpu_reads_uncached_memory_of_one_buffer() -> None:
+    """c is read by the host and page-locked in mixed, so that its reader is slow."""
+    managed = row("managed", 0.008, kernels=0.002, consume=0.001)
+    found = says("uncached-host-read", profile(device=cuda_device("tegra"), results=(MIXED, managed)))
+    assert (found.outcome, found.strategy) == ("advice", "managed")
+    assert figures(found)["mixed: consume"] == 0.004
+
+
+def test_twins_are_alike_but_for_write_combining() -> None:
+    combined = row("combined", 0.020, kernels=0.002, copies=0.010)
+    plain = row("plain", 0.012, kernels=0.002, copies=0.002)
+    found = says("write-combined-without-gain", profile(results=(PINNED, combined, plain)))
+    assert "the time of plain, the same strategy" in found.detail
+
+
+def test_what_thors_gpu_caches_by_any_name() -> None:
+    managed, cached = row("managed", 0.020, kernels=0.012), row("cached", 0.010, kernels=0.002)
+    found = says(
+        "coherence-reversed", profile(device=cuda_device("tegra-coherent"), results=(managed, cached))
+    )
+    assert (found.outcome, found.strategy) == ("advice", "cached")
+    assert "with registered memory" in found.detail
+
+
+def test_kernels_find_copied_and_prefetched_buffers_on_the_card() -> None:
+    """Buffers of mixed fault on a card too: it is no measure of what device memory gives."""
+    managed = row("managed", 0.020, kernels=0.012)
+    found = says("page-fault-migration", profile(results=(managed, MIXED)))
+    assert (found.outcome, "use device memory" in found.detail) == ("not-applicable", True)
+    assert says("page-fault-migration", profile(results=(managed, PINNED))).outcome == "advice"
