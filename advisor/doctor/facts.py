@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from advisor.devices.files import Tree
 from advisor.devices.gpus import gpu_states
-from advisor.devices.host import ROOT, gpu_numa_node, host_state
+from advisor.devices.host import ROOT, Tree, gpu_numa_node, host_state
 from advisor.devices.tegra import tegra_state
 from advisor.doctor.probe import Probe, probe
 from advisor.nsys.program import Nsys, NsysFailed, find

@@ -20,11 +20,13 @@ import numpy.typing as npt
 from advisor.errors import FileProblem
 
 Integers = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 BLOCK = 200_000
 """Rows read at a time, so that the memory does not grow with the file."""
 UNKNOWN = -1
 """In place of NULL."""
+THREAD_BITS = 0x1000000
+"""A globalTid divided by this tells processes apart: PID is globalTid / 0x1000000 % 0x1000000, TID is
+globalTid % 0x1000000 (nsys's user guide, "Serialized process and thread identifiers")."""
 _HEADER = b"SQLite format 3\0"
 _MARKS = ("NVTX_EVENTS", "ENUM_NSYS_EVENT_TYPE", "TARGET_INFO_SYSTEM_ENV", "META_DATA_EXPORT")
 _EXPORT = "Export the report again: nsys export --type sqlite REPORT.nsys-rep"
@@ -126,4 +128,4 @@ def _require_sqlite(path: Path) -> None:
     except OSError as problem:
         raise FileProblem(f"{path} cannot be read: {problem.strerror}", next_step="Check the path.") from None
     if head != _HEADER:
-        raise FileProblem(f"{path} is no SQLite file", next_step=_EXPORT)
+        raise FileProblem(f"{path} is not an SQLite file", next_step=_EXPORT)

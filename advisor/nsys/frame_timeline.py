@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 from advisor.nsys.activities import DIRECTIONS, cause_words
 from advisor.nsys.aggregates import COPIES, KERNELS, NEEDED
-from advisor.nsys.database import Database
-from advisor.nsys.windows import THREAD_BITS, Frame, Range
-from advisor.profiles.lanes import thinned, track
-from advisor.profiles.traces import Span, Timeline, Track
+from advisor.nsys.database import THREAD_BITS, Database
+from advisor.nsys.frames import Frame, Range
+from advisor.profiles.traces import Span, Timeline, Track, thinned, track
 
 MOST_SPANS = 300
 _ON_HOST = ("host:", "host-copy", "synchronize")
