@@ -52,7 +52,7 @@ _POSITIVE: dict[str, tuple[str, tuple[int, ...], Callable[[int], float]]] = {
     "link_width": ("nvmlDeviceGetCurrPcieLinkWidth", (), int),
     "link_width_max": ("nvmlDeviceGetMaxPcieLinkWidth", (), int),
 }
-"""Figures above 0: the call, its arguments, the unit. The enforced power limit is the least of all limits; the
+"""Figures above 0: call, arguments, unit. The enforced power limit is the least of all limits; the
 link's maxima are of this GPU in this slot, not of the GPU alone (NVML's documentation)."""
 
 
