@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from advisor.errors import AdvisorError, FileProblem, WorkloadError
+from advisor.errors import AdvisorError, FileProblem, WorkloadError, did_you_mean
 from advisor.profiles.schema import WorkloadRecord
 from advisor.workloads.binding import BoundWorkload, bind
 from advisor.workloads.definition import Definition, Workload
-from advisor.workloads.frameworks import numba_versions
+from advisor.workloads.frameworks import numba_arrays
 from advisor.workloads.parameters import Value, require_readable, resolve
 
 MODULE_PREFIX = "advisor_workload_"
@@ -96,8 +96,8 @@ def user_error(what: str, error: BaseException, path: Path) -> WorkloadError:
     next_step = f"The traceback is of your own code, in {path}."
     if isinstance(error, ModuleNotFoundError) and error.name == "cupy":
         next_step = _NO_CUPY
-    elif numba_versions.is_misfit(error):
-        next_step = numba_versions.fitting()
+    elif numba_arrays.is_misfit(error):
+        next_step = numba_arrays.fitting()
     return WorkloadError(
         f"{what} raised {type(error).__name__}",
         next_step=next_step,
@@ -150,13 +150,14 @@ def _import(path: Path) -> ModuleType:
 
 def _import_error(path: Path, problem: BaseException) -> WorkloadError:
     if isinstance(problem, SyntaxError) and Path(problem.filename or path).is_file():
+        line = f"line {problem.lineno}: " if problem.lineno else ""
         return WorkloadError(
-            f"{problem.filename or path} is no Python that this interpreter understands",
+            f"{problem.filename or path} is not valid Python: {line}{problem.msg}",
             next_step="Correct the file, or check the Python version.",
             detail="".join(traceback.format_exception_only(type(problem), problem)).rstrip(),
         )
     if isinstance(problem, ValueError) and "null bytes" in str(problem):  # Python before 3.11.4
-        return WorkloadError(f"{path} is no Python file: {problem}", next_step="Give a Python source file.")
+        return WorkloadError(f"{path} is not valid Python: {problem}", next_step="Give a Python source file.")
     return user_error(f"importing {path}", problem, path)
 
 
@@ -173,9 +174,8 @@ def _pick(path: Path, name: str | None, module: ModuleType) -> Definition:
     if name is None and len(own) > 1:
         raise WorkloadError(f"{path} has {len(own)} workloads", next_step=f"Name one of them:\n{listing}")
     if name is not None and name not in found:
-        near = difflib.get_close_matches(name, list(found), n=1)
         raise WorkloadError(
-            f"{path} has no workload {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
+            f"{path} has no workload {name!r}{did_you_mean(name, found)}",
             next_step=f"It has:\n{listing}",
         )
     return found[name] if name is not None else next(iter(own.values()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import math
 import re
@@ -13,7 +12,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from advisor.errors import UsageError, WorkloadError
+from advisor.errors import UsageError, WorkloadError, did_you_mean
 from advisor.workloads.definition import Definition
 
 Value = int | float | bool | str
@@ -81,7 +80,7 @@ def parse_number(text: str) -> int | float:
 def _require(definition: Definition, name: str, declared: typing.Collection[str]) -> None:
     if name not in declared:
         raise UsageError(
-            f"workload {definition.name!r} has no parameter {name!r}{_nearest(name, declared)}",
+            f"workload {definition.name!r} has no parameter {name!r}{did_you_mean(name, declared)}",
             next_step=f"It has: {', '.join(declared) or 'none'}.",
         )
 
@@ -191,8 +190,3 @@ def _decimal(text: str) -> str:
         return text
     number = float(text)
     return str(int(number)) if number.is_integer() else text
-
-
-def _nearest(name: str, names: typing.Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(names), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""

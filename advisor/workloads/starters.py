@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import keyword
 import re
 import sys
 from pathlib import Path
 
-from advisor.errors import UsageError
+from advisor.errors import UsageError, did_you_mean
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _NAME = "starter"
@@ -74,9 +73,8 @@ def _like(file: Path, name: str) -> dict[Path, str]:
     """The example under its new name, and the files of parts/ that it speaks of under their own."""
     known = examples()
     if name not in known:
-        near = difflib.get_close_matches(name, list(known), n=1)
         raise UsageError(
-            f"there is no example {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
+            f"there is no example {name!r}{did_you_mean(name, known)}",
             next_step=f"Choose from {', '.join(known)}.",
         )
     text = known[name].read_text(encoding="utf-8")

@@ -6,7 +6,6 @@ wrong results without a word. What cannot be read for sure (templates, typedefs,
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.errors import WorkloadError
+from advisor.errors import WorkloadError, did_you_mean
 
 _SCALARS = {
     "bool": "bool",
@@ -65,6 +64,14 @@ class Signature:
     def __str__(self) -> str:
         return f"{self.name}({', '.join(p.text for p in self.parameters)})"
 
+    def refused(self, index: int, what: str, next_step: str) -> WorkloadError:
+        """The error of an argument that does not fit its parameter."""
+        text = self.parameters[index].text
+        return WorkloadError(
+            f"argument {index + 1} of kernel {self.name!r} {what}; the signature has {text!r}",
+            next_step=next_step,
+        )
+
 
 def read(source: str) -> dict[str, Signature]:
     """All `__global__` functions of a source, by name."""
@@ -91,9 +98,8 @@ def pick(found: dict[str, Signature], name: str, where: str) -> Signature | None
     plain = name.partition("<")[0].rpartition("::")[2].strip()
     if not found or plain in found:
         return found.get(plain)
-    near = difflib.get_close_matches(plain, list(found), n=1)
     raise WorkloadError(
-        f"{where} has no kernel {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
+        f"{where} has no kernel {name!r}{did_you_mean(plain, found)}",
         next_step=f"Its __global__ functions: {', '.join(found)}.",
     )
 
@@ -114,20 +120,19 @@ def as_scalar(signature: Signature, index: int, value: Any) -> np.generic:
     if parameter.dtype is None:
         if isinstance(value, np.generic):
             return value
-        raise refused(
-            signature, index, f"is {value!r}, whose size is not known", "Give a NumPy scalar: np.int32(n)."
+        raise signature.refused(
+            index, f"is {value!r}, whose size is not known", "Give a NumPy scalar: np.int32(n)."
         )
     if not isinstance(value, (bool, int, float, complex, np.generic)):
-        raise refused(signature, index, f"is a {type(value).__name__}, not a number", LOOK)
+        raise signature.refused(index, f"is a {type(value).__name__}, not a number", LOOK)
     kind = parameter.dtype.kind
     whole = isinstance(value, (bool, int, np.bool_, np.integer))
     if isinstance(value, (complex, np.complexfloating)) or (kind in "biu" and not whole):
-        raise refused(signature, index, f"is {value!r}", "Round it: int(x).")
+        raise signature.refused(index, f"is {value!r}", "Round it: int(x).")
     if kind in "iu":
         limits = np.iinfo(parameter.dtype)
         if not limits.min <= int(value) <= limits.max:
-            raise refused(
-                signature,
+            raise signature.refused(
                 index,
                 f"is {int(value)}, and the type holds {limits.min} to {limits.max}",
                 "Use a wider type in the kernel.",
@@ -141,20 +146,10 @@ def require_pointee(signature: Signature, index: int, dtype: np.dtype[Any]) -> N
     wanted = signature.parameters[index].dtype
     if wanted is None or wanted == dtype or {wanted.itemsize, dtype.itemsize} == {1}:
         return
-    raise refused(
-        signature,
+    raise signature.refused(
         index,
         f"is an array of {dtype}",
         f"The kernel reads {wanted}: give such a buffer, or change it.",
-    )
-
-
-def refused(signature: Signature, index: int, what: str, next_step: str) -> WorkloadError:
-    """An argument that does not fit its parameter."""
-    parameter = signature.parameters[index]
-    return WorkloadError(
-        f"argument {index + 1} of kernel {signature.name!r} {what}; the signature has {parameter.text!r}",
-        next_step=next_step,
     )
 
 
