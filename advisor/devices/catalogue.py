@@ -123,7 +123,8 @@ def _expected(error: Any) -> str:
     if kind == "literal_error":
         return f"expected one of {', '.join(get_args(MemoryClass))}, but it is {found!r}"
     if kind in ("model_type", "dict_type"):
-        return f"expected a table{_like(error['loc'])}, but it is {found!r}"
+        example = ' as in { value = 68e9, source = "data sheet" }' if len(error["loc"]) > 1 else ""
+        return f"expected a table{example}, but it is {found!r}"
     if kind in ("int_type", "string_type") and error["loc"][0] == "attributes" and len(error["loc"]) > 2:
         return f"expected a whole number or a text, but it is {found!r}"
     return f"expected {error['msg'].removeprefix('Input should be ')}, but it is {found!r}"
@@ -144,7 +145,3 @@ def _keys(loc: tuple[int | str, ...]) -> Iterable[str]:
     if loc[0] == "attributes":
         return Attribute.model_fields
     return Figures.model_fields if len(loc) == 2 else Figure.model_fields
-
-
-def _like(loc: tuple[int | str, ...]) -> str:
-    return ' as in { value = 68e9, source = "data sheet" }' if len(loc) > 1 else ""

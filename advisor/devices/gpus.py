@@ -89,12 +89,15 @@ def gpu_states(*, moment: Moment = "before", machine: Machine = THIS_MACHINE) ->
 
 def _state(module: Any, handle: Any, moment: Moment, process: int | None, contained: bool) -> GpuState:
     asking = Questions(module, handle)
+    rates = asking.ask("utilization", "nvmlDeviceGetUtilizationRates")
+    thermometers = ("nvmlDeviceGetTemperatureV", "nvmlDeviceGetTemperature")
+    degrees = asking.ask("temperature_celsius", thermometers, *_GPU_SENSOR)
     figures: dict[str, Any] = {
         "performance_state": _performance_state(asking),
-        "temperature_celsius": _temperature(asking),
+        "temperature_celsius": None if degrees is None else float(degrees),
         "throttle_reasons": _throttle_reasons(asking),
         "throttled_seconds": _throttled_seconds(asking),
-        "utilization": _utilization(asking),
+        "utilization": None if rates is None else min(rates.gpu / 100, 1.0),
         **{figure: _positive(asking, figure) for figure in _POSITIVE},
         **_memory(asking),
         **_processes(asking, process, contained),
@@ -127,12 +130,6 @@ def _performance_state(asking: Questions) -> int | None:
     return None if state is None else int(state)
 
 
-def _temperature(asking: Questions) -> float | None:
-    calls = ("nvmlDeviceGetTemperatureV", "nvmlDeviceGetTemperature")
-    degrees = asking.ask("temperature_celsius", calls, *_GPU_SENSOR)
-    return None if degrees is None else float(degrees)
-
-
 def _throttle_reasons(asking: Questions) -> tuple[str, ...] | None:
     calls = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
     bits = asking.ask("throttle_reasons", calls)
@@ -152,11 +149,6 @@ def _throttled_seconds(asking: Questions) -> dict[str, float]:
     if told:
         asking.absent.pop("throttled_seconds", None)
     return told
-
-
-def _utilization(asking: Questions) -> float | None:
-    rates = asking.ask("utilization", "nvmlDeviceGetUtilizationRates")
-    return None if rates is None else min(rates.gpu / 100, 1.0)
 
 
 def _memory(asking: Questions) -> dict[str, int | None]:

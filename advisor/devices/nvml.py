@@ -60,10 +60,10 @@ def opened(module: Any = None) -> Iterator[Any]:
 
     Raises `Unreachable`.
     """
-    nvml = module if module is not None else _imported()
     try:
+        nvml = module or importlib.import_module("pynvml")
         nvml.nvmlInit()
-    except Exception as problem:
+    except Exception as problem:  # an outdated package of that name can fail in any way
         raise Unreachable(reason(problem)) from None
     try:
         yield nvml
@@ -116,13 +116,6 @@ def reason(problem: Exception) -> str:
         return "this nvidia-ml-py is too old to ask"
     kind = type(problem).__name__
     return _MEANINGS.get(kind, f"NVML failed: {str(problem) or kind}")
-
-
-def _imported() -> Any:
-    try:
-        return importlib.import_module("pynvml")
-    except Exception as problem:  # an outdated package of that name can fail in any way
-        raise Unreachable(reason(problem)) from None
 
 
 def _by_index(nvml: Any, index: int) -> Any:

@@ -39,10 +39,11 @@ class Database:
         self.path = path
         self._connection = connection
         names = [str(row[0]) for row in connection.execute("SELECT name FROM sqlite_master")]
-        self._columns = {name: self._described(name) for name in names if name.replace("_", "").isalnum()}
-
-    def _described(self, table: str) -> frozenset[str]:
-        return frozenset(str(row[1]) for row in self._connection.execute(f'PRAGMA table_info("{table}")'))
+        self._columns = {
+            name: frozenset(str(row[1]) for row in connection.execute(f'PRAGMA table_info("{name}")'))
+            for name in names
+            if name.replace("_", "").isalnum()
+        }
 
     def has(self, table: str, *columns: str) -> bool:
         """Whether the table is there with all these columns."""

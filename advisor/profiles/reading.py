@@ -10,14 +10,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from advisor.errors import FileProblem
-from advisor.profiles.schema import FORMAT, Measured, Predicted, Profile
+from advisor.profiles.schema import FORMAT, Profile
 from advisor.profiles.text_files import as_path, read_text
 
 _GIVE = "Give a profile.json that `advisor profile` wrote, undamaged."
-_SHORTEST = 1e-12
-"""Seconds: far below one cycle of any clock."""
-_LONGEST = 1e9
-"""Seconds: thirty years."""
 
 
 def load(path: Path | str) -> Profile:
@@ -83,27 +79,6 @@ def _what_is_wrong(text: str, name: str, problem: ValidationError) -> FileProble
         f"{name} is damaged: {where}: {first['msg']} ({problem.error_count()} problem(s) in all)",
         next_step="Profile again, or take an undamaged copy.",
     )
-
-
-def require_plausible(profile: Profile, name: str) -> None:
-    """Raises `FileProblem` where a time is one that no clock can have taken: damaged, or made up.
-
-    `name` is what messages call the profile.
-    """
-    rows = [*profile.results, *(row for made in profile.predictions for row in made.results)]
-    for row in rows:
-        for seconds in _seconds(row) if isinstance(row, (Measured, Predicted)) else ():
-            if not _SHORTEST <= seconds <= _LONGEST:
-                raise FileProblem(
-                    f"{name} is damaged: a frame of {row.strategy} takes {seconds!r} s",
-                    next_step="Profile again, or take an undamaged copy.",
-                )
-
-
-def _seconds(row: Measured | Predicted) -> tuple[float, ...]:
-    if isinstance(row, Measured):
-        return (*row.frame_seconds, row.median_seconds, *row.interval_seconds)
-    return (row.low_seconds, row.likely_seconds, row.high_seconds)
 
 
 def json_schema() -> dict[str, Any]:

@@ -54,7 +54,6 @@ class BoundStage:
 
     @property
     def side(self) -> Side:
-        """Where it runs."""
         return self.stage.side
 
     @property
@@ -62,8 +61,13 @@ class BoundStage:
         """What the schedule needs of it."""
         return StageUse(self.name, self.side, self.access)
 
+    def without_kernel(self) -> BoundStage:
+        """With nothing in the place of a kernel that has no twin and declares its passes."""
+        if self.side == "host" or self.stage.cpu is not None or not self.stage.passes:
+            return self
+        return replace(self, stage=replace(self.stage, cpu=no_kernel))
+
     def record(self) -> StageRecord:
-        """What the profile keeps of it."""
         return StageRecord(
             name=self.name,
             side=self.side,
@@ -85,16 +89,14 @@ class BoundWorkload:
 
     @property
     def stages(self) -> tuple[BoundStage, ...]:
-        """Set-up and frame."""
         return (*self.setup, *self.frame)
 
     def without_kernels(self) -> BoundWorkload:
         """For tracing on a CPU: a kernel that has no twin and declares its passes does nothing."""
-        setup, frame = (tuple(map(_without_kernel, stages)) for stages in (self.setup, self.frame))
+        setup, frame = (tuple(stage.without_kernel() for stage in part) for part in (self.setup, self.frame))
         return replace(self, setup=setup, frame=frame)
 
     def buffer_records(self) -> tuple[BufferRecord, ...]:
-        """What the profile keeps of the buffers."""
         return tuple(self._record(name, buffer) for name, buffer in self.workload.buffers.items())
 
     def _record(self, name: str, buffer: Buffer) -> BufferRecord:
@@ -111,12 +113,6 @@ class BoundWorkload:
 
 def no_kernel(**_: object) -> None:
     """Stands in for a kernel that only a GPU can run."""
-
-
-def _without_kernel(stage: BoundStage) -> BoundStage:
-    if stage.side == "host" or stage.stage.cpu is not None or not stage.stage.passes:
-        return stage
-    return replace(stage, stage=replace(stage.stage, cpu=no_kernel))
 
 
 def bind(workload: Workload) -> BoundWorkload:

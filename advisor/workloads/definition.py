@@ -79,7 +79,6 @@ class Buffer:
 
     @property
     def dimensions(self) -> tuple[int, ...]:
-        """The shape as a tuple."""
         return tuple(self.shape) if isinstance(self.shape, Sequence) else (self.shape,)
 
     @property
@@ -235,16 +234,13 @@ def _dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
         element = np.dtype(dtype)
     except (TypeError, ValueError):
         element = None
-    if dtype is None or element is None or _unusable(element):
+    unusable = element is None or element.hasobject or element.itemsize == 0 or element.subdtype is not None
+    if dtype is None or element is None or unusable:
         raise WorkloadError(
             f"a buffer's dtype is {dtype!r}; it must be a NumPy dtype of fixed size without objects",
             next_step="Write Buffer(1024, np.float32), for example.",
         )
     return element
-
-
-def _unusable(element: np.dtype[Any]) -> bool:
-    return element.hasobject or element.itemsize == 0 or element.subdtype is not None
 
 
 def _callable(function: object, where: str) -> Callable[..., object]:

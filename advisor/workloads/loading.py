@@ -69,17 +69,14 @@ def check_sweep(
 def user_traceback(error: BaseException, path: Path) -> str:
     """The traceback from the user's file, a neighbour of it, or a stage on: without our frames above it."""
     frames = traceback.extract_tb(error.__traceback__)
-    theirs = [i for i, frame in enumerate(frames) if _beside(path, frame.filename)]
+    folder = path.resolve().parent
+    files = [None if frame.filename.startswith("<") else Path(frame.filename).resolve() for frame in frames]
+    theirs = [i for i, file in enumerate(files) if file and file.parent == folder]
     inside = theirs or [i for i in range(1, len(frames)) if _is_stage(frames[i - 1], frames[i])]
     linecache.checkcache()
     shown = frames[inside[0] :] if inside else []
     lines = traceback.format_list(shown) + traceback.format_exception_only(type(error), error)
     return ("Traceback (most recent call last):\n" if shown else "") + "".join(lines).rstrip()
-
-
-def _beside(path: Path, file: str) -> bool:
-    """In the folder of the user's file; code without a file has a name in angle brackets."""
-    return not file.startswith("<") and Path(file).resolve().parent == path.resolve().parent
 
 
 def _is_stage(caller: traceback.FrameSummary, called: traceback.FrameSummary) -> bool:

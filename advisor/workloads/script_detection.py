@@ -20,15 +20,11 @@ def is_script(file: Path, name: str | None, arguments: Sequence[str]) -> bool:
         tree = ast.parse(file.read_bytes())
     except (OSError, SyntaxError, ValueError):
         return False
-    return not _has_workload(tree) and (bool(arguments) or _imports_cupy(tree))
-
-
-def _has_workload(tree: ast.AST) -> bool:
-    """Marks a function, or takes the workload API from advisor, where the mark was forgotten.
-
-    A variable or an argument of the script's own that is called `workload` is neither.
-    """
-    return any(_is_marked(node) or _takes_api(node) for node in ast.walk(tree))
+    # Marked, or taking the API from advisor, where the mark was forgotten. A variable of the script's own that
+    # is called workload is neither.
+    if any(_is_marked(node) or _takes_api(node) for node in ast.walk(tree)):
+        return False
+    return bool(arguments) or _imports_cupy(tree)
 
 
 def _is_marked(node: ast.AST) -> bool:

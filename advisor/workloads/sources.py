@@ -1,8 +1,8 @@
 """A file that a fresh process can import, for whatever the caller calls a workload.
 
-A function of a notebook's cell becomes a file of its own, since a fresh process knows nothing of the notebook.
-What the function uses is written into the file where that can be done truly: imports, functions and classes of
-cells, numbers and texts. Anything else exists in the notebook's process alone, and is refused by name.
+A function of a notebook's cell becomes a file of its own, since a fresh process knows nothing of the
+notebook. What the function uses is written into the file where that can be done truly: imports, functions and
+classes of cells, numbers and texts. Anything else exists in the notebook's process alone: it is refused by name.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def source(workload: object) -> Iterator[str]:
     function = _function(workload)
     file = function.__code__.co_filename
     if Path(file).is_file():
-        yield f"{_relative(file)}::{function.__name__}"
+        path = Path(file).resolve()
+        near = path.is_relative_to(Path.cwd())  # as on the command line
+        yield f"{os.path.relpath(path) if near else path}::{function.__name__}"
     elif linecache.getlines(file):
         text = _as_file(function)
         with tempfile.TemporaryDirectory(prefix="advisor-cell-") as folder:
@@ -76,12 +78,6 @@ def _function(workload: object) -> Any:
             next_step="Define it at the top of a file or of a cell.",
         )
     return function
-
-
-def _relative(file: str) -> str:
-    """Relative to the working directory where that is possible, as on the command line."""
-    path = Path(file).resolve()
-    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 @dataclass
@@ -178,7 +174,9 @@ def _source(name: str, value: Any) -> str | None:
     """The text of a function or class at the top of a cell, decorators and all."""
     inner = value.function if isinstance(value, Definition) else value
     if inspect.isclass(inner):
-        file = _file_of_class(inner)
+        # A class knows its cell by the functions in it.
+        codes = (getattr(part, "__code__", None) for part in vars(inner).values())
+        file = next((code.co_filename for code in codes if code), "")
     else:
         code = getattr(inspect.unwrap(inner) if callable(inner) else inner, "__code__", None)
         file = code.co_filename if code else ""
@@ -194,9 +192,3 @@ def _source(name: str, value: Any) -> str | None:
         return None
     first = min((node.lineno for node in found[-1].decorator_list), default=found[-1].lineno)
     return "".join(lines[first - 1 : found[-1].end_lineno]).rstrip("\n") + "\n"
-
-
-def _file_of_class(kind: type) -> str:
-    """A class knows its cell by the functions in it."""
-    codes = (getattr(part, "__code__", None) for part in vars(kind).values())
-    return next((code.co_filename for code in codes if code), "")

@@ -60,13 +60,10 @@ def _starter(file: Path) -> str:
     installed = _PACKAGE / "templates"
     folder = installed if installed.is_dir() else _PACKAGE.parent / "templates"
     text = (folder / f"{_NAME}.py").read_text(encoding="utf-8")
-    return text.replace(f"{_NAME}.py", file.name).replace(f"def {_NAME}(", f"def {_identifier(file.stem)}(")
-
-
-def _identifier(stem: str) -> str:
-    """The stem as a name for the function."""
-    name = re.sub(r"\W", "_", stem)
-    return name if name.isidentifier() and not keyword.iskeyword(name) else f"workload_{name}"
+    function = re.sub(r"\W", "_", file.stem)
+    if not function.isidentifier() or keyword.iskeyword(function):
+        function = f"workload_{function}"
+    return text.replace(f"{_NAME}.py", file.name).replace(f"def {_NAME}(", f"def {function}(")
 
 
 def _like(file: Path, name: str) -> dict[Path, str]:

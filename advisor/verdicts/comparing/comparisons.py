@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Literal
 
 from advisor.errors import NothingMeasured, UsageError
-from advisor.profiles.reading import load, require_plausible
+from advisor.profiles.reading import load
 from advisor.profiles.schema import Advice, Device, Measured, Predicted, Profile, Recommendation
 from advisor.profiles.sweeps import was_interrupted
+from advisor.profiles.validation import require_plausible
 from advisor.verdicts.comparing.conditions import Condition, conditions, differing
 from advisor.verdicts.comparing.recommended import Recommended, recommended
 from advisor.verdicts.comparing.rows import (
@@ -61,7 +62,6 @@ class Comparison:
 
     @property
     def rows(self) -> tuple[Compared, ...]:
-        """The strategies of all devices."""
         return tuple(each for device in self.devices for each in device.rows)
 
 

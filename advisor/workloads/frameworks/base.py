@@ -112,7 +112,6 @@ class PointerBridge(_InOrder):
         return address_of(array)
 
     def address(self, wrapped: Any) -> int:
-        """It is one."""
         return int(wrapped)
 
 
@@ -123,7 +122,6 @@ class Exchange:
         self._array = array
 
     def __dlpack__(self, **asked: Any) -> Any:
-        """The capsule, as the array itself makes it."""
         return self._array.__dlpack__(**asked)
 
     def __dlpack_device__(self) -> tuple[int, int]:

@@ -46,11 +46,9 @@ class TorchBridge(Bridge):
             return self._torch.from_dlpack(array)
 
     def wrap_host(self, array: Any) -> Any:
-        """A CPU tensor."""
         return self._torch.from_numpy(array)
 
     def address(self, wrapped: Any) -> int:
-        """data_ptr."""
         return int(wrapped.data_ptr())
 
     def stream(self) -> Any:

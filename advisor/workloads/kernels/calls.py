@@ -62,13 +62,15 @@ class Kernel:
                 f"block={block!r} has {math.prod(threads)} threads", "At most 1024 are allowed."
             )
         blocks = self._extent("grid", grid) if grid is not None else self._blocks(arguments, size, threads)
-        self._function(device)(blocks, threads, given, shared_mem=shared)
+        if device not in self._compiled:  # CuPy keeps it on disk for the next process
+            self._compiled[device] = self._compile()
+        self._compiled[device](blocks, threads, given, shared_mem=shared)
 
     def _blocks(
         self, arguments: Sequence[Any], size: int | None, threads: tuple[int, ...]
     ) -> tuple[int, ...]:
         if size is None:
-            size = next((_size(argument) for argument in arguments if hasattr(argument, "shape")), None)
+            size = next((math.prod(map(int, a.shape)) for a in arguments if hasattr(a, "shape")), None)
         if size is None:
             raise self._wrong_shape("none of its arguments is an array", "Give size= or grid=.")
         if size <= 0:
@@ -110,12 +112,6 @@ class Kernel:
         except (ImportError, RuntimeError) as problem:
             raise KernelNeedsGpu(f"kernel {self.name!r} runs on a GPU alone: {problem}") from None
 
-    def _function(self, device: int) -> Any:
-        """Compiled for that device, once; CuPy keeps it on disk for the next process."""
-        if device not in self._compiled:
-            self._compiled[device] = self._compile()
-        return self._compiled[device]
-
     def _compile(self) -> Any:
         """By CuPy with NVRTC, for the current device."""
         import cupy
@@ -146,7 +142,3 @@ def kernel(source: str, name: str, *, options: Sequence[str] = ()) -> Kernel:
 def _on_host(argument: Any) -> bool:
     """A NumPy array, or a tensor of the CPU."""
     return isinstance(argument, np.ndarray) or getattr(getattr(argument, "device", None), "type", "") == "cpu"
-
-
-def _size(array: Any) -> int:
-    return math.prod(int(extent) for extent in array.shape)

@@ -75,7 +75,7 @@ class Signature:
 
 def read(source: str) -> dict[str, Signature]:
     """All `__global__` functions of a source, by name."""
-    plain = _without_comments(source)
+    plain = re.sub(r"//[^\n]*|/\*.*?\*/", " ", source, flags=re.DOTALL)
     found = {}
     for start in _KERNEL.finditer(plain):
         named = _named(plain, start.end())
@@ -151,10 +151,6 @@ def require_pointee(signature: Signature, index: int, dtype: np.dtype[Any]) -> N
         f"is an array of {dtype}",
         f"The kernel reads {wanted}: give such a buffer, or change it.",
     )
-
-
-def _without_comments(source: str) -> str:
-    return re.sub(r"//[^\n]*|/\*.*?\*/", " ", source, flags=re.DOTALL)
 
 
 def _named(text: str, position: int) -> tuple[str, int] | None:
