@@ -6,7 +6,6 @@ The paths are those of Jetson Linux R32 (Nano, TX2, Xavier), R35 and R36 (Orin) 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.devices.host import ROOT, Tree, cpu_clocks, unread
@@ -41,23 +40,6 @@ _REASONS = {
 }
 # Jetson Linux Developer Guide, "Over-current throttling": what the board's three events mean.
 _EVENTS = {"oc1": "under voltage", "oc2": "average over-current", "oc3": "instantaneous over-current"}
-
-
-@dataclass(frozen=True)
-class _PowerMode:
-    """One mode. The caps are in the units of the file and only compared; no cap is infinite."""
-
-    number: int
-    name: str
-    gpu: float
-    memory: float
-    cores: int
-    cpu: float
-
-    @property
-    def strength(self) -> tuple[float, float, int, float]:
-        """What the mode allows. Its number says nothing: 0 is the strongest on most boards, 2 on some."""
-        return (self.gpu, self.memory, self.cores, self.cpu)
 
 
 def is_tegra(*, root: Path = ROOT) -> bool:
@@ -95,35 +77,29 @@ def tegra_state(*, moment: Moment = "after", root: Path = ROOT) -> TegraState | 
 
 def _modes(tree: Tree) -> tuple[str | None, str | None]:
     """The mode that is set and the strongest one; the same where none allows more."""
-    modes = {mode.number: mode for mode in _power_modes(tree)}
+    modes = _power_modes(tree)
     # pmode:0002, on older releases pmode:0002 fmode:quiet
     found = re.search(r"pmode:\s*(\d+)", tree.text(_STATUS) or "", re.ASCII)
     active = modes.get(int(found[1])) if found else None
     if active is None:
         return None, None
-    best = max(modes.values(), key=lambda mode: (mode.strength, mode is active))
-    return active.name, best.name
+    best = max(modes.values(), key=lambda mode: (mode[1], mode is active))
+    return active[0], best[0]
 
 
-def _power_modes(tree: Tree) -> tuple[_PowerMode, ...]:
-    """The modes that the board offers, in the order of the file."""
+def _power_modes(tree: Tree) -> dict[int, tuple[str, tuple[float, ...]]]:
+    """By number the name of each mode and how strong it is: its caps of GPU, memory, cores and CPU.
+
+    The caps are in the units of the file and only compared. The number says nothing: 0 is the strongest mode
+    on most boards, 2 on some.
+    """
     parts = _MODE.split(tree.text(_CONFIGURATION) or "")[1:]
-    return tuple(
-        _mode(int(number), name, body)
-        for number, name, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
-    )
-
-
-def _mode(number: int, name: str, body: str) -> _PowerMode:
-    lines = [match.groups() for line in body.splitlines() if (match := _LINE.match(line.strip()))]
-    return _PowerMode(
-        number,
-        name,
-        gpu=_cap(lines, "GPU"),
-        memory=_cap(lines, "EMC"),
-        cores=sum(int(value) for part, _, value in lines if part == "CPU_ONLINE"),
-        cpu=_cap(lines, "CPU_"),
-    )
+    modes: dict[int, tuple[str, tuple[float, ...]]] = {}
+    for number, name, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        lines = [match.groups() for line in body.splitlines() if (match := _LINE.match(line.strip()))]
+        cores = sum(int(value) for part, _, value in lines if part == "CPU_ONLINE")
+        modes[int(number)] = (name, (_cap(lines, "GPU"), _cap(lines, "EMC"), cores, _cap(lines, "CPU_")))
+    return modes
 
 
 def _cap(lines: list[tuple[str, ...]], part: str) -> float:

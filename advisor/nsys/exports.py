@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -90,20 +89,13 @@ def _require_known(database: Database, notes: Sequence[str]) -> None:
         )
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where work belongs: a strategy, and the step that launched it; no step between the steps."""
-
-    strategy: str
-    step: str
-
-
 def _strategies(database: Database, frames: Sequence[Frame]) -> tuple[StrategyTrace, ...]:
-    places: dict[_Place, int] = {}
+    # Work belongs to a strategy and the step that launched it; to "" between the steps.
+    places: dict[tuple[str, str], int] = {}
     stretches = []
     for frame in frames:
         for step, begin, end in _stretches(frame):
-            number = places.setdefault(_Place(frame.strategy, step), len(places))
+            number = places.setdefault((frame.strategy, step), len(places))
             stretches.append((frame.process, begin, end, number))
     last = max(f.end for f in frames)
     slack = max(f.end - f.begin for f in frames)  # work that a frame launched may run after its end
@@ -129,9 +121,13 @@ def _stretches(frame: Frame) -> list[tuple[str, int, int]]:
 
 
 def _strategy(
-    database: Database, name: str, frames: Sequence[Frame], places: dict[_Place, int], seen: Aggregates
+    database: Database,
+    name: str,
+    frames: Sequence[Frame],
+    places: dict[tuple[str, str], int],
+    seen: Aggregates,
 ) -> StrategyTrace:
-    mine = {place.step: seen.places[number] for place, number in places.items() if place.strategy == name}
+    mine = {step: seen.places[number] for (strategy, step), number in places.items() if strategy == name}
     lengths = [(frame.end - frame.begin) / 1e9 for frame in frames]
     middle = sorted(frames, key=lambda f: f.end - f.begin)[len(frames) // 2]
     steps: defaultdict[str, list[float]] = defaultdict(list)

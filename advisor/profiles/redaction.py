@@ -9,7 +9,7 @@ from __future__ import annotations
 import getpass
 import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -136,24 +136,20 @@ def anonymous(profile: Profile, *, include_host: bool) -> Profile:
 def without_names(profile: Profile, place: Place) -> Profile:
     """The profile without the names of user, host and directories, and without secrets."""
     place = replace(place, secrets=_secrets(profile))
-    workload, told, hide = profile.workload, profile.environment, place.hide
+    work, told, hide = profile.workload, profile.environment, place.hide
+    texts = {"file": hide(work.file), "summary": hide(work.summary)}
+    parameters = {
+        name: MASK if is_secret(name) else hide(value) if isinstance(value, str) else value
+        for name, value in work.parameters.items()
+    }
+    absent = {what: hide(why) for what, why in told.absent.items()}
+    warnings = tuple(map(hide, told.warnings))
     return profile.model_copy(
         update={
             "command": hide(profile.command),
-            "workload": workload.model_copy(
-                update={
-                    "file": hide(workload.file),
-                    "summary": hide(workload.summary),
-                    "parameters": _parameters(workload.parameters, place),
-                }
-            ),
+            "workload": work.model_copy(update={**texts, "parameters": parameters}),
             "results": tuple(_row(row, place) for row in profile.results),
-            "environment": told.model_copy(
-                update={
-                    "absent": {what: hide(why) for what, why in told.absent.items()},
-                    "warnings": tuple(map(hide, told.warnings)),
-                }
-            ),
+            "environment": told.model_copy(update={"absent": absent, "warnings": warnings}),
             "notes": tuple(map(hide, profile.notes)),
             "script": _script(profile.script, place),
         }
@@ -171,15 +167,6 @@ def _script(script: ScriptRun | None, place: Place) -> ScriptRun | None:
 def _script_row(row: ScriptMeasured, place: Place) -> ScriptMeasured:
     ranges = tuple(r.model_copy(update={"name": place.hide(r.name)}) for r in row.ranges)
     return row.model_copy(update={"ranges": ranges, "notes": tuple(map(place.hide, row.notes))})
-
-
-def _parameters(
-    values: Mapping[str, int | float | bool | str], place: Place
-) -> dict[str, int | float | bool | str]:
-    return {
-        name: MASK if is_secret(name) else place.hide(value) if isinstance(value, str) else value
-        for name, value in values.items()
-    }
 
 
 def _row(row: Result, place: Place) -> Result:

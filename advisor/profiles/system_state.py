@@ -106,7 +106,7 @@ class HostState(Record):
 
     cpu: CpuClocks = CpuClocks()
     numa_nodes: tuple[NumaNode, ...] = ()
-    gpu_numa_node: int | None = Field(default=None, description="The node that the GPU hangs on")
+    gpu_numa_node: int | None = Field(default=None, description="The NUMA node the GPU is attached to")
     memory_available_bytes: Bytes | None = None
     memory_limit: Limit | None = Field(default=None, description="Of the control group")
     locked_memory_limit: Limit | None = Field(default=None, description="RLIMIT_MEMLOCK, soft")

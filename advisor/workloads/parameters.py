@@ -106,10 +106,11 @@ def _declared(definition: Definition) -> dict[str, tuple[Any, Any]]:
 
 
 def _usable(definition: Definition, name: str, annotation: Any, default: Any) -> Any:
+    what = f"parameter {name!r} of workload {definition.name!r}"
     if annotation is inspect.Parameter.empty:
         guess = type(default).__name__ if isinstance(default, (int, float, str)) else "int"
         raise WorkloadError(
-            f"parameter {name!r} of workload {definition.name!r} has no annotation",
+            f"{what} has no annotation",
             next_step=f"Write {name}: {guess}, so that --set {name}=VALUE can be read.",
         )
     origin = typing.get_origin(annotation)
@@ -120,13 +121,12 @@ def _usable(definition: Definition, name: str, annotation: Any, default: Any) ->
     union = origin in (typing.Union, types.UnionType) and all(o in (int, float, bool, str) for o in options)
     if not (plain or union):
         raise WorkloadError(
-            f"parameter {name!r} of workload {definition.name!r} is annotated {annotation!r}",
+            f"{what} is annotated {annotation!r}",
             next_step="Parameters can be int, float, bool, str or a Literal of these.",
         )
     if default is not inspect.Parameter.empty and not _fits(annotation, default):
         raise WorkloadError(
-            f"parameter {name!r} of workload {definition.name!r} has the default {default!r}, "
-            f"which is not {_wanted(annotation)}",
+            f"{what} has the default {default!r}, which is not {_wanted(annotation)}",
             next_step="Numbers must be finite, too. Correct the default or the annotation.",
         )
     return annotation

@@ -20,8 +20,8 @@ def is_script(file: Path, name: str | None, arguments: Sequence[str]) -> bool:
         tree = ast.parse(file.read_bytes())
     except (OSError, SyntaxError, ValueError):
         return False
-    # Marked, or taking the API from advisor, where the mark was forgotten. A variable of the script's own that
-    # is called workload is neither.
+    # Marked, or taking the API from advisor, where the mark was forgotten. A variable of the script's that is
+    # named workload is neither.
     if any(_is_marked(node) or _takes_api(node) for node in ast.walk(tree)):
         return False
     return bool(arguments) or _imports_cupy(tree)

@@ -2,7 +2,7 @@
 
 A function of a notebook's cell becomes a file of its own, since a fresh process knows nothing of the
 notebook. What the function uses is written into the file where that can be done truly: imports, functions and
-classes of cells, numbers and texts. Anything else exists in the notebook's process alone: it is refused by name.
+classes of cells, numbers and texts. Anything else is in the notebook's process alone: it is refused by name.
 """
 
 from __future__ import annotations

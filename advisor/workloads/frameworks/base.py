@@ -75,34 +75,29 @@ def address_of(array: Any) -> int:
     return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
 
 
-def ordered_with_default_stream(function: StageFunction, backend: Backend) -> StageFunction:
-    """The default stream starts after the program's, which goes on after it; the host does not wait.
-
-    For libraries that use the default stream: it takes no notice of a non-blocking stream by itself.
-    """
-    default = backend.default_stream()
-
-    def call(**arguments: Any) -> object:
-        backend.order(default, backend.timestamp())
-        try:
-            return function(**arguments)
-        finally:
-            backend.order(backend.stream, backend.timestamp(default))
-
-    return call
-
-
-class _InOrder(Bridge):
-    """A library that is not known may use the default stream, unless the stage takes `stream`."""
+class DefaultStreamBridge(Bridge):
+    """A library that may use the default stream, unless the stage takes `stream` and launches on that."""
 
     def around(self, function: StageFunction, *, takes_stream: bool) -> StageFunction:
-        """In order with the default stream, on the GPU."""
+        """The default stream starts after the program's, which goes on after it; the host does not wait.
+
+        By itself the default stream takes no notice of a non-blocking one.
+        """
         if not self.on_gpu or takes_stream:
             return function
-        return ordered_with_default_stream(function, self.backend)
+        backend, default = self.backend, self.backend.default_stream()
+
+        def call(**arguments: Any) -> object:
+            backend.order(default, backend.timestamp())
+            try:
+                return function(**arguments)
+            finally:
+                backend.order(backend.stream, backend.timestamp(default))
+
+        return call
 
 
-class PointerBridge(_InOrder):
+class PointerBridge(DefaultStreamBridge):
     """The address of the first element, as int: for ctypes, TensorRT's bindings and the like."""
 
     library = "address"
@@ -130,7 +125,7 @@ class Exchange:
         return int(kind), int(number)
 
 
-class ExchangeBridge(_InOrder):
+class ExchangeBridge(DefaultStreamBridge):
     """`Exchange` objects, for from_dlpack of PyTorch, JAX, CuPy, NumPy and others."""
 
     library = "DLPack"

@@ -16,15 +16,14 @@ from typing import Any
 from advisor.errors import WorkloadError
 from advisor.profiles.schema import Side
 from advisor.strategies.backend import Backend
-from advisor.workloads.definition import StageFunction
-from advisor.workloads.frameworks.base import Bridge, ordered_with_default_stream
+from advisor.workloads.frameworks.base import DefaultStreamBridge
 
 _PACKAGES = ("numba", "numba-cuda", "numpy")
 _FOLDERS = {"numba", "numba_cuda"}
 _INSTALL = "pip install 'numba-cuda[cu13]' (or cu12, as your driver's CUDA)"
 
 
-class NumbaBridge(Bridge):
+class NumbaBridge(DefaultStreamBridge):
     """Device arrays; kernels that name no stream run on the default one, in order with the program's."""
 
     library = "Numba"
@@ -57,12 +56,6 @@ class NumbaBridge(Bridge):
     def stream(self) -> Any:
         """A stream that `kernel[blocks, threads, stream]` takes."""
         return self._cuda.external_stream(self.backend.stream.ptr) if self.on_gpu else self.backend.stream
-
-    def around(self, function: StageFunction, *, takes_stream: bool) -> StageFunction:
-        """A stage that takes the stream launches on it; for any other the default stream is put in order."""
-        if not self.on_gpu or takes_stream:
-            return function
-        return ordered_with_default_stream(function, self.backend)
 
 
 def is_misfit(error: BaseException) -> bool:

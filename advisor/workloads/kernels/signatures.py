@@ -1,4 +1,4 @@
-"""The parameters of a `__global__` function, read from its source, and arguments held against them.
+"""The parameters of a `__global__` function, read from its source, and arguments checked against them.
 
 CUDA takes whatever bytes it is given: an argument too many, or an int64 where the kernel has an int, gives
 wrong results without a word. What cannot be read for sure (templates, typedefs, structs) is not checked.
