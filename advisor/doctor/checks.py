@@ -38,7 +38,6 @@ def examine(facts: Facts) -> Checkup:
 
 
 def _tool_findings(facts: Facts) -> Iterator[Finding]:
-    """Tools beside the main job."""
     yield _nsys(facts)
     if isinstance(facts.nsys, Nsys) and facts.probe and facts.probe.device:
         yield _faults(facts)
@@ -118,7 +117,6 @@ def _counters(facts: Facts) -> Finding:
 
 
 def _host_findings(facts: Facts) -> Iterator[Finding]:
-    """What strategies depend on besides the GPU."""
     yield _memory(facts)
     yield _locked(facts)
     yield _numa(facts)

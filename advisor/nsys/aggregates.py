@@ -50,13 +50,11 @@ class Sums:
     gpu_faults: int = 0
 
     def add(self, kind: str, key: Key, figures: Sequence[int]) -> None:
-        """More of one kind."""
         sums = self.of[kind][key]
         for position, figure in enumerate(figures):
             sums[position] += int(figure)
 
     def include(self, other: Sums) -> None:
-        """All of another place's."""
         for kind, by_key in other.of.items():
             for key, figures in by_key.items():
                 self.add(kind, key, figures)
@@ -86,7 +84,6 @@ class Aggregates:
         return self._database.has(table, *NEEDED[table])
 
     def _placed(self, block: dict[str, Integers], launched: bool) -> Integers:
-        """The place of each row."""
         if self._where is None:
             return np.zeros(len(block["start"]), np.int64)
         moments = block["start"]

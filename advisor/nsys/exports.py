@@ -17,7 +17,7 @@ from advisor.nsys.database import Database, opened
 from advisor.nsys.frame_timeline import timeline
 from advisor.nsys.frames import Frame, steady_frames
 from advisor.nsys.intervals import Windows
-from advisor.profiles.base import Record, Seconds
+from advisor.profiles.base import Record, Seconds, optional
 from advisor.profiles.traces import Activity, Allocations, RangeTrace, StrategyTrace
 
 KNOWN_SCHEMA = 3
@@ -27,7 +27,7 @@ KNOWN_SCHEMA = 3
 class WholeTrace(Record):
     """An export without our ranges: everything in it, added up."""
 
-    seconds: Seconds | None = Field(default=None, description="From the GPU's first work to its last")
+    seconds: Seconds | None = optional("From the GPU's first work to its last")
     activity: Activity
     idle_share: float | None = Field(default=None, ge=0, le=1)
     allocations: tuple[Allocations, ...] | None = None

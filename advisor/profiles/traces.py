@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds
+from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds, optional
 
 Track = Literal["host", "copy", "kernel", "migration"]
 TRACKS: dict[Track, str] = {
@@ -32,9 +32,7 @@ class Span(Record):
     begin_seconds: Seconds
     end_seconds: Seconds
     merged: int = Field(default=1, gt=0, description="So many of one kind, too close to be told apart")
-    worked_seconds: Seconds | None = Field(
-        default=None, description="Of merged spans: without the gaps between them"
-    )
+    worked_seconds: Seconds | None = optional("Of merged spans: without the gaps between them")
 
 
 class Timeline(Record):
@@ -50,7 +48,7 @@ class Copies(Record):
     """Copies of one kind; the kinds are nsys's own words in lower case."""
 
     kind: str = Field(description="host-to-device, device-to-host, ...")
-    source: str | None = Field(default=None, description="Kind of memory: pageable, pinned, device, ...")
+    source: str | None = optional("Kind of memory: pageable, pinned, device, ...")
     destination: str | None = None
     count: int = Field(gt=0)
     bytes: Bytes
@@ -66,7 +64,7 @@ class Migrations(Record):
     """Pages of managed memory that moved."""
 
     direction: Direction
-    cause: str | None = Field(default=None, description="page fault, user prefetch, eviction, ...")
+    cause: str | None = optional("page fault, user prefetch, eviction, ...")
     count: int = Field(gt=0)
     bytes: Bytes
     seconds: Seconds
@@ -172,7 +170,7 @@ class NsysTrace(Record):
     """What nsys saw, or in `reason` why there is nothing."""
 
     reason: str = ""
-    tool: str | None = Field(default=None, description="nsys's name and version")
+    tool: str | None = optional("nsys's name and version")
     strategies: tuple[StrategyTrace, ...] = ()
     missing: tuple[NoTrace, ...] = ()
     notes: tuple[str, ...] = ()

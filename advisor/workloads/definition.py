@@ -83,12 +83,10 @@ class Buffer:
 
     @property
     def element(self) -> np.dtype[Any]:
-        """The dtype as NumPy's."""
         return np.dtype(self.dtype)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of one copy of it."""
         return math.prod(self.dimensions) * self.element.itemsize
 
 

@@ -147,7 +147,6 @@ def _globals_of(table: symtable.SymbolTable) -> Iterator[str]:
 
 
 def _import_of(name: str, value: Any) -> str | None:
-    """The import that gives this very object."""
     if isinstance(value, ModuleType):
         return f"import {value.__name__} as {name}"
     package = sys.modules["advisor"]  # its lazy face, on a floor above

@@ -46,7 +46,6 @@ class Bridge(ABC):
             raise Unsharable(str(problem).partition("\n")[0]) from None
 
     def wrap_host(self, array: Any) -> Any:
-        """As `wrap`, of an array in ordinary memory."""
         return self.wrap(array)
 
     def stream(self) -> Any:

@@ -52,7 +52,6 @@ class TorchBridge(Bridge):
         return int(wrapped.data_ptr())
 
     def stream(self) -> Any:
-        """A torch.cuda.ExternalStream on the GPU."""
         return self._stream or self.backend.stream
 
     def around(self, function: StageFunction, *, takes_stream: bool) -> StageFunction:
