@@ -75,8 +75,7 @@ class NsysCaptures:
                 broken = str(problem)
                 missing.append(NoTrace(strategy=job.strategy, reason=broken))
             except (_Untraced, FileProblem, OSError) as problem:
-                why = problem.message if isinstance(problem, FileProblem) else str(problem)
-                missing.append(NoTrace(strategy=job.strategy, reason=why))
+                missing.append(NoTrace(strategy=job.strategy, reason=_said(problem)))
             end()
         reason = "" if traces else (missing[0].reason if missing else "no strategy was measured")
         return NsysTrace(
@@ -104,15 +103,15 @@ class NsysCaptures:
             # It has its report, so that this is how the program ended, which nsys passes on.
         if not report.exists():
             raise NsysFailed(f"{nsys.name} wrote no report: {_why_no_report(directory, said)}", said)
+        self._kept(report, job.strategy)
+        if not isinstance(read_outcome(directory), Captured):
+            raise _Untraced(_ended_early(directory))
+        return _read(nsys, report, directory / "capture.sqlite")
+
+    def _kept(self, report: Path, strategy: str) -> None:
         if self.keep is not None:
             self.keep.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(report, self.keep / f"{job.strategy}{report.suffix}")
-        outcome = read_outcome(directory)
-        if isinstance(outcome, Problem):
-            raise _Untraced(f"the workload failed under nsys: {outcome.message}")
-        if not isinstance(outcome, Captured):
-            raise _Untraced("the process ended under nsys before its frames had run")
-        return _read(nsys, report, directory / "capture.sqlite")
+            shutil.copyfile(report, self.keep / f"{strategy}{report.suffix}")
 
 
 class _Untraced(Exception):
@@ -127,6 +126,13 @@ def _why_no_report(directory: Path, said: str) -> str:
             "host-linux-x64, beside the one that holds nsys"
         )
     return (said.strip().splitlines()[-1:] or ["it said nothing"])[0].strip()
+
+
+def _ended_early(directory: Path) -> str:
+    outcome = read_outcome(directory)
+    if isinstance(outcome, Problem):
+        return f"the workload failed under nsys: {outcome.message}"
+    return "the process ended under nsys before its frames had run"
 
 
 def _read(nsys: Nsys, report: Path, export: Path) -> exports.FileTrace:
@@ -167,3 +173,7 @@ def read_report(path: Path, nsys: Path | None, scratch: Path) -> exports.FileTra
 def frames_to_capture(row: Measured) -> int:
     """How many steady frames to watch: few, and of long frames fewer."""
     return max(2, min(MOST_FRAMES, int(FRAMES_SECONDS / row.median_seconds)))
+
+
+def _said(problem: Exception) -> str:
+    return problem.message if isinstance(problem, FileProblem) else str(problem)

@@ -78,8 +78,7 @@ class TegraState(Record):
     temperatures_celsius: dict[str, float] = Field(default_factory=dict)
     gpu_memory_bytes: Bytes | None = optional("NvMapMemUsed: taken by the GPU driver")
     over_current_events: dict[str, int] = Field(
-        default_factory=dict,
-        description="By cause: clocks lowered for the power supply, since boot",
+        default_factory=dict, description="By cause: clocks lowered for the power supply, since boot"
     )
     throttle_alerts: tuple[str, ...] | None = optional("Cooling devices that hold clocks down for heat")
     absent: dict[str, str] = Field(default_factory=dict)

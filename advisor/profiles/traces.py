@@ -14,12 +14,7 @@ from pydantic import Field
 from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds, optional
 
 Track = Literal["host", "copy", "kernel", "migration"]
-TRACKS: dict[Track, str] = {
-    "host": "host",
-    "copy": "copies",
-    "kernel": "kernels",
-    "migration": "migrations",
-}
+TRACKS: dict[Track, str] = {"host": "host", "copy": "copies", "kernel": "kernels", "migration": "migrations"}
 """The lines of a timeline in the order drawn, with what they are called."""
 Direction = Literal["to-device", "to-host", "device-to-device"]
 

@@ -103,7 +103,6 @@ class Stage:
 
     @property
     def name(self) -> str:
-        """The function's name."""
         return _named(self.function)
 
 
@@ -189,7 +188,6 @@ class Definition:
 
     @property
     def summary(self) -> str:
-        """The first line of its docstring."""
         return (self.function.__doc__ or "").strip().partition("\n")[0]
 
     def __call__(self, *arguments: Any, **keywords: Any) -> object:

@@ -96,9 +96,7 @@ def user_error(what: str, error: BaseException, path: Path) -> WorkloadError:
     elif numba_arrays.is_misfit(error):
         next_step = numba_arrays.fitting()
     return WorkloadError(
-        f"{what} raised {type(error).__name__}",
-        next_step=next_step,
-        detail=user_traceback(error, path),
+        f"{what} raised {type(error).__name__}", next_step=next_step, detail=user_traceback(error, path)
     )
 
 
@@ -172,8 +170,7 @@ def _pick(path: Path, name: str | None, module: ModuleType) -> Definition:
         raise WorkloadError(f"{path} has {len(own)} workloads", next_step=f"Name one of them:\n{listing}")
     if name is not None and name not in found:
         raise WorkloadError(
-            f"{path} has no workload {name!r}{did_you_mean(name, found)}",
-            next_step=f"It has:\n{listing}",
+            f"{path} has no workload {name!r}{did_you_mean(name, found)}", next_step=f"It has:\n{listing}"
         )
     return found[name] if name is not None else next(iter(own.values()))
 

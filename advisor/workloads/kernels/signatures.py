@@ -147,9 +147,7 @@ def require_pointee(signature: Signature, index: int, dtype: np.dtype[Any]) -> N
     if wanted is None or wanted == dtype or {wanted.itemsize, dtype.itemsize} == {1}:
         return
     raise signature.refused(
-        index,
-        f"is an array of {dtype}",
-        f"The kernel reads {wanted}: give such a buffer, or change it.",
+        index, f"is an array of {dtype}", f"The kernel reads {wanted}: give such a buffer, or change it."
     )
 
 
