@@ -69,6 +69,7 @@ class Tree:
         return int(found[1]) * 1024 if found else None
 
     def exists(self, path: str) -> bool:
+        """Whether there is such a file."""
         try:
             return (self._root / path).exists()
         except OSError:

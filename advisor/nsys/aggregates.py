@@ -50,11 +50,13 @@ class Sums:
     gpu_faults: int = 0
 
     def add(self, kind: str, key: Key, figures: Sequence[int]) -> None:
+        """More of one kind."""
         sums = self.of[kind][key]
         for position, figure in enumerate(figures):
             sums[position] += int(figure)
 
     def include(self, other: Sums) -> None:
+        """All of another place's."""
         for kind, by_key in other.of.items():
             for key, figures in by_key.items():
                 self.add(kind, key, figures)

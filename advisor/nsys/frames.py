@@ -25,6 +25,8 @@ _EVENT_TYPES = {"NvtxPushPopRange": 59, "NvtxDomainCreate": 75}
 
 @dataclass(frozen=True)
 class Range:
+    """One range of ours."""
+
     thread: int
     name: str
     payload: int | None

@@ -46,9 +46,11 @@ class Busy:
 
     @property
     def seen(self) -> bool:
+        """Whether the GPU was seen to do anything at all."""
         return bool(self._pieces)
 
     def add(self, processes: Integers, begins: Integers, ends: Integers) -> None:
+        """Pieces of work from begin to end."""
         for process in np.unique(processes):
             mine = processes == process
             self._pieces.setdefault(int(process), []).append((begins[mine], ends[mine]))

@@ -60,6 +60,7 @@ class Nsys:
 
     @property
     def name(self) -> str:
+        """As reports call it."""
         return f"nsys {'.'.join(map(str, self.version))}"
 
     @cached_property

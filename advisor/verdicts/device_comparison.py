@@ -39,6 +39,7 @@ class Lineup:
 
     @property
     def workload(self) -> str:
+        """The workload's name."""
         return self.members[0].profile.workload.name
 
 

@@ -54,6 +54,7 @@ class BoundStage:
 
     @property
     def side(self) -> Side:
+        """Where it runs."""
         return self.stage.side
 
     @property
@@ -68,6 +69,7 @@ class BoundStage:
         return replace(self, stage=replace(self.stage, cpu=no_kernel))
 
     def record(self) -> StageRecord:
+        """What the profile keeps of it."""
         return StageRecord(
             name=self.name,
             side=self.side,
@@ -89,6 +91,7 @@ class BoundWorkload:
 
     @property
     def stages(self) -> tuple[BoundStage, ...]:
+        """Set-up and frame."""
         return (*self.setup, *self.frame)
 
     def without_kernels(self) -> BoundWorkload:
@@ -97,6 +100,7 @@ class BoundWorkload:
         return replace(self, setup=setup, frame=frame)
 
     def buffer_records(self) -> tuple[BufferRecord, ...]:
+        """What the profile keeps of the buffers."""
         return tuple(self._record(name, buffer) for name, buffer in self.workload.buffers.items())
 
     def _record(self, name: str, buffer: Buffer) -> BufferRecord:

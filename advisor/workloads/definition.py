@@ -79,14 +79,17 @@ class Buffer:
 
     @property
     def dimensions(self) -> tuple[int, ...]:
+        """The shape as a tuple."""
         return tuple(self.shape) if isinstance(self.shape, Sequence) else (self.shape,)
 
     @property
     def element(self) -> np.dtype[Any]:
+        """The dtype as NumPy's."""
         return np.dtype(self.dtype)
 
     @property
     def nbytes(self) -> int:
+        """Bytes of one copy of it."""
         return math.prod(self.dimensions) * self.element.itemsize
 
 
@@ -103,6 +106,7 @@ class Stage:
 
     @property
     def name(self) -> str:
+        """The function's name."""
         return _named(self.function)
 
 
@@ -188,6 +192,7 @@ class Definition:
 
     @property
     def summary(self) -> str:
+        """The first line of its docstring."""
         return (self.function.__doc__ or "").strip().partition("\n")[0]
 
     def __call__(self, *arguments: Any, **keywords: Any) -> object:

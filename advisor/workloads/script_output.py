@@ -42,6 +42,7 @@ class Results:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
+        """While the script runs."""
         global _keep
         _keep = self.keep
         try:
@@ -88,6 +89,7 @@ def stdout_into(path: Path) -> Iterator[None]:
 
 
 def digest(path: Path) -> str:
+    """SHA-256 of a file."""
     found = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(1 << 20):

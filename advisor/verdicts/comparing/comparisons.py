@@ -62,6 +62,7 @@ class Comparison:
 
     @property
     def rows(self) -> tuple[Compared, ...]:
+        """The strategies of all devices."""
         return tuple(each for device in self.devices for each in device.rows)
 
 

@@ -46,6 +46,7 @@ class Bridge(ABC):
             raise Unsharable(str(problem).partition("\n")[0]) from None
 
     def wrap_host(self, array: Any) -> Any:
+        """As `wrap`, of an array in ordinary memory."""
         return self.wrap(array)
 
     def stream(self) -> Any:
@@ -106,6 +107,7 @@ class PointerBridge(DefaultStreamBridge):
         return address_of(array)
 
     def address(self, wrapped: Any) -> int:
+        """It is one."""
         return int(wrapped)
 
 

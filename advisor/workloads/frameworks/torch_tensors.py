@@ -46,12 +46,15 @@ class TorchBridge(Bridge):
             return self._torch.from_dlpack(array)
 
     def wrap_host(self, array: Any) -> Any:
+        """A CPU tensor."""
         return self._torch.from_numpy(array)
 
     def address(self, wrapped: Any) -> int:
+        """data_ptr."""
         return int(wrapped.data_ptr())
 
     def stream(self) -> Any:
+        """A torch.cuda.ExternalStream on the GPU."""
         return self._stream or self.backend.stream
 
     def around(self, function: StageFunction, *, takes_stream: bool) -> StageFunction:
