@@ -5,6 +5,9 @@ Anything that is not an `AdvisorError` is a bug in advisor and keeps its traceba
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class AdvisorError(Exception):
     """What happened; `next_step` says what to do about it, `detail` is text to show verbatim below."""
@@ -45,3 +48,9 @@ class FileProblem(AdvisorError):
     """A file is missing, damaged, or of an unknown format."""
 
     exit_code = 5
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the known one that is like it, or nothing."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -124,7 +124,7 @@ def made_inside() -> Any:
 @pytest.mark.parametrize(
     ("workload", "message"),
     [
-        (3, "3 is no workload"),
+        (3, "3 is not a workload"),
         (made_inside(), "inner is made inside of another function"),
         (notebook(HEAD, "OFFSET = 1", BODY)["double"](), "this is a Workload"),
         (notebook(HEAD + BODY.replace("double", "typed"))["typed"], ""),
@@ -262,6 +262,6 @@ def test_paths_may_be_strings(tmp_path: Path) -> None:
     profile().save(file)
     assert advisor.compare(file, tmp_path / "a.json").rows
     for wrong in (lambda: advisor.load(3), lambda: profile().save(3), lambda: advisor.compare(3, 4)):  # type: ignore[arg-type]
-        with pytest.raises(UsageError, match="3 is no path") as told:
+        with pytest.raises(UsageError, match="3 is not a path") as told:
             wrong()
         assert told.value.next_step

@@ -142,7 +142,7 @@ def test_a_parameter_that_names_no_buffer() -> None:
     def stage(imag: In) -> None: ...
 
     error = refusal(host(stage))
-    assert error.message == "stage 'stage' takes 'imag', which is no buffer; did you mean 'image'?"
+    assert error.message == "stage 'stage' takes 'imag', which is not a buffer; did you mean 'image'?"
     assert error.next_step == "Buffers: a, b, image. Also given by name: xp, rng, frame, stream."
 
 
@@ -151,7 +151,7 @@ def test_a_parameter_that_is_nearly_special() -> None:
     def other(qqq: int) -> None: ...
 
     assert "did you mean 'frame'?" in refusal(host(stage)).message
-    assert refusal(host(other)).message == "stage 'other' takes 'qqq', which is no buffer"
+    assert refusal(host(other)).message == "stage 'other' takes 'qqq', which is not a buffer"
 
 
 @pytest.mark.parametrize("annotation", ["", ": int", ": np.ndarray", ": Missing", ": host", ": 'In | Out'"])

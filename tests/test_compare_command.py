@@ -94,8 +94,8 @@ def test_one_gate_of_several_fails(command: Command) -> None:
     [
         (("base.json", "missing.json"), 5, "missing.json does not exist", "Give the path"),
         (("base.json", "w.txt"), 5, "w.txt is damaged", "Give a profile.json"),
-        (("base.json", "failed.json"), 4, "HEAD has nothing that was measured", "Render it"),
-        (("failed.json", "base.json"), 4, "BASE has nothing that was measured", "Render it"),
+        (("base.json", "failed.json"), 4, "HEAD has nothing that was measured", "See why in"),
+        (("failed.json", "base.json"), 4, "BASE has nothing that was measured", "See why in"),
         (("base.json", "cpu.json"), 2, "HEAD is predicted, BASE was measured", "Profile for HEAD on the GPU"),
         (
             ("base.json", "base.json", "--fail-if", "slower=5%"),

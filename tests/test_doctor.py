@@ -13,10 +13,9 @@ from running import REPOSITORY, Command
 
 from advisor.doctor import facts as facts_module
 from advisor.doctor import probe as probe_module
-from advisor.doctor.examinations import examine
+from advisor.doctor.checks import examine, understands
 from advisor.doctor.facts import Facts, gather
 from advisor.doctor.probe import Probe, probe
-from advisor.doctor.tool_checks import understands
 from advisor.nsys.program import Nsys
 from advisor.profiles.checkup import Finding
 from advisor.profiles.system_state import GpuState, HostState, NumaNode, TegraState

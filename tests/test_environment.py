@@ -16,6 +16,7 @@ from machines import FakeNvml, h200, make_tree, nvml_error, nvml_process, orin, 
 
 from advisor.devices import environment as environments
 from advisor.devices.environment import command_line, environment, finished
+from advisor.devices.host import Machine
 from advisor.profiles.schema import Environment
 from advisor.profiles.system_state import GpuState
 
@@ -43,13 +44,13 @@ def test_it_names_neither_host_nor_user() -> None:
     ],
 )
 def test_the_cpu_by_its_best_name(tmp_path: Path, text: str, name: str) -> None:
-    here = environment(root=make_tree(tmp_path, {"proc/cpuinfo": text}))
+    here = environment(machine=Machine(make_tree(tmp_path, {"proc/cpuinfo": text})))
     assert here.cpu_model == name
     assert here.absent == {}
 
 
 def test_a_cpu_without_a_name_is_absent_with_the_reason(tmp_path: Path) -> None:
-    here = environment(root=make_tree(tmp_path, {"proc/cpuinfo": "processor\t: 0"}))
+    here = environment(machine=Machine(make_tree(tmp_path, {"proc/cpuinfo": "processor\t: 0"})))
     assert here.cpu_model is None
     assert here.absent == {"cpu_model": "/proc/cpuinfo does not name it"}
 
@@ -97,9 +98,9 @@ def moments(here: Environment) -> list[tuple[str, str | None]]:
 
 def test_of_all_gpus_the_measured_one_is_kept(tmp_path: Path) -> None:
     root = make_tree(tmp_path, PC)
-    begun = environment(root=root, nvml=two_gpus())
+    begun = environment(machine=Machine(root, two_gpus()))
     assert moments(begun) == [("before", "0000:af:00.0"), ("before", "0000:3b:00.0")]
-    done = finished(begun, CUDA_ADDRESS, root=root, nvml=two_gpus())
+    done = finished(begun, CUDA_ADDRESS, machine=Machine(root, two_gpus()))
     assert moments(done) == [("before", "0000:3b:00.0"), ("after", "0000:3b:00.0")]
     assert (done.absent, done.warnings) == ({}, begun.warnings)
     assert done.host is not None
@@ -108,18 +109,22 @@ def test_of_all_gpus_the_measured_one_is_kept(tmp_path: Path) -> None:
 
 def test_without_a_measured_gpu_nothing_is_said_of_gpus(tmp_path: Path) -> None:
     root = make_tree(tmp_path, thor())
-    begun = environment(root=root, nvml=two_gpus())
+    begun = environment(machine=Machine(root, two_gpus()))
     assert begun.tegra_readings
-    done = finished(begun, None, root=root, nvml=two_gpus())
+    done = finished(begun, None, machine=Machine(root, two_gpus()))
     assert (done.gpu_readings, done.tegra_readings) == ((), ())
     assert done.warnings == begun.warnings
 
 
 def test_a_gpu_without_an_address_is_the_only_one_there_is(tmp_path: Path) -> None:
     root = make_tree(tmp_path, PC)
-    done = finished(environment(root=root, nvml=FakeNvml()), None, index=0, root=root, nvml=FakeNvml())
+    done = finished(
+        environment(machine=Machine(root, FakeNvml())), None, index=0, machine=Machine(root, FakeNvml())
+    )
     assert [moment for moment, _ in moments(done)] == ["before", "after"]
-    done = finished(environment(root=root, nvml=two_gpus()), None, index=0, root=root, nvml=two_gpus())
+    done = finished(
+        environment(machine=Machine(root, two_gpus())), None, index=0, machine=Machine(root, two_gpus())
+    )
     assert moments(done) == [("after", None)]
     assert "NVML lists 2 GPUs" in done.absent["gpu_readings"]
     assert done.host is not None
@@ -129,23 +134,25 @@ def test_a_gpu_without_an_address_is_the_only_one_there_is(tmp_path: Path) -> No
 def test_an_integrated_gpu_keeps_its_first_reading(tmp_path: Path) -> None:
     root = make_tree(tmp_path, orin())
     integrated = FakeNvml([{**h200(), "nvmlDeviceGetPciInfo": None}])
-    done = finished(environment(root=root, nvml=integrated), "0000:00:00.0", root=root, nvml=integrated)
+    done = finished(
+        environment(machine=Machine(root, integrated)), "0000:00:00.0", machine=Machine(root, integrated)
+    )
     assert moments(done) == [("before", None), ("after", None)]
 
 
 @pytest.mark.parametrize("kind", ["LibraryNotFound", "DriverNotLoaded"])
 def test_without_nvml_the_run_goes_on_and_the_reason_stands(tmp_path: Path, kind: str) -> None:
     root, nvml = make_tree(tmp_path, PC), FakeNvml(failing={"nvmlInit": nvml_error(kind)})
-    done = finished(environment(root=root, nvml=nvml), CUDA_ADDRESS, root=root, nvml=nvml)
+    done = finished(environment(machine=Machine(root, nvml)), CUDA_ADDRESS, machine=Machine(root, nvml))
     assert "driver" in done.absent["gpu_readings"]
     assert moments(done) == [("after", None)]
 
 
 def test_what_happened_meanwhile_is_warned_of(tmp_path: Path) -> None:
     root = make_tree(tmp_path, PC)
-    begun = environment(root=root, nvml=two_gpus()).model_copy(update={"warnings": ("Busy.",)})
+    begun = environment(machine=Machine(root, two_gpus())).model_copy(update={"warnings": ("Busy.",)})
     stranger = two_gpus(nvmlDeviceGetComputeRunningProcesses=[nvml_process(10**7)])
-    done = finished(begun, CUDA_ADDRESS, root=root, nvml=stranger)
+    done = finished(begun, CUDA_ADDRESS, machine=Machine(root, stranger))
     assert done.warnings[0] == "Busy."
     assert done.warnings[1].startswith("1 other process used the GPU (1.00 GiB of its memory)")
     assert "10000000" not in done.model_dump_json()
@@ -153,9 +160,9 @@ def test_what_happened_meanwhile_is_warned_of(tmp_path: Path) -> None:
 
 def test_throttling_between_the_readings_is_counted(tmp_path: Path) -> None:
     root = make_tree(tmp_path, PC)
-    begun = environment(root=root, nvml=two_gpus()).model_copy(update={"warnings": ()})
+    begun = environment(machine=Machine(root, two_gpus())).model_copy(update={"warnings": ()})
     later = two_gpus(nvmlDeviceGetViolationStatus={1: SimpleNamespace(violationTime=10**12)})
-    (warning,) = finished(begun, CUDA_ADDRESS, root=root, nvml=later).warnings
+    (warning,) = finished(begun, CUDA_ADDRESS, machine=Machine(root, later)).warnings
     assert "heat for 100 % of the time" in warning
 
 
@@ -166,19 +173,21 @@ def test_readings_under_load_are_all_judged_and_the_most_telling_kept(tmp_path: 
         GpuState(moment="under-load", clock_seconds=2.0, throttle_reasons=("power cap",)),
         GpuState(moment="under-load", clock_seconds=3.0, other_processes=1),
     ]
-    begun = environment(root=root, nvml=FakeNvml()).model_copy(update={"warnings": ()})
-    done = finished(begun, CUDA_ADDRESS, under_load=loaded, root=root, nvml=FakeNvml())
+    begun = environment(machine=Machine(root, FakeNvml())).model_copy(update={"warnings": ()})
+    done = finished(begun, CUDA_ADDRESS, under_load=loaded, machine=Machine(root, FakeNvml()))
     assert [r.clock_seconds for r in done.gpu_readings if r.moment == "under-load"] == [2.0]
     assert len(done.warnings) == 2
-    assert finished(begun, CUDA_ADDRESS, under_load=loaded[:1], root=root, nvml=FakeNvml()).warnings == ()
+    assert (
+        finished(begun, CUDA_ADDRESS, under_load=loaded[:1], machine=Machine(root, FakeNvml())).warnings == ()
+    )
 
 
 def test_a_jetson_before_and_after(tmp_path: Path) -> None:
     root = make_tree(tmp_path, {**thor(), "proc/cpuinfo": "Model: Thor"})
     nvml = FakeNvml(failing={"nvmlInit": nvml_error("LibraryNotFound")})
-    begun = environment(root=root, nvml=nvml).model_copy(update={"warnings": ()})
+    begun = environment(machine=Machine(root, nvml)).model_copy(update={"warnings": ()})
     make_tree(tmp_path, {"sys/class/devfreq/gpu-gpc-0/cur_freq": 306_000_000})
-    done = finished(begun, "0000:01:00.0", root=root, nvml=nvml)
+    done = finished(begun, "0000:01:00.0", machine=Machine(root, nvml))
     assert [(b.moment, b.gpu_hertz) for b in done.tegra_readings] == [
         ("before", 1_386_000_000),
         ("after", 306_000_000),
@@ -192,7 +201,9 @@ def test_a_jetson_before_and_after(tmp_path: Path) -> None:
 
 def test_it_can_be_saved_and_read(tmp_path: Path) -> None:
     root = make_tree(tmp_path, orin())
-    done = finished(environment(root=root, nvml=FakeNvml()), CUDA_ADDRESS, root=root, nvml=FakeNvml())
+    done = finished(
+        environment(machine=Machine(root, FakeNvml())), CUDA_ADDRESS, machine=Machine(root, FakeNvml())
+    )
     assert Environment.model_validate_json(done.model_dump_json()) == done
 
 

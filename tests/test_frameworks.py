@@ -21,10 +21,9 @@ from advisor.errors import WorkloadError
 from advisor.measure.backends.cpu import CpuBackend
 from advisor.report import methods
 from advisor.workloads.binding import bind
-from advisor.workloads.definition import Buffer, In, InOut, Out, Stage, Workload, device, host
-from advisor.workloads.frameworks import numba_versions
+from advisor.workloads.definition import FORMS, Buffer, In, InOut, Out, Stage, Workload, device, host
+from advisor.workloads.frameworks import numba_arrays
 from advisor.workloads.frameworks.bridging import StageBridges, require_libraries
-from advisor.workloads.frameworks.forms import FORMS
 
 N = 16
 
@@ -262,7 +261,7 @@ def test_an_attribute_error_of_the_user_s_own_is_theirs() -> None:
     for error in (AttributeError("module 'numpy' has no attribute 'vstak'"), ImportError("numpy")):
         with pytest.raises(type(error)) as caught:
             raise error
-        assert not numba_versions.is_misfit(caught.value)
+        assert not numba_arrays.is_misfit(caught.value)
 
 
 def test_wrapping_costs_less_than_50_microseconds_a_stage() -> None:

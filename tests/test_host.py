@@ -9,8 +9,15 @@ import psutil
 import pytest
 from machines import MHZ, make_tree, nano
 
-from advisor.devices.files import Tree
-from advisor.devices.host import cpu_clocks, gpu_numa_node, host_state, in_container, is_wsl, sysfs_address
+from advisor.devices.host import (
+    Tree,
+    cpu_clocks,
+    gpu_numa_node,
+    host_state,
+    in_container,
+    is_wsl,
+    sysfs_address,
+)
 from advisor.profiles.system_state import HostState, NumaNode
 
 LIMITS = "Limit               Soft Limit    Hard Limit    Units\nMax locked memory   {}    {}    bytes"

@@ -128,7 +128,7 @@ def test_a_template_s_name_is_a_cplusplus_expression(cupy: FakeCupy) -> None:
         ((A, B, B, 1), "argument 3 .* is an array; the signature has 'int n'"),
         ((A, B, "7", 1), "argument 3 .* is a str, not a number"),
         ((OnGpu(1, (3,), "float64"), B, 1, 1), r"argument 1 .* is an array of float64; .* 'const float\* a'"),
-        ((A, 2.5, 1, 1), r"argument 2 .* is 2.5, which is no array on the GPU"),
+        ((A, 2.5, 1, 1), r"argument 2 .* is 2.5, which is not an array on the GPU"),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused(arguments: Any, says: str, cupy: FakeCupy) -> None:

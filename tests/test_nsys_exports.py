@@ -327,7 +327,7 @@ def problem(path: Path) -> FileProblem:
 def test_a_file_that_is_none(tmp_path: Path) -> None:
     assert "does not exist" in problem(tmp_path / "a.sqlite").message
     (tmp_path / "a.sqlite").write_text("hello")
-    assert "is no SQLite file" in problem(tmp_path / "a.sqlite").message
+    assert "is not an SQLite file" in problem(tmp_path / "a.sqlite").message
     assert "cannot be read" in problem(tmp_path).message
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,7 @@ from machines import GPU_ADDRESS, MHZ, FakeNvml, h200, nvml_error, nvml_process
 
 from advisor.devices import gpus
 from advisor.devices.gpus import gpu_state, gpu_states
+from advisor.devices.host import Machine
 from advisor.devices.nvml import reason
 from advisor.profiles.system_state import GpuState
 
@@ -46,7 +48,12 @@ KINDS = ("NotSupported", "NoPermission", "Unknown", "GpuIsLost", "FunctionNotFou
 
 
 def read(nvml: Any, pci: str | None = CUDA_ADDRESS, **options: Any) -> GpuState:
-    return gpu_state(pci, 0, **{"nvml": nvml, "contained": False, **options})
+    return gpu_state(pci, 0, machine=Machine(Path("/nowhere"), nvml), **options)
+
+
+def read_in_container(nvml: Any, tmp_path: Path, **options: Any) -> GpuState:
+    (tmp_path / ".dockerenv").touch()
+    return gpu_state(CUDA_ADDRESS, 0, machine=Machine(tmp_path, nvml), **options)
 
 
 def gpu(**answers: Any) -> FakeNvml:
@@ -140,7 +147,7 @@ def test_nvml_that_does_not_start(kind: str) -> None:
     state = read(nvml)
     assert told(state) == {}
     assert state.absent == {"nvml": reason(nvml_error(kind))}
-    assert gpu_states(nvml=nvml) == ()
+    assert gpu_states(machine=Machine(nvml=nvml)) == ()
 
 
 def test_without_nvidia_ml_py(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +159,7 @@ def test_without_nvidia_ml_py(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nvml_is_closed_whatever_happens() -> None:
     for nvml in (FakeNvml(), FakeNvml([]), FakeNvml(failing={"nvmlDeviceGetCount": nvml_error("Unknown")})):
         read(nvml, None)
-        gpu_states(nvml=nvml)
+        gpu_states(machine=Machine(nvml=nvml))
         assert nvml.asked.count("nvmlInit") == 2
         assert nvml.open == 0
     assert told(read(FakeNvml(failing={"nvmlShutdown": nvml_error("Uninitialized")})))
@@ -197,17 +204,20 @@ def test_a_number_is_trusted_only_where_it_is_certain(monkeypatch: pytest.Monkey
     assert read(FakeNvml(), None).temperature_celsius == 31
     assert "NVML lists 2 GPUs" in read(two(), None).absent["nvml"]
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
-    assert gpu_state(None, 1, nvml=two()).temperature_celsius == 77
-    assert "NVML lists 2 GPUs" in gpu_state(None, 2, nvml=two()).absent["nvml"]
+    assert gpu_state(None, 1, machine=Machine(nvml=two())).temperature_celsius == 77
+    assert "NVML lists 2 GPUs" in gpu_state(None, 2, machine=Machine(nvml=two())).absent["nvml"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    assert "NVML lists 2 GPUs" in gpu_state(None, 1, nvml=two()).absent["nvml"]
+    assert "NVML lists 2 GPUs" in gpu_state(None, 1, machine=Machine(nvml=two())).absent["nvml"]
     assert read(FakeNvml([]), None).absent == {"nvml": "NVML lists no GPU"}
 
 
 def test_all_gpus_that_open() -> None:
-    assert [state.temperature_celsius for state in gpu_states(nvml=two(), contained=False)] == [31, 77]
+    assert [state.temperature_celsius for state in gpu_states(machine=Machine(Path("/nowhere"), two()))] == [
+        31,
+        77,
+    ]
     failing = {"nvmlDeviceGetHandleByIndex": nvml_error("NoPermission")}
-    assert gpu_states(nvml=FakeNvml(failing=failing)) == ()
+    assert gpu_states(machine=Machine(nvml=FakeNvml(failing=failing))) == ()
 
 
 # What figures mean
@@ -310,17 +320,17 @@ def test_memory_that_nvml_does_not_know_is_absent(used: int | None) -> None:
     assert set(state.absent) == {"process_bytes", "other_processes_bytes"}
 
 
-def test_numbers_from_outside_a_container_tell_nobody_apart() -> None:
-    state = read(listing(nvml_process(424242)), process=17, contained=True)
+def test_numbers_from_outside_a_container_tell_nobody_apart(tmp_path: Path) -> None:
+    state = read_in_container(listing(nvml_process(424242)), tmp_path, process=17)
     assert set(state.absent) == {"process_bytes", "other_processes", "other_processes_bytes"}
     assert (state.process_bytes, state.other_processes) == (None, None)
 
 
-def test_nobody_seen_from_inside_a_container_is_no_proof() -> None:
-    state = read(listing(), contained=True)
+def test_nobody_seen_from_inside_a_container_is_no_proof(tmp_path: Path) -> None:
+    state = read_in_container(listing(), tmp_path)
     assert state.other_processes is None
     assert "may hide" in state.absent["other_processes"]
-    assert read(listing(nvml_process(10**7)), contained=True).other_processes == 1
+    assert read_in_container(listing(nvml_process(10**7)), tmp_path).other_processes == 1
 
 
 def test_a_refused_list_costs_the_process_too() -> None:

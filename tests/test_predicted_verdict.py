@@ -31,7 +31,7 @@ def test_what_all_share_cancels_out() -> None:
     assert (chosen.strategy, chosen.verdict, chosen.tied_with) == ("pinned", "clear", ())
     assert chosen.speedup == pytest.approx(2.0)
     assert chosen.interval == pytest.approx((2.0, 2.0))
-    assert "100 % of the draws" in chosen.reason
+    assert "100 % of simulated devices" in chosen.reason
     assert "predicted" in chosen.reason
     assert "advisor profile" in chosen.next_step
 
@@ -46,7 +46,7 @@ def test_clear_needs_95_percent_of_the_draws(lost: int, expected: str) -> None:
     if expected == "inconclusive":
         assert chosen.tied_with == ("pageable",)
         assert "likely the best, not certain" in chosen.reason
-        assert "94 % of the draws, else pageable" in chosen.reason
+        assert "94 % of simulated devices, else pageable" in chosen.reason
 
 
 def test_within_five_percent_of_the_best_is_won() -> None:
@@ -64,7 +64,7 @@ def test_a_tie_is_broken_by_memory_then_code() -> None:
     )
     assert (chosen.strategy, chosen.verdict) == ("managed", "tie")
     assert chosen.tied_with == ("pinned", "zero-copy")
-    assert "Of managed: it is the best or within 5 % of it in 100 % of the draws" in chosen.reason
+    assert "Of managed: it is within 5 % of the fastest in 100 % of simulated devices" in chosen.reason
 
 
 def test_the_baseline_has_a_speedup_of_exactly_one() -> None:

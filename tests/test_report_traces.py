@@ -12,10 +12,9 @@ from running import advisor
 from test_nsys_exports import managed, pinned
 
 from advisor.nsys.exports import FileTrace, read
-from advisor.profiles.lanes import thinned, worked
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Profile
-from advisor.profiles.traces import NoTrace, NsysTrace, Span, Timeline
+from advisor.profiles.traces import NoTrace, NsysTrace, Span, Timeline, thinned, worked
 from advisor.report import render_html, render_markdown
 from advisor.report.timelines import MOST_DRAWN
 from advisor.report.trace_text import trace_text

@@ -15,8 +15,7 @@ from running import advisor as command
 from advisor import Buffer, In, Out, Workload, device, host
 from advisor.measure.timeline import MOST_SPANS, Recorder
 from advisor.nsys import chrome
-from advisor.profiles.lanes import lanes
-from advisor.profiles.traces import Span, Timeline
+from advisor.profiles.traces import Span, Timeline, lanes
 
 
 def produce(a: Out, frame: int) -> None:

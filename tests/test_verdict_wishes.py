@@ -190,7 +190,7 @@ def test_predictions_go_by_the_same_wishes() -> None:
     lean = predicted_choice(memory, seconds, objective="footprint")
     assert (lean.strategy, lean.objective, lean.speedup) == ("zero-copy", "footprint", pytest.approx(2.0))
     assert lean.steps[0].startswith("zero-copy and managed need the least memory")
-    assert "in 100 % of the draws" in lean.reason
+    assert "in 100 % of simulated devices" in lean.reason
     small = predicted_choice(memory, seconds, memory_budget_bytes=200 * MIB)
     assert (small.strategy, set(small.excluded)) == ("zero-copy", {"pageable", "pinned"})
     none = predicted_choice(memory, seconds, memory_budget_bytes=MIB)

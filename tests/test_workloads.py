@@ -134,7 +134,7 @@ def test_what_is_no_function(wrong: Any) -> None:
     for make, where in ((host, "host"), (device, "device"), (workload, "@workload")):
         with pytest.raises(WorkloadError) as raised:
             make(wrong)
-        assert raised.value.message == f"{where} was given {wrong!r}, which is no function"
+        assert raised.value.message == f"{where} was given {wrong!r}, which is not a function"
         assert "without calling it" in raised.value.next_step
 
 
@@ -177,7 +177,7 @@ def test_a_plain_function_is_no_stage(part: str) -> None:
     stages[part] = [host(produce), consume]
     with pytest.raises(WorkloadError) as raised:
         Workload(BUFFERS, **stages)
-    assert raised.value.message == f"{part}[1] is consume, which is no stage"
+    assert raised.value.message == f"{part}[1] is consume, which is not a stage"
     assert "host(produce), device(compute)" in raised.value.next_step
 
 

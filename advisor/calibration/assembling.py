@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from advisor import units
 from advisor.calibration import device_memory
 from advisor.calibration.fitting import METHOD
-from advisor.devices import problems
+from advisor.devices.catalogue import invalid
 from advisor.devices.entries import ATTRIBUTES, FLAGS, CatalogueEntry, Figure
 from advisor.errors import NothingMeasured
 from advisor.measure.calibration_jobs import GroupRun, Reading
@@ -163,7 +163,7 @@ def _validated(content: dict[str, Any], findings: Findings) -> CatalogueEntry:
     except ValidationError as problem:
         reasons = "\n".join(f"{', '.join(k)}: {why}" for why, k in findings.missing_by_reason().items())
         raise NothingMeasured(
-            f"too little was measured for a catalogue entry: {problems.invalid(problem)}",
+            f"too little was measured for a catalogue entry: {invalid(problem)}",
             next_step="See below what is missing and why, and run it again.",
             detail=reasons,
         ) from None

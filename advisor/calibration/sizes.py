@@ -8,8 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from advisor.devices.files import Tree
-from advisor.devices.host import ROOT, host_state
+from advisor.devices.host import ROOT, Tree, host_state
 from advisor.profiles.schema import Device
 
 _MIB = 1 << 20

@@ -39,7 +39,7 @@ def doctor(
     """
     import sys
 
-    from advisor.doctor.examinations import examine
+    from advisor.doctor.checks import examine
     from advisor.doctor.facts import gather
     from advisor.errors import NothingMeasured
     from advisor.report.doctor_text import doctor_text

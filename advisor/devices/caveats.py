@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from advisor import units
 from advisor.profiles.system_state import CpuClocks, GpuState, TegraState
@@ -12,12 +12,12 @@ _BUSY = 0.10
 _THROTTLED_SHARE = 0.01
 _NEAR_MAXIMUM = 0.90
 # CUDA runs in P0 or P2; from P3 on the GPU saves power and may have slowed its link.
-_AWAKE = 2
+_AWAKE = (0, 1, 2)
 _COOL = "Improve the cooling, or let it cool down, and profile again."
 _SUPPLY = "Check the power supply and its cables."
 _ASK = "See what nvidia-smi -q -d PERFORMANCE says."
 _LIMIT = "Raise its power limit (nvidia-smi -pl), or take this as its speed in this machine."
-# By the words of advisor.machine.gpus for reasons of the moment and for counted causes.
+# By the words of gpus.py for reasons of the moment and for counted causes.
 REMEDIES = {
     "power cap": _LIMIT,
     "power": _LIMIT,
@@ -47,7 +47,7 @@ def cautions(gpu: Sequence[GpuState], tegra: Sequence[TegraState]) -> tuple[str,
 
 
 def _throttled(readings: Sequence[GpuState]) -> str:
-    reasons = _distinct(reason for r in readings for reason in r.throttle_reasons or ())
+    reasons = dict.fromkeys(reason for r in readings for reason in r.throttle_reasons or ())
     shares = _throttled_shares(readings)
     causes = [
         *reasons,
@@ -55,7 +55,7 @@ def _throttled(readings: Sequence[GpuState]) -> str:
     ]
     if not causes:
         return ""
-    remedies = _distinct(REMEDIES[cause] for cause in [*reasons, *shares])
+    remedies = dict.fromkeys(REMEDIES[cause] for cause in (*reasons, *shares))
     return (
         f"The GPU throttled ({', '.join(causes)}): its clocks were held down, so figures are slower "
         f"than it can do and may drift from one strategy to the next. {' '.join(remedies)}"
@@ -96,12 +96,12 @@ def _shared(readings: Sequence[GpuState]) -> str:
 
 def _link(readings: Sequence[GpuState]) -> str:
     """An idle GPU may lower its generation, so only readings of one that is awake count for that."""
-    awake = [r for r in readings if r.moment == "under-load" or _is_awake(r)]
+    awake = [r for r in readings if r.moment == "under-load" or r.performance_state in _AWAKE]
     generation = max((r.link_generation for r in awake if r.link_generation), default=None)
     width = max((r.link_width for r in readings if r.link_width), default=None)
     best_generation = max((r.link_generation_max for r in readings if r.link_generation_max), default=None)
     best_width = max((r.link_width_max for r in readings if r.link_width_max), default=None)
-    slower = _factor(width, best_width)
+    slower = best_width / width if width and best_width and width < best_width else 1.0
     if generation and best_generation:
         slower *= 2.0 ** max(best_generation - generation, 0)  # each generation doubles the rate, near enough
     if slower <= 1:
@@ -111,14 +111,6 @@ def _link(readings: Sequence[GpuState]) -> str:
         f"{_link_words(best_generation, best_width)}. Copies and zero-copy can take up to about "
         f"{units.ratio(slower)} as long. Check the slot, risers, and the firmware's PCIe settings."
     )
-
-
-def _is_awake(reading: GpuState) -> bool:
-    return reading.performance_state is not None and reading.performance_state <= _AWAKE
-
-
-def _factor(now: int | None, best: int | None) -> float:
-    return best / now if now and best and now < best else 1.0
 
 
 def _link_words(generation: int | None, width: int | None) -> str:
@@ -165,14 +157,10 @@ def _over_current(readings: Sequence[TegraState]) -> str:
 
 
 def _heat(readings: Sequence[TegraState]) -> str:
-    alerts = _distinct(alert for r in readings for alert in r.throttle_alerts or ())
+    alerts = dict.fromkeys(alert for r in readings for alert in r.throttle_alerts or ())
     if not alerts:
         return ""
     return (
         f"The board throttled for heat ({', '.join(alerts)}): figures are slower than it can do and "
         "may drift. Improve the cooling, or let it cool down, and profile again."
     )
-
-
-def _distinct(words: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(words))

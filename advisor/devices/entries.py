@@ -1,6 +1,6 @@
 """What is written down of one device: attributes and figures, each with its source.
 
-A file that cannot be right is refused here; the words for the reader are in problems.py.
+A file that cannot be right is refused here; the words for the reader are in catalogue.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from advisor.devices.memory_class import memory_class
-from advisor.profiles.base import Record
+from advisor.profiles.base import Record, optional
 from advisor.profiles.schema import Device, MemoryClass
 
 FLAGS = (
@@ -67,74 +67,62 @@ class Figures(Record):
 
     memory_bytes: Figure
     device_memory_bytes_per_second: Figure = Field(description="The memory's peak, as specified")
-    achievable_share: Figure | None = Field(default=None, description="Of that peak, by a streaming kernel")
+    achievable_share: Figure | None = optional("Of that peak, by a streaming kernel")
     l2_bytes: Figure | None = None
     l2_bytes_per_second: Figure | None = None
-    flops_per_second: Figure | None = Field(default=None, description="32 bit arithmetic")
+    flops_per_second: Figure | None = optional("32 bit arithmetic")
     pinned_to_device_bytes_per_second: Figure | None = None
     pinned_to_host_bytes_per_second: Figure | None = None
     pageable_to_device_bytes_per_second: Figure | None = None
     pageable_to_host_bytes_per_second: Figure | None = None
-    zero_copy_read_bytes_per_second: Figure | None = Field(
-        default=None, description="Kernels reading mapped host memory"
-    )
+    zero_copy_read_bytes_per_second: Figure | None = optional("Kernels reading mapped host memory")
     zero_copy_write_bytes_per_second: Figure | None = None
-    zero_copy_reread_bytes_per_second: Figure | None = Field(
-        default=None, description="Reading again what caches could hold"
+    zero_copy_reread_bytes_per_second: Figure | None = optional("Reading again what caches could hold")
+    zero_copy_strided_read_bytes_per_second: Figure | None = optional(
+        "4 of every 128 bytes; only what is used counts"
     )
-    zero_copy_strided_read_bytes_per_second: Figure | None = Field(
-        default=None, description="4 of every 128 bytes; only what is used counts"
+    zero_copy_random_read_bytes_per_second: Figure | None = optional(
+        "4 bytes anywhere; only what is used counts"
     )
-    zero_copy_random_read_bytes_per_second: Figure | None = Field(
-        default=None, description="4 bytes anywhere; only what is used counts"
-    )
-    host_read_bytes_per_second: Figure | None = Field(
-        default=None, description="One CPU thread over memory it caches"
-    )
+    host_read_bytes_per_second: Figure | None = optional("One CPU thread over memory it caches")
     host_write_bytes_per_second: Figure | None = None
-    host_copy_bytes_per_second: Figure | None = Field(default=None, description="Bytes copied, not moved")
-    host_uncached_read_bytes_per_second: Figure | None = Field(
-        default=None, description="One CPU thread over memory it does not cache"
+    host_copy_bytes_per_second: Figure | None = optional("Bytes copied, not moved")
+    host_uncached_read_bytes_per_second: Figure | None = optional(
+        "One CPU thread over memory it does not cache"
     )
     host_uncached_write_bytes_per_second: Figure | None = None
-    host_pinned_read_bytes_per_second: Figure | None = Field(
-        default=None, description="One CPU thread over page-locked memory"
-    )
+    host_pinned_read_bytes_per_second: Figure | None = optional("One CPU thread over page-locked memory")
     host_pinned_write_bytes_per_second: Figure | None = None
-    host_pinned_copy_bytes_per_second: Figure | None = Field(
-        default=None, description="From plain memory into it, bytes copied"
-    )
-    host_write_combined_read_bytes_per_second: Figure | None = Field(
-        default=None, description="One CPU thread over page-locked write-combined memory"
+    host_pinned_copy_bytes_per_second: Figure | None = optional("From plain memory into it, bytes copied")
+    host_write_combined_read_bytes_per_second: Figure | None = optional(
+        "One CPU thread over page-locked write-combined memory"
     )
     host_write_combined_write_bytes_per_second: Figure | None = None
-    host_write_combined_copy_bytes_per_second: Figure | None = Field(
-        default=None, description="From plain memory into it, bytes copied"
+    host_write_combined_copy_bytes_per_second: Figure | None = optional(
+        "From plain memory into it, bytes copied"
     )
-    host_managed_read_bytes_per_second: Figure | None = Field(
-        default=None, description="One CPU thread over managed memory whose pages are at the host"
+    host_managed_read_bytes_per_second: Figure | None = optional(
+        "One CPU thread over managed memory whose pages are at the host"
     )
     host_managed_write_bytes_per_second: Figure | None = None
-    host_managed_copy_bytes_per_second: Figure | None = Field(
-        default=None, description="From plain memory into it, bytes copied"
-    )
-    host_cache_bytes: Figure | None = Field(default=None, description="The CPU's largest cache")
+    host_managed_copy_bytes_per_second: Figure | None = optional("From plain memory into it, bytes copied")
+    host_cache_bytes: Figure | None = optional("The CPU's largest cache")
     launch_seconds: Figure | None = None
     synchronize_seconds: Figure | None = None
-    pageable_copy_call_seconds: Figure | None = Field(default=None, description="A copy of no bytes")
+    pageable_copy_call_seconds: Figure | None = optional("A copy of no bytes")
     pinned_copy_call_seconds: Figure | None = None
-    fault_seconds: Figure | None = Field(default=None, description="One fault of managed memory, served")
-    migration_bytes: Figure | None = Field(default=None, description="What one fault brings over")
-    migration_to_device_bytes_per_second: Figure | None = Field(
-        default=None, description="Managed memory read in order where its pages are not, faults and all"
+    fault_seconds: Figure | None = optional("One fault of managed memory, served")
+    migration_bytes: Figure | None = optional("What one fault brings over")
+    migration_to_device_bytes_per_second: Figure | None = optional(
+        "Managed memory read in order where its pages are not, faults and all"
     )
     migration_to_host_bytes_per_second: Figure | None = None
-    prefetch_to_device_bytes_per_second: Figure | None = Field(
-        default=None, description="Managed memory, the call and the wait for it"
+    prefetch_to_device_bytes_per_second: Figure | None = optional(
+        "Managed memory, the call and the wait for it"
     )
     prefetch_to_host_bytes_per_second: Figure | None = None
-    write_fault_seconds: Figure | None = Field(
-        default=None, description="The CPU's first write to 4 KiB of managed memory after it came back"
+    write_fault_seconds: Figure | None = optional(
+        "The CPU's first write to 4 KiB of managed memory after it came back"
     )
 
     @field_validator("achievable_share")

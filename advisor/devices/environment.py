@@ -10,15 +10,13 @@ import platform
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from advisor import units
 from advisor.devices.caveats import cautions
-from advisor.devices.files import Tree
 from advisor.devices.gpus import gpu_state, gpu_states
-from advisor.devices.host import ROOT, gpu_numa_node, host_state, in_container, sysfs_address
+from advisor.devices.host import THIS_MACHINE, Machine, Tree, gpu_numa_node, host_state, sysfs_address
 from advisor.devices.tegra import tegra_state
 from advisor.profiles.redaction import masked
 from advisor.profiles.schema import Environment
@@ -30,14 +28,13 @@ _LOOK_SECONDS = 0.2
 _CPU_NAMES = ("model name", "Model", "Hardware")
 
 
-def environment(*, root: Path = ROOT, nvml: Any = None) -> Environment:
+def environment(*, machine: Machine = THIS_MACHINE) -> Environment:
     """This machine, before anything is measured; what cannot be read is absent, with the reason.
 
     All GPUs are read, since it is not known yet which one will be measured; `finished` keeps that one.
     """
-    model = _cpu_model(Tree(root))
-    host = host_state(root=root)
-    board = tegra_state(moment="before", root=root)
+    model = _cpu_model(Tree(machine.root))
+    board = tegra_state(moment="before", root=machine.root)
     return Environment(
         system=f"{platform.system()} {platform.release()}",
         machine=platform.machine(),
@@ -45,8 +42,8 @@ def environment(*, root: Path = ROOT, nvml: Any = None) -> Environment:
         cpu_model=model,
         cpu_count=len(os.sched_getaffinity(0)),
         memory_bytes=psutil.virtual_memory().total,
-        host=host,
-        gpu_readings=gpu_states(moment="before", nvml=nvml, contained=host.container),
+        host=host_state(root=machine.root),
+        gpu_readings=gpu_states(moment="before", machine=machine),
         tegra_readings=() if board is None else (board,),
         absent={} if model else {"cpu_model": "/proc/cpuinfo does not name it"},
         warnings=tuple(_warnings()),
@@ -59,8 +56,7 @@ def finished(
     *,
     index: int | None = None,
     under_load: Sequence[GpuState] = (),
-    root: Path = ROOT,
-    nvml: Any = None,
+    machine: Machine = THIS_MACHINE,
 ) -> Environment:
     """The environment with the readings after the last process, and with the warnings that follow from all.
 
@@ -71,16 +67,16 @@ def finished(
     if device_pci is None and index is None:
         return environment.model_copy(update={"gpu_readings": (), "tegra_readings": ()})
     before = _of_gpu(environment.gpu_readings, device_pci)
-    contained = in_container(root=root)
-    after = gpu_state(device_pci, index or 0, moment="after", nvml=nvml, contained=contained)
-    board = tegra_state(moment="after", root=root)
+    after = gpu_state(device_pci, index or 0, moment="after", machine=machine)
+    board = tegra_state(moment="after", root=machine.root)
+    unread = after.absent.get("nvml")  # then clocks, throttling and other processes are unknown
     boards = environment.tegra_readings if board is None else (*environment.tegra_readings, board)
     return environment.model_copy(
         update={
-            "host": _with_gpu_node(environment.host, device_pci, root),
+            "host": _with_gpu_node(environment.host, device_pci, machine.root),
             "gpu_readings": (*before, *_most_telling(under_load), after),
             "tegra_readings": boards,
-            "absent": {**environment.absent, **_unreadable(after)},
+            "absent": {**environment.absent, **({"gpu_readings": unread} if unread else {})},
             "warnings": (*environment.warnings, *cautions((*before, *under_load, after), boards)),
         }
     )
@@ -123,12 +119,6 @@ def _with_gpu_node(host: HostState | None, device_pci: str | None, root: Path) -
     node = None if device_pci is None else gpu_numa_node(device_pci, root=root)
     absent = {} if node is not None else {"gpu_numa_node": "the kernel does not know the GPU's node"}
     return host.model_copy(update={"gpu_numa_node": node, "absent": {**host.absent, **absent}})
-
-
-def _unreadable(reading: GpuState) -> dict[str, str]:
-    """Where NVML told nothing at all: clocks, throttling and other processes are unknown."""
-    why = reading.absent.get("nvml")
-    return {"gpu_readings": why} if why else {}
 
 
 def _warnings() -> list[str]:

@@ -1,11 +1,16 @@
-"""The host as memory strategies depend on it: clocks, NUMA nodes, and limits on memory."""
+"""The host as memory strategies depend on it: clocks, NUMA nodes, limits on memory; read from /proc and /sys.
+
+Reading never raises: a file may be missing, closed, or empty.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from advisor.devices.files import Tree
 from advisor.profiles.system_state import CpuClocks, HostState, Limit, NumaNode
 
 ROOT = Path("/")
@@ -23,6 +28,67 @@ _REASONS = {
 }
 
 
+@dataclass(frozen=True)
+class Machine:
+    """Where readings come from: this machine; in tests a copy of its files, and a stand-in for pynvml."""
+
+    root: Path = ROOT
+    nvml: Any = None
+
+
+THIS_MACHINE = Machine()
+
+
+class Tree:
+    """The files below `root`; "/", or a copy made by hand in tests."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def text(self, path: str) -> str | None:
+        """The file without the blanks and zero bytes around it; None where it cannot be read or is empty."""
+        try:
+            text = (self._root / path).read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return None
+        return text.strip().strip("\0") or None
+
+    def number(self, path: str) -> int | None:
+        """The whole number that the file holds and nothing else."""
+        text = self.text(path)
+        return int(text) if text is not None and re.fullmatch(r"-?\d+", text, re.ASCII) else None
+
+    def hertz(self, path: str, unit: int = 1) -> int | None:
+        """A clock; 0 and less mean that the driver does not know it."""
+        number = self.number(path)
+        return number * unit if number is not None and number > 0 else None
+
+    def kibibytes(self, path: str, field: str) -> int | None:
+        """A field of /proc/meminfo or a node's meminfo, in bytes: they say kB and mean KiB."""
+        found = re.search(rf"\b{field}:\s*(\d+) kB", self.text(path) or "", re.ASCII)
+        return int(found[1]) * 1024 if found else None
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file."""
+        try:
+            return (self._root / path).exists()
+        except OSError:
+            return False
+
+    def glob(self, pattern: str) -> Iterator[str]:
+        """Paths that match, numbers in their order: node2 before node10."""
+        try:
+            found = [str(path.relative_to(self._root)) for path in self._root.glob(pattern)]
+        except OSError:
+            found = []
+        return iter(sorted(found, key=_natural))
+
+
+def _natural(path: str) -> list[tuple[int, str]]:
+    parts: list[str] = re.findall(r"\d+|\D+", path)
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
+
+
 def host_state(*, root: Path = ROOT) -> HostState:
     """The host now. What the files do not tell is absent, with the reason."""
     tree = Tree(root)
@@ -35,20 +101,17 @@ def host_state(*, root: Path = ROOT) -> HostState:
         wsl=is_wsl(root=root),
         container=in_container(root=root),
     )
-    known = {
-        "cpu.hertz": state.cpu.hertz is not None,
-        "numa_nodes": bool(state.numa_nodes),
-        "memory_available_bytes": state.memory_available_bytes is not None,
-        "memory_limit": state.memory_limit is not None,
-        "locked_memory_limit": state.locked_memory_limit is not None,
-    }
-    return state.model_copy(
-        update={"absent": {name: _REASONS[name] for name, told in known.items() if not told}}
-    )
+    told = {**dict(state), "cpu.hertz": state.cpu.hertz, "numa_nodes": state.numa_nodes or None}
+    return state.model_copy(update={"absent": unread(told, _REASONS)})
+
+
+def unread(told: Mapping[str, object], reasons: Mapping[str, str]) -> dict[str, str]:
+    """The reason for each figure that is not there."""
+    return {name: why for name, why in reasons.items() if told[name] in (None, {})}
 
 
 def gpu_numa_node(pci_address: str, *, root: Path = ROOT) -> int | None:
-    """The NUMA node that the GPU hangs on; None where the kernel does not know (it writes -1) or has no such
+    """The NUMA node the GPU is attached to; None where the kernel does not know (it writes -1) or has no such
     device. Takes CUDA's spelling of the address too."""
     node = Tree(root).number(f"sys/bus/pci/devices/{sysfs_address(pci_address)}/numa_node")
     return node if node is not None and node >= 0 else None

@@ -9,7 +9,7 @@ concurrentManagedAccess, pageableMemoryAccess and pageableMemoryAccessUsesHostPa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from advisor.profiles.schema import MemoryClass
 
@@ -33,37 +33,30 @@ class HostMemory:
     managed: str
 
 
+_TEGRA = HostMemory(
+    pinned="uncached on the CPU and on the GPU: CPU reads and repeated kernel reads are slow",
+    registered="not supported",
+    pageable="for the CPU only; kernels need a copy",
+    managed="cached on both sides; caches are maintained at launch and synchronise",
+)
+_CACHED_ON_CPU = "cached on the CPU, uncached on the GPU: repeated kernel reads are slow"
+_DISCRETE = HostMemory(
+    pinned="copied at the full rate of PCIe; kernels read it over PCIe, every pass anew",
+    registered="like pinned",
+    pageable="reached by copies only, through a pinned buffer of the driver",
+    managed="pages move to the side that touches them, by faults or by prefetch",
+)
 FOLLOWS: dict[MemoryClass, HostMemory] = {
-    "tegra": HostMemory(
-        pinned="uncached on the CPU and on the GPU: CPU reads and repeated kernel reads are slow",
-        registered="not supported",
-        pageable="for the CPU only; kernels need a copy",
-        managed="cached on both sides; caches are maintained at launch and synchronise",
-    ),
-    "tegra-io-coherent": HostMemory(
-        pinned="cached on the CPU, uncached on the GPU: repeated kernel reads are slow",
-        registered="like pinned",
-        pageable="for the CPU only; kernels need a copy",
-        managed="cached on both sides; caches are maintained at launch and synchronise",
-    ),
+    "tegra": _TEGRA,
+    "tegra-io-coherent": replace(_TEGRA, pinned=_CACHED_ON_CPU, registered="like pinned"),
     "tegra-coherent": HostMemory(
-        pinned="cached on the CPU, uncached on the GPU: repeated kernel reads are slow",
+        pinned=_CACHED_ON_CPU,
         registered="cached by the GPU's L2",
         pageable="cached by the GPU's L2; kernels use it in place",
         managed="uncached on the GPU, like pinned, once its pages are mapped by faults or prefetch",
     ),
-    "discrete": HostMemory(
-        pinned="copied at the full rate of PCIe; kernels read it over PCIe, every pass anew",
-        registered="like pinned",
-        pageable="reached by copies only, through a pinned buffer of the driver",
-        managed="pages move to the side that touches them, by faults or by prefetch",
-    ),
-    "discrete-hmm": HostMemory(
-        pinned="copied at the full rate of PCIe; kernels read it over PCIe, every pass anew",
-        registered="like pinned",
-        pageable="kernels use it in place; its pages move by faults",
-        managed="pages move to the side that touches them, by faults or by prefetch",
-    ),
+    "discrete": _DISCRETE,
+    "discrete-hmm": replace(_DISCRETE, pageable="kernels use it in place; its pages move by faults"),
     "coherent": HostMemory(
         pinned="kernels use it over the coherent link",
         registered="like pinned",
@@ -84,7 +77,8 @@ def memory_class(attributes: Mapping[str, int | float | str | bool]) -> MemoryCl
     host_tables = pageable and bool(attributes.get("pageable_memory_access_uses_host_page_tables", 0))
     if not attributes.get("integrated", 0):
         return "coherent" if host_tables else "discrete-hmm" if pageable else "discrete"
-    capability = _version(str(attributes.get("compute_capability", "0.0")))
+    major, _, minor = str(attributes.get("compute_capability", "0.0")).partition(".")
+    capability = (int(major), int(minor or 0))
     if capability < (7, 2):
         return "tegra"
     if not pageable:
@@ -92,8 +86,3 @@ def memory_class(attributes: Mapping[str, int | float | str | bool]) -> MemoryCl
     # All flags are 1 on Thor (11.0; 10.1 before CUDA 13) and on GB10 (12.1) alike, but Thor's GPU does not
     # cache pinned and managed memory.
     return "tegra-coherent" if capability < (12, 0) else "coherent"
-
-
-def _version(text: str) -> tuple[int, int]:
-    major, _, minor = text.partition(".")
-    return int(major), int(minor or 0)

@@ -25,41 +25,33 @@ _MEANINGS = {
     "NVMLError_GpuIsLost": "the GPU has fallen off the bus",
 }
 
-Call = tuple[str, tuple[Any, ...]]
-
 
 class Unreachable(Exception):
     """NVML, or the GPU in it, cannot be reached; the text says why."""
 
 
 class Questions:
-    """Asks NVML one figure at a time; what it does not answer is noted in `absent`."""
+    """Asks NVML one figure at a time, of one GPU; what it does not answer is noted in `absent`."""
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Any, gpu: Any = None) -> None:
         self._module = module
+        self._gpu = gpu
         self.absent: dict[str, str] = {}
 
-    def ask(self, figure: str, *calls: Call) -> Any:
+    def ask(self, figure: str, calls: str | tuple[str, ...], *arguments: Any, of_gpu: bool = True) -> Any:
         """The answer of the first call that gives one, else None; later calls are for older drivers."""
-        for name, arguments in calls:
+        given = (self._gpu, *arguments) if of_gpu else arguments
+        for name in (calls,) if isinstance(calls, str) else calls:
             # Whatever goes wrong in a call (an NVMLError, a function that this nvidia-ml-py lacks, a text
             # that cannot be decoded) costs one figure, never the run.
             try:
-                answer = getattr(self._module, name)(*arguments)
+                answer = getattr(self._module, name)(*given)
             except Exception as problem:
                 self.absent[figure] = reason(problem)
             else:
                 self.absent.pop(figure, None)
                 return answer
         return None
-
-    def positive(self, figure: str, *calls: Call) -> int | None:
-        """A figure that cannot be 0: some drivers write 0 for what they do not know."""
-        answer = self.ask(figure, *calls)
-        if answer is not None and answer <= 0:
-            self.absent[figure] = f"NVML gave {answer}, which it cannot be"
-            return None
-        return None if answer is None else int(answer)
 
 
 @contextlib.contextmanager
@@ -68,10 +60,10 @@ def opened(module: Any = None) -> Iterator[Any]:
 
     Raises `Unreachable`.
     """
-    nvml = module if module is not None else _imported()
     try:
+        nvml = module or importlib.import_module("pynvml")
         nvml.nvmlInit()
-    except Exception as problem:
+    except Exception as problem:  # an outdated package of that name can fail in any way
         raise Unreachable(reason(problem)) from None
     try:
         yield nvml
@@ -86,28 +78,34 @@ def handle_of(nvml: Any, pci_bus_id: str | None, index: int) -> Any:
     if pci_bus_id is None:
         return _by_index(nvml, index)
     questions = Questions(nvml)
-    handle = questions.ask("gpu", ("nvmlDeviceGetHandleByPciBusId", (pci_bus_id,)))
-    if handle is None:
-        handle = _unaddressed(nvml)
-    if handle is None:
-        raise Unreachable(f"NVML has no GPU at {pci_bus_id}: {questions.absent['gpu']}")
-    return handle
+    handle = questions.ask("gpu", "nvmlDeviceGetHandleByPciBusId", pci_bus_id, of_gpu=False)
+    if handle is not None:
+        return handle
+    sole = all_handles(nvml)
+    # The only GPU may have no PCI address in NVML: integrated GPUs have one in CUDA alone.
+    if len(sole) == 1 and address_of(nvml, sole[0]) is None:
+        return sole[0]
+    raise Unreachable(f"NVML has no GPU at {pci_bus_id}: {questions.absent['gpu']}")
 
 
 def all_handles(nvml: Any) -> list[Any]:
     """Every GPU that NVML lists and lets us open."""
     questions = Questions(nvml)
-    count = questions.ask("count", ("nvmlDeviceGetCount", ())) or 0
-    handles = [questions.ask(str(i), ("nvmlDeviceGetHandleByIndex", (i,))) for i in range(count)]
+    count = questions.ask("count", "nvmlDeviceGetCount", of_gpu=False) or 0
+    handles = [questions.ask("gpu", "nvmlDeviceGetHandleByIndex", i, of_gpu=False) for i in range(count)]
     return [handle for handle in handles if handle is not None]
 
 
 def address_of(nvml: Any, handle: Any) -> str | None:
     """The GPU's PCI address as sysfs writes it; None for one that has none."""
-    answer = Questions(nvml).ask("pci", ("nvmlDeviceGetPciInfo", (handle,)))
-    bus_id = getattr(answer, "busId", None)
-    text = bus_id.decode("ascii", "replace") if isinstance(bus_id, bytes) else bus_id
+    answer = Questions(nvml, handle).ask("pci", "nvmlDeviceGetPciInfo")
+    text = as_text(getattr(answer, "busId", None))
     return sysfs_address(text) if text else None
+
+
+def as_text(answer: str | bytes | None) -> str | None:
+    """A text, which old versions of nvidia-ml-py give as bytes."""
+    return answer.decode("ascii", "replace") if isinstance(answer, bytes) else answer
 
 
 def reason(problem: Exception) -> str:
@@ -118,13 +116,6 @@ def reason(problem: Exception) -> str:
         return "this nvidia-ml-py is too old to ask"
     kind = type(problem).__name__
     return _MEANINGS.get(kind, f"NVML failed: {str(problem) or kind}")
-
-
-def _imported() -> Any:
-    try:
-        return importlib.import_module("pynvml")
-    except Exception as problem:  # an outdated package of that name can fail in any way
-        raise Unreachable(reason(problem)) from None
 
 
 def _by_index(nvml: Any, index: int) -> Any:
@@ -141,9 +132,3 @@ def _by_index(nvml: Any, index: int) -> Any:
         if handles
         else "NVML lists no GPU"
     )
-
-
-def _unaddressed(nvml: Any) -> Any | None:
-    """The only GPU, where it has no PCI address in NVML: integrated GPUs have one in CUDA alone."""
-    handles = all_handles(nvml)
-    return handles[0] if len(handles) == 1 and address_of(nvml, handles[0]) is None else None

@@ -8,11 +8,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from advisor.devices.files import Tree
-from advisor.devices.host import ROOT, cpu_clocks
-from advisor.devices.power_modes import CONFIGURATION, STATUS, active_mode, power_modes
+from advisor.devices.host import ROOT, Tree, cpu_clocks, unread
 from advisor.profiles.system_state import Moment, TegraState
 
+# nvpmodel -q may need root, its files do not.
+_STATUS = "var/lib/nvpmodel/status"
+_CONFIGURATION = "etc/nvpmodel.conf"
+_UNCAPPED = float("inf")
+_MODE = re.compile(r"<\s*POWER_MODEL\s+ID=(\d+)\s+NAME=(\S+?)\s*>", re.ASCII)
+_LINE = re.compile(r"^(\w+)\s+(\w+)\s+(-?\d+)\s*$", re.ASCII)
 _RELEASE = "etc/nv_tegra_release"
 _COMPATIBLE = "proc/device-tree/compatible"
 # 57000000.gpu, 17000000.gpu, gpu-gpc-0 (Thor, before gpu-nvd-0), else the bus address and the chip's name.
@@ -23,6 +27,17 @@ _MEMORY_CLOCKS = (
     ("sys/kernel/debug/bpmp/debug/clk/emc/rate", "sys/kernel/debug/bpmp/debug/clk/emc/max_rate"),
     ("sys/kernel/debug/clk/emc/clk_rate", "sys/kernel/debug/clk/emc/clk_max_rate"),
 )
+_REASONS = {
+    "board": "/proc/device-tree/model cannot be read",
+    "l4t_release": f"/{_RELEASE} cannot be read, as in a container",
+    "power_mode": f"/{_STATUS} or /{_CONFIGURATION} cannot be read",
+    "gpu_hertz": "/sys/class/devfreq has no GPU clock",
+    "memory_hertz": "the EMC clock is open to root alone",
+    "temperatures_celsius": "/sys/class/thermal has no readable zone",
+    "gpu_memory_bytes": "/proc/meminfo has no NvMapMemUsed",
+    "over_current_events": "this board or its Jetson Linux does not count them",
+    "throttle_alerts": "/sys/class/thermal has no throttle alerts",
+}
 # Jetson Linux Developer Guide, "Over-current throttling": what the board's three events mean.
 _EVENTS = {"oc1": "under voltage", "oc2": "average over-current", "oc3": "instantaneous over-current"}
 
@@ -57,32 +72,40 @@ def tegra_state(*, moment: Moment = "after", root: Path = ROOT) -> TegraState | 
         over_current_events=_events(tree),
         throttle_alerts=_alerts(tree),
     )
-    return state.model_copy(update={"absent": _absent(state)})
-
-
-def _absent(state: TegraState) -> dict[str, str]:
-    reasons = {
-        "board": "/proc/device-tree/model cannot be read",
-        "l4t_release": f"/{_RELEASE} cannot be read, as in a container",
-        "power_mode": f"/{STATUS} or /{CONFIGURATION} cannot be read",
-        "gpu_hertz": "/sys/class/devfreq has no GPU clock",
-        "memory_hertz": "the EMC clock is open to root alone",
-        "temperatures_celsius": "/sys/class/thermal has no readable zone",
-        "gpu_memory_bytes": "/proc/meminfo has no NvMapMemUsed",
-        "over_current_events": "this board or its Jetson Linux does not count them",
-        "throttle_alerts": "/sys/class/thermal has no throttle alerts",
-    }
-    return {name: why for name, why in reasons.items() if getattr(state, name) in (None, {})}
+    return state.model_copy(update={"absent": unread(dict(state), _REASONS)})
 
 
 def _modes(tree: Tree) -> tuple[str | None, str | None]:
     """The mode that is set and the strongest one; the same where none allows more."""
-    modes = {mode.number: mode for mode in power_modes(tree)}
-    active = modes.get(number) if (number := active_mode(tree)) is not None else None
+    modes = _power_modes(tree)
+    # pmode:0002, on older releases pmode:0002 fmode:quiet
+    found = re.search(r"pmode:\s*(\d+)", tree.text(_STATUS) or "", re.ASCII)
+    active = modes.get(int(found[1])) if found else None
     if active is None:
         return None, None
-    best = max(modes.values(), key=lambda mode: (mode.strength, mode is active))
-    return active.name, best.name
+    best = max(modes.values(), key=lambda mode: (mode[1], mode is active))
+    return active[0], best[0]
+
+
+def _power_modes(tree: Tree) -> dict[int, tuple[str, tuple[float, ...]]]:
+    """By number the name of each mode and how strong it is: its caps of GPU, memory, cores and CPU.
+
+    The caps are in the units of the file and only compared. The number says nothing: 0 is the strongest mode
+    on most boards, 2 on some.
+    """
+    parts = _MODE.split(tree.text(_CONFIGURATION) or "")[1:]
+    modes: dict[int, tuple[str, tuple[float, ...]]] = {}
+    for number, name, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        lines = [match.groups() for line in body.splitlines() if (match := _LINE.match(line.strip()))]
+        cores = sum(int(value) for part, _, value in lines if part == "CPU_ONLINE")
+        modes[int(number)] = (name, (_cap(lines, "GPU"), _cap(lines, "EMC"), cores, _cap(lines, "CPU_")))
+    return modes
+
+
+def _cap(lines: list[tuple[str, ...]], part: str) -> float:
+    """The highest MAX_FREQ of what begins with `part`. The file writes -1 or 0 for no cap."""
+    caps = [int(value) for name, key, value in lines if name.startswith(part) and key == "MAX_FREQ"]
+    return max((float(cap) if cap > 0 else _UNCAPPED for cap in caps), default=_UNCAPPED)
 
 
 def _release(tree: Tree) -> str | None:

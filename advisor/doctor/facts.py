@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from advisor.devices.files import Tree
 from advisor.devices.gpus import gpu_states
-from advisor.devices.host import ROOT, gpu_numa_node, host_state
+from advisor.devices.host import ROOT, Tree, gpu_numa_node, host_state
 from advisor.devices.tegra import tegra_state
 from advisor.doctor.probe import Probe, probe
 from advisor.nsys.program import Nsys, NsysFailed, find
 from advisor.profiles.system_state import GpuState, HostState, TegraState
 
-PACKAGES = (
-    "cupy-cuda11x",
-    "cupy-cuda12x",
-    "cupy-cuda13x",
-    "cupy",
-    "cuda-bindings",
-    "nvidia-ml-py",
-    "nvtx",
-)
+PACKAGES = ("cupy-cuda11x", "cupy-cuda12x", "cupy-cuda13x", "cupy", "cuda-bindings", "nvidia-ml-py", "nvtx")
 
 
 @dataclass(frozen=True)
@@ -47,11 +39,7 @@ class Facts:
 
 
 def gather(
-    gpu: int = 0,
-    nsys: Path | None = None,
-    *,
-    root: Path = ROOT,
-    tried: Callable[[int], Probe] = probe,
+    gpu: int = 0, nsys: Path | None = None, *, root: Path = ROOT, tried: Callable[[int], Probe] = probe
 ) -> Facts:
     """Looks at this machine; takes some seconds where there is a GPU to try."""
     from advisor.measure.backends import driver_version, gpu_count
@@ -78,10 +66,8 @@ def gather(
 def _packages() -> dict[str, str]:
     found = {}
     for name in PACKAGES:
-        try:
+        with suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
     return found
 
 

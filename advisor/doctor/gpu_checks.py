@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from advisor import units
 from advisor.devices.memory_class import EXPLAINED
 from advisor.doctor.facts import Facts
-from advisor.profiles.checkup import Finding, State
+from advisor.profiles.checkup import Finding, info, limited, missing, ok
 from advisor.profiles.schema import Device
 
 _TOOLKIT = (
@@ -38,29 +38,26 @@ def gpu_findings(facts: Facts) -> Iterator[Finding]:
 
 def _driver(facts: Facts) -> Finding:
     if facts.driver is None:
-        return Finding(
-            subject="driver",
-            state="missing",
-            found="no NVIDIA driver (libcuda.so.1 cannot be loaded)",
-            means="nothing can be measured on a GPU here; `advisor profile` runs the workload on the CPU "
+        return missing(
+            "driver",
+            "no NVIDIA driver (libcuda.so.1 cannot be loaded)",
+            "nothing can be measured on a GPU here; `advisor profile` runs the workload on the CPU "
             "and predicts the strategies for other devices",
-            next_step="Where there is a GPU, install its driver; start a container with --gpus all.",
+            "Where there is a GPU, install its driver; start a container with --gpus all.",
         )
     supports = f"a driver for CUDA up to {_version(facts.driver)}"
     if not facts.gpus:
-        return Finding(
-            subject="driver",
-            state="missing",
-            found=f"{supports}, but it shows no GPU",
-            means="the strategies are predicted, not measured",
-            next_step="See what nvidia-smi says, and whether CUDA_VISIBLE_DEVICES hides the GPU.",
+        return missing(
+            "driver",
+            f"{supports}, but it shows no GPU",
+            "the strategies are predicted, not measured",
+            "See what nvidia-smi says, and whether CUDA_VISIBLE_DEVICES hides the GPU.",
         )
     gpus = "1 GPU" if facts.gpus == 1 else f"{facts.gpus} GPUs"
-    return Finding(
-        subject="driver",
-        state="ok",
-        found=f"{supports}, {gpus}",
-        means="the strategies can be measured here" if facts.gpus == 1 else "--gpu chooses which is measured",
+    return ok(
+        "driver",
+        f"{supports}, {gpus}",
+        "the strategies can be measured here" if facts.gpus == 1 else "--gpu chooses which is measured",
     )
 
 
@@ -70,103 +67,88 @@ def _cupy(facts: Facts) -> Finding:
         means = "nothing can be measured: `advisor profile` predicts" if facts.gpus else "it is not needed"
         extra = "cuda12" if facts.driver is not None and facts.driver < 13000 else "cuda13"
         step = f"pip install 'gpu-memory-advisor[{extra}]'" if facts.gpus else ""
-        state: State = "missing" if facts.gpus else "info"
-        return Finding(subject="CuPy", state=state, found="not installed", means=means, next_step=step)
+        return (missing if facts.gpus else info)("CuPy", "not installed", means, step)
     found = ", ".join(f"{name} {version}" for name, version in wheels.items())
     if len(wheels) > 1:
-        return Finding(
-            subject="CuPy",
-            state="limited",
-            found=found,
-            means="several builds of CuPy overwrite one another's files",
-            next_step=f"pip uninstall {' '.join(wheels)}, then install the one for your CUDA.",
+        return limited(
+            "CuPy",
+            found,
+            "several builds of CuPy overwrite one another's files",
+            f"pip uninstall {' '.join(wheels)}, then install the one for your CUDA.",
         )
     name = next(iter(wheels))
     needed = re.search(r"cuda(\d+)x", name)
     if needed and facts.driver is not None and facts.driver < int(needed[1]) * 1000:
         major = facts.driver // 1000
-        return Finding(
-            subject="CuPy",
-            state="missing",
-            found=f"{found}, but the driver supports CUDA up to {_version(facts.driver)}",
-            means="it cannot run a kernel",
-            next_step=f"pip uninstall {name}, then pip install cupy-cuda{major}x; or renew the driver.",
+        return missing(
+            "CuPy",
+            f"{found}, but the driver supports CUDA up to {_version(facts.driver)}",
+            "it cannot run a kernel",
+            f"pip uninstall {name}, then pip install cupy-cuda{major}x; or renew the driver.",
         )
     means = "it fits the driver" if facts.gpus else "there is no GPU to use it on"
-    return Finding(subject="CuPy", state="ok", found=found, means=means)
+    return ok("CuPy", found, means)
 
 
 def _first_kernel(facts: Facts) -> Finding:
     assert facts.probe is not None
     told = facts.probe
     if told.problem:
-        return Finding(
-            subject="first kernel",
-            state="missing",
-            found=told.problem,
-            means="nothing can be measured until a kernel runs",
-            next_step=told.next_step or _TOOLKIT,
+        return missing(
+            "first kernel",
+            told.problem,
+            "nothing can be measured until a kernel runs",
+            told.next_step or _TOOLKIT,
         )
     free = f", {units.size(told.free_bytes)} of its memory free" if told.free_bytes is not None else ""
-    return Finding(
-        subject="first kernel",
-        state="ok",
-        found=f"compiled and run on {told.device.name if told.device else 'the GPU'}{free}",
-        means="the main job can run",
+    return ok(
+        "first kernel",
+        f"compiled and run on {told.device.name if told.device else 'the GPU'}{free}",
+        "the main job can run",
     )
 
 
 def _memory_class(device: Device) -> Finding:
     kind = device.memory_class
-    return Finding(
-        subject="memory class",
-        state="info",
-        found=str(kind),
-        means=EXPLAINED[kind] if kind else "unknown to this advisor",
-    )
+    return info("memory class", str(kind), EXPLAINED[kind] if kind else "unknown to this advisor")
 
 
 def _managed(device: Device, facts: Facts) -> Finding:
     if not device.attributes.get("concurrent_managed_access"):
-        return Finding(
-            subject="managed memory",
-            state="limited",
-            found="no concurrent managed access",
-            means="no prefetch and no advice: managed strategies attach memory to the stream in their place",
-            next_step="It comes with the platform: Linux (not WSL) on a discrete GPU of Pascal or newer, on "
+        return limited(
+            "managed memory",
+            "no concurrent managed access",
+            "no prefetch and no advice: managed strategies attach memory to the stream in their place",
+            "It comes with the platform: Linux (not WSL) on a discrete GPU of Pascal or newer, on "
             "Thor, GB10, GH200 or GB200.",
         )
     if "cuda-bindings" not in facts.packages:
-        return Finding(
-            subject="managed memory",
-            state="limited",
-            found="concurrent managed access, but cuda-bindings is not installed",
-            means="managed-prefetch and managed-advised cannot run",
-            next_step="pip install cuda-bindings of your CUDA's major version.",
+        return limited(
+            "managed memory",
+            "concurrent managed access, but cuda-bindings is not installed",
+            "managed-prefetch and managed-advised cannot run",
+            "pip install cuda-bindings of your CUDA's major version.",
         )
-    return Finding(
-        subject="managed memory",
-        state="ok",
-        found=f"concurrent managed access, cuda-bindings {facts.packages['cuda-bindings']}",
-        means="prefetch and advice are measured",
+    return ok(
+        "managed memory",
+        f"concurrent managed access, cuda-bindings {facts.packages['cuda-bindings']}",
+        "prefetch and advice are measured",
     )
 
 
 def _system(device: Device) -> Finding:
     if device.attributes.get("pageable_memory_access"):
         tables = device.attributes.get("pageable_memory_access_uses_host_page_tables")
-        return Finding(
-            subject="plain memory (HMM, ATS)",
-            state="ok",
-            found="kernels reach malloc's memory " + ("by the host's page tables" if tables else "by HMM"),
-            means="the strategy `system` is measured",
+        return ok(
+            "plain memory (HMM, ATS)",
+            "kernels reach malloc's memory " + ("by the host's page tables" if tables else "by HMM"),
+            "the strategy `system` is measured",
         )
-    return Finding(
-        subject="plain memory (HMM, ATS)",
-        state="limited",
-        found="kernels do not reach malloc's memory",
-        means="the strategy `system` is skipped",
-        next_step="" if device.attributes.get("integrated") else _HMM,
+    return limited(
+        "plain memory (HMM, ATS)",
+        "kernels do not reach malloc's memory",
+        "the strategy `system` is skipped",
+        "" if device.attributes.get("integrated") else _HMM,
     )
 
 

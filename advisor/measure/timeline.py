@@ -14,8 +14,7 @@ from typing import Any
 
 from advisor.measure.frames import Action, Loop
 from advisor.measure.sampling import Clock
-from advisor.profiles.lanes import track
-from advisor.profiles.traces import Span, Timeline
+from advisor.profiles.traces import Span, Timeline, track
 from advisor.strategies.backend import Backend
 
 MOST_SPANS = 300

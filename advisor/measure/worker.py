@@ -28,7 +28,7 @@ from advisor.measure.jobs import DESCRIPTION, Checked, Description, Job, Outcome
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.strategies.backend import Backend
 from advisor.strategies.placements.arena import AllocationFailed
-from advisor.workloads.frameworks import numba_versions
+from advisor.workloads.frameworks import numba_arrays
 from advisor.workloads.frameworks.bridging import require_libraries
 from advisor.workloads.loading import Loaded, check_sweep, load, user_traceback
 
@@ -86,8 +86,8 @@ def _explain(error: BaseException, path: Path, *, on_gpu: bool) -> Problem:
     if isinstance(error, SystemExit):
         message = f"the workload called exit({error.code!r})"
     next_step = f"The traceback is of your own code, in {path}."
-    if numba_versions.is_misfit(error):
-        return Problem(cause="raised", message=message, next_step=numba_versions.fitting(), detail=detail)
+    if numba_arrays.is_misfit(error):
+        return Problem(cause="raised", message=message, next_step=numba_arrays.fitting(), detail=detail)
     if not on_gpu and _wants_a_gpu(error, message):
         return Problem(cause="twin", message=message, next_step=_TWIN, detail=detail)
     if "CuPy failed to load" in message:

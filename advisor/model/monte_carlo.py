@@ -57,7 +57,7 @@ def log_triangular(low: float, mode: float, high: float, name: str) -> Values:
 
 
 def span(values: Values) -> tuple[float, float, float]:
-    """5th percentile of the draws, likely value, 95th percentile; the ends include the likely value."""
+    """5th percentile of all draws, likely value, 95th percentile; the ends include the likely value."""
     low, high = np.percentile(values[1:], (LOW, HIGH))
     likely = float(values[0])
     return min(float(low), likely), likely, max(float(high), likely)

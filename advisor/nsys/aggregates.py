@@ -13,11 +13,10 @@ from typing import Literal
 
 import numpy as np
 
-from advisor.nsys.busy import Busy
-from advisor.nsys.database import UNKNOWN, Database, Flags, Integers
-from advisor.nsys.launches import Calls, waiting_calls
-from advisor.nsys.windows import THREAD_BITS, Windows
+from advisor.nsys.database import THREAD_BITS, UNKNOWN, Database, Integers
+from advisor.nsys.intervals import Busy, Windows
 
+CALLS = "CUPTI_ACTIVITY_KIND_RUNTIME"
 COPIES = "CUPTI_ACTIVITY_KIND_MEMCPY"
 MEMSETS = "CUPTI_ACTIVITY_KIND_MEMSET"
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -35,29 +34,37 @@ NEEDED: dict[str, tuple[str, ...]] = {
     GPU_FAULTS: ("start", "numberOfPageFaults"),
     MEMORY: ("bytes", "memKind", "memoryOperationType"),
 }
-"""Columns without which a table says nothing."""
+"""Columns without which a table cannot be read."""
 Key = tuple[int, ...]
-Kind = Literal["copies", "migrations", "kernels", "waits"]
+_NOWHERE = -1
 
 
 @dataclass
 class Sums:
-    """Count, bytes and nanoseconds by kind."""
+    """Count, bytes and nanoseconds by kind: copies, migrations, kernels, waits."""
 
-    of: defaultdict[Kind, defaultdict[Key, list[int]]] = field(
+    of: defaultdict[str, defaultdict[Key, list[int]]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(lambda: [0, 0, 0]))
     )
     cpu_faults: int = 0
     gpu_faults: int = 0
 
-    def add(self, kind: Kind, key: Key, figures: Sequence[int]) -> None:
+    def add(self, kind: str, key: Key, figures: Sequence[int]) -> None:
         """More of one kind."""
         sums = self.of[kind][key]
         for position, figure in enumerate(figures):
             sums[position] += int(figure)
 
+    def include(self, other: Sums) -> None:
+        """All of another place's."""
+        for kind, by_key in other.of.items():
+            for key, figures in by_key.items():
+                self.add(kind, key, figures)
+        self.cpu_faults += other.cpu_faults
+        self.gpu_faults += other.gpu_faults
 
-class Tallies:
+
+class Aggregates:
     """Reads the tables once; `places` maps a moment of a process to a place, None takes everything as 0."""
 
     def __init__(self, database: Database, places: Windows | None, extent: tuple[int, int] | None) -> None:
@@ -71,7 +78,6 @@ class Tallies:
         self._copies()
         self._kernels()
         self._launched = None  # its memory is wanted for what follows
-        self._memsets()
         self._waits()
         self._faults()
 
@@ -80,7 +86,6 @@ class Tallies:
         return self._database.has(table, *NEEDED[table])
 
     def _placed(self, block: dict[str, Integers], launched: bool) -> Integers:
-        """The place of each row."""
         if self._where is None:
             return np.zeros(len(block["start"]), np.int64)
         moments = block["start"]
@@ -110,17 +115,15 @@ class Tallies:
             self._busy(block)
             moved = np.isin(block["copyKind"], unified)
             self.migrations_seen |= bool(moved.any())
-            place = np.where(moved, self._placed(block, launched=False), self._placed(block, launched=True))
-            columns = ("copyKind", "srcKind", "dstKind")
-            self._sum("copies", block, place, columns, ~moved)
-            self._sum("migrations", block, place, ("copyKind", "migrationCause"), moved)
+            copied = np.where(moved, _NOWHERE, self._placed(block, launched=True))
+            self._sum("copies", block, copied, ("copyKind", "srcKind", "dstKind"))
+            migrated = np.where(moved, self._placed(block, launched=False), _NOWHERE)
+            self._sum("migrations", block, migrated, ("copyKind", "migrationCause"))
 
     def _kernels(self) -> None:
         for block in self._blocks(KERNELS, "correlationId", "shortName"):
             self._busy(block)
             self._sum("kernels", block, self._placed(block, launched=True), ("shortName",))
-
-    def _memsets(self) -> None:
         for block in self._blocks(MEMSETS):
             self._busy(block)
 
@@ -147,16 +150,9 @@ class Tallies:
                 faults = block["numberOfPageFaults"][place == number]
                 self.places[int(number)].gpu_faults += int(faults.sum())
 
-    def _sum(
-        self,
-        kind: Kind,
-        block: dict[str, Integers],
-        place: Integers,
-        columns: Sequence[str],
-        chosen: Flags | None = None,
-    ) -> None:
-        """Adds rows up by place and these columns."""
-        keep = place >= 0 if chosen is None else (place >= 0) & chosen
+    def _sum(self, kind: str, block: dict[str, Integers], place: Integers, columns: Sequence[str]) -> None:
+        """Adds rows up by place and these columns; rows in no place are left out."""
+        keep = place >= 0
         if not keep.any():
             return
         kinds, which = _distinct([place[keep], *(block[c][keep] for c in columns)])
@@ -189,3 +185,54 @@ def _distinct(columns: Sequence[Integers]) -> tuple[list[tuple[int, ...]], Integ
             row.append(low + rest)
         rows.append(tuple(reversed(row)))
     return rows, np.asarray(which, np.int64).reshape(-1)
+
+
+class Calls:
+    """One column of the host's calls that launch or await the GPU's work, by process and correlation id."""
+
+    def __init__(
+        self,
+        database: Database,
+        extent: tuple[int, int] | None,
+        column: Literal["start", "nameId"],
+        where: str = "correlationId IS NOT NULL",
+    ) -> None:
+        keys: list[Integers] = []
+        values: list[Integers] = []
+        self._processes: list[int] = []
+        if database.has(CALLS, "start", "globalTid", "correlationId"):
+            if extent:
+                where = f"start >= {extent[0]} AND start <= {extent[1]} AND {where}"
+            for block in database.blocks(CALLS, (*{column, "globalTid", "correlationId"},), where):
+                keys.append(self._keys(block["globalTid"] // THREAD_BITS, block["correlationId"]))
+                values.append(block[column])
+        self._keyed = np.concatenate(keys) if keys else np.array([], np.int64)
+        del keys
+        order = np.argsort(self._keyed, kind="stable")
+        self._keyed = self._keyed[order]
+        self._values = np.concatenate(values)[order] if values else self._keyed
+
+    def find(self, processes: Integers, correlations: Integers, otherwise: Integers) -> Integers:
+        """The column of each row's call; where no call is known, `otherwise`."""
+        if not len(self._keyed):
+            return otherwise
+        wanted = self._keys(processes, correlations)
+        at = np.minimum(np.searchsorted(self._keyed, wanted), len(self._keyed) - 1)
+        return np.where(self._keyed[at] == wanted, self._values[at], otherwise)
+
+    def _keys(self, processes: Integers, correlations: Integers) -> Integers:
+        """One number of both: correlation ids are 32 bits wide."""
+        keys = correlations.copy()
+        for process in np.unique(processes):
+            if int(process) not in self._processes:
+                self._processes.append(int(process))
+            keys[processes == process] += (self._processes.index(int(process)) + 1) << 32
+        return keys
+
+
+def waiting_calls(database: Database, extent: tuple[int, int] | None) -> Calls:
+    """The names, as numbers of StringIds, of the calls that wait."""
+    if not (database.has("StringIds", "id", "value") and database.has(CALLS, "nameId")):
+        return Calls(database, extent, "nameId", "0")
+    chosen = "SELECT id FROM StringIds WHERE value LIKE '%Synchronize%' OR value LIKE '%StreamWaitEvent%'"
+    return Calls(database, extent, "nameId", f"correlationId IS NOT NULL AND nameId IN ({chosen})")

@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from advisor.profiles.lanes import TRACKS, lanes
 from advisor.profiles.schema import Profile
 from advisor.profiles.text_files import write_atomically
-from advisor.profiles.traces import Span, Timeline
+from advisor.profiles.traces import TRACKS, Span, Timeline, lanes
 
 FILE_NAME = "frames.trace.json"
 _SOURCES = {"events": "own events", "nsys": "seen by nsys"}

@@ -20,11 +20,13 @@ import numpy.typing as npt
 from advisor.errors import FileProblem
 
 Integers = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 BLOCK = 200_000
 """Rows read at a time, so that the memory does not grow with the file."""
 UNKNOWN = -1
 """In place of NULL."""
+THREAD_BITS = 0x1000000
+"""A globalTid divided by this tells processes apart: PID is globalTid / 0x1000000 % 0x1000000, TID is
+globalTid % 0x1000000 (nsys's user guide, "Serialized process and thread identifiers")."""
 _HEADER = b"SQLite format 3\0"
 _MARKS = ("NVTX_EVENTS", "ENUM_NSYS_EVENT_TYPE", "TARGET_INFO_SYSTEM_ENV", "META_DATA_EXPORT")
 _EXPORT = "Export the report again: nsys export --type sqlite REPORT.nsys-rep"
@@ -37,10 +39,11 @@ class Database:
         self.path = path
         self._connection = connection
         names = [str(row[0]) for row in connection.execute("SELECT name FROM sqlite_master")]
-        self._columns = {name: self._described(name) for name in names if name.replace("_", "").isalnum()}
-
-    def _described(self, table: str) -> frozenset[str]:
-        return frozenset(str(row[1]) for row in self._connection.execute(f'PRAGMA table_info("{table}")'))
+        self._columns = {
+            name: frozenset(str(row[1]) for row in connection.execute(f'PRAGMA table_info("{name}")'))
+            for name in names
+            if name.replace("_", "").isalnum()
+        }
 
     def has(self, table: str, *columns: str) -> bool:
         """Whether the table is there with all these columns."""
@@ -126,4 +129,4 @@ def _require_sqlite(path: Path) -> None:
     except OSError as problem:
         raise FileProblem(f"{path} cannot be read: {problem.strerror}", next_step="Check the path.") from None
     if head != _HEADER:
-        raise FileProblem(f"{path} is no SQLite file", next_step=_EXPORT)
+        raise FileProblem(f"{path} is not an SQLite file", next_step=_EXPORT)

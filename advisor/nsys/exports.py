@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -12,13 +11,13 @@ import numpy as np
 from pydantic import Field
 
 from advisor.errors import FileProblem
-from advisor.nsys.activities import activity, allocations
-from advisor.nsys.aggregates import NEEDED, Tallies
+from advisor.nsys.activities import absent, activity, allocations
+from advisor.nsys.aggregates import NEEDED, Aggregates
 from advisor.nsys.database import Database, opened
-from advisor.nsys.observing import absent
-from advisor.nsys.pictures import timeline
-from advisor.nsys.windows import Frame, Windows, steady_frames
-from advisor.profiles.base import Record, Seconds
+from advisor.nsys.frame_timeline import timeline
+from advisor.nsys.frames import Frame, steady_frames
+from advisor.nsys.intervals import Windows
+from advisor.profiles.base import Record, Seconds, optional
 from advisor.profiles.traces import Activity, Allocations, RangeTrace, StrategyTrace
 
 KNOWN_SCHEMA = 3
@@ -28,7 +27,7 @@ KNOWN_SCHEMA = 3
 class WholeTrace(Record):
     """An export without our ranges: everything in it, added up."""
 
-    seconds: Seconds | None = Field(default=None, description="From the GPU's first work to its last")
+    seconds: Seconds | None = optional("From the GPU's first work to its last")
     activity: Activity
     idle_share: float | None = Field(default=None, ge=0, le=1)
     allocations: tuple[Allocations, ...] | None = None
@@ -90,29 +89,22 @@ def _require_known(database: Database, notes: Sequence[str]) -> None:
         )
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where work belongs: a strategy, and the step that launched it; no step between the steps."""
-
-    strategy: str
-    step: str
-
-
 def _strategies(database: Database, frames: Sequence[Frame]) -> tuple[StrategyTrace, ...]:
-    places: dict[_Place, int] = {}
+    # Work belongs to a strategy and the step that launched it; to "" between the steps.
+    places: dict[tuple[str, str], int] = {}
     stretches = []
     for frame in frames:
         for step, begin, end in _stretches(frame):
-            number = places.setdefault(_Place(frame.strategy, step), len(places))
+            number = places.setdefault((frame.strategy, step), len(places))
             stretches.append((frame.process, begin, end, number))
     last = max(f.end for f in frames)
     slack = max(f.end - f.begin for f in frames)  # work that a frame launched may run after its end
     extent = (min(f.begin for f in frames), last + slack)
-    tallies = Tallies(database, Windows(stretches), extent)
+    seen = Aggregates(database, Windows(stretches), extent)
     by_strategy: defaultdict[str, list[Frame]] = defaultdict(list)
     for frame in frames:
         by_strategy[frame.strategy].append(frame)
-    return tuple(_strategy(database, name, mine, places, tallies) for name, mine in by_strategy.items())
+    return tuple(_strategy(database, name, mine, places, seen) for name, mine in by_strategy.items())
 
 
 def _stretches(frame: Frame) -> list[tuple[str, int, int]]:
@@ -129,22 +121,26 @@ def _stretches(frame: Frame) -> list[tuple[str, int, int]]:
 
 
 def _strategy(
-    database: Database, name: str, frames: Sequence[Frame], places: dict[_Place, int], tallies: Tallies
+    database: Database,
+    name: str,
+    frames: Sequence[Frame],
+    places: dict[tuple[str, str], int],
+    seen: Aggregates,
 ) -> StrategyTrace:
-    mine = {place.step: tallies.places[number] for place, number in places.items() if place.strategy == name}
+    mine = {step: seen.places[number] for (strategy, step), number in places.items() if strategy == name}
     lengths = [(frame.end - frame.begin) / 1e9 for frame in frames]
     middle = sorted(frames, key=lambda f: f.end - f.begin)[len(frames) // 2]
     steps: defaultdict[str, list[float]] = defaultdict(list)
     for step in (step for frame in frames for step in frame.steps):
         steps[step.name].append((step.end - step.begin) / 1e9)
     allocated = allocations(database, sorted({frame.process for frame in frames}))
-    lacking = absent(tallies, database, allocated)
+    lacking = absent(seen, database, allocated)
     return StrategyTrace(
         strategy=name,
         frames=len(frames),
         frame_seconds=median(lengths),
         activity=activity(database, list(mine.values()), lacking),
-        idle_share=_idle(tallies, frames),
+        idle_share=_idle(seen, frames),
         allocations=allocated,
         ranges=tuple(
             RangeTrace(
@@ -160,32 +156,32 @@ def _strategy(
     )
 
 
-def _idle(tallies: Tallies, frames: Sequence[Frame]) -> float | None:
+def _idle(seen: Aggregates, frames: Sequence[Frame]) -> float | None:
     """The share of the frames in which the GPU did nothing; None where it was never seen to work."""
-    if not tallies.busy.seen:
+    if not seen.busy.seen:
         return None
     worked = total = 0.0
     for process in {frame.process for frame in frames}:
         mine = [f for f in frames if f.process == process]
         begins, ends = np.array([f.begin for f in mine]), np.array([f.end for f in mine])
         length = float((ends - begins).sum())
-        worked += tallies.busy.share(process, begins, ends) * length
+        worked += seen.busy.share(process, begins, ends) * length
         total += length
     return 1 - worked / total
 
 
 def _whole(database: Database) -> WholeTrace:
-    tallies = Tallies(database, None, None)
+    seen = Aggregates(database, None, None)
     seconds = idle = None
-    if tallies.busy.seen:
-        begin, end = tallies.busy.extent()
+    if seen.busy.seen:
+        begin, end = seen.busy.extent()
         seconds = (end - begin) / 1e9
-        idle = 1 - tallies.busy.share(None, np.array([begin]), np.array([end]))
+        idle = 1 - seen.busy.share(None, np.array([begin]), np.array([end]))
     allocated = allocations(database, None)
-    lacking = absent(tallies, database, allocated)
+    lacking = absent(seen, database, allocated)
     return WholeTrace(
         seconds=seconds,
-        activity=activity(database, [tallies.places[0]], lacking),
+        activity=activity(database, [seen.places[0]], lacking),
         idle_share=idle,
         allocations=allocated,
         absent=lacking,

@@ -11,7 +11,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -105,9 +105,9 @@ def find(given: Path | None = None, *, root: Path = Path("/")) -> Nsys:
             raise NsysFailed(f"there is no nsys at {given}")
         return _asked(path)
     on_path = shutil.which("nsys")
-    candidates = [Path(on_path)] if on_path else _installed(root)
-    problems = []
-    answering = []
+    places = (path for place in PLACES for path in root.glob(place) if path.is_file())
+    candidates = [Path(on_path)] if on_path else list({path.resolve(): path for path in places}.values())
+    problems, answering = [], []
     for path in candidates:
         try:
             answering.append(_asked(path))
@@ -118,11 +118,6 @@ def find(given: Path | None = None, *, root: Path = Path("/")) -> Nsys:
     raise NsysFailed(
         problems[0] if problems else "nsys is not installed: it is not on PATH, nor where it is put"
     )
-
-
-def _installed(root: Path) -> list[Path]:
-    found: Iterable[Path] = (path for place in PLACES for path in root.glob(place))
-    return list({path.resolve(): path for path in found if path.is_file()}.values())
 
 
 def _asked(path: Path) -> Nsys:

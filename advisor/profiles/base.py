@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -16,3 +16,8 @@ class Record(BaseModel):
     """Immutable, strict: no unknown keys, no NaN, no infinity, no silent conversion."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+def optional(description: str) -> Any:
+    """A field that is None where nothing is known."""
+    return Field(default=None, description=description)

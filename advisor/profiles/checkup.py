@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 from advisor.profiles.base import Record
@@ -18,6 +19,16 @@ class Finding(Record):
     found: str
     means: str
     next_step: str = ""
+
+
+def _finding(state: State, subject: str, found: str, means: str, next_step: str = "") -> Finding:
+    return Finding(subject=subject, state=state, found=found, means=means, next_step=next_step)
+
+
+ok = partial(_finding, "ok")
+limited = partial(_finding, "limited")
+missing = partial(_finding, "missing")
+info = partial(_finding, "info")
 
 
 class Checkup(Record):

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
-from advisor.profiles.base import Record
+from advisor.profiles.base import Record, optional
 
 Objective = Literal["time", "footprint", "throughput"]
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
@@ -28,8 +28,8 @@ class Preferences(Record):
         description="time: begin to end of a frame. footprint: memory, then time. "
         "throughput: frames per second, where frames that overlap count as often as they are done",
     )
-    memory_budget_bytes: Annotated[int, Field(gt=0, le=2**63 - 1)] | None = Field(
-        default=None, description="A strategy whose footprint is larger is not recommended"
+    memory_budget_bytes: Annotated[int, Field(gt=0, le=2**63 - 1)] | None = optional(
+        "A strategy whose footprint is larger is not recommended"
     )
     thresholds: dict[str, float] = Field(
         default_factory=dict, description="RULE.THRESHOLD to the value it has in place of its default"

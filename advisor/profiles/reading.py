@@ -60,13 +60,13 @@ def _require_each_once(strategies: Sequence[str], name: str) -> None:
 
 
 def _what_is_wrong(text: str, name: str, problem: ValidationError) -> FileProblem:
-    """Of a text that is no profile: not JSON at all, of another format, or the first key that is wrong."""
+    """Of a text that is not a profile: not JSON at all, of another format, or the first key that is wrong."""
     try:
         head = json.loads(text)
     except (ValueError, RecursionError) as unreadable:
         return FileProblem(f"{name} is damaged: {unreadable}", next_step=_GIVE)
     if not isinstance(head, dict) or "format" not in head:
-        return FileProblem(f"{name} is no profile: it has no format", next_step=_GIVE)
+        return FileProblem(f'{name} is not a profile: the key "format" is missing', next_step=_GIVE)
     version = head["format"]
     if version != FORMAT or isinstance(version, bool):
         return FileProblem(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import getpass
 import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -46,8 +46,8 @@ _SHORTEST_SECRET = 4
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a run takes place: what its texts must not tell."""
+class Redactor:
+    """Hides what the texts of a run must not tell: where it ran, by whom, and its secrets."""
 
     home: str
     directory: str
@@ -77,13 +77,13 @@ class Place:
         return {n: i for n, i in told.items() if len(n) >= _SHORTEST_NAME and n.lower() not in _NOBODY}
 
 
-def here() -> Place:
-    """This process's place."""
+def this_process() -> Redactor:
+    """This process's redactor."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # no such user, as in many containers
         user = ""
-    return Place(str(Path.home()), str(Path.cwd()), user, platform.node())
+    return Redactor(str(Path.home()), str(Path.cwd()), user, platform.node())
 
 
 def is_secret(name: str) -> bool:
@@ -125,68 +125,55 @@ def _masked(argument: str) -> str:
 
 def anonymous(profile: Profile, *, include_host: bool) -> Profile:
     """Homes and secrets are hidden always, the names of user and host unless they were asked for."""
-    place = here()
+    redactor = this_process()
     if not include_host:
-        return without_names(profile, place)
-    named = profile.environment.model_copy(update={"host_name": place.host})
-    hidden = without_names(profile, replace(place, user="", host=""))
+        return without_names(profile, redactor)
+    named = profile.environment.model_copy(update={"host_name": redactor.host})
+    hidden = without_names(profile, replace(redactor, user="", host=""))
     return hidden.model_copy(update={"environment": named})
 
 
-def without_names(profile: Profile, place: Place) -> Profile:
+def without_names(profile: Profile, redactor: Redactor) -> Profile:
     """The profile without the names of user, host and directories, and without secrets."""
-    place = replace(place, secrets=_secrets(profile))
-    workload, told, hide = profile.workload, profile.environment, place.hide
+    redactor = replace(redactor, secrets=_secrets(profile))
+    work, told, hide = profile.workload, profile.environment, redactor.hide
+    texts = {"file": hide(work.file), "summary": hide(work.summary)}
+    parameters = {
+        name: MASK if is_secret(name) else hide(value) if isinstance(value, str) else value
+        for name, value in work.parameters.items()
+    }
+    absent = {what: hide(why) for what, why in told.absent.items()}
+    warnings = tuple(map(hide, told.warnings))
     return profile.model_copy(
         update={
             "command": hide(profile.command),
-            "workload": workload.model_copy(
-                update={
-                    "file": hide(workload.file),
-                    "summary": hide(workload.summary),
-                    "parameters": _parameters(workload.parameters, place),
-                }
-            ),
-            "results": tuple(_row(row, place) for row in profile.results),
-            "environment": told.model_copy(
-                update={
-                    "absent": {what: hide(why) for what, why in told.absent.items()},
-                    "warnings": tuple(map(hide, told.warnings)),
-                }
-            ),
+            "workload": work.model_copy(update={**texts, "parameters": parameters}),
+            "results": tuple(_row(row, redactor) for row in profile.results),
+            "environment": told.model_copy(update={"absent": absent, "warnings": warnings}),
             "notes": tuple(map(hide, profile.notes)),
-            "script": _script(profile.script, place),
+            "script": _script(profile.script, redactor),
         }
     )
 
 
-def _script(script: ScriptRun | None, place: Place) -> ScriptRun | None:
+def _script(script: ScriptRun | None, redactor: Redactor) -> ScriptRun | None:
     if script is None:
         return None
-    arguments = tuple(map(place.hide, masked(script.arguments)))
-    rows = tuple(_script_row(row, place) for row in script.measured)
+    arguments = tuple(map(redactor.hide, masked(script.arguments)))
+    rows = tuple(_script_row(row, redactor) for row in script.measured)
     return script.model_copy(update={"arguments": arguments, "measured": rows})
 
 
-def _script_row(row: ScriptMeasured, place: Place) -> ScriptMeasured:
-    ranges = tuple(r.model_copy(update={"name": place.hide(r.name)}) for r in row.ranges)
-    return row.model_copy(update={"ranges": ranges, "notes": tuple(map(place.hide, row.notes))})
+def _script_row(row: ScriptMeasured, redactor: Redactor) -> ScriptMeasured:
+    ranges = tuple(r.model_copy(update={"name": redactor.hide(r.name)}) for r in row.ranges)
+    return row.model_copy(update={"ranges": ranges, "notes": tuple(map(redactor.hide, row.notes))})
 
 
-def _parameters(
-    values: Mapping[str, int | float | bool | str], place: Place
-) -> dict[str, int | float | bool | str]:
-    return {
-        name: MASK if is_secret(name) else place.hide(value) if isinstance(value, str) else value
-        for name, value in values.items()
-    }
-
-
-def _row(row: Result, place: Place) -> Result:
+def _row(row: Result, redactor: Redactor) -> Result:
     if isinstance(row, Skipped):
-        return row.model_copy(update={"reason": place.hide(row.reason)})
+        return row.model_copy(update={"reason": redactor.hide(row.reason)})
     if isinstance(row, Failed):
-        texts = {name: place.hide(getattr(row, name)) for name in ("reason", "detail", "next_step")}
+        texts = {name: redactor.hide(getattr(row, name)) for name in ("reason", "detail", "next_step")}
         return row.model_copy(update=texts)
     return row
 

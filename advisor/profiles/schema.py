@@ -366,7 +366,7 @@ class Trace(Record):
 
 
 class Prediction(Record):
-    """What the model computes for one device. "clear" is said only where 95 % of the draws say so."""
+    """What the model computes for one device. "clear" is said only where 95 % of simulated devices agree."""
 
     device: Device
     results: tuple[PredictedResult, ...]

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from advisor.profiles.base import Bytes, Hertz, Record, Seconds
+from advisor.profiles.base import Bytes, Hertz, Record, Seconds, optional
 
 Moment = Literal["before", "under-load", "after"]
 Limit = Bytes | Literal["unlimited"]
@@ -24,9 +24,9 @@ class GpuState(Record):
         "process that ran it; after: the last process had ended, so the GPU may already have gone idle"
     )
     clock_seconds: Seconds = Field(description="A steady clock; only differences mean anything")
-    pci_address: str | None = Field(default=None, description="domain:bus:device.function, as in sysfs")
+    pci_address: str | None = optional("domain:bus:device.function, as in sysfs")
     driver: str | None = None
-    performance_state: int | None = Field(default=None, description="0 is the fastest, 15 the slowest")
+    performance_state: int | None = optional("0 is the fastest, 15 the slowest")
     sm_hertz: Hertz | None = None
     sm_max_hertz: Hertz | None = None
     memory_hertz: Hertz | None = None
@@ -34,25 +34,21 @@ class GpuState(Record):
     power_watts: float | None = None
     power_limit_watts: float | None = None
     temperature_celsius: float | None = None
-    throttle_reasons: tuple[str, ...] | None = Field(
-        default=None, description="What held the clocks down; empty when nothing did"
-    )
+    throttle_reasons: tuple[str, ...] | None = optional("What held the clocks down; empty when nothing did")
     throttled_seconds: dict[str, Seconds] = Field(
         default_factory=dict, description="By cause, since the driver was loaded; the difference counts"
     )
-    link_generation: Count | None = Field(
-        default=None, description="PCIe generation now; an idle GPU may lower it"
-    )
-    link_generation_max: Count | None = Field(default=None, description="Of this GPU in this slot")
+    link_generation: Count | None = optional("PCIe generation now; an idle GPU may lower it")
+    link_generation_max: Count | None = optional("Of this GPU in this slot")
     link_width: Count | None = None
     link_width_max: Count | None = None
-    memory_used_bytes: Bytes | None = Field(default=None, description="By all processes of the GPU")
+    memory_used_bytes: Bytes | None = optional("By all processes of the GPU")
     memory_total_bytes: Bytes | None = None
-    process_bytes: Bytes | None = Field(default=None, description="GPU memory of the process asked for")
-    other_processes: int | None = Field(default=None, description="Compute processes that are not ours")
+    process_bytes: Bytes | None = optional("GPU memory of the process asked for")
+    other_processes: int | None = optional("Compute processes that are not ours")
     other_processes_bytes: Bytes | None = None
-    utilization: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        default=None, description="Share of the last sixth to whole second in which a kernel ran"
+    utilization: Annotated[float, Field(ge=0, le=1)] | None = optional(
+        "Share of the last sixth to whole second in which a kernel ran"
     )
     absent: dict[str, str] = Field(default_factory=dict)
 
@@ -62,7 +58,7 @@ class CpuClocks(Record):
 
     governors: tuple[str, ...] = ()
     hertz: Hertz | None = None
-    max_hertz: Hertz | None = Field(default=None, description="What the governor may go up to on that core")
+    max_hertz: Hertz | None = optional("What the governor may go up to on that core")
 
 
 class TegraState(Record):
@@ -70,26 +66,21 @@ class TegraState(Record):
 
     moment: Moment
     board: str | None = None
-    l4t_release: str | None = Field(default=None, description="Jetson Linux, such as R36.4.3")
+    l4t_release: str | None = optional("Jetson Linux, such as R36.4.3")
     power_mode: str | None = None
-    best_power_mode: str | None = Field(
-        default=None, description="The mode that caps GPU, memory and CPU the least"
-    )
+    best_power_mode: str | None = optional("The mode that caps GPU, memory and CPU the least")
     gpu_hertz: Hertz | None = None
     gpu_min_hertz: Hertz | None = None
-    gpu_max_hertz: Hertz | None = Field(default=None, description="In this power mode")
-    memory_hertz: Hertz | None = Field(default=None, description="EMC clock")
+    gpu_max_hertz: Hertz | None = optional("In this power mode")
+    memory_hertz: Hertz | None = optional("EMC clock")
     memory_max_hertz: Hertz | None = None
     cpu: CpuClocks = CpuClocks()
     temperatures_celsius: dict[str, float] = Field(default_factory=dict)
-    gpu_memory_bytes: Bytes | None = Field(default=None, description="NvMapMemUsed: taken by the GPU driver")
+    gpu_memory_bytes: Bytes | None = optional("NvMapMemUsed: taken by the GPU driver")
     over_current_events: dict[str, int] = Field(
-        default_factory=dict,
-        description="By cause: clocks lowered for the power supply, since boot",
+        default_factory=dict, description="By cause: clocks lowered for the power supply, since boot"
     )
-    throttle_alerts: tuple[str, ...] | None = Field(
-        default=None, description="Cooling devices that hold clocks down for heat"
-    )
+    throttle_alerts: tuple[str, ...] | None = optional("Cooling devices that hold clocks down for heat")
     absent: dict[str, str] = Field(default_factory=dict)
 
 
@@ -106,10 +97,10 @@ class HostState(Record):
 
     cpu: CpuClocks = CpuClocks()
     numa_nodes: tuple[NumaNode, ...] = ()
-    gpu_numa_node: int | None = Field(default=None, description="The node that the GPU hangs on")
+    gpu_numa_node: int | None = optional("The NUMA node the GPU is attached to")
     memory_available_bytes: Bytes | None = None
-    memory_limit: Limit | None = Field(default=None, description="Of the control group")
-    locked_memory_limit: Limit | None = Field(default=None, description="RLIMIT_MEMLOCK, soft")
+    memory_limit: Limit | None = optional("Of the control group")
+    locked_memory_limit: Limit | None = optional("RLIMIT_MEMLOCK, soft")
     wsl: bool = False
     container: bool = False
     absent: dict[str, str] = Field(default_factory=dict)

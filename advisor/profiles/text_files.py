@@ -44,7 +44,7 @@ def as_path(given: object) -> Path:
     """The path of a profile. Raises `UsageError` for what is neither a str nor a path."""
     if isinstance(given, (str, os.PathLike)):
         return Path(given)
-    raise UsageError(f"{given!r} is no path", next_step="Give the path of a profile.json, a str or a Path.")
+    raise UsageError(f"{given!r} is not a path", next_step="Give the path of a profile.json: str or Path.")
 
 
 def write_atomically(path: Path, text: str) -> None:

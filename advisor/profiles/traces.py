@@ -6,13 +6,16 @@ replace them. What nsys did not look for was not observed: None, with the reason
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import Field
 
-from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds
+from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds, optional
 
 Track = Literal["host", "copy", "kernel", "migration"]
+TRACKS: dict[Track, str] = {"host": "host", "copy": "copies", "kernel": "kernels", "migration": "migrations"}
+"""The lines of a timeline in the order drawn, with what they are called."""
 Direction = Literal["to-device", "to-host", "device-to-device"]
 
 
@@ -24,9 +27,7 @@ class Span(Record):
     begin_seconds: Seconds
     end_seconds: Seconds
     merged: int = Field(default=1, gt=0, description="So many of one kind, too close to be told apart")
-    worked_seconds: Seconds | None = Field(
-        default=None, description="Of merged spans: without the gaps between them"
-    )
+    worked_seconds: Seconds | None = optional("Of merged spans: without the gaps between them")
 
 
 class Timeline(Record):
@@ -42,7 +43,7 @@ class Copies(Record):
     """Copies of one kind; the kinds are nsys's own words in lower case."""
 
     kind: str = Field(description="host-to-device, device-to-host, ...")
-    source: str | None = Field(default=None, description="Kind of memory: pageable, pinned, device, ...")
+    source: str | None = optional("Kind of memory: pageable, pinned, device, ...")
     destination: str | None = None
     count: int = Field(gt=0)
     bytes: Bytes
@@ -58,7 +59,7 @@ class Migrations(Record):
     """Pages of managed memory that moved."""
 
     direction: Direction
-    cause: str | None = Field(default=None, description="page fault, user prefetch, eviction, ...")
+    cause: str | None = optional("page fault, user prefetch, eviction, ...")
     count: int = Field(gt=0)
     bytes: Bytes
     seconds: Seconds
@@ -164,7 +165,7 @@ class NsysTrace(Record):
     """What nsys saw, or in `reason` why there is nothing."""
 
     reason: str = ""
-    tool: str | None = Field(default=None, description="nsys's name and version")
+    tool: str | None = optional("nsys's name and version")
     strategies: tuple[StrategyTrace, ...] = ()
     missing: tuple[NoTrace, ...] = ()
     notes: tuple[str, ...] = ()
@@ -172,3 +173,61 @@ class NsysTrace(Record):
     def of(self, strategy: str) -> StrategyTrace | None:
         """The trace of a strategy; None where there is none."""
         return next((trace for trace in self.strategies if trace.strategy == strategy), None)
+
+
+def track(step: str) -> Track:
+    """Where a step of ours is drawn: on the host's line, the copies', or the kernels'."""
+    if step in ("to-device", "to-host"):
+        return "copy"
+    return "kernel" if step.startswith("device:") else "host"
+
+
+def lanes(timeline: Timeline) -> list[tuple[Track, list[Span]]]:
+    """The lines of a timeline from top to bottom; no two spans of one line overlap."""
+    found: list[tuple[Track, list[Span]]] = []
+    for one in TRACKS:
+        found += [(one, lane) for lane in _parted([s for s in timeline.spans if s.track == one])]
+    return found
+
+
+def _parted(spans: Sequence[Span]) -> list[list[Span]]:
+    """Each span on the first line that is free by then."""
+    lines: list[list[Span]] = []
+    for span in sorted(spans, key=lambda s: (s.begin_seconds, s.end_seconds)):
+        free = next((line for line in lines if line[-1].end_seconds <= span.begin_seconds), None)
+        if free is None:
+            lines.append(free := [])
+        free.append(span)
+    return lines
+
+
+def merged(spans: Sequence[Span], gap: float) -> list[Span]:
+    """Spans of one kind that follow one another within `gap` seconds become one."""
+    found: dict[tuple[str, str], list[Span]] = {}
+    for span in sorted(spans, key=lambda s: s.begin_seconds):
+        row = found.setdefault((span.track, span.label), [])
+        if row and span.begin_seconds - row[-1].end_seconds <= gap:
+            end = max(row[-1].end_seconds, span.end_seconds)
+            together = {
+                "merged": row[-1].merged + span.merged,
+                "worked_seconds": worked(row[-1]) + worked(span),
+            }
+            row[-1] = row[-1].model_copy(update={"end_seconds": end, **together})
+        else:
+            row.append(span)
+    return [span for row in found.values() for span in row]
+
+
+def worked(span: Span) -> float:
+    """Its seconds without the gaps between the spans that it was merged of."""
+    return span.end_seconds - span.begin_seconds if span.worked_seconds is None else span.worked_seconds
+
+
+def thinned(timeline: Timeline, most: int) -> Timeline:
+    """With at most so many spans to draw: neighbours of one kind are merged over ever larger gaps."""
+    spans, gap = list(timeline.spans), timeline.frame_seconds / 1000
+    while len(spans) > most and gap < timeline.frame_seconds:
+        spans, gap = merged(spans, gap), gap * 2
+    spans.sort(key=lambda span: (span.begin_seconds, span.end_seconds))
+    left_out = timeline.left_out + max(len(spans) - most, 0)
+    return timeline.model_copy(update={"spans": tuple(spans[:most]), "left_out": left_out})

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from advisor import units
-from advisor.profiles.lanes import TRACKS, lanes, thinned, worked
 from advisor.profiles.schema import Measured
-from advisor.profiles.traces import Span, Timeline, Track
+from advisor.profiles.traces import TRACKS, Span, Timeline, Track, lanes, thinned, worked
 from advisor.report import words
 from advisor.report.charts import Category, Tick, percent
 

@@ -86,6 +86,6 @@ def _require_different_devices(loaded: Sequence[tuple[Path, Profile]]) -> None:
         if device in seen:
             raise UsageError(
                 f"{seen[device]} and {path} are both of {profile.device.name}",
-                next_step="Leave one of them out, or hold the two against one another: advisor compare.",
+                next_step="Leave one of them out, or compare the two: advisor compare.",
             )
         seen[device] = path

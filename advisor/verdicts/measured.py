@@ -215,5 +215,5 @@ def _measure_better(run: Contest, device: Device | None, safe: str) -> str:
     return (
         f"{meanwhile}. To know the fastest, run again with --rounds {rounds}, with other programs closed and "
         f"the clocks fixed ({clocks}); if the verdict stays, the difference is too small to matter or this "
-        "machine too restless to show it."
+        "machine is too noisy to show it."
     )

@@ -25,7 +25,7 @@ Draws = Mapping[str, npt.NDArray[np.float64]]
 """Seconds per frame of each strategy in every draw; the same position is the same draw for all."""
 
 CLEAR = 0.95
-"""Share of the draws from which on a prediction is called clear: the level of the measured intervals."""
+"""Share of simulated devices from which on a prediction is clear: the level of the measured intervals."""
 PERCENTILES = (5, 95)
 
 
@@ -57,8 +57,8 @@ def recommend_predicted(
     """The bet on predicted rows; None when there are none. Memory rules out before time is looked at.
 
     Strategies within the equivalence margin of the likely best are a tie, broken as a measured one. Otherwise
-    the likely best is named: "clear" where it is the best or within the margin in 95 % of the draws, and
-    "inconclusive" below.
+    the likely best is named: "clear" where it is within the margin of the fastest on 95 % of simulated
+    devices, and "inconclusive" below.
     """
     every, wanted = [row for row in results if isinstance(row, Predicted)], preferences or Preferences()
     if not every:
@@ -90,7 +90,7 @@ def _chosen(
 
 
 def confidence(strategy: str, draws: Draws) -> float:
-    """Share of the draws in which the strategy is the best or within the equivalence margin of it."""
+    """Share of simulated devices on which the strategy is within the equivalence margin of the fastest."""
     best = np.min(np.stack(list(draws.values())), axis=0)
     return float(np.mean(draws[strategy] <= best * (1 + stats.EQUIVALENCE)))
 
@@ -109,8 +109,8 @@ def _single(bet: _Bet) -> Recommendation:
 
 
 def _share(bet: _Bet) -> str:
-    margin = f"within {stats.EQUIVALENCE * 100:g} % of it"
-    return f"it is the best or {margin} in {units.percent(bet.confidence)} of the draws"
+    margin = f"within {stats.EQUIVALENCE * 100:g} % of the fastest"
+    return f"it is {margin} in {units.percent(bet.confidence)} of simulated devices"
 
 
 def _rivals(bet: _Bet) -> list[Predicted]:
@@ -158,7 +158,7 @@ def _recommendation(
         tied_with=tuple(row.strategy for row in rivals),
         reason=" ".join(steps),
         steps=tuple(steps),
-        next_step="A prediction is a bet: run `advisor profile` on the device to be sure.",
+        next_step="Predicted, not measured. Run `advisor profile` on the device to confirm.",
     )
 
 

@@ -1,21 +1,27 @@
-"""Holds the stages' parameters against the buffers: who gets what, and what each stage does to it."""
+"""Matches the stages' parameters with the buffers: who gets what, and what each stage does to it."""
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
-from advisor.errors import WorkloadError
+from advisor.errors import WorkloadError, did_you_mean
 from advisor.profiles.schema import AccessMode, ArrayForm, BufferRecord, Side, StageRecord
 from advisor.strategies.schedule import StageUse
 from advisor.workloads import definition
-from advisor.workloads.definition import RESERVED, Access, Buffer, Stage, StageFunction, Workload
-from advisor.workloads.frameworks import forms
+from advisor.workloads.definition import (
+    FORMS_EXPLAINED,
+    RESERVED,
+    Access,
+    Buffer,
+    Stage,
+    StageFunction,
+    Workload,
+)
 
 Phase = Literal["setup", "frame"]
 
@@ -56,6 +62,12 @@ class BoundStage:
         """What the schedule needs of it."""
         return StageUse(self.name, self.side, self.access)
 
+    def without_kernel(self) -> BoundStage:
+        """With nothing in the place of a kernel that has no twin and declares its passes."""
+        if self.side == "host" or self.stage.cpu is not None or not self.stage.passes:
+            return self
+        return replace(self, stage=replace(self.stage, cpu=no_kernel))
+
     def record(self) -> StageRecord:
         """What the profile keeps of it."""
         return StageRecord(
@@ -84,7 +96,7 @@ class BoundWorkload:
 
     def without_kernels(self) -> BoundWorkload:
         """For tracing on a CPU: a kernel that has no twin and declares its passes does nothing."""
-        setup, frame = (tuple(map(_without_kernel, stages)) for stages in (self.setup, self.frame))
+        setup, frame = (tuple(stage.without_kernel() for stage in part) for part in (self.setup, self.frame))
         return replace(self, setup=setup, frame=frame)
 
     def buffer_records(self) -> tuple[BufferRecord, ...]:
@@ -92,14 +104,11 @@ class BoundWorkload:
         return tuple(self._record(name, buffer) for name, buffer in self.workload.buffers.items())
 
     def _record(self, name: str, buffer: Buffer) -> BufferRecord:
-        nbytes = buffer.element.itemsize
-        for extent in buffer.dimensions:
-            nbytes *= extent
         return BufferRecord(
             name=name,
             shape=buffer.dimensions,
             dtype=str(buffer.element),
-            bytes=nbytes,
+            bytes=buffer.nbytes,
             access={s.name: s.access[name] for s in self.stages if name in s.access},
             external=buffer.external,
             scratch=buffer.scratch,
@@ -108,12 +117,6 @@ class BoundWorkload:
 
 def no_kernel(**_: object) -> None:
     """Stands in for a kernel that only a GPU can run."""
-
-
-def _without_kernel(stage: BoundStage) -> BoundStage:
-    if stage.side == "host" or stage.stage.cpu is not None or not stage.stage.passes:
-        return stage
-    return replace(stage, stage=replace(stage.stage, cpu=no_kernel))
 
 
 def bind(workload: Workload) -> BoundWorkload:
@@ -149,8 +152,9 @@ def _bind(stage: Stage, phase: Phase, workload: Workload, taken: set[str]) -> Bo
                 f"the CPU twin of stage {name!r} takes {_text(twin)}, the stage itself {_text(access)}",
                 next_step="Give both the same buffers with the same annotations.",
             )
-    taken_by_name = frozenset(specials), frozenset(twin_specials)
-    return BoundStage(stage, name, phase, access, *taken_by_name, wanted, twin_wanted)
+    return BoundStage(
+        stage, name, phase, access, frozenset(specials), frozenset(twin_specials), wanted, twin_wanted
+    )
 
 
 def _bind_check(function: StageFunction, workload: Workload, stages: tuple[BoundStage, ...]) -> BoundStage:
@@ -193,8 +197,7 @@ def _parameters(
             )
         if name in buffers:
             access[name], form = _mode(function, parameter, stage, default)
-            chosen = form or arrays
-            if chosen:
+            if chosen := form or arrays:
                 wanted[name] = chosen
         elif name in RESERVED:
             specials.add(name)
@@ -217,7 +220,7 @@ def _mode(
             f"stage {stage!r} does not say what it does to buffer {parameter.name!r}",
             next_step=f"Annotate the parameter: {parameter.name}: In (reads), Out (overwrites) or InOut.",
         )
-    return mode, forms.of_type(wanted, stage, parameter.name)
+    return mode, _form(wanted, stage, parameter.name)
 
 
 def _annotated(function: StageFunction, annotation: Any) -> tuple[AccessMode | None, Any]:
@@ -229,6 +232,26 @@ def _annotated(function: StageFunction, annotation: Any) -> tuple[AccessMode | N
             if isinstance(extra, Access):
                 return extra.mode, get_args(annotation)[0]
     return None, Any
+
+
+def _form(wanted: Any, stage: str, parameter: str) -> ArrayForm | None:
+    """The form of `In[wanted]`: a tensor's class, a Numba array's, or int for the address.
+
+    None for the bare `In` and for NumPy's and CuPy's own arrays. Told by the module's name, so that no
+    library is imported. Raises `WorkloadError` for a type that names no form.
+    """
+    home = str(getattr(wanted, "__module__", "")).partition(".")[0]
+    if wanted is Any or isinstance(wanted, TypeVar) or home in ("numpy", "cupy"):
+        return None
+    if home in ("torch", "numba"):
+        return "torch" if home == "torch" else "numba"
+    if wanted is int:
+        return "pointer"
+    raise WorkloadError(
+        f"stage {stage!r} wants buffer {parameter!r} as {getattr(wanted, '__name__', wanted)!s}, "
+        "which is not an array that advisor can make of a buffer",
+        next_step=f"Write {parameter}: In[torch.Tensor] or In[int], or name the form: {FORMS_EXPLAINED}",
+    )
 
 
 def _evaluate(function: StageFunction, text: str) -> Any:
@@ -248,10 +271,9 @@ def _evaluate(function: StageFunction, text: str) -> Any:
 
 
 def _unknown(stage: str, name: str, buffers: Mapping[str, Buffer]) -> WorkloadError:
-    near = difflib.get_close_matches(name, [*buffers, *RESERVED], n=1)
+    near = did_you_mean(name, (*buffers, *RESERVED))
     return WorkloadError(
-        f"stage {stage!r} takes {name!r}, which is no buffer"
-        + (f"; did you mean {near[0]!r}?" if near else ""),
+        f"stage {stage!r} takes {name!r}, which is not a buffer{near}",
         next_step=f"Buffers: {', '.join(buffers)}. Also given by name: {', '.join(RESERVED)}.",
     )
 

@@ -13,17 +13,21 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 from typing_extensions import TypeVar
 
-from advisor.errors import WorkloadError
+from advisor.errors import WorkloadError, did_you_mean
 from advisor.profiles.schema import AccessMode, ArrayForm, Side
-from advisor.workloads.frameworks import forms
 
 StageFunction: TypeAlias = Callable[..., object]
+FORMS: tuple[ArrayForm, ...] = get_args(ArrayForm)
+FORMS_EXPLAINED = (
+    'arrays="torch" gives tensors, "numba" Numba arrays, "pointer" addresses as int, "dlpack" objects '
+    "for from_dlpack; without it a stage gets NumPy or CuPy arrays."
+)
 T = TypeVar("T", default=Any)
 """What the stage wants the buffer as: `In[torch.Tensor]`; the side's own array where nothing is said."""
 
@@ -48,7 +52,7 @@ class Buffer:
     """An array that stages share.
 
     shape: an int or a sequence of positive ints. dtype: anything `numpy.dtype` takes, but no objects.
-    external: its data arrives in memory the program does not choose (a camera, a decoder, a library).
+    external: its data is in memory that a camera, a decoder or another library allocates.
     scratch: device stages alone use it; it never leaves the device.
     Raises `WorkloadError` on a wrong shape or dtype.
     """
@@ -61,10 +65,9 @@ class Buffer:
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", _shape(self.shape))
         object.__setattr__(self, "dtype", _dtype(self.dtype))
-        nbytes = math.prod(self.dimensions) * self.element.itemsize
-        if nbytes >= 1 << 63:
+        if self.nbytes >= 1 << 63:
             raise WorkloadError(
-                f"a buffer of shape {self.dimensions} and dtype {self.element} has {nbytes} bytes; "
+                f"a buffer of shape {self.dimensions} and dtype {self.element} has {self.nbytes} bytes; "
                 "the most is 2**63 - 1",
                 next_step="Choose a smaller shape.",
             )
@@ -83,6 +86,11 @@ class Buffer:
     def element(self) -> np.dtype[Any]:
         """The dtype as NumPy's."""
         return np.dtype(self.dtype)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of one copy of it."""
+        return math.prod(self.dimensions) * self.element.itemsize
 
 
 @dataclass(frozen=True)
@@ -108,7 +116,7 @@ def host(function: StageFunction, *, arrays: str | None = None) -> Stage:
     Also "numba", "pointer" (int) and "dlpack"; `a: In[torch.Tensor]` says it of one buffer. All share the
     buffer's memory. Raises `WorkloadError` for another form.
     """
-    form = forms.checked(arrays, _name(function))
+    form = _form(arrays, _name(function))
     return Stage(_callable(function, "host"), "host", arrays=form)
 
 
@@ -139,7 +147,7 @@ def device(
                 next_step="Give how often the kernel reads the buffer, or leave it out to have it traced.",
             )
     twin = None if cpu is None else _callable(cpu, "device(cpu=...)")
-    form = forms.checked(arrays, _name(function))
+    form = _form(arrays, _name(function))
     return Stage(_callable(function, "device"), "device", twin, dict(passes or {}), flops, form)
 
 
@@ -148,8 +156,8 @@ class Workload:
     """What a `@workload` function returns: buffers by name, and the stages of one frame in order.
 
     setup: stages that run once before the frames. check: gets the host arrays it names after a frame and
-    raises (or returns False) when the result is wrong. ignore: ids of rules that shall say nothing of this
-    workload; the report shows them as silenced. Raises `WorkloadError` on parts of a wrong type.
+    raises (or returns False) when the result is wrong. ignore: ids of rules to silence; the report
+    lists them. Raises `WorkloadError` on parts of a wrong type.
     """
 
     buffers: Mapping[str, Buffer]
@@ -196,6 +204,20 @@ def workload(function: Callable[..., object]) -> Definition:
     return Definition(_callable(function, "@workload"))
 
 
+def _form(arrays: object, stage: str) -> ArrayForm | None:
+    """The form that `arrays=` names. Raises `WorkloadError` for any other value."""
+    for form in FORMS:
+        if arrays == form:
+            return form
+    if arrays is None:
+        return None
+    raise WorkloadError(
+        f"stage {stage!r}: arrays is {arrays!r}, which is none of {', '.join(FORMS)}"
+        f"{did_you_mean(str(arrays), FORMS)}",
+        next_step=FORMS_EXPLAINED,
+    )
+
+
 def _shape(shape: object) -> tuple[int, ...]:
     parts = shape if isinstance(shape, (tuple, list)) else (shape,)
     if not parts or not all(
@@ -213,7 +235,8 @@ def _dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
         element = np.dtype(dtype)
     except (TypeError, ValueError):
         element = None
-    if dtype is None or element is None or _unusable(element):
+    unusable = element is None or element.hasobject or element.itemsize == 0 or element.subdtype is not None
+    if dtype is None or element is None or unusable:
         raise WorkloadError(
             f"a buffer's dtype is {dtype!r}; it must be a NumPy dtype of fixed size without objects",
             next_step="Write Buffer(1024, np.float32), for example.",
@@ -221,14 +244,10 @@ def _dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
     return element
 
 
-def _unusable(element: np.dtype[Any]) -> bool:
-    return element.hasobject or element.itemsize == 0 or element.subdtype is not None
-
-
 def _callable(function: object, where: str) -> Callable[..., object]:
     if not callable(function):
         raise WorkloadError(
-            f"{where} was given {function!r}, which is no function",
+            f"{where} was given {function!r}, which is not a function",
             next_step="Give the function itself, without calling it.",
         )
     return function
@@ -258,7 +277,7 @@ def _require_stages(part: str, stages: object) -> None:
         raise WorkloadError(f"{part} is {stages!r}; it must be a list of stages", next_step=_WRAP)
     for index, stage in enumerate(stages):
         if not isinstance(stage, Stage):
-            raise WorkloadError(f"{part}[{index}] is {_name(stage)}, which is no stage", next_step=_WRAP)
+            raise WorkloadError(f"{part}[{index}] is {_name(stage)}, which is not a stage", next_step=_WRAP)
 
 
 def _require_ids(ignore: object) -> None:

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from advisor.errors import AdvisorError, FileProblem, WorkloadError
+from advisor.errors import AdvisorError, FileProblem, WorkloadError, did_you_mean
 from advisor.profiles.schema import WorkloadRecord
 from advisor.workloads.binding import BoundWorkload, bind
 from advisor.workloads.definition import Definition, Workload
-from advisor.workloads.frameworks import numba_versions
+from advisor.workloads.frameworks import numba_arrays
 from advisor.workloads.parameters import Value, require_readable, resolve
 
 MODULE_PREFIX = "advisor_workload_"
@@ -69,17 +69,14 @@ def check_sweep(
 def user_traceback(error: BaseException, path: Path) -> str:
     """The traceback from the user's file, a neighbour of it, or a stage on: without our frames above it."""
     frames = traceback.extract_tb(error.__traceback__)
-    theirs = [i for i, frame in enumerate(frames) if _beside(path, frame.filename)]
+    folder = path.resolve().parent
+    files = [None if frame.filename.startswith("<") else Path(frame.filename).resolve() for frame in frames]
+    theirs = [i for i, file in enumerate(files) if file and file.parent == folder]
     inside = theirs or [i for i in range(1, len(frames)) if _is_stage(frames[i - 1], frames[i])]
     linecache.checkcache()
     shown = frames[inside[0] :] if inside else []
     lines = traceback.format_list(shown) + traceback.format_exception_only(type(error), error)
     return ("Traceback (most recent call last):\n" if shown else "") + "".join(lines).rstrip()
-
-
-def _beside(path: Path, file: str) -> bool:
-    """In the folder of the user's file; code without a file has a name in angle brackets."""
-    return not file.startswith("<") and Path(file).resolve().parent == path.resolve().parent
 
 
 def _is_stage(caller: traceback.FrameSummary, called: traceback.FrameSummary) -> bool:
@@ -96,12 +93,10 @@ def user_error(what: str, error: BaseException, path: Path) -> WorkloadError:
     next_step = f"The traceback is of your own code, in {path}."
     if isinstance(error, ModuleNotFoundError) and error.name == "cupy":
         next_step = _NO_CUPY
-    elif numba_versions.is_misfit(error):
-        next_step = numba_versions.fitting()
+    elif numba_arrays.is_misfit(error):
+        next_step = numba_arrays.fitting()
     return WorkloadError(
-        f"{what} raised {type(error).__name__}",
-        next_step=next_step,
-        detail=user_traceback(error, path),
+        f"{what} raised {type(error).__name__}", next_step=next_step, detail=user_traceback(error, path)
     )
 
 
@@ -150,13 +145,14 @@ def _import(path: Path) -> ModuleType:
 
 def _import_error(path: Path, problem: BaseException) -> WorkloadError:
     if isinstance(problem, SyntaxError) and Path(problem.filename or path).is_file():
+        line = f"line {problem.lineno}: " if problem.lineno else ""
         return WorkloadError(
-            f"{problem.filename or path} is no Python that this interpreter understands",
+            f"{problem.filename or path} is not valid Python: {line}{problem.msg}",
             next_step="Correct the file, or check the Python version.",
             detail="".join(traceback.format_exception_only(type(problem), problem)).rstrip(),
         )
     if isinstance(problem, ValueError) and "null bytes" in str(problem):  # Python before 3.11.4
-        return WorkloadError(f"{path} is no Python file: {problem}", next_step="Give a Python source file.")
+        return WorkloadError(f"{path} is not valid Python: {problem}", next_step="Give a Python source file.")
     return user_error(f"importing {path}", problem, path)
 
 
@@ -173,10 +169,8 @@ def _pick(path: Path, name: str | None, module: ModuleType) -> Definition:
     if name is None and len(own) > 1:
         raise WorkloadError(f"{path} has {len(own)} workloads", next_step=f"Name one of them:\n{listing}")
     if name is not None and name not in found:
-        near = difflib.get_close_matches(name, list(found), n=1)
         raise WorkloadError(
-            f"{path} has no workload {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
-            next_step=f"It has:\n{listing}",
+            f"{path} has no workload {name!r}{did_you_mean(name, found)}", next_step=f"It has:\n{listing}"
         )
     return found[name] if name is not None else next(iter(own.values()))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import math
 import re
@@ -13,7 +12,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from advisor.errors import UsageError, WorkloadError
+from advisor.errors import UsageError, WorkloadError, did_you_mean
 from advisor.workloads.definition import Definition
 
 Value = int | float | bool | str
@@ -81,7 +80,7 @@ def parse_number(text: str) -> int | float:
 def _require(definition: Definition, name: str, declared: typing.Collection[str]) -> None:
     if name not in declared:
         raise UsageError(
-            f"workload {definition.name!r} has no parameter {name!r}{_nearest(name, declared)}",
+            f"workload {definition.name!r} has no parameter {name!r}{did_you_mean(name, declared)}",
             next_step=f"It has: {', '.join(declared) or 'none'}.",
         )
 
@@ -107,10 +106,11 @@ def _declared(definition: Definition) -> dict[str, tuple[Any, Any]]:
 
 
 def _usable(definition: Definition, name: str, annotation: Any, default: Any) -> Any:
+    what = f"parameter {name!r} of workload {definition.name!r}"
     if annotation is inspect.Parameter.empty:
         guess = type(default).__name__ if isinstance(default, (int, float, str)) else "int"
         raise WorkloadError(
-            f"parameter {name!r} of workload {definition.name!r} has no annotation",
+            f"{what} has no annotation",
             next_step=f"Write {name}: {guess}, so that --set {name}=VALUE can be read.",
         )
     origin = typing.get_origin(annotation)
@@ -121,13 +121,12 @@ def _usable(definition: Definition, name: str, annotation: Any, default: Any) ->
     union = origin in (typing.Union, types.UnionType) and all(o in (int, float, bool, str) for o in options)
     if not (plain or union):
         raise WorkloadError(
-            f"parameter {name!r} of workload {definition.name!r} is annotated {annotation!r}",
+            f"{what} is annotated {annotation!r}",
             next_step="Parameters can be int, float, bool, str or a Literal of these.",
         )
     if default is not inspect.Parameter.empty and not _fits(annotation, default):
         raise WorkloadError(
-            f"parameter {name!r} of workload {definition.name!r} has the default {default!r}, "
-            f"which is not {_wanted(annotation)}",
+            f"{what} has the default {default!r}, which is not {_wanted(annotation)}",
             next_step="Numbers must be finite, too. Correct the default or the annotation.",
         )
     return annotation
@@ -191,8 +190,3 @@ def _decimal(text: str) -> str:
         return text
     number = float(text)
     return str(int(number)) if number.is_integer() else text
-
-
-def _nearest(name: str, names: typing.Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(names), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""

@@ -20,47 +20,31 @@ def is_script(file: Path, name: str | None, arguments: Sequence[str]) -> bool:
         tree = ast.parse(file.read_bytes())
     except (OSError, SyntaxError, ValueError):
         return False
-    return not _has_workload(tree) and (bool(arguments) or _imports_cupy(tree))
-
-
-def _has_workload(tree: ast.AST) -> bool:
-    """Marks a function, or takes the workload API from advisor, where the mark was forgotten.
-
-    A variable or an argument of the script's own that is called `workload` is neither.
-    """
-    return any(_is_marked(node) or _takes_api(node) for node in ast.walk(tree))
+    # Marked, or taking the API from advisor, where the mark was forgotten. A variable of the script's that is
+    # named workload is neither.
+    if any(_is_marked(node) or _takes_api(node) for node in ast.walk(tree)):
+        return False
+    return bool(arguments) or _imports_cupy(tree)
 
 
 def _is_marked(node: ast.AST) -> bool:
     decorators = node.decorator_list if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) else ()
     called = (d.func if isinstance(d, ast.Call) else d for d in decorators)
-    return any(
-        (isinstance(d, ast.Name) and d.id == "workload")
-        or (isinstance(d, ast.Attribute) and d.attr == "workload")
-        for d in called
-    )
+    return any(ast.unparse(d).rpartition(".")[2] == "workload" for d in called)
 
 
 def _takes_api(node: ast.AST) -> bool:
     if isinstance(node, ast.ImportFrom):
         home = (node.module or "").partition(".")[0]
         return home == "advisor" and any(alias.name in _API for alias in node.names)
-    return (
-        isinstance(node, ast.Attribute)
-        and node.attr in _API
-        and isinstance(node.value, ast.Name)
-        and node.value.id == "advisor"
-    )
+    return isinstance(node, ast.Attribute) and ast.unparse(node) in {f"advisor.{name}" for name in _API}
 
 
 def _imports_cupy(tree: ast.AST) -> bool:
+    names: list[str] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            names = [node.module or ""]
-        else:
-            continue
-        if any(name.partition(".")[0] in ("cupy", "cupyx") for name in names):
-            return True
-    return False
+            names.append(node.module or "")
+    return any(name.partition(".")[0] in ("cupy", "cupyx") for name in names)

@@ -1,21 +1,34 @@
-"""A file that a fresh process can import, for whatever the caller calls a workload."""
+"""A file that a fresh process can import, for whatever the caller calls a workload.
+
+A function of a notebook's cell becomes a file of its own, since a fresh process knows nothing of the
+notebook. What the function uses is written into the file where that can be done truly: imports, functions and
+classes of cells, numbers and texts. Anything else is in the notebook's process alone: it is refused by name.
+"""
 
 from __future__ import annotations
 
+import ast
+import builtins
 import functools
 import inspect
 import linecache
 import os
+import symtable
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from advisor.errors import UsageError
-from advisor.workloads import notebook_source
 from advisor.workloads.definition import Definition, Workload
 
+_HEAD = "# Made from a notebook's cells.\nimport os\nimport sys\n\nsys.path.append(os.getcwd())\n"
+_NOWHERE = object()
+_PLAIN = (int, float, str, bool, bytes, type(None), tuple, list, dict, set, frozenset)
 _GIVE = "Give a file, FILE::NAME, or the function marked with @workload."
 
 
@@ -31,9 +44,11 @@ def source(workload: object) -> Iterator[str]:
     function = _function(workload)
     file = function.__code__.co_filename
     if Path(file).is_file():
-        yield f"{_relative(file)}::{function.__name__}"
+        path = Path(file).resolve()
+        near = path.is_relative_to(Path.cwd())  # as on the command line
+        yield f"{os.path.relpath(path) if near else path}::{function.__name__}"
     elif linecache.getlines(file):
-        text = notebook_source.as_file(function)
+        text = _as_file(function)
         with tempfile.TemporaryDirectory(prefix="advisor-cell-") as folder:
             path = Path(folder) / f"{function.__name__}.py"
             path.write_text(text, encoding="utf-8")
@@ -53,7 +68,7 @@ def _function(workload: object) -> Any:
             next_step="Give the function that returns it, marked with @workload, without calling it.",
         )
     if not isinstance(workload, Definition):
-        raise UsageError(f"{workload!r} is no workload", next_step=_GIVE)
+        raise UsageError(f"{workload!r} is not a workload", next_step=_GIVE)
     function = inspect.unwrap(workload.function)
     while isinstance(function, functools.partial):
         function = function.func
@@ -65,7 +80,114 @@ def _function(workload: object) -> Any:
     return function
 
 
-def _relative(file: str) -> str:
-    """Relative to the working directory where that is possible, as on the command line."""
-    path = Path(file).resolve()
-    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
+@dataclass
+class _File:
+    """The parts of the file so far, and the names that could not be written."""
+
+    scope: dict[str, Any]
+    lines: list[str] = field(default_factory=list)
+    blocks: list[str] = field(default_factory=list)
+    told: set[str] = field(default_factory=set)
+    lost: list[str] = field(default_factory=list)
+
+    def add(self, name: str, text: str) -> None:
+        """A function or class by that name, after all that it uses."""
+        self.told.add(name)
+        for used in sorted(set(_globals_of(symtable.symtable(text, name, "exec"))) - self.told):
+            self._bring(used)
+        self.blocks.append(text)
+
+    def _bring(self, name: str) -> None:
+        value = self.scope.get(name, _NOWHERE)
+        if value is _NOWHERE or name in self.told:  # a builtin, or the user's own mistake, which will be told
+            return
+        self.told.add(name)
+        line = _import_of(name, value) or _literal(name, value)
+        text = None if line else _source(name, value)
+        if line:
+            self.lines.append(line)
+        elif text:
+            self.add(name, text)
+        else:
+            self.lost.append(name)
+
+
+def _as_file(function: Any) -> str:
+    """The text of a file that defines the function as the notebook does.
+
+    Raises `UsageError` where it uses something that only the notebook's process has.
+    """
+    text = _source(function.__name__, function)
+    if text is None:
+        raise UsageError(
+            f"the source of {function.__name__} is not at the top of its cell",
+            next_step="Define it at the top of a cell, or write it to a file.",
+        )
+    file = _File(function.__globals__)
+    file.add(function.__name__, text)
+    if file.lost:
+        raise UsageError(
+            f"{function.__name__} uses {', '.join(file.lost)}, which this process alone has: no other can be "
+            "given it",
+            next_step="Make it inside of the function, or write the cell to a file (%%writefile) and give "
+            "that.",
+        )
+    return "\n".join((_HEAD, *file.lines, "", *file.blocks))
+
+
+def _globals_of(table: symtable.SymbolTable) -> Iterator[str]:
+    """Every name that the text takes from around it."""
+    top = table.get_type() == "module"
+    for symbol in table.get_symbols():
+        outside = symbol.is_global() or (top and not symbol.is_assigned() and not symbol.is_imported())
+        if symbol.is_referenced() and outside and not hasattr(builtins, symbol.get_name()):
+            yield symbol.get_name()
+    for child in table.get_children():
+        yield from _globals_of(child)
+
+
+def _import_of(name: str, value: Any) -> str | None:
+    if isinstance(value, ModuleType):
+        return f"import {value.__name__} as {name}"
+    package = sys.modules["advisor"]  # its lazy face, on a floor above
+    for public in package.__all__:
+        if getattr(package, public) is value:
+            return f"from advisor import {public} as {name}"
+    module, own = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
+    home = sys.modules.get(module) if isinstance(module, str) and module != "__main__" else None
+    if home is not None and own.isidentifier() and getattr(home, own, None) is value:
+        return f"from {module} import {own} as {name}"
+    return None
+
+
+def _literal(name: str, value: Any) -> str | None:
+    """An assignment, where the text of the value is the value."""
+    try:
+        same = type(value) in _PLAIN and ast.literal_eval(repr(value)) == value
+    except (ValueError, SyntaxError, RecursionError):
+        return None
+    return f"{name} = {value!r}" if same else None
+
+
+def _source(name: str, value: Any) -> str | None:
+    """The text of a function or class at the top of a cell, decorators and all."""
+    inner = value.function if isinstance(value, Definition) else value
+    if inspect.isclass(inner):
+        # A class knows its cell by the functions in it.
+        codes = (getattr(part, "__code__", None) for part in vars(inner).values())
+        file = next((code.co_filename for code in codes if code), "")
+    else:
+        code = getattr(inspect.unwrap(inner) if callable(inner) else inner, "__code__", None)
+        file = code.co_filename if code else ""
+    lines = linecache.getlines(file)
+    try:
+        tree = ast.parse("".join(lines))
+    except SyntaxError:
+        return None
+    found = [
+        node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name
+    ]
+    if not found:
+        return None
+    first = min((node.lineno for node in found[-1].decorator_list), default=found[-1].lineno)
+    return "".join(lines[first - 1 : found[-1].end_lineno]).rstrip("\n") + "\n"

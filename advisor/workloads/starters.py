@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import keyword
 import re
 import sys
 from pathlib import Path
 
-from advisor.errors import UsageError
+from advisor.errors import UsageError, did_you_mean
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _NAME = "starter"
@@ -61,22 +60,18 @@ def _starter(file: Path) -> str:
     installed = _PACKAGE / "templates"
     folder = installed if installed.is_dir() else _PACKAGE.parent / "templates"
     text = (folder / f"{_NAME}.py").read_text(encoding="utf-8")
-    return text.replace(f"{_NAME}.py", file.name).replace(f"def {_NAME}(", f"def {_identifier(file.stem)}(")
-
-
-def _identifier(stem: str) -> str:
-    """The stem as a name for the function."""
-    name = re.sub(r"\W", "_", stem)
-    return name if name.isidentifier() and not keyword.iskeyword(name) else f"workload_{name}"
+    function = re.sub(r"\W", "_", file.stem)
+    if not function.isidentifier() or keyword.iskeyword(function):
+        function = f"workload_{function}"
+    return text.replace(f"{_NAME}.py", file.name).replace(f"def {_NAME}(", f"def {function}(")
 
 
 def _like(file: Path, name: str) -> dict[Path, str]:
     """The example under its new name, and the files of parts/ that it speaks of under their own."""
     known = examples()
     if name not in known:
-        near = difflib.get_close_matches(name, list(known), n=1)
         raise UsageError(
-            f"there is no example {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
+            f"there is no example {name!r}{did_you_mean(name, known)}",
             next_step=f"Choose from {', '.join(known)}.",
         )
     text = known[name].read_text(encoding="utf-8")

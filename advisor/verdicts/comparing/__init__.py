@@ -1,4 +1,4 @@
-"""Two profiles held against one another: what differs around them, then strategy by strategy; gates on it.
+"""Two profiles compared: what differs around them, then strategy by strategy; gates on it.
 
 Pure functions of the two profiles. BASE is what was, HEAD what is now; a ratio is HEAD's time over BASE's.
 """

@@ -184,7 +184,7 @@ def _require_figures(side: str, profile: Profile) -> None:
     what = "predicted for a GPU" if on_cpu(profile) else "measured"
     raise NothingMeasured(
         f"{side} has nothing that was {what}, so there is nothing to compare{why}",
-        next_step="Render it with `advisor report` to see why, mend that, and profile again.",
+        next_step="See why in `advisor report`, fix that, and profile again.",
     )
 
 

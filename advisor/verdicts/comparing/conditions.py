@@ -76,11 +76,6 @@ def _driver(profile: Profile) -> str | None:
     return next(named, None) or release or (None if cuda is None else f"CUDA {cuda}")
 
 
-def _runtime(profile: Profile) -> str | None:
-    found = profile.environment.gpu.get("cuda_runtime")
-    return None if found is None else str(found)
-
-
 def _cpu(profile: Profile) -> str | None:
     cpu, count = profile.environment.cpu_model, profile.environment.cpu_count
     return None if cpu is None else cpu + (f", {count} cores" if count else "")
@@ -118,7 +113,7 @@ _CONDITIONS: dict[str, Callable[[Profile], str | None]] = {
     "system": lambda profile: _told(profile.environment.system, profile.environment.machine),
     "Python": lambda profile: _told(profile.environment.python),
     "driver": _driver,
-    "CUDA runtime": _runtime,
+    "CUDA runtime": lambda profile: str(profile.environment.gpu.get("cuda_runtime") or "") or None,
     "power limit or mode": _power,
     "what held clocks down": _throttled,
 }
@@ -139,13 +134,9 @@ def _hertz(profile: Profile) -> float | None:
         *profile.environment.gpu_readings,
         *profile.environment.tegra_readings,
     ]
-    loaded = [_clock(state) for state in states if state.moment == "under-load"]
-    known = [clock for clock in loaded if clock]
-    return min(known) if known else None
-
-
-def _clock(state: GpuState | TegraState) -> float | None:
-    return state.sm_hertz if isinstance(state, GpuState) else state.gpu_hertz
+    loaded = [state for state in states if state.moment == "under-load"]
+    clocks = (state.sm_hertz if isinstance(state, GpuState) else state.gpu_hertz for state in loaded)
+    return min(filter(None, clocks), default=None)
 
 
 def _mhz(hertz: float | None) -> str:

@@ -1,4 +1,7 @@
-"""What makes a buffer's array into another library's, and what must be around a call that uses it."""
+"""What makes a buffer's array into another library's, and what must be around a call that uses it.
+
+Without a library: as an address, and as an object that any library's from_dlpack takes.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from advisor.errors import WorkloadError
 from advisor.profiles.schema import Side
 from advisor.strategies.backend import Backend
 from advisor.workloads.definition import StageFunction
@@ -73,26 +75,69 @@ def address_of(array: Any) -> int:
     return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
 
 
-def missing(library: str, problem: ImportError, command: str) -> WorkloadError:
-    """The library that a stage asks for is not there."""
-    return WorkloadError(
-        f"a stage asks for its buffers by {library}, which cannot be imported: {problem}",
-        next_step=f"Install it: {command}",
-    )
+class DefaultStreamBridge(Bridge):
+    """A library that may use the default stream, unless the stage takes `stream` and launches on that."""
+
+    def around(self, function: StageFunction, *, takes_stream: bool) -> StageFunction:
+        """The default stream starts after the program's, which goes on after it; the host does not wait.
+
+        By itself the default stream takes no notice of a non-blocking one.
+        """
+        if not self.on_gpu or takes_stream:
+            return function
+        backend, default = self.backend, self.backend.default_stream()
+
+        def call(**arguments: Any) -> object:
+            backend.order(default, backend.timestamp())
+            try:
+                return function(**arguments)
+            finally:
+                backend.order(backend.stream, backend.timestamp(default))
+
+        return call
 
 
-def ordered_with_default_stream(function: StageFunction, backend: Backend) -> StageFunction:
-    """The default stream starts after the program's, which goes on after it; the host does not wait.
+class PointerBridge(DefaultStreamBridge):
+    """The address of the first element, as int: for ctypes, TensorRT's bindings and the like."""
 
-    For libraries that use the default stream: it takes no notice of a non-blocking stream by itself.
-    """
-    default = backend.default_stream()
+    library = "address"
 
-    def call(**arguments: Any) -> object:
-        backend.order(default, backend.timestamp())
-        try:
-            return function(**arguments)
-        finally:
-            backend.order(backend.stream, backend.timestamp(default))
+    def wrap(self, array: Any) -> int:
+        """Of host or device memory, as the stage's side."""
+        return address_of(array)
 
-    return call
+    def address(self, wrapped: Any) -> int:
+        """It is one."""
+        return int(wrapped)
+
+
+class Exchange:
+    """An array that can be had through DLPack alone. Whoever imports it shares the memory."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def __dlpack__(self, **asked: Any) -> Any:
+        return self._array.__dlpack__(**asked)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Kind and number of the device that the memory is on."""
+        kind, number = self._array.__dlpack_device__()
+        return int(kind), int(number)
+
+
+class ExchangeBridge(DefaultStreamBridge):
+    """`Exchange` objects, for from_dlpack of PyTorch, JAX, CuPy, NumPy and others."""
+
+    library = "DLPack"
+
+    def wrap(self, array: Any) -> Exchange:
+        """Exports once, to see whether it can be exported."""
+        exchange = Exchange(array)
+        exchange.__dlpack__()
+        return exchange
+
+    def address(self, wrapped: Exchange) -> int:
+        """As NumPy or CuPy import it."""
+        importer = self.backend.xp if self.on_gpu else np
+        return address_of(importer.from_dlpack(wrapped))

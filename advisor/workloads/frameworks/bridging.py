@@ -12,9 +12,8 @@ from advisor.profiles.schema import ArrayForm
 from advisor.strategies.backend import Backend
 from advisor.workloads.binding import BoundStage, BoundWorkload
 from advisor.workloads.definition import StageFunction
-from advisor.workloads.frameworks.base import Bridge, Unsharable
+from advisor.workloads.frameworks.base import Bridge, ExchangeBridge, PointerBridge, Unsharable
 from advisor.workloads.frameworks.numba_arrays import NumbaBridge
-from advisor.workloads.frameworks.plain import ExchangeBridge, PointerBridge
 from advisor.workloads.frameworks.torch_tensors import TorchBridge
 
 _BRIDGES: dict[ArrayForm, type[Bridge]] = {

@@ -8,7 +8,7 @@ from advisor.errors import WorkloadError
 from advisor.profiles.schema import Side
 from advisor.strategies.backend import Backend
 from advisor.workloads.definition import StageFunction
-from advisor.workloads.frameworks.base import Bridge, missing
+from advisor.workloads.frameworks.base import Bridge
 
 
 class TorchBridge(Bridge):
@@ -21,8 +21,9 @@ class TorchBridge(Bridge):
         try:
             import torch
         except ImportError as problem:
-            raise missing(
-                self.library, problem, "pip install 'gpu-memory-advisor[torch]', on a GPU see pytorch.org."
+            raise WorkloadError(
+                f"a stage asks for its buffers by PyTorch, which cannot be imported: {problem}",
+                next_step="Install it: pip install 'gpu-memory-advisor[torch]', on a GPU see pytorch.org.",
             ) from None
         self._torch: Any = torch
         self._device = self._stream = None

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from advisor.errors import WorkloadError
-from advisor.workloads.kernels import compiling, signatures, sources
+from advisor.workloads.kernels import signatures, sources
 from advisor.workloads.kernels.sources import Source
 
 BLOCK = 256
@@ -62,13 +62,15 @@ class Kernel:
                 f"block={block!r} has {math.prod(threads)} threads", "At most 1024 are allowed."
             )
         blocks = self._extent("grid", grid) if grid is not None else self._blocks(arguments, size, threads)
-        self._function(device)(blocks, threads, given, shared_mem=shared)
+        if device not in self._compiled:  # CuPy keeps it on disk for the next process
+            self._compiled[device] = self._compile()
+        self._compiled[device](blocks, threads, given, shared_mem=shared)
 
     def _blocks(
         self, arguments: Sequence[Any], size: int | None, threads: tuple[int, ...]
     ) -> tuple[int, ...]:
         if size is None:
-            size = next((_size(argument) for argument in arguments if hasattr(argument, "shape")), None)
+            size = next((math.prod(map(int, a.shape)) for a in arguments if hasattr(a, "shape")), None)
         if size is None:
             raise self._wrong_shape("none of its arguments is an array", "Give size= or grid=.")
         if size <= 0:
@@ -92,38 +94,39 @@ class Kernel:
             return value if foreign is None else np.uint64(foreign["data"][0])
         if not signature.parameters[index].pointer:
             if foreign is not None:
-                raise signatures.refused(signature, index, "is an array", signatures.LOOK)
+                raise signature.refused(index, "is an array", signatures.LOOK)
             return signatures.as_scalar(signature, index, value)
         if foreign is not None:
             signatures.require_pointee(signature, index, np.dtype(foreign["typestr"]))
             return np.uint64(foreign["data"][0])
         if type(value) is not int:
-            raise signatures.refused(
-                signature, index, f"is {value!r}, which is no array on the GPU", signatures.LOOK
-            )
+            raise signature.refused(index, f"is {value!r}, which is not an array on the GPU", signatures.LOOK)
         return np.uint64(value)
 
     def _device(self) -> int:
         """The present GPU."""
         try:
-            return compiling.current_device()
+            import cupy
+
+            return int(cupy.cuda.runtime.getDevice())
         except (ImportError, RuntimeError) as problem:
             raise KernelNeedsGpu(f"kernel {self.name!r} runs on a GPU alone: {problem}") from None
 
-    def _function(self, device: int) -> Any:
-        """Compiled for that device, once; CuPy keeps it on disk for the next process."""
-        if device not in self._compiled:
-            self._compiled[device] = self._compile()
-        return self._compiled[device]
-
     def _compile(self) -> Any:
+        """By CuPy with NVRTC, for the current device."""
+        import cupy
+
         directory = self._source.include_directory
-        options = (*self._options, *(f"-I{directory}" for _ in (1,) if directory))
+        options = (*self._options, *([f"-I{directory}"] if directory else ()))
         mangled = "<" in self.name or (self._signature is not None and self._signature.mangled)
+        # A name that is a C++ expression, such as scale<float>, is given to the compiler.
+        names = (self.name,) if mangled else None
+        module = cupy.RawModule(code=self._source.text, options=options, name_expressions=names)
         try:
-            return compiling.compiled(self._source.text, self.name, options, mangled=mangled)
-        except compiling.CompileFailed as problem:
+            module.compile()
+        except cupy.cuda.compiler.CompileException as problem:
             raise sources.does_not_compile(self._source, self.name, str(problem)) from None
+        return module.get_function(self.name)
 
 
 def kernel(source: str, name: str, *, options: Sequence[str] = ()) -> Kernel:
@@ -139,7 +142,3 @@ def kernel(source: str, name: str, *, options: Sequence[str] = ()) -> Kernel:
 def _on_host(argument: Any) -> bool:
     """A NumPy array, or a tensor of the CPU."""
     return isinstance(argument, np.ndarray) or getattr(getattr(argument, "device", None), "type", "") == "cpu"
-
-
-def _size(array: Any) -> int:
-    return math.prod(int(extent) for extent in array.shape)

@@ -1,4 +1,4 @@
-"""The parameters of a `__global__` function, read from its source, and arguments held against them.
+"""The parameters of a `__global__` function, read from its source, and arguments checked against them.
 
 CUDA takes whatever bytes it is given: an argument too many, or an int64 where the kernel has an int, gives
 wrong results without a word. What cannot be read for sure (templates, typedefs, structs) is not checked.
@@ -6,7 +6,6 @@ wrong results without a word. What cannot be read for sure (templates, typedefs,
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.errors import WorkloadError
+from advisor.errors import WorkloadError, did_you_mean
 
 _SCALARS = {
     "bool": "bool",
@@ -65,10 +64,18 @@ class Signature:
     def __str__(self) -> str:
         return f"{self.name}({', '.join(p.text for p in self.parameters)})"
 
+    def refused(self, index: int, what: str, next_step: str) -> WorkloadError:
+        """The error of an argument that does not fit its parameter."""
+        text = self.parameters[index].text
+        return WorkloadError(
+            f"argument {index + 1} of kernel {self.name!r} {what}; the signature has {text!r}",
+            next_step=next_step,
+        )
+
 
 def read(source: str) -> dict[str, Signature]:
     """All `__global__` functions of a source, by name."""
-    plain = _without_comments(source)
+    plain = re.sub(r"//[^\n]*|/\*.*?\*/", " ", source, flags=re.DOTALL)
     found = {}
     for start in _KERNEL.finditer(plain):
         named = _named(plain, start.end())
@@ -91,9 +98,8 @@ def pick(found: dict[str, Signature], name: str, where: str) -> Signature | None
     plain = name.partition("<")[0].rpartition("::")[2].strip()
     if not found or plain in found:
         return found.get(plain)
-    near = difflib.get_close_matches(plain, list(found), n=1)
     raise WorkloadError(
-        f"{where} has no kernel {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
+        f"{where} has no kernel {name!r}{did_you_mean(plain, found)}",
         next_step=f"Its __global__ functions: {', '.join(found)}.",
     )
 
@@ -114,20 +120,19 @@ def as_scalar(signature: Signature, index: int, value: Any) -> np.generic:
     if parameter.dtype is None:
         if isinstance(value, np.generic):
             return value
-        raise refused(
-            signature, index, f"is {value!r}, whose size is not known", "Give a NumPy scalar: np.int32(n)."
+        raise signature.refused(
+            index, f"is {value!r}, whose size is not known", "Give a NumPy scalar: np.int32(n)."
         )
     if not isinstance(value, (bool, int, float, complex, np.generic)):
-        raise refused(signature, index, f"is a {type(value).__name__}, not a number", LOOK)
+        raise signature.refused(index, f"is a {type(value).__name__}, not a number", LOOK)
     kind = parameter.dtype.kind
     whole = isinstance(value, (bool, int, np.bool_, np.integer))
     if isinstance(value, (complex, np.complexfloating)) or (kind in "biu" and not whole):
-        raise refused(signature, index, f"is {value!r}", "Round it: int(x).")
+        raise signature.refused(index, f"is {value!r}", "Round it: int(x).")
     if kind in "iu":
         limits = np.iinfo(parameter.dtype)
         if not limits.min <= int(value) <= limits.max:
-            raise refused(
-                signature,
+            raise signature.refused(
                 index,
                 f"is {int(value)}, and the type holds {limits.min} to {limits.max}",
                 "Use a wider type in the kernel.",
@@ -141,25 +146,9 @@ def require_pointee(signature: Signature, index: int, dtype: np.dtype[Any]) -> N
     wanted = signature.parameters[index].dtype
     if wanted is None or wanted == dtype or {wanted.itemsize, dtype.itemsize} == {1}:
         return
-    raise refused(
-        signature,
-        index,
-        f"is an array of {dtype}",
-        f"The kernel reads {wanted}: give such a buffer, or change it.",
+    raise signature.refused(
+        index, f"is an array of {dtype}", f"The kernel reads {wanted}: give such a buffer, or change it."
     )
-
-
-def refused(signature: Signature, index: int, what: str, next_step: str) -> WorkloadError:
-    """An argument that does not fit its parameter."""
-    parameter = signature.parameters[index]
-    return WorkloadError(
-        f"argument {index + 1} of kernel {signature.name!r} {what}; the signature has {parameter.text!r}",
-        next_step=next_step,
-    )
-
-
-def _without_comments(source: str) -> str:
-    return re.sub(r"//[^\n]*|/\*.*?\*/", " ", source, flags=re.DOTALL)
 
 
 def _named(text: str, position: int) -> tuple[str, int] | None:

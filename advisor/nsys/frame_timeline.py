@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 from advisor.nsys.activities import DIRECTIONS, cause_words
 from advisor.nsys.aggregates import COPIES, KERNELS, NEEDED
-from advisor.nsys.database import Database
-from advisor.nsys.windows import THREAD_BITS, Frame, Range
-from advisor.profiles.lanes import thinned, track
-from advisor.profiles.traces import Span, Timeline, Track
+from advisor.nsys.database import THREAD_BITS, Database
+from advisor.nsys.frames import Frame
+from advisor.profiles.traces import Span, Timeline, Track, thinned, track
 
 MOST_SPANS = 300
 _ON_HOST = ("host:", "host-copy", "synchronize")
@@ -20,21 +19,16 @@ _MOST_ROWS = 100_000
 def timeline(database: Database, frame: Frame) -> Timeline:
     """Of one frame; what is too close together to be told apart is merged."""
     gpu_seen = any(database.has(table, *NEEDED[table]) for table in (COPIES, KERNELS))
-    spans = [span for span in (_step(frame, step, gpu_seen) for step in frame.steps) if span]
-    spans += [*_copies(database, frame), *_kernels(database, frame)]
+    # The GPU's own work stands in the place of the steps that it does, where that was seen.
+    steps = [step for step in frame.steps if step.name.startswith(_ON_HOST) or not gpu_seen]
+    found = [_span(frame, track(step.name), step.name, step.begin, step.end) for step in steps]
+    spans = [span for span in (*found, *_copies(database, frame), *_kernels(database, frame)) if span]
     length = (frame.end - frame.begin) / 1e9
     spans.sort(key=lambda span: (span.begin_seconds, span.end_seconds))
     return thinned(Timeline(source="nsys", frame_seconds=length, spans=tuple(spans)), MOST_SPANS)
 
 
-def _step(frame: Frame, step: Range, gpu_seen: bool) -> Span | None:
-    """A step of ours: the GPU's own work in the place of those that it does, where that was seen."""
-    if gpu_seen and not step.name.startswith(_ON_HOST):
-        return None
-    return _span(frame, track(step.name), step.name, step.begin, step.end)
-
-
-def _copies(database: Database, frame: Frame) -> Iterator[Span]:
+def _copies(database: Database, frame: Frame) -> Iterator[Span | None]:
     names, labels = database.names("ENUM_CUDA_MEMCPY_OPER"), database.labels("ENUM_CUDA_MEMCPY_OPER")
     memories, causes = database.labels("ENUM_CUDA_MEM_KIND"), cause_words(database)
     for begin, end, kind, source, target, cause in _within(
@@ -47,18 +41,14 @@ def _copies(database: Database, frame: Frame) -> Iterator[Span]:
         label = labels.get(kind, f"kind {kind}")
         if line == "migration":
             label = DIRECTIONS.get(name.rpartition("_")[2], label)
-        span = _span(frame, line, f"{label}, {more}" if more else label, begin, end)
-        if span:
-            yield span
+        yield _span(frame, line, f"{label}, {more}" if more else label, begin, end)
 
 
-def _kernels(database: Database, frame: Frame) -> Iterator[Span]:
+def _kernels(database: Database, frame: Frame) -> Iterator[Span | None]:
     rows = list(_within(database, frame, KERNELS, "shortName"))
     names = database.strings(list({row[2] for row in rows}))
     for begin, end, name in rows:
-        span = _span(frame, "kernel", names.get(name, "kernel"), begin, end)
-        if span:
-            yield span
+        yield _span(frame, "kernel", names.get(name, "kernel"), begin, end)
 
 
 def _within(database: Database, frame: Frame, table: str, *columns: str) -> Iterator[tuple[int, ...]]:

@@ -1,8 +1,6 @@
 """Our NVTX ranges in an export of nsys: the steady frames of each strategy and the steps within them.
 
-Times are nsys's, in nanoseconds. Processes are told apart by all but the thread's part of nsys's
-identifiers: PID is globalTid / 0x1000000 % 0x1000000, TID is globalTid % 0x1000000 (nsys's user guide,
-"Serialized process and thread identifiers").
+Times are nsys's, in nanoseconds.
 """
 
 from __future__ import annotations
@@ -15,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from advisor.nsys.database import Database, Integers
+from advisor.nsys.database import THREAD_BITS, Database
 
-THREAD_BITS = 0x1000000
 DOMAIN = "advisor"
 STRATEGY = "strategy:"
 FIRST_FRAMES = 2
@@ -46,31 +43,6 @@ class Frame:
     begin: int
     end: int
     steps: tuple[Range, ...]
-
-
-class Windows:
-    """Stretches of time, each of one process and with a number; those of one process do not overlap."""
-
-    def __init__(self, stretches: Iterable[tuple[int, int, int, int]]) -> None:
-        """`stretches`: process, begin, end, number."""
-        ordered = sorted(stretches)
-        self._of = {
-            process: np.array([row[1:] for row in rows], np.int64)
-            for process, rows in groupby(ordered, key=lambda row: row[0])
-        }
-
-    def find(self, processes: Integers, moments: Integers) -> Integers:
-        """The number of the stretch that each moment lies in; -1 where it lies in none."""
-        found = np.full(len(moments), -1, np.int64)
-        for process, stretches in self._of.items():
-            mine = np.flatnonzero(processes == process)
-            if not len(mine):
-                continue
-            begins, ends, numbers = stretches.T
-            at = np.searchsorted(begins, moments[mine], side="right") - 1
-            inside = (at >= 0) & (moments[mine] <= ends[at])
-            found[mine[inside]] = numbers[at[inside]]
-        return found
 
 
 def steady_frames(database: Database) -> list[Frame]:

@@ -1,6 +1,9 @@
-"""How long the GPU worked: the union of everything it did, held against the frames."""
+"""Stretches of time on nsys's clock: which one a moment lies in, and how much of them the GPU worked."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
 
 import numpy as np
 
@@ -8,6 +11,31 @@ from advisor.nsys.database import Integers
 
 Intervals = tuple[Integers, Integers]
 """Begins and ends in ns."""
+
+
+class Windows:
+    """Stretches of time, each of one process and with a number; those of one process do not overlap."""
+
+    def __init__(self, stretches: Iterable[tuple[int, int, int, int]]) -> None:
+        """`stretches`: process, begin, end, number."""
+        ordered = sorted(stretches)
+        self._of = {
+            process: np.array([row[1:] for row in rows], np.int64)
+            for process, rows in groupby(ordered, key=lambda row: row[0])
+        }
+
+    def find(self, processes: Integers, moments: Integers) -> Integers:
+        """The number of the stretch that each moment lies in; -1 where it lies in none."""
+        found = np.full(len(moments), -1, np.int64)
+        for process, stretches in self._of.items():
+            mine = np.flatnonzero(processes == process)
+            if not len(mine):
+                continue
+            begins, ends, numbers = stretches.T
+            at = np.searchsorted(begins, moments[mine], side="right") - 1
+            inside = (at >= 0) & (moments[mine] <= ends[at])
+            found[mine[inside]] = numbers[at[inside]]
+        return found
 
 
 class Busy:

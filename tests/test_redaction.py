@@ -16,12 +16,14 @@ from running import python_path
 
 from advisor.devices.environment import command_line
 from advisor.profiles.reading import load
-from advisor.profiles.redaction import MASK, Place, is_secret, masked, without_environment, without_names
+from advisor.profiles.redaction import MASK, Redactor, is_secret, masked, without_environment, without_names
 from advisor.profiles.schema import Environment, Profile
 from advisor.report import render_html, render_markdown
 
 ROOT = Path(__file__).parents[1]
-PLACE = Place(home="/home/alice", directory="/home/alice/project", user="alice", host="workstation7.lab.org")
+PLACE = Redactor(
+    home="/home/alice", directory="/home/alice/project", user="alice", host="workstation7.lab.org"
+)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +50,7 @@ def test_names_and_places_are_hidden(text: str, shown: str) -> None:
 
 
 def test_names_that_come_with_a_system_are_words_like_others() -> None:
-    jetson = Place(home="/root", directory="/", user="nvidia", host="jetson")
+    jetson = Redactor(home="/root", directory="/", user="nvidia", host="jetson")
     assert jetson.hide("nvidia jetson: /root/x in /") == "nvidia jetson: ~/x in /"
 
 
