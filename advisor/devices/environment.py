@@ -30,9 +30,10 @@ _LOOK_SECONDS = 0.2
 _CPU_NAMES = ("model name", "Model", "Hardware")
 
 
-def environment(*, root: Path = ROOT, nvml: Any = None) -> Environment:
+def environment(*, root: Path = ROOT, nvml: Any = None, busy: float | None = None) -> Environment:
     """This machine, before anything is measured; what cannot be read is absent, with the reason.
 
+    `busy` is the share of all cores that others use; where it is not given, it is looked at for a moment.
     All GPUs are read, since it is not known yet which one will be measured; `finished` keeps that one.
     """
     model = _cpu_model(Tree(root))
@@ -49,7 +50,7 @@ def environment(*, root: Path = ROOT, nvml: Any = None) -> Environment:
         gpu_readings=gpu_states(moment="before", nvml=nvml, contained=host.container),
         tegra_readings=() if board is None else (board,),
         absent={} if model else {"cpu_model": "/proc/cpuinfo does not name it"},
-        warnings=tuple(_warnings()),
+        warnings=tuple(_warnings(_busy() if busy is None else busy)),
     )
 
 
@@ -131,9 +132,12 @@ def _unreadable(reading: GpuState) -> dict[str, str]:
     return {"gpu_readings": why} if why else {}
 
 
-def _warnings() -> list[str]:
+def _busy() -> float:
+    return psutil.cpu_percent(interval=_LOOK_SECONDS) / 100
+
+
+def _warnings(busy: float) -> list[str]:
     """Other work on the machine makes figures noisy."""
-    busy = psutil.cpu_percent(interval=_LOOK_SECONDS) / 100
     if busy > _BUSY:
         return [
             f"Other programs used {units.percent(busy)} of the CPU when the run began. "
