@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from advisor.devices.files import Tree
 from advisor.devices.gpus import gpu_states
@@ -52,6 +53,7 @@ def gather(
     *,
     root: Path = ROOT,
     tried: Callable[[int], Probe] = probe,
+    nvml: Any = None,
 ) -> Facts:
     """Looks at this machine; takes some seconds where there is a GPU to try."""
     from advisor.measure.backends import driver_version, gpu_count
@@ -68,7 +70,7 @@ def gather(
         probe=told,
         host=host_state(root=root),
         board=tegra_state(moment="before", root=root),
-        readings=gpu_states(moment="before"),
+        readings=gpu_states(moment="before", nvml=nvml),
         gpu_node=gpu_numa_node(place, root=root) if place else None,
         nsys=_nsys(nsys),
         counters_for_root=_counters_for_root(Tree(root)),
