@@ -19,7 +19,18 @@ from pathlib import Path
 import psutil
 import pytest
 from builders import cpu_profile, vector_add_trace
-from running import FILES, MISBEHAVING, QUICK, REPOSITORY, Command, advisor, environment, eventually, is_gone
+from running import (
+    FILES,
+    MISBEHAVING,
+    QUICK,
+    REPOSITORY,
+    Command,
+    advisor,
+    environment,
+    eventually,
+    having,
+    is_gone,
+)
 
 import advisor as package
 
@@ -74,11 +85,8 @@ def test_quiet_prints_results_only_and_the_summary_goes_to_github(tmp_path: Path
     assert summary.read_text(encoding="utf-8") == f"before\n{report}\n"
 
 
-def test_a_gpu_without_cupy_is_told_of_unless_the_user_chose_the_cpu(
-    command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("advisor.measure.backends.gpu_count", lambda: 1)
-    monkeypatch.setattr("advisor.measure.backends.has_cupy", lambda: False)
+def test_a_gpu_without_cupy_is_told_of_unless_the_user_chose_the_cpu(command: Command) -> None:
+    command.around = having(gpus=1, cupy=False)
     told = "There is a GPU, but CuPy is not installed, so this run predicts.\n  next: pip install"
     assert told in command("profile", "missing.py").err
     assert "CuPy" not in command("profile", "missing.py", "--quiet").err

@@ -12,7 +12,7 @@ import pytest
 from machines import FakeNvml
 from running import REPOSITORY, Command
 
-from advisor.doctor import facts as facts_module
+from advisor.cli.console import Around
 from advisor.doctor.examinations import examine
 from advisor.doctor.facts import Facts, gather
 from advisor.doctor.probe import Probe, probe
@@ -238,11 +238,11 @@ def test_every_subject_is_documented() -> None:
 
 def test_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     command = Command(monkeypatch, capsys)
-    monkeypatch.setattr(facts_module, "gather", lambda gpu, nsys: facts(probe=Probe(problem="no")))
+    command.around = Around(facts=lambda gpu, nsys: facts(probe=Probe(problem="no")))
     said = command("doctor")
     assert said.code == 4
     assert "nothing can be measured on it yet" in said.out
     told = json.loads(command("doctor", "--json").out)
     assert told["ready"] is False
-    monkeypatch.setattr(facts_module, "gather", lambda gpu, nsys: facts())
+    command.around = Around(facts=lambda gpu, nsys: facts())
     assert command("doctor").code == 0
