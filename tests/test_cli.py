@@ -33,6 +33,8 @@ from running import (
 )
 
 import advisor as package
+from advisor.cli.console import Around
+from advisor.measure.backends.choosing import Machine
 
 REPORTS = {"profile.json", "report.html", "report.md"}
 SLOW = ("profile", str(MISBEHAVING), "--strategy", "pageable", "--strategy", "zero-copy", "--target", "h200")
@@ -159,12 +161,12 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     assert (said.stdout, said.stderr) == ("p", "")
 
 
-def test_a_bug_shows_its_traceback(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken() -> str:
+def test_a_bug_shows_its_traceback(command: Command) -> None:
+    def broken() -> int:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("advisor.strategies.registry.describe", broken)
-    said = command("strategies")
+    command.around = Around(machine=Machine(gpus=broken))
+    said = command("profile", FILES / "counter.py")
     assert (said.code, said.out) == (70, "")
     assert said.err.startswith("Traceback")
     assert "RuntimeError: a bug\n" in said.err
