@@ -26,7 +26,7 @@ fuzz:  ## The property tests again with other random examples each time
 	$(PYTHON) -m pytest --hypothesis-profile=fuzz $$(grep -l hypothesis tests/test_*.py)
 
 test-gpu:  ## The tests on a real CUDA GPU
-	$(PYTHON) -m pytest tests/gpu tests/test_rules_snippets.py -m gpu
+	$(PYTHON) -m pytest -n 0 -m gpu tests/gpu tests/test_rules_snippets.py tests/test_docs.py
 
 bench:  ## Benchmarks without a GPU, printed as ratios
 	$(PYTHON) -m tests.benchmarks

@@ -1,6 +1,9 @@
-"""Options of the test run."""
+"""Options of the test run, and what its processes inherit."""
 
 from __future__ import annotations
+
+import os
+import signal
 
 import pytest
 from hypothesis import settings
@@ -8,6 +11,11 @@ from hypothesis import settings
 settings.register_profile("same-every-time", derandomize=True)
 settings.register_profile("fuzz", print_blob=True)
 settings.load_profile("same-every-time")
+
+# Tests run in as many processes as there are processors; each takes one.
+os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"))
+# A shell starts what runs in its background without Ctrl-C; the programs that are interrupted here need it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

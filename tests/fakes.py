@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import time
 import types
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
@@ -450,7 +451,12 @@ class Bench:
 
 @contextmanager
 def bench(
-    workload: Workload, strategy: str = "pageable", backend: Any = None, seed: int = 0, **options: Any
+    workload: Workload,
+    strategy: str = "pageable",
+    backend: Any = None,
+    seed: int = 0,
+    clock: Callable[[], float] = time.perf_counter,
+    **options: Any,
 ) -> Iterator[Bench]:
     """Places the workload under the strategy; on a recording backend unless another is given."""
     backend = backend or RecordingBackend()
@@ -465,7 +471,7 @@ def bench(
     )
     loaded = Loaded(bound=bound, record=record)
     with tasks.stand(
-        job(strategy=strategy, seed=seed, **options), loaded, backend, cast(Ranges, ranges)
+        job(strategy=strategy, seed=seed, **options), loaded, backend, cast(Ranges, ranges), clock
     ) as run:
         yield Bench(
             backend,

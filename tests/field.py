@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from running import REPOSITORY, cpu_settings
+from running import REPOSITORY, cell, cpu_settings
 
 from advisor import pipeline
 from advisor.measure import worker
 from advisor.measure.jobs import Job
-from advisor.measure.launcher import Ended
+from advisor.measure.launcher import Ended, Launcher
 from advisor.measure.progress import Silent
 from advisor.profiles.preferences import Objective, Preferences
 from advisor.profiles.schema import Advice, Predicted, Prediction, Profile
@@ -64,13 +64,25 @@ class InProcess:
 
     def __call__(self, job: Job) -> Ended:
         Path(job.directory).mkdir(parents=True)
-        return Ended(worker._attempt(job), "finished")
+        return Ended(worker.attempt(job), "finished")
 
 
-def profiled(directory: Path, name: str, *assignments: str, **options: object) -> Profile:
+class Unmeasured(InProcess):
+    """Traces and checks as ever; frames, which no prediction looks at, are not timed."""
+
+    def __call__(self, job: Job) -> Ended:
+        return Ended(cell(), "finished") if job.task == "measure" else super().__call__(job)
+
+
+HERE = InProcess()
+
+
+def profiled(
+    directory: Path, name: str, *assignments: str, launcher: Launcher = HERE, **options: object
+) -> Profile:
     """The profile of an example under both strategies of the CPU device."""
     settings = cpu_settings(EXAMPLES / f"{name}.py", *assignments, **options)
-    return pipeline.profile(settings, Silent(), keep_in=directory, launcher=InProcess())
+    return pipeline.profile(settings, Silent(), keep_in=directory, launcher=launcher)
 
 
 class Concluded:
@@ -84,7 +96,7 @@ class Concluded:
             "strategies": tuple(strategy.name for strategy in STRATEGIES),
             "preferences": Preferences(objective=objective),
         }
-        self.profile = profiled(directory, name, *assignments, **options)
+        self.profile = profiled(directory, name, *assignments, launcher=Unmeasured(), **options)
         self.prediction: Prediction = self.profile.predictions[0]
         self.rows = {row.strategy: row for row in self.prediction.results if isinstance(row, Predicted)}
         self.skipped = {r.strategy: r.reason for r in self.prediction.results if not isinstance(r, Predicted)}

@@ -17,7 +17,9 @@ import pytest
 from builders import cuda_device, footprint, vector_add_workload
 
 from advisor import cli
+from advisor.cli.console import Around
 from advisor.configuration import make_settings
+from advisor.measure.backends.choosing import Machine
 from advisor.measure.jobs import DESCRIPTION, Cell, Description, Job, ReferenceRun, TraceRun
 from advisor.measure.launcher import Ended
 from advisor.measure.settings import Settings
@@ -126,6 +128,11 @@ class FakeLauncher:
         return [(name.rpartition("-")[2], name.rpartition("-")[0]) for name in names]
 
 
+def having(gpus: int, *, cupy: bool = True) -> Around:
+    """A machine with so many GPUs, as a command sees it."""
+    return Around(machine=Machine(lambda: gpus, lambda: cupy))
+
+
 @dataclass(frozen=True)
 class Said:
     """What a command answered."""
@@ -142,17 +149,18 @@ class Said:
 
 
 class Command:
-    """`advisor ...` in this process, which saves its start; workers are real."""
+    """`advisor ...` in this process, which saves its start; workers are real, and all else but `around`."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self._monkeypatch, self._capsys = monkeypatch, capsys
+        self.around = Around()
 
     def __call__(self, *arguments: str | Path) -> Said:
         self._monkeypatch.setattr(sys, "argv", ["advisor", *map(str, arguments)])
         before = signal.getsignal(signal.SIGTERM)
         try:
             with pytest.raises(SystemExit) as ended:
-                cli.main()
+                cli.main(self.around)
         finally:
             signal.signal(signal.SIGTERM, before)
         told = self._capsys.readouterr()

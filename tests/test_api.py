@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from builders import cpu_profile, measured, profile
-from running import FILES, REPOSITORY, environment
+from running import FILES, environment
 
 import advisor
 from advisor.errors import AdvisorError, UsageError, WorkloadError
@@ -193,24 +193,6 @@ def test_a_notebook_shows_the_report_in_a_frame_of_its_own() -> None:
 def test_a_comparison_is_shown_too() -> None:
     found = advisor.compare(profile(), profile(created="2026-01-03T00:00:00+00:00"))
     assert "HEAD against BASE" in found._repr_html_()
-
-
-def test_the_example_of_the_documentation_runs(tmp_path: Path) -> None:
-    """The blocks of docs/api.md in their order, as a program in a folder of its own."""
-    text = (REPOSITORY / "docs/api.md").read_text(encoding="utf-8")
-    blocks = [block.partition("```")[0] for block in text.split("```python\n")[1:]]
-    assert len(blocks) >= 2
-    (tmp_path / "example.py").write_text("\n".join(blocks), encoding="utf-8")
-    said = subprocess.run(
-        [sys.executable, "example.py"],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert said.returncode == 0, said.stderr
-    assert said.stdout
 
 
 def test_a_plain_string_is_one_name() -> None:

@@ -6,15 +6,17 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from calibrating import Answers, died
-from running import Command, advisor, environment, eventually
+from running import Command, advisor, environment, eventually, having
 
 from advisor.calibration import output
 from advisor.calibration.calibrations import Request, calibrate
 from advisor.calibration.groups import by_name
+from advisor.cli.console import Around
 from advisor.devices.catalogue import load, names
 from advisor.errors import FileProblem
 from advisor.measure.calibration_jobs import CalibrationJob, GroupRun
@@ -32,10 +34,10 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 
 
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> Answers:
+def quick(command: Command) -> Answers:
     """Answers in place of processes."""
     answers = Answers()
-    monkeypatch.setattr(ProcessLauncher, "__call__", lambda self, job: answers(job))
+    command.around = Around(calibrating=answers)
     return answers
 
 
@@ -131,18 +133,13 @@ def test_wrong_input_is_told_before_anything_is_measured(
     assert (tmp_path / "there.toml").read_text() == "mine"
 
 
-def test_a_gpu_that_was_asked_for_is_not_replaced(
-    command: Command, quick: Answers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("advisor.measure.backends.gpu_count", lambda: 0)
+def test_a_gpu_that_was_asked_for_is_not_replaced(command: Command) -> None:
+    command.around = having(gpus=0)
     assert wrong(command, "--gpu", "0") == (4, "error: --gpu 0: the CUDA driver shows no GPU")
 
 
-def test_without_cupy_the_cpu_is_measured_and_that_is_said(
-    command: Command, quick: Answers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("advisor.measure.backends.gpu_count", lambda: 1)
-    monkeypatch.setattr("advisor.measure.backends.has_cupy", lambda: False)
+def test_without_cupy_the_cpu_is_measured_and_that_is_said(command: Command, quick: Answers) -> None:
+    command.around = replace(having(gpus=1, cupy=False), calibrating=quick)
     said = command("devices", "calibrate")
     assert said.code == 0
     assert "CuPy is not installed, so this run measures the CPU alone." in said.err
@@ -167,11 +164,8 @@ def test_a_process_measures_its_group(tmp_path: Path) -> None:
     assert ended.outcome.cause == "device"
 
 
-def test_a_gpu_is_used_where_there_is_one(
-    command: Command, quick: Answers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("advisor.measure.backends.gpu_count", lambda: 2)
-    monkeypatch.setattr("advisor.measure.backends.has_cupy", lambda: True)
+def test_a_gpu_is_used_where_there_is_one(command: Command, quick: Answers, tmp_path: Path) -> None:
+    command.around = replace(having(gpus=2), calibrating=quick)
     said = command("devices", "calibrate", "--gpu", "1", "--out", "mine.toml", "--name", "Card one")
     assert said.code == 0
     assert {job.gpu for job in quick.jobs} == {1}
@@ -179,8 +173,8 @@ def test_a_gpu_is_used_where_there_is_one(
     assert "wrote mine.toml" in said.err
 
 
-def test_nothing_measured_is_exit_code_4(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ProcessLauncher, "__call__", lambda self, job: died())
+def test_nothing_measured_is_exit_code_4(command: Command) -> None:
+    command.around = Around(calibrating=lambda job: died())
     code, message = wrong(command, "--no-gpu")
     assert (code, message) == (4, "error: no figure could be measured")
 

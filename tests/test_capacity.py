@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import types
-
 import pytest
 from builders import cuda_device
 from fakes import RecordingBackend, bench
 from mixing import FRESH, made
 
 from advisor.measure.backends.cpu import CpuBackend
-from advisor.strategies.placements import capacity
 from advisor.strategies.placements.arena import AllocationFailed
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.placements.capacity import require_memory
@@ -31,11 +28,18 @@ def asked(
     free: int | None = 100,
     oversubscribe: bool = False,
     integrated: int = 0,
+    available: int = 0,
 ) -> None:
     backend = RecordingBackend(device=cuda_device(integrated=integrated))
     backend.free_bytes = None if free is None else free * MIB
     named = {str(number): placement for number, placement in enumerate(placements)}
-    require_memory(backend, named, dict.fromkeys(named, mib * MIB), oversubscribe=oversubscribe)
+    require_memory(
+        backend,
+        named,
+        dict.fromkeys(named, mib * MIB),
+        oversubscribe=oversubscribe,
+        available=lambda: available * MIB,
+    )
     assert backend.calls == []
 
 
@@ -85,15 +89,13 @@ def test_the_option_is_not_offered_to_those_who_gave_it() -> None:
     assert "--allow-oversubscription" not in str(raised.value)
 
 
-def test_where_memory_is_shared_what_the_system_could_free_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_memory_is_shared_what_the_system_could_free_counts() -> None:
     """cudaMemGetInfo leaves it out there."""
-    memory = types.SimpleNamespace(available=150 * MIB)
-    monkeypatch.setattr(capacity, "psutil", types.SimpleNamespace(virtual_memory=lambda: memory))
-    asked([Pinned()] * 3, integrated=1)
+    asked([Pinned()] * 3, integrated=1, available=150)
     with pytest.raises(AllocationFailed, match="160 MiB of device memory, and 150 MiB are free"):
-        asked([Pinned()] * 4, integrated=1)
+        asked([Pinned()] * 4, integrated=1, available=150)
     with pytest.raises(AllocationFailed, match="100 MiB are free"):
-        asked([Pinned()] * 3, integrated=0)
+        asked([Pinned()] * 3, integrated=0, available=150)
 
 
 @pytest.mark.parametrize(("strategy", "needed"), [("pinned", 2 * 48), ("pinned-pipelined", 4 * 48)])

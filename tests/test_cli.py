@@ -19,9 +19,22 @@ from pathlib import Path
 import psutil
 import pytest
 from builders import cpu_profile, vector_add_trace
-from running import FILES, MISBEHAVING, QUICK, REPOSITORY, Command, advisor, environment, eventually, is_gone
+from running import (
+    FILES,
+    MISBEHAVING,
+    QUICK,
+    REPOSITORY,
+    Command,
+    advisor,
+    environment,
+    eventually,
+    having,
+    is_gone,
+)
 
 import advisor as package
+from advisor.cli.console import Around
+from advisor.measure.backends.choosing import Machine
 
 REPORTS = {"profile.json", "report.html", "report.md"}
 SLOW = ("profile", str(MISBEHAVING), "--strategy", "pageable", "--strategy", "zero-copy", "--target", "h200")
@@ -74,11 +87,8 @@ def test_quiet_prints_results_only_and_the_summary_goes_to_github(tmp_path: Path
     assert summary.read_text(encoding="utf-8") == f"before\n{report}\n"
 
 
-def test_a_gpu_without_cupy_is_told_of_unless_the_user_chose_the_cpu(
-    command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("advisor.measure.backends.gpu_count", lambda: 1)
-    monkeypatch.setattr("advisor.measure.backends.has_cupy", lambda: False)
+def test_a_gpu_without_cupy_is_told_of_unless_the_user_chose_the_cpu(command: Command) -> None:
+    command.around = having(gpus=1, cupy=False)
     told = "There is a GPU, but CuPy is not installed, so this run predicts.\n  next: pip install"
     assert told in command("profile", "missing.py").err
     assert "CuPy" not in command("profile", "missing.py", "--quiet").err
@@ -151,12 +161,12 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     assert (said.stdout, said.stderr) == ("p", "")
 
 
-def test_a_bug_shows_its_traceback(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken() -> str:
+def test_a_bug_shows_its_traceback(command: Command) -> None:
+    def broken() -> int:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("advisor.strategies.registry.describe", broken)
-    said = command("strategies")
+    command.around = Around(machine=Machine(gpus=broken))
+    said = command("profile", FILES / "counter.py")
     assert (said.code, said.out) == (70, "")
     assert said.err.startswith("Traceback")
     assert "RuntimeError: a bug\n" in said.err

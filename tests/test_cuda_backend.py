@@ -8,6 +8,7 @@ import inspect
 import sys
 import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal
 from unittest.mock import Mock
 
@@ -409,9 +410,11 @@ def test_backends_by_name(cupy: FakeCupy) -> None:
 
 
 def test_cupy_is_found_without_importing_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends, "find_spec", lambda name: {"cupy": object()}.get(name))
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    monkeypatch.syspath_prepend(Path(__file__).parent / "fake_packages")
     assert backends.has_cupy()
-    monkeypatch.setattr(backends, "find_spec", lambda name: None)
+    assert "cupy" not in sys.modules
+    monkeypatch.setitem(sys.modules, "cupy", None)
     assert not backends.has_cupy()
 
 
@@ -432,19 +435,17 @@ class Driver:
     ("driver", "count"),
     [(Driver(0), 0), (Driver(3), 3), (Driver(3, init=100), 0), (Driver(3, result=100), 0)],
 )
-def test_gpus_are_counted_by_the_driver(driver: Driver, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpus_are_counted_by_the_driver(driver: Driver, count: int) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: (asked.append(name), driver)[1])
-    assert backends.gpu_count() == count
+    assert backends.gpu_count(lambda name: (asked.append(name), driver)[1]) == count
     assert asked == ["libcuda.so.1"]
 
 
-def test_no_driver_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_driver_is_no_gpu() -> None:
     def missing(name: str) -> None:
         raise OSError(name)
 
-    monkeypatch.setattr(ctypes, "CDLL", missing)
-    assert backends.gpu_count() == 0
+    assert backends.gpu_count(missing) == 0
 
 
 def test_the_module_needs_no_cupy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,11 +17,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
-from running import QUICK, REPOSITORY, environment
+from running import QUICK, REPOSITORY, Command, environment
 
-from advisor.measure.backends import gpu_count, has_cupy
+from advisor.measure.backends import gpu_count
 from advisor.workloads import starters
 from advisor.workloads.loading import load
 
@@ -39,7 +40,8 @@ PAGES = [
 NEEDS_GPU = "# needs a GPU"
 LANGUAGES = {"python", "sh", "toml", "cuda", "yaml"}
 NOTHING_MEASURED, GATE_FAILED = 4, 1
-ELSEWHERE = {"advisor devices calibrate": "tests/test_calibration_command.py runs it"}
+ELSEWHERE = "advisor devices calibrate"
+"""tests/test_calibration_command.py runs it."""
 ONE_STRATEGY = ("--strategy", "pageable", "--target", "h200")
 
 
@@ -80,8 +82,7 @@ class Block:
     @property
     def needs_gpu(self) -> bool:
         """Says so, or imports CuPy, and there is none."""
-        wants = self.text.startswith(NEEDS_GPU) or "import cupy" in self.text
-        return wants and not (gpu_count() and has_cupy())
+        return self.text.startswith(NEEDS_GPU) or "import cupy" in self.text
 
     def __str__(self) -> str:
         return f"{self.page.relative_to(REPOSITORY)}:{self.line}"
@@ -138,11 +139,14 @@ def test_the_blocks_are_found_and_of_known_languages() -> None:
     assert {str(block): block.language for block in BLOCKS if block.language not in LANGUAGES} == {}
 
 
-@pytest.mark.parametrize("block", [b for b in of("python") if b.workload], ids=str)
+def marked(block: Block) -> Any:
+    """A parameter, left to `make test-gpu` where it needs a GPU."""
+    return pytest.param(block, marks=[pytest.mark.gpu] if block.needs_gpu else [])
+
+
+@pytest.mark.parametrize("block", [marked(b) for b in of("python") if b.workload], ids=str)
 def test_a_workload_passes(block: Block, tmp_path: Path) -> None:
     """As `advisor profile` runs it; where the page's command does that, it only has to load."""
-    if block.needs_gpu:
-        pytest.skip("needs a GPU")
     require_imports(block.text, tmp_path)
     lay_out(block.page, tmp_path)
     if f"advisor profile {block.file}" in block.page.read_text(encoding="utf-8"):
@@ -160,9 +164,19 @@ def plain(page: Path) -> list[Block]:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if plain(page)], ids=lambda page: page.name)
 def test_a_page_s_python_runs(page: Path, tmp_path: Path) -> None:
-    ready = [block for block in plain(page) if not block.needs_gpu]
-    if not ready:
-        pytest.skip("needs a GPU")
+    runs(page, [block for block in plain(page) if not block.needs_gpu], tmp_path)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if any(b.needs_gpu for b in plain(page))], ids=lambda page: page.name
+)
+def test_a_page_s_python_runs_on_a_gpu(page: Path, tmp_path: Path) -> None:
+    runs(page, plain(page), tmp_path)
+
+
+def runs(page: Path, ready: list[Block], tmp_path: Path) -> None:
+    """The blocks, one after the other, end without an error."""
     lay_out(page, tmp_path)
     text = "\n".join(block.text for block in ready)
     require_imports(text, tmp_path)
@@ -177,18 +191,22 @@ def test_every_python_block_is_python(block: Block) -> None:
 
 
 @pytest.mark.parametrize("block", of("sh"), ids=str)
-def test_shell(block: Block, tmp_path: Path) -> None:
+def test_shell(
+    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Its commands in order: `advisor` runs, small; an installation is held against the extras there are."""
     lay_out(block.page, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    advisor = Command(monkeypatch, capsys)
     for line in block.text.splitlines():
         for command in line.split("&&"):
-            follow(command.strip(), tmp_path)
+            follow(command.strip(), tmp_path, advisor)
 
 
-def follow(command: str, folder: Path) -> None:
+def follow(command: str, folder: Path, advisor: Command) -> None:
     """One command."""
     words = shlex.split(command.replace("$(python -m advisor.extras)", "[cuda13]"))
-    if not words or words == ["python", "-m", "pytest"]:
+    if not words or words == ["python", "-m", "pytest"] or command.startswith(ELSEWHERE):
         return
     if words[:2] == ["pip", "install"]:
         known = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
@@ -199,13 +217,10 @@ def follow(command: str, folder: Path) -> None:
         assert run(words, folder).returncode == 0
         return
     assert words[0] == "advisor", f"teach this test what {command!r} is"
-    for start, why in ELSEWHERE.items():
-        if command.startswith(start):
-            pytest.skip(why)
-    done = run([sys.executable, "-m", "advisor", *made_small(words[1:], folder)], folder)
+    said = advisor(*made_small(words[1:], folder))
     allowed = {0, GATE_FAILED} if words[1] == "compare" else {0}
-    allowed |= {NOTHING_MEASURED} if "it is a script" in done.stdout and not gpu_count() else set()
-    assert done.returncode in allowed, done.stdout + done.stderr
+    allowed |= {NOTHING_MEASURED} if "it is a script" in said.out and not gpu_count() else set()
+    assert said.code in allowed, said.out + said.err
 
 
 def made_small(words: list[str], folder: Path) -> list[str]:

@@ -9,10 +9,11 @@ from typing import Any
 
 import builders
 import pytest
+from machines import FakeNvml
 from running import REPOSITORY, Command
 
-from advisor.doctor import facts as facts_module
-from advisor.doctor import probe as probe_module
+from advisor.cli.console import Around
+from advisor.devices.host import Machine
 from advisor.doctor.checks import examine, understands
 from advisor.doctor.facts import Facts, gather
 from advisor.doctor.probe import Probe, probe
@@ -199,14 +200,13 @@ def test_the_text_names_every_finding() -> None:
 # Gathering
 
 
-def test_the_drivers_parameters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(facts_module, "gpu_states", lambda **_: ())
-    assert gather(root=tmp_path).counters_for_root is None
+def test_the_drivers_parameters(tmp_path: Path) -> None:
+    assert gather(machine=Machine(tmp_path, FakeNvml([]))).counters_for_root is None
     params = tmp_path / "proc/driver/nvidia/params"
     params.parent.mkdir(parents=True)
     for value, only in (("1", True), ("0", False)):
         params.write_text(f"ResmanDebugLevel: 1\nRmProfilingAdminOnly: {value}\n")
-        assert gather(root=tmp_path).counters_for_root is only
+        assert gather(machine=Machine(tmp_path, FakeNvml([]))).counters_for_root is only
 
 
 def test_trying_a_gpu_without_cupy_or_gpu_is_a_problem_and_no_traceback() -> None:
@@ -216,13 +216,13 @@ def test_trying_a_gpu_without_cupy_or_gpu_is_a_problem_and_no_traceback() -> Non
     assert told.next_step
 
 
-def test_a_process_that_dies_or_hangs_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    for program, says in (("import os; os._exit(7)", "ended with code 7"), ("input", "did not answer")):
-        code = "import time; time.sleep(60)" if program == "input" else program
-        monkeypatch.setattr(
-            probe_module, "python_command", lambda *_, code=code: [sys.executable, "-c", code]
-        )
-        assert says in probe(0, seconds=1.0).problem
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [("import os; os._exit(7)", "ended with code 7"), ("import time; time.sleep(60)", "did not answer")],
+    ids=["dies", "hangs"],
+)
+def test_a_process_that_dies_or_hangs_is_a_problem(code: str, says: str) -> None:
+    assert says in probe(0, seconds=1.0, command=lambda *_: [sys.executable, "-c", code]).problem
 
 
 def test_every_subject_is_documented() -> None:
@@ -238,11 +238,11 @@ def test_every_subject_is_documented() -> None:
 
 def test_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     command = Command(monkeypatch, capsys)
-    monkeypatch.setattr(facts_module, "gather", lambda gpu, nsys: facts(probe=Probe(problem="no")))
+    command.around = Around(facts=lambda gpu, nsys: facts(probe=Probe(problem="no")))
     said = command("doctor")
     assert said.code == 4
     assert "nothing can be measured on it yet" in said.out
     told = json.loads(command("doctor", "--json").out)
     assert told["ready"] is False
-    monkeypatch.setattr(facts_module, "gather", lambda gpu, nsys: facts())
+    command.around = Around(facts=lambda gpu, nsys: facts())
     assert command("doctor").code == 0

@@ -14,7 +14,6 @@ import psutil
 import pytest
 from machines import FakeNvml, h200, make_tree, nvml_error, nvml_process, orin, thor
 
-from advisor.devices import environment as environments
 from advisor.devices.environment import command_line, environment, finished
 from advisor.devices.host import Machine
 from advisor.profiles.schema import Environment
@@ -55,22 +54,20 @@ def test_a_cpu_without_a_name_is_absent_with_the_reason(tmp_path: Path) -> None:
     assert here.absent == {"cpu_model": "/proc/cpuinfo does not name it"}
 
 
-def test_a_busy_machine_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environments.psutil, "cpu_percent", lambda interval: 24.0)
-    assert environment().warnings == ()
-    monkeypatch.setattr(environments.psutil, "cpu_percent", lambda interval: 63.0)
-    (warning,) = environment().warnings
+def test_a_busy_machine_is_warned_of() -> None:
+    assert environment(busy=0.24).warnings == ()
+    (warning,) = environment(busy=0.63).warnings
     assert "used 63 % of the CPU" in warning
 
 
 def test_the_command_can_be_typed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environments.Path, "home", lambda: Path("/home/ann"))
+    monkeypatch.setenv("HOME", "/home/ann")
     typed = command_line(["profile", "/home/ann/my work/w.py", "--set", "n=2**4"])
     assert typed == "advisor profile '~/my work/w.py' --set 'n=2**4'"
 
 
 def test_a_home_at_the_root_shortens_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environments.Path, "home", lambda: Path("/"))
+    monkeypatch.setenv("HOME", "/")
     assert command_line(["report", "/a/b"]) == "advisor report /a/b"
 
 

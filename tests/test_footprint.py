@@ -22,9 +22,7 @@ STATUS = "Name:\tpython\nVmLck:\t       8 kB\nVmPin:\t       0 kB\n"
 
 
 @pytest.fixture
-def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(footprint, "_ROLLUP", tmp_path / "smaps_rollup")
-    monkeypatch.setattr(footprint, "_STATUS", tmp_path / "status")
+def proc(tmp_path: Path) -> Path:
     (tmp_path / "smaps_rollup").write_text(ROLLUP)
     (tmp_path / "status").write_text(STATUS)
     return tmp_path
@@ -43,21 +41,21 @@ NOTHING = Reading(None, None, None)
 
 
 def test_reading(proc: Path) -> None:
-    assert read(RecordingBackend()) == Reading(123 * KIB, 8 * KIB, 1 << 30)
-    assert read(CpuBackend()).device_free is None
+    assert read(RecordingBackend(), proc) == Reading(123 * KIB, 8 * KIB, 1 << 30)
+    assert read(CpuBackend(), proc).device_free is None
 
 
 @pytest.mark.parametrize("name", ["smaps_rollup", "status"])
 def test_what_cannot_be_read(proc: Path, name: str) -> None:
     (proc / name).unlink()
-    reading = read(RecordingBackend())
+    reading = read(RecordingBackend(), proc)
     assert (reading.process is None) == (name == "smaps_rollup")
     assert (reading.locked is None) == (name == "status")
 
 
 def test_a_field_the_kernel_does_not_have(proc: Path) -> None:
     (proc / "status").write_text("Name:\tpython\n")
-    assert read(RecordingBackend()).locked is None
+    assert read(RecordingBackend(), proc).locked is None
 
 
 def test_this_machine() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from fakes import Bench, FakeClock, FakeRanges, RecordingBackend, bench
 
-from advisor.measure import frames, nvtx_ranges
+from advisor.measure import nvtx_ranges
 from advisor.measure.backends.cpu import CpuBackend
 from advisor.strategies.registry import STRATEGIES
 from advisor.workloads.definition import Buffer, In, InOut, Out, Stage, Workload, device, host
@@ -274,9 +274,8 @@ def test_ranges_are_closed_when_a_stage_raises(side: Any) -> None:
         assert f"{side.__name__}:fail" in run.ranges.seen[-1]
 
 
-def test_a_timed_frame_adds_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_timed_frame_adds_up() -> None:
     clock = FakeClock()
-    monkeypatch.setattr(frames, "time", types.SimpleNamespace(perf_counter=clock))
 
     def slow(a: Out) -> None:
         clock.advance(5)
@@ -293,7 +292,7 @@ def test_a_timed_frame_adds_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
     workload = Workload(buffers("a", "b", "c"), frame=[host(slow), device(twice), device(third), host(read)])
     backend = RecordingBackend(deferred=True, copy_seconds=2, kernel_seconds=3)
-    with bench(workload, "pinned", backend) as run:
+    with bench(workload, "pinned", backend, clock=clock) as run:
         run.loop.first_frame()
         clock.now = 100
         assert run.loop.timed_frame(1) == {
@@ -336,14 +335,11 @@ class Domain:
         self.log.append(("pop", self.open.pop()))
 
 
-def test_ranges_of_nvtx(monkeypatch: pytest.MonkeyPatch) -> None:
-    domain, asked = Domain(listening=True), []
-    nvtx = types.SimpleNamespace(get_domain=lambda name: (asked.append(name), domain)[1])
-    monkeypatch.setattr(nvtx_ranges, "nvtx", nvtx)
-    marks = nvtx_ranges.Ranges()
+def test_ranges_of_nvtx() -> None:
+    domain = Domain(listening=True)
+    marks = nvtx_ranges.Ranges(domain)
     with pytest.raises(KeyError), marks.strategy("pinned"):
         fail_in_two_frames(marks)
-    assert asked == ["advisor"]
     assert [entry for entry in domain.log if entry[0] != "attributes"] == [
         ("push", ("strategy:pinned", None)),
         ("push", ("frame", 3)),
@@ -362,10 +358,9 @@ def fail_in_two_frames(marks: nvtx_ranges.Ranges) -> None:
     raise KeyError
 
 
-def test_ranges_with_no_tool_attached(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranges_with_no_tool_attached() -> None:
     domain = Domain(listening=False)
-    monkeypatch.setattr(nvtx_ranges, "nvtx", types.SimpleNamespace(get_domain=lambda name: domain))
-    marks = nvtx_ranges.Ranges()
+    marks = nvtx_ranges.Ranges(domain)
     with marks.strategy("pinned"):
         marks.push_frame(3)
         marks.pop()

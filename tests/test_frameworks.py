@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import time
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,7 +22,7 @@ from advisor.report import methods
 from advisor.workloads.binding import bind
 from advisor.workloads.definition import FORMS, Buffer, In, InOut, Out, Stage, Workload, device, host
 from advisor.workloads.frameworks import numba_arrays
-from advisor.workloads.frameworks.bridging import StageBridges, require_libraries
+from advisor.workloads.frameworks.bridging import require_libraries
 
 N = 16
 
@@ -262,37 +261,6 @@ def test_an_attribute_error_of_the_user_s_own_is_theirs() -> None:
         with pytest.raises(type(error)) as caught:
             raise error
         assert not numba_arrays.is_misfit(caught.value)
-
-
-def test_wrapping_costs_less_than_50_microseconds_a_stage() -> None:
-    """Frames with tensors against frames without, the best of many: what is added to each call."""
-    torch_or_skip()
-
-    def nothing(a: In, b: Out) -> None: ...
-
-    def best(stage: Stage) -> float:
-        with bench(one_stage(stage), "zero-copy", CpuBackend()) as run:
-            run.loop.run_setup()
-            run.loop.first_frame()
-            times = []
-            for index in range(1, 300):
-                begin = time.perf_counter()
-                run.loop.frame(index)
-                times.append(time.perf_counter() - begin)
-        return min(times)
-
-    for form in FORMS:
-        assert best(device(nothing, arrays=form)) - best(device(nothing)) < 50e-6
-        backend = CpuBackend()
-        (stage,) = bind(one_stage(device(nothing, arrays=form))).frame[1:2]
-        array = np.zeros(N, np.float32)
-        bridges = StageBridges(stage, backend)
-        times = []
-        for _ in range(100):
-            begin = time.perf_counter()
-            bridges.shared("a", array)
-            times.append(time.perf_counter() - begin)
-        assert min(times) < 50e-6
 
 
 # On the GPU, with the recording backend and stand-ins for the libraries

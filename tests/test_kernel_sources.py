@@ -33,8 +33,8 @@ def kernels() -> Iterator[tuple[str, str, Path]]:
             for number, text in enumerate(re.findall(r"^```cuda\n(.*?)^```$", path.read_text(), re.M | re.S)):
                 yield f"{shown}-{number}", text, path.parent
         elif path.suffix == ".py" and shown not in NOT_MEANT_TO:
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-            for number, text in enumerate(strings(tree)):
+            python = path.read_text(encoding="utf-8")
+            for number, text in enumerate(strings(ast.parse(python)) if "__global__" in python else ()):
                 yield f"{shown}-{number}", text, path.parent
 
 

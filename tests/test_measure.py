@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from fakes import FakeClock
 
-from advisor.measure import sampling
 from advisor.measure.sampling import Limits, Samples, breakdown, sample, warm_up
 from advisor.stats import median_half_width
 
@@ -29,8 +29,8 @@ class Frames:
         self.indices.append(index)
         self.collecting.append(gc.isenabled())
 
-    def sample(self, limits: Limits, first: int = 0) -> Samples:
-        return sample(self, self.clock, first, limits)
+    def sample(self, limits: Limits, first: int = 0, **how: Any) -> Samples:
+        return sample(self, self.clock, first, limits, **how)
 
 
 @pytest.fixture(autouse=True)
@@ -135,9 +135,7 @@ def test_noise_that_still_shrinks_goes_on() -> None:
     assert samples.stopped == "1000 frames"
 
 
-def stops_at(
-    widths: dict[int, float], monkeypatch: pytest.MonkeyPatch, **limits: Any
-) -> tuple[int, list[int]]:
+def stops_at(widths: dict[int, float], **limits: Any) -> tuple[int, list[int]]:
     """Frames taken where the interval has these widths, each from so many frames on; and when it is asked."""
     looks: list[int] = []
 
@@ -146,33 +144,30 @@ def stops_at(
         looks.append(len(times))
         return widths[max(count for count in widths if count <= len(times))]
 
-    monkeypatch.setattr(sampling, "median_half_width", width)
-    samples = Frames(1.0).sample(Limits(seconds=FOREVER, **limits))
+    samples = Frames(1.0).sample(Limits(seconds=FOREVER, **limits), half_width=width)
     assert samples.stopped == ("noise is stable" if len(samples.frame_seconds) < 1000 else "1000 frames")
     return len(samples.frame_seconds), looks
 
 
-def test_looking_at_the_interval_costs_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    count, looks = stops_at({0: 0.1}, monkeypatch, improvement=-1.0)
+def test_looking_at_the_interval_costs_little() -> None:
+    count, looks = stops_at({0: 0.1}, improvement=-1.0)
     assert count == 1000
     assert looks == [10, 15, 22, 33, 49, 73, 109, 163, 244, 366, 549, 823]
 
 
-def test_stable_is_judged_against_half_as_many_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stable_is_judged_against_half_as_many_frames() -> None:
     # At 109 frames the look at 49 counts, not those at 33 or 73; at 163 frames that at 73.
     widths = {0: 0.1, 49: 0.2, 73: 0.1, 109: 0.095, 163: 0.091, 244: 0.05}
-    assert stops_at(widths, monkeypatch)[0] == 163
+    assert stops_at(widths)[0] == 163
 
 
 @pytest.mark.parametrize(("narrower", "stops"), [(0.0901, 109), (0.0899, 244)])
-def test_stable_means_less_than_a_tenth_narrower(
-    narrower: float, stops: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert stops_at({0: 0.1, 109: narrower}, monkeypatch)[0] == stops
+def test_stable_means_less_than_a_tenth_narrower(narrower: float, stops: int) -> None:
+    assert stops_at({0: 0.1, 109: narrower})[0] == stops
 
 
-def test_noise_is_not_called_stable_before_100_frames(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert stops_at({0: 0.1}, monkeypatch, min_frames=30)[0] == 100
+def test_noise_is_not_called_stable_before_100_frames() -> None:
+    assert stops_at({0: 0.1}, min_frames=30)[0] == 100
 
 
 def test_the_garbage_collector_rests_and_comes_back() -> None:
@@ -197,12 +192,15 @@ def test_the_garbage_collector_comes_back_after_an_error() -> None:
     assert gc.isenabled()
 
 
-def test_garbage_is_collected_before_the_first_frame(monkeypatch: pytest.MonkeyPatch) -> None:
-    events: list[str] = []
-    monkeypatch.setattr(gc, "collect", lambda: events.append("collect"))
-    sample(lambda index: events.append("frame"), FakeClock(step=1.0), 0, Limits(seconds=1.0))
-    assert events[:2] == ["collect", "frame"]
-    assert events.count("collect") == 1
+def test_garbage_is_collected_before_the_first_frame() -> None:
+    class Garbage:
+        def __init__(self) -> None:
+            self.itself = self
+
+    left = weakref.ref(Garbage())
+    gone: list[bool] = []
+    sample(lambda index: gone.append(left() is None), FakeClock(step=1.0), 0, Limits(seconds=1.0))
+    assert all(gone)
 
 
 def timed(clock: FakeClock, seconds: float, indices: list[int]) -> Callable[[int], dict[str, float]]:

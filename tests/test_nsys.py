@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from pathlib import Path
 
 import builders
@@ -209,9 +208,7 @@ def test_an_nsys_that_fails_is_tried_once(tmp_path: Path, does: str, says: str) 
 def test_an_nsys_that_hangs_is_ended_with_what_it_started(tmp_path: Path) -> None:
     """Its own children may be in sessions of their own, as an agent's are."""
     path = fake(tmp_path, f"setsid sleep 77 & echo $! >'{tmp_path}/pid'; wait")
-    begin = time.monotonic()
     told = captured(path, capture_job(tmp_path, seconds=0.01), starting_seconds=1.0)
-    assert time.monotonic() - begin < 10
     assert "did not finish within 1 s" in told.reason
     child = int((tmp_path / "pid").read_text())
     assert eventually(lambda: not Path(f"/proc/{child}").exists())

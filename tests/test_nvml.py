@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,6 @@ from typing import Any
 import pytest
 from machines import GPU_ADDRESS, MHZ, FakeNvml, h200, nvml_error, nvml_process
 
-from advisor.devices import gpus
 from advisor.devices.gpus import gpu_state, gpu_states
 from advisor.devices.host import Machine
 from advisor.devices.nvml import reason
@@ -301,10 +301,9 @@ def test_others_are_counted_with_their_memory_and_without_us() -> None:
     assert "process_bytes" not in state.absent
 
 
-def test_processes_that_we_started_are_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    children = [SimpleNamespace(pid=10**7)]
-    monkeypatch.setattr(gpus.psutil, "Process", lambda: SimpleNamespace(children=lambda recursive: children))
-    assert read(listing(nvml_process(10**7), nvml_process(10**7 + 1))).other_processes == 1
+def test_processes_that_we_started_are_ours() -> None:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:
+        assert read(listing(nvml_process(child.pid), nvml_process(10**7 + 1))).other_processes == 1
 
 
 def test_the_memory_of_a_process_of_ours() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mixing import FRESH, SHAPES, Log, device_, host_, made
 
-from advisor.measure import pipelined
 from advisor.measure.frames import Action
 from advisor.measure.pipelined import cut
 from advisor.profiles.schema import AccessMode, Side
@@ -271,9 +269,8 @@ def test_foreign_data_is_copied_in_before_the_upload() -> None:
     assert log == logged("pinned", FRESH)
 
 
-def test_latencies_reach_from_a_frames_begin_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_latencies_reach_from_a_frames_begin_to_its_end() -> None:
     clock = FakeClock()
-    monkeypatch.setattr(pipelined, "time", types.SimpleNamespace(perf_counter=clock))
 
     def produce(a: Out, frame: int) -> None:
         clock.advance(1)
@@ -286,7 +283,7 @@ def test_latencies_reach_from_a_frames_begin_to_its_end(monkeypatch: pytest.Monk
 
     frame = [host(produce), device(kernel), host(consume)]
     workload = Workload({"a": Buffer(4, "f4"), "b": Buffer(4, "f4")}, frame=frame)
-    with bench(workload, "pinned-pipelined") as run:
+    with bench(workload, "pinned-pipelined", clock=clock) as run:
         run_frames(run, 4)
         # Frame 1 begins itself and frame 2; each later one has its turn after the one before it.
         assert run.loop.latencies == [1 + 1 + 10, 1 + 10 + 1 + 10, 1 + 10 + 1 + 10, 1 + 10 + 10]

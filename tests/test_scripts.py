@@ -12,11 +12,10 @@ import nvtx
 import pytest
 from builders import cuda_device, script_profile
 from fakes import FakeClock
-from running import FILES, Command, advisor, python_path
+from running import FILES, Command, advisor, having, python_path
 
 import advisor as public
 from advisor.errors import UsageError, WorkloadError
-from advisor.measure import backends
 from advisor.measure.progress import Silent
 from advisor.measure.script_ranges import RangeWatch
 from advisor.measure.script_runs import ScriptSettings, profile
@@ -248,11 +247,8 @@ def test_without_a_gpu_it_says_what_it_would_run_and_why_it_cannot(tmp_path: Pat
 
 
 @pytest.mark.usefixtures("fake_cupy")
-def test_the_command_writes_a_report(
-    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(backends, "gpu_count", lambda: 1)
-    monkeypatch.setattr(backends, "has_cupy", lambda: True)
+def test_the_command_writes_a_report(command: Command, tmp_path: Path) -> None:
+    command.around = having(gpus=1)
     said = command(
         "profile", TRAIN, "--rounds", "1", "--strategy", "managed-pool", "--", "--epochs", "2", "--keep"
     )
@@ -268,12 +264,9 @@ def test_the_command_writes_a_report(
 
 
 @pytest.mark.usefixtures("fake_cupy")
-def test_no_form_of_a_script_s_report_tells_its_secrets(
-    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_no_form_of_a_script_s_report_tells_its_secrets(command: Command, tmp_path: Path) -> None:
     """Given as arguments, said in an exception's text, written as a range's name; homes of others too."""
-    monkeypatch.setattr(backends, "gpu_count", lambda: 1)
-    monkeypatch.setattr(backends, "has_cupy", lambda: True)
+    command.around = having(gpus=1)
     (tmp_path / "s.py").write_text(
         "import sys, cupy, nvtx\n"
         "a = cupy.asarray([0.0])\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 
 import numpy as np
 import pytest
@@ -123,23 +122,27 @@ def test_a_single_process_borrows_the_spread_of_the_other_side():
     assert ratio.high > 2.5
 
 
-def coverage(processes: int, between: float, within: float, frames: int = 100, runs: int = 400):
-    """How often the intervals hold the truth, which is 1: of a median, of a ratio, of the bootstrap alone."""
+def coverage(
+    processes: int, between: float, within: float, frames: int = 100, runs: int = 400, alone: bool = False
+):
+    """How often the intervals hold the truth, which is 1: of a median, of a ratio, and, if asked for, of the
+    bootstrap alone."""
     generator = np.random.default_rng(5)
     hits = np.zeros(3)
     for seed in range(runs):
         first, second = (simulated(generator, processes, frames, between, within) for _ in range(2))
         low, high = stats.median_interval(first, resamples=500, seed=seed)
         ratio = stats.ratio_interval(first, second, resamples=500, seed=seed)
-        alone = stats._percentiles(
-            stats._bootstrap_medians(list(first), 500, np.random.default_rng(seed)), 0.95
-        )
-        hits += [low <= 1 <= high, ratio.low <= 1 <= ratio.high, alone[0] <= 1 <= alone[1]]
+        hits[:2] += [low <= 1 <= high, ratio.low <= 1 <= ratio.high]
+        if alone:
+            medians = stats._bootstrap_medians(list(first), 500, np.random.default_rng(seed))
+            low, high = stats._percentiles(medians, 0.95)
+            hits[2] += low <= 1 <= high
     return hits / runs
 
 
 def test_coverage_of_three_processes_that_differ():
-    interval, ratio, bootstrap_alone = coverage(3, between=0.02, within=0.01)
+    interval, ratio, bootstrap_alone = coverage(3, between=0.02, within=0.01, alone=True)
     assert 0.92 <= interval <= 0.98
     assert 0.93 <= ratio <= 0.99
     assert bootstrap_alone < 0.82, "if this holds, the interval need not be widened"
@@ -158,7 +161,7 @@ def test_coverage_of_ten_processes():
 
 
 def test_coverage_of_one_process():
-    interval, _, bootstrap_alone = coverage(1, between=0.0, within=0.02, frames=50)
+    interval, _, bootstrap_alone = coverage(1, between=0.0, within=0.02, frames=50, alone=True)
     assert interval == bootstrap_alone
     assert 0.91 <= interval <= 0.98
 
@@ -197,18 +200,3 @@ def test_order_of_frames_and_rounds_does_not_matter(random):
     data = [[1.0, 1.1, 1.2], [1.3, 1.05], [0.9, 1.0, 1.4, 1.2]]
     shuffled = [random.sample(frames, len(frames)) for frames in data]
     assert stats.median_interval(shuffled) == stats.median_interval(data)
-
-
-def test_fast_enough_for_every_report():
-    """Generous bounds, since this runs beside other work."""
-    generator = np.random.default_rng(7)
-    strategies = [simulated(generator, 3, 333, 0.01, 0.02).tolist() for _ in range(14)]
-    start = time.perf_counter()
-    for data in strategies:
-        stats.median_interval(data)
-        stats.ratio_interval(data, strategies[0])
-    assert time.perf_counter() - start < 1.0
-    start = time.perf_counter()
-    for _ in range(100):
-        stats.median_half_width(strategies[0][0] * 3)
-    assert (time.perf_counter() - start) / 100 < 500e-6

@@ -17,6 +17,7 @@ from advisor.measure.jobs import Cell, Description, Outcome, Problem, ReferenceR
 from advisor.measure.launcher import Ended
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.results import failure
+from advisor.strategies.backend import Backend
 from advisor.strategies.registry import STRATEGIES
 from advisor.workloads.loading import load
 
@@ -160,17 +161,16 @@ def test_a_state_left_behind_ends_a_measurement_however_late(at: int, strategy: 
     assert not backend.live
 
 
-def attempt(
-    file: Path, backend: RecordingBackend, monkeypatch: pytest.MonkeyPatch, **changes: str
-) -> Outcome:
+def attempt(file: Path, backend: RecordingBackend, **changes: str) -> Outcome:
     """What a worker leaves, on that backend."""
-    monkeypatch.setattr(worker, "open_backend", lambda name, gpu: backend)
     places = {"directory": str(file.parent), "reference": str(file.parent / "results")}
-    return worker._attempt(job(file=str(file), **{**places, **changes}))
+    return worker.attempt(
+        job(file=str(file), **{**places, **changes}), lambda name, gpu: cast(Backend, backend)
+    )
 
 
-def test_a_state_left_behind_becomes_a_failed_row(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    outcome = attempt(file, Leaving(1), monkeypatch, strategy="pinned")
+def test_a_state_left_behind_becomes_a_failed_row(file: Path) -> None:
+    outcome = attempt(file, Leaving(1), strategy="pinned")
     assert isinstance(outcome, Problem)
     assert outcome.cause == "state"
     row = failure("pinned", Ended(outcome, "finished", "", ""))
@@ -178,9 +178,9 @@ def test_a_state_left_behind_becomes_a_failed_row(file: Path, monkeypatch: pytes
     assert row.next_step == "Change the device, the stream or the allocator inside a `with` block of CuPy."
 
 
-def test_the_description_comes_before_the_first_frame(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_description_comes_before_the_first_frame(file: Path) -> None:
     backend = RecordingBackend(fail_at=1)
-    outcome = attempt(file, backend, monkeypatch, task="reference")
+    outcome = attempt(file, backend, task="reference")
     assert isinstance(outcome, Problem)
     text = (file.parent / "description.json").read_text(encoding="utf-8")
     described = Description.model_validate_json(text)
@@ -189,14 +189,14 @@ def test_the_description_comes_before_the_first_frame(file: Path, monkeypatch: p
     assert [buffer.name for buffer in described.workload.buffers] == ["a", "b", "w"]
 
 
-def test_a_reference_run_is_an_outcome(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert attempt(file, RecordingBackend(), monkeypatch, task="reference") == ReferenceRun(repeatable=True)
+def test_a_reference_run_is_an_outcome(file: Path) -> None:
+    assert attempt(file, RecordingBackend(), task="reference") == ReferenceRun(repeatable=True)
 
 
-def test_too_little_memory_is_told_with_the_figures(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_memory_is_told_with_the_figures(file: Path) -> None:
     backend = RecordingBackend()
     backend.free_bytes = 100
-    outcome = attempt(file, backend, monkeypatch, strategy="managed")
+    outcome = attempt(file, backend, strategy="managed")
     assert isinstance(outcome, Problem)
     assert (outcome.cause, outcome.message) == (
         "memory",
@@ -213,14 +213,14 @@ def test_too_little_memory_is_told_with_the_figures(file: Path, monkeypatch: pyt
     ],
 )
 def test_what_managed_calls_fail_with_is_no_bug_of_ours(
-    error: Exception, cause: str, message: str, file: Path, monkeypatch: pytest.MonkeyPatch
+    error: Exception, cause: str, message: str, file: Path
 ) -> None:
     backend = RecordingBackend()
 
     def refuse(*arguments: object) -> None:
         raise error
 
-    monkeypatch.setattr(backend, "prefetch", refuse)
-    outcome = attempt(file, backend, monkeypatch, strategy="managed-prefetch")
+    backend.prefetch = refuse  # type: ignore[method-assign]
+    outcome = attempt(file, backend, strategy="managed-prefetch")
     assert isinstance(outcome, Problem)
     assert (outcome.cause, outcome.message) == (cause, message)

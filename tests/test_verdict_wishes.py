@@ -257,17 +257,17 @@ def test_no_rule_proposes_what_is_over_the_budget() -> None:
     assert (none.outcome, none.strategy, none.snippet) == ("pass", None, None)
 
 
-def test_a_rule_that_picks_by_itself_is_held_to_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rule_that_picks_by_itself_is_held_to_the_budget() -> None:
     stubborn = replace(
         RULES[0],
         judge=lambda case, limits: Finding("advice", "Use it.", strategy="pinned", snippet="x = 1"),
     )
-    monkeypatch.setattr("advisor.rules.advise.RULES", (stubborn,))
     rows = (measured("pageable", 0.04, footprint=HALF), measured("pinned", 0.01, footprint=WHOLE))
-    (found,) = advise(profile(results=rows, preferences=Preferences(memory_budget_bytes=200 * MIB))).advice
+    wanted = Preferences(memory_budget_bytes=200 * MIB)
+    (found,) = advise(profile(results=rows, preferences=wanted), (stubborn,)).advice
     assert (found.outcome, found.strategy, found.snippet) == ("pass", None, None)
     assert found.detail.startswith("pinned would be worth it, but it needs 384 MiB")
-    (found,) = advise(profile(results=rows)).advice
+    (found,) = advise(profile(results=rows), (stubborn,)).advice
     assert (found.outcome, set(found.variants)) == ("advice", {"PyTorch", "Numba"})
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from field import InProcess
 from running import MISBEHAVING, cpu_settings
 
 from advisor.errors import AdvisorError, WorkloadError
 from advisor.measure import worker
 from advisor.measure.jobs import Problem
-from advisor.measure.launcher import ProcessLauncher
+from advisor.measure.launcher import Launcher, ProcessLauncher
 from advisor.measure.progress import Silent
 from advisor.measure.runner import Run, run
 from advisor.measure.settings import Settings
@@ -23,17 +24,21 @@ from advisor import Buffer, In, InOut, Out, Workload, device, host, workload
 """
 
 
-def ran(asked: Settings, directory: Path) -> Run:
-    return run(asked, ProcessLauncher(asked.timeout), Silent(), directory, lambda so_far: None)
+def ran(asked: Settings, directory: Path, launch: Launcher | None = None) -> Run:
+    launcher = launch or ProcessLauncher(asked.timeout)
+    return run(asked, launcher, Silent(), directory, lambda so_far: None)
 
 
-def of(text: str, directory: Path) -> Run:
-    """A run of a workload whose body stands here: `frame` lists the stages."""
+HERE = InProcess()
+
+
+def of(text: str, directory: Path, launch: Launcher | None = HERE) -> Run:
+    """A run, in this process unless told otherwise, of a workload whose body stands here."""
     body = "\n".join(f"    {line}" for line in text.strip("\n").splitlines())
     source = f"{HEAD}\n@workload\ndef w(n: int = 64) -> Workload:\n{body}\n"
     path = directory / "w.py"
     path.write_text(source, encoding="utf-8")
-    return ran(cpu_settings(path), directory / "run")
+    return ran(cpu_settings(path), directory / "run", launch)
 
 
 def refusal(text: str, directory: Path) -> AdvisorError:
@@ -109,7 +114,7 @@ def c(xp, a: In, b: Out) -> None:
 def r(b: In) -> None:
     b.sum()
 """
-    result = of(text + AB + ")", tmp_path)
+    result = of(text + AB + ")", tmp_path, launch=None)
     assert {row.status for row in result.rows} == {"failed"}
     assert "64 of 64 elements of 'b' differ" in result.rows[0].reason  # type: ignore[union-attr]
 
@@ -128,7 +133,7 @@ import random
 def p(a: Out, rng) -> None:
     a[:] = rng.random(n) + np.random.random(n) + random.random()
 """ + PLAIN.partition("    a.fill(frame)\n")[2]
-    result = of(text + AB + ")", tmp_path)
+    result = of(text + AB + ")", tmp_path, launch=None)
     assert all(isinstance(row, Measured) and row.verified for row in result.rows)
 
 

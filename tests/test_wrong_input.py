@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from builders import cpu_profile
-from running import MISBEHAVING, QUICK, Command, advisor
+from running import MISBEHAVING, QUICK, Command, advisor, having
 
 GOOD = """
 import numpy as np
@@ -235,8 +235,8 @@ def test_wrong_options_of_the_command_line_itself(command: Command) -> None:
         assert said.err.splitlines()[-1].startswith("Error: ")
 
 
-def test_a_gpu_that_is_not_there(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("advisor.measure.backends.gpu_count", lambda: 0)
+def test_a_gpu_that_is_not_there(command: Command) -> None:
+    command.around = having(gpus=0)
     lines = refused(command, 4, "w.py", "--gpu", "0")
     assert lines == [
         "error: --gpu 0: the CUDA driver shows no GPU",

@@ -32,8 +32,11 @@ REGION = 2 << 20
 """The driver's own unit: faults in different regions of 2 MiB are not served together (ObservUVM)."""
 
 
-def measure(bench: Bench) -> None:
-    """What this device can do of it; the rest is left out with the reason."""
+def measure(bench: Bench, host_view: Callable[..., Array] = host_array) -> None:
+    """What this device can do of it; the rest is left out with the reason.
+
+    `host_view` makes the CPU's array of managed memory: address, bytes, shape, element.
+    """
     attributes = bench.backend.device().attributes
     if not attributes.get("managed_memory", 0):
         bench.leave_out((*host_memory.keys(host_memory.MANAGED), *KEYS), "the device has no managed memory")
@@ -44,16 +47,16 @@ def measure(bench: Bench) -> None:
     elif not attributes.get("concurrent_managed_access", 0):
         bench.leave_out(KEYS, "pages do not migrate by faults without concurrent managed access")
     else:
-        bench.attempt(KEYS, lambda: _measure(bench))
+        bench.attempt(KEYS, lambda: _measure(bench, host_view))
 
 
-def _measure(bench: Bench) -> None:
+def _measure(bench: Bench, host_view: Callable[..., Array]) -> None:
     backend, size = bench.backend, bench.sizes.managed
     floats = np.dtype(np.float32)
     with Arena(backend) as arena:
         kernels = Kernels(backend)
         pointer = arena.managed(size)
-        host = host_array(pointer, size, (size // 4,), floats)
+        host = host_view(pointer, size, (size // 4,), floats)
         device = backend.device_array(pointer, size, (size // 4,), floats)
         out = backend.device_array(arena.device(4), 4, (1,), floats)
         bench.attempt(MIGRATION, lambda: _migrations(bench, kernels, host, device, out))

@@ -25,7 +25,7 @@ from advisor.cli import (
     streams,
     tracing,
 )
-from advisor.cli.console import BUG, INTERRUPTED, READER_GONE, say
+from advisor.cli.console import AROUND, BUG, INTERRUPTED, READER_GONE, REAL, Around, say
 from advisor.cli.devices import devices
 from advisor.errors import AdvisorError, FileProblem
 from advisor.version import __version__
@@ -43,8 +43,9 @@ app = typer.Typer(
 )
 
 
-def main() -> NoReturn:
+def main(around: Around = REAL) -> NoReturn:
     """The entry point: an error we know is one message and its exit code, a bug its traceback and 70."""
+    AROUND.set(around)
     signal.signal(signal.SIGTERM, _as_interrupt)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

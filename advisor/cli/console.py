@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.errors import NothingMeasured
 
 if TYPE_CHECKING:
+    from advisor.calibration.calibrations import Launch
+    from advisor.doctor.facts import Facts
+    from advisor.measure.backends.choosing import Machine
     from advisor.profiles.schema import Profile
     from advisor.strategies.backend import BackendName
 
@@ -18,6 +24,27 @@ READER_GONE = 128 + 13
 BUG = 70
 """EX_SOFTWARE of sysexits.h: 1 means that a gate failed, and a bug must not be taken for that."""
 _PREDICTING = ("predict", "predicts")
+
+
+@dataclass(frozen=True)
+class Around:
+    """What the commands look at and start. None is the real thing, imported when a command needs it."""
+
+    machine: Machine | None = None
+    calibrating: Launch | None = None
+    facts: Callable[[int, Path | None], Facts] | None = None
+
+
+REAL = Around()
+AROUND = ContextVar("AROUND", default=REAL)
+"""Set by `advisor.cli.main` for the command that it runs."""
+
+
+def machine() -> Machine:
+    """The GPUs and CuPy of this machine."""
+    from advisor.measure.backends.choosing import Machine
+
+    return AROUND.get().machine or Machine()
 
 
 def say(text: str) -> None:
@@ -59,4 +86,4 @@ def choose_backend(
     """As `advisor.measure.backends.choosing`; with --quiet nobody hears of a GPU that cannot be used."""
     from advisor.measure.backends.choosing import choose_backend
 
-    return choose_backend(gpu, no_gpu, say if not quiet else lambda _: None, without)
+    return choose_backend(gpu, no_gpu, say if not quiet else lambda _: None, without, machine())

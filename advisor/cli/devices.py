@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from advisor.cli import options
-from advisor.cli.console import INTERRUPTED, choose_backend, say
+from advisor.cli.console import AROUND, INTERRUPTED, choose_backend, say
 
 _CPU_ALONE = ("measure the CPU", "measures the CPU alone")
 
@@ -57,7 +57,7 @@ def devices_calibrate(
     output.check(out, has_entry=request.makes_entry, force=force)
     try:
         with make_progress(quiet=quiet) as progress:
-            found = calibrations.calibrate(request, progress)
+            found = calibrations.calibrate(request, progress, AROUND.get().calibrating)
     except KeyboardInterrupt:
         say("interrupted: nothing was written")
         raise typer.Exit(INTERRUPTED) from None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperCommand
 
-from advisor.cli.console import INTERRUPTED, say, show
+from advisor.cli.console import INTERRUPTED, machine, say, show
 from advisor.errors import NothingMeasured, UsageError
 
 if TYPE_CHECKING:
@@ -121,10 +121,9 @@ def _refuse_workload_options(given: Sequence[str]) -> None:
 
 def _require_gpu(made: ScriptSettings, *, no_gpu: bool) -> None:
     """Says what would be run and why it cannot, where there is no GPU or no CuPy, or neither is wanted."""
-    from advisor.measure.backends import gpu_count, has_cupy
-
-    gpus = 0 if no_gpu else gpu_count()
-    if gpus > 0 and has_cupy():
+    there = machine()
+    gpus = 0 if no_gpu else there.gpus()
+    if gpus > 0 and there.cupy():
         return
     lacking = "--no-gpu was given" if no_gpu else "the CUDA driver shows no GPU"
     lacking = "CuPy is not installed" if gpus else lacking

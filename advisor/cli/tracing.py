@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from advisor.cli import options
+from advisor.cli.console import AROUND
 
 
 def trace(
@@ -44,7 +45,7 @@ def doctor(
     from advisor.errors import NothingMeasured
     from advisor.report.doctor_text import doctor_text
 
-    checkup = examine(gather(gpu or 0, nsys))
+    checkup = examine((AROUND.get().facts or gather)(gpu or 0, nsys))
     print(checkup.model_dump_json(indent=1) if as_json else doctor_text(checkup))
     if not checkup.ready:
         sys.exit(NothingMeasured.exit_code)

@@ -28,9 +28,10 @@ _LOOK_SECONDS = 0.2
 _CPU_NAMES = ("model name", "Model", "Hardware")
 
 
-def environment(*, machine: Machine = THIS_MACHINE) -> Environment:
+def environment(*, machine: Machine = THIS_MACHINE, busy: float | None = None) -> Environment:
     """This machine, before anything is measured; what cannot be read is absent, with the reason.
 
+    `busy` is the share of all cores that others use; where it is not given, it is looked at for a moment.
     All GPUs are read, since it is not known yet which one will be measured; `finished` keeps that one.
     """
     model = _cpu_model(Tree(machine.root))
@@ -46,7 +47,7 @@ def environment(*, machine: Machine = THIS_MACHINE) -> Environment:
         gpu_readings=gpu_states(moment="before", machine=machine),
         tegra_readings=() if board is None else (board,),
         absent={} if model else {"cpu_model": "/proc/cpuinfo does not name it"},
-        warnings=tuple(_warnings()),
+        warnings=tuple(_warnings(_busy() if busy is None else busy)),
     )
 
 
@@ -121,9 +122,12 @@ def _with_gpu_node(host: HostState | None, device_pci: str | None, root: Path) -
     return host.model_copy(update={"gpu_numa_node": node, "absent": {**host.absent, **absent}})
 
 
-def _warnings() -> list[str]:
+def _busy() -> float:
+    return psutil.cpu_percent(interval=_LOOK_SECONDS) / 100
+
+
+def _warnings(busy: float) -> list[str]:
     """Other work on the machine makes figures noisy."""
-    busy = psutil.cpu_percent(interval=_LOOK_SECONDS) / 100
     if busy > _BUSY:
         return [
             f"Other programs used {units.percent(busy)} of the CPU when the run began. "

@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 
 from advisor.devices.gpus import gpu_states
-from advisor.devices.host import ROOT, Tree, gpu_numa_node, host_state
+from advisor.devices.host import THIS_MACHINE, Machine, Tree, gpu_numa_node, host_state
 from advisor.devices.tegra import tegra_state
 from advisor.doctor.probe import Probe, probe
 from advisor.nsys.program import Nsys, NsysFailed, find
@@ -39,7 +39,11 @@ class Facts:
 
 
 def gather(
-    gpu: int = 0, nsys: Path | None = None, *, root: Path = ROOT, tried: Callable[[int], Probe] = probe
+    gpu: int = 0,
+    nsys: Path | None = None,
+    *,
+    machine: Machine = THIS_MACHINE,
+    tried: Callable[[int], Probe] = probe,
 ) -> Facts:
     """Looks at this machine; takes some seconds where there is a GPU to try."""
     from advisor.measure.backends import driver_version, gpu_count
@@ -54,12 +58,12 @@ def gather(
         gpus=gpus,
         packages=packages,
         probe=told,
-        host=host_state(root=root),
-        board=tegra_state(moment="before", root=root),
-        readings=gpu_states(moment="before"),
-        gpu_node=gpu_numa_node(place, root=root) if place else None,
+        host=host_state(root=machine.root),
+        board=tegra_state(moment="before", root=machine.root),
+        readings=gpu_states(moment="before", machine=machine),
+        gpu_node=gpu_numa_node(place, root=machine.root) if place else None,
         nsys=_nsys(nsys),
-        counters_for_root=_counters_for_root(Tree(root)),
+        counters_for_root=_counters_for_root(Tree(machine.root)),
     )
 
 

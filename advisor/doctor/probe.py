@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,13 +30,13 @@ class Probe(Record):
     next_step: str = ""
 
 
-def probe(gpu: int, seconds: float = SECONDS) -> Probe:
-    """Tries that GPU; never raises."""
+def probe(gpu: int, seconds: float = SECONDS, command: Callable[..., list[str]] = python_command) -> Probe:
+    """Tries that GPU, in the process that `command` makes of a module and its arguments; never raises."""
     with tempfile.TemporaryDirectory(prefix="advisor-") as folder:
         answer = Path(folder) / "probe.json"
-        command = python_command("advisor.doctor.probe", str(answer), str(gpu))
+        program = command("advisor.doctor.probe", str(answer), str(gpu))
         try:
-            done = subprocess.run(command, capture_output=True, timeout=seconds, stdin=subprocess.DEVNULL)
+            done = subprocess.run(program, capture_output=True, timeout=seconds, stdin=subprocess.DEVNULL)
         except subprocess.TimeoutExpired:
             return Probe(problem=f"the GPU did not answer within {seconds:.0f} s")
         with suppress(OSError, ValueError):

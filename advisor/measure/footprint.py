@@ -10,8 +10,8 @@ from advisor.profiles.schema import Footprint, MemoryKind
 from advisor.strategies.backend import Backend
 from advisor.strategies.placements.arena import Arena
 
-_ROLLUP = Path("/proc/self/smaps_rollup")
-_STATUS = Path("/proc/self/status")
+_ROLLUP, _STATUS = "smaps_rollup", "status"
+_PROCESS = Path("/proc/self")
 _UNSEEN = "VmLck counts what mlock locks; what the CUDA driver locks does not show in it"
 
 
@@ -24,9 +24,11 @@ class Reading:
     device_free: int | None
 
 
-def read(backend: Backend) -> Reading:
+def read(backend: Backend, process: Path = _PROCESS) -> Reading:
     """Proportional set size, page-locked memory and free device memory, now."""
-    return Reading(_field(_ROLLUP, "Pss"), _field(_STATUS, "VmLck"), backend.free_memory())
+    return Reading(
+        _field(process / _ROLLUP, "Pss"), _field(process / _STATUS, "VmLck"), backend.free_memory()
+    )
 
 
 def footprint(arena: Arena, before: Reading, after: Reading) -> Footprint:
@@ -41,8 +43,8 @@ def footprint(arena: Arena, before: Reading, after: Reading) -> Footprint:
         "device_used_bytes": _rise(after.device_free, before.device_free),
     }
     reasons = {
-        "peak_process_bytes": f"{_ROLLUP} cannot be read",
-        "locked_bytes": _UNSEEN if unseen else f"{_STATUS} has no VmLck",
+        "peak_process_bytes": f"{_PROCESS / _ROLLUP} cannot be read",
+        "locked_bytes": _UNSEEN if unseen else f"{_PROCESS / _STATUS} has no VmLck",
         "device_used_bytes": "the device has no memory of its own, or does not say how much is free",
     }
     return Footprint(

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from advisor.measure.nvtx_ranges import Ranges
+from advisor.measure.sampling import Clock
 from advisor.strategies.backend import Backend
 from advisor.strategies.placements.base import Mover, Placed
 from advisor.strategies.schedule import Plan, Step
@@ -73,7 +74,9 @@ class FrameLoop:
         *,
         seed: int,
         ranges: Ranges,
+        clock: Clock = time.perf_counter,
     ) -> None:
+        self._clock = clock
         self._placed = placed
         self._backend = backend
         self._seed = seed
@@ -110,16 +113,16 @@ class FrameLoop:
         """
         seconds: defaultdict[str, float] = defaultdict(float)
         marks: list[tuple[str, Any, Any]] = []
-        begin = time.perf_counter()
+        begin = self._clock()
         for action in self.steady:
-            start = self._backend.timestamp() if action.on_stream else time.perf_counter()
+            start = self._backend.timestamp() if action.on_stream else self._clock()
             self.act(action, index)
             if action.on_stream:
                 marks.append((action.label, start, self._backend.timestamp()))
             elif action.label != "synchronize":
-                seconds[action.label] += time.perf_counter() - start
+                seconds[action.label] += self._clock() - start
         self._backend.synchronize()
-        seconds["frame"] = time.perf_counter() - begin
+        seconds["frame"] = self._clock() - begin
         for label, start, end in marks:
             seconds[label] += self._backend.seconds_between(start, end)
         return dict(seconds)

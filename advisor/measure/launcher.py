@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +56,22 @@ class Launcher(Protocol):
     def __call__(self, job: Job) -> Ended: ...
 
 
+def memory(group: Path = Path("/sys/fs/cgroup")) -> tuple[int, int]:
+    """Bytes that are available, and the least that must stay so; a container's limit counts."""
+    system = psutil.virtual_memory()
+    available, total = int(system.available), int(system.total)
+    try:
+        limit = int((group / "memory.max").read_text())
+        used = int((group / "memory.current").read_text())
+        cache = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+    except (OSError, ValueError):
+        limit = total
+    else:
+        available = min(available, limit - used + int(cache.get("file", 0)))
+    least = max(_LEAST_FREE, int(min(limit, total) * _LEAST_FREE_SHARE))
+    return available, least
+
+
 @dataclass(frozen=True)
 class ProcessLauncher:
     """Fresh Python processes, each in a session of its own so that all it started ends with it."""
@@ -63,6 +79,8 @@ class ProcessLauncher:
     timeout: float
     worker: str = "advisor.measure.worker"
     """The module whose `main` does the job."""
+    memory: Callable[[], tuple[int, int]] = memory
+    popen: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen
 
     def __call__(self, job: Job | CalibrationJob | ScriptJob) -> Ended:
         directory = Path(job.directory)
@@ -72,12 +90,22 @@ class ProcessLauncher:
         process = None
         try:
             with _uninterrupted():
-                process = _start(message, directory / "log", self.worker)
+                process = self._start(message, directory / "log")
             stopped = self._watch(process)
         finally:
             if process is not None:
                 _end(process)
         return _ended(process.returncode, stopped, directory)
+
+    def _start(self, message: Path, log: Path) -> subprocess.Popen[bytes]:
+        with log.open("wb") as output:
+            return self.popen(
+                worker_command(message, parent=os.getpid(), worker=self.worker),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
 
     def _watch(self, process: subprocess.Popen[bytes]) -> Ended | None:
         """Waits for the end; a verdict of our own when it takes too long or too much memory."""
@@ -85,7 +113,7 @@ class ProcessLauncher:
         while not _wait(process, _POLL_SECONDS):
             if time.monotonic() > deadline:
                 return Ended(None, "timeout", f"did not finish within {units.digits(self.timeout)} s")
-            free, least = _memory()
+            free, least = self.memory()
             if free < least:
                 held = _resident(process.pid)
                 return Ended(
@@ -103,17 +131,6 @@ def python_command(module: str, *arguments: str) -> list[str]:
     """The command that calls `main` of a module of ours with these arguments, wherever it is started."""
     root = str(Path(__file__).resolve().parents[2])
     return [sys.executable, "-c", _PROGRAM, root, module, *arguments]
-
-
-def _start(message: Path, log: Path, worker: str) -> subprocess.Popen[bytes]:
-    with log.open("wb") as output:
-        return subprocess.Popen(
-            worker_command(message, parent=os.getpid(), worker=worker),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
 
 
 @contextmanager
@@ -208,23 +225,6 @@ def _cause_of_death(code: int, log: str) -> str:
 def _last_line(log: str) -> str:
     line = log.strip().splitlines()[-1].strip()
     return line if len(line) <= _LAST_WORDS else f"{line[:_LAST_WORDS]}…"
-
-
-def _memory() -> tuple[int, int]:
-    """Bytes that are available, and the least that must stay so; a container's limit counts."""
-    memory = psutil.virtual_memory()
-    available, total = int(memory.available), int(memory.total)
-    group = Path("/sys/fs/cgroup")
-    try:
-        limit = int((group / "memory.max").read_text())
-        used = int((group / "memory.current").read_text())
-        cache = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-    except (OSError, ValueError):
-        limit = total
-    else:
-        available = min(available, limit - used + int(cache.get("file", 0)))
-    least = max(_LEAST_FREE, int(min(limit, total) * _LEAST_FREE_SHARE))
-    return available, least
 
 
 def _resident(pid: int) -> str:

@@ -16,8 +16,8 @@ import nvtx
 class Ranges:
     """Pushes and pops ranges; every push is popped in every path."""
 
-    def __init__(self) -> None:
-        self._domain: Any = nvtx.get_domain("advisor")
+    def __init__(self, domain: Any = None) -> None:
+        self._domain: Any = domain or nvtx.get_domain("advisor")
         self._frame = self.attributes("frame")
         self.push, self.pop = _calls(self._domain)
 

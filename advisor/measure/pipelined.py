@@ -15,6 +15,7 @@ from typing import Any
 
 from advisor.measure.frames import Action, FrameLoop, Watch
 from advisor.measure.nvtx_ranges import Ranges
+from advisor.measure.sampling import Clock
 from advisor.strategies.backend import Backend
 from advisor.strategies.placements.base import Placed
 from advisor.strategies.schedule import Plan
@@ -35,11 +36,15 @@ class PipelinedLoop:
         *,
         seed: int,
         ranges: Ranges,
+        clock: Clock = time.perf_counter,
     ) -> None:
+        self._clock = clock
         self._backend = backend
         self._ranges = ranges
         self._uploads, self._downloads = backend.new_stream(), backend.new_stream()
-        loops = [FrameLoop(bound, plan, placed, backend, seed=seed, ranges=ranges) for placed in sets]
+        loops = [
+            FrameLoop(bound, plan, placed, backend, seed=seed, ranges=ranges, clock=clock) for placed in sets
+        ]
         self._serial = loops[0]
         self._parts = [cut(loop.steady) for loop in loops]
         self._begun: dict[int, _Begun] = {}
@@ -98,7 +103,7 @@ class PipelinedLoop:
 
     def _begin(self, index: int) -> None:
         """Host stages and uploads of a frame, into the set that its last but one has left."""
-        parts, started = self._parts[index % SETS], time.perf_counter()
+        parts, started = self._parts[index % SETS], self._clock()
         uploaded = False
         for action in parts.head:
             if action.move is None:
@@ -134,7 +139,7 @@ class PipelinedLoop:
                 self._serial.act(action, index)
                 if action.on_stream:  # a kernel in the tail: the main stream has nothing of the next frame
                     done = None
-        self.latencies.append(time.perf_counter() - begun.started)
+        self.latencies.append(self._clock() - begun.started)
 
     def _download(self, action: Action, after: Any) -> Any:
         """Copies to the host beside the next frame's kernels; the mark behind the copy."""

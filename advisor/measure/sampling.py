@@ -55,11 +55,20 @@ def warm_up(
     return index
 
 
-def sample(frame: Callable[[int], None], clock: Clock, first: int, limits: Limits) -> Samples:
-    """Times frames one by one, with the garbage collector at rest, until one of the limits says stop."""
+def sample(
+    frame: Callable[[int], None],
+    clock: Clock,
+    first: int,
+    limits: Limits,
+    half_width: Callable[[list[float], float], float] = median_half_width,
+) -> Samples:
+    """Times frames one by one, with the garbage collector at rest, until one of the limits says stop.
+
+    `half_width` is that of the median's interval, as a share of it, given the times and the confidence.
+    """
     times: list[float] = []
     with _quiet():
-        started, checks = clock(), _Checks(limits)
+        started, checks = clock(), _Checks(limits, half_width)
         while True:
             before = clock()
             frame(first + len(times))
@@ -90,8 +99,9 @@ def breakdown(
 class _Checks:
     """Looks at the interval at growing distances, so that looking costs little."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, half_width: Callable[[list[float], float], float]) -> None:
         self._limits = limits
+        self._half_width = half_width
         self._next = max(limits.min_frames, 10)
         self._widths: dict[int, float] = {}
 
@@ -104,7 +114,7 @@ class _Checks:
             return "time is up"
         if count < self._next:
             return ""
-        width = median_half_width(times, limits.confidence)
+        width = self._half_width(times, limits.confidence)
         earlier = [w for n, w in self._widths.items() if n <= count // 2]
         self._widths[count] = width
         self._next = count + max(count // 2, 5)

@@ -25,7 +25,7 @@ from advisor.measure.frames import FrameLoop, Loop
 from advisor.measure.jobs import Captured, Cell, Job, ReferenceRun, TraceRun
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.pipelined import SETS, PipelinedLoop
-from advisor.measure.sampling import Limits, breakdown, sample, warm_up
+from advisor.measure.sampling import Clock, Limits, breakdown, sample, warm_up
 from advisor.measure.timeline import WATCHED, Recorder
 from advisor.measure.traffic import TrafficRecorder
 from advisor.measure.verification import Inspector
@@ -77,7 +77,9 @@ class Stand:
 
 
 @contextmanager
-def stand(job: Job, loaded: Loaded, backend: Backend, ranges: Ranges) -> Iterator[Stand]:
+def stand(
+    job: Job, loaded: Loaded, backend: Backend, ranges: Ranges, clock: Clock = time.perf_counter
+) -> Iterator[Stand]:
     """Places the buffers and plans the frames; frees everything at the end, whatever happens."""
     bound, device, strategy = loaded.bound, backend.device(), by_name(job.strategy)
     placements = strategy.placements(loaded.record)
@@ -87,17 +89,17 @@ def stand(job: Job, loaded: Loaded, backend: Backend, ranges: Ranges) -> Iterato
     layouts = {name: Layout(b.dimensions, b.element) for name, b in bound.workload.buffers.items()}
     second = doubled(frame) if strategy.pipelined else []
     before = footprint.read(backend)
-    begin = time.perf_counter()
+    begin = clock()
     with Arena(backend, node=_numa_node(job, backend)) as arena:
         needed = {name: layouts[name].nbytes * (2 if name in second else 1) for name in layouts}
         require_memory(backend, placements, needed, oversubscribe=job.oversubscribe)
         placed = {name: placement.place(arena, layouts[name]) for name, placement in placements.items()}
         again = {name: placements[name].place(arena, layouts[name]) for name in second}
-        serial = FrameLoop(bound, planned, placed, backend, seed=job.seed, ranges=ranges)
+        serial = FrameLoop(bound, planned, placed, backend, seed=job.seed, ranges=ranges, clock=clock)
         loop: Loop = serial
         if strategy.pipelined:
             sets = (placed, {**placed, **again})
-            loop = PipelinedLoop(bound, planned, sets, backend, seed=job.seed, ranges=ranges)
+            loop = PipelinedLoop(bound, planned, sets, backend, seed=job.seed, ranges=ranges, clock=clock)
         yield Stand(
             loop=loop,
             serial=serial,
@@ -107,7 +109,7 @@ def stand(job: Job, loaded: Loaded, backend: Backend, ranges: Ranges) -> Iterato
             placed=placed,
             hints={name: placement.hints for name, placement in placements.items() if placement.hints},
             before=before,
-            placing_seconds=time.perf_counter() - begin,
+            placing_seconds=clock() - begin,
         )
         backend.synchronize()
 

@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from importlib import metadata
@@ -26,7 +27,7 @@ from advisor.measure.backends import open_backend
 from advisor.measure.backends.managed_calls import ManagedCallFailed
 from advisor.measure.jobs import DESCRIPTION, Checked, Description, Job, Outcome, Problem, write_outcome
 from advisor.measure.nvtx_ranges import Ranges
-from advisor.strategies.backend import Backend
+from advisor.strategies.backend import Backend, BackendName
 from advisor.strategies.placements.arena import AllocationFailed
 from advisor.workloads.frameworks import numba_arrays
 from advisor.workloads.frameworks.bridging import require_libraries
@@ -53,15 +54,15 @@ def main(arguments: list[str]) -> None:
     job = Job.model_validate_json(Path(arguments[0]).read_text(encoding="utf-8"))
     random.seed(job.seed)
     np.random.seed(job.seed)  # a workload that ignores `rng` still repeats
-    write_outcome(Path(job.directory), _attempt(job))
+    write_outcome(Path(job.directory), attempt(job))
     _leave_threads_behind()
 
 
-def _attempt(job: Job) -> Outcome:
-    """The outcome, with everything that can go wrong turned into a `Problem`."""
+def attempt(job: Job, opened: Callable[[BackendName, int], Backend] = open_backend) -> Outcome:
+    """The outcome on the backend that `opened` gives, with all that can go wrong turned into a `Problem`."""
     path = Path(job.file)
     try:
-        return _run(job, path)
+        return _run(job, path, opened)
     except AdvisorError as error:
         return _wrong(error)
     except tasks.StateLeft as error:
@@ -122,11 +123,11 @@ def _wrong(error: AdvisorError) -> Problem:
     )
 
 
-def _run(job: Job, path: Path) -> Outcome:
+def _run(job: Job, path: Path, opened: Callable[[BackendName, int], Backend]) -> Outcome:
     if job.swept:
         check_sweep(path, job.workload, job.assignments, *job.swept)
         return Checked()
-    backend = open_backend(job.backend, job.gpu)
+    backend = opened(job.backend, job.gpu)
     loaded = load(path, job.workload, job.assignments)
     if job.task == "trace":
         loaded = replace(loaded, bound=loaded.bound.without_kernels())

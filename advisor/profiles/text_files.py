@@ -6,6 +6,7 @@ import gzip
 import os
 import tempfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
@@ -16,28 +17,28 @@ LARGEST = 150_000_000
 _MAGIC = b"\x1f\x8b"
 
 
-def read_text(path: Path) -> str:
-    """The whole text. Raises `FileProblem` where it is too large, or packed and damaged; and `OSError`."""
+def read_text(path: Path, largest: int = LARGEST) -> str:
+    """The whole text. Raises `FileProblem` for more than `largest` bytes or damaged packing; `OSError`."""
     with path.open("rb") as file:
         packed = file.read(2) == _MAGIC
         file.seek(0)
         try:
-            data = _read(gzip.GzipFile(fileobj=file) if packed else file)
+            data = _read(gzip.GzipFile(fileobj=file) if packed else file, largest)
         except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
             raise FileProblem(
                 f"{path} is damaged: {problem}", next_step="Save it again, or give an undamaged copy."
             ) from None
-    if len(data) > LARGEST:
+    if len(data) > largest:
         raise FileProblem(
-            f"{path} holds more than {LARGEST / 1e6:.0f} MB, which is more than a report can show",
+            f"{path} holds more than {largest / 1e6:.0f} MB, which is more than a report can show",
             next_step="Profile with fewer --rounds or less --max-seconds, or with fewer strategies.",
         )
     return data.decode("utf-8")
 
 
-def _read(file: IO[bytes] | gzip.GzipFile) -> bytes:
+def _read(file: IO[bytes] | gzip.GzipFile, largest: int) -> bytes:
     """One byte more than is allowed, so that the caller can tell."""
-    return file.read(LARGEST + 1)
+    return file.read(largest + 1)
 
 
 def as_path(given: object) -> Path:
@@ -47,7 +48,7 @@ def as_path(given: object) -> Path:
     raise UsageError(f"{given!r} is not a path", next_step="Give the path of a profile.json: str or Path.")
 
 
-def write_atomically(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str, rename: Callable[[Path, Path], None] = os.replace) -> None:
     """Writes beside the target, then renames. Raises `FileProblem` when that cannot be done."""
     try:
         with tempfile.NamedTemporaryFile(
@@ -58,7 +59,7 @@ def write_atomically(path: Path, text: str) -> None:
                 file.write(text)
                 file.close()
                 temporary.chmod(0o666 & ~_umask())
-                os.replace(temporary, path)
+                rename(temporary, path)
             except BaseException:
                 temporary.unlink(missing_ok=True)
                 raise

@@ -30,13 +30,13 @@ _ESCAPES = {
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9 ._:/=+-]+")
 
 
-def render_markdown(profile: Profile) -> str:
+def render_markdown(profile: Profile, limit: int = LIMIT) -> str:
     """Verdict, one table, the first advice and the environment, under 10,000 characters.
 
     Code is shown to its last line, where the results are waited for, or not at all.
     """
     whole = _rendered(view(profile), with_code=True)
-    return whole if len(whole) < LIMIT else _rendered(view(profile), with_code=False)
+    return whole if len(whole) < limit else _rendered(view(profile), with_code=False)
 
 
 def _rendered(report: Report, *, with_code: bool) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from advisor import units
 from advisor.errors import UsageError, WorkloadError
 from advisor.model.gains import with_estimates
 from advisor.profiles.schema import Advice, Measured, Profile, WorkloadRecord
 from advisor.rules import RULES, by_id
-from advisor.rules.base import Case, Row, apply
+from advisor.rules.base import Case, Row, Rule, apply
 from advisor.rules.case import cases
 from advisor.rules.limits import limits
 from advisor.rules.snippets import variants
@@ -20,7 +20,7 @@ from advisor.verdicts.ties import code_change
 __all__ = ["Candidate", "advise", "candidates", "recommend", "recommend_predicted"]
 
 
-def advise(profile: Profile) -> Profile:
+def advise(profile: Profile, rules: Sequence[Rule] = RULES) -> Profile:
     """The profile with its recommendation and the rules' advice; nothing else changes.
 
     The recommendation is None where nothing was measured on a GPU: the predictions carry their own.
@@ -38,7 +38,7 @@ def advise(profile: Profile) -> Profile:
     advice = tuple(
         _finished(apply(rule, case, limits=limits(rule, wanted), silenced_by=silenced.get(rule.id, "")), case)
         for case in cases(profile)
-        for rule in RULES
+        for rule in rules
     )
     return profile.model_copy(update={"advice": with_trace(profile, with_estimates(profile, advice))})
 

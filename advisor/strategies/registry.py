@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from advisor.errors import UsageError
@@ -98,12 +98,12 @@ STRATEGIES: tuple[Strategy, ...] = (
 )
 
 
-def by_name(name: str) -> Strategy:
+def by_name(name: str, strategies: Sequence[Strategy] = STRATEGIES) -> Strategy:
     """The strategy of that name. Raises `UsageError`, with the nearest names."""
-    for strategy in STRATEGIES:
+    for strategy in strategies:
         if strategy.name == name:
             return strategy
-    names = [strategy.name for strategy in STRATEGIES]
+    names = [strategy.name for strategy in strategies]
     near = difflib.get_close_matches(name, names, n=2)
     raise UsageError(
         f"there is no strategy {name!r}" + (f"; did you mean {' or '.join(near)}?" if near else ""),

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from advisor.errors import AdvisorError
-from tests.benchmarks import commands, exports, frame_loop, gpu, prediction, reports
+from tests.benchmarks import commands, exports, frame_loop, gpu, overheads, prediction, reports
 
 
 def main() -> None:
@@ -20,6 +20,7 @@ def main() -> None:
         gpu.run(arguments.reports, arguments.parts)
     else:
         frame_loop.run("cpu")
+        overheads.run()
         prediction.run()
         commands.run()
         reports.run()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 
 from tests.benchmarks.frame_loop import WORKLOAD
-from tests.benchmarks.timing import command, show
+from tests.benchmarks.timing import alternate, command, paired_ratio, show
 
 YARDSTICK = ["-c", "import typer, rich"]
 
@@ -19,8 +19,10 @@ def run() -> None:
         ("import advisor", ["-c", "import advisor"]),
         ("advisor --help", ["-m", "advisor", "--help"]),
     ):
-        ratio = _ratio(arguments)
-        show(f"{what}: ratio to `import typer, rich`", f"{ratio:.2f}", "<= 1.5", met=ratio <= 1.5)
+        times = alternate(partial(command, arguments), partial(command, YARDSTICK), repeats=15)
+        ratio, low, high = paired_ratio(times)
+        figure = f"{ratio:.2f} ({low:.2f} to {high:.2f})"
+        show(f"{what}: ratio to `import typer, rich`", figure, "<= 1.5", met=low <= 1.5)
     with tempfile.TemporaryDirectory() as name:
         out = Path(name)
         seconds = command(
@@ -37,9 +39,3 @@ def run() -> None:
         show("advisor report, start-up included", f"{seconds:.2f} s", "<= 1.5 s", met=seconds <= 1.5)
         size = (out / "report.html").stat().st_size / 1e3
         show("report.html", f"{size:.0f} KB", "<= 300 KB", met=size <= 300)
-
-
-def _ratio(arguments: Sequence[str], repeats: int = 15) -> float:
-    """Median time of a command over that of the yardstick, run in turn."""
-    pairs = [(command(arguments), command(YARDSTICK)) for _ in range(repeats)]
-    return median(ours for ours, _ in pairs) / median(theirs for _, theirs in pairs)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from importlib.util import find_spec
+from typing import Any
 
 from advisor.strategies.backend import Backend, BackendName
 
@@ -19,10 +21,13 @@ def open_backend(name: BackendName, gpu: int = 0) -> Backend:
     return CudaBackend(gpu)
 
 
-def gpu_count() -> int:
-    """How many GPUs the CUDA driver shows (CUDA_VISIBLE_DEVICES counts); creates no context."""
+def gpu_count(library: Callable[[str], Any] = ctypes.CDLL) -> int:
+    """How many GPUs the CUDA driver shows (CUDA_VISIBLE_DEVICES counts); creates no context.
+
+    `library` opens a shared library by its name.
+    """
     try:
-        driver = ctypes.CDLL("libcuda.so.1")
+        driver = library("libcuda.so.1")
     except OSError:
         return 0
     count = ctypes.c_int(0)

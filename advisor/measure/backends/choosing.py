@@ -3,35 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from advisor.errors import NothingMeasured, UsageError
+from advisor.measure.backends import gpu_count, has_cupy
 from advisor.strategies.backend import BackendName
 
 PREDICTING = ("predict", "predicts")
 
 
+@dataclass(frozen=True)
+class Machine:
+    """What there is to measure on, looked for when it is asked."""
+
+    gpus: Callable[[], int] = gpu_count
+    cupy: Callable[[], bool] = has_cupy
+
+
 def choose_backend(
-    gpu: int | None, no_gpu: bool, tell: Callable[[str], None], without: tuple[str, str] = PREDICTING
+    gpu: int | None,
+    no_gpu: bool,
+    tell: Callable[[str], None],
+    without: tuple[str, str] = PREDICTING,
+    machine: Machine | None = None,
 ) -> BackendName:
     """The backend for what was asked; `tell` hears of a GPU that cannot be used.
 
     `without` says what can be done where there is none, and is. Raises `UsageError` or `NothingMeasured`.
     """
-    from advisor.measure.backends import gpu_count, has_cupy
-
+    there = machine or Machine()
     if no_gpu and gpu is not None:
         raise UsageError("--gpu and --no-gpu contradict one another", next_step="Leave one of them out.")
     if gpu is not None:
-        if gpu_count() == 0:
+        if there.gpus() == 0:
             raise NothingMeasured(
                 f"--gpu {gpu}: the CUDA driver shows no GPU",
                 next_step="Check the driver with nvidia-smi, or leave --gpu out to "
                 f"{without[0]} without a GPU.",
             )
         return "cuda"
-    if no_gpu or gpu_count() == 0:
+    if no_gpu or there.gpus() == 0:
         return "cpu"
-    if has_cupy():
+    if there.cupy():
         return "cuda"
     tell(
         f"There is a GPU, but CuPy is not installed, so this run {without[1]}.\n"

@@ -5,7 +5,7 @@ Managed memory beyond what a card has free can hang a GPU that others use, so th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import psutil
 
@@ -16,20 +16,29 @@ from advisor.strategies.placements.arena import AllocationFailed
 from advisor.strategies.placements.base import Placement
 
 
+def _available() -> int:
+    return int(psutil.virtual_memory().available)
+
+
 def require_memory(
-    backend: Backend, placements: Mapping[str, Placement], sizes: Mapping[str, int], *, oversubscribe: bool
+    backend: Backend,
+    placements: Mapping[str, Placement],
+    sizes: Mapping[str, int],
+    *,
+    oversubscribe: bool,
+    available: Callable[[], int] = _available,
 ) -> None:
     """Holds the bytes that buffers need on the device against what is free there.
 
     `oversubscribe` lifts the limit for managed memory, which can be moved out; nothing lifts it for the
-    rest. Raises `AllocationFailed` with the figures.
+    rest. `available` tells the bytes that the system could free. Raises `AllocationFailed` with the figures.
     """
     free = backend.free_memory()
     if free is None:
         return
     if backend.device().attributes.get("integrated"):
         # cudaMemGetInfo leaves out what the system could free.
-        free = max(free, int(psutil.virtual_memory().available))
+        free = max(free, available())
     kinds: tuple[MemoryKind, ...] = ("device",) if oversubscribe else ("device", "managed")
     needed = sum(sizes[name] for name, placed in placements.items() if placed.device_kind in kinds)
     if needed > free:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,16 +35,23 @@ def nodes(root: Path = Path("/")) -> tuple[int, ...]:
     return _listed(root, "has_memory")
 
 
-def chosen_node(wanted: str, pci_bus_id: str | None, root: Path = Path("/")) -> int | None:
+def chosen_node(
+    wanted: str,
+    pci_bus_id: str | None,
+    root: Path = Path("/"),
+    *,
+    permitted: Callable[[], bool] | None = None,
+) -> int | None:
     """The node for `local`, `remote` or a number; None: leave it to the system.
 
+    `permitted` tells whether a thread may set its policy; without it the kernel is asked.
     Raises ValueError, with the nodes there are, when the machine cannot do what is asked.
     """
-    there = nodes(root)
+    there, permitted = nodes(root), permitted or may_set_policy
     local = gpu_numa_node(pci_bus_id, root=root) if pci_bus_id else None
     if wanted == "local":
-        return local if len(there) > 1 and _may_set_policy() else None
-    if not _may_set_policy():
+        return local if len(there) > 1 and permitted() else None
+    if not permitted():
         raise ValueError("set_mempolicy is refused here; containers need the capability SYS_NICE for it")
     if wanted == "remote":
         others = [node for node in there if node != local and node in _listed(root, "has_cpu")]
@@ -70,17 +77,20 @@ def preferring(node: int | None) -> Iterator[None]:
         _set_policy(before)  # numactl may have set it
 
 
-def policy() -> Policy:
+def policy(machine: str = platform.machine()) -> Policy:
     """The calling thread's policy. Raises OSError where the system does not say."""
     mode, words = ctypes.c_int(), (ctypes.c_uint64 * (_MASK_BITS // 64))()
     no_address, no_flags = ctypes.c_void_p(None), ctypes.c_ulong(0)
-    _call(_GET_MEMPOLICY, ctypes.byref(mode), words, ctypes.c_ulong(_MASK_BITS), no_address, no_flags)
+    _call(
+        _GET_MEMPOLICY, machine, ctypes.byref(mode), words, ctypes.c_ulong(_MASK_BITS), no_address, no_flags
+    )
     return Policy(mode.value, sum(word << (64 * i) for i, word in enumerate(words)))
 
 
-def _may_set_policy() -> bool:
+def may_set_policy(machine: str = platform.machine()) -> bool:
+    """Whether the calling thread may set its policy; Docker's default profile refuses it."""
     try:
-        _set_policy(policy())
+        _set_policy(policy(machine))
     except OSError:
         return False
     return True
@@ -91,13 +101,19 @@ def _set_policy(wanted: Policy) -> None:
         *((wanted.nodes >> shift) & (2**64 - 1) for shift in range(0, _MASK_BITS, 64))
     )
     named = wanted.nodes != 0
-    _call(_SET_MEMPOLICY, wanted.mode, words if named else None, ctypes.c_ulong(_MASK_BITS if named else 0))
+    _call(
+        _SET_MEMPOLICY,
+        platform.machine(),
+        wanted.mode,
+        words if named else None,
+        ctypes.c_ulong(_MASK_BITS if named else 0),
+    )
 
 
-def _call(numbers: Mapping[str, int], *arguments: object) -> None:
-    number = numbers.get(platform.machine())
+def _call(numbers: Mapping[str, int], machine: str, *arguments: object) -> None:
+    number = numbers.get(machine)
     if number is None:
-        raise OSError(f"memory policies are not known on {platform.machine()}")
+        raise OSError(f"memory policies are not known on {machine}")
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.syscall(ctypes.c_long(number), *arguments) != 0:
         code = ctypes.get_errno()

@@ -1,0 +1,58 @@
+"""What is done beside the user's code: interval arithmetic, and tensors made of buffers."""
+
+from __future__ import annotations
+
+import importlib.util
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from advisor import stats
+from advisor.measure.backends.cpu import CpuBackend
+from advisor.workloads.binding import BoundStage, bind
+from advisor.workloads.definition import Buffer, In, Out, Workload, device
+from advisor.workloads.frameworks.bridging import StageBridges
+from tests.benchmarks.timing import alternate, paired_ratio, show
+
+FRAMES, ROUNDS, STRATEGIES = 333, 3, 14
+GOAL_SECONDS = 50e-6
+
+
+def run() -> None:
+    """Intervals as ratios to sorting the same frames, a tensor in seconds."""
+    generator = np.random.default_rng(7)
+    runs = [generator.lognormal(0, 0.02, (ROUNDS, FRAMES)).tolist() for _ in range(STRATEGIES)]
+
+    def looked() -> None:
+        stats.median_half_width(runs[0][0])
+
+    ratio, *_ = paired_ratio(alternate(looked, lambda: np.sort(runs[0][0]), 300))
+    show("a look at the interval while sampling: ratio to sorting", f"{ratio:.1f}", "<= 20", met=ratio <= 20)
+
+    def concluded() -> None:
+        for data in runs:
+            stats.median_interval(data)
+            stats.ratio_interval(data, runs[0])
+
+    ratio, *_ = paired_ratio(alternate(concluded, lambda: [looked() for _ in range(STRATEGIES)], 5))
+    show("intervals of a report: ratio to looks", f"{ratio:.0f}", "<= 2000", met=ratio <= 2000)
+    if importlib.util.find_spec("torch"):
+        _tensor()
+
+
+def _tensor() -> None:
+    """What one buffer costs a stage that asks for tensors."""
+
+    def nothing(a: In, b: Out) -> None: ...
+
+    def stage(**options: Any) -> BoundStage:
+        buffers = {name: Buffer(64, np.float32) for name in "ab"}
+        return bind(Workload(buffers, [device(nothing, **options)])).frame[0]
+
+    array, backend = np.zeros(64, np.float32), CpuBackend()
+    bridges = StageBridges(stage(arrays="torch"), backend)
+    wrapping, viewing = alternate(lambda: bridges.shared("a", array), array.view, 1000)
+    added = median(wrapping) - median(viewing)
+    goal = f"<= {GOAL_SECONDS * 1e6:.0f} µs"
+    show("a tensor of a buffer: added to a view", f"{added * 1e6:.1f} µs", goal, met=added <= GOAL_SECONDS)
