@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, get_type_hints
+from typing import TYPE_CHECKING, TypedDict, get_type_hints
 
 from typing_extensions import Unpack
 
@@ -172,21 +172,14 @@ def _assignments(parameters: Mapping[str, Value]) -> list[str]:
 
 def _command(workload: str | Path | Definition, said: Said) -> str:
     """The command line that comes closest, for the report."""
-    name = str(workload) if isinstance(workload, (str, Path)) else workload.name
-    options = [word for each in said.values if each != "workload" for word in _words(each, said.values[each])]
-    return command_line(["profile", name, *options])
-
-
-def _words(name: str, value: Any) -> list[str]:
-    key = f"--{OPTIONS[name].key}"
-    if isinstance(value, bool):
-        return [key] if value else []
-    pairs = [f"{part}={number}" for part, number in value.items()] if isinstance(value, dict) else value
-    return [
-        word
-        for each in (pairs if isinstance(pairs, (list, tuple)) else (pairs,))
-        for word in (key, str(each))
-    ]
+    words = ["profile", str(workload) if isinstance(workload, (str, Path)) else workload.name]
+    for option in OPTIONS.values():
+        value = () if option.positional else said.values.get(option.name, ())
+        if isinstance(value, dict):
+            value = [f"{name}={number}" for name, number in value.items()]
+        for each in value if isinstance(value, (tuple, list)) else (value,):
+            words += [f"--{option.key}"] * (each is not False) + [str(each)] * (not isinstance(each, bool))
+    return command_line(words)
 
 
 def _say(text: str) -> None:

@@ -68,7 +68,7 @@ class Grouped(TyperCommand):
 def _out(given: str | Path) -> Path:
     """An empty variable of a shell is no directory, though a path of it is the working one."""
     if not str(given).strip():
-        raise UsageError("--out is empty", next_step="Name where it goes; . is the working directory.")
+        raise UsageError("--out is empty", next_step=OPTIONS["out"].give)
     return Path(given)
 
 

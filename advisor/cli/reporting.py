@@ -27,7 +27,7 @@ def report(
     quiet: options.Quiet = False,
     **given: Any,
 ) -> None:
-    """Render a profile again; several profiles give one combined page.
+    """Render a profile again; several give one combined page.
 
     Profiles of one workload from one device that differ in one parameter give the page of a sweep; those
     from several devices, with the same parameters, one page over the devices. Advice and verdict are made

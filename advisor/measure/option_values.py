@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from numbers import Real
@@ -13,7 +14,6 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from advisor import units
-from advisor.devices.entries import nearest
 from advisor.errors import UsageError
 from advisor.measure.options import OPTIONS, Option, Options
 
@@ -47,6 +47,8 @@ class Said:
 def read(place: Said, name: str, value: Any) -> Any:
     """The value as `Options` has it. Raises `UsageError` for one of another type or out of range."""
     option, kind = OPTIONS[name], _TYPES[name]
+    if option.positional:  # names of files and a script's words need not be UTF-8
+        return value if isinstance(value, str) else tuple(value)
     if get_origin(kind) is tuple and isinstance(value, str):
         value = (value,)
     given = value
@@ -70,7 +72,13 @@ def _right(option: Option, choices: Sequence[str]) -> str:
         return f"Choose from {', '.join(choices)}."
     unit = "seconds " if option.metavar == "SECONDS" else ""
     default = f"; the default is {option.default}" if option.default is not None else ""
-    return f"Give {unit}{option.range}{default}." if option.range else f"{option.metavar}: {option.help}"
+    return f"Give {unit}{option.range}{default}." if option.range else option.give or option.help
+
+
+def nearest(text: str, names: Iterable[str]) -> str:
+    """The end of a message on an unknown name."""
+    near = difflib.get_close_matches(text, list(names), n=1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _size(value: object) -> int:
@@ -106,7 +114,6 @@ _TYPES = get_type_hints(Options) | {
 _COMPLAINTS = {
     **dict.fromkeys(("greater", "less", "finite"), "is out of range"),
     **dict.fromkeys(("literal", "string"), "is not known"),
-    "string_unicode": "is not UTF-8",
     "int": "is not a whole number",
     "float": "is not a number",
     "bool": "is not true or false",
@@ -114,14 +121,12 @@ _COMPLAINTS = {
     "dict": "is not a table of thresholds",
     "path": "is not a path",
 }
-"""Of pydantic's errors, by their type or its first word."""
+"""Of pydantic's errors, by the first word of their type."""
 
 
 def _complaint(error: Any) -> str:
     kind = "tuple" if error["type"] == "string_type" and error["loc"] else error["type"]
-    if kind == "value_error":
-        return str(error["ctx"]["error"])
-    return _COMPLAINTS.get(kind) or _COMPLAINTS[kind.partition("_")[0]]
+    return str(error["ctx"]["error"]) if kind == "value_error" else _COMPLAINTS[kind.partition("_")[0]]
 
 
 def _choices(kind: Any) -> tuple[str, ...]:

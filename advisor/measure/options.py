@@ -27,6 +27,8 @@ class Option:
     short: tuple[str, ...] = ()
     limits: Mapping[str, Any] = field(default_factory=dict)
     """As pydantic's `Field` takes them: ge, le, gt, pattern."""
+    give: str = ""
+    """The next step after a wrong value, where limits and help do not make it plain."""
     positional: bool = False
     file: bool = False
     """advisor.toml may say it."""
@@ -101,7 +103,10 @@ class Options:
         None, "What to recommend by: time (the default), footprint or throughput.", "NAME"
     )
     memory_budget: int | None = _conclusion(
-        None, "Recommend nothing that needs more memory: 2GiB, 512MiB, a number of bytes.", "SIZE"
+        None,
+        "Recommend nothing that needs more memory: 2GiB, 512MiB.",
+        "SIZE",
+        give="Write 2GiB, 512MiB, or a number of bytes.",
     )
     rules: Mapping[str, Any] | None = _conclusion(
         None, "A rule's threshold; repeatable. See `advisor rules ID`.", "RULE.THRESHOLD=VALUE"
@@ -135,7 +140,11 @@ class Options:
     nsys: Path | None = _tracing(None, "The nsys to use; searched for without it.", "PATH")  # noqa: RUF009
     keep_nsys: bool = _tracing(False, "Keep the .nsys-rep files; they hold your environment variables.")
     out: Path = _output(  # noqa: RUF009
-        Path("advisor-report"), "Where the report goes; - is stdout.", "DIR", file=True
+        Path("advisor-report"),
+        "Where the report goes; - is stdout.",
+        "DIR",
+        give="Name where it goes; . is the working directory.",
+        file=True,
     )
     formats: str = _output("html,md,json", "Of html, md and json, separated by commas.", "NAMES", file=True)
     include_host: bool = _output(False, "Let the profile name this host; names are hidden without it.")
