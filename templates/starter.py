@@ -1,6 +1,6 @@
 """What this workload is: one sentence on the program that it stands for.
 
-Run it with `advisor profile starter.py`. It passes as it is; put your own buffers and functions in.
+Run it with `advisor profile starter.py`. It runs unchanged; put your own buffers and functions in.
 """
 
 import numpy as np

@@ -102,13 +102,13 @@ def test_a_folder(tmp_path: Path) -> None:
 def test_a_binary_file(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "program"
     path.write_bytes(content)
-    assert refused(path).message.startswith(f"{path} is no Python")
+    assert refused(path).message.startswith(f"{path} is not valid Python")
 
 
 def test_a_syntax_error_shows_the_line(tmp_path: Path) -> None:
     path = written(tmp_path, "x = 1\ndef f(:\n")
     error = refused(path)
-    assert error.message == f"{path} is no Python that this interpreter understands"
+    assert error.message == f"{path} is not valid Python: line 2: invalid syntax"
     assert f'File "{path}", line 2' in error.detail
     assert "def f(:" in error.detail
     assert "Traceback" not in error.detail
@@ -117,7 +117,7 @@ def test_a_syntax_error_shows_the_line(tmp_path: Path) -> None:
 def test_a_syntax_error_beside_the_file_names_that_file(tmp_path: Path) -> None:
     written(tmp_path, "def f(:\n", "neighbour_with_error.py")
     error = refused(written(tmp_path, "import neighbour_with_error\n"))
-    assert "neighbour_with_error.py is no Python" in error.message
+    assert "neighbour_with_error.py is not valid Python" in error.message
 
 
 @pytest.mark.parametrize(

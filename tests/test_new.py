@@ -1,4 +1,4 @@
-"""`advisor new`: what it writes passes as it is, and nothing is overwritten unasked."""
+"""`advisor new`: what it writes runs unchanged, and nothing is overwritten unasked."""
 
 from __future__ import annotations
 

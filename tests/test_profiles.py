@@ -132,7 +132,7 @@ def test_an_unknown_format(version: Any) -> None:
 
 @pytest.mark.parametrize("text", ["{}", "[]", "3", "null", '"text"', '{"more": NaN}'])
 def test_json_of_something_else(text: str) -> None:
-    assert refused(text) == "is no profile: it has no format"
+    assert refused(text) == 'is not a profile: the key "format" is missing'
 
 
 @pytest.mark.parametrize("text", ["", "x", "{", "\ufeff{}", '{"format": 1,}', "[" * 100_000, "1" * 5000])

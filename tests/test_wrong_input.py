@@ -79,13 +79,16 @@ def test_a_directory(command: Command) -> None:
 )
 def test_no_python(command: Command, text: str | bytes) -> None:
     lines = without_traceback(wrong_file(command, text))
-    assert lines[0] == "error: w.py is no Python that this interpreter understands"
+    assert lines[0].startswith("error: w.py is not valid Python: ")
     assert lines[-1].startswith(("SyntaxError", "UnicodeDecodeError", "ValueError"))
 
 
 def test_a_neighbour_that_is_no_python_is_the_one_named(command: Command) -> None:
     Path("neighbour.py").write_text("x = = 3\n", encoding="utf-8")
-    assert "neighbour.py is no Python" in wrong_file(command, "import neighbour\n")[0]
+    assert (
+        "neighbour.py is not valid Python: line 1: invalid syntax"
+        in wrong_file(command, "import neighbour\n")[0]
+    )
 
 
 def test_raising_on_import_shows_the_users_traceback_and_none_of_ours(command: Command) -> None:
@@ -281,8 +284,8 @@ def test_a_failing_run_leaves_earlier_reports_alone(command: Command) -> None:
         (None, "p.json does not exist"),
         ("", "p.json is damaged: Expecting value"),
         ("[" * 100000, "p.json is damaged"),
-        ("{}", "p.json is no profile: it has no format"),
-        ("[1, 2]", "p.json is no profile: it has no format"),
+        ("{}", 'p.json is not a profile: the key "format" is missing'),
+        ("[1, 2]", 'p.json is not a profile: the key "format" is missing'),
         ('{"format": 99}', "p.json has format 99; this advisor reads format 1"),
         ('{"format": 1}', "p.json is damaged: tool: Field required"),
         ("\udcff", "p.json is damaged: it is not UTF-8 text"),

@@ -66,7 +66,7 @@ def _what_is_wrong(text: str, name: str, problem: ValidationError) -> FileProble
     except (ValueError, RecursionError) as unreadable:
         return FileProblem(f"{name} is damaged: {unreadable}", next_step=_GIVE)
     if not isinstance(head, dict) or "format" not in head:
-        return FileProblem(f"{name} is no profile: it has no format", next_step=_GIVE)
+        return FileProblem(f'{name} is not a profile: the key "format" is missing', next_step=_GIVE)
     version = head["format"]
     if version != FORMAT or isinstance(version, bool):
         return FileProblem(

@@ -148,8 +148,8 @@ class Workload:
     """What a `@workload` function returns: buffers by name, and the stages of one frame in order.
 
     setup: stages that run once before the frames. check: gets the host arrays it names after a frame and
-    raises (or returns False) when the result is wrong. ignore: ids of rules that shall say nothing of this
-    workload; the report shows them as silenced. Raises `WorkloadError` on parts of a wrong type.
+    raises (or returns False) when the result is wrong. ignore: ids of rules to silence; the report
+    shows them as silenced. Raises `WorkloadError` on parts of a wrong type.
     """
 
     buffers: Mapping[str, Buffer]

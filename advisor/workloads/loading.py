@@ -150,13 +150,14 @@ def _import(path: Path) -> ModuleType:
 
 def _import_error(path: Path, problem: BaseException) -> WorkloadError:
     if isinstance(problem, SyntaxError) and Path(problem.filename or path).is_file():
+        line = f"line {problem.lineno}: " if problem.lineno else ""
         return WorkloadError(
-            f"{problem.filename or path} is no Python that this interpreter understands",
+            f"{problem.filename or path} is not valid Python: {line}{problem.msg}",
             next_step="Correct the file, or check the Python version.",
             detail="".join(traceback.format_exception_only(type(problem), problem)).rstrip(),
         )
     if isinstance(problem, ValueError) and "null bytes" in str(problem):  # Python before 3.11.4
-        return WorkloadError(f"{path} is no Python file: {problem}", next_step="Give a Python source file.")
+        return WorkloadError(f"{path} is not valid Python: {problem}", next_step="Give a Python source file.")
     return user_error(f"importing {path}", problem, path)
 
 
