@@ -248,6 +248,7 @@ def test_what_to_conclude_by_is_an_argument() -> None:
         ({"strategies": [3]}, "strategies=.3. is not a list"),
         ({"parameters": [1]}, "parameters=.1. is not a dict"),
         ({"rules": 3}, "rules=3 is not a table"),
+        ({"rules": {3: 1}}, "rules={3: 1} is not a table"),
         ({"rules": {"nothing": 3}}, "nothing"),
         ({"objective": "speed"}, "objective='speed' is not known"),
         ({"memory_budget": -1}, "memory_budget=-1 is not a size"),

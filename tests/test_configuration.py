@@ -351,7 +351,7 @@ def test_one_place_says_nothing_by_default() -> None:
         ("rounds", "rounds", 2.5, "is not a whole number", "Give 1 to 1000; the default is 3."),
         ("timeout", "timeout", -1, "is out of range", "Give seconds above 0; the default is 120.0."),
         ("max_seconds", "max-seconds", "x", "is not a number", "Give seconds above 0; the default is 1.5."),
-        ("numa", "numa", "near", "is not known", "local (to the GPU), remote, or a number"),
+        ("numa", "numa", "near", "is not known", "Give local, remote, or the number of a node."),
         (
             "objective",
             "objective",

@@ -90,7 +90,7 @@ def _size(value: object) -> int:
 
 def _flat(table: object) -> dict[Any, object]:
     """`[rule.zero-copy-reread] passes = 2` as `zero-copy-reread.passes`, which in quotes is the same."""
-    if not isinstance(table, Mapping):
+    if not isinstance(table, Mapping) or not all(isinstance(name, str) for name in table):
         raise ValueError("is not a table of thresholds")
     flat: dict[Any, object] = {}
     for name, value in table.items():
@@ -118,7 +118,6 @@ _COMPLAINTS = {
     "float": "is not a number",
     "bool": "is not true or false",
     "tuple": "is not a list of names",
-    "dict": "is not a table of thresholds",
     "path": "is not a path",
 }
 """Of pydantic's errors, by the first word of their type."""
