@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, get_type_hints
+
+from typing_extensions import Unpack
 
 from advisor import configuration, pipeline, report
 from advisor.devices.environment import command_line
 from advisor.errors import UsageError, WorkloadError
 from advisor.measure.backends.choosing import choose_backend
+from advisor.measure.option_values import Said
+from advisor.measure.options import OPTIONS
 from advisor.measure.progress import make_progress
 from advisor.profiles import reading, schema
 from advisor.report import notebook
@@ -69,25 +74,33 @@ def compare(
     return Comparison(**{part.name: getattr(found, part.name) for part in fields(found)})
 
 
+class Arguments(TypedDict, total=False):
+    """What `profile` takes by name: the options of `advisor profile` that a program has a use for.
+
+    What is left out is advisor.toml's to say; docs/configuration.md has the meaning and the default of each.
+    """
+
+    strategies: str | Sequence[str]
+    targets: str | Sequence[str]
+    gpu: int | None
+    no_gpu: bool
+    objective: str | None
+    memory_budget: str | int | None
+    rules: Mapping[str, float] | None
+    ignore: str | Sequence[str]
+    rounds: int
+    max_seconds: float
+    timeout: float
+    seed: int
+    numa: str | int
+    allow_oversubscription: bool
+    quiet: bool
+
+
 def profile(
     workload: str | Path | Definition,
     parameters: Mapping[str, Value] | None = None,
-    *,
-    strategies: str | Sequence[str] = (),
-    targets: str | Sequence[str] = (),
-    objective: str | None = None,
-    memory_budget: str | int | None = None,
-    rules: Mapping[str, float] | None = None,
-    ignore: str | Sequence[str] = (),
-    gpu: int | None = None,
-    no_gpu: bool = False,
-    rounds: int = 3,
-    max_seconds: float = 1.5,
-    timeout: float = 120.0,
-    seed: int = 0,
-    numa: str = "local",
-    allow_oversubscription: bool = False,
-    quiet: bool = False,
+    **arguments: Unpack[Arguments],
 ) -> Profile:
     """Runs a workload under every strategy, as `advisor profile` does, and returns the profile.
 
@@ -97,32 +110,32 @@ def profile(
     Raises `AdvisorError`; after Ctrl-C the profile holds what was measured, and a note.
     """
     _require_no_import()
-    given = _assignments(parameters or {})
-    configuration.require_numbers(rounds=rounds, seed=seed, max_seconds=max_seconds, timeout=timeout, gpu=gpu)
-    strategies, targets = (
-        configuration.argument_names("strategies", strategies),
-        configuration.argument_names("targets", targets),
-    )
-    wishes = configuration.argument_preferences(objective, memory_budget, rules, ignore)
+    _SIGNATURE.bind(workload, parameters, **arguments)
+    given = {"parameters": _assignments(parameters or {}), **arguments}
     with source(workload) as target, tempfile.TemporaryDirectory(prefix="advisor-") as scratch:
-        made = configuration.make_settings(
-            str(target),
-            backend=choose_backend(gpu, no_gpu, (lambda _: None) if quiet else _say),
-            gpu=gpu or 0,
-            assignments=given,
-            strategies=strategies,
-            targets=targets,
-            rounds=rounds,
-            max_seconds=max_seconds,
-            timeout=timeout,
-            seed=seed,
-            command=_command(workload, given, strategies, targets),
-            numa=str(numa),
-            preferences=wishes,
-            oversubscribe=allow_oversubscription,
-        )
-        with make_progress(quiet=quiet) as progress:
+        said = configuration.arguments(workload=str(target), **given)
+        found = configuration.places(said)
+        asked = configuration.merged(found)
+        backend = choose_backend(asked.gpu, asked.no_gpu, (lambda _: None) if asked.quiet else _say)
+        made = configuration.make_settings(found, backend=backend, command=_command(workload, said))
+        with make_progress(quiet=asked.quiet) as progress:
             return Profile.of(pipeline.profile(made, progress, keep_in=Path(scratch)))
+
+
+def _signature() -> inspect.Signature:
+    """With the defaults of the options, for `help` and notebooks; an unknown argument is a TypeError."""
+    plain = inspect.signature(profile)
+    named = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=OPTIONS[name].default, annotation=kind
+        )
+        for name, kind in get_type_hints(Arguments).items()
+    ]
+    return plain.replace(parameters=[*list(plain.parameters.values())[:2], *named])
+
+
+_SIGNATURE = _signature()
+profile.__signature__ = _SIGNATURE  # type: ignore[attr-defined]
 
 
 def _require_no_import() -> None:
@@ -141,7 +154,11 @@ def _require_no_import() -> None:
 
 def _assignments(parameters: Mapping[str, Value]) -> list[str]:
     """As `--set` takes them. Raises `UsageError` for what is no plain value."""
-    configuration.require_mapping("parameters", parameters, '{"n": 4096}')
+    if not isinstance(parameters, Mapping):
+        raise UsageError(
+            f"advisor.profile: parameters={parameters!r} is not a dict of names",
+            next_step='Write parameters={"n": 4096}.',
+        )
     for name, value in parameters.items():
         plain = isinstance(value, (int, float, str)) or hasattr(value, "__index__")
         if not plain or str(value) != str(value).strip():
@@ -153,15 +170,16 @@ def _assignments(parameters: Mapping[str, Value]) -> list[str]:
     return [f"{name}={value}" for name, value in parameters.items()]
 
 
-def _command(
-    workload: str | Path | Definition, given: Sequence[str], strategies: Sequence[str], targets: Sequence[str]
-) -> str:
+def _command(workload: str | Path | Definition, said: Said) -> str:
     """The command line that comes closest, for the report."""
-    name = str(workload) if isinstance(workload, (str, Path)) else workload.name
-    options = [("--set", each) for each in given]
-    options += [("--strategy", each) for each in strategies]
-    options += [("--target", each) for each in targets]
-    return command_line(["profile", name, *(part for option in options for part in option)])
+    words = ["profile", str(workload) if isinstance(workload, (str, Path)) else workload.name]
+    for option in OPTIONS.values():
+        value = () if option.positional else said.values.get(option.name, ())
+        if isinstance(value, dict):
+            value = [f"{name}={number}" for name, number in value.items()]
+        for each in value if isinstance(value, (tuple, list)) else (value,):
+            words += [f"--{option.key}"] * (each is not False) + [str(each)] * (not isinstance(each, bool))
+    return command_line(words)
 
 
 def _say(text: str) -> None:

@@ -1,33 +1,32 @@
-"""Preferences from the command line, `advisor.toml` and `[tool.advisor]` of pyproject.toml.
+"""What was asked for: options of the command line or `advisor.profile`, `advisor.toml`, and pyproject.toml.
 
-The keys of the files are the options' names. Each key counts by itself: the command line goes before
-advisor.toml, and that before pyproject.toml. The files are those of the nearest directory, from the working
-directory upwards, that has either (as ruff looks for its own); a pyproject.toml without `[tool.advisor]`
-does not count.
+`advisor.measure.options` lists them. Each option counts by itself: what is said directly goes before
+advisor.toml, and that before `[tool.advisor]` of pyproject.toml. The files are those of the nearest
+directory, from the working directory upwards, that has either (as ruff looks for its own); a pyproject.toml
+without `[tool.advisor]` does not count.
 """
 
 from __future__ import annotations
 
-import difflib
-import math
+import os
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from numbers import Integral, Real
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from advisor import units
 from advisor.devices.catalogue import DEFAULT_TARGETS, CatalogueEntry
 from advisor.devices.catalogue import load as load_device
 from advisor.errors import FileProblem, UsageError
+from advisor.measure.option_values import CALL, Said, nearest, read
+from advisor.measure.options import OPTIONS, Options
 from advisor.measure.settings import Settings
-from advisor.profiles.preferences import OBJECTIVES, Objective, Preferences
+from advisor.profiles.preferences import Preferences
 from advisor.rules.limits import require, thresholds
+from advisor.strategies import registry, scripts
 from advisor.strategies.backend import BackendName
-from advisor.strategies.registry import choose
 from advisor.workloads.parameters import parse_assignments
 
 if sys.version_info >= (3, 11):
@@ -35,38 +34,23 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-KEYS = ("rule", "ignore", "objective", "memory-budget")
 FILE = "advisor.toml"
+FORMATS = ("html", "md", "json")
+KEYS = {option.key: name for name, option in OPTIONS.items() if option.file}
+"""The keys of the files, and the options that they are."""
 
 
-@dataclass(frozen=True)
-class Said:
-    """What one place says. `where` names it in messages: `advisor.toml:`, or nothing for the command line."""
-
-    where: str
-    rule: Mapping[str, object] = field(default_factory=dict)
-    ignore: Sequence[str] = ()
-    objective: object = None
-    memory_budget: object = None
-
-    def option(self, key: str) -> str:
-        """How the key is written there: `--rule`, or `advisor.toml: rule`."""
-        return f"{self.where} {key}" if self.where else f"--{key}"
-
-    @property
-    def silences_as(self) -> str:
-        """Who silences a rule, as a report says it."""
-        return self.where.rstrip(":") or "--ignore"
+def command_line(**given: Any) -> Said:
+    """What the options say, in the words of a shell. Raises `UsageError` for a wrong value."""
+    said = {name: value for name, value in given.items() if value not in (None, False, [])}
+    if "rules" in said:
+        said["rules"] = dict(map(_assignment, said["rules"]))
+    return _read("", said)
 
 
-def command_line(
-    rule: Sequence[str] = (),
-    ignore: Sequence[str] = (),
-    objective: str | None = None,
-    memory_budget: str | None = None,
-) -> Said:
-    """What the options say; `rule` holds RULE.THRESHOLD=VALUE. Raises `UsageError`."""
-    return Said("", dict(_assignment(text) for text in rule), tuple(ignore), objective, memory_budget)
+def arguments(**given: object) -> Said:
+    """What the arguments of `advisor.profile` say. Raises `UsageError` for a wrong value."""
+    return _read(CALL, {name: value for name, value in given.items() if value is not None})
 
 
 def _assignment(text: str) -> tuple[str, str]:
@@ -79,222 +63,170 @@ def _assignment(text: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
-def preferences(
-    given: Said, directory: Path | None = None, recorded: Preferences | None = None
-) -> Preferences:
-    """All that is said, on top of what a profile has recorded; the files are looked for from `directory` up.
+def places(said: Said, directory: Path | None = None, *, script: bool = False) -> tuple[Said, ...]:
+    """The files, looked for from `directory` up, and what is said directly: a later one goes before.
 
-    Raises `UsageError` for what is not known or out of range, `FileProblem` for a file that cannot be read.
+    A script takes from the files what means something for it. Raises `UsageError` for what is wrong, or said
+    directly and nothing for a script; `FileProblem` for a file that cannot be read.
     """
-    merged = recorded or Preferences()
-    for said in (*files(directory or Path.cwd()), given):
-        merged = _with(merged, said)
-    return merged
+    found = tuple(files(directory or Path.cwd()))
+    if not script:
+        return (*found, said)
+    for name in said.values:
+        if not OPTIONS[name].script:
+            raise UsageError(
+                f"{said.called(name)} is for workloads, and this file has no @workload: it is run as a "
+                "script",
+                next_step="Leave it out, or write a workload: advisor new mine.py.",
+            )
+    # Strategies of workloads and of scripts have different names: the files list the former.
+    fits = {name for name, option in OPTIONS.items() if option.script and name != "strategies"}
+    return (*(replace(f, values={n: v for n, v in f.values.items() if n in fits}) for f in found), said)
 
 
-def _with(before: Preferences, said: Said) -> Preferences:
-    for rule_id in said.ignore:
-        require(rule_id, said.option("ignore"))
-    budget = _budget(said)
+def merged(found: Sequence[Said]) -> Options:
+    """One value for each option, by the last place that says one; thresholds and silences add up."""
+    values = {name: value for said in found for name, value in said.values.items()}
+    values["ignore"] = tuple(rule for said in found for rule in said.values.get("ignore", ()))
+    values["rules"] = {name: limit for said in found for name, limit in said.values.get("rules", {}).items()}
+    return Options(**values)
+
+
+def preferences(found: Sequence[Said], recorded: Preferences | None = None) -> Preferences:
+    """By what to conclude, on top of what a profile has recorded."""
+    asked, before = merged(found), recorded or Preferences()
+    silenced = {rule: said.silences_as for said in reversed(found) for rule in said.values.get("ignore", ())}
     return Preferences(
-        objective=_objective(said) or before.objective,
-        memory_budget_bytes=budget or before.memory_budget_bytes,
-        thresholds={**before.thresholds, **thresholds(said.rule, said.option("rule"))},
-        ignored={**dict.fromkeys(said.ignore, said.silences_as), **before.ignored},
+        objective=asked.objective or before.objective,
+        memory_budget_bytes=asked.memory_budget or before.memory_budget_bytes,
+        thresholds={**before.thresholds, **(asked.rules or {})},
+        ignored={**silenced, **before.ignored},
     )
-
-
-def _objective(said: Said) -> Objective | None:
-    if said.objective is None:
-        return None
-    for known in OBJECTIVES:
-        if said.objective == known:
-            return known
-    near = difflib.get_close_matches(str(said.objective), OBJECTIVES, n=1)
-    raise UsageError(
-        f"{said.option('objective')} {said.objective!r} is not known"
-        + (f"; did you mean {near[0]}?" if near else ""),
-        next_step=f"Choose from {', '.join(OBJECTIVES)}.",
-    )
-
-
-def _budget(said: Said) -> int | None:
-    value = said.memory_budget
-    if value is None:
-        return None
-    try:
-        if isinstance(value, bool) or not isinstance(value, (int, str)):
-            raise ValueError
-        return units.parse_size(str(value))
-    except ValueError:
-        raise UsageError(
-            f"{said.option('memory-budget')} {value!r} is no size above 0",
-            next_step="Write 2GiB, 512MiB, or a number of bytes.",
-        ) from None
 
 
 def files(directory: Path) -> Iterator[Said]:
     """What the nearest directory with a configuration says, pyproject.toml before advisor.toml."""
     for folder in (directory.resolve(), *directory.resolve().parents):
         pyproject, own = folder / "pyproject.toml", folder / FILE
-        tool = _read(pyproject).get("tool", {}) if pyproject.is_file() else {}
+        tool = _toml(pyproject).get("tool", {}) if pyproject.is_file() else {}
         section = tool.get("advisor") if isinstance(tool, dict) else None
-        if section is None and not own.is_file():
-            continue
         if section is not None:
-            yield _said(section, "pyproject.toml: [tool.advisor]")
+            yield _said(section, "pyproject.toml: [tool.advisor]", folder)
         if own.is_file():
-            yield _said(_read(own), f"{FILE}:")
-        return
+            yield _said(_toml(own), f"{FILE}:", folder)
+        if section is not None or own.is_file():
+            return
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _toml(path: Path) -> dict[str, Any]:
     try:
         # Some editors put a byte order mark before UTF-8, which TOML does not know.
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
         raise FileProblem(
-            f"{path} cannot be read: {problem}", next_step="It must be a TOML file; mend or move it."
+            f"{path} cannot be read: {problem}", next_step="It must be a TOML file; correct or move it."
         ) from None
 
 
-def _said(table: object, where: str) -> Said:
+def _said(table: object, where: str, folder: Path) -> Said:
     if not isinstance(table, dict):
-        raise UsageError(f"{where} is no table", next_step=f"Its keys are {', '.join(KEYS)}.")
+        raise UsageError(f"{where} is not a table", next_step=f"Its keys are {', '.join(KEYS)}.")
     for key in table:
         if key not in KEYS:
-            near = difflib.get_close_matches(key, KEYS, n=1)
             raise UsageError(
-                f"{where} there is no key {key!r}" + (f"; did you mean {near[0]}?" if near else ""),
+                f"{where} there is no key {key!r}{nearest(key, KEYS)}",
                 next_step=f"Choose from {', '.join(KEYS)}.",
             )
-    return Said(
-        where,
-        _flat(table.get("rule", {}), where),
-        _names(table.get("ignore", []), where),
-        table.get("objective"),
-        table.get("memory-budget"),
-    )
+    values = dict(_read(where, {KEYS[key]: value for key, value in table.items()}).values)
+    if "out" in values and str(values["out"]) != "-":
+        values["out"] = Path(_from(folder, values["out"]))
+    if "targets" in values:
+        values["targets"] = tuple(_from(folder, t) if t.endswith(".toml") else t for t in values["targets"])
+    return Said(where, values)
 
 
-def _flat(table: object, where: str) -> dict[str, object]:
-    """`[rule.zero-copy-reread] passes = 2` as `zero-copy-reread.passes`, which in quotes is the same."""
-    if not isinstance(table, dict):
-        raise UsageError(f"{where} rule is no table", next_step="Write rule.zero-copy-reread.passes = 2.")
-    flat: dict[str, object] = {}
-    for name, value in table.items():
-        if isinstance(value, dict):
-            flat |= {f"{name}.{inner}": number for inner, number in value.items()}
-        else:
-            flat[name] = value
-    return flat
+def _from(folder: Path, path: Path | str) -> str:
+    """A path in a file of that folder, as seen from the working directory."""
+    return str(path) if Path(path).is_absolute() else os.path.relpath(folder / path)
 
 
-def _names(value: object, where: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise UsageError(
-            f"{where} ignore is {value!r}, which is no list of rules",
-            next_step='Write ignore = ["pageable-transfer"].',
-        )
-    return tuple(value)
-
-
-FORMATS = ("html", "md", "json")
-TRACES = ("nsys", "chrome")
+def _read(where: str, given: Mapping[str, Any]) -> Said:
+    """The values of one place, each checked."""
+    place = Said(where)
+    values = {name: read(place, name, value) for name, value in given.items()}
+    if "rules" in values:
+        values["rules"] = thresholds(values["rules"], place.called("rules"))
+    for rule_id in values.get("ignore", ()):
+        require(rule_id, place.called("ignore"))
+    return Said(where, values)
 
 
 def make_settings(
-    target: str,
-    *,
-    backend: BackendName,
-    gpu: int = 0,
-    assignments: Sequence[str] = (),
-    strategies: Sequence[str] = (),
-    targets: Sequence[str] = (),
-    rounds: int = 3,
-    max_seconds: float = 1.5,
-    timeout: float = 120.0,
-    seed: int = 0,
-    command: str = "",
-    numa: str = "local",
-    oversubscribe: bool = False,
-    preferences: Preferences | None = None,
-    include_host: bool = False,
-    no_environment: bool = False,
-    trace: Sequence[str] = (),
-    nsys: Path | None = None,
-    keep_reports: bool = False,
+    found: Sequence[Said], *, backend: BackendName, command: str = "", script: bool = False
 ) -> Settings:
-    """Settings from what the command line gives; `target` is FILE or FILE::NAME.
+    """What a run goes by. Without a GPU the default catalogue devices are predicted when no target is named.
 
-    Without a GPU the default catalogue devices are predicted when no target is named.
     Raises `UsageError`, or `FileProblem` for a target's file.
     """
-    file, name = file_and_name(target)
-    require_ranges(rounds, seed, max_seconds, timeout, numa)
-    chosen = targets or (DEFAULT_TARGETS if backend == "cpu" else ())
+    asked = merged(found)
+    file, name = file_and_name(asked.workload)
+    if (asked.nsys or asked.keep_nsys) and "nsys" not in asked.trace:
+        option = "--nsys" if asked.nsys else "--keep-nsys"
+        raise UsageError(f"{option} has no effect without --trace nsys", next_step="Add --trace nsys.")
+    strategies: Any  # those of scripts or of workloads
+    with _told_of(found, "strategies"):
+        strategies = (scripts if script else registry).choose(asked.strategies)
+    with _told_of(found, "targets"):
+        default = DEFAULT_TARGETS if backend == "cpu" else ()
+        targets = load_targets(asked.targets or default)
     return Settings(
         file=file,
         workload=name,
-        assignments=parse_assignments(assignments),
+        arguments=asked.arguments if script else None,
+        assignments=parse_assignments(asked.parameters),
         backend=backend,
-        gpu=gpu,
-        strategies=choose(strategies),
-        targets=load_targets(chosen),
-        rounds=rounds,
-        max_seconds=max_seconds,
-        timeout=timeout,
-        seed=seed,
+        gpu=asked.gpu or 0,
+        strategies=strategies,
+        targets=targets,
+        rounds=asked.rounds,
+        max_seconds=asked.max_seconds,
+        timeout=asked.timeout,
+        seed=asked.seed,
         command=command,
-        numa=numa,
-        oversubscribe=oversubscribe,
-        preferences=preferences or Preferences(),
-        include_host=include_host,
-        no_environment=no_environment,
-        trace=_traces(trace, nsys, keep_reports),
-        nsys=nsys,
-        keep_reports=keep_reports,
+        numa=asked.numa,
+        oversubscribe=asked.allow_oversubscription,
+        preferences=preferences(found),
+        include_host=asked.include_host,
+        no_environment=asked.no_environment,
+        trace=asked.trace,
+        nsys=asked.nsys,
+        keep_reports=asked.keep_nsys,
     )
+
+
+@contextmanager
+def _told_of(found: Sequence[Said], name: str) -> Iterator[None]:
+    """A name that nothing is called by is told with the file that says it."""
+    where = next((said.where for said in reversed(found) if name in said.values), "")
+    try:
+        yield
+    except UsageError as unknown:
+        raise UsageError(f"{where} {unknown.message}".strip(), next_step=unknown.next_step) from None
 
 
 def file_and_name(target: str) -> tuple[Path, str | None]:
     """FILE or FILE::NAME in its parts. Raises `UsageError`."""
-    if not _is_text(target):
+    try:
+        target.encode()
+    except UnicodeEncodeError:  # bytes of a name that are not UTF-8 come as lone surrogates
         raise UsageError(
             f"the path {target!r} is not UTF-8, so that a profile cannot hold it",
             next_step="Rename the file or its directory.",
-        )
+        ) from None
     file, colons, name = target.partition("::")
     if not file or (colons and not name):
         raise UsageError(f"{target!r} is not FILE or FILE::NAME", next_step="Write workloads/vector_add.py.")
     return Path(file), name or None
-
-
-def require_ranges(rounds: int, seed: int, max_seconds: float, timeout: float, numa: str) -> None:
-    """Raises `UsageError` for an option that is out of range."""
-    if not 1 <= rounds <= 1000:
-        raise UsageError(f"--rounds {rounds} is out of range", next_step="Give 1 to 1000; the default is 3.")
-    if not 0 <= seed < 1 << 32:
-        raise UsageError(f"--seed {seed} is out of range", next_step="Give 0 to 4294967295 (2**32 - 1).")
-    for option, value in (("--max-seconds", max_seconds), ("--timeout", timeout)):
-        if not 0 < value < math.inf:
-            raise UsageError(f"{option} {value} is out of range", next_step="Give seconds above 0.")
-    if numa not in ("local", "remote") and not numa.isdecimal():
-        raise UsageError(
-            f"--numa {numa!r} is not known", next_step="Give local, remote, or the number of a node."
-        )
-
-
-def _traces(asked: Sequence[str], nsys: Path | None, keep_reports: bool) -> tuple[str, ...]:
-    unknown = [name for name in asked if name not in TRACES]
-    if unknown:
-        raise UsageError(
-            f"there is no trace {', '.join(unknown)}", next_step=f"Choose from {', '.join(TRACES)}."
-        )
-    if (nsys or keep_reports) and "nsys" not in asked:
-        option = "--nsys" if nsys else "--keep-nsys"
-        raise UsageError(f"{option} says nothing without --trace nsys", next_step="Add --trace nsys.")
-    return tuple(dict.fromkeys(asked))
 
 
 def load_targets(names: Sequence[str]) -> tuple[CatalogueEntry, ...]:
@@ -338,53 +270,3 @@ def output_directory(directory: Path) -> Iterator[Path]:
         with suppress(OSError):  # a folder that holds something stays
             for folder in made:
                 folder.rmdir()
-
-
-def _is_text(path: str) -> bool:
-    """Bytes of a name that are not UTF-8 come as lone surrogates, which JSON cannot hold."""
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-# Arguments of `advisor.profile`, checked as the command line checks its options
-
-_WHOLE = ("rounds", "seed", "gpu")
-
-
-def argument_names(what: str, given: object) -> tuple[str, ...]:
-    """One name or several. Raises `UsageError` for what is neither."""
-    if isinstance(given, str):
-        return (given,)
-    if isinstance(given, Sequence) and all(isinstance(name, str) for name in given):
-        return tuple(given)
-    raise UsageError(f"{what} is {given!r}, which is no list of names", next_step=f'Write {what}=["NAME"].')
-
-
-def require_numbers(**given: object) -> None:
-    """Raises `UsageError` for an argument that is no number, or not whole where it counts something."""
-    for what, value in given.items():
-        kind, called = (Integral, "whole number") if what in _WHOLE else (Real, "number")
-        if value is not None and (isinstance(value, bool) or not isinstance(value, kind)):
-            raise UsageError(f"{what} is {value!r}, which is no {called}", next_step=f"Write {what}=3.")
-
-
-def require_mapping(what: str, given: object, example: str) -> None:
-    """Raises `UsageError` for what is no dict of names."""
-    if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
-        raise UsageError(
-            f"{what} is {given!r}, which is no dict of names", next_step=f"Write {what}={example}."
-        )
-
-
-def argument_preferences(
-    objective: object, memory_budget: object, rules: object, ignore: object
-) -> Preferences:
-    """By what to conclude, as the options of these names on top of `advisor.toml`. Raises `AdvisorError`."""
-    require_mapping("rules", rules or {}, '{"zero-copy-reread.passes": 2}')
-    thresholds = dict(rules) if isinstance(rules, Mapping) else {}
-    place = "advisor.profile:"
-    said = Said(place, thresholds, argument_names("ignore", ignore), objective, memory_budget)
-    return preferences(said)

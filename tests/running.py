@@ -16,14 +16,14 @@ import psutil
 import pytest
 from builders import cuda_device, footprint, vector_add_workload
 
-from advisor import cli
+from advisor import cli, configuration
 from advisor.cli.console import Around
-from advisor.configuration import make_settings
 from advisor.measure.backends.choosing import Machine
 from advisor.measure.jobs import DESCRIPTION, Cell, Description, Job, ReferenceRun, TraceRun
 from advisor.measure.launcher import Ended
 from advisor.measure.settings import Settings
 from advisor.profiles.schema import Device, Trace
+from advisor.strategies.backend import BackendName
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 FILES = Path(__file__).resolve().parent / "workload_files"
@@ -57,10 +57,16 @@ def advisor(*arguments: str | Path, cwd: Path, **variables: str) -> subprocess.C
     )
 
 
+def asked(target: str | Path, *, backend: BackendName = "cpu", command: str = "", **options: Any) -> Settings:
+    """The settings of a run with these options of `advisor.profile`, whatever files there are."""
+    said = configuration.arguments(workload=str(target), **options)
+    return configuration.make_settings((said,), backend=backend, command=command)
+
+
 def cpu_settings(target: str | Path = MISBEHAVING, *assignments: str, **options: Any) -> Settings:
-    """A small run on the CPU device under the two strategies it has, without predictions."""
+    """A small run on the CPU device under the two strategies it has."""
     given = {"rounds": 1, "max_seconds": 0.02, "strategies": ("pageable", "zero-copy"), **options}
-    return make_settings(str(target), backend="cpu", assignments=assignments, **given)
+    return asked(target, parameters=assignments, **given)
 
 
 def is_gone(pid: int) -> bool:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
 from builders import cpu_profile, measured, profile
-from running import FILES, environment
+from running import FILES, REPOSITORY, environment
 
 import advisor
+from advisor.api import Arguments
 from advisor.errors import AdvisorError, UsageError, WorkloadError
+from advisor.measure.options import OPTIONS
 
 HEAD = """\
 import numpy as np
@@ -42,6 +45,7 @@ HELPER = """\
 def total(array):
     return float(array.sum()) * np.pi
 """
+DOCUMENT = (REPOSITORY / "docs/api.md").read_text(encoding="utf-8")
 FEW = {"strategies": ("pageable",), "targets": ("h200",), "rounds": 1, "max_seconds": 0.02}
 
 
@@ -195,6 +199,23 @@ def test_a_comparison_is_shown_too() -> None:
     assert "HEAD against BASE" in found._repr_html_()
 
 
+def test_the_example_of_the_documentation_runs(tmp_path: Path) -> None:
+    """The blocks of docs/api.md in their order, as a program in a folder of its own."""
+    blocks = [block.partition("```")[0] for block in DOCUMENT.split("```python\n")[1:]]
+    assert len(blocks) >= 2
+    (tmp_path / "example.py").write_text("\n".join(blocks), encoding="utf-8")
+    said = subprocess.run(
+        [sys.executable, "example.py"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert said.returncode == 0, said.stderr
+    assert said.stdout
+
+
 def test_a_plain_string_is_one_name() -> None:
     found = profiled(
         FILES / "several.py::many",
@@ -219,17 +240,18 @@ def test_what_to_conclude_by_is_an_argument() -> None:
 @pytest.mark.parametrize(
     ("option", "says"),
     [
-        ({"rounds": "a"}, "rounds is 'a', which is no whole number"),
-        ({"rounds": 1.5}, "rounds is 1.5, which is no whole number"),
-        ({"gpu": "0"}, "gpu is '0'"),
-        ({"max_seconds": "1"}, "max_seconds is '1', which is no number"),
-        ({"targets": 3}, "targets is 3, which is no list of names"),
-        ({"strategies": [3]}, "strategies is .3., which is no list"),
-        ({"parameters": [1]}, "parameters is .1., which is no dict"),
-        ({"rules": 3}, "rules is 3, which is no dict"),
+        ({"rounds": "a"}, "rounds='a' is not a whole number"),
+        ({"rounds": 1.5}, "rounds=1.5 is not a whole number"),
+        ({"gpu": "0"}, "gpu='0' is not a whole number"),
+        ({"max_seconds": "1"}, "max_seconds='1' is not a number"),
+        ({"targets": 3}, "targets=3 is not a list of names"),
+        ({"strategies": [3]}, "strategies=.3. is not a list"),
+        ({"parameters": [1]}, "parameters=.1. is not a dict"),
+        ({"rules": 3}, "rules=3 is not a table"),
+        ({"rules": {3: 1}}, "rules={3: 1} is not a table"),
         ({"rules": {"nothing": 3}}, "nothing"),
-        ({"objective": "speed"}, "objective 'speed' is not known"),
-        ({"memory_budget": -1}, "memory-budget -1 is no size"),
+        ({"objective": "speed"}, "objective='speed' is not known"),
+        ({"memory_budget": -1}, "memory_budget=-1 is not a size"),
         ({"ignore": "nothing"}, "nothing"),
     ],
 )
@@ -237,6 +259,37 @@ def test_a_wrong_argument_is_refused_with_the_next_step(option: dict[str, Any], 
     with pytest.raises(UsageError, match=says) as told:
         profiled("w.py", **option)
     assert told.value.next_step
+
+
+def test_its_parameters_are_the_options_that_a_program_has_a_use_for() -> None:
+    """In `help`, for type checkers, and with the defaults of the command."""
+    taken = {name: option for name, option in OPTIONS.items() if option.call}
+    shown = inspect.signature(advisor.profile).parameters
+    typed = get_type_hints(Arguments)
+    assert list(typed) == list(shown)[2:]
+    assert set(shown) == set(taken)
+    for name, kind in typed.items():
+        assert shown[name].default == taken[name].default
+        assert shown[name].annotation == kind
+        assert shown[name].kind is inspect.Parameter.KEYWORD_ONLY
+        assert f"`{name}`" in DOCUMENT, "docs/api.md"
+    with pytest.raises(TypeError, match="'round'"):
+        advisor.profile("w.py", round=3)  # type: ignore[call-arg]
+
+
+def test_what_is_said_goes_before_advisor_toml_though_it_be_the_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("advisor.toml").write_text("rounds = 2\nmax-seconds = 0.01\nstrategy = ['zero-copy']\nseed = 4\n")
+    quick = {"no_gpu": True, "quiet": True, "targets": "h200"}
+    found = advisor.profile(FILES / "several.py::many", {"n": 32}, **quick)
+    assert (found.method.rounds, found.method.max_seconds, found.method.seed) == (2, 0.01, 4)
+    assert set(found.measured()) == {"zero-copy"}
+    found = advisor.profile(FILES / "several.py::many", {"n": 32}, **quick, rounds=3, strategies=())
+    assert (found.method.rounds, found.method.max_seconds) == (3, 0.01)
+    assert set(found.measured()) == {"pageable", "zero-copy"}
+    assert found.command.endswith("--set n=32 --target h200 --no-gpu --rounds 3 --quiet")
 
 
 def test_paths_may_be_strings(tmp_path: Path) -> None:

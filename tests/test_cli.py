@@ -35,6 +35,7 @@ from running import (
 import advisor as package
 from advisor.cli.console import Around
 from advisor.measure.backends.choosing import Machine
+from advisor.measure.options import OPTIONS
 
 REPORTS = {"profile.json", "report.html", "report.md"}
 SLOW = ("profile", str(MISBEHAVING), "--strategy", "pageable", "--strategy", "zero-copy", "--target", "h200")
@@ -138,6 +139,30 @@ def test_what_is_printed_fits_80_columns_and_is_complete(command: Command, argum
         "--help": ["profile", "report", "strategies", "rules", "--version", "interrupted", "away."],
     }[arguments[0]]
     assert all(word in said.out for word in expected)
+
+
+def test_the_help_of_profile_groups_all_options_with_defaults_and_limits(command: Command) -> None:
+    said = command("profile", "--help")
+    lines = said.out.splitlines()
+    assert max(map(len, lines)) <= 80
+    titles = [line.rstrip(":") for line in lines if re.fullmatch(r"[A-Z].*:", line)]
+    assert titles == [*dict.fromkeys(option.panel for option in OPTIONS.values()), "Options"]
+    text = " ".join(said.out.split())
+    for option in OPTIONS.values():
+        assert (option.metavar if option.positional else f"--{option.key}") in text
+        assert not option.facts or option.positional or f"[{option.facts}]" in text.replace("- ", "-")
+
+
+def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
+    """Of a command's own help typer itself may import pydantic."""
+    code = (
+        "import sys\nfrom advisor.cli import main\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)"
+    )
+    for arguments, heavy in ((["--help"], {"pydantic"}), (["profile", "--help"], set())):
+        command = [sys.executable, "-c", code, *arguments]
+        said = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True)
+        assert said.stdout.startswith("Usage: ")
+        assert ({"numpy", "rich", "jinja2"} | heavy) & set(said.stderr.split()) == set()
 
 
 @pytest.mark.parametrize("name", ["profile", "report", "strategies", "rules"])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,8 +12,9 @@ from builders import MIB, footprint, measured, profile, vector_add_trace, vector
 from running import REPOSITORY, Command
 
 from advisor import configuration, pipeline, units
-from advisor.configuration import Said, command_line, preferences
+from advisor.configuration import Said, command_line, files, places, preferences
 from advisor.errors import FileProblem, UsageError, WorkloadError
+from advisor.measure.options import OPTIONS, Option
 from advisor.profiles import reading
 from advisor.profiles.preferences import OBJECTIVES, Preferences
 from advisor.profiles.schema import Profile
@@ -37,8 +41,8 @@ def write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def read(directory: Path, *options: str) -> Preferences:
-    return preferences(command_line(options), directory)
+def read(directory: Path, *rules: str, recorded: Preferences | None = None, **options: object) -> Preferences:
+    return preferences(places(command_line(rules=list(rules), **options), directory), recorded)
 
 
 def test_the_command_line_goes_before_advisor_toml_and_that_before_pyproject(tmp_path: Path) -> None:
@@ -59,8 +63,8 @@ def test_the_command_line_goes_before_advisor_toml_and_that_before_pyproject(tmp
         "pageable-transfer": "pyproject.toml: [tool.advisor]",
         "duplicate-allocation": "advisor.toml",
     }
-    given = command_line([f"{PASSES}=6"], ["zero-copy-reread"], "throughput", "2GiB")
-    said = preferences(given, tmp_path)
+    given = {"ignore": ["zero-copy-reread"], "objective": "throughput", "memory_budget": "2GiB"}
+    said = read(tmp_path, f"{PASSES}=6", **given)
     assert said.thresholds == {PASSES: 6, "zero-copy-reread.slowdown": 3}
     assert (said.objective, said.memory_budget_bytes) == ("throughput", 2 << 30)
     assert said.ignored["zero-copy-reread"] == "--ignore"
@@ -83,8 +87,8 @@ def test_a_dotted_key_in_quotes_is_the_same_and_a_byte_order_mark_does_no_harm(t
 
 def test_what_a_profile_recorded_stays_until_something_else_is_said(tmp_path: Path) -> None:
     recorded = Preferences(objective="footprint", thresholds={PASSES: 3}, ignored={"pageable-transfer": "x"})
-    assert preferences(command_line(), tmp_path, recorded) == recorded
-    said = preferences(command_line([f"{PASSES}=2"], ["pageable-transfer"]), tmp_path, recorded)
+    assert read(tmp_path, recorded=recorded) == recorded
+    said = read(tmp_path, f"{PASSES}=2", ignore=["pageable-transfer"], recorded=recorded)
     assert (said.objective, said.thresholds) == ("footprint", {PASSES: 2})
     assert said.ignored == {"pageable-transfer": "x"}, "who silenced it first"
 
@@ -119,17 +123,17 @@ def test_a_wrong_threshold_is_refused_by_name(text: str, message: str, step: str
     [
         ("rule.zero-copy-reread.passes = true", "rule zero-copy-reread.passes = True is not a number"),
         ("rule.zero-copy-reread.passes = [1]", "is not a number"),
-        ("rule = 3", "rule is no table"),
+        ("rule = 3", "rule 3 is not a table of thresholds"),
         ("rule.nothing.passes = 1", "advisor.toml: rule nothing: there is no rule 'nothing'"),
         ("rules.zero-copy-reread.passes = 1", "there is no key 'rules'; did you mean rule?"),
-        ('ignore = "pageable-transfer"', "which is no list of rules"),
+        ("ignore = 3", "ignore 3 is not a list of names"),
         ('ignore = ["pageable"]', "advisor.toml: ignore pageable: there is no rule 'pageable'"),
         ('objective = "thoughput"', "did you mean throughput?"),
         ("objective = 3", "objective 3 is not known"),
-        ("memory-budget = 0", "memory-budget 0 is no size above 0"),
-        ('memory-budget = "2 GiBs"', "is no size above 0"),
-        ("memory-budget = 1.5", "memory-budget 1.5 is no size"),
-        ("memory-budget = true", "memory-budget True is no size"),
+        ("memory-budget = 0", "memory-budget 0 is not a size above 0"),
+        ('memory-budget = "2 GiBs"', "is not a size above 0"),
+        ("memory-budget = 1.5", "memory-budget 1.5 is not a size"),
+        ("memory-budget = true", "memory-budget True is not a size"),
     ],
 )
 def test_a_wrong_file_is_refused_with_its_name(text: str, message: str, tmp_path: Path) -> None:
@@ -337,7 +341,114 @@ def test_old_profiles_have_the_defaults() -> None:
 
 
 def test_one_place_says_nothing_by_default() -> None:
-    assert configuration.command_line() == Said("")
+    assert command_line(rules=None, no_gpu=False, ignore=[]) == Said("")
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "complaint", "step"),
+    [
+        ("rounds", "rounds", 0, "is out of range", "Give 1 to 1000; the default is 3."),
+        ("rounds", "rounds", 2.5, "is not a whole number", "Give 1 to 1000; the default is 3."),
+        ("timeout", "timeout", -1, "is out of range", "Give seconds above 0; the default is 120.0."),
+        ("max_seconds", "max-seconds", "x", "is not a number", "Give seconds above 0; the default is 1.5."),
+        ("numa", "numa", "near", "is not known", "Give local, remote, or the number of a node."),
+        (
+            "objective",
+            "objective",
+            "tim",
+            "is not known; did you mean time?",
+            "Choose from time, footprint, thr",
+        ),
+        ("memory_budget", "memory-budget", "2 GiBs", "is not a size above 0", "Write 2GiB, 512MiB, or a num"),
+    ],
+)
+def test_a_wrong_value_has_one_message_wherever_it_is_said(
+    name: str, key: str, value: object, complaint: str, step: str, tmp_path: Path
+) -> None:
+    toml = f"{key} = {value!r}\n"
+    write(tmp_path / "advisor.toml", toml)
+    write(tmp_path / "other/pyproject.toml", f"[tool.advisor]\n{toml}")
+    for say, written in (
+        (lambda: command_line(**{name: str(value)}), f"--{key} {shlex.quote(str(value))}"),
+        (lambda: list(files(tmp_path)), f"advisor.toml: {key} {value!r}"),
+        (lambda: list(files(tmp_path / "other")), f"pyproject.toml: [tool.advisor] {key} {value!r}"),
+        (lambda: configuration.arguments(**{name: value}), f"advisor.profile: {name}={value!r}"),
+    ):
+        with pytest.raises(UsageError) as problem:
+            say()
+        assert problem.value.message == f"{written} {complaint}"
+        assert step in problem.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({"rounds": True}, "advisor.profile: rounds=True is not a whole number"),
+        ({"rounds": "3"}, "advisor.profile: rounds='3' is not a whole number"),
+        ({"max_seconds": float("nan")}, "advisor.profile: max_seconds=nan is out of range"),
+        ({"no_gpu": "maybe"}, "advisor.profile: no_gpu='maybe' is not true or false"),
+        ({"trace": ["nsys", "chrom"]}, "advisor.profile: trace=['nsys', 'chrom'] is not known"),
+        ({"nsys": 3}, "advisor.profile: nsys=3 is not a path"),
+    ],
+)
+def test_what_only_looks_like_a_value(values: dict[str, object], complaint: str) -> None:
+    with pytest.raises(UsageError) as problem:
+        configuration.arguments(**values)
+    assert problem.value.message == complaint
+    assert problem.value.next_step
+
+
+def test_every_key_of_a_file_is_an_option_of_the_command(command: Command, tmp_path: Path) -> None:
+    write(
+        tmp_path / "advisor.toml",
+        'rounds = 2\nmax-seconds = 0.01\ntimeout = 30\nseed = 7\nnuma = "local"\nstrategy = "zero-copy"\n'
+        'target = ["h200", "mine.toml"]\nformat = "json"\nout = "reports"\nno-environment = true\n'
+        'trace = ["chrome"]\nallow-oversubscription = true\n',
+    )
+    shutil.copy(REPOSITORY / "advisor/devices/t4.toml", tmp_path / "mine.toml")
+    write(tmp_path / "inner/w.py", (REPOSITORY / "workloads/vector_add.py").read_text(encoding="utf-8"))
+    os.chdir(tmp_path / "inner")
+    said = command("profile", "w.py", "--set", "n=500", "--no-gpu", "--rounds", "1")
+    assert said.code == 0, said.err
+    assert said.err.splitlines()[-2:] == [
+        "wrote ../reports/profile.json",
+        "      ../reports/frames.trace.json",
+    ]
+    made = reading.load(tmp_path / "reports/profile.json")
+    assert (made.method.rounds, made.method.max_seconds, made.method.seed) == (1, 0.01, 7)
+    assert set(made.measured()) == {"zero-copy"}
+    assert [prediction.device.name for prediction in made.predictions] == ["H200 SXM", "T4"]
+    assert "environment" in made.environment.absent
+
+
+def test_an_unknown_name_is_told_with_the_file_that_says_it(command: Command, tmp_path: Path) -> None:
+    write(tmp_path / "advisor.toml", 'strategy = ["pined"]\n')
+    said = command("profile", "w.py", "--no-gpu")
+    assert said.code == 2
+    assert said.error[0].startswith("error: advisor.toml: there is no strategy 'pined'; did you mean pinned?")
+    said = command("profile", "w.py", "--no-gpu", "--strategy", "zero-cop")
+    assert said.error[0].startswith("error: there is no strategy 'zero-cop'")
+
+
+def test_a_script_takes_from_the_files_what_means_something_for_it(tmp_path: Path) -> None:
+    write(
+        tmp_path / "advisor.toml", 'rounds = 7\nstrategy = ["pinned"]\nmax-seconds = 3\nobjective = "time"\n'
+    )
+    said = command_line(workload="train.py", arguments=["--epochs", "1"], strategies=["managed-pool"])
+    found = configuration.merged(places(said, tmp_path, script=True))
+    assert (found.rounds, found.max_seconds, found.strategies) == (7, 1.5, ("managed-pool",))
+    assert (found.objective, found.arguments) == (None, ("--epochs", "1"))
+    made = configuration.make_settings(places(said, tmp_path, script=True), backend="cuda", script=True)
+    assert (made.arguments, [s.name for s in made.strategies]) == (
+        ("--epochs", "1"),
+        ["default-pool", "managed-pool"],
+    )
+
+
+@pytest.mark.parametrize("name", [name for name, option in OPTIONS.items() if not option.script])
+def test_what_means_nothing_for_a_script_is_refused_where_it_is_said(name: str) -> None:
+    with pytest.raises(UsageError, match=f"--{OPTIONS[name].key} is for workloads"):
+        places(Said("", {name: "x"}), script=True)
 
 
 DOCUMENT = REPOSITORY / "docs" / "configuration.md"
@@ -351,10 +462,22 @@ def test_the_documented_files_are_read(tmp_path: Path, block: int) -> None:
     assert set(read(tmp_path).ignored) == {"small-transfers"}
 
 
-def test_every_key_and_objective_is_documented() -> None:
+def row(option: Option) -> str:
+    """Of the table of options."""
+    written = f"--{option.key} {option.metavar or ''}".strip().replace("|", "\\|")
+    cells = (
+        f"`{written}`",
+        f"`{option.key}`" if option.file else "",
+        f"`{option.name}`" if option.call else "",
+        "yes" if option.script else "",
+        option.help + (f" ({option.facts})" if option.facts else ""),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def test_every_option_and_objective_is_documented() -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
-    for key in configuration.KEYS:
-        assert f"`--{key} " in text
-        assert f"| `{key}` |" in text
+    for option in OPTIONS.values():
+        assert option.positional or row(option) in text
     for objective in OBJECTIVES:
         assert f"| `{objective}` |" in text

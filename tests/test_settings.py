@@ -6,41 +6,42 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from running import asked
 
-from advisor.configuration import make_settings, output_directory, parse_formats
+from advisor.configuration import output_directory, parse_formats
 from advisor.errors import FileProblem, UsageError
 from advisor.strategies.registry import STRATEGIES
 
 
 def test_file_and_name() -> None:
-    assert make_settings("a/b.py", backend="cpu").file == Path("a/b.py")
-    assert make_settings("a/b.py", backend="cpu").workload is None
-    named = make_settings("a/b.py::two", backend="cpu")
+    assert asked("a/b.py").file == Path("a/b.py")
+    assert asked("a/b.py").workload is None
+    named = asked("a/b.py::two")
     assert (named.file, named.workload) == (Path("a/b.py"), "two")
 
 
 @pytest.mark.parametrize("target", ["", "::two", "b.py::"])
 def test_neither_file_nor_name(target: str) -> None:
     with pytest.raises(UsageError, match="is not FILE or FILE::NAME"):
-        make_settings(target, backend="cpu")
+        asked(target)
 
 
 def test_a_cpu_run_predicts_three_devices_unless_told_which() -> None:
-    names = [target.memory_class for target in make_settings("b.py", backend="cpu").targets]
+    names = [target.memory_class for target in asked("b.py").targets]
     assert sorted(names) == ["discrete", "discrete", "tegra-io-coherent"]
-    assert make_settings("b.py", backend="cuda").targets == ()
-    chosen = make_settings("b.py", backend="cuda", targets=["h200", "orin-nano", "h200"])
+    assert asked("b.py", backend="cuda").targets == ()
+    chosen = asked("b.py", backend="cuda", targets=["h200", "orin-nano", "h200"])
     assert [target.origin for target in chosen.targets] == ["h200", "orin-nano"]
 
 
 def test_strategies_stand_in_the_order_of_the_table() -> None:
-    assert make_settings("b.py", backend="cpu").strategies == STRATEGIES
-    chosen = make_settings("b.py", backend="cpu", strategies=["zero-copy", "pageable", "zero-copy"])
+    assert asked("b.py").strategies == STRATEGIES
+    chosen = asked("b.py", strategies=["zero-copy", "pageable", "zero-copy"])
     assert [strategy.name for strategy in chosen.strategies] == ["pageable", "zero-copy"]
 
 
 def test_the_sampling_time_is_for_all_rounds() -> None:
-    assert make_settings("b.py", backend="cpu", rounds=4, max_seconds=2.0).cell_seconds == 0.5
+    assert asked("b.py", rounds=4, max_seconds=2.0).cell_seconds == 0.5
 
 
 @pytest.mark.parametrize(
@@ -56,23 +57,23 @@ def test_the_sampling_time_is_for_all_rounds() -> None:
         {"seed": 2**32},
         {"strategies": ["pinnd"]},
         {"targets": ["no-such-device"]},
-        {"assignments": ["n"]},
+        {"parameters": ["n"]},
     ],
 )
 def test_what_is_out_of_range_or_unknown(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError) as raised:
-        make_settings("b.py", backend="cpu", **options)
+        asked("b.py", **options)
     assert raised.value.next_step
 
 
 def test_the_ends_of_the_ranges_are_allowed() -> None:
-    made = make_settings("b.py", backend="cpu", rounds=1000, seed=2**32 - 1, max_seconds=1e-3, timeout=1e6)
+    made = asked("b.py", rounds=1000, seed=2**32 - 1, max_seconds=1e-3, timeout=1e6)
     assert (made.rounds, made.seed) == (1000, 2**32 - 1)
 
 
 def test_a_target_of_ones_own_that_is_missing() -> None:
     with pytest.raises(FileProblem, match=r"my\.toml does not exist"):
-        make_settings("b.py", backend="cpu", targets=["my.toml"])
+        asked("b.py", targets=["my.toml"])
 
 
 @pytest.mark.parametrize(
@@ -126,5 +127,5 @@ def test_a_directory_that_exists_and_takes_no_files() -> None:
 
 def test_a_path_that_is_not_utf8_is_refused() -> None:
     with pytest.raises(UsageError, match="not UTF-8") as caught:
-        make_settings("caf\udce9.py", backend="cpu")
+        asked("caf\udce9.py")
     assert "Rename" in caught.value.next_step

@@ -102,8 +102,8 @@ def _version(version: options.Version = False) -> None:
 
 
 app.command(cls=scripting.ProfileCommand)(profiling.profile)
-app.command()(reporting.report)
-app.command()(reporting.predict)
+app.command(cls=options.Grouped)(reporting.report)
+app.command(cls=options.Grouped)(reporting.predict)
 app.command()(comparing.compare)
 app.command()(starting.new)
 app.command()(tracing.trace)

@@ -31,7 +31,7 @@ def compare(
     no_environment: options.NoEnvironment = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Hold a profile (HEAD) against an earlier one (BASE).
+    """Compare a profile (HEAD) with an earlier one (BASE).
 
     First what differs around them, then for each strategy the ratio of its times, with an interval.
     A gate that fails is exit code 1; one that the intervals leave open is not, but for --strict.

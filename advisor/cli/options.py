@@ -1,25 +1,77 @@
-"""The options of the command line, each with its help; the commands say which they take."""
+"""The options of the command line, each with its help. `advisor profile` has those of `measure.options`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import typer
+from typer.core import TyperCommand
 
 from advisor.errors import UsageError
+from advisor.measure.options import OPTIONS, Option
+
+Command = TypeVar("Command", bound=Callable[..., None])
+
+
+def of_profile(name: str, **other: Any) -> Any:
+    """An option of `advisor profile` for any command, which may explain it otherwise."""
+    option = OPTIONS[name]
+    return typer.Option(
+        f"--{option.key}", *option.short, **{"metavar": option.metavar, "help": option.help, **other}
+    )
+
+
+def takes(*names: str) -> Callable[[Command], Command]:
+    """Gives a command these options of `advisor profile` for its `**given`: text, which one reader checks."""
+
+    def add(command: Command) -> Command:
+        own = signature(command, eval_str=True).parameters.values()
+        kept = [parameter for parameter in own if parameter.kind is not Parameter.VAR_KEYWORD]
+        command.__signature__ = Signature([*kept, *(_parameter(OPTIONS[name]) for name in names)])  # type: ignore[attr-defined]
+        return command
+
+    return add
+
+
+def _parameter(option: Option) -> Parameter:
+    kind: Any = bool if option.is_flag else list[str] | None if option.repeatable else str | None
+    default: Any = False if option.is_flag else None
+    facts = f"  [{option.facts}]" if option.facts else ""
+    info = of_profile(option.name, help=option.help + facts, rich_help_panel=option.panel)
+    if option.positional:
+        info = typer.Argument(metavar=option.metavar, help=option.help, rich_help_panel=option.panel)
+    if option.name == "workload":
+        kind, default = str, Parameter.empty
+    return Parameter(option.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info])
+
+
+class Grouped(TyperCommand):
+    """Lists the options by what they are about, as typer does with Rich, in plain text."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """The panels in the order of their first options."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            title = (
+                getattr(parameter, "rich_help_panel", None) or f"{parameter.param_type_name}s".capitalize()
+            )
+            if record := parameter.get_help_record(ctx):
+                panels.setdefault(title, []).append(record)
+        for title, records in panels.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
 
 
 def _out(given: str | Path) -> Path:
     """An empty variable of a shell is no directory, though a path of it is the working one."""
     if not str(given).strip():
-        raise UsageError("--out is empty", next_step="Name where it goes; . is the working directory.")
+        raise UsageError("--out is empty", next_step=OPTIONS["out"].give)
     return Path(given)
 
 
-Workload = Annotated[
-    str, typer.Argument(metavar="FILE[::NAME]", help="The workload file, or a CuPy script without one.")
-]
 Profiles = Annotated[
     list[Path], typer.Argument(metavar="PROFILE...", help="A profile.json, or several of a sweep.")
 ]
@@ -29,21 +81,8 @@ HeadProfile = Annotated[Path, typer.Argument(metavar="HEAD", help="The profile.j
 Rule = Annotated[str | None, typer.Argument(metavar="ID", help="Explain this rule.")]
 Device = Annotated[str, typer.Argument(metavar="NAME", help="A device's name, or a TOML file.")]
 
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the workload; repeatable."),
-]
-Sweep = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME=RANGE", help="Each of these values: n=2**10..2**24, n=1..64:4, or n=1,2,8."),
-]
-Strategy = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME", help="Only this strategy; repeatable. See `advisor strategies`."),
-]
 Compared = Annotated[
-    list[str] | None,
-    typer.Option("--strategy", metavar="NAME", help="Compare and judge this one only; repeatable."),
+    list[str] | None, of_profile("strategies", help="Compare and judge this one only; repeatable.")
 ]
 FailIf = Annotated[
     list[str] | None,
@@ -53,70 +92,19 @@ Strict = Annotated[bool, typer.Option("--strict", help="A gate that is inconclus
 Anyway = Annotated[
     bool, typer.Option("--anyway", help="Compare or judge though workload, device or parameters differ.")
 ]
-Target = Annotated[
-    list[str] | None,
-    typer.Option(metavar="DEVICE", help="Predict for this device; repeatable. A name or a TOML file."),
-]
-Threshold = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--rule",
-        metavar="RULE.THRESHOLD=VALUE",
-        help="A rule's threshold; repeatable. See `advisor rules ID`.",
-    ),
-]
-Ignore = Annotated[
-    list[str] | None, typer.Option(metavar="RULE", help="Silence this rule; repeatable. See `advisor rules`.")
-]
-Objective = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="What to recommend by: time (the default), footprint or throughput."),
-]
-MemoryBudget = Annotated[
-    str | None,
-    typer.Option(metavar="SIZE", help="Recommend nothing that needs more memory: 2GiB, 512MiB."),
-]
-Gpu = Annotated[int | None, typer.Option(min=0, help="Which GPU; the first where none is given.")]
-NoGpu = Annotated[bool, typer.Option("--no-gpu", help="Use the CPU alone: profile predicts.")]
-Rounds = Annotated[int, typer.Option(help="Processes per strategy.")]
-MaxSeconds = Annotated[float, typer.Option(help="Sampling time per strategy, over all rounds.")]
-Timeout = Annotated[float, typer.Option(help="Seconds after which a process is ended.")]
-Seed = Annotated[int, typer.Option(min=0, help="Of the order of runs and of `rng`.")]
-Numa = Annotated[
-    str, typer.Option(metavar="NODE", help="Node of pinned memory: local (to the GPU), remote, or a number.")
-]
-Oversubscribe = Annotated[
-    bool, typer.Option("--allow-oversubscription", help="Managed memory beyond what the GPU has free.")
-]
-Trace = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="nsys|chrome",
-        help="nsys: run each strategy once more under Nsight Systems. "
-        "chrome: write the frames for Perfetto and chrome://tracing. Repeatable.",
-    ),
-]
-Nsys = Annotated[Path | None, typer.Option(metavar="PATH", help="The nsys to use; searched for without it.")]
-KeepNsys = Annotated[
-    bool,
-    typer.Option("--keep-nsys", help="Keep the .nsys-rep files; they hold your environment variables."),
-]
+Gpu = Annotated[int | None, of_profile("gpu", min=0)]
+NoGpu = Annotated[bool, of_profile("no_gpu", help="Ignore the GPU and measure the CPU.")]
+Nsys = Annotated[Path | None, of_profile("nsys")]
 TraceFile = Annotated[Path, typer.Argument(metavar="FILE", help="A .nsys-rep, or its .sqlite export.")]
 Json = Annotated[bool, typer.Option("--json", help="As JSON.")]
-Out = Annotated[Path, typer.Option(parser=_out, metavar="DIR", help="Where the report goes; - is stdout.")]
+Out = Annotated[Path, of_profile("out", parser=_out)]
 OutBeside = Annotated[
-    Path | None,
-    typer.Option(parser=_out, metavar="DIR", help="Where it goes; beside the profile; - is stdout."),
+    Path | None, of_profile("out", parser=_out, help="Where it goes; beside the profile; - is stdout.")
 ]
-PageFormats = Annotated[str, typer.Option("--format", help="Of html and md, separated by commas.")]
-Formats = Annotated[str, typer.Option("--format", help="Of html, md and json, separated by commas.")]
-IncludeHost = Annotated[
-    bool, typer.Option("--include-host", help="Let the profile name this host; names are hidden without it.")
-]
-NoEnvironment = Annotated[
-    bool, typer.Option("--no-environment", help="Leave out the machine and its software, for publishing.")
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no messages, results only.")]
+PageFormats = Annotated[str, of_profile("formats", help="Of html and md, separated by commas.")]
+Formats = Annotated[str, of_profile("formats")]
+NoEnvironment = Annotated[bool, of_profile("no_environment")]
+Quiet = Annotated[bool, of_profile("quiet")]
 
 EntryOut = Annotated[
     Path | None,
@@ -130,10 +118,4 @@ Force = Annotated[bool, typer.Option("--force", help="Overwrite the file of --ou
 NewFile = Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; it ends in .py.")]
 Like = Annotated[str | None, typer.Option(metavar="WORKLOAD", help="A copy of this example, vector_add say.")]
 ForceNew = Annotated[bool, typer.Option("--force", help="Overwrite the file.")]
-ScriptArguments = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[-- ARGUMENTS]", help="For a script, a file without @workload: its own arguments."
-    ),
-]
 Version = Annotated[bool, typer.Option("--version", help="Print the version and exit.")]

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -15,6 +15,7 @@ from advisor.cli import options, scripting
 from advisor.cli.console import INTERRUPTED, choose_backend, draws_bars, require_figures, say, show
 from advisor.cli.streams import only_format, put
 from advisor.errors import NothingMeasured, UsageError
+from advisor.measure.options import OPTIONS
 
 if TYPE_CHECKING:
     from advisor.measure.settings import Settings
@@ -22,34 +23,8 @@ if TYPE_CHECKING:
     from advisor.sweep import Sweep
 
 
-def profile(
-    workload: options.Workload,
-    arguments: options.ScriptArguments = None,
-    assignments: options.Set = None,
-    sweep: options.Sweep = None,
-    strategy: options.Strategy = None,
-    target: options.Target = None,
-    rule: options.Threshold = None,
-    ignore: options.Ignore = None,
-    objective: options.Objective = None,
-    memory_budget: options.MemoryBudget = None,
-    gpu: options.Gpu = None,
-    no_gpu: options.NoGpu = False,
-    rounds: options.Rounds = 3,
-    max_seconds: options.MaxSeconds = 1.5,
-    timeout: options.Timeout = 120.0,
-    seed: options.Seed = 0,
-    numa: options.Numa = "local",
-    oversubscribe: options.Oversubscribe = False,
-    trace: options.Trace = None,
-    nsys: options.Nsys = None,
-    keep_nsys: options.KeepNsys = False,
-    include_host: options.IncludeHost = False,
-    no_environment: options.NoEnvironment = False,
-    out: options.Out = Path("advisor-report"),
-    formats: options.Formats = "html,md,json",
-    quiet: options.Quiet = False,
-) -> None:
+@options.takes(*OPTIONS)
+def profile(**given: Any) -> None:
     """Run a workload under every strategy; report which to use.
 
     Without a GPU the workload runs on the CPU and the strategies are predicted for the target devices.
@@ -58,56 +33,28 @@ def profile(
     from advisor.devices.environment import command_line
     from advisor.sweep import parse_sweep
 
-    wanted = configuration.parse_formats(formats)
-    if scripting.profiled(
-        workload,
-        arguments or (),
-        strategy or (),
-        gpu,
-        no_gpu,
-        rounds,
-        timeout,
-        seed,
-        out,
-        wanted,
-        quiet,
-        include_host,
-        no_environment,
-    ):
-        return
-    said = configuration.command_line(rule or (), ignore or (), objective, memory_budget)
-    swept, form = parse_sweep(sweep or ()), only_format(out, wanted)
+    said = configuration.command_line(**given)
+    script = scripting.is_script(given["workload"], given["arguments"] or ())
+    found = configuration.places(said, script=script)
+    asked = configuration.merged(found)
+    wanted = configuration.parse_formats(asked.formats)
+    swept, form = parse_sweep(asked.sweep), only_format(asked.out, wanted)
     if swept and form:
         raise UsageError("--sweep writes a folder for each value", next_step="Give one: --out DIR.")
+    backend = "cuda" if script else choose_backend(asked.gpu, asked.no_gpu, asked.quiet)
     made = configuration.make_settings(
-        workload,
-        backend=choose_backend(gpu, no_gpu, quiet),
-        gpu=gpu or 0,
-        assignments=assignments or (),
-        strategies=strategy or (),
-        targets=target or (),
-        rounds=rounds,
-        max_seconds=max_seconds,
-        timeout=timeout,
-        seed=seed,
-        command=command_line(sys.argv[1:]),
-        numa=numa,
-        oversubscribe=oversubscribe,
-        preferences=configuration.preferences(said),
-        include_host=include_host,
-        no_environment=no_environment,
-        trace=trace or (),
-        nsys=nsys,
-        keep_reports=keep_nsys,
+        found, backend=backend, command=command_line(sys.argv[1:]), script=script
     )
-    if made.backend == "cpu" and "nsys" in made.trace and nsys is None and not quiet:
+    if script:
+        scripting.require_gpu(made, no_gpu=asked.no_gpu)
+    if made.backend == "cpu" and "nsys" in made.trace and made.nsys is None and not asked.quiet:
         say("--trace nsys traces nothing: nothing runs on a GPU here")
     if swept:
-        _profile_sweep(made, swept, out, wanted, quiet)
+        _profile_sweep(made, swept, asked.out, wanted, asked.quiet)
     elif form:
-        _profile_to_stdout(made, form, quiet)
+        _profile_to_stdout(made, form, asked.quiet)
     else:
-        _profile_once(made, out, wanted, quiet)
+        _profile_once(made, asked.out, wanted, asked.quiet)
 
 
 @contextmanager
@@ -134,7 +81,7 @@ def _profile_once(made: Settings, out: Path, wanted: tuple[str, ...], quiet: boo
         _telling_what_is_kept(directory / pipeline.PARTIAL),
     ):
         with make_progress(quiet=quiet) as progress:
-            result = pipeline.profile(made, progress, keep_in=directory)
+            result = scripting.run(made, progress, keep_in=directory)
         directory.mkdir(parents=True, exist_ok=True)  # the workload may have removed it
         paths = [*report.write(result, directory, wanted), *_written_traces(made, result, directory)]
         (directory / pipeline.PARTIAL).unlink(missing_ok=True)
@@ -144,11 +91,11 @@ def _profile_once(made: Settings, out: Path, wanted: tuple[str, ...], quiet: boo
 
 def _profile_to_stdout(made: Settings, form: str, quiet: bool) -> None:
     """One form of the report on stdout. No file is left: Ctrl-C before the first figures leaves nothing."""
-    from advisor import pipeline, report
+    from advisor import report
     from advisor.measure.progress import make_progress
 
     with tempfile.TemporaryDirectory(prefix="advisor-") as scratch, make_progress(quiet=quiet) as progress:
-        result = pipeline.profile(made, progress, keep_in=Path(scratch))
+        result = scripting.run(made, progress, keep_in=Path(scratch))
     put(report.render(result, form))
     _end(result)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from advisor.cli import options
 from advisor.cli.console import draws_bars, require_figures, show
@@ -18,18 +18,16 @@ if TYPE_CHECKING:
     from advisor.verdicts.device_comparison import Lineup
 
 
+@options.takes("objective", "memory_budget", "rules", "ignore")
 def report(
     files: options.Profiles,
-    rule: options.Threshold = None,
-    ignore: options.Ignore = None,
-    objective: options.Objective = None,
-    memory_budget: options.MemoryBudget = None,
     out: options.OutBeside = None,
     formats: options.Formats = "html,md",
     no_environment: options.NoEnvironment = False,
     quiet: options.Quiet = False,
+    **given: Any,
 ) -> None:
-    """Render a profile again; of several, one page over all.
+    """Render a profile again; several give one combined page.
 
     Profiles of one workload from one device that differ in one parameter give the page of a sweep; those
     from several devices, with the same parameters, one page over the devices. Advice and verdict are made
@@ -41,10 +39,10 @@ def report(
 
     wanted = configuration.parse_formats(formats)
     form = only_format(out, wanted)
-    said = configuration.command_line(rule or (), ignore or (), objective, memory_budget)
+    found = configuration.places(configuration.command_line(**given))
     loaded = [(file, reading.load(file)) for file in files]
     loaded = [
-        (file, pipeline.conclude_again(made, configuration.preferences(said, recorded=made.preferences)))
+        (file, pipeline.conclude_again(made, configuration.preferences(found, made.preferences)))
         for file, made in loaded
     ]
     if no_environment:
@@ -103,17 +101,14 @@ def _require_workload(profile: Profile, file: Path) -> None:
         )
 
 
+@options.takes("targets", "objective", "memory_budget", "rules", "ignore")
 def predict(
     file: options.OneProfile,
-    target: options.Target = None,
-    rule: options.Threshold = None,
-    ignore: options.Ignore = None,
-    objective: options.Objective = None,
-    memory_budget: options.MemoryBudget = None,
     out: options.Out = Path("advisor-prediction"),
     formats: options.Formats = "html,md,json",
     no_environment: options.NoEnvironment = False,
     quiet: options.Quiet = False,
+    **given: Any,
 ) -> None:
     """Predict the strategies of a profile for other devices.
 
@@ -125,11 +120,11 @@ def predict(
 
     wanted = configuration.parse_formats(formats)
     form = only_format(out, wanted)
-    targets = configuration.load_targets(target or DEFAULT_TARGETS)
-    said = configuration.command_line(rule or (), ignore or (), objective, memory_budget)
+    said = configuration.command_line(**given)
+    targets = configuration.load_targets(said.values.get("targets") or DEFAULT_TARGETS)
     made = reading.load(file)
     _require_workload(made, file)
-    wanted_by = configuration.preferences(said, recorded=made.preferences)
+    wanted_by = configuration.preferences(configuration.places(said), made.preferences)
     result = pipeline.conclude(made.model_copy(update={"preferences": wanted_by}), targets)
     if no_environment:
         result = redaction.without_environment(result)

@@ -12,7 +12,7 @@ def new(
     force: options.ForceNew = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write a commented workload to start from; it passes as it is."""
+    """Write a commented workload to start from; it runs unchanged."""
     from advisor.workloads import starters
 
     for path in starters.write(file, like=like, force=force):

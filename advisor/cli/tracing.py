@@ -11,7 +11,7 @@ def trace(
     nsys: options.Nsys = None,
     as_json: options.Json = False,
 ) -> None:
-    """Say what a report of Nsight Systems holds.
+    """Summarize an Nsight Systems report.
 
     Copies, migrations, page faults, kernels, waits and idle time: per strategy where it was recorded under
     advisor's ranges, in total where it was not.

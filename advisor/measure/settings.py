@@ -30,6 +30,8 @@ class Settings:
     """Seconds after which a process is ended."""
     seed: int
     command: str
+    arguments: tuple[str, ...] | None = None
+    """A script's own arguments; None where the file is a workload."""
     numa: str = "local"
     """Where pinned memory shall lie, seen from the GPU: local, remote, or a node's number."""
     oversubscribe: bool = False
@@ -41,7 +43,7 @@ class Settings:
     no_environment: bool = False
     """The profile tells nothing of the machine and its software."""
     trace: tuple[str, ...] = ()
-    """Of `TRACES`: what is to be traced beside the measuring, or written of it."""
+    """nsys, chrome: what is to be traced beside the measuring, or written of it."""
     nsys: Path | None = None
     """Where nsys is; searched for where None."""
     keep_reports: bool = False

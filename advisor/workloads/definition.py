@@ -157,7 +157,7 @@ class Workload:
 
     setup: stages that run once before the frames. check: gets the host arrays it names after a frame and
     raises (or returns False) when the result is wrong. ignore: ids of rules to silence; the report
-    lists them. Raises `WorkloadError` on parts of a wrong type.
+    shows them as silenced. Raises `WorkloadError` on parts of a wrong type.
     """
 
     buffers: Mapping[str, Buffer]

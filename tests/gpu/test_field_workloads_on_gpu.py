@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from field import EXAMPLES, SMALL, InProcess, missing
+from running import asked
 
 from advisor import pipeline
-from advisor.configuration import make_settings
 from advisor.measure.progress import Silent
 from advisor.profiles.schema import Failed, Measured, Profile
 
@@ -16,8 +16,7 @@ from advisor.profiles.schema import Failed, Measured, Profile
 def profiled(directory: Path, name: str, *assignments: str, **options: object) -> Profile:
     """In this process: what is asked is whether results are right, and ratios of far more than two."""
     given = {"rounds": 1, "max_seconds": 0.1, **options}
-    file = str(EXAMPLES / f"{name}.py")
-    settings = make_settings(file, backend="cuda", assignments=assignments, **given)
+    settings = asked(EXAMPLES / f"{name}.py", backend="cuda", parameters=assignments, **given)
     return pipeline.profile(settings, Silent(), keep_in=directory, launcher=InProcess())
 
 

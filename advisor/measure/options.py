@@ -1,0 +1,172 @@
+"""The options of `advisor profile`, each written once: default, limits, help, and where it can be said.
+
+The command line, `advisor.profile`, advisor.toml and script mode take them from here;
+`advisor.configuration` reads and checks them. `advisor --help` needs this module, so it imports nothing
+heavy: pydantic would more than double the time that takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option. Its `name` is that of `advisor.profile`; the command line and advisor.toml have `key`."""
+
+    name: str
+    key: str
+    default: Any
+    help: str
+    panel: str
+    metavar: str | None = None
+    short: tuple[str, ...] = ()
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    """As pydantic's `Field` takes them: ge, le, gt, pattern."""
+    give: str = ""
+    """The next step after a wrong value, where limits and help do not make it plain."""
+    positional: bool = False
+    file: bool = False
+    """advisor.toml may say it."""
+    call: bool = True
+    """`advisor.profile` takes it."""
+    script: bool = True
+    """It means something for a script, a file without @workload."""
+
+    @property
+    def repeatable(self) -> bool:
+        """The command line may name it several times."""
+        return self.default == () or self.name == "rules"
+
+    @property
+    def is_flag(self) -> bool:
+        """On where it is named."""
+        return self.default is False
+
+    @property
+    def range(self) -> str:
+        """`1 to 1000`, `above 0`; empty without limits."""
+        low, high = self.limits.get("ge"), self.limits.get("le")
+        if low is None:
+            return f"above {self.limits['gt']}" if "gt" in self.limits else ""
+        return f"{low} or more" if high is None else f"{low} to {high}"
+
+    @property
+    def facts(self) -> str:
+        """`default: 3; 1 to 1000`, as far as there is any."""
+        nothing = self.is_flag or self.default in ((), "", None)
+        return "; ".join(filter(None, ("" if nothing else f"default: {self.default}", self.range)))
+
+
+def _option(default: Any, help: str, metavar: str | None = None, **more: Any) -> Any:
+    """A field of `Options`, with what `Option` has of it."""
+    return field(default=default, metadata={"help": help, "metavar": metavar, **more})
+
+
+_file = partial(_option, panel="What is run", positional=True)
+_parameter = partial(_option, panel="What is run", script=False)
+_names = partial(_option, panel="Strategies and devices", file=True)
+_gpu = partial(_option, panel="Strategies and devices")
+_conclusion = partial(_option, panel="What to conclude by", file=True, script=False)
+_measuring = partial(_option, panel="Measuring", file=True)
+# A script will be traced too once `pipeline.profile` runs it: `script=False` goes from here then.
+_tracing = partial(_option, panel="Tracing", call=False, script=False)
+_output = partial(_option, panel="Output", call=False)
+_SECONDS = {"gt": 0, "allow_inf_nan": False}
+
+
+@dataclass(frozen=True)
+class Options:
+    """All of them, as merged from every place that says some; help lists them in this order."""
+
+    workload: str = _file("", "The workload file, or a CuPy script without one.", "FILE[::NAME]")
+    arguments: tuple[str, ...] = _file(
+        (), "For a script, a file without @workload: its own arguments.", "[-- ARGUMENTS]", call=False
+    )
+    parameters: tuple[str, ...] = _parameter((), "A parameter of the workload; repeatable.", "NAME=VALUE")
+    sweep: tuple[str, ...] = _parameter(
+        (), "Each of these values: n=2**10..2**24, n=1..64:4, or n=1,2,8.", "NAME=RANGE", call=False
+    )
+    strategies: tuple[str, ...] = _names(
+        (), "Only this strategy; repeatable. See `advisor strategies`.", "NAME"
+    )
+    targets: tuple[str, ...] = _names(
+        (), "Predict for this device; repeatable. A name or a TOML file.", "DEVICE", script=False
+    )
+    gpu: int | None = _gpu(None, "Which GPU; the first where none is given.", "NUMBER", limits={"ge": 0})
+    no_gpu: bool = _gpu(False, "Ignore the GPU and predict instead.")
+    objective: Literal["time", "footprint", "throughput"] | None = _conclusion(
+        None, "What to recommend by: time (the default), footprint or throughput.", "NAME"
+    )
+    memory_budget: int | None = _conclusion(
+        None,
+        "Recommend nothing that needs more memory: 2GiB, 512MiB.",
+        "SIZE",
+        give="Write 2GiB, 512MiB, or a number of bytes.",
+    )
+    rules: Mapping[str, Any] | None = _conclusion(
+        None, "A rule's threshold; repeatable. See `advisor rules ID`.", "RULE.THRESHOLD=VALUE"
+    )
+    ignore: tuple[str, ...] = _conclusion((), "Silence this rule; repeatable. See `advisor rules`.", "RULE")
+    rounds: int = _measuring(3, "Processes per strategy.", "NUMBER", limits={"ge": 1, "le": 1000})
+    max_seconds: float = _measuring(
+        1.5, "Sampling time per strategy, over all rounds.", "SECONDS", limits=_SECONDS, script=False
+    )
+    timeout: float = _measuring(120.0, "Time after which a process is ended.", "SECONDS", limits=_SECONDS)
+    seed: int = _measuring(
+        0, "Random seed for run order and `rng`.", "NUMBER", limits={"ge": 0, "le": 2**32 - 1}
+    )
+    numa: str = _measuring(
+        "local",
+        "NUMA node of pinned memory: local (to the GPU), remote, or a number.",
+        "NODE",
+        give="Give local, remote, or the number of a node.",
+        limits={"pattern": "^(local|remote|[0-9]+)$", "coerce_numbers_to_str": True},
+        script=False,
+    )
+    allow_oversubscription: bool = _measuring(
+        False, "Managed memory beyond what the GPU has free.", script=False
+    )
+    trace: tuple[Literal["nsys", "chrome"], ...] = _tracing(
+        (),
+        "nsys: run each strategy once more under Nsight Systems. "
+        "chrome: write the frames for Perfetto and chrome://tracing. Repeatable.",
+        "nsys|chrome",
+        file=True,
+    )
+    nsys: Path | None = _tracing(None, "The nsys to use; searched for without it.", "PATH")  # noqa: RUF009
+    keep_nsys: bool = _tracing(False, "Keep the .nsys-rep files; they hold your environment variables.")
+    out: Path = _output(  # noqa: RUF009
+        Path("advisor-report"),
+        "Where the report goes; - is stdout.",
+        "DIR",
+        give="Name where it goes; . is the working directory.",
+        file=True,
+    )
+    formats: str = _output("html,md,json", "Of html, md and json, separated by commas.", "NAMES", file=True)
+    include_host: bool = _output(False, "Let the profile name this host; names are hidden without it.")
+    no_environment: bool = _output(
+        False, "Leave out the machine and its software, for publishing.", file=True
+    )
+    quiet: bool = _output(False, "No progress, no messages, results only.", short=("-q",), call=True)
+
+
+_KEYS = {
+    "parameters": "set",
+    "strategies": "strategy",
+    "targets": "target",
+    "rules": "rule",
+    "formats": "format",
+}
+"""Where the command line and the files have another name than Python."""
+OPTIONS = {
+    each.name: Option(
+        each.name, _KEYS.get(each.name, each.name.replace("_", "-")), each.default, **each.metadata
+    )
+    for each in fields(Options)
+}
+"""By name, in the order of help."""
