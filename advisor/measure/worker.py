@@ -46,9 +46,12 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(arguments: list[str]) -> None:
-    """Does a job on a workload or a script; see `run_job`."""
+    """Does a job on a workload or a script; see `run_job`.
+
+    A script's exit handlers and threads are its own affair, but a tool that looks on may need its own.
+    """
     job = run_job(arguments, Job, _attempt)
-    _leave_behind(at_once=job.arguments is not None)
+    _leave_behind(at_once=job.arguments is not None and job.task != "capture")
 
 
 def run_job(arguments: list[str], kind: type[AnyJob], attempt: Callable[[AnyJob], Outcome]) -> AnyJob:
@@ -158,10 +161,7 @@ def die_with_parent(parent: int) -> None:
 
 
 def _leave_behind(*, at_once: bool) -> None:
-    """Ends at once where threads were left running, for which Python would wait for ever.
-
-    So it does after a script, whose exit handlers are its own affair.
-    """
+    """Ends at once where that is asked for, or threads were left for which Python would wait for ever."""
     if at_once or any(not t.daemon for t in threading.enumerate() if t is not threading.main_thread()):
         sys.stdout.flush()
         sys.stderr.flush()
