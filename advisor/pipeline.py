@@ -73,12 +73,13 @@ def profile(
             keep=lambda so_far: _published(assemble(settings, so_far, begun), settings).save(partial),
             accept=lambda description: require_rules(description.workload),
         )
-        complete = assemble(settings, measured, _ended(begun, measured, settings))
+        complete = _assembled(settings, measured, _ended(begun, measured, settings))
         if "nsys" in settings.trace and not was_interrupted(complete):
             kept = keep_in / FOLDER if settings.keep_reports else None
             looking = captures or NsysCaptures(settings.nsys, kept)
             complete = _traced(complete, settings, progress, Path(scratch), looking)
-    return _published(conclude(complete, settings.targets, settings.strategies), settings)
+    told = anonymous(complete, include_host=settings.include_host)
+    return _published(conclude(told, settings.targets, settings.strategies), settings)
 
 
 def _published(profile: Profile, settings: Settings) -> Profile:

@@ -18,12 +18,14 @@ import advisor as public
 from advisor import pipeline
 from advisor.errors import UsageError, WorkloadError
 from advisor.measure import backends
+from advisor.measure.jobs import Job
 from advisor.measure.progress import Silent
 from advisor.measure.script_ranges import RangeWatch
 from advisor.measure.settings import Settings
 from advisor.profiles import reading
 from advisor.profiles.schema import Profile
 from advisor.profiles.scripts import ScriptCopies, ScriptMeasured
+from advisor.profiles.traces import Activity, NoTrace, NsysTrace, StrategyTrace
 from advisor.report import render_html, render_markdown, summary
 from advisor.strategies.scripts import SCRIPT_STRATEGIES, UNCHANGED, choose, code
 from advisor.verdicts import scripts
@@ -319,6 +321,35 @@ def test_no_form_of_a_script_s_report_tells_its_secrets(
     assert saved["script"]["arguments"] == ["--token=***", "--password", "***", "--data=~/set"]
     assert "no access with ***" in saved["results"][0]["reason"]
     assert saved["script"]["measured"][0]["ranges"][0]["name"] == "login ***"
+
+
+@pytest.mark.usefixtures("fake_cupy")
+def test_each_measured_strategy_of_a_script_is_traced_once_more_as_a_whole(tmp_path: Path) -> None:
+    asked: list[Job] = []
+
+    def captures(jobs: list[Job], *_: object) -> NsysTrace:
+        asked.extend(jobs)
+        seen = StrategyTrace(
+            strategy=UNCHANGED, frames=1, frame_seconds=1.5, activity=Activity(gpu_page_faults=7)
+        )
+        reason = "it failed: no access with hunter2"
+        return NsysTrace(
+            strategies=(seen,), missing=(NoTrace(strategy="stream-ordered-pool", reason=reason),)
+        )
+
+    given = ("--epochs", "1", "--act", "token=hunter2")
+    settings = script_settings(*given, only=("stream-ordered-pool",), trace=("nsys",))
+    found = pipeline.profile(settings, Silent(), keep_in=tmp_path, captures=captures)  # type: ignore[arg-type]
+    assert [(job.task, job.strategy, job.arguments) for job in asked] == [
+        ("capture", UNCHANGED, given),
+        ("capture", "stream-ordered-pool", given),
+    ]
+    assert "hunter2" not in found.to_json()
+    page = render_html(found)
+    assert "Within a run" in page
+    assert "Seen by nsys, in one run of 1.50" in page
+    assert "page faults by the GPU" in page
+    assert "each strategy ran once more" in render_markdown(found)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from advisor.profiles.schema import Environment, Failed, Profile, Result, Skipped
 from advisor.profiles.scripts import ScriptMeasured, ScriptRun
+from advisor.profiles.traces import NsysTrace
 
 MASK = "***"
 WITHHELD = "withheld"
@@ -156,6 +157,7 @@ def without_names(profile: Profile, place: Place) -> Profile:
             ),
             "notes": tuple(map(hide, profile.notes)),
             "script": _script(profile.script, place),
+            "trace": _trace(profile.trace, place),
         }
     )
 
@@ -171,6 +173,12 @@ def _script(script: ScriptRun | None, place: Place) -> ScriptRun | None:
 def _script_row(row: ScriptMeasured, place: Place) -> ScriptMeasured:
     ranges = tuple(r.model_copy(update={"name": place.hide(r.name)}) for r in row.ranges)
     return row.model_copy(update={"ranges": ranges, "notes": tuple(map(place.hide, row.notes))})
+
+
+def _trace(trace: NsysTrace, place: Place) -> NsysTrace:
+    """Why there is none may be what the user's code said under nsys."""
+    missing = tuple(m.model_copy(update={"reason": place.hide(m.reason)}) for m in trace.missing)
+    return trace.model_copy(update={"reason": place.hide(trace.reason), "missing": missing})
 
 
 def _parameters(
