@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from advisor.errors import UsageError
 from advisor.measure import footprint
-from advisor.measure.frames import FrameLoop, Loop
+from advisor.measure.frames import FrameLoop
 from advisor.measure.jobs import Job
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.pipelined import PipelinedLoop
@@ -29,7 +29,7 @@ from advisor.workloads.loading import Loaded
 class Stand:
     """A workload on its buffers, ready to run. `serial` runs one frame after the other, on the first set."""
 
-    loop: Loop
+    loop: FrameLoop
     serial: FrameLoop
     plan: Plan
     inspector: Inspector
@@ -58,7 +58,7 @@ def stand(job: Job, loaded: Loaded, backend: Backend, ranges: Ranges) -> Iterato
         placed = {name: placement.place(arena, layouts[name]) for name, placement in placements.items()}
         again = {name: placements[name].place(arena, layouts[name]) for name in second}
         serial = FrameLoop(bound, planned, placed, backend, seed=job.seed, ranges=ranges)
-        loop: Loop = serial
+        loop: FrameLoop = serial
         if strategy.pipelined:
             sets = (placed, {**placed, **again})
             loop = PipelinedLoop(bound, planned, sets, backend, seed=job.seed, ranges=ranges)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from advisor.measure.frames import Action, Loop
+from advisor.measure.frames import Action, FrameLoop
 from advisor.measure.sampling import Clock
 from advisor.profiles.lanes import track
 from advisor.profiles.traces import Span, Timeline
@@ -43,7 +43,7 @@ class Recorder:
         self._anchor = backend.timestamp()
         self._zero = clock()
 
-    def timeline(self, loop: Loop, index: int) -> Timeline | None:
+    def timeline(self, loop: FrameLoop, index: int) -> Timeline | None:
         """Runs the frames `index` to `index + WATCHED - 1`; None where the clock saw no time pass."""
         with loop.watched(self.watch):
             loop.frame(index)
