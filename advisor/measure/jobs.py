@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import BeforeValidator, Field
 
@@ -166,17 +166,7 @@ class Problem(Record):
 Outcome = (
     Checked | Description | ReferenceRun | TraceRun | Sample | ScriptSample | Captured | GroupRun | Problem
 )
-_BY_TASK: dict[str, type[Outcome]] = {
-    "parameters": Checked,
-    "describe": Description,
-    "reference": ReferenceRun,
-    "trace": TraceRun,
-    "measure": Sample,
-    "script": ScriptSample,
-    "capture": Captured,
-    "calibrate": GroupRun,
-    "problem": Problem,
-}
+_BY_TASK: dict[str, type[Outcome]] = {kind.model_fields["task"].default: kind for kind in get_args(Outcome)}
 
 
 def read_outcome(directory: Path) -> Outcome | None:

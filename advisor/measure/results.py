@@ -36,6 +36,7 @@ def combine(
     frames = [frame for sample in samples for frame in sample.breakdown]
     hosts = [f"host:{stage.name}" for stage in workload.frame_stages("host")]
     names = {f"{stage.side}:{stage.name}": stage.name for stage in workload.frame_stages()}
+    latencies = [sample.latency_seconds for sample in samples if sample.latency_seconds is not None]
     stages = {name: _median(frames, label) for label, name in names.items()}
     parts = [*names, "host-copy", "to-device", "to-host"]
     return Measured(
@@ -50,7 +51,7 @@ def combine(
         synchronize_seconds=_median_rest(frames, parts),
         device_path_seconds=_median_rest(frames, hosts),
         host_copy_seconds=_median(frames, "host-copy") if "host-copy" in frames[0] else None,
-        latency_seconds=_latency(samples),
+        latency_seconds=median(latencies) if latencies else None,
         hints=samples[0].hints,
         page_locking=_page_locking(samples),
         setup_seconds=median(sample.setup_seconds for sample in samples),
@@ -73,11 +74,6 @@ def failure(strategy: str, ended: Ended, next_steps: Mapping[str, str] = NEXT_ST
     return Failed(
         strategy=strategy, reason=ended.reason, detail=ended.log, next_step=next_steps.get(ended.how, "")
     )
-
-
-def _latency(samples: Sequence[Sample]) -> float | None:
-    told = [sample.latency_seconds for sample in samples if sample.latency_seconds is not None]
-    return median(told) if told else None
 
 
 def _page_locking(samples: Sequence[Sample]) -> PageLocking | None:

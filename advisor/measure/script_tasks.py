@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from advisor.measure.backends.imposing import Script
 
 _STDOUT = "stdout"
-_ARGUMENTS = "Give the script's own arguments after --: advisor profile {} -- --epochs 1."
 _USAGE = 2
 """What argparse exits with."""
 
@@ -58,15 +57,9 @@ def _record(file: Path) -> WorkloadRecord:
         summary = (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0]
     except (SyntaxError, ValueError):  # it was changed meanwhile
         summary = ""
-    digest = hashlib.sha256(source).hexdigest()
+    name, digest = relative(file), hashlib.sha256(source).hexdigest()
     return WorkloadRecord(
-        name=file.stem,
-        file=relative(file),
-        sha256=digest,
-        summary=summary,
-        parameters={},
-        buffers=(),
-        stages=(),
+        name=file.stem, file=name, sha256=digest, summary=summary, parameters={}, buffers=(), stages=()
     )
 
 
@@ -205,17 +198,16 @@ def _require_success(job: Job, ended: _Run) -> None:
     if ended.code:
         said = f": {ended.error}" if ended.error else ""
         raise WorkloadError(
-            f"the script ended with exit code {ended.code}{said}",
-            next_step=_exit_step(ended, job)
-            if job.strategy == UNCHANGED
-            else "Its own message is in the report.",
+            f"the script ended with exit code {ended.code}{said}", next_step=_exit_step(job, ended)
         )
 
 
-def _exit_step(ended: _Run, job: Job) -> str:
+def _exit_step(job: Job, ended: _Run) -> str:
     """argparse says 2, a script that takes sys.argv[1] an IndexError."""
+    if job.strategy != UNCHANGED:
+        return "Its own message is in the report."
     if ended.code == _USAGE or ended.error.startswith("IndexError"):
-        return _ARGUMENTS.format(job.file)
+        return f"Give the script's own arguments after --: advisor profile {job.file} -- --epochs 1."
     return "Does it run by itself with python? What it printed is below."
 
 
