@@ -16,10 +16,10 @@ import numpy as np
 from builders import cuda_device
 from fake_cupy import pooled
 
-from advisor.measure import tasks
 from advisor.measure.frames import FrameLoop
 from advisor.measure.jobs import Job
 from advisor.measure.nvtx_ranges import Ranges
+from advisor.measure.stand import stand
 from advisor.measure.verification import Inspector
 from advisor.profiles.schema import Device, MemoryKind, Side, WorkloadRecord
 from advisor.strategies.backend import Hint, PageLocks, host_array
@@ -470,8 +470,8 @@ def bench(
         stages=tuple(stage.record() for stage in bound.stages),
     )
     loaded = Loaded(bound=bound, record=record)
-    with tasks.stand(
-        job(strategy=strategy, seed=seed, **options), loaded, backend, cast(Ranges, ranges), clock
+    with stand(
+        job(strategy=strategy, seed=seed, **options), loaded, backend, cast(Ranges, ranges), clock=clock
     ) as run:
         yield Bench(
             backend,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,16 @@ from fakes import FakeClock
 from running import FILES, Command, advisor, having, python_path
 
 import advisor as public
+from advisor import pipeline
 from advisor.errors import UsageError, WorkloadError
+from advisor.measure.jobs import Job
 from advisor.measure.progress import Silent
 from advisor.measure.script_ranges import RangeWatch
-from advisor.measure.script_runs import ScriptSettings, profile
+from advisor.measure.settings import Settings
 from advisor.profiles import reading
 from advisor.profiles.schema import Profile
 from advisor.profiles.scripts import ScriptCopies, ScriptMeasured
+from advisor.profiles.traces import Activity, NoTrace, NsysTrace, StrategyTrace
 from advisor.report import render_html, render_markdown, summary
 from advisor.strategies.scripts import SCRIPT_STRATEGIES, UNCHANGED, choose, code
 from advisor.verdicts import scripts
@@ -42,12 +45,30 @@ def run(
     *arguments: str,
     only: tuple[str, ...] = ("stream-ordered-pool",),
     file: Path = TRAIN,
-    keep: Callable[[Profile], None] = lambda _: None,
+    keep_in: Path | None = None,
     **options: Any,
 ) -> Profile:
+    with tempfile.TemporaryDirectory() as scratch:
+        settings = script_settings(*arguments, only=only, file=file, **options)
+        return pipeline.profile(settings, Silent(), keep_in=keep_in or Path(scratch))
+
+
+def script_settings(
+    *arguments: str, only: tuple[str, ...] = (), file: Path = TRAIN, **options: Any
+) -> Settings:
     given: dict[str, Any] = {"rounds": 1, "timeout": 60.0, "seed": 0, "command": "advisor profile", **options}
-    settings = ScriptSettings(file=file, arguments=arguments, gpu=0, strategies=choose(only), **given)
-    return profile(settings, Silent(), keep=keep)
+    return Settings(
+        file=file,
+        workload=None,
+        arguments=arguments,
+        assignments={},
+        backend="cuda",
+        gpu=0,
+        strategies=choose(only),
+        targets=(),
+        max_seconds=1.0,
+        **given,
+    )
 
 
 def rows(found: Profile) -> dict[str, ScriptMeasured]:
@@ -61,8 +82,7 @@ def reasons(found: Profile) -> dict[str, str]:
 
 @pytest.mark.usefixtures("fake_cupy")
 def test_every_strategy_is_run_and_the_best_is_recommended(tmp_path: Path) -> None:
-    kept: list[Profile] = []
-    found = run("--epochs", "4", "--keep", only=(), rounds=2, keep=kept.append)
+    found = run("--epochs", "4", "--keep", only=(), rounds=2, keep_in=tmp_path)
     measured = rows(found)
     assert list(measured) == [
         UNCHANGED, "unpinned-staging", "managed-pool", "zero-copy-pool", "stream-ordered-pool"
@@ -76,7 +96,9 @@ def test_every_strategy_is_run_and_the_best_is_recommended(tmp_path: Path) -> No
     assert found.recommendation is not None
     assert found.recommendation.strategy in ("stream-ordered-pool", None)
     assert found.device.name == "Fake GPU"
-    assert len(kept) == 2
+    kept = reading.load(tmp_path / pipeline.PARTIAL)
+    assert (kept.script, kept.results, kept.created) == (found.script, found.results, found.created)
+    assert {state.moment for state in found.environment.gpu_readings} >= {"under-load"}
     found.save(tmp_path / "profile.json")
     again = reading.load(tmp_path / "profile.json")
     assert again == found
@@ -294,11 +316,40 @@ def test_no_form_of_a_script_s_report_tells_its_secrets(command: Command, tmp_pa
     assert saved["script"]["measured"][0]["ranges"][0]["name"] == "login ***"
 
 
+@pytest.mark.usefixtures("fake_cupy")
+def test_each_measured_strategy_of_a_script_is_traced_once_more_as_a_whole(tmp_path: Path) -> None:
+    asked: list[Job] = []
+
+    def captures(jobs: list[Job], *_: object) -> NsysTrace:
+        asked.extend(jobs)
+        seen = StrategyTrace(
+            strategy=UNCHANGED, frames=1, frame_seconds=1.5, activity=Activity(gpu_page_faults=7)
+        )
+        reason = "it failed: no access with hunter2"
+        return NsysTrace(
+            strategies=(seen,), missing=(NoTrace(strategy="stream-ordered-pool", reason=reason),)
+        )
+
+    given = ("--epochs", "1", "--act", "token=hunter2")
+    settings = script_settings(*given, only=("stream-ordered-pool",), trace=("nsys",))
+    found = pipeline.profile(settings, Silent(), keep_in=tmp_path, captures=captures)  # type: ignore[arg-type]
+    assert [(job.task, job.strategy, job.arguments) for job in asked] == [
+        ("capture", UNCHANGED, given),
+        ("capture", "stream-ordered-pool", given),
+    ]
+    assert "hunter2" not in found.to_json()
+    page = render_html(found)
+    assert "Within a run" in page
+    assert "Seen by nsys, in one run of 1.50" in page
+    assert "page faults by the GPU" in page
+    assert "each strategy ran once more" in render_markdown(found)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
         (("--set", "n=1", "--", "--epochs", "1"), 2, "--set is for workloads"),
-        (("--trace", "nsys", "--", "--epochs", "1"), 2, "--trace is for workloads"),
+        (("--nsys", "nsys", "--", "--epochs", "1"), 2, "--nsys says nothing without --trace nsys"),
         (("--strategy", "pinned"), 2, "cannot be run under 'pinned'"),
         (("--rounds", "0"), 2, "--rounds 0"),
     ],
@@ -380,7 +431,7 @@ def test_strategies_know_what_a_device_lacks() -> None:
         memory_pools_supported=1,
         pageable_memory_access=1,
     )
-    assert {s.name: s.needs(able) for s in SCRIPT_STRATEGIES} == dict.fromkeys(
+    assert {s.name: s.unavailable(able) for s in SCRIPT_STRATEGIES} == dict.fromkeys(
         s.name for s in SCRIPT_STRATEGIES
     )
     poor = cuda_device(
@@ -390,7 +441,7 @@ def test_strategies_know_what_a_device_lacks() -> None:
         memory_pools_supported=0,
         pageable_memory_access=0,
     )
-    assert [s.name for s in SCRIPT_STRATEGIES if not s.needs(poor)] == [UNCHANGED, "unpinned-staging"]
+    assert [s.name for s in SCRIPT_STRATEGIES if not s.unavailable(poor)] == [UNCHANGED, "unpinned-staging"]
     for strategy in SCRIPT_STRATEGIES:
         compile(code(strategy.name), strategy.name, "exec")
     with pytest.raises(UsageError, match="did you mean managed-pool"):

@@ -81,7 +81,7 @@ def _profile_once(made: Settings, out: Path, wanted: tuple[str, ...], quiet: boo
         _telling_what_is_kept(directory / pipeline.PARTIAL),
     ):
         with make_progress(quiet=quiet) as progress:
-            result = scripting.run(made, progress, keep_in=directory)
+            result = pipeline.profile(made, progress, keep_in=directory)
         directory.mkdir(parents=True, exist_ok=True)  # the workload may have removed it
         paths = [*report.write(result, directory, wanted), *_written_traces(made, result, directory)]
         (directory / pipeline.PARTIAL).unlink(missing_ok=True)
@@ -91,11 +91,11 @@ def _profile_once(made: Settings, out: Path, wanted: tuple[str, ...], quiet: boo
 
 def _profile_to_stdout(made: Settings, form: str, quiet: bool) -> None:
     """One form of the report on stdout. No file is left: Ctrl-C before the first figures leaves nothing."""
-    from advisor import report
+    from advisor import pipeline, report
     from advisor.measure.progress import make_progress
 
     with tempfile.TemporaryDirectory(prefix="advisor-") as scratch, make_progress(quiet=quiet) as progress:
-        result = scripting.run(made, progress, keep_in=Path(scratch))
+        result = pipeline.profile(made, progress, keep_in=Path(scratch))
     put(report.render(result, form))
     _end(result)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.cli.console import machine
@@ -11,9 +10,7 @@ from advisor.cli.options import Grouped
 from advisor.errors import NothingMeasured, UsageError
 
 if TYPE_CHECKING:
-    from advisor.measure.progress import Progress
     from advisor.measure.settings import Settings
-    from advisor.profiles.schema import Profile
 
 
 class ProfileCommand(Grouped):
@@ -42,21 +39,6 @@ def is_script(target: str, arguments: Sequence[str]) -> bool:
             next_step="Set its parameters with --set NAME=VALUE.",
         )
     return found
-
-
-def run(made: Settings, progress: Progress, *, keep_in: Path) -> Profile:
-    """`pipeline.profile`, until that takes scripts too."""
-    from advisor import pipeline
-    from advisor.measure import script_runs
-
-    if made.arguments is None:
-        return pipeline.profile(made, progress, keep_in=keep_in)
-    same = ("file", "arguments", "gpu", "strategies", "rounds", "timeout", "seed", "command", "include_host")
-    settings = script_runs.ScriptSettings(
-        **{name: getattr(made, name) for name in same}, no_environment=made.no_environment
-    )
-    partial = keep_in / pipeline.PARTIAL
-    return script_runs.profile(settings, progress, keep=lambda so_far: so_far.save(partial))
 
 
 def require_gpu(made: Settings, *, no_gpu: bool) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -37,33 +37,8 @@ class Action:
 Watch = Callable[[Action], Action]
 
 
-class Loop(Protocol):
-    """What runs a workload's frames: one after the other, or overlapping (`advisor.measure.pipelined`)."""
-
-    latencies: list[float]
-    """Seconds from begin to end of each frame, where that differs from the time per frame."""
-
-    def run_setup(self) -> None:
-        """The set-up stages, once."""
-
-    def first_frame(self) -> None:
-        """Frame 0, which also moves what set-up wrote."""
-
-    def frame(self, index: int) -> None:
-        """One frame; the next one may be begun. This is what is timed."""
-
-    def frame_alone(self, index: int) -> None:
-        """A frame after which nothing is under way."""
-
-    def timed_frame(self, index: int) -> dict[str, float]:
-        """A frame step by step. Seconds by label."""
-
-    def watched(self, watch: Watch) -> AbstractContextManager[None]:
-        """Frames within it run their actions as `watch` makes them."""
-
-
 class FrameLoop:
-    """Runs set-up and frames of a bound workload whose buffers are placed."""
+    """Runs set-up and frames of a bound workload whose buffers are placed, one frame after the other."""
 
     def __init__(
         self,
@@ -87,6 +62,7 @@ class FrameLoop:
         self.first = self._actions(plan.first)
         self.steady = self._actions(plan.steady)
         self.latencies: list[float] = []
+        """Seconds from begin to end of each frame, where that differs from the time per frame."""
 
     def run_setup(self) -> None:
         """The set-up stages, once."""

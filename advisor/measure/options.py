@@ -73,8 +73,7 @@ _names = partial(_option, panel="Strategies and devices", file=True)
 _gpu = partial(_option, panel="Strategies and devices")
 _conclusion = partial(_option, panel="What to conclude by", file=True, script=False)
 _measuring = partial(_option, panel="Measuring", file=True)
-# A script will be traced too once `pipeline.profile` runs it: `script=False` goes from here then.
-_tracing = partial(_option, panel="Tracing", call=False, script=False)
+_tracing = partial(_option, panel="Tracing", call=False)
 _output = partial(_option, panel="Output", call=False)
 _SECONDS = {"gt": 0, "allow_inf_nan": False}
 

@@ -24,8 +24,9 @@ from advisor.workloads.binding import BoundWorkload
 SETS = 2
 
 
-class PipelinedLoop:
-    """Runs frames as `FrameLoop` does, two at a time. `sets` holds the placed buffers of either set."""
+class PipelinedLoop(FrameLoop):
+    """Runs frames two at a time. `sets` holds the placed buffers of either set; the first is that of set-up,
+    frame 0 and frames step by step."""
 
     def __init__(
         self,
@@ -38,27 +39,12 @@ class PipelinedLoop:
         ranges: Ranges,
         clock: Clock = time.perf_counter,
     ) -> None:
-        self._clock = clock
-        self._backend = backend
-        self._ranges = ranges
+        super().__init__(bound, plan, sets[0], backend, seed=seed, ranges=ranges, clock=clock)
         self._uploads, self._downloads = backend.new_stream(), backend.new_stream()
-        loops = [
-            FrameLoop(bound, plan, placed, backend, seed=seed, ranges=ranges, clock=clock) for placed in sets
-        ]
-        self._serial = loops[0]
-        self._parts = [cut(loop.steady) for loop in loops]
+        second = FrameLoop(bound, plan, sets[1], backend, seed=seed, ranges=ranges, clock=clock)
+        self._parts = [cut(self.steady), cut(second.steady)]
         self._begun: dict[int, _Begun] = {}
         self._kernels_in_tail = any(a.label.startswith("device:") for a in self._parts[0].tail)
-        self.latencies: list[float] = []
-        """Seconds from the begin of a frame to its end, for each frame run."""
-
-    def run_setup(self) -> None:
-        """The set-up stages, once."""
-        self._serial.run_setup()
-
-    def first_frame(self) -> None:
-        """Frame 0, by itself, since it moves what set-up wrote."""
-        self._serial.first_frame()
 
     def frame(self, index: int) -> None:
         """Ends this frame and begins the next one. This is what is timed."""
@@ -71,7 +57,7 @@ class PipelinedLoop:
     def timed_frame(self, index: int) -> dict[str, float]:
         """One frame by itself on the first set, step by step: what each part takes without the others."""
         self._drop_begun()
-        return self._serial.timed_frame(index)
+        return super().timed_frame(index)
 
     @contextmanager
     def watched(self, watch: Watch) -> Iterator[None]:
@@ -107,7 +93,7 @@ class PipelinedLoop:
         uploaded = False
         for action in parts.head:
             if action.move is None:
-                self._serial.act(action, index)
+                self.act(action, index)
             else:
                 self._move(action, self._uploads)
                 uploaded = True
@@ -123,7 +109,7 @@ class PipelinedLoop:
             if action.label == "to-host":
                 done = self._download(action, done or backend.timestamp())
             else:
-                self._serial.act(action, index)
+                self.act(action, index)
         begun.computed = done or backend.timestamp()
 
     def _finish(self, index: int) -> None:
@@ -136,7 +122,7 @@ class PipelinedLoop:
             elif action.label == "to-host" and not self._kernels_in_tail:
                 done = self._download(action, done)
             else:
-                self._serial.act(action, index)
+                self.act(action, index)
                 if action.on_stream:  # a kernel in the tail: the main stream has nothing of the next frame
                     done = None
         self.latencies.append(self._clock() - begun.started)

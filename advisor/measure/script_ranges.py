@@ -87,10 +87,12 @@ class RangeWatch:
                 return called
 
         nvtx.annotate = Annotate
-        nvtx.push_range = self._heard(push)
+        nvtx.push_range = self.opening(push)
         nvtx.pop_range = self.closing(pop)
 
-    def _heard(self, push: Callable[..., Any]) -> Callable[..., Any]:
+    def opening(self, push: Callable[..., Any]) -> Callable[..., Any]:
+        """A function that begins a range by its name, with a listener before it."""
+
         def call(message: Any = None, *given: Any, **named: Any) -> Any:
             self.begin(message)
             return push(message, *given, **named)
@@ -105,7 +107,3 @@ class RangeWatch:
             return pop(*given, **named)
 
         return call
-
-    def opening(self, push: Callable[..., Any]) -> Callable[..., Any]:
-        """A function that begins a range by its name, with a listener before it."""
-        return self._heard(push)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from advisor.measure.frames import Action, Loop
+from advisor.measure.frames import Action, FrameLoop
 from advisor.measure.sampling import Clock
 from advisor.profiles.traces import Span, Timeline, track
 from advisor.strategies.backend import Backend
@@ -42,7 +42,7 @@ class Recorder:
         self._anchor = backend.timestamp()
         self._zero = clock()
 
-    def timeline(self, loop: Loop, index: int) -> Timeline | None:
+    def timeline(self, loop: FrameLoop, index: int) -> Timeline | None:
         """Runs the frames `index` to `index + WATCHED - 1`; None where the clock saw no time pass."""
         with loop.watched(self.watch):
             loop.frame(index)

@@ -201,6 +201,8 @@ def differences(results: Mapping[str, Array], directory: Path) -> Iterator[str]:
 
 
 def _difference(name: str, array: Array, expected: Array) -> str:
+    if (array.shape, array.dtype) != (expected.shape, expected.dtype):
+        return f"{name!r} is {array.dtype} {array.shape}, not {expected.dtype} {expected.shape}"
     if np.array_equal(array.reshape(-1).view(np.uint8), np.asarray(expected).reshape(-1).view(np.uint8)):
         return ""
     if array.dtype.kind in "fc":

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from advisor.profiles.schema import Environment, Failed, Profile, Result, Skipped
 from advisor.profiles.scripts import ScriptMeasured, ScriptRun
+from advisor.profiles.traces import NsysTrace
 
 MASK = "***"
 WITHHELD = "withheld"
@@ -152,6 +153,7 @@ def without_names(profile: Profile, redactor: Redactor) -> Profile:
             "environment": told.model_copy(update={"absent": absent, "warnings": warnings}),
             "notes": tuple(map(hide, profile.notes)),
             "script": _script(profile.script, redactor),
+            "trace": _trace(profile.trace, redactor),
         }
     )
 
@@ -167,6 +169,12 @@ def _script(script: ScriptRun | None, redactor: Redactor) -> ScriptRun | None:
 def _script_row(row: ScriptMeasured, redactor: Redactor) -> ScriptMeasured:
     ranges = tuple(r.model_copy(update={"name": redactor.hide(r.name)}) for r in row.ranges)
     return row.model_copy(update={"ranges": ranges, "notes": tuple(map(redactor.hide, row.notes))})
+
+
+def _trace(trace: NsysTrace, redactor: Redactor) -> NsysTrace:
+    """Why there is none may be what the user's code said under nsys."""
+    missing = tuple(m.model_copy(update={"reason": redactor.hide(m.reason)}) for m in trace.missing)
+    return trace.model_copy(update={"reason": redactor.hide(trace.reason), "missing": missing})
 
 
 def _row(row: Result, redactor: Redactor) -> Result:

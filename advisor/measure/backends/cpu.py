@@ -62,9 +62,7 @@ class CpuBackend:
         del mapped, write_combined
         return self.malloc(nbytes)
 
-    def free_host(self, pointer: int) -> None:
-        """Gives it back."""
-        self.free(pointer)
+    free_host = free
 
     def host_register(self, pointer: int, nbytes: int, *, mapped: bool = False) -> None:
         """Means nothing to a CPU."""
@@ -76,9 +74,7 @@ class CpuBackend:
         """Ordinary memory, kept for the life of the backend as a pool would."""
         return self.malloc(nbytes), nbytes
 
-    def malloc_managed(self, nbytes: int) -> int:
-        """Ordinary memory: both sides are the CPU."""
-        return self.malloc(nbytes)
+    malloc_managed = malloc
 
     def prefetch(self, pointer: int, nbytes: int, side: Side) -> None:
         """Nothing to move."""
@@ -98,10 +94,7 @@ class CpuBackend:
         del stream
         ctypes.memmove(target, source, nbytes)
 
-    def copy_to_host(self, target: int, source: int, nbytes: int, stream: Any = None) -> None:
-        """A memory copy, done on return."""
-        del stream
-        ctypes.memmove(target, source, nbytes)
+    copy_to_host = copy_to_device
 
     def device_array(self, pointer: int, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """A NumPy array."""
@@ -114,9 +107,7 @@ class CpuBackend:
         """It has nothing to wait for."""
         return NullStream()
 
-    def new_stream(self) -> NullStream:
-        """Another one that has nothing to wait for."""
-        return NullStream()
+    new_stream = default_stream
 
     def timestamp(self, stream: Any = None) -> float:
         """The host's clock, in seconds."""

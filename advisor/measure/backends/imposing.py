@@ -10,24 +10,15 @@ import mmap
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from advisor.measure.backends.cuda import import_cupy
 from advisor.measure.backends.managed_calls import ManagedCalls
+from advisor.measure.script_ranges import RangeWatch
 from advisor.profiles.scripts import ScriptCopies, ScriptMemory
 
 _OUT_OF_MEMORY = 2
 """cudaErrorMemoryAllocation, which CuPy does not name."""
-
-
-class Listener(Protocol):
-    """What hears of ranges: `advisor.measure.script_ranges.RangeWatch`."""
-
-    def opening(self, push: Callable[..., Any]) -> Callable[..., Any]:
-        """The function with a listener before it."""
-
-    def closing(self, pop: Callable[..., Any]) -> Callable[..., Any]:
-        """The function with a listener before it."""
 
 
 class Script:
@@ -44,6 +35,11 @@ class Script:
         self._pool: Any = cupy.get_default_memory_pool()
         self._allocator: Any = None
         self._host_pointers: dict[int, int] = {}
+
+    @property
+    def pci_bus_id(self) -> str:
+        """The GPU's place on the PCI bus."""
+        return str(self._cupy.cuda.Device(self._gpu).pci_bus_id)
 
     def impose(self, strategy: str) -> None:
         """Puts the strategy into force; the unchanged script needs nothing."""
@@ -146,7 +142,7 @@ class Script:
         """cudaEventElapsedTime."""
         return float(self._cupy.cuda.get_elapsed_time(begin, end)) * 1e-3
 
-    def listen_to_ranges(self, watch: Listener) -> None:
+    def listen_to_ranges(self, watch: RangeWatch) -> None:
         """CuPy's NVTX functions, which `cupyx.profiler.time_range` uses too."""
         module = self._cupy.cuda.nvtx
         for name, around in (("Push", watch.opening), ("PushC", watch.opening), ("Pop", watch.closing)):
@@ -172,8 +168,8 @@ class CopyWatch:
         self._seen = {"to-device": [0, 0], "to-host": [0, 0]}
         for name in ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray"):
             setattr(cupy, name, self._upload(getattr(cupy, name)))
-        cupy.ndarray.set = self._set(cupy.ndarray.set)
-        cupy.ndarray.get = self._get(cupy.ndarray.get)
+        cupy.ndarray.set = self._moving("to-device", cupy.ndarray.set)
+        cupy.ndarray.get = self._moving("to-host", cupy.ndarray.get)
 
     def copies(self) -> ScriptCopies:
         """What was counted."""
@@ -202,21 +198,13 @@ class CopyWatch:
 
         return wrapped
 
-    def _set(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        def set_(array: Any, *given: Any, **named: Any) -> Any:
+    def _moving(self, way: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def moved(array: Any, *given: Any, **named: Any) -> Any:
             if not self._inside:
-                self._count("to-device", int(array.nbytes))
+                self._count(way, int(array.nbytes))
             return call(array, *given, **named)
 
-        return set_
-
-    def _get(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        def get(array: Any, *given: Any, **named: Any) -> Any:
-            if not self._inside:
-                self._count("to-host", int(array.nbytes))
-            return call(array, *given, **named)
-
-        return get
+        return moved
 
     def _count(self, way: str, nbytes: int) -> None:
         self._seen[way][0] += 1
@@ -232,41 +220,29 @@ class MemoryWatch:
         self._sizes: dict[int, int] = {}
 
         class Hook(cupy.cuda.MemoryHook):  # type: ignore[misc]
-            """Counts; CuPy calls these by keyword."""
+            """CuPy calls these by keyword."""
 
             name = "advisor"
 
             def alloc_postprocess(self, **told: Any) -> None:
                 """The pool took memory from CUDA."""
-                watch.took(int(told["mem_size"]))
+                watch._allocations += 1
+                watch._reserved += int(told["mem_size"])
 
             def malloc_postprocess(self, **told: Any) -> None:
                 """An array took memory from the pool."""
-                watch.gave(int(told["pmem_id"]), int(told["mem_size"]))
+                watch._requests += 1
+                watch._sizes[int(told["pmem_id"])] = size = int(told["mem_size"])
+                watch._used += size
+                watch._peak = max(watch._peak, watch._used)
 
             def free_postprocess(self, **told: Any) -> None:
                 """It came back."""
-                watch.got_back(int(told["pmem_id"]))
+                watch._used -= watch._sizes.pop(int(told["pmem_id"]), 0)
 
         self._has_hooks = isinstance(pool, cupy.cuda.MemoryPool)
         self._hook = Hook()
         self._hook.__enter__()
-
-    def took(self, nbytes: int) -> None:
-        """The pool took memory from CUDA."""
-        self._allocations += 1
-        self._reserved += nbytes
-
-    def gave(self, which: int, nbytes: int) -> None:
-        """An array took memory from the pool."""
-        self._requests += 1
-        self._sizes[which] = nbytes
-        self._used += nbytes
-        self._peak = max(self._peak, self._used)
-
-    def got_back(self, which: int) -> None:
-        """The pool has it again."""
-        self._used -= self._sizes.pop(which, 0)
 
     def memory(self) -> ScriptMemory | None:
         """What was seen; None where the pool has no hooks (CUDA's own)."""
