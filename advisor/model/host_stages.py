@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from advisor.model import terms
 from advisor.model.context import Situation
-from advisor.model.defaults import HOST_SLOWDOWN
+from advisor.model.defaults import host_slowdown
 from advisor.model.device_stages import bytes_of
 from advisor.model.monte_carlo import Values, constant, log_triangular, triangular
 from advisor.strategies.placements.base import Placement
@@ -43,7 +43,7 @@ def _with_measured(at: Situation, stage: str, memory: Values, measured: float) -
         # It was measured on ordinary memory; a kind of which more is known may be slower.
         other = any(_kind(at, at.placements[t.buffer]) != "host" for t in at.traffic(stage))
         return np.maximum(memory, measured) if other else constant(measured)
-    least, likely, most, _ = HOST_SLOWDOWN[at.memory_class]
+    least, likely, most, _ = host_slowdown(at.machine.entry)
     here = measured * log_triangular(least, likely, most, "host slowdown")
     memory = np.where(_in_cache(at, stage), np.minimum(memory, here), memory)
     share = triangular(_least_share(memory[0], measured), 1.0, 1.0, f"compute-bound {stage}")

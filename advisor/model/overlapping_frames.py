@@ -1,4 +1,4 @@
-"""Time per frame where frames overlap over two sets of buffers (advisor/pipelined.py)."""
+"""Time per frame where frames overlap over two sets of buffers (measure/pipelined.py)."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Frame:
         return migration(self.at, buffer, count, side)
 
     def _note_mapping(self, buffer: str, to: Side, *, written: bool) -> None:
-        """Pages come back mapped for reading, unless a write fault fetched them (defaults.py)."""
+        """Pages come back mapped for reading, unless a write fault fetched them (defaults.toml)."""
         if to == "host" and not written and self.at.migrates(buffer):
             self._read_only.add(buffer)
         else:
