@@ -9,12 +9,7 @@ from advisor.strategies.schedule import Traits
 
 
 class Managed(Placement):
-    """cudaMallocManaged with cudaMemAttachGlobal, no hints.
-
-    Good: cached on both sides of a Jetson, half the memory there, the smallest change to code. Bad: on a card
-    every change of side migrates pages by faults of 10 to 50 µs (CUDA C++ Programming Guide, "Unified
-    Memory"; ObservUVM). Without concurrentManagedAccess the CPU must not touch it while a kernel runs.
-    """
+    """cudaMallocManaged with cudaMemAttachGlobal, no hints."""
 
     host_kind = "managed"
     device_kind = "managed"

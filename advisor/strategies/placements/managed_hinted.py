@@ -13,10 +13,6 @@ from advisor.strategies.schedule import Traits
 class ManagedPrefetch(Managed):
     """cudaMallocManaged, and cudaMemPrefetchAsync to the side that needs it at each change of side; where
     concurrentManagedAccess is 0, cudaStreamAttachMemAsync in its place.
-
-    Good: no page faults on a card (GTX 1080: kernels at 242 GB/s against 8 without it,
-    parallelArchitect/pascal-um-benchmark). Bad: a call for each buffer and change of side, and nothing gained
-    where there is one DRAM (CUDA C++ Programming Guide, "Data Prefetching").
     """
 
     prefetched = True
@@ -48,10 +44,6 @@ class ManagedPrefetch(Managed):
 class ManagedAdvised(ManagedPrefetch):
     """As managed-prefetch, with cudaMemAdvise derived from the annotations: read-mostly for what is written
     in set-up only; else preferred location on the GPU, accessed by the host where host stages use it.
-
-    Good: pages that both sides read are duplicated instead of moved; up to 25 % gained in a published suite
-    (Chien, Peng, Markidis, MCHPC 2019). Bad: a write to a read-mostly page takes its copies away; hints need
-    concurrentManagedAccess (CUDA C++ Programming Guide, "Data Usage Hints").
     """
 
     def __init__(self, hints: tuple[Hint, ...] = ()) -> None:

@@ -9,12 +9,7 @@ from advisor.strategies.schedule import Traits
 
 
 class Pageable(Placement):
-    """malloc on the host, cudaMalloc on the device, synchronous copies between them.
-
-    The driver must stage each copy through pinned memory of its own, so the link is not used fully and
-    the host waits. Good: nothing to change, any array will do. Bad: the slowest copies on a discrete GPU,
-    and twice the memory on a shared DRAM (CUDA C++ Best Practices Guide, "Pinned Memory").
-    """
+    """malloc on the host, cudaMalloc on the device, synchronous copies between them."""
 
     host_kind = "pageable"
     device_kind = "device"

@@ -9,12 +9,7 @@ from advisor.strategies.schedule import Traits
 
 
 class Pinned(Placement):
-    """cudaHostAlloc (default flags) on the host, cudaMalloc on the device, asynchronous copies between them.
-
-    Good: the link's full rate, and the host goes on while the copy engine works. Bad: pinning is slow, so
-    pin once and reuse; locked pages are lost to everybody else; on Tegra before compute capability 7.2 the
-    CPU does not cache it (CUDA C++ Best Practices Guide, "Pinned Memory"; CUDA for Tegra, "Memory Types").
-    """
+    """cudaHostAlloc with default flags on the host, cudaMalloc on the device, asynchronous copies."""
 
     host_kind = "pinned"
     device_kind = "device"

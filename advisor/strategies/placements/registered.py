@@ -10,12 +10,7 @@ from advisor.strategies.placements.zero_copy import ZeroCopy
 
 
 class Registered(Pinned):
-    """malloc and cudaHostRegister on the host, cudaMalloc on the device, asynchronous copies between them.
-
-    Good: the link's full rate for memory that somebody else allocated, without a copy into one's own. Bad:
-    registering costs more than one copy, so do it once and keep it (CUDA C++ Programming Guide, "Page-Locked
-    Host Memory"); unsupported on Tegra before compute capability 7.2 (CUDA for Tegra, "Memory Types").
-    """
+    """malloc and cudaHostRegister on the host, cudaMalloc on the device, asynchronous copies between them."""
 
     takes_foreign_memory = True
     registered = True
@@ -30,12 +25,7 @@ class Registered(Pinned):
 
 
 class ZeroCopyRegistered(ZeroCopy):
-    """malloc and cudaHostRegister with cudaHostRegisterMapped; kernels use the same memory in place.
-
-    Good: zero-copy for memory that somebody else allocated; on Thor the GPU's L2 caches it, where it does
-    not cache memory of cudaHostAlloc. Bad: as zero-copy elsewhere, and registering is slow (CUDA for Tegra,
-    "Memory Types"; CUDA C++ Programming Guide, "Page-Locked Host Memory").
-    """
+    """malloc and cudaHostRegister with cudaHostRegisterMapped; kernels use the same memory in place."""
 
     takes_foreign_memory = True
     registered = True

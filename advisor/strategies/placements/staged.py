@@ -15,9 +15,6 @@ from advisor.strategies.schedule import Traits
 class Staged(Placement):
     """malloc on the host, cudaMalloc on the device; to the device as cupy.asarray does it: a CPU copy into
     CuPy's pinned pool, then an asynchronous copy; to the host as cupy.asnumpy does it: from pageable memory.
-
-    Good: nothing to change in code that uses CuPy. Bad: a pass over the data on the CPU for every upload,
-    and a pool that rounds up to powers of two and keeps what it took (cupy issues 3625, 6360, 8090, 8111).
     """
 
     host_kind = "pageable"

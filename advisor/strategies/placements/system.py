@@ -9,12 +9,7 @@ from advisor.strategies.schedule import Traits
 
 
 class System(Placement):
-    """malloc, and nothing else: kernels use the host's address.
-
-    Good: nothing to allocate, register or copy where the hardware is coherent (GH200, Thor, GB10). Bad: over
-    HMM on a card every first touch is a page fault; impossible elsewhere (CUDA C++ Programming Guide, "Full
-    CUDA Unified Memory Support"). CuPy sees it as memory it does not own.
-    """
+    """malloc, and nothing else: kernels use the host's address."""
 
     host_kind = "pageable"
     device_kind = "pageable"

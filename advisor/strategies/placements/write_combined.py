@@ -12,10 +12,6 @@ from advisor.strategies.placements.zero_copy import ZeroCopy
 class WriteCombined(Pinned):
     """cudaHostAlloc with cudaHostAllocWriteCombined on the host, cudaMalloc on the device, asynchronous
     copies. Buffers that the host reads are plain pinned memory.
-
-    Good: up to 40 % faster transfers over PCIe on x86, and no snooping of the CPU's caches (CUDA C++
-    Programming Guide, "Write-Combining Memory"); none on a measured H200 (reports/h200). Bad: the CPU reads
-    it about six times slower or worse (CUDA Handbook 5.1.4), and on GH200 it halves the transfers.
     """
 
     write_combined = True
@@ -32,9 +28,6 @@ class WriteCombined(Pinned):
 class ZeroCopyWriteCombined(ZeroCopy):
     """cudaHostAlloc with Mapped and WriteCombined; kernels use the same memory. Buffers that the host reads
     are plain mapped memory.
-
-    Good: as zero-copy, with writes that bypass the CPU's caches. Bad: as zero-copy, and the CPU must never
-    read it (CUDA C++ Programming Guide, "Write-Combining Memory").
     """
 
     write_combined = True

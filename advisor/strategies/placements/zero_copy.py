@@ -9,12 +9,7 @@ from advisor.strategies.schedule import Traits
 
 
 class ZeroCopy(Placement):
-    """cudaHostAlloc with cudaHostAllocMapped; kernels use the device's address of the same memory.
-
-    Good: no copy and half the memory on a shared DRAM; on a card, small buffers and data that is read once.
-    Bad: what the GPU reads again crosses PCIe again on a card, and bypasses the GPU's cache on a Jetson
-    (CUDA for Tegra, "Memory Types"; CUDA C++ Best Practices Guide, "Zero Copy").
-    """
+    """cudaHostAlloc with cudaHostAllocMapped; kernels use the device's address of the same memory."""
 
     host_kind = "pinned"
     device_kind = "pinned"
