@@ -9,7 +9,7 @@ import pytest
 from published import predicted
 
 from advisor.devices.catalogue import load
-from advisor.model.context import situation
+from advisor.model.context import context
 from advisor.model.device_stages import kernel_seconds
 from advisor.model.host_stages import host_seconds
 from advisor.model.machines import Machine
@@ -135,7 +135,7 @@ def test_on_the_measured_device_its_host_stages_are_certain() -> None:
     profile, machine = measured_on("Tesla T4", 0.001, 0.01), Machine(load("t4"))
     known = learned(profile, machine)
     assert (known.same_device, known.doubt) == (True, 0.5)
-    at = situation(
+    at = context(
         profile.workload,
         known.trace or Trace(),
         by_name("pinned"),

@@ -43,5 +43,5 @@ def family(placement: Placement, *, one_memory: bool) -> str:
     On one memory, managed memory is used in place like any other.
     """
     if placement.device_kind == "device":
-        return "pageable copies" if placement.host_kind == "pageable" else "pinned copies"
-    return "managed" if placement.device_kind == "managed" and not one_memory else "in place"
+        return "pinned copies" if placement.locks else "pageable copies"
+    return "managed" if placement.managed and not one_memory else "in place"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from advisor import units
 from advisor.devices.catalogue import CatalogueEntry
 from advisor.model import residuals
-from advisor.model.context import Situation, situation
+from advisor.model.context import Context, context
 from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values, constant
 from advisor.model.overlapping_frames import overlapped
@@ -63,7 +63,7 @@ def simulate(
         if refused or isinstance(known, str):
             found[strategy.name] = refused or str(known)
             continue
-        at = situation(
+        at = context(
             workload,
             known,
             strategy,
@@ -77,7 +77,7 @@ def simulate(
     return found
 
 
-def _too_large(at: Situation, target: CatalogueEntry) -> str | None:
+def _too_large(at: Context, target: CatalogueEntry) -> str | None:
     memory = int(target.figures.memory_bytes.value)
     needed = at.physical_bytes() if at.machine.shares_memory else at.device_bytes()
     if needed <= memory:
@@ -85,7 +85,7 @@ def _too_large(at: Situation, target: CatalogueEntry) -> str | None:
     return f"needs {units.size(needed)} of the device's memory of {units.size(memory)}"
 
 
-def _simulated(at: Situation) -> Simulated:
+def _simulated(at: Context) -> Simulated:
     steps = [(step, seconds * _residual(at, step)) for step, seconds in timed_steps(at)]
     if at.strategy.pipelined:
         found = overlapped(at, steps)
@@ -94,11 +94,11 @@ def _simulated(at: Situation) -> Simulated:
     return Simulated(at.strategy.name, parts, sum(parts.values(), constant(0.0)), None, at.physical_bytes())
 
 
-def _residual(at: Situation, step: Step) -> Values:
+def _residual(at: Context, step: Step) -> Values:
     doubt = residuals.common(at.doubt)
     if step.action == "host":
         return doubt
-    return doubt * residuals.moves(at.strategy.placement, at.doubt, one_memory=at.machine.shares_memory)
+    return doubt * residuals.moves(at.placement_of(step), at.doubt, one_memory=at.machine.shares_memory)
 
 
 def with_declared(workload: WorkloadRecord, trace: Trace | None) -> Trace | str:

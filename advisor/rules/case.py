@@ -12,7 +12,6 @@ from advisor.profiles.schema import (
     BufferRecord,
     Failed,
     Measured,
-    MemoryKind,
     Predicted,
     Prediction,
     Profile,
@@ -23,7 +22,6 @@ from advisor.profiles.schema import (
 from advisor.rules import placed
 from advisor.rules.base import Case, Reads, Row
 from advisor.strategies.overlap import doubled
-from advisor.strategies.placements.base import Placement
 from advisor.strategies.schedule import stage_uses
 
 
@@ -142,12 +140,8 @@ def _pinned_bytes(strategy: str, workload: WorkloadRecord) -> int:
     return sum(
         buffer.bytes * (2 if buffer.name in sets else 1)
         for buffer in workload.buffers
-        if "pinned" in _kinds(placed.own(placements[buffer.name]))
+        if placements[buffer.name].locks
     )
-
-
-def _kinds(placement: Placement) -> tuple[MemoryKind, MemoryKind]:
-    return placement.host_kind, placement.device_kind
 
 
 def _reads(workload: WorkloadRecord, trace: Trace) -> Iterator[Reads]:

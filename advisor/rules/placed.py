@@ -6,26 +6,14 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from advisor.profiles.schema import BufferRecord, Device, MemoryKind, Side, WorkloadRecord
-from advisor.strategies.placements.base import Placement
-from advisor.strategies.placements.external import External
 from advisor.strategies.registry import STRATEGIES, Strategy
+from advisor.strategies.registry import shared as shared
 from advisor.strategies.schedule import Step, plan, stage_uses
-
-
-def own(placement: Placement) -> Placement:
-    """The program's own placement, behind foreign memory or not."""
-    return placement.inner if isinstance(placement, External) else placement
 
 
 def strategy(name: str) -> Strategy | None:
     """The strategy of that name; None for one that this version does not know."""
     return next((s for s in STRATEGIES if s.name == name), None)
-
-
-def shared(workload: WorkloadRecord) -> list[BufferRecord]:
-    """Buffers that both sides use."""
-    sides = {stage.name: stage.side for stage in workload.stages}
-    return [b for b in workload.buffers if {sides.get(name) for name in b.access} >= {"host", "device"}]
 
 
 def host_readers(workload: WorkloadRecord) -> dict[str, list[str]]:
@@ -48,7 +36,7 @@ def write_combined(name: str, workload: WorkloadRecord) -> list[BufferRecord]:
     """Buffers that the strategy places in write-combined memory."""
     known = strategy(name)
     placed = known.placements(workload) if known else {}
-    return [b for b in workload.buffers if b.name in placed and own(placed[b.name]).write_combined]
+    return [b for b in workload.buffers if b.name in placed and placed[b.name].own.write_combined]
 
 
 def moves(name: str, workload: WorkloadRecord, device: Device) -> tuple[Step, ...]:

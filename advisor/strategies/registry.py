@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from advisor.errors import UsageError
-from advisor.profiles.schema import BufferRecord, Device, WorkloadRecord
+from advisor.profiles.schema import BufferRecord, Device, Side, WorkloadRecord
 from advisor.strategies.overlap import obstacle
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.placements.external import External
@@ -55,7 +55,7 @@ class Strategy:
         return {buffer.name: self._place(buffer, workload) for buffer in workload.buffers}
 
     def _place(self, buffer: BufferRecord, workload: WorkloadRecord) -> Placement:
-        sides = {stage.side for stage in workload.stages if stage.name in buffer.access}
+        sides = sides_of(buffer, workload)
         if sides == {"device"}:
             return DeviceOnly()
         if sides <= {"host"}:
@@ -64,6 +64,16 @@ class Strategy:
         if buffer.external and not placement.takes_foreign_memory:
             return External(placement)
         return placement
+
+
+def sides_of(buffer: BufferRecord, workload: WorkloadRecord) -> set[Side]:
+    """The sides whose stages use the buffer, in set-up or in a frame."""
+    return {stage.side for stage in workload.stages if stage.name in buffer.access}
+
+
+def shared(workload: WorkloadRecord) -> list[BufferRecord]:
+    """Buffers that both sides use."""
+    return [buffer for buffer in workload.buffers if len(sides_of(buffer, workload)) == 2]
 
 
 BASELINE = "pageable"
