@@ -37,8 +37,8 @@ CUPY = Library(
 
 _PAGEABLE = Way(
     ("{host} = np.empty({shape}, {dtype})", _IN_DEVICE_MEMORY),
-    to_device="{device}.set({host})",
-    to_host="{device}.get(out={host})",
+    to_device="{device}.set({host}, stream={stream})",
+    to_host="{device}.get(stream={stream}, out={host})",
 )
 _STAGED = Way(
     ("{host} = np.empty({shape}, {dtype})", _IN_DEVICE_MEMORY),
