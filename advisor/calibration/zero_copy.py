@@ -37,7 +37,7 @@ def _measure(bench: Bench) -> None:
     read, again, strided, at_random, write = KEYS
     with Arena(backend) as arena:
         kernels = Kernels(backend)
-        host = arena.mapped(size)
+        host = arena.pinned(size, "mapped")
         host_array(host, size, (size // 4,), floats).fill(0)
         data = backend.device_array(backend.host_device_pointer(host), size, (size // 4,), floats)
         out = backend.device_array(arena.device(4), 4, (1,), floats)

@@ -16,6 +16,11 @@ _ADVICE = {
     "accessed-by-device": ("cudaMemAdviseSetAccessedBy", "device"),
     "accessed-by-host": ("cudaMemAdviseSetAccessedBy", "host"),
 }
+_FLAGS = {
+    "write-combined": "cupy.cuda.runtime.hostAllocWriteCombined",
+    "portable": "cupy.cuda.runtime.hostAllocPortable",
+}
+"""`mapped_empty` adds the flag for mapped memory itself."""
 _IN_DEVICE_MEMORY = "{device} = cupy.empty({shape}, {dtype})"
 
 
@@ -63,7 +68,8 @@ def _copied(placement: Placement) -> Way:
 
 
 def _flags(placement: Placement) -> str:
-    return ", cupy.cuda.runtime.hostAllocWriteCombined" if placement.write_combined else ""
+    wanted = [_FLAGS[flag] for flag in placement.host_flags if flag in _FLAGS]
+    return f", {' | '.join(wanted)}" if wanted else ""
 
 
 def _mapped(placement: Placement) -> Way:

@@ -13,7 +13,7 @@ def way(placement: Placement, buffer: BufferRecord, device: Device) -> Way | Non
     if placement.registered or placement.prefetched:
         return None
     if placement.host_kind != placement.device_kind:
-        return _PINNED if placement.locks and not placement.write_combined else None
+        return _PINNED if placement.locks and not placement.host_flags else None
     if placement.managed:
         return _one_memory("managed_array", "")
     return _one_memory("mapped_array", f", wc={placement.write_combined}") if placement.locks else None

@@ -20,7 +20,7 @@ def way(placement: Placement, buffer: BufferRecord, device: Device) -> Way | Non
         return None
     if placement.host_kind == placement.device_kind:
         return _viewed(placement, buffer, device) if placement.locks or placement.managed else None
-    plain = placement.locks and not placement.registered and not placement.write_combined
+    plain = placement.locks and not placement.registered and not placement.host_flags
     return _pinned(buffer.dtype) if plain else None
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from advisor.profiles.schema import BufferRecord, Device, MemoryClass, MemoryKind, WorkloadRecord
-from advisor.strategies.backend import Array, host_array
+from advisor.strategies.backend import Array, HostFlag, host_array
 from advisor.strategies.placements.arena import Arena
 from advisor.strategies.schedule import Traits
 
@@ -72,8 +72,8 @@ class Placement(ABC):
     """The kind of memory that device stages work on."""
     takes_foreign_memory: bool = False
     """Works on memory the program did not choose, without a copy to its own."""
-    write_combined: bool = False
-    """The host's memory is write-combined: quick to write in order, very slow to read."""
+    host_flags: tuple[HostFlag, ...] = ()
+    """What page-locked memory is asked for beyond that."""
     registered: bool = False
     """Allocated as ordinary memory and page-locked afterwards."""
     staged: bool = False
@@ -87,6 +87,11 @@ class Placement(ABC):
     def own(self) -> Placement:
         """The program's own memory, where this stands behind foreign memory."""
         return self
+
+    @property
+    def write_combined(self) -> bool:
+        """The host's memory is write-combined: quick to write in order, very slow to read."""
+        return "write-combined" in self.host_flags
 
     @property
     def locks(self) -> bool:

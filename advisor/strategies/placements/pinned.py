@@ -24,4 +24,4 @@ class Pinned(Placement):
 
     def host_memory(self, arena: Arena, nbytes: int) -> int:
         """The host's pointer to page-locked memory."""
-        return arena.pinned(nbytes)
+        return arena.pinned(nbytes, *self.host_flags)

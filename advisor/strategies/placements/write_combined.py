@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from advisor.profiles.schema import BufferRecord, Device, WorkloadRecord
-from advisor.strategies.placements.arena import Arena
 from advisor.strategies.placements.base import Placement, host_only_writes
 from advisor.strategies.placements.pinned import Pinned
 from advisor.strategies.placements.zero_copy import ZeroCopy
@@ -14,15 +13,11 @@ class WriteCombined(Pinned):
     copies. Buffers that the host reads are plain pinned memory.
     """
 
-    write_combined = True
+    host_flags = ("write-combined",)
 
     def adapted(self, buffer: BufferRecord, workload: WorkloadRecord) -> Placement:
         """Only for buffers that the host never reads."""
         return self if host_only_writes(buffer, workload) else Pinned()
-
-    def host_memory(self, arena: Arena, nbytes: int) -> int:
-        """Write-combined."""
-        return arena.pinned(nbytes, write_combined=True)
 
 
 class ZeroCopyWriteCombined(ZeroCopy):
@@ -30,7 +25,7 @@ class ZeroCopyWriteCombined(ZeroCopy):
     are plain mapped memory.
     """
 
-    write_combined = True
+    host_flags = ("mapped", "write-combined")
 
     def adapted(self, buffer: BufferRecord, workload: WorkloadRecord) -> Placement:
         """Only for buffers that the host never reads."""
@@ -41,7 +36,3 @@ class ZeroCopyWriteCombined(ZeroCopy):
         if device.kind == "cpu":
             return "the CPU device has no write-combined memory"
         return super().unavailable(device)
-
-    def host_memory(self, arena: Arena, nbytes: int) -> int:
-        """Write-combined."""
-        return arena.mapped(nbytes, write_combined=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from advisor.profiles.schema import Device
+from advisor.strategies.backend import HostFlag
 from advisor.strategies.placements.arena import Arena
 from advisor.strategies.placements.base import Layout, Placed, Placement, flag_is_off, one_memory
 from advisor.strategies.schedule import Traits
@@ -13,6 +14,7 @@ class ZeroCopy(Placement):
 
     host_kind = "pinned"
     device_kind = "pinned"
+    host_flags: tuple[HostFlag, ...] = ("mapped",)
 
     def traits(self, device: Device) -> Traits:
         """Nothing moves; the host waits for kernels before it touches the memory."""
@@ -31,4 +33,4 @@ class ZeroCopy(Placement):
 
     def host_memory(self, arena: Arena, nbytes: int) -> int:
         """The host's pointer to memory that the device reaches."""
-        return arena.mapped(nbytes)
+        return arena.pinned(nbytes, *self.host_flags)
