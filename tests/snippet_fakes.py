@@ -124,6 +124,7 @@ def fake_cupy() -> Any:
         runtime=SimpleNamespace(
             hostAllocMapped=MAPPED,
             hostAllocWriteCombined=WRITE_COMBINED,
+            hostAllocPortable=1,
             pointerGetAttributes=attributes,
             hostRegister=register,
             hostUnregister=registered.pop,

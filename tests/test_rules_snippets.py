@@ -34,15 +34,16 @@ VARIANTS = tuple(
 )
 PREFETCHED = [("prefetch", "host")] * 2 + ["synchronize"] + [("prefetch", "device")] * 3
 PREFETCHED += [("prefetch", "host"), "synchronize"]
-MOVES: dict[str, list[Any]] = {
-    "staged": ["asarray", "asarray", "asnumpy"],
-    "pinned": ["set", "set", "get", "synchronize"],
-    "write-combined": ["set", "set", "get", "synchronize"],
-    "registered": ["set", "set", "get", "synchronize"],
-    **{name: ["synchronize"] for name in ONE_MEMORY},
-    "managed-prefetch": PREFETCHED,
-    "managed-advised": PREFETCHED,
-}
+
+
+def moves_of(placement: Placement) -> list[Any]:
+    """The copies, prefetches and waits of a frame of `vector_add`."""
+    if placement.host_kind != placement.device_kind:
+        copies = ["asarray", "asarray", "asnumpy"], ["set", "set", "get", "synchronize"]
+        return copies[placement.locks]
+    return PREFETCHED if placement.prefetched else ["synchronize"]
+
+
 CONCURRENT = cuda_device("discrete-hmm", concurrent_managed_access=1, pageable_memory_access=1)
 JETSON = cuda_device("tegra-io-coherent", concurrent_managed_access=0)
 FILLED = (
@@ -159,7 +160,7 @@ def test_a_frame_makes_the_copies_and_waits_of_its_strategy(cupy: Any, strategy:
     names["frame"]()  # the first one has nothing to bring back
     cupy.log.clear()
     names["frame"]()
-    assert cupy.log == MOVES[strategy]
+    assert cupy.log == moves_of(by_name(strategy).placement)
 
 
 def test_without_concurrent_access_memory_is_attached_in_place_of_a_prefetch(cupy: Any):
