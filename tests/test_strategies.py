@@ -21,10 +21,10 @@ from advisor.profiles.schema import (
 )
 from advisor.strategies import registry
 from advisor.strategies.placements.base import Placement
+from advisor.strategies.placements.copied import Pinned
 from advisor.strategies.placements.external import External
+from advisor.strategies.placements.in_place import ZeroCopy
 from advisor.strategies.placements.one_sided import DeviceOnly, HostOnly
-from advisor.strategies.placements.pinned import Pinned
-from advisor.strategies.placements.zero_copy import ZeroCopy
 from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, by_name, choose, describe
 from advisor.strategies.schedule import StageUse, plan
 
