@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
@@ -28,21 +28,31 @@ host's memory over PCIe or a coherent link."""
 
 
 @dataclass(frozen=True)
+class Learned:
+    """What measured stages tell: host stages' times in the trace, and kernels as a factor on the model's."""
+
+    trace: Trace | None = None
+    kernel_factor: Mapping[str, Values] = field(default_factory=dict)
+    """Of device stages: the measured time over the model's, on the device that was measured."""
+    same_device: bool = False
+    """The host stages' times were measured beside this very device."""
+    unexplained: float = 1.0
+    """How much is left of what the terms do not explain (residuals.py), as an exponent: 1 all, 0 nothing."""
+    sentences: tuple[str, ...] = ()
+
+
+NOTHING = Learned()
+
+
+@dataclass(frozen=True)
 class Context:
     """One strategy of one workload on one device."""
 
     workload: WorkloadRecord
     trace: Trace
     strategy: Strategy
-    placements: Mapping[str, Placement]
-    plan: Plan
     machine: Machine
-    kernel_factor: Mapping[str, Values]
-    """Device stages whose time was measured elsewhere: that time over the model's, there."""
-    host_measured: bool = False
-    """The host stages' times were measured beside this very device."""
-    doubt: float = 1.0
-    """How much of what the terms leave unexplained is left (residuals.py): 1 all, 0 nothing."""
+    learned: Learned = NOTHING
     first_frames: bool = False
     """Of few frames: before the driver has found out which pages thrash."""
     stays: bool = False
@@ -52,6 +62,18 @@ class Context:
     def memory_class(self) -> MemoryClass:
         """The device's."""
         return self.machine.entry.memory_class
+
+    @cached_property
+    def placements(self) -> Mapping[str, Placement]:
+        """Where each buffer goes."""
+        return self.strategy.placements(self.workload)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The steps of a frame, as the worker takes them."""
+        device = self.machine.entry.device()
+        traits = {name: placement.traits(device) for name, placement in self.placements.items()}
+        return plan(stage_uses(self.workload, "setup"), stage_uses(self.workload, "frame"), traits)
 
     def own(self, buffer: str) -> Placement:
         """Where the program's own memory of a buffer lies."""
@@ -147,33 +169,3 @@ class Context:
     def managed_bytes(self) -> int:
         """Bytes of all managed buffers."""
         return sum(b.bytes for b in self.workload.buffers if self.own(b.name).managed)
-
-
-def context(
-    workload: WorkloadRecord,
-    trace: Trace,
-    strategy: Strategy,
-    machine: Machine,
-    kernel_factor: Mapping[str, Values] | None = None,
-    *,
-    host_measured: bool = False,
-    doubt: float = 1.0,
-    first_frames: bool = False,
-) -> Context:
-    """Places the buffers and plans a frame, as the worker does."""
-    device = machine.entry.device()
-    placements = strategy.placements(workload)
-    traits = {name: placement.traits(device) for name, placement in placements.items()}
-    steps = plan(stage_uses(workload, "setup"), stage_uses(workload, "frame"), traits)
-    return Context(
-        workload,
-        trace,
-        strategy,
-        placements,
-        steps,
-        machine,
-        kernel_factor or {},
-        host_measured,
-        doubt,
-        first_frames,
-    )

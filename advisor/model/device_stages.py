@@ -23,7 +23,7 @@ _REREAD = "zero_copy_reread_bytes_per_second"
 def kernel_seconds(at: Context, stage: str) -> Values:
     """A device stage with its launches, one for each traced call; no migrations, no cache maintenance."""
     traffic = at.traffic(stage)
-    factor = at.kernel_factor.get(stage, 1.0)
+    factor = at.learned.kernel_factor.get(stage, 1.0)
     arithmetic = _arithmetic(at, stage, traffic) * factor
     memory = _memory(at, stage, traffic) * factor + _uncached(at, traffic)
     launch = at.machine.get("launch_seconds")

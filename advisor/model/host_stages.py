@@ -38,7 +38,7 @@ def host_seconds(at: Context, stage: str) -> Values:
 
 
 def _with_measured(at: Context, stage: str, memory: Values, measured: float) -> Values:
-    if at.host_measured:
+    if at.learned.same_device:
         memory = np.where(_in_cache(at, stage), np.minimum(memory, measured), memory)
         # It was measured on ordinary memory; a kind of which more is known may be slower.
         other = any(_kind(at, at.placements[t.buffer]) != "host" for t in at.traffic(stage))

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
 
 from advisor.devices.catalogue import CatalogueEntry, load, names
 from advisor.devices.entries import Attribute
-from advisor.model.context import context
+from advisor.model.context import Context, Learned
 from advisor.model.device_stages import roof_seconds
 from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values, span
@@ -21,23 +21,11 @@ from advisor.profiles.schema import Device, Measured, Profile, StageWork, Trace
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.registry import STRATEGIES, Strategy, shared
 
-MEASURED_DOUBT = 0.5
+UNEXPLAINED_WHERE_MEASURED = 0.5
 """What is left of the unexplained rest where stages were measured, beside this device or another. A quarter,
 taken first for this device, held half of an H200's frames (docs/accuracy.md)."""
 MEMORY_MARGIN = 0.1
 """How far a device's memory may be from an entry's: carve-outs take a few percent of a Jetson's."""
-
-
-@dataclass(frozen=True)
-class Learned:
-    """The trace with measured host stages in it, and measured kernels as a factor on the model's."""
-
-    trace: Trace | None
-    kernel_factor: Mapping[str, Values] = field(default_factory=dict)
-    same_device: bool = False
-    doubt: float = 1.0
-    """What is left of the model's unexplained rest (an exponent)."""
-    sentences: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -109,7 +97,7 @@ def learned(profile: Profile, target: Machine) -> Learned:
         trace,
         factors,
         same,
-        MEASURED_DOUBT if factors or host_told else 1.0,
+        UNEXPLAINED_WHERE_MEASURED if factors or host_told else 1.0,
         tuple(_told(profile, entry, host_told, factors)),
     )
 
@@ -180,7 +168,7 @@ def _kernel_factors(
     known = with_declared(profile.workload, trace)
     if strategy is None or isinstance(known, str):
         return {}
-    at = context(profile.workload, known, strategy, source)
+    at = Context(profile.workload, known, strategy, source)
     found = {}
     for stage in profile.workload.frame_stages("device"):
         seconds, roof = measured[strategy.name].stage_seconds.get(stage.name), roof_seconds(at, stage.name)

@@ -31,15 +31,7 @@ def predict(
     """
     machine = Machine(target)
     known = learned(profile, machine)
-    found = simulate(
-        profile.workload,
-        known.trace,
-        machine,
-        strategies,
-        known.kernel_factor,
-        host_measured=known.same_device,
-        doubt=known.doubt,
-    )
+    found = simulate(profile.workload, known.trace, machine, strategies, known)
     rows = {name: _row(name, outcome) for name, outcome in found.items()}
     wanted = profile.preferences
     counted = {name: s.counted(wanted.objective) for name, s in found.items() if isinstance(s, Simulated)}

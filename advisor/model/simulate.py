@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from advisor import units
 from advisor.devices.catalogue import CatalogueEntry
 from advisor.model import residuals
-from advisor.model.context import Context, context
+from advisor.model.context import NOTHING, Context, Learned
 from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values, constant
 from advisor.model.overlapping_frames import overlapped
@@ -45,10 +45,8 @@ def simulate(
     trace: Trace | None,
     machine: Machine,
     strategies: Sequence[Strategy] = STRATEGIES,
-    kernel_factor: Mapping[str, Values] | None = None,
+    learned: Learned = NOTHING,
     *,
-    host_measured: bool = False,
-    doubt: float = 1.0,
     first_frames: bool = False,
 ) -> dict[str, Simulated | str]:
     """Each strategy's figures on that device, or the reason there are none.
@@ -63,16 +61,7 @@ def simulate(
         if refused or isinstance(known, str):
             found[strategy.name] = refused or str(known)
             continue
-        at = context(
-            workload,
-            known,
-            strategy,
-            machine,
-            kernel_factor,
-            host_measured=host_measured,
-            doubt=doubt,
-            first_frames=first_frames,
-        )
+        at = Context(workload, known, strategy, machine, learned, first_frames)
         found[strategy.name] = _too_large(at, machine.entry) or _simulated(at)
     return found
 
@@ -95,10 +84,11 @@ def _simulated(at: Context) -> Simulated:
 
 
 def _residual(at: Context, step: Step) -> Values:
-    doubt = residuals.common(at.doubt)
+    left = at.learned.unexplained
     if step.action == "host":
-        return doubt
-    return doubt * residuals.moves(at.placement_of(step), at.doubt, one_memory=at.machine.shares_memory)
+        return residuals.common(left)
+    moves = residuals.moves(at.placement_of(step), left, one_memory=at.machine.shares_memory)
+    return residuals.common(left) * moves
 
 
 def with_declared(workload: WorkloadRecord, trace: Trace | None) -> Trace | str:
