@@ -18,6 +18,7 @@ from advisor.measure.backends.cpu import CpuBackend
 from advisor.measure.calibration_jobs import CalibrationJob, GroupRun, Reading
 from advisor.measure.launcher import Ended
 from advisor.profiles.schema import Device
+from advisor.strategies.backend import HostFlag
 
 MIB = 1 << 20
 CAPABLE = {**WITH_HMM, "pageable_memory_access": 0}
@@ -102,8 +103,8 @@ class KnownGpu(RecordingBackend):
         plain = [a.memory if isinstance(a, DeviceArray) else a for a in arguments]
         self.submit("kernel", lambda: TWINS[name](*plain))
 
-    def host_alloc(self, nbytes: int, *, mapped: bool = False, write_combined: bool = False) -> int:
-        return super().host_alloc(nbytes, mapped=mapped)
+    def host_alloc(self, nbytes: int, *flags: HostFlag) -> int:
+        return super().host_alloc(nbytes, *(flag for flag in flags if flag == "mapped"))
 
     def device_array(self, pointer: int, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         array = super().device_array(pointer, nbytes, shape, dtype)

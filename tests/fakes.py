@@ -22,7 +22,7 @@ from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.stand import stand
 from advisor.measure.verification import Inspector
 from advisor.profiles.schema import Device, MemoryKind, Side, WorkloadRecord
-from advisor.strategies.backend import Hint, PageLocks, host_array
+from advisor.strategies.backend import Hint, HostFlag, PageLocks, host_array
 from advisor.strategies.placements.arena import Arena
 from advisor.strategies.placements.base import Placed
 from advisor.strategies.schedule import Plan
@@ -226,10 +226,9 @@ class RecordingBackend:
     def free(self, pointer: int) -> None:
         self._release("free", pointer, {"device", "managed"})
 
-    def host_alloc(self, nbytes: int, *, mapped: bool = False, write_combined: bool = False) -> int:
-        flags = "+".join(["mapped"] * mapped + ["write-combined"] * write_combined)
-        self._call("host_alloc", nbytes, flags)
-        return self._allocate("mapped" if mapped else "pinned", nbytes)
+    def host_alloc(self, nbytes: int, *flags: HostFlag) -> int:
+        self._call("host_alloc", nbytes, "+".join(flags))
+        return self._allocate("mapped" if "mapped" in flags else "pinned", nbytes)
 
     def free_host(self, pointer: int) -> None:
         self._release("free_host", pointer, {"pinned", "mapped"})

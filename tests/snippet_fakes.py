@@ -39,10 +39,9 @@ class Array(np.ndarray):
         self[...] = source
         stream.note("set")
 
-    def get(self, stream: Any, out: np.ndarray, blocking: bool) -> None:
-        assert not blocking
+    def get(self, stream: Any, out: np.ndarray, blocking: bool = True) -> None:
         out[...] = self
-        stream.note("get")
+        stream.note("get and wait" if blocking else "get")
 
 
 class Stream:
@@ -125,6 +124,7 @@ def fake_cupy() -> Any:
         runtime=SimpleNamespace(
             hostAllocMapped=MAPPED,
             hostAllocWriteCombined=WRITE_COMBINED,
+            hostAllocPortable=1,
             pointerGetAttributes=attributes,
             hostRegister=register,
             hostUnregister=registered.pop,

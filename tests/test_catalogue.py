@@ -17,7 +17,6 @@ from advisor.devices.catalogue import DEFAULT_TARGETS, CatalogueEntry, Figures, 
 from advisor.devices.entries import FLAGS
 from advisor.devices.memory_class import memory_class
 from advisor.errors import FileProblem, UsageError
-from advisor.model.defaults import default
 from advisor.model.machines import Machine
 from advisor.model.predict import predict
 from advisor.profiles.schema import MemoryClass, Predicted
@@ -285,9 +284,8 @@ def test_a_default_has_a_range_and_a_source(tmp_path: Path) -> None:
     for figure in machine.taken.values():
         assert figure.low <= figure.value <= figure.high  # type: ignore[operator]
         assert figure.source
-    scaled = default("zero_copy_read_bytes_per_second", loaded, lambda key: getattr(loaded.figures, key))
-    assert scaled is not None
-    assert scaled.value == pytest.approx(0.79 * 12e9)
+    machine.get("zero_copy_read_bytes_per_second")
+    assert machine.taken["zero_copy_read_bytes_per_second"].value == pytest.approx(0.79 * 12e9)
 
 
 def test_draws_keep_to_the_range(tmp_path: Path) -> None:

@@ -66,12 +66,15 @@ def test_flags_of_page_locked_memory(gpus: int, portable: int, monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "cupy", fake)
     gpu = CudaBackend(0)
     fake.calls.clear()
-    for mapped, write_combined in ((False, False), (True, False), (False, True), (True, True)):
-        gpu.host_alloc(8, mapped=mapped, write_combined=write_combined)
+    gpu.host_alloc(8)
+    gpu.host_alloc(8, "portable")
+    gpu.host_alloc(8, "mapped")
+    gpu.host_alloc(8, "write-combined")
+    gpu.host_alloc(8, "mapped", "write-combined")
     for mapped in (False, True):
         gpu.host_register(0x100, 8, mapped=mapped)
     gpu.host_unregister(0x100)
-    flags = [0, 2, 4, 6]
+    flags = [0, 1, 2, 4, 6]
     assert fake.calls == [
         *(("hostAlloc", 8, flag | portable) for flag in flags),
         ("hostRegister", 0x100, 8, portable),

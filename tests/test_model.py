@@ -332,12 +332,14 @@ def test_an_unseen_device_stage_is_declined_with_the_way_out() -> None:
 def test_what_does_not_fit_is_declined() -> None:
     found = predict(vector_add(1 << 29), load("orin-nano"))  # 6 GB, twice where there are two memories
     too_large = {n for n, reason in skipped(found).items() if "memory of" in reason}
-    copying = {"pageable", "staged", "pinned", "write-combined", "registered", "pinned-pipelined"}
+    copying = {s.name for s in STRATEGIES if s.placement.device_kind == "device"}
+    assert copying >= {"pageable", "staged", "pinned", "write-combined", "registered", "pinned-pipelined"}
     assert too_large == copying
     assert "12.0 GiB" in skipped(found)["pageable"]
     assert "18.0 GiB" in skipped(found)["staged"]
     large = predict(vector_add(1 << 32), load("rtx-4090"))  # 48 GB on a card of 24 GB
-    managed = {"managed", "managed-prefetch", "managed-advised"}
+    managed = {s.name for s in STRATEGIES if s.placement.managed}
+    assert managed >= {"managed", "managed-prefetch", "managed-advised"}
     assert {n for n, reason in skipped(large).items() if "memory of" in reason} == copying | managed
 
 

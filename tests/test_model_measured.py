@@ -9,7 +9,7 @@ import pytest
 from published import predicted
 
 from advisor.devices.catalogue import load
-from advisor.model.context import situation
+from advisor.model.context import Context
 from advisor.model.device_stages import kernel_seconds
 from advisor.model.host_stages import host_seconds
 from advisor.model.machines import Machine
@@ -134,15 +134,8 @@ def test_no_comparison_has_a_reason() -> None:
 def test_on_the_measured_device_its_host_stages_are_certain() -> None:
     profile, machine = measured_on("Tesla T4", 0.001, 0.01), Machine(load("t4"))
     known = learned(profile, machine)
-    assert (known.same_device, known.doubt) == (True, 0.5)
-    at = situation(
-        profile.workload,
-        known.trace or Trace(),
-        by_name("pinned"),
-        machine,
-        known.kernel_factor,
-        host_measured=True,
-    )
+    assert (known.same_device, known.unexplained) == (True, 0.5)
+    at = Context(profile.workload, known.trace or Trace(), by_name("pinned"), machine, known)
     assert set(host_seconds(at, "consume")) == {0.01}
     assert kernel_seconds(at, "add") == pytest.approx(0.001)
-    assert learned(profile, Machine(load("v100"))).doubt == 0.5
+    assert learned(profile, Machine(load("v100"))).unexplained == 0.5

@@ -15,17 +15,11 @@ from advisor.measure.backends.cpu import CpuBackend
 from advisor.profiles.schema import Device
 from advisor.strategies.placements.arena import AllocationFailed, Arena
 from advisor.strategies.placements.base import Layout, Placed, Placement
+from advisor.strategies.placements.copied import Pageable, Pinned, Registered, Staged, WriteCombined
 from advisor.strategies.placements.external import External
-from advisor.strategies.placements.managed import Managed
-from advisor.strategies.placements.managed_hinted import ManagedAdvised, ManagedPrefetch
+from advisor.strategies.placements.in_place import System, ZeroCopy, ZeroCopyRegistered, ZeroCopyWriteCombined
+from advisor.strategies.placements.managed import Managed, ManagedAdvised, ManagedPrefetch
 from advisor.strategies.placements.one_sided import DeviceOnly, HostOnly
-from advisor.strategies.placements.pageable import Pageable
-from advisor.strategies.placements.pinned import Pinned
-from advisor.strategies.placements.registered import Registered, ZeroCopyRegistered
-from advisor.strategies.placements.staged import Staged
-from advisor.strategies.placements.system import System
-from advisor.strategies.placements.write_combined import WriteCombined, ZeroCopyWriteCombined
-from advisor.strategies.placements.zero_copy import ZeroCopy
 from advisor.strategies.registry import STRATEGIES, Strategy
 
 LAYOUT = Layout((2, 8), np.dtype(np.float32))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +16,13 @@ from snippet_fakes import WRITE_COMBINED, Memory, Tensor, fake_bindings, fake_cu
 
 from advisor.profiles.schema import BufferRecord, StageRecord, WorkloadRecord
 from advisor.rules.snippets import snippet, variants
-from advisor.strategies.registry import BASELINE, STRATEGIES, by_name
+from advisor.rules.snippets.base import Code
+from advisor.rules.snippets.base import code as written
+from advisor.rules.snippets.cupy_code import CUPY
+from advisor.rules.snippets.overlapping import overlapping
+from advisor.rules.snippets.serial import serial
+from advisor.strategies.placements.base import Placement
+from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, by_name
 
 NAMES = tuple(s.name for s in STRATEGIES if s.name != BASELINE)
 SERIAL = tuple(name for name in NAMES if name != "pinned-pipelined")
@@ -27,15 +34,16 @@ VARIANTS = tuple(
 )
 PREFETCHED = [("prefetch", "host")] * 2 + ["synchronize"] + [("prefetch", "device")] * 3
 PREFETCHED += [("prefetch", "host"), "synchronize"]
-MOVES: dict[str, list[Any]] = {
-    "staged": ["asarray", "asarray", "asnumpy"],
-    "pinned": ["set", "set", "get", "synchronize"],
-    "write-combined": ["set", "set", "get", "synchronize"],
-    "registered": ["set", "set", "get", "synchronize"],
-    **{name: ["synchronize"] for name in ONE_MEMORY},
-    "managed-prefetch": PREFETCHED,
-    "managed-advised": PREFETCHED,
-}
+
+
+def moves_of(placement: Placement) -> list[Any]:
+    """The copies, prefetches and waits of a frame of `vector_add`."""
+    if placement.host_kind != placement.device_kind:
+        copies = ["asarray", "asarray", "asnumpy"], ["set", "set", "get", "synchronize"]
+        return copies[placement.locks]
+    return PREFETCHED if placement.prefetched else ["synchronize"]
+
+
 CONCURRENT = cuda_device("discrete-hmm", concurrent_managed_access=1, pageable_memory_access=1)
 JETSON = cuda_device("tegra-io-coherent", concurrent_managed_access=0)
 FILLED = (
@@ -152,7 +160,7 @@ def test_a_frame_makes_the_copies_and_waits_of_its_strategy(cupy: Any, strategy:
     names["frame"]()  # the first one has nothing to bring back
     cupy.log.clear()
     names["frame"]()
-    assert cupy.log == MOVES[strategy]
+    assert cupy.log == moves_of(by_name(strategy).placement)
 
 
 def test_without_concurrent_access_memory_is_attached_in_place_of_a_prefetch(cupy: Any):
@@ -355,6 +363,52 @@ def test_a_frame_without_kernels_is_still_python(cupy: Any):
     only_host = made.model_copy(update={"stages": stages[:1], "buffers": buffers})
     run("pinned", only_host)["frame"]()
     assert snippet("pinned-pipelined", only_host, CONCURRENT) is None
+
+
+@dataclass(frozen=True)
+class Mix(Strategy):
+    """A placement for each buffer of `vector_add`, in order."""
+
+    names: tuple[str, ...] = ()
+
+    def placements(self, workload: WorkloadRecord) -> dict[str, Placement]:
+        each = {b.name: by_name(n) for b, n in zip(workload.buffers, self.names, strict=True)}
+        return {buffer: s.placements(workload)[buffer] for buffer, s in each.items()}
+
+
+def mixed(*names: str, device: Any = CONCURRENT, pipelined: bool = False) -> Code:
+    mix = Mix("mix", "", by_name(names[0]).placement, 0, "", pipelined, names=names)
+    made = written(CUPY, mix, vector_add_workload(1000), device)
+    assert made is not None
+    return made
+
+
+@pytest.mark.parametrize("read", [BASELINE, *SERIAL])
+@pytest.mark.parametrize("filled", [BASELINE, *SERIAL])
+def test_any_mix_of_placements_computes_the_right_sums(cupy: Any, filled: str, read: str):
+    assert computed(serial(mixed(filled, "pinned", read)), fake_add, 5) == expected(1000, 5)
+
+
+def test_a_mix_begins_with_what_its_buffers_need_and_no_more():
+    made = mixed("pageable", "pinned", "managed-prefetch", device=JETSON)
+    text = serial(made)
+    assert [line for line in text.splitlines() if "import" in line and not line.startswith(" ")][:5] == [
+        "import ctypes",
+        "import math",
+        "import cupy",
+        "import numpy as np",
+        "from cuda.bindings import runtime  # CuPy cannot prefetch to the CPU",
+    ]
+    assert text.count("def pinned_empty") == text.count("def managed_empty") == 1
+    assert "mapped_empty" not in text
+    assert "stream.use()" in text, "memory is attached to it"
+
+
+def test_frames_of_a_mix_overlap_where_all_copies_take_a_stream(cupy: Any):
+    text = overlapping(mixed("pinned", "zero-copy", "registered", pipelined=True))
+    assert text is not None
+    assert computed(text, fake_add) == expected(1000)
+    assert overlapping(mixed("pinned", "pinned", "staged", pipelined=True)) is None
 
 
 def real_add(library: str) -> Callable[[Any, Any, Any], object]:

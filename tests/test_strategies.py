@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -18,10 +20,10 @@ from advisor.profiles.schema import (
     WorkloadRecord,
 )
 from advisor.strategies.placements.base import Placement
+from advisor.strategies.placements.copied import Pinned
 from advisor.strategies.placements.external import External
+from advisor.strategies.placements.in_place import ZeroCopy
 from advisor.strategies.placements.one_sided import DeviceOnly, HostOnly
-from advisor.strategies.placements.pinned import Pinned
-from advisor.strategies.placements.zero_copy import ZeroCopy
 from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, by_name, choose, describe
 from advisor.strategies.schedule import StageUse, plan
 
@@ -49,24 +51,29 @@ def place(strategy: str, record: WorkloadRecord) -> Placement:
 
 
 def test_the_table() -> None:
-    assert NAMES == [
-        "pageable",
-        "staged",
-        "pinned",
-        "write-combined",
-        "registered",
-        "pinned-pipelined",
-        "zero-copy",
-        "zero-copy-wc",
-        "zero-copy-registered",
-        "managed",
-        "managed-prefetch",
-        "managed-advised",
-        "system",
-    ]
+    assert [name for name in NAMES if name in KNOWN] == KNOWN
+    assert len(set(NAMES)) == len(NAMES)
     assert NAMES[0] == BASELINE
     assert [s.name for s in STRATEGIES if s.code_change == 0] == ["pageable", "staged", "system"]
     assert [s.name for s in STRATEGIES if s.pipelined] == ["pinned-pipelined"]
+
+
+KNOWN = [
+    "pageable",
+    "staged",
+    "pinned",
+    "write-combined",
+    "registered",
+    "pinned-pipelined",
+    "zero-copy",
+    "zero-copy-wc",
+    "zero-copy-registered",
+    "managed",
+    "managed-prefetch",
+    "managed-advised",
+    "system",
+]
+"""Names that saved profiles hold: none is dropped or renamed."""
 
 
 @pytest.mark.parametrize("strategy", NAMES)
@@ -233,7 +240,7 @@ def test_what_each_memory_class_lacks(memory_class: MemoryClass) -> None:
     device = gpu(memory_class, **ATTRIBUTES[memory_class])
     assert {s.name for s in STRATEGIES if s.unavailable(device)} == MISSING[memory_class]
     assert all(device.name in str(s.unavailable(device)) for s in STRATEGIES if s.unavailable(device))
-    traits = {s.name: s.traits(device) for s in STRATEGIES}
+    traits = {s.name: s.placement.traits(device) for s in STRATEGIES}
     concurrent = ATTRIBUTES[memory_class]["concurrent_managed_access"]
     assert {name for name, t in traits.items() if t.exclusive} == (
         set() if concurrent else {"managed", "managed-prefetch", "managed-advised"}
@@ -260,18 +267,19 @@ def test_on_the_cpu_only_pageable_and_zero_copy_differ() -> None:
 
 
 def test_what_the_model_asks_of_a_strategy() -> None:
-    kinds = {s.name: (s.host_kind, s.device_kind) for s in STRATEGIES}
+    kinds = {s.name: (s.placement.host_kind, s.placement.device_kind) for s in STRATEGIES}
     copied = {"pageable": "pageable", "staged": "pageable"}
     copied |= dict.fromkeys(["pinned", "write-combined", "registered", "pinned-pipelined"], "pinned")
     shared = dict.fromkeys(["zero-copy", "zero-copy-wc", "zero-copy-registered"], "pinned")
     shared |= dict.fromkeys(["managed", "managed-prefetch", "managed-advised"], "managed")
     shared |= {"system": "pageable"}
-    assert kinds == {
+    known = {
         **{name: (kind, "device") for name, kind in copied.items()},
         **{name: (kind, kind) for name, kind in shared.items()},
     }
-    assert by_name("pinned").traits(cuda_device()).moves == "copies"
-    assert by_name("managed").traits(cuda_device(concurrent_managed_access=0)).exclusive
+    assert {name: kinds[name] for name in known} == known
+    assert by_name("pinned").placement.traits(cuda_device()).moves == "copies"
+    assert by_name("managed").placement.traits(cuda_device(concurrent_managed_access=0)).exclusive
 
 
 def test_an_unknown_name_offers_the_nearest() -> None:
@@ -290,7 +298,19 @@ def test_choosing_keeps_the_order_of_the_table() -> None:
         choose(["pageable", "nothing"])
 
 
-def test_the_description_has_every_strategy_with_its_placements_text() -> None:
+def test_every_strategy_has_a_description_of_its_own() -> None:
+    assert len({strategy.description for strategy in STRATEGIES}) == len(STRATEGIES)
+    for strategy in STRATEGIES:
+        for part in ("Good for ", "Bad for ", "Source"):
+            assert part in " ".join(strategy.description.split()), (strategy.name, part)
+
+
+def test_the_page_of_strategies_has_every_strategy_in_order() -> None:
+    page = (Path(__file__).parents[1] / "docs/strategies.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE) == NAMES
+
+
+def test_the_list_has_every_strategy_with_its_description() -> None:
     text = describe()
     paragraphs = text.split("\n\n")
     assert len(paragraphs) == len(STRATEGIES)
@@ -310,5 +330,5 @@ def test_frames_that_cannot_overlap_are_unsuited_to_the_pipelined_strategy_alone
 
 
 def test_a_strategy_is_made_of_a_placement() -> None:
-    another = Strategy("another", "as pinned", by_name("pinned").placement, 3)
+    another = Strategy("another", "as pinned", by_name("pinned").placement, 3, "Good for tests.")
     assert by_name("another", (*STRATEGIES, another)) is another

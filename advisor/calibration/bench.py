@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -54,27 +55,33 @@ class Bench:
     def host_times(self, work: Work, prepare: Work | None = None) -> list[float]:
         """By the host's clock, from before the work to after a synchronise."""
 
-        def timed() -> float:
-            self._prepare(prepare)
-            before = self.clock()
-            work()
-            self.backend.synchronize()
-            return self.clock() - before
-
-        return self.repeat(timed)
+        return self.repeat(lambda: self.host_seconds(work, prepare))
 
     def device_times(self, work: Work, prepare: Work | None = None) -> list[float]:
         """By the device's own clock, between two marks around the work: the launch is not in it."""
 
-        def timed() -> float:
-            self._prepare(prepare)
-            start = self.backend.timestamp()
-            work()
-            end = self.backend.timestamp()
-            self.backend.synchronize()
-            return self.backend.seconds_between(start, end)
+        return self.repeat(lambda: self.device_seconds(work, prepare))
 
-        return self.repeat(timed)
+    def host_seconds(self, work: Work, prepare: Work | None = None) -> float:
+        """The same once, with nothing under way when the work begins."""
+        self._prepare(prepare)
+        before = self.clock()
+        work()
+        self.backend.synchronize()
+        return self.clock() - before
+
+    def device_seconds(self, work: Work, prepare: Work | None = None) -> float:
+        """The same once, by the device's clock."""
+        self._prepare(prepare)
+        start = self.backend.timestamp()
+        work()
+        end = self.backend.timestamp()
+        self.backend.synchronize()
+        return self.backend.seconds_between(start, end)
+
+    def floats(self, pointer: int, nbytes: int) -> Any:
+        """An array of `xp` over memory that the device reaches."""
+        return self.backend.device_array(pointer, nbytes, (nbytes // 4,), np.dtype(np.float32))
 
     def repeat(self, timed: Callable[[], float]) -> list[float]:
         """Repeats within the limits; the first, which may fault pages in or compile, is not kept."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from advisor import units
 from advisor.calibration.bench import Bench
 from advisor.calibration.kernels import Kernels
@@ -33,7 +31,7 @@ def _measure(bench: Bench, kernels: Kernels) -> None:
 def _memory(bench: Bench, kernels: Kernels) -> None:
     size = bench.sizes.device
     with Arena(bench.backend) as arena:
-        source, target = _floats(bench, arena, size), _floats(bench, arena, size)
+        source, target = bench.floats(arena.device(size), size), bench.floats(arena.device(size), size)
         amount = kernels.copy_once(source, target)
         seconds = bench.device_times(lambda: kernels.copy_once(source, target))
         bench.keep_rate(MEMORY, amount, seconds, f"a kernel copying {units.size(size)}")
@@ -45,7 +43,7 @@ def _l2(bench: Bench, kernels: Kernels) -> None:
         return
     size = 1 << (bench.sizes.l2 // 2).bit_length() - 1
     with Arena(bench.backend) as arena:
-        data, out = _floats(bench, arena, size), _floats(bench, arena, 4)
+        data, out = bench.floats(arena.device(size), size), bench.floats(arena.device(4), 4)
         amount = kernels.read_again(data, out, only_l2=True)
         seconds = bench.device_times(lambda: kernels.read_again(data, out, only_l2=True))
         bench.keep_rate(L2, amount, seconds, f"{units.size(amount)} in {units.size(size)}")
@@ -53,24 +51,14 @@ def _l2(bench: Bench, kernels: Kernels) -> None:
 
 def _arithmetic(bench: Bench, kernels: Kernels) -> None:
     with Arena(bench.backend) as arena:
-        out = _floats(bench, arena, 4)
+        out = bench.floats(arena.device(4), 4)
         rounds = _LEAST_ROUNDS
-        while rounds < _MOST_ROUNDS and _seconds(bench, kernels, rounds, out) < _LONG_ENOUGH:
+
+        def work() -> int:
+            return kernels.multiply_add(rounds, out)
+
+        while rounds < _MOST_ROUNDS and bench.device_seconds(work) < _LONG_ENOUGH:
             rounds *= 4
-        amount = kernels.multiply_add(rounds, out)
-        seconds = bench.device_times(lambda: kernels.multiply_add(rounds, out))
+        amount, seconds = work(), bench.device_times(work)
         what = f"{units.digits(amount / 1e9)} billion operations as fused multiply-adds"
         bench.keep_rate(FLOPS, amount, seconds, what)
-
-
-def _seconds(bench: Bench, kernels: Kernels, rounds: int, out: object) -> float:
-    backend = bench.backend
-    start = backend.timestamp()
-    kernels.multiply_add(rounds, out)
-    end = backend.timestamp()
-    backend.synchronize()
-    return backend.seconds_between(start, end)
-
-
-def _floats(bench: Bench, arena: Arena, size: int) -> object:
-    return bench.backend.device_array(arena.device(size), size, (size // 4,), np.dtype(np.float32))

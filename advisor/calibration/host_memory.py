@@ -43,7 +43,7 @@ def measure_page_locked(bench: Bench) -> None:
             found = bench.readings.get(f"{PINNED}_{what}_bytes_per_second")
             if found:
                 bench.readings[f"host_uncached_{what}_bytes_per_second"] = found
-    _measure_kind(bench, WRITE_COMBINED, lambda arena, size: arena.pinned(size, write_combined=True))
+    _measure_kind(bench, WRITE_COMBINED, lambda arena, size: arena.pinned(size, "write-combined"))
 
 
 def measure_managed(bench: Bench) -> None:

@@ -52,13 +52,12 @@ def measure(bench: Bench, host_view: Callable[..., Array] = host_array) -> None:
 
 def _measure(bench: Bench, host_view: Callable[..., Array]) -> None:
     backend, size = bench.backend, bench.sizes.managed
-    floats = np.dtype(np.float32)
     with Arena(backend) as arena:
         kernels = Kernels(backend)
         pointer = arena.managed(size)
-        host = host_view(pointer, size, (size // 4,), floats)
-        device = backend.device_array(pointer, size, (size // 4,), floats)
-        out = backend.device_array(arena.device(4), 4, (1,), floats)
+        host = host_view(pointer, size, (size // 4,), np.dtype(np.float32))
+        device = bench.floats(pointer, size)
+        out = bench.floats(arena.device(4), 4)
         bench.attempt(MIGRATION, lambda: _migrations(bench, kernels, host, device, out))
         bench.attempt((FAULT, BROUGHT), lambda: _faults(bench, kernels, host, device, out))
         bench.attempt(PREFETCH, lambda: _prefetches(bench, pointer, host))
@@ -135,16 +134,8 @@ def _first_writes(bench: Bench, pointer: int, host: Array) -> None:
 def _first_less_second(bench: Bench, work: Callable[[], None], prepare: Callable[[], None]) -> list[float]:
     """By the host's clock: a pass over pages that are elsewhere, less one over pages that are there."""
 
-    def seconds() -> float:
-        before = bench.clock()
-        work()
-        bench.backend.synchronize()
-        return bench.clock() - before
-
     def timed() -> float:
-        prepare()
-        bench.backend.synchronize()
-        first = seconds()
-        return first - seconds()
+        first = bench.host_seconds(work, prepare)
+        return first - bench.host_seconds(work)
 
     return bench.repeat(timed)

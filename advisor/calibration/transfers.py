@@ -95,28 +95,22 @@ def _one_more(bench: Bench, size: int, copy: Callable[[int], None]) -> list[floa
     """What one more copy takes after another: many and a synchronise, less one and a synchronise."""
     more = _MANY if size <= _SMALL else _FEW
 
-    def seconds(count: int) -> float:
-        before = bench.clock()
-        for _ in range(count):
-            copy(size)
-        bench.backend.synchronize()
-        return bench.clock() - before
-
-    return bench.repeat(lambda: (seconds(1 + more) - seconds(1)) / more)
+    return bench.repeat(lambda: (_row(bench, size, copy, 1 + more) - _row(bench, size, copy, 1)) / more)
 
 
 def _alone(bench: Bench, size: int, copy: Callable[[int], None]) -> list[float]:
     """What a copy takes that nothing follows: rows of copies hide a part of each behind the next one."""
+    return bench.repeat(lambda: _row(bench, size, copy, 1) - _row(bench, size, copy, 0))
 
-    def waited(count: int) -> float:
-        bench.backend.synchronize()
-        before = bench.clock()
+
+def _row(bench: Bench, size: int, copy: Callable[[int], None], count: int) -> float:
+    """Seconds of so many copies in a row and the wait for them."""
+
+    def work() -> None:
         for _ in range(count):
             copy(size)
-        bench.backend.synchronize()
-        return bench.clock() - before
 
-    return bench.repeat(lambda: waited(1) - waited(0))
+    return bench.host_seconds(work)
 
 
 def _keep_call(bench: Bench, key: str, fitted: Sequence[_Fitted]) -> None:

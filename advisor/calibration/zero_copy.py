@@ -33,14 +33,13 @@ def measure(bench: Bench) -> None:
 
 def _measure(bench: Bench) -> None:
     backend, size = bench.backend, bench.sizes.transfer
-    floats = np.dtype(np.float32)
     read, again, strided, at_random, write = KEYS
     with Arena(backend) as arena:
         kernels = Kernels(backend)
-        host = arena.mapped(size)
-        host_array(host, size, (size // 4,), floats).fill(0)
-        data = backend.device_array(backend.host_device_pointer(host), size, (size // 4,), floats)
-        out = backend.device_array(arena.device(4), 4, (1,), floats)
+        host = arena.pinned(size, "mapped")
+        host_array(host, size, (size,), np.dtype(np.uint8)).fill(0)
+        data = bench.floats(backend.host_device_pointer(host), size)
+        out = bench.floats(arena.device(4), 4)
         window = data[: min(WINDOW, size) // 4]
         works: dict[str, Callable[[], int]] = {
             read: lambda: kernels.read_once(data, out),

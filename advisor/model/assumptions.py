@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from advisor import units
 from advisor.devices.catalogue import CatalogueEntry, Figure
-from advisor.model.defaults import HOST_SLOWDOWN
+from advisor.model.defaults import defaults, host_slowdown
 from advisor.model.device_stages import ASSUMED_AGAIN
 from advisor.model.machines import Machine
 from advisor.model.monte_carlo import DRAWS
@@ -34,7 +34,7 @@ def _of_the_trace(trace: Trace, target: CatalogueEntry) -> list[str]:
         "A host stage takes between its bytes at the device's CPU rates and its time on the CPU that "
         "traced it."
     ]
-    least, likely, most, source = HOST_SLOWDOWN[target.memory_class]
+    least, likely, most, source = host_slowdown(target)
     sentences.append(
         f"Of the latter it takes {units.ratio(likely)}, between {units.ratio(least)} and {units.ratio(most)} "
         f"({source})."
@@ -60,25 +60,9 @@ _WITHOUT = {
 _UNITS = ("bytes_per_second", "bytes", "seconds", "share")
 
 
-_SHARES = {
-    "library_share": "what tuned kernels reach of the peak arithmetic",
-    "kernel_share": "what kernels with declared passes reach of the peak arithmetic",
-    "kernel_memory_share": "what kernels reach of the rate of copies",
-    "declared_miss_share": "what the L2 does not keep of that which kernels with declared passes read again",
-    "link_again_share": "what crosses the link of that which kernels with declared passes read again",
-    "prefetch_share": "rate of prefetches between other work over that of prefetches alone",
-    "link_again_alone_share": "the same of kernels that read one operand again",
-    "write_combined_share": "rate of copies from write-combined memory over pinned",
-    "pageable_access_share": "rate of kernels over ordinary memory over that of registered memory",
-    "uncached_share": "rate of kernels over memory the GPU does not cache over that of other memory",
-    "fault_rate_bytes_per_second": "rate at which managed memory follows the side that touches it",
-    "host_memory_bytes_per_second": "rate of the host's whole memory",
-}
-
-
 def _words(name: str) -> str:
-    if name in _SHARES:
-        return _SHARES[name]
+    if name in defaults().names:
+        return defaults().names[name]
     unit = next(unit for unit in _UNITS if name.endswith(unit))
     kind = {"bytes_per_second": "rate", "bytes": "size", "seconds": "time", "share": "share"}[unit]
     return f"{name.removesuffix(unit).strip('_').replace('_', ' ')} {kind}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
@@ -12,7 +12,6 @@ from advisor.model.monte_carlo import Values
 from advisor.profiles.schema import (
     BufferRecord,
     MemoryClass,
-    MemoryKind,
     StageWork,
     Trace,
     Traffic,
@@ -20,8 +19,8 @@ from advisor.profiles.schema import (
 )
 from advisor.strategies.overlap import doubled
 from advisor.strategies.placements.base import Placement
-from advisor.strategies.registry import Strategy
-from advisor.strategies.schedule import Plan, plan, stage_uses
+from advisor.strategies.registry import Strategy, shared
+from advisor.strategies.schedule import Plan, Step, plan, stage_uses
 
 Path = Literal["memory", "uncached", "link"]
 """memory: the GPU's own or the shared DRAM, behind its L2. uncached: the shared DRAM without. link: the
@@ -29,21 +28,31 @@ host's memory over PCIe or a coherent link."""
 
 
 @dataclass(frozen=True)
-class Situation:
+class Learned:
+    """What measured stages tell: host stages' times in the trace, and kernels as a factor on the model's."""
+
+    trace: Trace | None = None
+    kernel_factor: Mapping[str, Values] = field(default_factory=dict)
+    """Of device stages: the measured time over the model's, on the device that was measured."""
+    same_device: bool = False
+    """The host stages' times were measured beside this very device."""
+    unexplained: float = 1.0
+    """How much is left of what the terms do not explain (residuals.py), as an exponent: 1 all, 0 nothing."""
+    sentences: tuple[str, ...] = ()
+
+
+NOTHING = Learned()
+
+
+@dataclass(frozen=True)
+class Context:
     """One strategy of one workload on one device."""
 
     workload: WorkloadRecord
     trace: Trace
     strategy: Strategy
-    placements: Mapping[str, Placement]
-    plan: Plan
     machine: Machine
-    kernel_factor: Mapping[str, Values]
-    """Device stages whose time was measured elsewhere: that time over the model's, there."""
-    host_measured: bool = False
-    """The host stages' times were measured beside this very device."""
-    doubt: float = 1.0
-    """How much of what the terms leave unexplained is left (residuals.py): 1 all, 0 nothing."""
+    learned: Learned = NOTHING
     first_frames: bool = False
     """Of few frames: before the driver has found out which pages thrash."""
     stays: bool = False
@@ -54,18 +63,30 @@ class Situation:
         """The device's."""
         return self.machine.entry.memory_class
 
-    def inner(self, buffer: str) -> Placement:
-        """The program's own placement of a buffer, behind foreign memory or not."""
+    @cached_property
+    def placements(self) -> Mapping[str, Placement]:
+        """Where each buffer goes."""
+        return self.strategy.placements(self.workload)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The steps of a frame, as the worker takes them."""
+        device = self.machine.entry.device()
+        traits = {name: placement.traits(device) for name, placement in self.placements.items()}
+        return plan(stage_uses(self.workload, "setup"), stage_uses(self.workload, "frame"), traits)
+
+    def own(self, buffer: str) -> Placement:
+        """Where the program's own memory of a buffer lies."""
         return self.placements[buffer].own
 
-    def host_kind(self, buffer: str) -> MemoryKind:
-        """The kind of memory host stages work on."""
-        return self.placements[buffer].host_kind
+    def is_foreign(self, buffer: str) -> bool:
+        """Whether host stages work on memory that is not the program's own."""
+        return self.placements[buffer] is not self.own(buffer)
 
     def path(self, buffer: str) -> Path:
         """How kernels reach the buffer."""
-        placement, kind = self.inner(buffer), self.inner(buffer).device_kind
-        if kind == "device":
+        placement = self.own(buffer)
+        if placement.device_kind == "device":
             return "memory"
         if self.machine.shares_memory:
             return "memory" if placement.gpu_caches(self.memory_class) else "uncached"
@@ -75,7 +96,7 @@ class Situation:
         """Whether its pages move to the side that touches them."""
         if self.machine.shares_memory or self.stays:
             return False
-        return self.inner(buffer).movement(self.memory_class) in ("migrated", "prefetched")
+        return self.own(buffer).movement(self.memory_class) in ("migrated", "prefetched")
 
     def physical_bytes(self) -> int:
         """Memory of all buffers, every copy where there are several; shared memory once."""
@@ -86,14 +107,14 @@ class Situation:
         return sum(
             b.bytes * self._sets(b.name)
             for b in self.workload.buffers
-            if self.inner(b.name).device_kind == "device" or self.migrates(b.name)
+            if self.own(b.name).device_kind == "device" or self.migrates(b.name)
         )
 
     def _copies(self, buffer: str) -> int:
-        placement, foreign = self.inner(buffer), self.placements[buffer] is not self.inner(buffer)
+        placement = self.own(buffer)
         both = 1 if placement.host_kind == placement.device_kind else 2
         # The pinned pool between the two.
-        return (both + placement.staged) * self._sets(buffer) + foreign
+        return (both + placement.staged) * self._sets(buffer) + self.is_foreign(buffer)
 
     def _sets(self, buffer: str) -> int:
         return 2 if self.strategy.pipelined and buffer in self._doubled else 1
@@ -109,6 +130,17 @@ class Situation:
     def size(self, buffer: str) -> int:
         """Bytes of a buffer."""
         return self._buffers[buffer].bytes
+
+    def placement_of(self, step: Step) -> Placement:
+        """Where the data of a step lies: the buffer that it moves, or the largest that its stage shares."""
+        moved = step.action not in ("host", "device", "synchronize")
+        its = [b for b in self._shared if step.name in ((b.name,) if moved else b.access)]
+        largest = max(its or self._shared, key=lambda buffer: buffer.bytes, default=None)
+        return self.own(largest.name) if largest else self.strategy.placement
+
+    @cached_property
+    def _shared(self) -> list[BufferRecord]:
+        return shared(self.workload)
 
     def traffic(self, stage: str) -> list[Traffic]:
         """What a stage reads and writes, by buffer."""
@@ -136,34 +168,4 @@ class Situation:
     @cached_property
     def managed_bytes(self) -> int:
         """Bytes of all managed buffers."""
-        return sum(b.bytes for b in self.workload.buffers if self.inner(b.name).device_kind == "managed")
-
-
-def situation(
-    workload: WorkloadRecord,
-    trace: Trace,
-    strategy: Strategy,
-    machine: Machine,
-    kernel_factor: Mapping[str, Values] | None = None,
-    *,
-    host_measured: bool = False,
-    doubt: float = 1.0,
-    first_frames: bool = False,
-) -> Situation:
-    """Places the buffers and plans a frame, as the worker does."""
-    device = machine.entry.device()
-    placements = strategy.placements(workload)
-    traits = {name: placement.traits(device) for name, placement in placements.items()}
-    steps = plan(stage_uses(workload, "setup"), stage_uses(workload, "frame"), traits)
-    return Situation(
-        workload,
-        trace,
-        strategy,
-        placements,
-        steps,
-        machine,
-        kernel_factor or {},
-        host_measured,
-        doubt,
-        first_frames,
-    )
+        return sum(b.bytes for b in self.workload.buffers if self.own(b.name).managed)

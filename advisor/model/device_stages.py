@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from advisor.model import terms
-from advisor.model.context import Path, Situation
+from advisor.model.context import Context, Path
 from advisor.model.monte_carlo import Values, constant, log_triangular
 from advisor.profiles.schema import Traffic
 
@@ -20,10 +20,10 @@ ASSUMED_AGAIN = 2.0
 _REREAD = "zero_copy_reread_bytes_per_second"
 
 
-def kernel_seconds(at: Situation, stage: str) -> Values:
+def kernel_seconds(at: Context, stage: str) -> Values:
     """A device stage with its launches, one for each traced call; no migrations, no cache maintenance."""
     traffic = at.traffic(stage)
-    factor = at.kernel_factor.get(stage, 1.0)
+    factor = at.learned.kernel_factor.get(stage, 1.0)
     arithmetic = _arithmetic(at, stage, traffic) * factor
     memory = _memory(at, stage, traffic) * factor + _uncached(at, traffic)
     launch = at.machine.get("launch_seconds")
@@ -31,7 +31,7 @@ def kernel_seconds(at: Situation, stage: str) -> Values:
     return np.asarray(terms.kernel(launch, arithmetic, memory, _link(at, traffic), launches))
 
 
-def roof_seconds(at: Situation, stage: str) -> Values:
+def roof_seconds(at: Context, stage: str) -> Values:
     """A device stage bound by arithmetic or by device memory, without its launch."""
     traffic = at.traffic(stage)
     return np.maximum(_arithmetic(at, stage, traffic), _memory(at, stage, traffic))
@@ -45,7 +45,7 @@ def bytes_of(traffic: Traffic) -> tuple[Values, Values]:
     return traffic.bytes_read * factor, traffic.bytes_written * factor
 
 
-def _arithmetic(at: Situation, stage: str, traffic: Sequence[Traffic]) -> Values:
+def _arithmetic(at: Context, stage: str, traffic: Sequence[Traffic]) -> Values:
     """At a share of the peak: a library's kernels, or one written by hand where passes are declared."""
     machine, flops = at.machine, at.work(stage).flops
     rate = machine.find("flops_per_second")
@@ -55,11 +55,11 @@ def _arithmetic(at: Situation, stage: str, traffic: Sequence[Traffic]) -> Values
     return flops / (rate * machine.get("kernel_share" if by_hand else "library_share"))
 
 
-def _on(at: Situation, traffic: Sequence[Traffic], path: Path) -> list[Traffic]:
+def _on(at: Context, traffic: Sequence[Traffic], path: Path) -> list[Traffic]:
     return [t for t in traffic if at.path(t.buffer) == path]
 
 
-def _memory(at: Situation, stage: str, traffic: Sequence[Traffic]) -> Values:
+def _memory(at: Context, stage: str, traffic: Sequence[Traffic]) -> Values:
     """What the GPU caches, and the stage's temporaries: memory first, then L2 or memory again."""
     machine, cached = at.machine, _on(at, traffic, "memory")
     fits = _touched(at, cached) <= machine.exact("l2_bytes")
@@ -76,16 +76,16 @@ def _memory(at: Situation, stage: str, traffic: Sequence[Traffic]) -> Values:
     return seconds if l2 is None or not from_cache.any() else seconds + from_cache / l2
 
 
-def _pageable_share(at: Situation, buffer: str) -> Values | float:
-    ordinary = at.inner(buffer).device_kind == "pageable" and at.machine.shares_memory
+def _pageable_share(at: Context, buffer: str) -> Values | float:
+    ordinary = at.own(buffer).device_kind == "pageable" and at.machine.shares_memory
     return at.machine.get("pageable_access_share") if ordinary else 1.0
 
 
-def _touched(at: Situation, traffic: Sequence[Traffic]) -> float:
+def _touched(at: Context, traffic: Sequence[Traffic]) -> float:
     return sum(min(max(t.bytes_read, t.bytes_written), at.size(t.buffer)) for t in traffic)
 
 
-def _missed(at: Situation, traffic: Traffic, *, fits: bool) -> Values | float:
+def _missed(at: Context, traffic: Traffic, *, fits: bool) -> Values | float:
     """Share of what is read again that the L2 does not keep.
 
     A kernel with declared passes mostly reads again what is near; NumPy sweeps over all of it.
@@ -97,7 +97,7 @@ def _missed(at: Situation, traffic: Traffic, *, fits: bool) -> Values | float:
     return at.machine.get("declared_miss_share") if traffic.source == "declared" else 1.0
 
 
-def _link(at: Situation, traffic: Sequence[Traffic]) -> Values:
+def _link(at: Context, traffic: Sequence[Traffic]) -> Values:
     """Host memory used in place over a link: the first pass crosses, and of later ones what is not merged.
 
     Over a coherent link the L2 keeps it too, and the host's DRAM serves both directions.
@@ -126,7 +126,7 @@ def _link(at: Situation, traffic: Sequence[Traffic]) -> Values:
     return np.asarray(seconds if host is None else np.maximum(seconds, (read + written) / host))
 
 
-def _crossing_again(at: Situation, mapped: Sequence[Traffic]) -> Values:
+def _crossing_again(at: Context, mapped: Sequence[Traffic]) -> Values:
     """What crosses the link of that which a kernel with declared passes reads again.
 
     Blocks that run at the same time ask for the same lines of one of two operands, as in a product of
@@ -136,7 +136,7 @@ def _crossing_again(at: Situation, mapped: Sequence[Traffic]) -> Values:
     return at.machine.get("link_again_share" if len(again) > 1 else "link_again_alone_share")
 
 
-def _uncached(at: Situation, traffic: Sequence[Traffic]) -> Values:
+def _uncached(at: Context, traffic: Sequence[Traffic]) -> Values:
     """Mapped memory of a shared DRAM that the GPU does not cache: every pass from the DRAM."""
     read, written = constant(0.0), constant(0.0)
     for t in _on(at, traffic, "uncached"):
@@ -145,7 +145,7 @@ def _uncached(at: Situation, traffic: Sequence[Traffic]) -> Values:
     return read / _uncached_rate(at, "read") + written / _uncached_rate(at, "write")
 
 
-def _uncached_rate(at: Situation, what: Literal["read", "write"]) -> Values:
+def _uncached_rate(at: Context, what: Literal["read", "write"]) -> Values:
     """As measured on mapped memory, or the share of an ordinary kernel's rate that is published."""
     measured = f"zero_copy_{what}_bytes_per_second"
     if at.machine.has(measured):

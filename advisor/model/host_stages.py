@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.model import terms
-from advisor.model.context import Situation
-from advisor.model.defaults import HOST_SLOWDOWN
+from advisor.model.context import Context
+from advisor.model.defaults import host_slowdown
 from advisor.model.device_stages import bytes_of
 from advisor.model.monte_carlo import Values, constant, log_triangular, triangular
 from advisor.strategies.placements.base import Placement
@@ -20,7 +20,7 @@ MEMORY_OF_CPUS = 2.0
 reach 9.9 and 28.6 GB/s, either 1.7 times from their middle."""
 
 
-def host_seconds(at: Situation, stage: str) -> Values:
+def host_seconds(at: Context, stage: str) -> Values:
     """A host stage, without migrations."""
     machine, work = at.machine, at.work(stage)
     memory = constant(0.0)
@@ -37,20 +37,20 @@ def host_seconds(at: Situation, stage: str) -> Values:
     return _with_measured(at, stage, memory, work.seconds) + _past_the_cache(at, stage)
 
 
-def _with_measured(at: Situation, stage: str, memory: Values, measured: float) -> Values:
-    if at.host_measured:
+def _with_measured(at: Context, stage: str, memory: Values, measured: float) -> Values:
+    if at.learned.same_device:
         memory = np.where(_in_cache(at, stage), np.minimum(memory, measured), memory)
         # It was measured on ordinary memory; a kind of which more is known may be slower.
         other = any(_kind(at, at.placements[t.buffer]) != "host" for t in at.traffic(stage))
         return np.maximum(memory, measured) if other else constant(measured)
-    least, likely, most, _ = HOST_SLOWDOWN[at.memory_class]
+    least, likely, most, _ = host_slowdown(at.machine.entry)
     here = measured * log_triangular(least, likely, most, "host slowdown")
     memory = np.where(_in_cache(at, stage), np.minimum(memory, here), memory)
     share = triangular(_least_share(memory[0], measured), 1.0, 1.0, f"compute-bound {stage}")
     return terms.host_pass(memory, here, share)  # type: ignore[return-value]
 
 
-def _past_the_cache(at: Situation, stage: str) -> Values:
+def _past_the_cache(at: Context, stage: str) -> Values:
     """What copies to pageable memory brought: the driver's CPU copy writes past the CPU's cache, so that a
     stage which would find everything there waits for memory. The sum of 4 MiB took 0.48 ms after such a copy
     and 0.21 after one to pinned memory, of 64 MiB 7.2 and 5.0 (H200's host, measured by us)."""
@@ -62,7 +62,7 @@ def _past_the_cache(at: Situation, stage: str) -> Values:
     return np.where(_in_cache(at, stage), sum(brought, constant(0.0)), 0.0)
 
 
-def _in_cache(at: Situation, stage: str) -> npt.NDArray[np.bool_]:
+def _in_cache(at: Context, stage: str) -> npt.NDArray[np.bool_]:
     """Whether the CPU's largest cache holds what all host stages of a frame touch: then no stage waits for
     memory. An H200's host fills 4 MiB at 29 GB/s and 256 MiB at 9 (measured by us)."""
     placed = [at.placements[t.buffer] for t in at.traffic(stage)]
@@ -73,7 +73,7 @@ def _in_cache(at: Situation, stage: str) -> npt.NDArray[np.bool_]:
     return (constant(0.0) if cache is None or around else cache) >= at.host_bytes
 
 
-def _is_uncached(at: Situation, placement: Placement) -> bool:
+def _is_uncached(at: Context, placement: Placement) -> bool:
     """Whether write-combined memory is what it says: some hypervisors map it cached, as its reads tell."""
     if _kind(at, placement) == "host":
         return True
@@ -88,26 +88,26 @@ def _least_share(memory: float, measured: float) -> float:
     return 1 - math.log(MEMORY_OF_CPUS) / math.log(measured / memory)
 
 
-def read_rate(at: Situation, placement: Placement) -> Values:
+def read_rate(at: Context, placement: Placement) -> Values:
     """One CPU thread reading memory of that kind."""
     return _rate(at, placement, "read")
 
 
-def write_rate(at: Situation, placement: Placement) -> Values:
+def write_rate(at: Context, placement: Placement) -> Values:
     """One CPU thread writing memory of that kind."""
     return _rate(at, placement, "write")
 
 
-def copy_rate(at: Situation, placement: Placement) -> Values:
+def copy_rate(at: Context, placement: Placement) -> Values:
     """One CPU thread copying from ordinary memory into memory of that kind."""
     if not placement.cpu_caches(at.memory_class):
         return at.machine.get("host_copy_bytes_per_second")
     return _rate(at, placement, "copy")
 
 
-def foreign_copy(at: Situation, buffer: str, *, out: bool) -> Values:
+def foreign_copy(at: Context, buffer: str, *, out: bool) -> Values:
     """The host's copy between foreign memory and the program's own: as slow as the slower of the two."""
-    own = at.inner(buffer)
+    own = at.own(buffer)
     if not out:
         return at.size(buffer) / copy_rate(at, own)
     if not own.cpu_caches(at.memory_class):
@@ -116,7 +116,7 @@ def foreign_copy(at: Situation, buffer: str, *, out: bool) -> Values:
     return at.size(buffer) / (rate if _kind(at, own) == "host" else np.minimum(rate, read_rate(at, own)))
 
 
-def _rate(at: Situation, placement: Placement, what: Literal["read", "write", "copy"]) -> Values:
+def _rate(at: Context, placement: Placement, what: Literal["read", "write", "copy"]) -> Values:
     """Managed memory is ordinary memory to the CPU: more than its rate was a buffer that a cache held."""
     rate = at.machine.get(f"{_kind(at, placement, what)}_{what}_bytes_per_second")
     if placement.host_kind != "managed":
@@ -124,7 +124,7 @@ def _rate(at: Situation, placement: Placement, what: Literal["read", "write", "c
     return np.minimum(rate, at.machine.get(f"host_{what}_bytes_per_second"))
 
 
-def _kind(at: Situation, placement: Placement, what: str = "read") -> str:
+def _kind(at: Context, placement: Placement, what: str = "read") -> str:
     """The begin of the names of its rates: a kind's own, where the entry has them, or ordinary memory's."""
     if not placement.cpu_caches(at.memory_class):
         return "host_uncached"

@@ -9,7 +9,7 @@ import numpy as np
 
 from advisor.devices.catalogue import CatalogueEntry, Figure
 from advisor.model import terms
-from advisor.model.defaults import default, scaled, shares_memory
+from advisor.model.defaults import Default, default, shares_memory
 from advisor.model.monte_carlo import Values, constant, log_triangular, triangular
 
 # Pinned copies over PCIe 3 x16 in the published tables lie between 9.6 and 13.0 GB/s: 15 % about the middle.
@@ -77,19 +77,26 @@ class Machine:
 
     def _drawn(self, name: str) -> Values | None:
         known: Figure | None = getattr(self.entry.figures, name, None)
-        if known is not None:
-            return _draws(name, known)
-        assumed = default(name, self.entry, self._figure)
-        if assumed is None:
+        taken = self._figure(name)
+        if taken is None:
             self.missing.add(name)
             return None
-        self.taken[name] = assumed
-        share = scaled(name, self.entry)
-        return _draws(name, assumed) if share is None else self.get(share[0]) * _draws(name, share[1])
+        if known is not None:
+            return _draws(name, known)
+        self.taken[name] = taken
+        share = default(name, self.entry)
+        if share is None or share.of is None:
+            return _draws(name, taken)
+        return self.get(share.of) * _draws(name, share)
 
     def _figure(self, name: str) -> Figure | None:
+        """The entry's own, or the default in that figure's unit."""
         known: Figure | None = getattr(self.entry.figures, name, None)
-        return known or default(name, self.entry, self._figure)
+        taken = known or default(name, self.entry)
+        if not isinstance(taken, Default) or taken.of is None:
+            return taken
+        base = self._figure(taken.of)
+        return None if base is None else taken.of_base(base)
 
 
 def _draws(name: str, figure: Figure) -> Values:

@@ -5,44 +5,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
 
 from advisor.devices.catalogue import CatalogueEntry, load, names
 from advisor.devices.entries import Attribute
-from advisor.model.context import situation
+from advisor.model.context import Context, Learned
 from advisor.model.device_stages import roof_seconds
 from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values, span
 from advisor.model.simulate import Simulated, simulate, with_declared
 from advisor.profiles.schema import Device, Measured, Profile, StageWork, Trace
-from advisor.strategies.registry import STRATEGIES, by_name
+from advisor.strategies.placements.base import Placement
+from advisor.strategies.registry import STRATEGIES, Strategy, shared
 
-_IN_DEVICE_MEMORY = ("pinned", "pageable", "registered", "staged", "write-combined")
-"""Strategies whose kernels run on device memory, the first that was measured is taken."""
-_IN_ORDINARY_MEMORY = ("pageable", "staged", "registered", "zero-copy-registered")
-"""Strategies whose host stages run on memory that every CPU caches, and that does not migrate."""
-_IN_PINNED_MEMORY = ("pinned", "zero-copy")
-"""The same but on class `tegra`."""
-MEASURED_DOUBT = 0.5
+UNEXPLAINED_WHERE_MEASURED = 0.5
 """What is left of the unexplained rest where stages were measured, beside this device or another. A quarter,
 taken first for this device, held half of an H200's frames (docs/accuracy.md)."""
 MEMORY_MARGIN = 0.1
 """How far a device's memory may be from an entry's: carve-outs take a few percent of a Jetson's."""
-
-
-@dataclass(frozen=True)
-class Learned:
-    """The trace with measured host stages in it, and measured kernels as a factor on the model's."""
-
-    trace: Trace | None
-    kernel_factor: Mapping[str, Values] = field(default_factory=dict)
-    same_device: bool = False
-    doubt: float = 1.0
-    """What is left of the model's unexplained rest (an exponent)."""
-    sentences: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -114,7 +97,7 @@ def learned(profile: Profile, target: Machine) -> Learned:
         trace,
         factors,
         same,
-        MEASURED_DOUBT if factors or host_told else 1.0,
+        UNEXPLAINED_WHERE_MEASURED if factors or host_told else 1.0,
         tuple(_told(profile, entry, host_told, factors)),
     )
 
@@ -136,9 +119,10 @@ def _told(
 
 def _host_stages(profile: Profile, measured: Mapping[str, Measured]) -> tuple[Trace | None, bool]:
     """The median over strategies: one process's memory differs from the next one's by a tenth or two."""
-    cached = _IN_ORDINARY_MEMORY + (() if profile.device.memory_class == "tegra" else _IN_PINNED_MEMORY)
-    rows = [measured[name] for name in (*cached, "managed") if name in measured]
-    rows = [row for row in rows if row.strategy != "managed"] or rows  # which migrates
+    serial = [s for s in STRATEGIES if s.name in measured and not s.pipelined]
+    cached = [s for s in serial if _stays_cached(s, profile)]
+    faulting = [s for s in serial if s.placement.managed and not s.placement.prefetched]
+    rows = [measured[strategy.name] for strategy in cached or faulting]
     if not rows or profile.traffic is None:
         return profile.traffic, False
     stages = [s.name for s in profile.workload.frame_stages("host")]
@@ -151,18 +135,43 @@ def _host_stages(profile: Profile, measured: Mapping[str, Measured]) -> tuple[Tr
     return profile.traffic.model_copy(update={"work": tuple(work.values())}), bool(stages)
 
 
+def _stays_cached(strategy: Strategy, profile: Profile) -> bool:
+    """Whether host stages run on memory that the CPU caches and cannot migrate: locked, or copied from."""
+    found, placements = profile.device.memory_class, strategy.placements(profile.workload)
+    return all(
+        placement.cpu_caches(found)
+        and (placement.locks or placement.movement(found) == "copied")
+        and not placement.own.write_combined
+        for placement in (placements[buffer.name] for buffer in shared(profile.workload))
+    )
+
+
+def _in_device_memory(measured: Mapping[str, Measured]) -> Strategy | None:
+    """A measured strategy whose kernels run on device memory: the one that does least beside them."""
+    found = [
+        s
+        for s in STRATEGIES
+        if s.name in measured and s.placement.device_kind == "device" and not s.pipelined
+    ]
+    return min(found, key=lambda s: _extras(s.placement), default=None)
+
+
+def _extras(placement: Placement) -> tuple[bool, ...]:
+    return placement.write_combined, placement.staged, placement.registered, not placement.locks
+
+
 def _kernel_factors(
     profile: Profile, trace: Trace | None, measured: Mapping[str, Measured], source: Machine
 ) -> dict[str, Values]:
     """Measured time over the model's, by device stage: what the kernel does not reach of the roofline."""
-    name = next((name for name in _IN_DEVICE_MEMORY if name in measured), None)
+    strategy = _in_device_memory(measured)
     known = with_declared(profile.workload, trace)
-    if name is None or isinstance(known, str):
+    if strategy is None or isinstance(known, str):
         return {}
-    at = situation(profile.workload, known, by_name(name), source)
+    at = Context(profile.workload, known, strategy, source)
     found = {}
     for stage in profile.workload.frame_stages("device"):
-        seconds, roof = measured[name].stage_seconds.get(stage.name), roof_seconds(at, stage.name)
+        seconds, roof = measured[strategy.name].stage_seconds.get(stage.name), roof_seconds(at, stage.name)
         if seconds and roof.all():
             # A kernel shorter than a launch was mostly that; a tenth of it is then its own.
             own = np.maximum(seconds - source.get("launch_seconds"), seconds / 10)

@@ -1,4 +1,4 @@
-"""Time per frame where frames overlap over two sets of buffers (advisor/pipelined.py)."""
+"""Time per frame where frames overlap over two sets of buffers (measure/pipelined.py)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.model import terms
-from advisor.model.context import Situation
+from advisor.model.context import Context
 from advisor.model.device_stages import bytes_of
 from advisor.model.monte_carlo import Values, constant, triangular
 from advisor.model.steady_frame import by_part
@@ -31,7 +31,7 @@ class Overlapped:
     parts: dict[str, Values]
 
 
-def overlapped(at: Situation, steps: Sequence[Timed]) -> Overlapped:
+def overlapped(at: Context, steps: Sequence[Timed]) -> Overlapped:
     """The slowest of host, upload link, kernels, download link, shared DRAM, and half of the whole chain.
 
     The host's calls keep it busy beside its stages: a launch or a copy call for each step. A frame begins in
@@ -51,7 +51,7 @@ def overlapped(at: Situation, steps: Sequence[Timed]) -> Overlapped:
     return Overlapped(seconds, 2 * seconds, _shown(list(resources.values()), seconds))
 
 
-def _resources(at: Situation, steps: Sequence[Timed]) -> dict[str, list[Timed]]:
+def _resources(at: Context, steps: Sequence[Timed]) -> dict[str, list[Timed]]:
     """The steps by what they keep busy. One copy engine serves both directions where there is but one."""
     found: dict[str, list[Timed]] = {"host": [], "to-device": [], "device": [], "to-host": []}
     engines = at.machine.entry.attributes.get("async_engine_count")
@@ -63,7 +63,7 @@ def _resources(at: Situation, steps: Sequence[Timed]) -> dict[str, list[Timed]]:
     return found
 
 
-def _calls(at: Situation, steps: Sequence[Timed]) -> Values:
+def _calls(at: Context, steps: Sequence[Timed]) -> Values:
     """What the host spends on queuing a frame's kernels and copies."""
     actions = [step.action for step, _ in steps]
     copies = actions.count("to-device") + actions.count("to-host")
@@ -76,7 +76,7 @@ def _sum(steps: Iterable[Timed]) -> Values:
     return sum((seconds for _, seconds in steps), constant(0.0))
 
 
-def _shared_memory(at: Situation, steps: Sequence[Timed]) -> Values:
+def _shared_memory(at: Context, steps: Sequence[Timed]) -> Values:
     """All bytes of a frame over one DRAM, which CPU and GPU together get no more of than either alone.
 
     GB10: 162.9 GB/s together, 161.3 read by the GPU alone (parallelArchitect/nvidia-uma-fault-probe).

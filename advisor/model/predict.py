@@ -1,8 +1,8 @@
 """What each strategy is likely to cost on a device that is not here: a sum of terms a reader can check.
 
-The steps are those the runner would take (advisor/schedule.py), the bytes those that tracing saw
-(traffic.py), the rates the device's (machines.py), the formulas in terms.py. Everything is computed at the
-likely figures and in joint draws of the uncertain ones (draws.py), for all strategies alike.
+The steps are those the runner would take (strategies/schedule.py), the bytes those that tracing saw
+(measure/traffic.py), the rates the device's (machines.py), the formulas in terms.py. Everything is computed
+at the likely figures and in joint draws of the uncertain ones (monte_carlo.py), for all strategies alike.
 """
 
 from __future__ import annotations
@@ -31,15 +31,7 @@ def predict(
     """
     machine = Machine(target)
     known = learned(profile, machine)
-    found = simulate(
-        profile.workload,
-        known.trace,
-        machine,
-        strategies,
-        known.kernel_factor,
-        host_measured=known.same_device,
-        doubt=known.doubt,
-    )
+    found = simulate(profile.workload, known.trace, machine, strategies, known)
     rows = {name: _row(name, outcome) for name, outcome in found.items()}
     wanted = profile.preferences
     counted = {name: s.counted(wanted.objective) for name, s in found.items() if isinstance(s, Simulated)}

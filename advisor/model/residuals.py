@@ -20,20 +20,20 @@ MOVES = 1.5
 
 
 @lru_cache(maxsize=64)
-def common(doubt: float) -> Values:
-    """Factor on every part of a frame. `doubt`: 1 without a measurement, less with one, 0 for none."""
-    spread = float(COMMON**doubt)
+def common(unexplained: float) -> Values:
+    """Factor on every part of a frame. `unexplained`: 1 without a measurement, less with one."""
+    spread = float(COMMON**unexplained)
     return log_triangular(1 / spread, 1.0, spread, "residual")
 
 
-def moves(placement: Placement, doubt: float, *, one_memory: bool) -> Values:
+def moves(placement: Placement, unexplained: float, *, one_memory: bool) -> Values:
     """Factor on every part of the device path, alike for strategies that move data in the same way."""
-    return _moves(family(placement, one_memory=one_memory), doubt)
+    return _moves(family(placement, one_memory=one_memory), unexplained)
 
 
 @lru_cache(maxsize=64)
-def _moves(name: str, doubt: float) -> Values:
-    spread = float(MOVES**doubt)
+def _moves(name: str, unexplained: float) -> Values:
+    spread = float(MOVES**unexplained)
     return log_triangular(1 / spread, 1.0, spread, f"residual {name}")
 
 
@@ -43,5 +43,5 @@ def family(placement: Placement, *, one_memory: bool) -> str:
     On one memory, managed memory is used in place like any other.
     """
     if placement.device_kind == "device":
-        return "pageable copies" if placement.host_kind == "pageable" else "pinned copies"
-    return "managed" if placement.device_kind == "managed" and not one_memory else "in place"
+        return "pinned copies" if placement.locks else "pageable copies"
+    return "managed" if placement.managed and not one_memory else "in place"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from advisor import units
 from advisor.devices.catalogue import CatalogueEntry
 from advisor.model import residuals
-from advisor.model.context import Situation, situation
+from advisor.model.context import NOTHING, Context, Learned
 from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values, constant
 from advisor.model.overlapping_frames import overlapped
@@ -45,10 +45,8 @@ def simulate(
     trace: Trace | None,
     machine: Machine,
     strategies: Sequence[Strategy] = STRATEGIES,
-    kernel_factor: Mapping[str, Values] | None = None,
+    learned: Learned = NOTHING,
     *,
-    host_measured: bool = False,
-    doubt: float = 1.0,
     first_frames: bool = False,
 ) -> dict[str, Simulated | str]:
     """Each strategy's figures on that device, or the reason there are none.
@@ -63,21 +61,12 @@ def simulate(
         if refused or isinstance(known, str):
             found[strategy.name] = refused or str(known)
             continue
-        at = situation(
-            workload,
-            known,
-            strategy,
-            machine,
-            kernel_factor,
-            host_measured=host_measured,
-            doubt=doubt,
-            first_frames=first_frames,
-        )
+        at = Context(workload, known, strategy, machine, learned, first_frames)
         found[strategy.name] = _too_large(at, machine.entry) or _simulated(at)
     return found
 
 
-def _too_large(at: Situation, target: CatalogueEntry) -> str | None:
+def _too_large(at: Context, target: CatalogueEntry) -> str | None:
     memory = int(target.figures.memory_bytes.value)
     needed = at.physical_bytes() if at.machine.shares_memory else at.device_bytes()
     if needed <= memory:
@@ -85,7 +74,7 @@ def _too_large(at: Situation, target: CatalogueEntry) -> str | None:
     return f"needs {units.size(needed)} of the device's memory of {units.size(memory)}"
 
 
-def _simulated(at: Situation) -> Simulated:
+def _simulated(at: Context) -> Simulated:
     steps = [(step, seconds * _residual(at, step)) for step, seconds in timed_steps(at)]
     if at.strategy.pipelined:
         found = overlapped(at, steps)
@@ -94,11 +83,12 @@ def _simulated(at: Situation) -> Simulated:
     return Simulated(at.strategy.name, parts, sum(parts.values(), constant(0.0)), None, at.physical_bytes())
 
 
-def _residual(at: Situation, step: Step) -> Values:
-    doubt = residuals.common(at.doubt)
+def _residual(at: Context, step: Step) -> Values:
+    left = at.learned.unexplained
     if step.action == "host":
-        return doubt
-    return doubt * residuals.moves(at.strategy.placement, at.doubt, one_memory=at.machine.shares_memory)
+        return residuals.common(left)
+    moves = residuals.moves(at.placement_of(step), left, one_memory=at.machine.shares_memory)
+    return residuals.common(left) * moves
 
 
 def with_declared(workload: WorkloadRecord, trace: Trace | None) -> Trace | str:

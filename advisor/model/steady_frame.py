@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from advisor.model import terms
-from advisor.model.context import Situation
+from advisor.model.context import Context
 from advisor.model.device_stages import bytes_of, kernel_seconds
 from advisor.model.host_stages import foreign_copy, host_seconds
 from advisor.model.monte_carlo import Values, constant
@@ -23,7 +23,7 @@ LABELS = {"copy-in": "host-copy", "copy-out": "host-copy"}
 class Frame:
     """Follows where migrating memory is and what the caches hold of it, through the steps of a frame."""
 
-    at: Situation
+    at: Context
     _sides: dict[str, Side] = field(default_factory=dict)
     _dirty: float = 0.0
     _read_only: set[str] = field(default_factory=set)
@@ -58,16 +58,16 @@ class Frame:
         moved = self._arrive(step.name, size, "host", written=into)
         if into:
             moved = moved + self._first_writes(step.name, size)
-        if into and self.at.inner(step.name).device_kind == "managed":
+        if into and self.at.own(step.name).managed:
             self._dirty += self.at.size(step.name)
         return moved + foreign_copy(self.at, step.name, out=step.action == "copy-out")
 
     def _migrations(self, stage: str, side: Side) -> Values:
         found = constant(0.0)
         for t in self.at.traffic(stage):
-            if side == "host" and self.at.placements[t.buffer] is not self.at.inner(t.buffer):
-                continue  # foreign memory
-            if side == "host" and self.at.host_kind(t.buffer) == "managed":
+            if side == "host" and self.at.is_foreign(t.buffer):
+                continue
+            if side == "host" and self.at.own(t.buffer).managed:
                 self._dirty += t.bytes_written
             read, written = bytes_of(t)
             found = found + self._arrive(t.buffer, read + written, side, written=t.bytes_written > 0)
@@ -86,7 +86,7 @@ class Frame:
         return migration(self.at, buffer, count, side)
 
     def _note_mapping(self, buffer: str, to: Side, *, written: bool) -> None:
-        """Pages come back mapped for reading, unless a write fault fetched them (defaults.py)."""
+        """Pages come back mapped for reading, unless a write fault fetched them (defaults.toml)."""
         if to == "host" and not written and self.at.migrates(buffer):
             self._read_only.add(buffer)
         else:

@@ -1,6 +1,6 @@
 """The terms of a frame's time, each one formula with its source. Seconds, bytes, bytes per second.
 
-Every argument may be an array of draws (draws.py); the formulas work element by element.
+Every argument may be an array of draws (monte_carlo.py); the formulas work element by element.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from advisor.model.context import Situation
+from advisor.model.context import Context
 from advisor.model.monte_carlo import Values, constant, triangular
 from advisor.model.steady_frame import Frame
 from advisor.model.terms import between
@@ -29,7 +29,7 @@ choice: the driver forgets what it found out after a while, and not all pages th
 Timed = tuple[Step, Values]
 
 
-def timed_steps(at: Situation) -> list[Timed]:
+def timed_steps(at: Context) -> list[Timed]:
     """The steps of a frame with their seconds, as the driver does them once it has found out.
 
     The range goes up to faults in every frame, since some pages may go on moving.
@@ -49,9 +49,7 @@ def timed_steps(at: Situation) -> list[Timed]:
     ]
 
 
-def _bounces(at: Situation) -> bool:
+def _bounces(at: Context) -> bool:
     """Whether pages change side by faults alone, frame after frame."""
-    placement, device = at.strategy.placement, at.machine.entry.device()
-    if at.first_frames or placement.device_kind != "managed" or placement.traits(device).moves != "never":
-        return False
-    return any(at.migrates(b.name) for b in at.workload.buffers)
+    managed = [b.name for b in at.workload.buffers if at.own(b.name).managed and at.migrates(b.name)]
+    return not at.first_frames and any(not at.own(name).prefetched for name in managed)

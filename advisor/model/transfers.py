@@ -5,47 +5,46 @@ from __future__ import annotations
 import numpy as np
 
 from advisor.model import terms
-from advisor.model.context import Situation
+from advisor.model.context import Context
 from advisor.model.monte_carlo import Values, constant
 from advisor.profiles.schema import Side
 from advisor.strategies.placements.base import Placement
-from advisor.strategies.placements.staged import Staged
 
 
-def transfer(at: Situation, buffer: str, to: Side) -> Values:
+def transfer(at: Context, buffer: str, to: Side) -> Values:
     """One to-device or to-host step."""
-    placement, size = at.inner(buffer), at.size(buffer)
-    if placement.device_kind == "managed":
+    placement, size = at.own(buffer), at.size(buffer)
+    if placement.managed:
         return _prefetch(at, placement, size, to)
-    if isinstance(placement, Staged) and to == "device":
+    if placement.staged and to == "device":
         staging = size / _staging_rate(at)
         return staging + _pinned(at, placement, size, to)
-    if placement.host_kind == "pageable":
+    if not placement.locks:
         rate = at.machine.pageable_rate("to_device" if to == "device" else "to_host")
         return np.asarray(terms.copy(size, at.machine.get("pageable_copy_call_seconds"), rate))
     return _pinned(at, placement, size, to)
 
 
-def _staging_rate(at: Situation) -> Values:
+def _staging_rate(at: Context) -> Values:
     """The CPU's copy into CuPy's pinned pool."""
     pinned, plain = "host_pinned_copy_bytes_per_second", "host_copy_bytes_per_second"
     uncached = at.machine.entry.memory_class == "tegra"
     return at.machine.get(pinned if at.machine.has(pinned) and not uncached else plain)
 
 
-def _pinned(at: Situation, placement: Placement, size: int, to: Side) -> Values:
+def _pinned(at: Context, placement: Placement, size: int, to: Side) -> Values:
     rate = link_rate(at, to)
     if placement.write_combined:
         rate = rate * at.machine.get("write_combined_share")
     return np.asarray(terms.copy(size, at.machine.get("pinned_copy_call_seconds"), rate))
 
 
-def link_rate(at: Situation, to: Side) -> Values:
+def link_rate(at: Context, to: Side) -> Values:
     """Bytes per second of the link in that direction, from page-locked memory."""
     return at.machine.get(f"pinned_to_{to}_bytes_per_second")
 
 
-def _prefetch(at: Situation, placement: Placement, size: int, to: Side) -> Values:
+def _prefetch(at: Context, placement: Placement, size: int, to: Side) -> Values:
     """A call, and the pages over the link; nothing moves on one DRAM, nor what is kept on both sides.
 
     On a card the driver also maps each page that comes back to the CPU, one by one and within the call.
@@ -58,7 +57,7 @@ def _prefetch(at: Situation, placement: Placement, size: int, to: Side) -> Value
     return call + _prefetched_alone(at, size, to) / (1.0 if share is None else share)
 
 
-def _prefetched_alone(at: Situation, size: int, to: Side) -> Values:
+def _prefetched_alone(at: Context, size: int, to: Side) -> Values:
     machine, rate = at.machine, f"prefetch_to_{to}_bytes_per_second"
     if machine.has(rate):
         return size / machine.get(rate)
@@ -67,17 +66,17 @@ def _prefetched_alone(at: Situation, size: int, to: Side) -> Values:
     return moved if mapping is None else moved + _pages(at, size) * mapping
 
 
-def first_writes(at: Situation, count: Values) -> Values:
+def first_writes(at: Context, count: Values) -> Values:
     """What the host pays to write pages that were brought back to it mapped for reading alone."""
     fault = at.machine.find("write_fault_seconds")
     return constant(0.0) if fault is None else _pages(at, count) * fault
 
 
-def _pages(at: Situation, count: Values | int) -> Values:
+def _pages(at: Context, count: Values | int) -> Values:
     return np.ceil(np.asarray(count) / at.machine.exact("cpu_page_bytes"))
 
 
-def migration(at: Situation, buffer: str, count: Values, to: Side) -> Values:
+def migration(at: Context, buffer: str, count: Values, to: Side) -> Values:
     """Pages of a buffer that the other side had last, moved because this side touches them."""
     machine, touched = at.machine, np.minimum(count, at.size(buffer))
     if not touched.any():
@@ -87,7 +86,7 @@ def migration(at: Situation, buffer: str, count: Values, to: Side) -> Values:
     return _moved(at, touched, to, by_rate) + (0.0 if first is None else first)
 
 
-def _moved(at: Situation, touched: Values, to: Side, by_rate: Values | None) -> Values:
+def _moved(at: Context, touched: Values, to: Side, by_rate: Values | None) -> Values:
     machine = at.machine
     measured = f"migration_to_{to}_bytes_per_second"
     if by_rate is not None and not machine.has(measured):

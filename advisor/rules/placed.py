@@ -8,18 +8,13 @@ from itertools import pairwise
 from advisor.profiles.schema import BufferRecord, Device, Side, WorkloadRecord
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.registry import STRATEGIES, Strategy
+from advisor.strategies.registry import shared as shared
 from advisor.strategies.schedule import Step, plan, stage_uses
 
 
 def strategy(name: str) -> Strategy | None:
     """The strategy of that name; None for one that this version does not know."""
     return next((s for s in STRATEGIES if s.name == name), None)
-
-
-def shared(workload: WorkloadRecord) -> list[BufferRecord]:
-    """Buffers that both sides use."""
-    sides = {stage.name: stage.side for stage in workload.stages}
-    return [b for b in workload.buffers if {sides.get(name) for name in b.access} >= {"host", "device"}]
 
 
 def host_readers(workload: WorkloadRecord) -> dict[str, list[str]]:

@@ -21,6 +21,8 @@ Array = npt.NDArray[Any]
 BackendName = Literal["cpu", "cuda"]
 Hint = Literal["read-mostly", "prefer-device", "accessed-by-device", "accessed-by-host"]
 """What cudaMemAdvise is told of managed memory."""
+HostFlag = Literal["mapped", "write-combined", "portable"]
+"""What cudaHostAlloc is asked for beyond page-locked memory."""
 
 
 @dataclass
@@ -63,8 +65,8 @@ class Backend(Protocol):
     def free(self, pointer: int) -> None:
         """Frees device or managed memory."""
 
-    def host_alloc(self, nbytes: int, *, mapped: bool = False, write_combined: bool = False) -> int:
-        """Page-locked host memory; mapped into the device's address space, write-combined, or neither."""
+    def host_alloc(self, nbytes: int, *flags: HostFlag) -> int:
+        """Page-locked host memory."""
 
     def free_host(self, pointer: int) -> None:
         """Frees page-locked memory."""

@@ -13,8 +13,7 @@ from advisor.strategies.placements.arena import AllocationFailed, Arena
 from advisor.strategies.placements.base import Layout
 from advisor.strategies.placements.capacity import require_memory
 from advisor.strategies.placements.external import External
-from advisor.strategies.placements.managed import Managed
-from advisor.strategies.placements.managed_hinted import ManagedAdvised
+from advisor.strategies.placements.managed import Managed, ManagedAdvised
 from advisor.strategies.registry import STRATEGIES, Strategy, by_name
 
 LAYOUT = Layout((1000, 1001), np.dtype(np.float32))
@@ -83,7 +82,7 @@ def test_kinds_of_memory_are_what_the_driver_says(cuda: Backend) -> None:
             for name, pointer in (
                 ("pageable", arena.pageable(4096)),
                 ("pinned", arena.pinned(4096)),
-                ("mapped", arena.mapped(4096)),
+                ("mapped", arena.pinned(4096, "mapped")),
                 ("managed", arena.managed(4096)),
                 ("device", arena.device(4096)),
             )
@@ -121,9 +120,9 @@ def test_flags_of_page_locked_memory(cuda: Backend) -> None:
     """1 Portable, 2 Mapped, 4 WriteCombined; where addresses are unified the driver may add the first two."""
     with Arena(cuda) as arena:
         assert not flags_of(arena.pinned(4096)) & 4
-        assert flags_of(arena.pinned(4096, write_combined=True)) & 4
-        assert flags_of(arena.mapped(4096)) & 2
-        assert flags_of(arena.mapped(4096, write_combined=True)) & 6 == 6
+        assert flags_of(arena.pinned(4096, "write-combined")) & 4
+        assert flags_of(arena.pinned(4096, "mapped")) & 2
+        assert flags_of(arena.pinned(4096, "mapped", "write-combined")) & 6 == 6
         if gpu_count() > 1:
             assert flags_of(arena.pinned(4096)) & 1
 

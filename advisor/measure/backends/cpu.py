@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from advisor.profiles.schema import Device, MemoryKind, Side
-from advisor.strategies.backend import Array, Hint, PageLocks, host_array
+from advisor.strategies.backend import Array, Hint, HostFlag, PageLocks, host_array
 
 
 class NullStream:
@@ -57,9 +57,9 @@ class CpuBackend:
         """Gives it back."""
         del self._owned[pointer]
 
-    def host_alloc(self, nbytes: int, *, mapped: bool = False, write_combined: bool = False) -> int:
+    def host_alloc(self, nbytes: int, *flags: HostFlag) -> int:
         """Ordinary memory: pinning means nothing to a CPU."""
-        del mapped, write_combined
+        del flags
         return self.malloc(nbytes)
 
     free_host = free

@@ -19,7 +19,7 @@ from advisor.errors import NothingMeasured
 from advisor.measure.backends.managed_calls import ManagedCalls
 from advisor.measure.backends.page_locks import watching
 from advisor.profiles.schema import Device, MemoryKind, Side
-from advisor.strategies.backend import INSTALL, Hint, PageLocks
+from advisor.strategies.backend import INSTALL, Hint, HostFlag, PageLocks
 
 _ATTRIBUTES = {
     "integrated": "Integrated",
@@ -127,17 +127,18 @@ class CudaBackend:
         """cudaFree."""
         self._runtime.free(pointer)
 
-    def host_alloc(self, nbytes: int, *, mapped: bool = False, write_combined: bool = False) -> int:
-        """cudaHostAlloc with the flags Mapped and WriteCombined as asked, Portable where GPUs are several."""
+    def host_alloc(self, nbytes: int, *flags: HostFlag) -> int:
+        """cudaHostAlloc with those flags, and Portable where GPUs are several."""
         runtime = self._runtime
-        flags = runtime.hostAllocDefault
-        for wanted, flag in (
-            (mapped, runtime.hostAllocMapped),
-            (write_combined, runtime.hostAllocWriteCombined),
-            (self._portable, runtime.hostAllocPortable),
-        ):
-            flags |= flag if wanted else 0
-        return int(runtime.hostAlloc(nbytes, flags))
+        values = {
+            "mapped": runtime.hostAllocMapped,
+            "write-combined": runtime.hostAllocWriteCombined,
+            "portable": runtime.hostAllocPortable,
+        }
+        value = runtime.hostAllocPortable if self._portable else runtime.hostAllocDefault
+        for flag in flags:
+            value |= values[flag]
+        return int(runtime.hostAlloc(nbytes, value))
 
     def free_host(self, pointer: int) -> None:
         """cudaFreeHost."""

@@ -1,52 +1,41 @@
-"""The strategies as Numba has them: arrays that its kernels take as they are."""
+"""Placements as Numba has them: arrays that its kernels take as they are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
-from advisor.profiles.schema import BufferRecord, WorkloadRecord
-from advisor.rules.snippets.serial import Dialect, arguments, only_written
-from advisor.strategies.registry import Strategy
-
-_HELPERS = """\
-import numpy as np
-from numba import cuda
-"""
-_STREAM = "stream = cuda.stream()  # launch kernels on it: kernel[blocks, threads, stream](...)"
+from advisor.profiles.schema import BufferRecord, Device
+from advisor.rules.snippets.base import Library, Way
+from advisor.strategies.placements.base import Placement
 
 
-def numba_dialect(strategy: Strategy, workload: WorkloadRecord) -> Dialect | None:
+def way(placement: Placement, buffer: BufferRecord, device: Device) -> Way | None:
     """How Numba says it; None for what it has no call for."""
-    if strategy.name == "pinned":
-        return Dialect(
-            _HELPERS,
-            _pinned,
-            _STREAM,
-            to_device=lambda n: f"{n}_device.copy_to_device({n}, stream=stream)",
-            to_host=lambda n: f"{n}_device.copy_to_host({n}, stream=stream)",
-        )
-    if strategy.name in ("zero-copy", "zero-copy-wc"):
-        combined = strategy.name == "zero-copy-wc"
-        return _one(lambda b: f", wc={combined and only_written(b, workload)}", "mapped_array")
-    if strategy.name == "managed":
-        return _one(lambda _: "", "managed_array")
-    return None
+    del buffer, device
+    if placement.registered or placement.prefetched:
+        return None
+    if placement.host_kind != placement.device_kind:
+        return _PINNED if placement.locks and not placement.host_flags else None
+    if placement.managed:
+        return _one_memory("managed_array", "")
+    return _one_memory("mapped_array", f", wc={placement.write_combined}") if placement.locks else None
 
 
-def _one(options: Callable[[BufferRecord], str], call: str) -> Dialect:
-    def allocate(buffer: BufferRecord) -> Iterator[str]:
-        name = buffer.name
-        yield f"{name} = {name}_device = cuda.{call}({_typed(buffer)}{options(buffer)})  # for both sides"
+NUMBA = Library(
+    ("import numpy as np", "from numba import cuda"),
+    "stream = cuda.stream()  # launch kernels on it: kernel[blocks, threads, stream](...)",
+    way,
+)
 
-    return Dialect(_HELPERS, allocate, _STREAM, to_device=str, to_host=str)
+_PINNED = Way(
+    (
+        "{host} = cuda.pinned_array({shape}, np.dtype({dtype}))",
+        "{device} = cuda.device_array({shape}, np.dtype({dtype}))",
+    ),
+    to_device="{device}.copy_to_device({host}, stream={stream})",
+    to_host="{device}.copy_to_host({host}, stream={stream})",
+)
 
 
-def _pinned(buffer: BufferRecord) -> Iterator[str]:
-    yield f"{buffer.name} = cuda.pinned_array({_typed(buffer)})"
-    yield f"{buffer.name}_device = cuda.device_array({_typed(buffer)})"
-
-
-def _typed(buffer: BufferRecord) -> str:
-    """Numba wants a dtype, not its name."""
-    shape, _, dtype = arguments(buffer).partition("), ")
-    return f"{shape}), np.dtype({dtype})"
+def _one_memory(call: str, options: str) -> Way:
+    return Way(
+        (f"{{host}} = {{device}} = cuda.{call}({{shape}}, np.dtype({{dtype}}){options})  # for both sides",)
+    )

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from advisor.profiles.schema import BufferRecord, Device, WorkloadRecord
-from advisor.rules.placed import shared
-from advisor.rules.snippets import helpers
-from advisor.rules.snippets.cupy_code import two_memories
-from advisor.rules.snippets.serial import arguments, arrival, planned, stage_comment
+from advisor.rules.snippets.base import Code
 from advisor.strategies.overlap import doubled
-from advisor.strategies.registry import Strategy
 from advisor.strategies.schedule import Step, stage_uses
 
 _QUEUED = ("device", "to-device", "to-host")
 
 
-def overlapping(strategy: Strategy, workload: WorkloadRecord, device: Device) -> str:
-    """Functions `begin`, `finish` and `frames`; what only one set is needed of is taken once."""
-    twice = set(doubled(stage_uses(workload, "frame")))
-    both = shared(workload)
-    writer = _Writer(workload, {buffer.name for buffer in both}, twice)
-    steps = planned(strategy, workload, device)
-    head, body, tail = _cut(steps.steady)
-    once = [s for s in steps.first if s not in steps.steady and s.action == "to-device"]
+def overlapping(code: Code) -> str | None:
+    """Functions `begin`, `finish` and `frames`; what only one set is needed of is taken once.
+
+    None where a buffer cannot be moved on a stream of the caller's choice.
+    """
+    moves = [move for way in code.ways.values() for move in (way.to_device, way.to_host)]
+    if any(move and "{stream}" not in move for move in moves):
+        return None
+    twice = [n for n in code.buffers if n in doubled(stage_uses(code.workload, "frame"))]
+    writer = _Writer(code, frozenset(twice))
+    first, (head, body, tail) = code.plan.first, _cut(code.plan.steady)
+    once = [s for s in first if s not in code.plan.steady and s.action == "to-device"]
     lines = [
-        *f"{helpers.IMPORTS}{helpers.PINNED}".splitlines(),
-        *_buffers([b for b in both if b.name in twice], [b for b in both if b.name not in twice]),
-        *(f"{s.name}_device.set({s.name}, stream=kernels)  # once, after set-up" for s in once),
+        *code.opening(),
+        *_buffers(code, twice),
+        *(f"{writer.move(s, 'kernels')}  # once, after set-up" for s in once),
         *("", "", "def begin(slot):", '    """Queues a frame up to where the CPU has to wait for it."""'),
         *writer.begin(head, body),
         *("", "", "def finish(slot):", '    """Waits for that frame alone, and does the rest of it."""'),
@@ -49,19 +49,17 @@ def frames(count):
 '''
 
 
-def _buffers(twice: Sequence[BufferRecord], once: Sequence[BufferRecord]) -> Iterator[str]:
+def _buffers(code: Code, twice: Sequence[str]) -> Iterator[str]:
     yield from ("", "", "class Slot:", '    """The buffers of one frame in flight."""', "")
     yield "    def __init__(self):"
-    for buffer in twice:
-        call = f"pinned_empty({arguments(buffer)})"
-        yield from (f"        self.{line}" for line in two_memories(call, buffer))
-        yield from (f"        {line}" for line in arrival(buffer))
+    for name in twice:
+        yield from (f"        {line}" for line in code.allocation(name, at="self.{}".format))
     if not twice:
         yield "        pass"
     yield from ("", "", "slots = [Slot(), Slot()]")
-    for buffer in once:
-        yield from two_memories(f"pinned_empty({arguments(buffer)})", buffer)
-        yield from arrival(buffer)
+    for name in code.buffers:
+        if name not in twice:
+            yield from code.allocation(name)
     yield "uploads, kernels, downloads = (cupy.cuda.Stream(non_blocking=True) for _ in range(3))"
 
 
@@ -73,36 +71,33 @@ def _cut(steady: Sequence[Step]) -> tuple[Sequence[Step], Sequence[Step], Sequen
     return steady[:kernel], steady[kernel:end], steady[end:]
 
 
+@dataclass(frozen=True)
 class _Writer:
     """Writes steps with the buffers of a slot, and those that there is one of."""
 
-    def __init__(self, workload: WorkloadRecord, shared: set[str], twice: set[str]) -> None:
-        self._workload = workload
-        self._shared = shared
-        self._twice = twice
+    code: Code
+    twice: frozenset[str]
 
     def _at(self, name: str) -> str:
-        return f"slot.{name}" if name.removesuffix("_device") in self._twice else name
+        return f"slot.{name}" if name.removesuffix("_device") in self.twice else name
 
     def _stage(self, step: Step) -> str:
-        return stage_comment(step, self._workload, self._shared, self._at)
+        return self.code.stage_comment(step, self._at)
 
-    def _move(self, step: Step, stream: str) -> str:
-        host, device = self._at(step.name), self._at(f"{step.name}_device")
-        if step.action == "to-device":
-            return f"{device}.set({host}, stream={stream})"
-        return f"{device}.get(stream={stream}, out={host}, blocking=False)"
+    def move(self, step: Step, stream: str) -> str:
+        """A copy on that stream, without its comment."""
+        return self.code.move(step, stream, self._at).partition("  #")[0]
 
     def begin(self, head: Sequence[Step], body: Sequence[Step]) -> Iterator[str]:
         """Host stages and uploads; kernels behind the uploads; downloads behind the kernels."""
         for step in head:
-            yield f"    {self._move(step, 'uploads') if step.action == 'to-device' else self._stage(step)}"
+            yield f"    {self.move(step, 'uploads') if step.action == 'to-device' else self._stage(step)}"
         yield "    kernels.wait_event(uploads.record())"
         last = "kernels"
         for step in body:
             if step.action == "to-host":
                 yield "    downloads.wait_event(kernels.record())"
-                yield f"    {self._move(step, 'downloads')}"
+                yield f"    {self.move(step, 'downloads')}"
                 last = "downloads"
             else:
                 yield from self._on_kernels(step)
@@ -128,4 +123,4 @@ class _Writer:
             yield f"        {self._stage(step)}"
             yield "        pass"
         else:
-            yield f"    {self._move(step, 'kernels')}"
+            yield f"    {self.move(step, 'kernels')}"

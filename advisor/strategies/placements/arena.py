@@ -16,7 +16,7 @@ import numpy as np
 
 from advisor import units
 from advisor.profiles.schema import MemoryKind
-from advisor.strategies.backend import Array, Backend
+from advisor.strategies.backend import Array, Backend, HostFlag
 from advisor.strategies.placements.numa import preferring
 
 
@@ -50,13 +50,10 @@ class Arena:
         """malloc, as any ordinary array has it. The host's pointer."""
         return self._book("pageable", nbytes, lambda: self._malloc(nbytes), self._owned.pop)
 
-    def pinned(self, nbytes: int, *, write_combined: bool = False) -> int:
+    def pinned(self, nbytes: int, *flags: HostFlag) -> int:
         """Page-locked host memory. The host's pointer."""
-        return self._host_alloc(nbytes, mapped=False, write_combined=write_combined)
-
-    def mapped(self, nbytes: int, *, write_combined: bool = False) -> int:
-        """Page-locked host memory that the device reaches too. The host's pointer."""
-        return self._host_alloc(nbytes, mapped=True, write_combined=write_combined)
+        backend = self.backend
+        return self._book("pinned", nbytes, lambda: backend.host_alloc(nbytes, *flags), backend.free_host)
 
     def registered(self, nbytes: int, *, mapped: bool = False) -> int:
         """Ordinary memory on pages of its own, locked afterwards. The host's pointer."""
@@ -95,15 +92,6 @@ class Arena:
     def device(self, nbytes: int) -> int:
         """Device memory. The device's pointer."""
         return self._book("device", nbytes, lambda: self.backend.malloc(nbytes), self.backend.free)
-
-    def _host_alloc(self, nbytes: int, *, mapped: bool, write_combined: bool) -> int:
-        backend = self.backend
-        return self._book(
-            "pinned",
-            nbytes,
-            lambda: backend.host_alloc(nbytes, mapped=mapped, write_combined=write_combined),
-            backend.free_host,
-        )
 
     def _malloc(self, nbytes: int, *, whole_pages: bool = False) -> int:
         """`whole_pages`: shares no page with other memory, since a page can be registered only once."""

@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from advisor.profiles.schema import BufferRecord, Device, MemoryClass, MemoryKind, WorkloadRecord
-from advisor.strategies.backend import Array, host_array
+from advisor.strategies.backend import Array, Backend, Hint, HostFlag, host_array
 from advisor.strategies.placements.arena import Arena
 from advisor.strategies.schedule import Traits
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Shape and dtype of a buffer, C order."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-    @property
-    def nbytes(self) -> int:
-        """Size in bytes."""
-        return math.prod(self.shape) * self.dtype.itemsize
-
 
 Mover = Callable[[Any], None]
 """Moves a buffer; takes the stream to do it on, or None for the backend's own."""
@@ -52,6 +37,33 @@ class Placed:
         """Both sides use the very same bytes."""
         return self.host is not None and self.to_device is None and self.copy_in is None
 
+    @property
+    def host_pointer(self) -> int:
+        """Where the host finds it."""
+        assert self.host is not None
+        return int(self.host.ctypes.data)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Shape and dtype of a buffer, C order."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def at(self, backend: Backend, host: int | None, device: int | None) -> Placed:
+        """Arrays for the sides that have a pointer to it."""
+        shaped = (self.nbytes, self.shape, self.dtype)
+        return Placed(
+            None if host is None else host_array(host, *shaped),
+            None if device is None else backend.device_array(device, *shaped),
+        )
+
 
 Movement = Literal["copied", "prefetched", "migrated", "in-place"]
 """How a buffer's contents get from one side to the other: by a copy between two memories, by pages that are
@@ -59,11 +71,11 @@ moved on request, by pages that move when they are touched, or not at all."""
 _ONE_MEMORY: tuple[MemoryClass, ...] = ("tegra", "tegra-io-coherent", "tegra-coherent")
 
 
-class Placement(ABC):
-    """One way to place a buffer. Stateless; the memory belongs to the arena.
+class Placement:
+    """One way to place a buffer, stated as facts. Stateless; the memory belongs to the arena.
 
-    Beside how it is made, it states what follows from it, buffer by buffer: rules, the model and snippets
-    ask for these facts, never for a strategy's name.
+    How it is allocated and scheduled follows from the facts. Rules, the model and snippets ask for them
+    too, buffer by buffer, never for a strategy's name.
     """
 
     host_kind: MemoryKind
@@ -72,21 +84,30 @@ class Placement(ABC):
     """The kind of memory that device stages work on."""
     takes_foreign_memory: bool = False
     """Works on memory the program did not choose, without a copy to its own."""
-    write_combined: bool = False
-    """The host's memory is write-combined: quick to write in order, very slow to read."""
+    host_flags: tuple[HostFlag, ...] = ()
+    """What page-locked memory is asked for beyond that."""
     registered: bool = False
     """Allocated as ordinary memory and page-locked afterwards."""
     staged: bool = False
     """The CPU copies it into CuPy's pinned pool on its way to the device."""
     prefetched: bool = False
     """Pages are moved on request at each change of side, where the device can do that."""
-    hints: tuple[str, ...] = ()
-    """What the driver is told of the memory, for the report."""
+    hints: tuple[Hint, ...] = ()
+    """What the driver is told of the memory."""
+    not_on_cpu: str | None = (
+        "the CPU device has one ordinary memory: only pageable and zero-copy differ there"
+    )
+    """Why it cannot be used without a GPU, or None."""
 
     @property
     def own(self) -> Placement:
         """The program's own memory, where this stands behind foreign memory."""
         return self
+
+    @property
+    def write_combined(self) -> bool:
+        """The host's memory is write-combined: quick to write in order, very slow to read."""
+        return "write-combined" in self.host_flags
 
     @property
     def locks(self) -> bool:
@@ -129,13 +150,15 @@ class Placement(ABC):
         """
         return not (memory_class == "tegra" and self.host_kind == "pinned")
 
-    @abstractmethod
     def traits(self, device: Device) -> Traits:
         """What the schedule must know of it on that device."""
-
-    @abstractmethod
-    def place(self, arena: Arena, layout: Layout) -> Placed:
-        """Allocates the buffer. Raises `AllocationFailed`."""
+        return Traits(
+            moves="copies" if self._is_copied else "prefetches" if self.prefetched else "never",
+            blocking=self._is_copied and not self.locks,
+            kernels_reach_host_memory=not self._is_copied,
+            exclusive=self.managed and flag_is_off(device, "concurrent_managed_access"),
+            staged_uploads=self.staged,
+        )
 
     def adapted(self, buffer: BufferRecord, workload: WorkloadRecord) -> Placement:
         """The placement for this very buffer; most are the same for all."""
@@ -143,54 +166,59 @@ class Placement(ABC):
         return self
 
     def unavailable(self, device: Device) -> str | None:
-        """Why it cannot be used on that device, or None."""
-        if device.kind == "cpu":
-            return "the CPU device has one ordinary memory: only pageable and zero-copy differ there"
+        """Why it cannot be used on that device, or None; what the device does not tell is no reason."""
+        if device.kind == "cpu" and self.not_on_cpu:
+            return self.not_on_cpu
+        if self.locks and not self._is_copied and flag_is_off(device, "can_map_host_memory"):
+            return f"{device.name} cannot map host memory (canMapHostMemory is 0)"
+        if self.managed and flag_is_off(device, "managed_memory"):
+            return f"{device.name} has no managed memory (managedMemory is 0)"
+        unsupported = flag_is_off(device, "host_register_supported") or device.memory_class == "tegra"
+        if self.registered and unsupported:
+            return f"{device.name} cannot register host memory (hostRegisterSupported is 0)"
         return None
 
+    def place(self, arena: Arena, layout: Layout) -> Placed:
+        """Allocates the buffer. Raises `AllocationFailed`."""
+        backend, host = arena.backend, self._host_memory(arena, layout.nbytes)
+        if self._is_copied:
+            return _two_memories(arena, host, layout, blocking=not self.locks)
+        return layout.at(backend, host, backend.host_device_pointer(host) if self.locks else host)
 
-def two_memories(arena: Arena, host_pointer: int, layout: Layout, *, blocking: bool) -> Placed:
+    @property
+    def _is_copied(self) -> bool:
+        return self.host_kind != self.device_kind
+
+    def _host_memory(self, arena: Arena, nbytes: int) -> int:
+        if self.registered:
+            return arena.registered(nbytes, mapped="mapped" in self.host_flags)
+        if self.locks:
+            return arena.pinned(nbytes, *self.host_flags)
+        return arena.managed(nbytes) if self.managed else arena.pageable(nbytes)
+
+
+def _two_memories(arena: Arena, host: int, layout: Layout, *, blocking: bool) -> Placed:
     """Host memory with a twin in device memory, and the copies between them."""
     backend, nbytes = arena.backend, layout.nbytes
-    device_pointer = arena.device(nbytes)
+    device = arena.device(nbytes)
 
     def to_device(stream: Any) -> None:
-        backend.copy_to_device(device_pointer, host_pointer, nbytes, stream)
+        backend.copy_to_device(device, host, nbytes, stream)
         if blocking:
             backend.synchronize()
 
     def to_host(stream: Any) -> None:
-        backend.copy_to_host(host_pointer, device_pointer, nbytes, stream)
+        backend.copy_to_host(host, device, nbytes, stream)
         if blocking:
             backend.synchronize()
 
-    return Placed(
-        host_array(host_pointer, nbytes, layout.shape, layout.dtype),
-        backend.device_array(device_pointer, nbytes, layout.shape, layout.dtype),
-        to_device,
-        to_host,
-    )
-
-
-def one_memory(arena: Arena, host_pointer: int, device_pointer: int, layout: Layout) -> Placed:
-    """Memory that both sides reach; nothing is copied."""
-    return Placed(
-        host_array(host_pointer, layout.nbytes, layout.shape, layout.dtype),
-        arena.backend.device_array(device_pointer, layout.nbytes, layout.shape, layout.dtype),
-    )
+    return replace(layout.at(backend, host, device), to_device=to_device, to_host=to_host)
 
 
 def host_only_writes(buffer: BufferRecord, workload: WorkloadRecord) -> bool:
     """No host stage reads the buffer or keeps a part of it."""
     host = {stage.name for stage in workload.stages if stage.side == "host"}
     return all(mode == "out" for stage, mode in buffer.access.items() if stage in host)
-
-
-def registration_unsupported(device: Device) -> str | None:
-    """Why memory cannot be registered on that device, or None."""
-    if flag_is_off(device, "host_register_supported") or device.memory_class == "tegra":
-        return f"{device.name} cannot register host memory (hostRegisterSupported is 0)"
-    return None
 
 
 def flag_is_off(device: Device, attribute: str) -> bool:

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 
 from advisor.profiles.schema import Device
-from advisor.strategies.backend import host_array
 from advisor.strategies.placements.arena import Arena
 from advisor.strategies.placements.base import Layout, Placed, Placement
 from advisor.strategies.schedule import Traits
@@ -42,11 +41,11 @@ class External(Placement):
 
     def place(self, arena: Arena, layout: Layout) -> Placed:
         """Foreign memory beside the inner placement's."""
-        pointer = arena.pageable(layout.nbytes)
-        foreign = host_array(pointer, layout.nbytes, layout.shape, layout.dtype)
+        foreign = layout.at(arena.backend, arena.pageable(layout.nbytes), None).host
         inner = self.inner.place(arena, layout)
-        assert inner.host is not None
         own = inner.host
+        assert own is not None
+        assert foreign is not None
         return replace(
             inner,
             host=foreign,

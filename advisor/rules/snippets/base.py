@@ -1,0 +1,130 @@
+"""How a library writes what a placement asks for, buffer by buffer."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from advisor.profiles.schema import BufferRecord, Device, WorkloadRecord
+from advisor.strategies.placements.base import Placement
+from advisor.strategies.registry import Strategy, shared
+from advisor.strategies.schedule import Plan, Step, plan, stage_uses
+
+
+@dataclass(frozen=True)
+class Helper:
+    """A function that the code begins with, and what it imports."""
+
+    imports: tuple[str, ...]
+    code: str
+
+
+@dataclass(frozen=True)
+class Way:
+    """How one placement is written: lines with {host} and {device} for the arrays of a buffer, {shape} and
+    {dtype} for what it is, and {stream} for where a copy is queued."""
+
+    allocate: tuple[str, ...]
+    to_device: str = ""
+    to_host: str = ""
+    helpers: tuple[Helper, ...] = ()
+    stream: str | None = None
+    """Binds `stream` where the library's own line will not do."""
+    rebinds: bool = False
+    """An upload makes a new device array, so that `frame` must bind its name anew."""
+
+
+@dataclass(frozen=True)
+class Library:
+    """An array library: what its code imports, and its way to a placement; None where it has no call."""
+
+    imports: tuple[str, ...]
+    stream: str
+    """Binds `stream`, the one that kernels run on."""
+    way: Callable[[Placement, BufferRecord, Device], Way | None]
+
+
+@dataclass(frozen=True)
+class Code:
+    """What is to be written: the buffers that both sides use, each with its placement and its way."""
+
+    workload: WorkloadRecord
+    library: Library
+    buffers: Mapping[str, BufferRecord]
+    ways: Mapping[str, Way]
+    in_place: Mapping[str, bool]
+    """Data that arrives elsewhere can be used where it is."""
+    plan: Plan
+
+    def opening(self) -> list[str]:
+        """Imports and helpers, each once."""
+        helpers = list(dict.fromkeys(helper for way in self.ways.values() for helper in way.helpers))
+        lines = {
+            line for imports in (self.library.imports, *(h.imports for h in helpers)) for line in imports
+        }
+        text = "".join((_sorted_imports(lines), *(helper.code for helper in helpers)))
+        return text.splitlines()
+
+    def stream(self) -> str:
+        """The line that binds `stream`."""
+        return next((way.stream for way in self.ways.values() if way.stream), self.library.stream)
+
+    def allocation(self, name: str, at: Callable[[str], str] = str) -> Iterator[str]:
+        """A buffer's memory, and what to do about data that arrives in memory the program does not choose."""
+        for line in self.ways[name].allocate:
+            yield self.filled(line, name, at=at)
+        if self.buffers[name].external and self.in_place[name]:
+            yield f"# The data of {name} arrives elsewhere: hand over that memory in place of this."
+        elif self.buffers[name].external:
+            yield f"# The data of {name} arrives elsewhere: the np.copyto between there and {name} stays."
+
+    def move(self, step: Step, stream: str = "stream", at: Callable[[str], str] = str) -> str:
+        """A copy or prefetch of a buffer."""
+        way = self.ways[step.name]
+        return self.filled(
+            way.to_device if step.action == "to-device" else way.to_host, step.name, stream, at
+        )
+
+    def filled(self, line: str, name: str, stream: str = "stream", at: Callable[[str], str] = str) -> str:
+        """A way's line for a buffer; `at` says where an array is kept."""
+        buffer = self.buffers[name]
+        # A structured dtype is recorded as the list that makes it.
+        dtype = buffer.dtype if buffer.dtype.startswith(("[", "{")) else f'"{buffer.dtype}"'
+        return line.format(
+            host=at(name), device=at(f"{name}_device"), stream=stream, shape=buffer.shape, dtype=dtype
+        )
+
+    def stage_comment(self, step: Step, at: Callable[[str], str] = str) -> str:
+        """What the user's own stage does, with the arrays it gets on its side."""
+        suffix = "_device" if step.action == "device" else ""
+        touched = {b.name: b.access[step.name] for b in self.workload.buffers if step.name in b.access}
+        parts = [
+            f"{verb} {', '.join(at(n + suffix * (n in self.ways)) for n, m in touched.items() if m in modes)}"
+            for verb, modes in (("reads", ("in", "inout")), ("writes", ("out", "inout")))
+            if any(mode in modes for mode in touched.values())
+        ]
+        return f"# your {step.name}, on the {'GPU' if suffix else 'CPU'}: {'; '.join(parts)}".rstrip(": ")
+
+
+def code(library: Library, strategy: Strategy, workload: WorkloadRecord, device: Device) -> Code | None:
+    """A strategy in the words of a library, or None where that has no call for one of its placements.
+
+    The steps are those that the runner would take, with what arrives elsewhere taken to arrive in place.
+    """
+    placements = {name: placed.own for name, placed in strategy.placements(workload).items()}
+    buffers = {buffer.name: buffer for buffer in shared(workload)}
+    ways = {name: library.way(placements[name], buffer, device) for name, buffer in buffers.items()}
+    known = {name: way for name, way in ways.items() if way is not None}
+    if len(known) < len(ways):
+        return None
+    traits = {name: placement.traits(device) for name, placement in placements.items()}
+    steps = plan(stage_uses(workload, "setup"), stage_uses(workload, "frame"), traits)
+    in_place = {name: placements[name].takes_foreign_memory for name in buffers}
+    return Code(workload, library, buffers, known, in_place, steps)
+
+
+def _sorted_imports(lines: set[str]) -> str:
+    standard = sorted(line for line in lines if line.split()[1] in sys.stdlib_module_names)
+    others = sorted(lines - set(standard), key=lambda line: (line.startswith("from"), line))
+    return "\n".join((*standard, *([""] if standard else []), *others, ""))

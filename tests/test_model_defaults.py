@@ -1,0 +1,79 @@
+"""defaults.toml: what is wrong in it is refused with the key, and what the model needs is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from advisor.devices.catalogue import load
+from advisor.devices.entries import Figure
+from advisor.errors import FileProblem
+from advisor.model.assumptions import _words
+from advisor.model.defaults import PATH, default, defaults, read
+from advisor.profiles.schema import MemoryClass
+
+TEXT = PATH.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("there", "instead", "message"),
+    [
+        ("launch_seconds = {", "lunch_seconds = {", "lunch_seconds is none; did you mean launch_seconds"),
+        ('of = "device_memory_bytes', 'of = "memory_bites', "memory_bites_per_second is none"),
+        ("integrated = true", "integrated = 1", "layers.4.integrated: Input should be a valid boolean"),
+        ("integrated = true", "integrate = true", "layers.4.integrate: Extra inputs are not permitted"),
+        ('["tegra"]', '["tegra", "xavier"]', "layers.9.memory_classes.1: Input should be 'tegra'"),
+        ("low = 3.5e-6", "low = 5.5e-6", "launch_seconds: expected low <= value <= high"),
+        ("low = 3.5e-6, ", "", "layers.0.figures.launch_seconds: expected low and high"),
+        ("value = 5e-6, low", "low", "layers.0.figures.launch_seconds.value: Field required"),
+        ("[names]", '[names]\nl2_bytes = "x"', "names: expected figures that no catalogue entry has"),
+        ("[names]", "[names", "Expected ']'"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, there: str, instead: str, message: str) -> None:
+    assert there in TEXT
+    path = tmp_path / "defaults.toml"
+    path.write_text(TEXT.replace(there, instead, 1), encoding="utf-8")
+    with pytest.raises(FileProblem) as raised:
+        read(path)
+    assert str(path) in raised.value.message
+    assert message in raised.value.message
+
+
+def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileProblem, match="No such file"):
+        read(tmp_path / "defaults.toml")
+
+
+def test_the_last_layer_that_covers_a_device_counts() -> None:
+    times = {name: default("prefetch_call_seconds", load(name)) for name in ("agx-orin", "gb10", "h200")}
+    assert {name: found and found.value for name, found in times.items()} == {
+        "agx-orin": 10e-6,
+        "gb10": 10e-6,
+        "h200": 32e-6,
+    }
+    shares = [default("kernel_share", load(name)) for name in ("rtx-4090", "a100")]
+    assert [share and share.value for share in shares] == [0.14, 0.2]
+    assert default("fault_batch_seconds", load("gb10")) is None
+
+
+def test_a_share_becomes_a_figure_of_its_base() -> None:
+    share = default("l2_bytes_per_second", load("t4"))
+    assert share is not None
+    figure = share.of_base(Figure(value=100.0, source="x"))
+    assert (figure.low, figure.value, figure.high) == (200.0, 270.0, 360.0)
+    assert figure.source.startswith("2.7 times the memory's peak")
+
+
+def test_every_layer_covers_something_and_every_class_is_covered() -> None:
+    classes = {name for layer in defaults().layers[1:] for name in layer.memory_classes}
+    assert classes == set(get_args(MemoryClass))
+    assert defaults().layers[0].memory_classes == get_args(MemoryClass)
+
+
+def test_every_default_has_a_name_for_the_list_of_assumptions() -> None:
+    for layer in defaults().layers:
+        for key in layer.figures:
+            assert _words(key)
