@@ -41,6 +41,8 @@ class Loop(Protocol):
 
     latencies: list[float]
     """Seconds from begin to end of each frame, where that differs from the time per frame."""
+    host_seconds: dict[str, float]
+    """Seconds of each host stage since the last reset, by the host's clock."""
 
     def run_setup(self) -> None:
         """The set-up stages, once."""
@@ -84,6 +86,7 @@ class FrameLoop:
         self.first = self._actions(plan.first)
         self.steady = self._actions(plan.steady)
         self.latencies: list[float] = []
+        self.host_seconds: dict[str, float] = defaultdict(float)
 
     def run_setup(self) -> None:
         """The set-up stages, once."""
@@ -161,6 +164,8 @@ class FrameLoop:
     def _action(self, step: Step) -> Action:
         if step.action == "host" or step.action == "device":
             run = self._call(self._stages[step.name])
+            if step.action == "host":
+                run = self._clocked(step.name, run)
             return self._named(f"{step.action}:{step.name}", run, on_stream=step.action == "device")
         if step.action == "synchronize":
             return self._named(step.action, lambda _: self._backend.synchronize())
@@ -174,6 +179,18 @@ class FrameLoop:
         assert move is not None
         mover = move
         return self._named(step.action, lambda _: mover(None), on_stream=True, move=mover)
+
+    def _clocked(self, stage: str, run: Callable[[int], object]) -> Callable[[int], object]:
+        """Adds its time to `host_seconds`: two reads of the host's clock."""
+        clock = time.perf_counter
+
+        def clocked(index: int) -> object:
+            begin = clock()
+            done = run(index)
+            self.host_seconds[stage] += clock() - begin
+            return done
+
+        return clocked
 
     def _named(
         self, label: str, run: Callable[[int], object], *, on_stream: bool = False, move: Mover | None = None

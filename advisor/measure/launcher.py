@@ -72,11 +72,11 @@ class ProcessLauncher:
         process = None
         try:
             with _uninterrupted():
-                process = _start(message, directory / "log", self.worker)
+                process = start(message, directory / "log", self.worker)
             stopped = self._watch(process)
         finally:
             if process is not None:
-                _end(process)
+                end(process)
         return _ended(process.returncode, stopped, directory)
 
     def _watch(self, process: subprocess.Popen[bytes]) -> Ended | None:
@@ -105,14 +105,18 @@ def python_command(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-c", _PROGRAM, root, module, *arguments]
 
 
-def _start(message: Path, log: Path, worker: str) -> subprocess.Popen[bytes]:
+def start(
+    message: Path, log: Path, worker: str, *more: str, pass_fds: tuple[int, ...] = ()
+) -> subprocess.Popen[bytes]:
+    """A worker on a job's file, in a session of its own; what it prints goes to the log."""
     with log.open("wb") as output:
         return subprocess.Popen(
-            worker_command(message, parent=os.getpid(), worker=worker),
+            [*worker_command(message, parent=os.getpid(), worker=worker), *more],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            pass_fds=pass_fds,
         )
 
 
@@ -153,7 +157,7 @@ def _wait(process: subprocess.Popen[bytes], seconds: float) -> bool:
     return process.poll() is not None
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def end(process: subprocess.Popen[bytes]) -> None:
     """Ends the whole session, also what the workload left running, in whatever process group it is."""
     process.kill()
     with suppress(ProcessLookupError, PermissionError):
@@ -173,7 +177,7 @@ def _session(leader: int) -> list[int]:
     return members
 
 
-def _log_tail(path: Path) -> str:
+def log_tail(path: Path) -> str:
     """The end of what the process printed; the whole may be larger than the memory."""
     with path.open("rb") as log:
         size = log.seek(0, os.SEEK_END)
@@ -182,16 +186,16 @@ def _log_tail(path: Path) -> str:
 
 
 def _ended(code: int, stopped: Ended | None, directory: Path) -> Ended:
-    log = _log_tail(directory / "log")
+    log = log_tail(directory / "log")
     if stopped:
         return Ended(None, stopped.how, stopped.reason, log)
     outcome = read_outcome(directory)
     if outcome is not None:
         return Ended(outcome, "finished", log=log)
-    return Ended(None, "died", _cause_of_death(code, log), log)
+    return Ended(None, "died", cause_of_death(code, log), log)
 
 
-def _cause_of_death(code: int, log: str) -> str:
+def cause_of_death(code: int, log: str) -> str:
     """How it ended; of one that gave up, with its last line, which names the error where Python ended it."""
     if code >= 0:
         said = f"; the last it said: {_last_line(log)}" if code and log.strip() else ""

@@ -41,6 +41,9 @@ class PipelinedLoop:
         self._uploads, self._downloads = backend.new_stream(), backend.new_stream()
         loops = [FrameLoop(bound, plan, placed, backend, seed=seed, ranges=ranges) for placed in sets]
         self._serial = loops[0]
+        self.host_seconds: dict[str, float] = loops[0].host_seconds
+        for loop in loops[1:]:
+            loop.host_seconds = loops[0].host_seconds
         self._parts = [cut(loop.steady) for loop in loops]
         self._begun: dict[int, _Begun] = {}
         self._kernels_in_tail = any(a.label.startswith("device:") for a in self._parts[0].tail)

@@ -77,8 +77,11 @@ class Stand:
 
 
 @contextmanager
-def stand(job: Job, loaded: Loaded, backend: Backend, ranges: Ranges) -> Iterator[Stand]:
-    """Places the buffers and plans the frames; frees everything at the end, whatever happens."""
+def stand(job: Job, loaded: Loaded, backend: Backend, ranges: Ranges, *, padding: int = 0) -> Iterator[Stand]:
+    """Places the buffers and plans the frames; frees everything at the end, whatever happens.
+
+    padding: bytes taken on both sides before the buffers, so that they come to lie elsewhere.
+    """
     bound, device, strategy = loaded.bound, backend.device(), by_name(job.strategy)
     placements = strategy.placements(loaded.record)
     frame = [stage.use for stage in bound.frame]
@@ -91,6 +94,7 @@ def stand(job: Job, loaded: Loaded, backend: Backend, ranges: Ranges) -> Iterato
     with Arena(backend, node=_numa_node(job, backend)) as arena:
         needed = {name: layouts[name].nbytes * (2 if name in second else 1) for name in layouts}
         require_memory(backend, placements, needed, oversubscribe=job.oversubscribe)
+        arena.pad(padding)
         placed = {name: placement.place(arena, layouts[name]) for name, placement in placements.items()}
         again = {name: placements[name].place(arena, layouts[name]) for name in second}
         serial = FrameLoop(bound, planned, placed, backend, seed=job.seed, ranges=ranges)
@@ -190,7 +194,7 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Cell:
         loop.frame(index)
     loop.frame_alone(COMPARED)
     _require_state(backend)
-    verified = _compare(run.inspector, kept, Path(job.file))
+    verified = compare(run.inspector, kept, Path(job.file))
     slow = max(job.seconds, _SLOW)
     index = warm_up(loop.frame, clock, COMPARED + 1, min(0.2, job.seconds / 5), slow)
     with backend.page_locks() as locks:
@@ -211,7 +215,7 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Cell:
     if verified and (kept / _REPEATABLE).read_text(encoding="utf-8"):
         loop.frame(COMPARED - 1)
         loop.frame_alone(COMPARED)
-        _compare(run.inspector, kept, Path(job.file))
+        compare(run.inspector, kept, Path(job.file))
     return Cell(
         frame_seconds=samples.frame_seconds,
         stopped=samples.stopped,
@@ -261,7 +265,7 @@ def _require_state(backend: Backend) -> None:
         raise StateLeft(left)
 
 
-def _compare(inspector: Inspector, kept: Path, path: Path) -> bool:
+def compare(inspector: Inspector, kept: Path, path: Path) -> bool:
     """Holds the results against the reference run's; False where that run left none."""
     if not (kept / _REPEATABLE).exists():
         return False

@@ -62,17 +62,22 @@ def _attempt(job: Job) -> Outcome:
     path = Path(job.file)
     try:
         return _run(job, path)
-    except AdvisorError as error:
+    except BaseException as error:  # sys.exit, and what test and async libraries derive from it
+        return problem_of(error, job, path)
+
+
+def problem_of(error: BaseException, job: Job, path: Path) -> Problem:
+    """What went wrong in a worker: the user's mistake, the device's, or ours."""
+    if isinstance(error, AdvisorError):
         return _wrong(error)
-    except tasks.StateLeft as error:
+    if isinstance(error, tasks.StateLeft):
         return Problem(cause="state", message=str(error), next_step=_RESTORE)
-    except tasks.ResultsDiffer as error:
+    if isinstance(error, tasks.ResultsDiffer):
         return Problem(cause="differs", message=str(error))
-    except (AllocationFailed, MemoryError) as error:
+    if isinstance(error, (AllocationFailed, MemoryError)):
         message = _said(error) or "out of memory"
         return Problem(cause="memory", message=message, detail=user_traceback(error, path))
-    except BaseException as error:  # sys.exit, and what test and async libraries derive from it
-        return _explain(error, path, on_gpu=job.backend == "cuda")
+    return _explain(error, path, on_gpu=job.backend == "cuda")
 
 
 def _explain(error: BaseException, path: Path, *, on_gpu: bool) -> Problem:

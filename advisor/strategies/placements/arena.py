@@ -46,6 +46,12 @@ class Arena:
         with suppress(Exception) if error else nullcontext():  # the first error says what happened
             self._cleanup.close()
 
+    def pad(self, nbytes: int) -> None:
+        """Takes that much on both sides, unbooked, so that what comes after lies elsewhere; 0 takes none."""
+        if nbytes:
+            self._owned[0] = np.empty(nbytes, np.uint8)
+            self._cleanup.callback(self.backend.free, self.backend.malloc(nbytes))
+
     def pageable(self, nbytes: int) -> int:
         """malloc, as any ordinary array has it. The host's pointer."""
         return self._book("pageable", nbytes, lambda: self._malloc(nbytes), self._owned.pop)
