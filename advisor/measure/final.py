@@ -7,7 +7,7 @@ behind them at each look. What is measured is handed on block by block.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -17,7 +17,8 @@ from advisor.measure.sampling import Clock
 from advisor.profiles.blocks import Block
 
 PROCESSES = 5
-LEAST_PROCESSES = 2
+LEAST = 2
+"""Of processes, and of contestants: with fewer there is nothing to compare."""
 LOOKS = 4
 """Planned looks at the figures, each after twice the rounds of the one before; the estimate pays for them."""
 
@@ -25,7 +26,10 @@ LOOKS = 4
 class Session(Protocol):
     """A process of the final that waits for rounds."""
 
-    def round(self, request: FinalRound) -> Sequence[Message]:
+    def ready(self) -> bool:
+        """Waits until it can take rounds; False where it ended before."""
+
+    def round(self, request: FinalRound) -> Iterable[Message]:
         """What the round gave; a `Left` for a contestant whose process died or hung, and then no more."""
 
     def close(self) -> None:
@@ -79,11 +83,12 @@ def hold(
     """
     final = _Final(plan, start, clock, keep, held)
     try:
+        final.begin()
         for rounds in final.planned():
             complete = final.rounds(rounds)
             seen = look(held.blocks, held.looks)
             held.looks, held.settled = held.looks + 1, seen.settled
-            if seen.settled or not complete or len(final.active) < 2:
+            if seen.settled or not complete or len(final.active) < LEAST:
                 return
             final.dropped |= seen.dropped
     finally:
@@ -99,25 +104,22 @@ class _Final:
     held: Held
     dropped: frozenset[str] = frozenset()
     sessions: dict[int, Session] = field(default_factory=dict)
-    processes: int = 0
     slowest: float = 0.0
-    """Seconds of the longest pass over all processes but the first, which starts them."""
+    """Seconds of the longest pass over all processes."""
+
+    def begin(self) -> None:
+        """Starts all processes at once; nothing is timed until each is ready."""
+        for process in range(self.plan.processes):
+            self.sessions[process] = self.start(process, self.active)
+        for process in list(self.sessions):
+            self._require_ready(process)
 
     def planned(self) -> Iterator[int]:
         """Rounds of each process at each look: doubled each time, the last when the time is about up."""
-        self.processes = self._affordable()
-        self.rounds(2)
+        self.rounds(1)
         within = (self.plan.deadline - self.clock()) / max(self.slowest, 1e-6)
-        first = max(int((self.held.rounds + within) / 2 ** (LOOKS - 1)), self.held.rounds, 1)
+        first = max(int((1 + within) / 2 ** (LOOKS - 1)), 2)
         yield from (first * 2**look for look in range(LOOKS))
-
-    def _affordable(self) -> int:
-        """Processes that the time allows: half of it at most goes by until each has had a round."""
-        begin = self.clock()
-        self._round(0)
-        taken = self.clock() - begin
-        fitting = int((self.plan.deadline - begin) / 2 / max(taken, 1e-6))
-        return min(max(fitting, LEAST_PROCESSES), self.plan.processes)
 
     @property
     def active(self) -> dict[str, str]:
@@ -128,31 +130,40 @@ class _Final:
     def rounds(self, until: int) -> bool:
         """Rounds in all processes until each has that many; False where the time is up before."""
         while self.held.rounds < until:
-            begin, first = self.clock(), self.held.rounds == 0
-            if begin + self.slowest > self.plan.deadline:
+            begin = self.clock()
+            if begin + self.slowest > self.plan.deadline or len(self.sessions) < LEAST:
                 return False
-            for process in range(first, self.processes):  # the first process has had its first round
-                self._round(process)
-                if len(self.active) < 2:
+            for process in list(self.sessions):
+                if len(self.active) < LEAST:
                     return False
+                self._round(process)
             self.held.rounds += 1
-            if not first:
-                self.slowest = max(self.slowest, self.clock() - begin)
+            self.slowest = max(self.slowest, self.clock() - begin)
         return True
 
     def _round(self, process: int) -> None:
         names = list(self.active)
         order = random.Random(f"{self.plan.seed}-{process}-{self.held.rounds}").sample(names, len(names))
-        if process not in self.sessions:
-            self.sessions[process] = self.start(process, self.active)
-        for message in self.sessions[process].round(FinalRound(round=self.held.rounds, order=tuple(order))):
+        request = FinalRound(round=self.held.rounds, order=tuple(order))
+        for message in self.sessions[process].round(request):
             if isinstance(message, BlockDone):
                 self.held.blocks.append(message.block)
                 self.keep(message.block)
             elif isinstance(message, Left):
                 self.held.left[message.contestant] = message.problem
                 if message.broken:
-                    self.sessions.pop(process).close()
+                    self._restart(process)
+
+    def _restart(self, process: int) -> None:
+        """Another process in its place, with those that are left."""
+        self.sessions[process].close()
+        self.sessions[process] = self.start(process, self.active)
+        self._require_ready(process)
+
+    def _require_ready(self, process: int) -> None:
+        """A process that cannot start, for want of memory say, is left out; the others go on."""
+        if not self.sessions[process].ready():
+            self.sessions.pop(process).close()
 
     def close(self) -> None:
         """Ends all processes."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import time
 from collections.abc import Iterator
@@ -56,10 +55,7 @@ class ProcessSession:
         at = request.order[0]
         try:
             self._link.sendall(as_line(request).encode())
-            while True:
-                message = self._next()
-                if isinstance(message, RoundDone):
-                    return
+            while not isinstance(message := self._next(), RoundDone):
                 if isinstance(message, BlockBegun):
                     at = message.contestant
                     continue
@@ -68,6 +64,14 @@ class ProcessSession:
                     return
         except (OSError, EOFError, Hung, ValidationError) as ended:
             yield Left(contestant=at, problem=self._problem(ended), broken=True)
+
+    def ready(self) -> bool:
+        """See `Session`."""
+        try:
+            self._next()
+        except (OSError, EOFError, Hung, ValidationError):
+            return False
+        return True
 
     def close(self) -> None:
         """Ends the process and all that it started."""
@@ -104,8 +108,3 @@ class ProcessSession:
         with suppress(OSError):
             return log_tail(self._log)
         return ""
-
-
-def parent() -> str:
-    """What a worker is told of who started it."""
-    return str(os.getpid())

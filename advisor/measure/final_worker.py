@@ -172,6 +172,7 @@ def main(arguments: list[str]) -> None:
     backend = open_backend(job.base.backend, job.base.gpu)
     make = prepare(path, job.base.workload, job.base.assignments)
     final = Final(job, backend, make, time.perf_counter)
+    send(as_line(RoundDone(round=-1)))
     serve(final, lines, send, explain)
 
 
