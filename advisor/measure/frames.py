@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from advisor.measure.nvtx_ranges import Ranges
+from advisor.profiles.schema import Side
 from advisor.strategies.backend import Backend
 from advisor.strategies.placements.base import Mover, Placed
 from advisor.strategies.schedule import Plan, Step
@@ -34,6 +35,15 @@ class Action:
 
 
 Watch = Callable[[Action], Action]
+
+
+@dataclass(frozen=True)
+class _User:
+    """A stage that takes a buffer, with the arguments it is called with."""
+
+    stage: BoundStage
+    bridges: StageBridges
+    arguments: dict[str, Any]
 
 
 class Loop(Protocol):
@@ -70,7 +80,7 @@ class FrameLoop:
         self,
         bound: BoundWorkload,
         plan: Plan,
-        placed: Mapping[str, Placed],
+        placed: dict[str, Placed],
         backend: Backend,
         *,
         seed: int,
@@ -80,6 +90,7 @@ class FrameLoop:
         self._backend = backend
         self._seed = seed
         self._ranges = ranges
+        self._users: defaultdict[tuple[Side, str], list[_User]] = defaultdict(list)
         self._stages = {stage.name: stage for stage in bound.stages}
         self._salts = {stage.name: number for number, stage in enumerate(bound.stages)}
         self._setup = self._actions(plan.setup)
@@ -177,8 +188,24 @@ class FrameLoop:
             return self._named("host-copy", lambda _: by_host())
         move = placed.to_device if step.action == "to-device" else placed.to_host
         assert move is not None
-        mover = move
-        return self._named(step.action, lambda _: mover(None), on_stream=True, move=mover)
+        side: Side = "device" if step.action == "to-device" else "host"
+        run = self._moving(step.name, side, move)
+        return self._named(step.action, run, on_stream=True, move=move)
+
+    def _moving(self, buffer: str, side: Side, move: Mover) -> Callable[[int], object]:
+        """Moves the buffer; where that makes a new array, the stages of that side get it from then on."""
+
+        def run(_: int) -> None:
+            made = move(None)
+            if made is not None:
+                before = self._placed[buffer]
+                self._placed[buffer] = (
+                    replace(before, device=made) if side == "device" else replace(before, host=made)
+                )
+                for user in self._users[side, buffer]:
+                    user.arguments[buffer] = self._view(user.stage, buffer, user.bridges)
+
+        return run
 
     def _clocked(self, stage: str, run: Callable[[int], object]) -> Callable[[int], object]:
         """Adds its time to `host_seconds`: two reads of the host's clock."""
@@ -202,6 +229,8 @@ class FrameLoop:
         function, specials = stage.implementation(cpu=self._backend.xp is np)
         bridges = StageBridges(stage, self._backend)
         arguments: dict[str, Any] = {name: self._view(stage, name, bridges) for name in stage.access}
+        for name in stage.access:
+            self._users[stage.side, name].append(_User(stage, bridges, arguments))
         constants = {"xp": self._backend.xp, "stream": bridges.stream(self._backend.stream)}
         arguments.update({name: value for name, value in constants.items() if name in specials})
         takes_frame, takes_rng = "frame" in specials, "rng" in specials

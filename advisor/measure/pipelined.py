@@ -8,7 +8,7 @@ and then waits for this frame's body and runs its tail. A set is used again only
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,7 +30,7 @@ class PipelinedLoop:
         self,
         bound: BoundWorkload,
         plan: Plan,
-        sets: Sequence[Mapping[str, Placed]],
+        sets: Sequence[dict[str, Placed]],
         backend: Backend,
         *,
         seed: int,

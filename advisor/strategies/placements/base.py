@@ -29,8 +29,9 @@ class Layout:
         return math.prod(self.shape) * self.dtype.itemsize
 
 
-Mover = Callable[[Any], None]
-"""Moves a buffer; takes the stream to do it on, or None for the backend's own."""
+Mover = Callable[[Any], Any]
+"""Moves a buffer; takes the stream to do it on, or None for the backend's own. Returns the array that the
+side has from now on where moving makes a new one, else None."""
 
 
 @dataclass(frozen=True)

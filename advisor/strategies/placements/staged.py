@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 from advisor.profiles.schema import Device
@@ -30,25 +29,20 @@ class Staged(Placement):
         return Traits(moves="copies", blocking=True, staged_uploads=True)
 
     def place(self, arena: Arena, layout: Layout) -> Placed:
-        """Three memories: host, staging, device."""
+        """A host array and a device array of CuPy's pool; every move makes a new one, as the calls do."""
         backend, nbytes = arena.backend, layout.nbytes
-        host, staging, device = arena.pageable(nbytes), arena.staging(nbytes), arena.device(nbytes)
-        last_upload: list[Any] = []
+        arena.staging(nbytes)
+        host = host_array(arena.pageable(nbytes), nbytes, layout.shape, layout.dtype)
+        arrays = {"host": host, "device": arena.pool_array(layout.shape, layout.dtype)}
 
-        def to_device(stream: Any) -> None:
-            while last_upload:
-                backend.wait(last_upload.pop())
-            ctypes.memmove(staging, host, nbytes)
-            backend.copy_to_device(device, staging, nbytes, stream)
-            last_upload.append(backend.timestamp(stream))
+        def to_device(stream: Any) -> Any:
+            del stream
+            arrays["device"] = backend.upload(arrays["host"])
+            return arrays["device"]
 
-        def to_host(stream: Any) -> None:
-            backend.copy_to_host(host, device, nbytes, stream)
-            backend.synchronize()
+        def to_host(stream: Any) -> Any:
+            del stream
+            arrays["host"] = backend.download(arrays["device"])
+            return arrays["host"]
 
-        return Placed(
-            host_array(host, nbytes, layout.shape, layout.dtype),
-            backend.device_array(device, nbytes, layout.shape, layout.dtype),
-            to_device,
-            to_host,
-        )
+        return Placed(host, arrays["device"], to_device, to_host)
