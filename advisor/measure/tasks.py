@@ -141,7 +141,7 @@ def reference(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Referen
         raise wrong
     for index in (COMPARED + 1, COMPARED + 2, COMPARED):
         loop.frame(index)
-    repeatable = not any(verification.differences(inspector.results(), kept))
+    repeatable = not any(verification.differences(inspector.results(), kept, inspector.lengths()))
     (kept / _REPEATABLE).write_text("yes" if repeatable else "", encoding="utf-8")
     return ReferenceRun(repeatable=repeatable)
 
@@ -269,7 +269,7 @@ def compare(inspector: Inspector, kept: Path, path: Path) -> bool:
     """Holds the results against the reference run's; False where that run left none."""
     if not (kept / _REPEATABLE).exists():
         return False
-    differences = list(verification.differences(inspector.results(), kept))
+    differences = list(verification.differences(inspector.results(), kept, inspector.lengths()))
     if differences:
         repeatable = (kept / _REPEATABLE).read_text(encoding="utf-8")
         raise ResultsDiffer("; ".join(differences) + ("" if repeatable else _PERHAPS_RANDOM))
