@@ -251,7 +251,7 @@ def make_settings(
         preferences=preferences or Preferences(),
         include_host=include_host,
         no_environment=no_environment,
-        trace=_traces(trace, nsys, keep_reports),
+        trace=traces(trace, nsys, keep_reports),
         nsys=nsys,
         keep_reports=keep_reports,
     )
@@ -285,7 +285,8 @@ def require_ranges(rounds: int, seed: int, max_seconds: float, timeout: float, n
         )
 
 
-def _traces(asked: Sequence[str], nsys: Path | None, keep_reports: bool) -> tuple[str, ...]:
+def traces(asked: Sequence[str], nsys: Path | None, keep_reports: bool) -> tuple[str, ...]:
+    """What is to be traced. Raises `UsageError`."""
     unknown = [name for name in asked if name not in TRACES]
     if unknown:
         raise UsageError(

@@ -2,6 +2,7 @@
 
     workload.py -> one process per strategy and round -> Profile -> prediction, rules -> report
 
+A script is a workload with one opaque frame: it goes the same way, and its verdict goes by the time of a run.
 Everything after the processes is a pure function of the profile.
 """
 
@@ -16,19 +17,23 @@ from pathlib import Path
 from advisor.devices.catalogue import CatalogueEntry, load, names
 from advisor.devices.environment import environment, finished
 from advisor.errors import UsageError
+from advisor.measure.jobs import Job
 from advisor.measure.launcher import Launcher, ProcessLauncher
 from advisor.measure.progress import Progress
-from advisor.measure.runner import CONFIDENCE, Run, job_of, run
-from advisor.measure.settings import Settings
+from advisor.measure.runner import Run, job_of, run
+from advisor.measure.settings import AnyStrategy, Settings
+from advisor.measure.subjects import CONFIDENCE
 from advisor.model.predict import predict
 from advisor.nsys.capturing import FOLDER, Captures, NsysCaptures, frames_to_capture
 from advisor.profiles.preferences import Preferences
 from advisor.profiles.redaction import anonymous, without_environment
 from advisor.profiles.schema import Environment, Measured, Method, Prediction, Profile, Tool
+from advisor.profiles.scripts import ScriptMeasured
 from advisor.profiles.sweeps import was_interrupted as was_interrupted
 from advisor.profiles.traces import NsysTrace
 from advisor.rules.advise import advise, require_rules
 from advisor.strategies.registry import STRATEGIES, Strategy, by_name
+from advisor.verdicts import scripts
 from advisor.version import __version__
 
 PARTIAL = "profile.partial.json"
@@ -51,12 +56,13 @@ def profile(
     launcher: Launcher | None = None,
     captures: Captures | None = None,
 ) -> Profile:
-    """Runs the workload under every strategy and concludes.
+    """Runs the workload or script under every strategy and concludes.
 
     What is measured so far is kept in `keep_in` after each process, as a whole profile. Raises
-    `AdvisorError` when the workload cannot be loaded or run at all.
+    `AdvisorError` when it cannot be loaded or run at all.
     """
     begun = Begun(environment(), datetime.now(timezone.utc).isoformat(timespec="seconds"))
+    partial = keep_in / PARTIAL
     launch = launcher or ProcessLauncher(settings.timeout)
     with tempfile.TemporaryDirectory(prefix="advisor-") as scratch:
         measured = run(
@@ -64,7 +70,7 @@ def profile(
             launch,
             progress,
             Path(scratch),
-            keep=lambda so_far: assemble(settings, so_far, begun).save(keep_in / PARTIAL),
+            keep=lambda so_far: _published(assemble(settings, so_far, begun), settings).save(partial),
             accept=lambda description: require_rules(description.workload),
         )
         complete = assemble(settings, measured, _ended(begun, measured, settings))
@@ -72,8 +78,11 @@ def profile(
             kept = keep_in / FOLDER if settings.keep_reports else None
             looking = captures or NsysCaptures(settings.nsys, kept)
             complete = _traced(complete, settings, progress, Path(scratch), looking)
-    concluded = conclude(complete, settings.targets, settings.strategies)
-    return without_environment(concluded) if settings.no_environment else concluded
+    return _published(conclude(complete, settings.targets, settings.strategies), settings)
+
+
+def _published(profile: Profile, settings: Settings) -> Profile:
+    return without_environment(profile) if settings.no_environment else profile
 
 
 def _traced(
@@ -82,10 +91,8 @@ def _traced(
     """With what nsys saw of every measured strategy, in runs of its own after all that was timed."""
     if complete.device.kind == "cpu" and settings.nsys is None:
         return complete.model_copy(update={"trace": NsysTrace(reason=NO_GPU_TO_TRACE)})
-    jobs = []
-    for row in complete.measured().values():
-        job = job_of(settings, "capture", row.strategy, scratch, f"capture-{row.strategy}")
-        jobs.append(job.model_copy(update={"frames": frames_to_capture(row), "seconds": _seconds(row)}))
+    frames, runs = complete.measured().values(), complete.script.measured if complete.script else ()
+    jobs = [_capture(settings, row, scratch) for rows in (frames, runs) for row in rows]
     try:
         trace = captures(jobs, complete.device, progress.begin, progress.end)
     except KeyboardInterrupt:
@@ -95,9 +102,12 @@ def _traced(
     return complete.model_copy(update={"trace": trace})
 
 
-def _seconds(row: Measured) -> float:
-    """What a capture takes without a tool: the set-up and a few frames."""
-    return row.setup_seconds + 2 * frames_to_capture(row) * row.median_seconds
+def _capture(settings: Settings, row: Measured | ScriptMeasured, scratch: Path) -> Job:
+    """The set-up and a few frames, or the script once; in what that takes without a tool."""
+    job = job_of(settings, "capture", row.strategy, scratch, f"capture-{row.strategy}")
+    frames = frames_to_capture(row) if isinstance(row, Measured) else 1
+    seconds = row.setup_seconds + 2 * frames * row.median_seconds
+    return job.model_copy(update={"frames": frames, "seconds": seconds})
 
 
 def _ended(begun: Begun, measured: Run, settings: Settings) -> Begun:
@@ -129,7 +139,7 @@ def _assembled(settings: Settings, measured: Run, begun: Begun) -> Profile:
         ),
         method=Method(
             rounds=settings.rounds,
-            max_seconds=settings.max_seconds,
+            max_seconds=settings.timeout * settings.rounds if measured.script else settings.max_seconds,
             seed=settings.seed,
             confidence=CONFIDENCE,
             order=measured.order,
@@ -141,24 +151,34 @@ def _assembled(settings: Settings, measured: Run, begun: Begun) -> Profile:
         results=measured.rows,
         traffic=measured.trace,
         notes=measured.notes,
+        script=measured.script,
     )
 
 
 def conclude(
-    profile: Profile, targets: Sequence[CatalogueEntry], strategies: Sequence[Strategy] = STRATEGIES
+    profile: Profile, targets: Sequence[CatalogueEntry], strategies: Sequence[AnyStrategy] = STRATEGIES
 ) -> Profile:
-    """Predictions for the target devices, then advice and verdict, all by the profile's preferences."""
-    predictions = tuple(predict(profile, target, strategies) for target in targets)
+    """Predictions for the target devices, then advice and verdict, all by the profile's preferences.
+
+    Of a script nothing can be predicted or advised: its verdict goes by the time of a run.
+    """
+    if profile.script is not None:
+        found = scripts.recommend(profile.script.measured, profile.method.confidence)
+        return profile.model_copy(update={"recommendation": found})
+    placing = [strategy for strategy in strategies if isinstance(strategy, Strategy)]
+    predictions = tuple(predict(profile, target, placing) for target in targets)
     return advise(profile.model_copy(update={"predictions": predictions}))
 
 
 def conclude_again(profile: Profile, preferences: Preferences) -> Profile:
     """The same figures by other preferences; the profile itself where they are those it was made with.
 
-    So is that of a script, whose verdict goes by the time of a run. The devices are predicted anew where the
-    preferences decide between strategies. Raises `UsageError` where one is not in the catalogue.
+    They say nothing of a script. The devices are predicted anew where the preferences decide between
+    strategies. Raises `UsageError` where one is not in the catalogue.
     """
-    if preferences == profile.preferences or profile.script is not None:
+    if profile.script is not None:
+        return conclude(profile, ())
+    if preferences == profile.preferences:
         return profile
     other = profile.model_copy(update={"preferences": preferences})
     if preferences.choice == profile.preferences.choice:

@@ -278,7 +278,7 @@ def _job(swept: Sweep, settings: Settings, directory: Path) -> Job:
         backend="cpu",
         gpu=settings.gpu,
         strategy=BASELINE,
-        seconds=settings.cell_seconds,
+        seconds=settings.sample_seconds,
         seed=settings.seed,
         directory=str(directory),
         reference=str(directory),

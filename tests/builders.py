@@ -28,7 +28,7 @@ from advisor.profiles.schema import (
     Traffic,
     WorkloadRecord,
 )
-from advisor.profiles.scripts import ScriptCopies, ScriptMeasured, ScriptRun
+from advisor.profiles.scripts import ScriptCopies, ScriptMeasured, ScriptMemory, ScriptRun
 from advisor.profiles.system_state import CpuClocks, GpuState, HostState, NumaNode
 from advisor.strategies.registry import STRATEGIES
 from advisor.verdicts import scripts
@@ -231,8 +231,9 @@ def prediction(name: str = "NVIDIA GeForce RTX 4090", **fields: Any) -> Predicti
     return Prediction(**{**parts, **fields})
 
 
-def script_profile(**seconds: float) -> Profile:
+def script_profile(*arguments: str, peak_bytes: int = 1 << 20, **seconds: float) -> Profile:
     """The run of a script under the strategies named, `default_pool` among them, three runs each."""
+    memory = ScriptMemory(requests=1, allocations=1, reserved_bytes=2 * peak_bytes, peak_bytes=peak_bytes)
     copies = ScriptCopies(to_device=1, to_device_bytes=4, to_host=1, to_host_bytes=4)
     rows = tuple(
         ScriptMeasured(
@@ -242,11 +243,14 @@ def script_profile(**seconds: float) -> Profile:
             interval_seconds=(time, time),
             setup_seconds=0.1,
             copies=copies,
+            memory=None if name == "stream_ordered_pool" else memory,
             verified=True,
         )
         for name, time in ({"default_pool": 1.0} | seconds).items()
     )
-    ran = ScriptRun(arguments=(), baseline="default-pool", warm_up_seconds=2, compared=(), measured=rows)
+    ran = ScriptRun(
+        arguments=arguments, baseline="default-pool", warm_up_seconds=2, compared=(), measured=rows
+    )
     return profile(results=(), recommendation=scripts.recommend(rows, 0.95), script=ran)
 
 

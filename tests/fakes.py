@@ -14,10 +14,10 @@ from typing import Any, Literal, cast
 import numpy as np
 from builders import cuda_device
 
-from advisor.measure import tasks
 from advisor.measure.frames import FrameLoop
 from advisor.measure.jobs import Job
 from advisor.measure.nvtx_ranges import Ranges
+from advisor.measure.stand import stand
 from advisor.measure.verification import Inspector
 from advisor.profiles.schema import Device, MemoryKind, Side, WorkloadRecord
 from advisor.strategies.backend import Hint, PageLocks, host_array
@@ -479,9 +479,7 @@ def bench(
         stages=tuple(stage.record() for stage in bound.stages),
     )
     loaded = Loaded(bound=bound, record=record)
-    with tasks.stand(
-        job(strategy=strategy, seed=seed, **options), loaded, backend, cast(Ranges, ranges)
-    ) as run:
+    with stand(job(strategy=strategy, seed=seed, **options), loaded, backend, cast(Ranges, ranges)) as run:
         yield Bench(
             backend,
             run.loop,

@@ -18,7 +18,7 @@ from builders import cuda_device, footprint, vector_add_workload
 
 from advisor import cli
 from advisor.configuration import make_settings
-from advisor.measure.jobs import DESCRIPTION, Cell, Description, Job, ReferenceRun, TraceRun
+from advisor.measure.jobs import DESCRIPTION, Description, Job, ReferenceRun, Sample, TraceRun
 from advisor.measure.launcher import Ended
 from advisor.measure.settings import Settings
 from advisor.profiles.schema import Device, Trace
@@ -79,7 +79,7 @@ def eventually(holds: Callable[[], bool], seconds: float = 20) -> bool:
     return False
 
 
-def cell(seconds: float = 0.001, **fields: Any) -> Cell:
+def sample(seconds: float = 0.001, **fields: Any) -> Sample:
     """What a process measured: three frames of that length."""
     parts: dict[str, Any] = {
         "frame_seconds": (seconds,) * 3,
@@ -90,7 +90,7 @@ def cell(seconds: float = 0.001, **fields: Any) -> Cell:
         "footprint": footprint(pageable=64),
         "verified": True,
     }
-    return Cell(**{**parts, **fields})
+    return Sample(**{**parts, **fields})
 
 
 class FakeLauncher:
@@ -100,7 +100,7 @@ class FakeLauncher:
         self, measure: Callable[[Job], Ended] | None = None, *, device: Device | None = None, **answers: Any
     ) -> None:
         self.jobs: list[Job] = []
-        self._measure = measure or (lambda job: Ended(cell(), "finished"))
+        self._measure = measure or (lambda job: Ended(sample(), "finished"))
         self._device = device or cuda_device()
         self._reference: Ended = answers.get("reference", Ended(ReferenceRun(repeatable=True), "finished"))
         self._trace: Ended = answers.get("trace", Ended(TraceRun(trace=Trace()), "finished"))

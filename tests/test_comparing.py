@@ -31,7 +31,7 @@ from advisor.profiles.reading import load
 from advisor.profiles.redaction import without_environment
 from advisor.profiles.schema import Environment, Profile, Recommendation
 from advisor.report import compare_summary, render_compare_html, render_compare_markdown
-from advisor.verdicts.comparing import Comparison, compare, judge, parse_gates
+from advisor.verdicts.comparing import Comparison, compare, judge, parse_gates, require_gateable
 from advisor.verdicts.comparing.conditions import conditions, differing
 from advisor.verdicts.comparing.recommended import recommended
 from advisor.verdicts.comparing.rows import outcome, ratio_of
@@ -150,13 +150,59 @@ def test_measured_and_predicted_are_refused_whatever_is_said(base: Profile, head
         assert raised.value.next_step
 
 
-def test_scripts_have_no_frames_to_compare() -> None:
-    script, other = script_profile(), script_profile(managed_pool=2.0)
-    with pytest.raises(UsageError, match="BASE and HEAD are runs of a script") as caught:
-        compare(script, other, anyway=True)
-    assert "advisor new" in caught.value.next_step
-    with pytest.raises(UsageError, match=r"^HEAD is the run of a script"):
-        compare(profile(), script)
+def later_script(*arguments: str, **figures: Any) -> Profile:
+    return script_profile(*arguments, **figures).model_copy(update={"created": LATER})
+
+
+def test_two_runs_of_a_script_are_compared_strategy_by_strategy() -> None:
+    base = script_profile("-n", "2", managed_pool=2.0, zero_copy_pool=3.0)
+    head = later_script("-n", "2", default_pool=1.5, managed_pool=1.0)
+    found = compare(base, head)
+    assert outcomes(found) == {"default-pool": "slower", "managed-pool": "faster"}
+    assert found.rows[0].ratio.value == pytest.approx(1.5)
+    assert [gap.strategy for gap in found.devices[0].one_sided] == ["zero-copy-pool"]
+    assert found.devices[0].recommended.change == "changed"
+    told = {c.what: c.head for c in found.conditions}
+    assert told["arguments"] == "-n 2"
+    page = render_compare_html(found)
+    assert "Time per run;" in page
+    assert "default-pool" in compare_summary(found)
+    assert "default-pool" in render_compare_markdown(found)
+
+
+def test_a_script_with_other_arguments_is_refused_unless_it_is_asked_for() -> None:
+    base, head = script_profile("--epochs", "1"), later_script("--epochs", "2")
+    with pytest.raises(UsageError, match="--epochs 1 in BASE, --epochs 2 in HEAD") as caught:
+        compare(base, head)
+    assert "--anyway" in caught.value.next_step
+    found = compare(base, head, anyway=True)
+    with pytest.raises(UsageError, match="arguments: --epochs 1 in BASE"):
+        require_gateable(found, anyway=False)
+
+
+@pytest.mark.parametrize("anyway", [False, True])
+def test_a_run_and_a_frame_have_no_ratio(anyway: bool) -> None:
+    with pytest.raises(UsageError, match=r"^HEAD is the run of a script, BASE of a workload"):
+        compare(profile(), later_script(), anyway=anyway)
+    with pytest.raises(UsageError, match=r"^BASE is the run of a script"):
+        compare(script_profile(), later(), anyway=anyway)
+
+
+def test_one_and_the_same_run_of_a_script_is_told() -> None:
+    base = script_profile()
+    with pytest.raises(UsageError, match="one and the same run"):
+        require_gateable(compare(base, base), anyway=False)
+    require_gateable(compare(base, later_script()), anyway=False)
+
+
+def test_a_script_without_figures_has_nothing_to_compare() -> None:
+    empty = script_profile()
+    assert empty.script is not None
+    empty = empty.model_copy(update={"script": empty.script.model_copy(update={"measured": ()})})
+    with pytest.raises(NothingMeasured, match="HEAD has nothing that was measured"):
+        compare(script_profile(), empty)
+    with pytest.raises(FileProblem, match="a run of default-pool takes 1e-200 s"):
+        compare(script_profile(), later_script(default_pool=1e-200))
 
 
 def test_another_workload_is_refused_unless_it_was_renamed() -> None:

@@ -17,6 +17,7 @@ from advisor import kernel
 from advisor.measure import tasks
 from advisor.measure.backends import open_backend
 from advisor.measure.nvtx_ranges import Ranges
+from advisor.measure.stand import stand
 from advisor.workloads.kernels.calls import Kernel
 from advisor.workloads.loading import load
 
@@ -52,7 +53,7 @@ def test_a_kernel_does_what_its_twin_does(
     frame = tuple(replace(stage, stage=replace(stage.stage, cpu=None)) for stage in loaded.bound.frame)
     without_twins = replace(loaded, bound=replace(loaded.bound, frame=frame))
     asked = job(task="reference", file=str(path), reference=str(tmp_path / "results"), assignments=parameters)
-    with tasks.stand(asked, without_twins, open_backend("cpu", 0), Ranges()) as run:
+    with stand(asked, without_twins, open_backend("cpu", 0), Ranges()) as run:
         assert tasks.reference(asked, without_twins, run.arena.backend, run).repeatable
     assert set(emulator.launches) == kernels
 

@@ -16,9 +16,8 @@ import pytest
 from running import MISBEHAVING, REPOSITORY, environment, eventually, is_gone
 
 from advisor.measure import launcher as launchers
-from advisor.measure.jobs import Cell, Job, Problem, ReferenceRun, TraceRun
+from advisor.measure.jobs import Job, Problem, ReferenceRun, Sample, TraceRun
 from advisor.measure.launcher import Ended, ProcessLauncher
-from advisor.profiles.scripts import ScriptJob
 
 FAKES = Path(__file__).resolve().parent / "fake_packages"
 
@@ -46,7 +45,7 @@ def launched(directory: Path, timeout: float = 30, **assignments: str) -> Ended:
 
 
 @pytest.mark.parametrize(
-    ("task", "outcome"), [("reference", ReferenceRun), ("trace", TraceRun), ("measure", Cell)]
+    ("task", "outcome"), [("reference", ReferenceRun), ("trace", TraceRun), ("measure", Sample)]
 )
 def test_a_job_that_ends_well_gives_its_outcome(tmp_path: Path, task: str, outcome: type) -> None:
     ended = ProcessLauncher(30)(job(tmp_path, task))
@@ -94,7 +93,7 @@ def test_a_process_that_dies_says_how(tmp_path: Path, how: str, reason: str) -> 
     assert reason in ended.reason
 
 
-@pytest.mark.parametrize("worker", ["advisor.measure.worker", "advisor.measure.script_worker"])
+@pytest.mark.parametrize("worker", ["advisor.measure.worker", "advisor.calibration.worker"])
 def test_a_process_that_python_ends_says_why(
     worker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,11 +111,9 @@ FROM_ELSEWHERE = """
 import os, sys
 from advisor.measure.jobs import Job
 from advisor.measure.launcher import ProcessLauncher
-from advisor.profiles.scripts import ScriptJob
 os.chdir(sys.argv[1])
-for kind, worker, text in ((Job, "advisor.measure.worker", sys.argv[2]),
-                           (ScriptJob, "advisor.measure.script_worker", sys.argv[3])):
-    ended = ProcessLauncher(30, worker)(kind.model_validate_json(text))
+for text in sys.argv[2:]:
+    ended = ProcessLauncher(30)(Job.model_validate_json(text))
     print(type(ended.outcome).__name__, ended.reason, getattr(ended.outcome, "error", ""))
 """
 
@@ -129,15 +126,9 @@ def test_the_child_runs_the_package_that_its_parent_runs(tmp_path: Path) -> None
     (installed / "advisor" / "__init__.py").write_text("raise ImportError('another version')\n")
     script = tmp_path / "script.py"
     script.write_text("import advisor, pathlib\npathlib.Path('seen').write_text(advisor.__file__)\n")
-    told = ScriptJob(
-        task="run",
-        file=str(script),
-        arguments=(),
-        strategy="default-pool",
-        gpu=0,
-        observe=False,
-        directory=str(tmp_path / "script"),
-    )
+    plain = {"file": str(script), "arguments": (), "strategy": "default-pool", "backend": "cuda"}
+    places = {"directory": str(tmp_path / "script"), "reference": str(tmp_path / "script-results")}
+    told = job(tmp_path, "reference").model_copy(update={**plain, **places})
     path = [str(installed), str(FAKES), *filter(None, [os.environ.get("PYTHONPATH")])]
     done = subprocess.run(
         [
@@ -151,7 +142,7 @@ def test_the_child_runs_the_package_that_its_parent_runs(tmp_path: Path) -> None
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
-    assert [line.strip() for line in done.stdout.splitlines()] == ["Cell", "ScriptCell"]
+    assert [line.strip() for line in done.stdout.splitlines()] == ["Sample", "ScriptCell"]
     assert (tmp_path / "seen").read_text() == str(checkout / "advisor" / "__init__.py")
 
 
@@ -198,12 +189,12 @@ def test_what_the_workload_started_ends_with_it(tmp_path: Path, how: str) -> Non
 
 def test_a_thread_left_behind_does_not_delay_the_end(tmp_path: Path) -> None:
     ended = launched(tmp_path, how="thread", at="2")
-    assert isinstance(ended.outcome, Cell)
+    assert isinstance(ended.outcome, Sample)
 
 
 def test_the_end_of_a_long_log_is_kept(tmp_path: Path) -> None:
     ended = launched(tmp_path, how="print", at="2")
-    assert isinstance(ended.outcome, Cell)
+    assert isinstance(ended.outcome, Sample)
     assert ended.log.endswith("line 19999 of the log of a workload that talks\n")
     assert len(ended.log) == 4000
 

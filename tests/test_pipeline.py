@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from running import FakeLauncher, cell, cpu_settings
+from running import FakeLauncher, cpu_settings, sample
 
 from advisor import pipeline
 from advisor.measure.jobs import Job
@@ -40,7 +40,7 @@ def test_a_profile_says_what_was_asked_and_how_it_was_measured(tmp_path: Path) -
 def test_it_concludes_from_what_was_measured_on_a_gpu(tmp_path: Path) -> None:
     def measure(job: Job) -> Ended:
         seconds = 0.002 if job.strategy == "pageable" else 0.001
-        return Ended(cell(frame_seconds=tuple(seconds * (1 + i % 5 / 1000) for i in range(50))), "finished")
+        return Ended(sample(frame_seconds=tuple(seconds * (1 + i % 5 / 1000) for i in range(50))), "finished")
 
     profile = profiled(FakeLauncher(measure), tmp_path)
     assert profile.recommendation is not None
@@ -67,7 +67,7 @@ def test_what_was_kept_on_the_way_is_a_whole_profile_without_conclusions(tmp_pat
             partial = reading.load(tmp_path / pipeline.PARTIAL)
             seen.append([row.status for row in partial.results])
             assert partial.recommendation is None
-        return Ended(cell(), "finished")
+        return Ended(sample(), "finished")
 
     profile = profiled(FakeLauncher(measure), tmp_path, rounds=1)
     assert [statuses.count("measured") for statuses in seen] == [1]
@@ -90,7 +90,7 @@ def test_an_interrupted_profile_is_told_from_a_whole_one(tmp_path: Path) -> None
     def measure(job: Job) -> Ended:
         if job.directory.endswith("-2"):
             raise KeyboardInterrupt
-        return Ended(cell(), "finished")
+        return Ended(sample(), "finished")
 
     interrupted = profiled(FakeLauncher(measure), tmp_path)
     assert pipeline.was_interrupted(interrupted)

@@ -1,4 +1,4 @@
-"""From cells to rows: raw samples kept, the rest derived from them."""
+"""From samples to rows: raw samples kept, the rest derived from them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from builders import footprint, vector_add_workload
 
 from advisor import stats
-from advisor.measure.jobs import Cell, Problem, ReferenceRun
+from advisor.measure.jobs import Problem, ReferenceRun, Sample
 from advisor.measure.launcher import Ended
 from advisor.measure.results import combine, failure
 
@@ -21,7 +21,7 @@ def frame(total: float, **parts: float) -> dict[str, float]:
     return {"frame": total, **{names.get(k, k.replace("_", ":", 1)): v for k, v in parts.items()}}
 
 
-def cell(**parts: Any) -> Cell:
+def sample(**parts: Any) -> Sample:
     row: dict[str, Any] = {
         "frame_seconds": (1.0, 2.0, 3.0),
         "stopped": "precise",
@@ -31,15 +31,15 @@ def cell(**parts: Any) -> Cell:
         "footprint": footprint(pageable=16),
         "verified": True,
     }
-    return Cell(**{**row, **parts})
+    return Sample(**{**row, **parts})
 
 
-def combined(*cells: Cell) -> Any:
-    return combine("pinned", cells, WORKLOAD, confidence=0.9)
+def combined(*samples: Sample) -> Any:
+    return combine("pinned", samples, WORKLOAD, confidence=0.9)
 
 
 def test_samples_are_kept_in_order_with_their_process() -> None:
-    row = combined(cell(), cell(frame_seconds=(5.0, 4.0), stopped="time is up"))
+    row = combined(sample(), sample(frame_seconds=(5.0, 4.0), stopped="time is up"))
     assert row.strategy == "pinned"
     assert row.frame_seconds == (1.0, 2.0, 3.0, 5.0, 4.0)
     assert row.frames_per_round == (3, 2)
@@ -49,7 +49,7 @@ def test_samples_are_kept_in_order_with_their_process() -> None:
 
 def test_the_median_and_its_interval_are_those_of_the_statistics() -> None:
     rounds = [(1.0, 2.0, 3.0), (2.0, 2.5, 3.5)]
-    row = combined(*(cell(frame_seconds=frames) for frames in rounds))
+    row = combined(*(sample(frame_seconds=frames) for frames in rounds))
     assert row.median_seconds == stats.median(rounds)
     assert row.interval_seconds == stats.median_interval(rounds, confidence=0.9)
     assert row.interval_seconds != stats.median_interval(rounds, confidence=0.5)
@@ -59,32 +59,32 @@ def test_the_breakdown_is_the_median_over_all_processes() -> None:
     def with_add(seconds: float) -> dict[str, float]:
         return frame(20.0, host_produce=1, to_device=2, device_add=seconds, to_host=0.5, host_consume=1.5)
 
-    row = combined(cell(breakdown=(with_add(3), with_add(5))), cell(breakdown=(with_add(4),)))
+    row = combined(sample(breakdown=(with_add(3), with_add(5))), sample(breakdown=(with_add(4),)))
     assert row.stage_seconds == {"produce": 1, "add": 4, "consume": 1.5}
     assert list(row.stage_seconds) == ["produce", "add", "consume"]
     assert row.transfer_seconds == 2.5
 
 
 def test_what_is_in_no_step_is_waiting_and_launching() -> None:
-    row = combined(cell())
+    row = combined(sample())
     assert row.synchronize_seconds == 2.0
     assert row.device_path_seconds == 10.0 - 1.0 - 1.5
 
 
 def test_the_rest_is_taken_frame_by_frame() -> None:
     frames = tuple(frame(t, host_produce=h) for t, h in ((10.0, 9.0), (20.0, 1.0), (30.0, 15.0)))
-    row = combined(cell(breakdown=frames))
+    row = combined(sample(breakdown=frames))
     assert row.device_path_seconds == 15.0, "the median of 1, 19 and 15"
 
 
 def test_overlap_leaves_no_negative_rest() -> None:
-    row = combined(cell(breakdown=(frame(3.0, host_produce=2, device_add=3, host_consume=2),)))
+    row = combined(sample(breakdown=(frame(3.0, host_produce=2, device_add=3, host_consume=2),)))
     assert row.synchronize_seconds == 0.0
     assert row.device_path_seconds == 0.0
 
 
 def test_a_step_that_did_not_happen_takes_no_time() -> None:
-    row = combined(cell(breakdown=(frame(3.0, host_produce=1),), transfer_bytes={}))
+    row = combined(sample(breakdown=(frame(3.0, host_produce=1),), transfer_bytes={}))
     assert row.stage_seconds == {"produce": 1, "add": 0, "consume": 0}
     assert row.transfer_seconds == 0
     assert row.transfer_bytes == {}
@@ -92,8 +92,8 @@ def test_a_step_that_did_not_happen_takes_no_time() -> None:
 
 def test_setup_is_the_median_and_the_footprint_the_largest() -> None:
     prints = [footprint(pageable=n).model_copy(update={"peak_process_bytes": p}) for n, p in PEAKS]
-    cells = [cell(setup_seconds=s, footprint=f) for s, f in zip((1.0, 9.0, 2.0), prints, strict=True)]
-    row = combined(*cells)
+    samples = [sample(setup_seconds=s, footprint=f) for s, f in zip((1.0, 9.0, 2.0), prints, strict=True)]
+    row = combined(*samples)
     assert row.setup_seconds == 2.0
     assert row.footprint == prints[2]
 
@@ -102,12 +102,12 @@ PEAKS = ((1, None), (2, 50), (3, 70))
 
 
 def test_transfers_are_the_same_in_every_process() -> None:
-    assert combined(cell(), cell()).transfer_bytes == {"to-device": 8, "to-host": 4}
+    assert combined(sample(), sample()).transfer_bytes == {"to-device": 8, "to-host": 4}
 
 
 @pytest.mark.parametrize("verified", [(True, True), (True, False), (False, False)])
 def test_verified_means_in_every_process(verified: tuple[bool, bool]) -> None:
-    assert combined(*(cell(verified=v) for v in verified)).verified == all(verified)
+    assert combined(*(sample(verified=v) for v in verified)).verified == all(verified)
 
 
 def ended(outcome: Any) -> Ended:
@@ -140,24 +140,24 @@ def test_the_remedy_is_a_step_of_its_own(cause: str) -> None:
 
 def test_host_copies_of_foreign_data_are_a_part_of_their_own() -> None:
     parts = {"host_produce": 1, "to_device": 2, "device_add": 3, "to_host": 0.5, "host_consume": 1.5}
-    row = combined(cell(breakdown=({**frame(12.0, **parts), "host-copy": 2.5},)))
+    row = combined(sample(breakdown=({**frame(12.0, **parts), "host-copy": 2.5},)))
     assert row.host_copy_seconds == 2.5
     assert row.transfer_seconds == 2.5
     assert row.synchronize_seconds == 1.5
     assert row.device_path_seconds == 12.0 - 1.0 - 1.5
-    assert combined(cell()).host_copy_seconds is None, "there was none, which is not 0"
+    assert combined(sample()).host_copy_seconds is None, "there was none, which is not 0"
 
 
 def test_the_latency_is_the_median_of_the_processes_that_have_one() -> None:
-    assert combined(*(cell(latency_seconds=s) for s in (1.0, 5.0, 2.0))).latency_seconds == 2.0
-    assert combined(cell(), cell(latency_seconds=3.0)).latency_seconds == 3.0
-    assert combined(cell()).latency_seconds is None
+    assert combined(*(sample(latency_seconds=s) for s in (1.0, 5.0, 2.0))).latency_seconds == 2.0
+    assert combined(sample(), sample(latency_seconds=3.0)).latency_seconds == 3.0
+    assert combined(sample()).latency_seconds is None
 
 
 def test_hints_are_the_same_in_every_process() -> None:
     hints = {"a": ("read-mostly",)}
-    assert combined(cell(hints=hints), cell(hints=hints)).hints == hints
-    assert combined(cell()).hints == {}
+    assert combined(sample(hints=hints), sample(hints=hints)).hints == hints
+    assert combined(sample()).hints == {}
 
 
 def test_a_problem_without_detail_has_what_the_process_said() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running import FakeLauncher, cell, cpu_settings
+from running import FakeLauncher, cpu_settings, sample
 
 from advisor.errors import NothingMeasured, UsageError, WorkloadError
 from advisor.measure.jobs import Job, Problem, ReferenceRun
@@ -36,7 +36,7 @@ def died(reason: str = "the process was killed by SIGBUS", log: str = "what it p
 
 
 def dies_for(strategy: str, ended: Ended) -> Callable[[Job], Ended]:
-    return lambda job: ended if job.strategy == strategy else Ended(cell(), "finished")
+    return lambda job: ended if job.strategy == strategy else Ended(sample(), "finished")
 
 
 def test_every_round_has_every_strategy_and_rounds_follow_one_another(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_on_the_cpu_the_rounds_share_the_least_number_of_frames(
 
 def test_samples_of_all_rounds_are_kept_and_split_by_process(tmp_path: Path) -> None:
     def measure(job: Job) -> Ended:
-        return Ended(cell(float(job.directory[-1])), "finished")
+        return Ended(sample(float(job.directory[-1])), "finished")
 
     result, _ = ran(FakeLauncher(measure), settings(strategies=("pageable",)), tmp_path)
     (row,) = result.rows
@@ -99,7 +99,7 @@ def test_a_strategy_that_fails_is_not_run_again_and_the_others_are_measured(tmp_
 
 def test_failing_in_a_later_round_is_failing(tmp_path: Path) -> None:
     def measure(job: Job) -> Ended:
-        return died() if job.directory.endswith("pinned-2") else Ended(cell(), "finished")
+        return died() if job.directory.endswith("pinned-2") else Ended(sample(), "finished")
 
     result, _ = ran(FakeLauncher(measure), settings(), tmp_path)
     assert [row.status for row in result.rows] == ["measured", "failed", "measured", "measured"]
@@ -146,7 +146,7 @@ def test_ctrl_c_keeps_what_was_measured_and_says_so(tmp_path: Path) -> None:
         if len(measured) == 5:
             raise KeyboardInterrupt
         measured.append(job.strategy)
-        return Ended(cell(), "finished")
+        return Ended(sample(), "finished")
 
     result, _ = ran(FakeLauncher(measure), settings(), tmp_path)
     assert result.notes[-1] == "Interrupted after 5 of 12 measurements."

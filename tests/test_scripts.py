@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,12 @@ from fakes import FakeClock
 from running import FILES, Command, advisor, python_path
 
 import advisor as public
+from advisor import pipeline
 from advisor.errors import UsageError, WorkloadError
 from advisor.measure import backends
 from advisor.measure.progress import Silent
 from advisor.measure.script_ranges import RangeWatch
-from advisor.measure.script_runs import ScriptSettings, profile
+from advisor.measure.settings import Settings
 from advisor.profiles import reading
 from advisor.profiles.schema import Profile
 from advisor.profiles.scripts import ScriptCopies, ScriptMeasured
@@ -43,12 +44,30 @@ def run(
     *arguments: str,
     only: tuple[str, ...] = ("stream-ordered-pool",),
     file: Path = TRAIN,
-    keep: Callable[[Profile], None] = lambda _: None,
+    keep_in: Path | None = None,
     **options: Any,
 ) -> Profile:
+    with tempfile.TemporaryDirectory() as scratch:
+        settings = script_settings(*arguments, only=only, file=file, **options)
+        return pipeline.profile(settings, Silent(), keep_in=keep_in or Path(scratch))
+
+
+def script_settings(
+    *arguments: str, only: tuple[str, ...] = (), file: Path = TRAIN, **options: Any
+) -> Settings:
     given: dict[str, Any] = {"rounds": 1, "timeout": 60.0, "seed": 0, "command": "advisor profile", **options}
-    settings = ScriptSettings(file=file, arguments=arguments, gpu=0, strategies=choose(only), **given)
-    return profile(settings, Silent(), keep=keep)
+    return Settings(
+        file=file,
+        workload=None,
+        arguments=arguments,
+        assignments={},
+        backend="cuda",
+        gpu=0,
+        strategies=choose(only),
+        targets=(),
+        max_seconds=1.0,
+        **given,
+    )
 
 
 def rows(found: Profile) -> dict[str, ScriptMeasured]:
@@ -62,8 +81,7 @@ def reasons(found: Profile) -> dict[str, str]:
 
 @pytest.mark.usefixtures("fake_cupy")
 def test_every_strategy_is_run_and_the_best_is_recommended(tmp_path: Path) -> None:
-    kept: list[Profile] = []
-    found = run("--epochs", "4", "--keep", only=(), rounds=2, keep=kept.append)
+    found = run("--epochs", "4", "--keep", only=(), rounds=2, keep_in=tmp_path)
     measured = rows(found)
     assert list(measured) == [
         UNCHANGED, "unpinned-staging", "managed-pool", "zero-copy-pool", "stream-ordered-pool"
@@ -77,7 +95,9 @@ def test_every_strategy_is_run_and_the_best_is_recommended(tmp_path: Path) -> No
     assert found.recommendation is not None
     assert found.recommendation.strategy in ("stream-ordered-pool", None)
     assert found.device.name == "Fake GPU"
-    assert len(kept) == 2
+    kept = reading.load(tmp_path / pipeline.PARTIAL)
+    assert (kept.script, kept.results, kept.created) == (found.script, found.results, found.created)
+    assert {state.moment for state in found.environment.gpu_readings} >= {"under-load"}
     found.save(tmp_path / "profile.json")
     again = reading.load(tmp_path / "profile.json")
     assert again == found
@@ -305,7 +325,7 @@ def test_no_form_of_a_script_s_report_tells_its_secrets(
     ("arguments", "code", "says"),
     [
         (("--set", "n=1", "--", "--epochs", "1"), 2, "--set is for workloads"),
-        (("--trace", "nsys", "--", "--epochs", "1"), 2, "--trace is for workloads"),
+        (("--nsys", "nsys", "--", "--epochs", "1"), 2, "--nsys says nothing without --trace nsys"),
         (("--strategy", "pinned"), 2, "cannot be run under 'pinned'"),
         (("--rounds", "0"), 2, "--rounds 0"),
     ],
@@ -387,7 +407,7 @@ def test_strategies_know_what_a_device_lacks() -> None:
         memory_pools_supported=1,
         pageable_memory_access=1,
     )
-    assert {s.name: s.needs(able) for s in SCRIPT_STRATEGIES} == dict.fromkeys(
+    assert {s.name: s.unavailable(able) for s in SCRIPT_STRATEGIES} == dict.fromkeys(
         s.name for s in SCRIPT_STRATEGIES
     )
     poor = cuda_device(
@@ -397,7 +417,7 @@ def test_strategies_know_what_a_device_lacks() -> None:
         memory_pools_supported=0,
         pageable_memory_access=0,
     )
-    assert [s.name for s in SCRIPT_STRATEGIES if not s.needs(poor)] == [UNCHANGED, "unpinned-staging"]
+    assert [s.name for s in SCRIPT_STRATEGIES if not s.unavailable(poor)] == [UNCHANGED, "unpinned-staging"]
     for strategy in SCRIPT_STRATEGIES:
         compile(code(strategy.name), strategy.name, "exec")
     with pytest.raises(UsageError, match="did you mean managed-pool"):

@@ -40,7 +40,7 @@ def test_strategies_stand_in_the_order_of_the_table() -> None:
 
 
 def test_the_sampling_time_is_for_all_rounds() -> None:
-    assert make_settings("b.py", backend="cpu", rounds=4, max_seconds=2.0).cell_seconds == 0.5
+    assert make_settings("b.py", backend="cpu", rounds=4, max_seconds=2.0).sample_seconds == 0.5
 
 
 @pytest.mark.parametrize(

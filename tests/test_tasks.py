@@ -1,4 +1,4 @@
-"""The three jobs of a worker on the recording backend: what they check, and what a cell holds."""
+"""The three jobs of a worker on the recording backend: what they check, and what a sample holds."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from fakes import FakeRanges, RecordingBackend, job
 from advisor.errors import NothingMeasured
 from advisor.measure import tasks, worker
 from advisor.measure.backends.managed_calls import ManagedCallFailed
-from advisor.measure.jobs import Cell, Description, Outcome, Problem, ReferenceRun
+from advisor.measure.jobs import Description, Outcome, Problem, ReferenceRun, Sample
 from advisor.measure.launcher import Ended
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.results import failure
+from advisor.measure.stand import stand
 from advisor.strategies.registry import STRATEGIES
 from advisor.workloads.loading import load
 
@@ -70,29 +71,29 @@ def did(task: str, file: Path, strategy: str, backend: RecordingBackend, **assig
     )
     loaded = load(file, None, asked.assignments)
     ranges = cast(Ranges, FakeRanges())
-    with tasks.stand(asked, loaded, backend, ranges) as run:
+    with stand(asked, loaded, backend, ranges) as run:
         what = tasks.reference if task == "reference" else tasks.measure
         return what(asked, loaded, backend, run)
 
 
-def measured(file: Path, strategy: str, **assignments: str) -> Cell:
+def measured(file: Path, strategy: str, **assignments: str) -> Sample:
     did("reference", file, "pageable", RecordingBackend(), **assignments)
     backend = RecordingBackend(haste="lazy")
-    cell = did("measure", file, strategy, backend, **assignments)
-    assert isinstance(cell, Cell)
+    sample = did("measure", file, strategy, backend, **assignments)
+    assert isinstance(sample, Sample)
     assert not backend.live
-    return cell
+    return sample
 
 
 @pytest.mark.parametrize("external", ["false", "true"])
 @pytest.mark.parametrize("strategy", [strategy.name for strategy in STRATEGIES])
 def test_every_strategy_is_measured_and_verified(strategy: str, external: str, file: Path) -> None:
-    cell = measured(file, strategy, external=external)
-    assert cell.verified
-    assert len(cell.frame_seconds) >= 5
-    assert (cell.latency_seconds is not None) == (strategy == "pinned-pipelined")
+    sample = measured(file, strategy, external=external)
+    assert sample.verified
+    assert len(sample.frame_seconds) >= 5
+    assert (sample.latency_seconds is not None) == (strategy == "pinned-pipelined")
     copies = strategy not in ("pageable", "staged", "registered", "zero-copy-registered", "system")
-    labels = {label for frame in cell.breakdown for label in frame}
+    labels = {label for frame in sample.breakdown for label in frame}
     assert ("host-copy" in labels) == (copies and external == "true")
 
 
@@ -107,18 +108,18 @@ class Locking(RecordingBackend):
 
 def test_what_the_timed_frames_lock_is_told_per_frame(file: Path) -> None:
     did("reference", file, "pageable", RecordingBackend())
-    cell = did("measure", file, "pinned", Locking())
-    assert isinstance(cell, Cell)
-    assert cell.page_locking is not None
-    assert cell.page_locking.calls == 1.0
-    assert cell.page_locking.seconds == pytest.approx(0.001)
+    sample = did("measure", file, "pinned", Locking())
+    assert isinstance(sample, Sample)
+    assert sample.page_locking is not None
+    assert sample.page_locking.calls == 1.0
+    assert sample.page_locking.seconds == pytest.approx(0.001)
 
 
 @pytest.mark.parametrize(("strategy", "more"), [("pageable", 0), ("pinned-pipelined", 1)])
 def test_no_frame_is_run_for_a_check_that_is_not_there(strategy: str, more: int, file: Path) -> None:
     ran: list[int] = []
     backend, asked = RecordingBackend(), job(file=str(file), strategy=strategy)
-    with tasks.stand(asked, load(file, None, {}), backend, cast(Ranges, FakeRanges())) as run:
+    with stand(asked, load(file, None, {}), backend, cast(Ranges, FakeRanges())) as run:
         loop = cast(Any, SimpleNamespace(frame=ran.append, frame_alone=ran.append))
         serial = loop if strategy == "pageable" else run.serial
         tasks._check_last(replace(run, loop=loop, serial=serial), 10, file)
@@ -126,9 +127,9 @@ def test_no_frame_is_run_for_a_check_that_is_not_there(strategy: str, more: int,
 
 
 def test_a_latency_spans_the_frames_beside_it(file: Path) -> None:
-    cell = measured(file, "pinned-pipelined")
-    assert cell.latency_seconds is not None
-    assert cell.latency_seconds > min(cell.frame_seconds)
+    sample = measured(file, "pinned-pipelined")
+    assert sample.latency_seconds is not None
+    assert sample.latency_seconds > min(sample.frame_seconds)
 
 
 def test_the_hints_that_were_given_are_told(file: Path) -> None:

@@ -39,12 +39,13 @@ def show(summary: str, paths: list[Path], quiet: bool) -> None:
 
 def require_figures(result: Profile) -> None:
     """Exit code 4 when the workload failed under every strategy, or nothing was measured nor predicted."""
-    if result.measured():
+    if result.measured() or (result.script and result.script.measured):
         return
     failed = [row for row in result.results if row.status == "failed"]
+    what = "script" if result.script else "workload"
     if failed:
         raise NothingMeasured(
-            f"the workload failed under every strategy. {failed[0].strategy}: {failed[0].reason}",
+            f"the {what} failed under every strategy. {failed[0].strategy}: {failed[0].reason}",
             next_step=failed[0].next_step or "The report has what each process said.",
         )
     if not any(r.status == "predicted" for p in result.predictions for r in p.results):

@@ -59,7 +59,7 @@ def profile(
     from advisor.sweep import parse_sweep
 
     wanted = configuration.parse_formats(formats)
-    if scripting.profiled(
+    script = scripting.script_settings(
         workload,
         arguments or (),
         strategy or (),
@@ -68,12 +68,18 @@ def profile(
         rounds,
         timeout,
         seed,
-        out,
-        wanted,
-        quiet,
         include_host,
         no_environment,
-    ):
+        trace or (),
+        nsys,
+        keep_nsys,
+    )
+    if script is not None:
+        form = only_format(out, wanted)
+        if form:
+            _profile_to_stdout(script, form, quiet)
+        else:
+            _profile_once(script, out, wanted, quiet)
         return
     said = configuration.command_line(rule or (), ignore or (), objective, memory_budget)
     swept, form = parse_sweep(sweep or ()), only_format(out, wanted)

@@ -9,17 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperCommand
 
-from advisor.cli.console import INTERRUPTED, say, show
 from advisor.errors import NothingMeasured, UsageError
 
 if TYPE_CHECKING:
-    from advisor.measure.script_runs import ScriptSettings
-    from advisor.profiles.schema import Profile
+    from advisor.measure.settings import Settings
 
-_NOT_FOR_SCRIPTS = (
-    *("--set", "--sweep", "--target", "--numa", "--allow-oversubscription", "--max-seconds"),
-    *("--trace", "--nsys", "--keep-nsys"),
-)
+_NOT_FOR_SCRIPTS = ("--set", "--sweep", "--target", "--numa", "--allow-oversubscription", "--max-seconds")
 
 
 class ProfileCommand(TyperCommand):
@@ -35,7 +30,7 @@ class ProfileCommand(TyperCommand):
             raise
 
 
-def profiled(
+def script_settings(
     target: str,
     arguments: Sequence[str],
     strategies: Sequence[str],
@@ -44,16 +39,16 @@ def profiled(
     rounds: int,
     timeout: float,
     seed: int,
-    out: Path,
-    wanted: tuple[str, ...],
-    quiet: bool,
     include_host: bool,
     no_environment: bool,
-) -> bool:
-    """Whether the file was a script; then it has been profiled. Raises `UsageError` for what does not fit."""
+    trace: Sequence[str],
+    nsys: Path | None,
+    keep_reports: bool,
+) -> Settings | None:
+    """Settings where the file is a script, else None. Raises `UsageError` for what does not fit."""
     from advisor import configuration
     from advisor.devices.environment import command_line
-    from advisor.measure.script_runs import ScriptSettings
+    from advisor.measure.settings import Settings
     from advisor.strategies import scripts as known
     from advisor.workloads.script_detection import is_script
 
@@ -64,48 +59,31 @@ def profiled(
                 f"{target} is a workload, which takes no arguments, but {arguments[0]!r} was given",
                 next_step="Set its parameters with --set NAME=VALUE.",
             )
-        return False
+        return None
     _refuse_workload_options(sys.argv[1:])
     configuration.require_ranges(rounds, seed, 1.0, timeout, "local")
-    made = ScriptSettings(
+    made = Settings(
         file=file,
+        workload=None,
         arguments=tuple(arguments),
+        assignments={},
+        backend="cuda",
         gpu=gpu or 0,
         strategies=known.choose(strategies),
+        targets=(),
         rounds=rounds,
+        max_seconds=1.5,
         timeout=timeout,
         seed=seed,
         command=command_line(sys.argv[1:]),
         include_host=include_host,
         no_environment=no_environment,
+        trace=configuration.traces(trace, nsys, keep_reports),
+        nsys=nsys,
+        keep_reports=keep_reports,
     )
     _require_gpu(made, no_gpu=no_gpu)
-    _profile(made, out, wanted, quiet)
-    return True
-
-
-def _profile(made: ScriptSettings, out: Path, wanted: tuple[str, ...], quiet: bool) -> None:
-    """Runs it and writes the report. Raises `NothingMeasured` where no strategy has figures."""
-    from advisor import configuration, pipeline, report
-    from advisor.measure import script_runs
-    from advisor.measure.progress import make_progress
-
-    with configuration.output_directory(out) as directory:
-        partial = directory / pipeline.PARTIAL
-        with make_progress(quiet=quiet) as progress:
-            try:
-                result = script_runs.profile(made, progress, keep=lambda so_far: so_far.save(partial))
-            except KeyboardInterrupt:
-                say("interrupted: nothing was measured")
-                sys.exit(INTERRUPTED)
-        directory.mkdir(parents=True, exist_ok=True)  # the script may have removed it
-        paths = report.write(result, directory, wanted)
-        partial.unlink(missing_ok=True)
-    show(report.summary(result), paths, quiet)
-    report.append_step_summary(report.render_markdown(result))
-    if pipeline.was_interrupted(result):
-        sys.exit(INTERRUPTED)
-    _require_figures(result)
+    return made
 
 
 def _refuse_workload_options(given: Sequence[str]) -> None:
@@ -119,7 +97,7 @@ def _refuse_workload_options(given: Sequence[str]) -> None:
             )
 
 
-def _require_gpu(made: ScriptSettings, *, no_gpu: bool) -> None:
+def _require_gpu(made: Settings, *, no_gpu: bool) -> None:
     """Says what would be run and why it cannot, where there is no GPU or no CuPy, or neither is wanted."""
     from advisor.measure.backends import gpu_count, has_cupy
 
@@ -137,13 +115,3 @@ def _require_gpu(made: ScriptSettings, *, no_gpu: bool) -> None:
         next_step="Run it on a machine with a GPU and CuPy, or write a workload, which is predicted without: "
         "advisor new mine.py.",
     )
-
-
-def _require_figures(result: Profile) -> None:
-    if result.script is not None and not result.script.measured:
-        failed = next((row for row in result.results if row.status == "failed"), None)
-        raise NothingMeasured(
-            "the script could not be measured under any strategy"
-            + (f". {failed.strategy}: {failed.reason}" if failed else ""),
-            next_step="The report has what each process said.",
-        )

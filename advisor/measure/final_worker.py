@@ -32,7 +32,8 @@ from advisor.measure.final_messages import (
 )
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.sampling import Clock, timed_block
-from advisor.measure.tasks import COMPARED, Stand, compare, stand
+from advisor.measure.stand import Stand, stand
+from advisor.measure.tasks import COMPARED, compare
 from advisor.measure.worker import die_with_parent, problem_of
 from advisor.profiles.blocks import MOST_FRAMES, Block
 from advisor.strategies.backend import Backend

@@ -12,7 +12,7 @@ from advisor.measure.calibration_jobs import GroupRun
 from advisor.measure.sampling import MIN_FRAMES
 from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds
 from advisor.profiles.schema import Device, Footprint, PageLocking, Trace, WorkloadRecord
-from advisor.profiles.scripts import ScriptCell
+from advisor.profiles.scripts import ScriptCopies, ScriptMemory, ScriptRange
 from advisor.profiles.system_state import GpuState
 from advisor.profiles.traces import Timeline
 from advisor.strategies.backend import BackendName
@@ -30,14 +30,19 @@ def _encodable(text: str) -> str:
 Told = Annotated[str, BeforeValidator(_encodable)]
 
 
+Task = Literal["parameters", "describe", "reference", "trace", "observe", "measure", "capture"]
+
+
 class Job(Record):
     """One process's work. `reference` is the directory of the reference run's results.
 
-    The task "parameters" runs nothing: it reads all values of the swept parameter.
+    The task "parameters" runs nothing: it reads all values of the swept parameter. "describe" and "observe"
+    are a script's: to look at the GPU, and to run once for what a timed run does not look at.
     """
 
-    task: Literal["parameters", "reference", "trace", "measure", "capture"]
+    task: Task
     file: str
+    arguments: tuple[str, ...] | None = Field(default=None, description="A script's; None of a workload")
     workload: str | None
     assignments: dict[str, str]
     backend: BackendName
@@ -56,8 +61,9 @@ class Job(Record):
 
 
 class Description(Record):
-    """What the reference run knows before it runs anything of the user's frames."""
+    """What is known before anything of the user's frames is run."""
 
+    task: Literal["describe"] = "describe"
     device: Device
     gpu: dict[str, str | int | float]
     packages: dict[str, str]
@@ -84,7 +90,7 @@ class TraceRun(Record):
     trace: Trace
 
 
-class Cell(Record):
+class Sample(Record):
     """What one process measured of one strategy in one round."""
 
     task: Literal["measure"] = "measure"
@@ -100,6 +106,26 @@ class Cell(Record):
     page_locking: PageLocking | None = None
     gpu_state: GpuState | None = Field(default=None, description="Read right after the last timed frame")
     timeline: Timeline | None = None
+
+
+class ScriptSample(Record):
+    """What one process saw of the script. Ranges, copies and memory are of an observed run, which counts for
+    no time."""
+
+    task: Literal["script"] = "script"
+    seconds: PositiveSeconds
+    setup_seconds: Seconds
+    compared: tuple[str, ...] = Field(description="What was held against the unchanged script's, in words")
+    notes: tuple[str, ...] = ()
+    ranges: tuple[ScriptRange, ...] = ()
+    copies: ScriptCopies | None = None
+    memory: ScriptMemory | None = None
+    gpu_state: GpuState | None = Field(default=None, description="Read right after the script's end")
+
+    @property
+    def results_compared(self) -> bool:
+        """Whether more than its exit status could be compared."""
+        return len(self.compared) > 1
 
 
 class Captured(Record):
@@ -119,34 +145,36 @@ class Problem(Record):
     next_step: Told = ""
     detail: Told = ""
 
-    def as_error(self) -> AdvisorError:
-        """The error of our tree that it was, or a `WorkloadError`."""
+    @classmethod
+    def of(cls, error: AdvisorError) -> Problem:
+        """That error of our tree, told in the worker and raised again in the parent."""
+        return cls(
+            cause="wrong",
+            error=type(error).__name__,
+            message=error.message,
+            next_step=error.next_step,
+            detail=error.detail,
+        )
+
+    def as_error(self, log: str = "") -> AdvisorError:
+        """The error of our tree that it was, or a `WorkloadError`; without detail the log stands for it."""
         kinds = {kind.__name__: kind for kind in _ERRORS}
         kind = kinds.get(self.error, WorkloadError)
-        return kind(self.message, next_step=self.next_step, detail=self.detail)
-
-
-class ScriptDescription(Record):
-    """What script mode knows of the machine."""
-
-    task: Literal["describe"] = "describe"
-    device: Device
-    gpu: dict[str, str | int | float]
-    packages: dict[str, str]
+        return kind(self.message, next_step=self.next_step, detail=self.detail or log)
 
 
 Outcome = (
-    Checked | ReferenceRun | TraceRun | Cell | Captured | GroupRun | ScriptDescription | ScriptCell | Problem
+    Checked | Description | ReferenceRun | TraceRun | Sample | ScriptSample | Captured | GroupRun | Problem
 )
 _BY_TASK: dict[str, type[Outcome]] = {
     "parameters": Checked,
+    "describe": Description,
     "reference": ReferenceRun,
     "trace": TraceRun,
-    "measure": Cell,
+    "measure": Sample,
+    "script": ScriptSample,
     "capture": Captured,
     "calibrate": GroupRun,
-    "describe": ScriptDescription,
-    "script": ScriptCell,
     "problem": Problem,
 }
 

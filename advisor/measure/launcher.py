@@ -20,7 +20,6 @@ import psutil
 from advisor import units
 from advisor.measure.calibration_jobs import CalibrationJob
 from advisor.measure.jobs import Job, Outcome, read_outcome
-from advisor.profiles.scripts import ScriptJob
 
 _PROGRAM = """\
 import sys
@@ -64,7 +63,7 @@ class ProcessLauncher:
     worker: str = "advisor.measure.worker"
     """The module whose `main` does the job."""
 
-    def __call__(self, job: Job | CalibrationJob | ScriptJob) -> Ended:
+    def __call__(self, job: Job | CalibrationJob) -> Ended:
         directory = Path(job.directory)
         directory.mkdir(parents=True)
         message = directory / "job.json"

@@ -1,12 +1,12 @@
-"""From the cells of a strategy to its row: raw samples kept, medians and intervals derived."""
+"""From the samples of a strategy to its row: raw samples kept, medians and intervals derived."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 from advisor import stats
-from advisor.measure.jobs import Cell, Problem
+from advisor.measure.jobs import Problem, Sample
 from advisor.measure.launcher import Ended
 from advisor.profiles.schema import WRONG_RESULTS, Failed, Measured, PageLocking, WorkloadRecord
 
@@ -21,17 +21,19 @@ _SAYS: dict[str, str] = {
     "wrong": "",
 }
 _SMALLER = "Make the workload smaller with --set NAME=VALUE."
-_NEXT = {
+NEXT_STEPS = {
     "timeout": "Give more time with --timeout SECONDS, or make the workload smaller with --set NAME=VALUE.",
     "memory": _SMALLER,
     "died": "See what the process said last, in the report; does the file run by itself with python?",
 }
 
 
-def combine(strategy: str, cells: Sequence[Cell], workload: WorkloadRecord, *, confidence: float) -> Measured:
-    """The row of a strategy from its processes, one cell each."""
-    rounds = [cell.frame_seconds for cell in cells]
-    frames = [frame for cell in cells for frame in cell.breakdown]
+def combine(
+    strategy: str, samples: Sequence[Sample], workload: WorkloadRecord, *, confidence: float
+) -> Measured:
+    """The row of a strategy from its processes, one sample each."""
+    rounds = [sample.frame_seconds for sample in samples]
+    frames = [frame for sample in samples for frame in sample.breakdown]
     hosts = [f"host:{stage.name}" for stage in workload.frame_stages("host")]
     names = {f"{stage.side}:{stage.name}": stage.name for stage in workload.frame_stages()}
     stages = {name: _median(frames, label) for label, name in names.items()}
@@ -44,40 +46,42 @@ def combine(strategy: str, cells: Sequence[Cell], workload: WorkloadRecord, *, c
         interval_seconds=stats.median_interval(rounds, confidence=confidence),
         stage_seconds=stages,
         transfer_seconds=_median(frames, "to-device") + _median(frames, "to-host"),
-        transfer_bytes=cells[0].transfer_bytes,
+        transfer_bytes=samples[0].transfer_bytes,
         synchronize_seconds=_median_rest(frames, parts),
         device_path_seconds=_median_rest(frames, hosts),
         host_copy_seconds=_median(frames, "host-copy") if "host-copy" in frames[0] else None,
-        latency_seconds=_latency(cells),
-        hints=cells[0].hints,
-        page_locking=_page_locking(cells),
-        setup_seconds=median(cell.setup_seconds for cell in cells),
-        footprint=max((cell.footprint for cell in cells), key=lambda f: f.peak_process_bytes or 0),
-        verified=all(cell.verified for cell in cells),
-        stopped=tuple(cell.stopped for cell in cells),
-        timeline=cells[-1].timeline,
+        latency_seconds=_latency(samples),
+        hints=samples[0].hints,
+        page_locking=_page_locking(samples),
+        setup_seconds=median(sample.setup_seconds for sample in samples),
+        footprint=max((sample.footprint for sample in samples), key=lambda f: f.peak_process_bytes or 0),
+        verified=all(sample.verified for sample in samples),
+        stopped=tuple(sample.stopped for sample in samples),
+        timeline=samples[-1].timeline,
     )
 
 
-def failure(strategy: str, ended: Ended) -> Failed:
-    """The row of a strategy whose process had no figures."""
+def failure(strategy: str, ended: Ended, next_steps: Mapping[str, str] = NEXT_STEPS) -> Failed:
+    """The row of a strategy whose process had no figures; `next_steps` by how it ended."""
     outcome = ended.outcome
     if isinstance(outcome, Problem):
         reason = f"{_SAYS[outcome.cause]}{outcome.message}"
-        detail, next_step = outcome.detail or ended.log, outcome.next_step or _NEXT.get(outcome.cause, "")
-        return Failed(strategy=strategy, reason=reason, detail=detail, next_step=next_step)
+        next_step = outcome.next_step or next_steps.get(outcome.cause, "")
+        return Failed(
+            strategy=strategy, reason=reason, detail=outcome.detail or ended.log, next_step=next_step
+        )
     return Failed(
-        strategy=strategy, reason=ended.reason, detail=ended.log, next_step=_NEXT.get(ended.how, "")
+        strategy=strategy, reason=ended.reason, detail=ended.log, next_step=next_steps.get(ended.how, "")
     )
 
 
-def _latency(cells: Sequence[Cell]) -> float | None:
-    told = [cell.latency_seconds for cell in cells if cell.latency_seconds is not None]
+def _latency(samples: Sequence[Sample]) -> float | None:
+    told = [sample.latency_seconds for sample in samples if sample.latency_seconds is not None]
     return median(told) if told else None
 
 
-def _page_locking(cells: Sequence[Cell]) -> PageLocking | None:
-    told = [cell.page_locking for cell in cells if cell.page_locking is not None]
+def _page_locking(samples: Sequence[Sample]) -> PageLocking | None:
+    told = [sample.page_locking for sample in samples if sample.page_locking is not None]
     if not told:
         return None
     return PageLocking(calls=median(t.calls for t in told), seconds=median(t.seconds for t in told))

@@ -1,4 +1,4 @@
-"""The parent: one reference run, one traced run, then one process per strategy and round.
+"""The parent: what must run first, then one process per strategy and round; of a workload or of a script.
 
 Rounds are interleaved and shuffled, so that drift of clocks and temperature hits every strategy alike.
 A process that fails costs its strategy and nothing else.
@@ -11,20 +11,19 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
 
-from advisor.errors import NothingMeasured, WorkloadError
-from advisor.measure.jobs import DESCRIPTION, Cell, Description, Job, Problem, ReferenceRun, TraceRun
+from advisor.measure.jobs import Description, Job, Sample, ScriptSample, Task
 from advisor.measure.launcher import Ended, Launcher
 from advisor.measure.progress import Progress
-from advisor.measure.results import combine, failure
+from advisor.measure.results import failure
 from advisor.measure.sampling import MIN_FRAMES
-from advisor.measure.settings import Settings
+from advisor.measure.script_subject import ScriptSubject
+from advisor.measure.settings import AnyStrategy, Settings
+from advisor.measure.subjects import AnySample, Row, Step, Subject, observing
+from advisor.measure.workload_subject import WorkloadSubject
 from advisor.profiles.schema import Failed, Result, Skipped, Trace
+from advisor.profiles.scripts import ScriptMeasured, ScriptRun
 from advisor.profiles.system_state import GpuState
-from advisor.strategies.registry import BASELINE, Strategy
-
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,8 @@ class Run:
     notes: tuple[str, ...] = ()
     gpu_states: tuple[GpuState, ...] = ()
     """Read in each measuring process right after its frames."""
+    script: ScriptRun | None = None
+    """Of a script, its rows with figures among it."""
 
 
 Keep = Callable[[Run], None]
@@ -56,35 +57,35 @@ def run(
     `accept` is shown what the workload is before anything is measured, and raises where that cannot be used.
     Raises `AdvisorError` when the workload cannot be run at all, KeyboardInterrupt before the first figures.
     """
-    runner = _Runner(settings, launcher, progress, directory)
-    description, notes = runner.reference()
+    subject = _subject(settings, directory)
+    runner = _Runner(settings, launcher, progress, directory, subject)
+    description = subject.describe(runner.launch)
     accept(description)
-    trace, trace_notes = runner.trace()
-    available = [s for s in settings.strategies if not runner.obstacle(s, description)]
-    order = _shuffled(available, settings.rounds, settings.seed)
-    traced = len(available) if "nsys" in settings.trace else 0
-    progress.start(2 + sum(len(round_) for round_ in order) + traced)
-    begun = Run(description, trace, order, notes=(*notes, *trace_notes))
-    return runner.measure(begun, keep)
+    prepared = subject.prepare(runner.launch)
+    runner.samples.update({name: [sample] for name, sample in prepared.samples.items()})
+    available = [s.name for s in settings.strategies if not subject.obstacle(s, description)]
+    order = _shuffled(available, settings)
+    begun = Run(description, prepared.trace, order, notes=prepared.notes, script=prepared.script)
+    looks = [observing(name) for name in available if subject.observed and name not in runner.samples]
+    return runner.measure([*looks, *_timed(order)], begun, keep)
 
 
-def job_of(
-    settings: Settings,
-    task: Literal["reference", "trace", "measure", "capture"],
-    strategy: str,
-    directory: Path,
-    label: str,
-) -> Job:
+def _subject(settings: Settings, directory: Path) -> Subject:
+    return WorkloadSubject(settings, directory) if settings.arguments is None else ScriptSubject(settings)
+
+
+def job_of(settings: Settings, task: Task, strategy: str, directory: Path, label: str) -> Job:
     """A worker's job; `label` names its folder in the run's directory."""
     return Job(
         task=task,
         file=str(settings.file),
+        arguments=settings.arguments,
         workload=settings.workload,
         assignments=dict(settings.assignments),
         backend="cpu" if task == "trace" else settings.backend,
         gpu=settings.gpu,
         strategy=strategy,
-        seconds=settings.cell_seconds,
+        seconds=settings.sample_seconds,
         min_frames=_min_frames(settings),
         seed=settings.seed,
         oversubscribe=settings.oversubscribe,
@@ -99,10 +100,18 @@ def _min_frames(settings: Settings) -> int:
     return math.ceil(MIN_FRAMES / settings.rounds) if settings.backend == "cpu" else MIN_FRAMES
 
 
-def _shuffled(strategies: Sequence[Strategy], rounds: int, seed: int) -> tuple[tuple[str, ...], ...]:
-    names = [strategy.name for strategy in strategies]
-    generator = random.Random(seed)
-    return tuple(tuple(generator.sample(names, len(names))) for _ in range(rounds))
+def _shuffled(names: Sequence[str], settings: Settings) -> tuple[tuple[str, ...], ...]:
+    generator = random.Random(settings.seed)
+    return tuple(tuple(generator.sample(names, len(names))) for _ in range(settings.rounds))
+
+
+def _timed(order: Sequence[Sequence[str]]) -> list[Step]:
+    """Round by round; the last has the timelines."""
+    return [
+        Step("measure", name, f"{name}-{number}", f"{name}, round {number}", timeline=number == len(order))
+        for number, names in enumerate(order, start=1)
+        for name in names
+    ]
 
 
 @dataclass
@@ -111,133 +120,64 @@ class _Runner:
     launcher: Launcher
     progress: Progress
     directory: Path
-    cells: dict[str, list[Cell]] = field(default_factory=dict)
+    subject: Subject
+    samples: dict[str, list[AnySample]] = field(default_factory=dict)
     failed: dict[str, Failed] = field(default_factory=dict)
-    kernels_only: Problem | None = None
-    """Why the workload cannot run on the CPU, where a kernel has no twin there."""
+    launched: int = 0
+    timed: int = 0
 
-    def reference(self) -> tuple[Description, list[str]]:
-        """What the workload is, and that its annotations hold."""
-        ended = self._launch("reference", "reference", BASELINE)
-        problem = ended.outcome if isinstance(ended.outcome, Problem) else None
-        if problem and problem.cause in ("wrong", "raised", "bug"):
-            raise problem.as_error()
-        try:
-            text = (self.directory / "reference" / DESCRIPTION).read_text(encoding="utf-8")
-        except OSError:
-            raise self._hopeless(ended) from None
-        if ended.how == "timeout":
-            raise WorkloadError(
-                f"the workload's first frames did not finish: {ended.reason}",
-                next_step="Give more time with --timeout SECONDS, or smaller parameters with --set.",
-                detail=ended.log,
-            )
-        notes = []
-        if problem and problem.cause == "twin":
-            self.kernels_only = problem
-            notes.append(f"Nothing was run on the CPU: {problem.message}. {problem.next_step}")
-        elif isinstance(ended.outcome, ReferenceRun):
-            if not ended.outcome.repeatable:
-                notes.append(
-                    "A frame's results are not repeatable: they depend on earlier frames, or on chance. "
-                    "Results were compared after the first frames only."
-                )
-        else:
-            reason = problem.message if problem else ended.reason
-            notes.append(f"The reference run failed ({reason}), so results could not be compared.")
-        return Description.model_validate_json(text), notes
-
-    def trace(self) -> tuple[Trace | None, list[str]]:
-        """What each stage reads and writes, from a run on the CPU; absent where that is not possible."""
-        ended = self._launch("trace", "trace", "zero-copy")
-        if isinstance(ended.outcome, TraceRun):
-            return ended.outcome.trace, []
-        if self.kernels_only and self.settings.backend == "cpu":
-            raise self.kernels_only.as_error()
-        reason = ended.outcome.message if isinstance(ended.outcome, Problem) else ended.reason
-        step = ended.outcome.next_step if isinstance(ended.outcome, Problem) else ""
-        return None, [f"Traffic could not be traced on the CPU: {reason}. {step}".strip()]
-
-    def obstacle(self, strategy: Strategy, description: Description) -> str | None:
-        """Why a strategy is not run: device or workload do not allow it, or a kernel has no twin."""
-        if self.kernels_only:
-            return "a device stage cannot run without a GPU and has no CPU twin"
-        return strategy.unavailable(description.device) or strategy.unsuited(description.workload)
-
-    def measure(self, begun: Run, keep: Keep) -> Run:
-        """All cells, round by round."""
-        try:
-            for number, names in enumerate(begun.order, start=1):
-                for name in names:
-                    if name not in self.failed:
-                        self._cell(name, number)
-                        keep(self._so_far(begun))
-        except KeyboardInterrupt:
-            done = sum(len(cells) for cells in self.cells.values())
-            if not done:
-                raise
-            return self._so_far(
-                begun, f"Interrupted after {done} of {sum(map(len, begun.order))} measurements."
-            )
-        return self._so_far(begun)
-
-    def _so_far(self, begun: Run, *notes: str) -> Run:
-        rows, states = self._rows(begun), self._gpu_states()
-        return replace(begun, rows=rows, gpu_states=states, notes=(*begun.notes, *notes))
-
-    def _cell(self, name: str, number: int) -> None:
-        last = number == self.settings.rounds
-        shown = f"{name}, round {number}"
-        ended = self._launch("measure", f"{name}-{number}", name, shown, timeline=last)
-        if isinstance(ended.outcome, Cell):
-            self.cells.setdefault(name, []).append(ended.outcome)
-        else:
-            self.failed[name] = failure(name, ended)
-
-    def _gpu_states(self) -> tuple[GpuState, ...]:
-        cells = [cell for cells in self.cells.values() for cell in cells]
-        return tuple(cell.gpu_state for cell in cells if cell.gpu_state is not None)
-
-    def _rows(self, begun: Run) -> tuple[Result, ...]:
-        """Every strategy that was asked for, in the order of the table; none is left out."""
-        return tuple(self._row(strategy, begun) for strategy in self.settings.strategies)
-
-    def _row(self, strategy: Strategy, begun: Run) -> Result:
-        reason = self.obstacle(strategy, begun.description)
-        if reason:
-            return Skipped(strategy=strategy.name, reason=reason)
-        if strategy.name in self.failed:
-            return self.failed[strategy.name]
-        cells = self.cells.get(strategy.name)
-        if not cells:
-            return Skipped(strategy=strategy.name, reason="the run ended before it was measured")
-        return combine(strategy.name, cells, begun.description.workload, confidence=CONFIDENCE)
-
-    def _launch(
-        self,
-        task: Literal["reference", "trace", "measure"],
-        label: str,
-        strategy: str,
-        shown: str = "",
-        *,
-        timeline: bool = False,
-    ) -> Ended:
-        job = job_of(self.settings, task, strategy, self.directory, label)
-        if timeline:
-            job = job.model_copy(update={"timeline": True})
-        self.progress.begin(shown or {"reference": "checking the workload", "trace": "tracing it"}[task])
-        ended = self.launcher(job)
+    def launch(self, step: Step) -> Ended:
+        """One process, to its end."""
+        job = job_of(self.settings, step.task, step.strategy, self.directory, step.label)
+        self.progress.begin(step.shown)
+        ended = self.launcher(job.model_copy(update={"timeline": step.timeline}))
         self.progress.end()
+        self.launched += 1
         return ended
 
-    @staticmethod
-    def _hopeless(ended: Ended) -> Exception:
-        if isinstance(ended.outcome, Problem):
-            return NothingMeasured(
-                ended.outcome.message, next_step=ended.outcome.next_step, detail=ended.outcome.detail
-            )
-        return WorkloadError(
-            f"the workload could not be loaded: {ended.reason}",
-            next_step="Does the file run by itself with python?",
-            detail=ended.log,
+    def measure(self, steps: Sequence[Step], begun: Run, keep: Keep) -> Run:
+        """All samples, one process each."""
+        traced = len(begun.order[0]) if "nsys" in self.settings.trace else 0
+        self.progress.start(self.launched + len(steps) + traced)
+        try:
+            for step in steps:
+                if step.strategy not in self.failed:
+                    self._take(step)
+                    if step.task == "measure":
+                        keep(self._so_far(begun))
+        except KeyboardInterrupt:
+            if not self.timed:
+                raise
+            planned = sum(map(len, begun.order))
+            return self._so_far(begun, f"Interrupted after {self.timed} of {planned} measurements.")
+        return self._so_far(begun)
+
+    def _take(self, step: Step) -> None:
+        ended = self.launch(step)
+        if isinstance(ended.outcome, (Sample, ScriptSample)):
+            self.samples.setdefault(step.strategy, []).append(ended.outcome)
+            self.timed += step.task == "measure"
+        else:
+            self.failed[step.strategy] = failure(step.strategy, ended, self.subject.next_steps)
+
+    def _so_far(self, begun: Run, *notes: str) -> Run:
+        """Every strategy that was asked for, in the order of the table; none is left out."""
+        rows = [self._row(strategy, begun.description) for strategy in self.settings.strategies]
+        ran = tuple(row for row in rows if isinstance(row, ScriptMeasured))
+        taken = (sample for samples in self.samples.values() for sample in samples)
+        return replace(
+            begun,
+            rows=tuple(row for row in rows if not isinstance(row, ScriptMeasured)),
+            script=begun.script and begun.script.model_copy(update={"measured": ran}),
+            gpu_states=tuple(sample.gpu_state for sample in taken if sample.gpu_state is not None),
+            notes=(*begun.notes, *notes),
         )
+
+    def _row(self, strategy: AnyStrategy, description: Description) -> Row:
+        name = strategy.name
+        if reason := self.subject.obstacle(strategy, description):
+            return Skipped(strategy=name, reason=reason)
+        if name in self.failed:
+            return self.failed[name]
+        row = self.subject.row(name, self.samples.get(name, ()))
+        return row or Skipped(strategy=name, reason="the run ended before it was measured")

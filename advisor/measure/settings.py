@@ -10,6 +10,9 @@ from advisor.devices.catalogue import CatalogueEntry
 from advisor.profiles.preferences import Preferences
 from advisor.strategies.backend import BackendName
 from advisor.strategies.registry import Strategy
+from advisor.strategies.scripts import ScriptStrategy
+
+AnyStrategy = Strategy | ScriptStrategy
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,7 @@ class Settings:
     assignments: Mapping[str, str]
     backend: BackendName
     gpu: int
-    strategies: tuple[Strategy, ...]
+    strategies: tuple[AnyStrategy, ...]
     targets: tuple[CatalogueEntry, ...]
     rounds: int
     max_seconds: float
@@ -30,6 +33,8 @@ class Settings:
     """Seconds after which a process is ended."""
     seed: int
     command: str
+    arguments: tuple[str, ...] | None = None
+    """A script's own arguments; None where the file is a workload."""
     numa: str = "local"
     """Where pinned memory shall lie, seen from the GPU: local, remote, or a node's number."""
     oversubscribe: bool = False
@@ -48,6 +53,6 @@ class Settings:
     """Keep the reports of nsys."""
 
     @property
-    def cell_seconds(self) -> float:
+    def sample_seconds(self) -> float:
         """Sampling time of one process."""
         return self.max_seconds / self.rounds

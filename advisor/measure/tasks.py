@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal
@@ -19,29 +19,27 @@ from typing import Any, Literal
 import numpy as np
 
 from advisor.devices.gpus import gpu_state
-from advisor.errors import UsageError, WorkloadError
+from advisor.errors import WorkloadError
 from advisor.measure import footprint, verification
-from advisor.measure.frames import FrameLoop, Loop
-from advisor.measure.jobs import Captured, Cell, Job, ReferenceRun, TraceRun
+from advisor.measure.frames import FrameLoop
+from advisor.measure.jobs import Captured, Description, Job, ReferenceRun, Sample, TraceRun
 from advisor.measure.nvtx_ranges import Ranges
-from advisor.measure.pipelined import SETS, PipelinedLoop
+from advisor.measure.pipelined import SETS
 from advisor.measure.sampling import Limits, breakdown, sample, warm_up
+from advisor.measure.stand import Stand
 from advisor.measure.timeline import WATCHED, Recorder
 from advisor.measure.traffic import TrafficRecorder
 from advisor.measure.verification import Inspector
-from advisor.profiles.schema import PageLocking
+from advisor.profiles.schema import PageLocking, WorkloadRecord
 from advisor.profiles.system_state import GpuState
 from advisor.strategies.backend import Backend, PageLocks
-from advisor.strategies.overlap import doubled
-from advisor.strategies.placements.arena import Arena
-from advisor.strategies.placements.base import Layout, Placed
-from advisor.strategies.placements.capacity import require_memory
-from advisor.strategies.placements.numa import chosen_node
-from advisor.strategies.registry import by_name
-from advisor.strategies.schedule import Plan, plan
+from advisor.strategies.placements.base import Placed
+from advisor.strategies.schedule import Plan
 from advisor.workloads.binding import no_kernel
 from advisor.workloads.loading import Loaded, user_error
 
+PACKAGES = ("numpy", "cupy-cuda12x", "cupy-cuda13x", "cupy", "nvtx", "cuda-bindings")
+"""Whose versions the profile keeps."""
 COMPARED = 2
 """The frame whose results are compared; every process runs 0, 1 and 2 first."""
 _SLOW = 0.1
@@ -61,67 +59,13 @@ class StateLeft(Exception):
     """The workload changed the device's state and did not change it back."""
 
 
-@dataclass(frozen=True)
-class Stand:
-    """A workload on its buffers, ready to run. `serial` runs one frame after the other, on the first set."""
-
-    loop: Loop
-    serial: FrameLoop
-    plan: Plan
-    inspector: Inspector
-    arena: Arena
-    placed: dict[str, Placed]
-    hints: dict[str, tuple[str, ...]]
-    before: footprint.Reading
-    placing_seconds: float
-
-
-@contextmanager
-def stand(job: Job, loaded: Loaded, backend: Backend, ranges: Ranges, *, padding: int = 0) -> Iterator[Stand]:
-    """Places the buffers and plans the frames; frees everything at the end, whatever happens.
-
-    padding: bytes taken on both sides before the buffers, so that they come to lie elsewhere.
-    """
-    bound, device, strategy = loaded.bound, backend.device(), by_name(job.strategy)
-    placements = strategy.placements(loaded.record)
-    frame = [stage.use for stage in bound.frame]
-    traits = {name: placement.traits(device) for name, placement in placements.items()}
-    planned = plan([stage.use for stage in bound.setup], frame, traits)
-    layouts = {name: Layout(b.dimensions, b.element) for name, b in bound.workload.buffers.items()}
-    second = doubled(frame) if strategy.pipelined else []
-    before = footprint.read(backend)
-    begin = time.perf_counter()
-    with Arena(backend, node=_numa_node(job, backend)) as arena:
-        needed = {name: layouts[name].nbytes * (2 if name in second else 1) for name in layouts}
-        require_memory(backend, placements, needed, oversubscribe=job.oversubscribe)
-        arena.pad(padding)
-        placed = {name: placement.place(arena, layouts[name]) for name, placement in placements.items()}
-        again = {name: placements[name].place(arena, layouts[name]) for name in second}
-        serial = FrameLoop(bound, planned, placed, backend, seed=job.seed, ranges=ranges)
-        loop: Loop = serial
-        if strategy.pipelined:
-            sets = (placed, {**placed, **again})
-            loop = PipelinedLoop(bound, planned, sets, backend, seed=job.seed, ranges=ranges)
-        yield Stand(
-            loop=loop,
-            serial=serial,
-            plan=planned,
-            inspector=Inspector(bound, planned, placed, layouts, backend),
-            arena=arena,
-            placed=placed,
-            hints={name: placement.hints for name, placement in placements.items() if placement.hints},
-            before=before,
-            placing_seconds=time.perf_counter() - begin,
-        )
-        backend.synchronize()
-
-
-def _numa_node(job: Job, backend: Backend) -> int | None:
-    place = backend.environment().get("pci_bus_id")
-    try:
-        return chosen_node(job.numa, None if place is None else str(place))
-    except ValueError as problem:
-        raise UsageError(f"--numa {job.numa}: {problem}", next_step="Leave --numa out.") from None
+def described(backend: Backend, record: WorkloadRecord) -> Description:
+    """What is known before anything of the user's frames is run."""
+    packages = {}
+    for name in PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            packages[name] = metadata.version(name)
+    return Description(device=backend.device(), gpu=backend.environment(), packages=packages, workload=record)
 
 
 def reference(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> ReferenceRun:
@@ -183,7 +127,7 @@ def _traced(recorder: TrafficRecorder, name: str, placed: Placed) -> Placed:
     return replace(placed, host=wrap(placed.host), device=wrap(placed.device))
 
 
-def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Cell:
+def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Sample:
     """Set-up, comparison, warm-up, samples, breakdown, comparison again."""
     clock, loop, kept = time.perf_counter, run.loop, Path(job.reference)
     begin = clock()
@@ -203,7 +147,7 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Cell:
     index += len(samples.frame_seconds)
     latencies = loop.latencies[-len(samples.frame_seconds) :]
     taken = footprint.footprint(run.arena, run.before, footprint.read(run.arena.backend))
-    state = _gpu_state(job, backend)
+    state = loaded_gpu(backend.environment().get("pci_bus_id"), job.gpu)
     timed = breakdown(loop.timed_frame, clock, index, min(0.5, job.seconds / 5), slow)
     index += len(timed)
     timeline = None
@@ -216,7 +160,7 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Cell:
         loop.frame(COMPARED - 1)
         loop.frame_alone(COMPARED)
         compare(run.inspector, kept, Path(job.file))
-    return Cell(
+    return Sample(
         frame_seconds=samples.frame_seconds,
         stopped=samples.stopped,
         breakdown=tuple(timed),
@@ -251,12 +195,11 @@ def capture(job: Job, backend: Backend, run: Stand) -> Captured:
     return Captured(frames=job.frames)
 
 
-def _gpu_state(job: Job, backend: Backend) -> GpuState | None:
-    """The GPU's clocks and link while they are still as they were under load."""
-    place = backend.environment().get("pci_bus_id")
-    if place is None:
+def loaded_gpu(pci_bus_id: object, index: int) -> GpuState | None:
+    """The GPU's clocks and link while they are still as they were under load; None of a CPU."""
+    if pci_bus_id is None:
         return None
-    return gpu_state(str(place), job.gpu, moment="under-load", process=os.getpid())
+    return gpu_state(str(pci_bus_id), index, moment="under-load", process=os.getpid())
 
 
 def _require_state(backend: Backend) -> None:

@@ -220,6 +220,8 @@ def differences(
 
 
 def _difference(name: str, array: Array, expected: Array, length: float) -> str:
+    if (array.shape, array.dtype) != (expected.shape, expected.dtype):
+        return f"{name!r} is {array.dtype} {array.shape}, not {expected.dtype} {expected.shape}"
     if np.array_equal(array.reshape(-1).view(np.uint8), np.asarray(expected).reshape(-1).view(np.uint8)):
         return ""
     if array.dtype.kind in "fc":

@@ -1,7 +1,7 @@
 """The child process: one job, one strategy, one outcome. Run as `main([JOB.json, PARENT_PID])`.
 
-Whatever the workload does to its process stays in its process; the parent reads the outcome file, or the
-way the process ended.
+Whatever the workload or script does to its process stays in its process; the parent reads the outcome
+file, or the way the process ended.
 """
 
 from __future__ import annotations
@@ -13,27 +13,28 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from importlib import metadata
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from advisor.errors import AdvisorError
-from advisor.measure import tasks
+from advisor.measure import script_tasks, tasks
 from advisor.measure.backends import open_backend
 from advisor.measure.backends.managed_calls import ManagedCallFailed
-from advisor.measure.jobs import DESCRIPTION, Checked, Description, Job, Outcome, Problem, write_outcome
+from advisor.measure.calibration_jobs import CalibrationJob
+from advisor.measure.jobs import DESCRIPTION, Checked, Job, Outcome, Problem, write_outcome
 from advisor.measure.nvtx_ranges import Ranges
-from advisor.strategies.backend import Backend
+from advisor.measure.stand import stand
 from advisor.strategies.placements.arena import AllocationFailed
 from advisor.workloads.frameworks import numba_versions
 from advisor.workloads.frameworks.bridging import require_libraries
-from advisor.workloads.loading import Loaded, check_sweep, load, user_traceback
+from advisor.workloads.loading import check_sweep, load, user_traceback
 
-PACKAGES = ("numpy", "cupy-cuda12x", "cupy-cuda13x", "cupy", "nvtx", "cuda-bindings")
-"""Whose versions the profile keeps."""
+AnyJob = TypeVar("AnyJob", Job, CalibrationJob)
 _RESTORE = "Change the device, the stream or the allocator inside a `with` block of CuPy."
 _READ_ONLY = "A buffer that a stage annotates In cannot be written: annotate it Out or InOut."
 _TOOLKIT = (
@@ -45,23 +46,31 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(arguments: list[str]) -> None:
-    """Runs the job of a file for the parent of that id; exits with 0 whenever it leaves an outcome.
+    """Does a job on a workload or a script; see `run_job`.
+
+    A script's exit handlers and threads are its own affair, but a tool that looks on may need its own.
+    """
+    job = run_job(arguments, Job, _attempt)
+    _leave_behind(at_once=job.arguments is not None and job.task != "capture")
+
+
+def run_job(arguments: list[str], kind: type[AnyJob], attempt: Callable[[AnyJob], Outcome]) -> AnyJob:
+    """Does the job of a file for the parent of that id; exits with 0 whenever it leaves an outcome.
 
     The id is 0 where a tool stands between this process and the program: whose child it is, is unknown.
     """
     die_with_parent(int(arguments[1]))
-    job = Job.model_validate_json(Path(arguments[0]).read_text(encoding="utf-8"))
-    random.seed(job.seed)
-    np.random.seed(job.seed)  # a workload that ignores `rng` still repeats
-    write_outcome(Path(job.directory), _attempt(job))
-    _leave_threads_behind()
+    job = kind.model_validate_json(Path(arguments[0]).read_text(encoding="utf-8"))
+    directory = Path(job.directory).resolve()  # a script may go elsewhere
+    write_outcome(directory, attempt(job))
+    return job
 
 
 def _attempt(job: Job) -> Outcome:
     """The outcome, with everything that can go wrong turned into a `Problem`."""
     path = Path(job.file)
     try:
-        return _run(job, path)
+        return _run(job, path) if job.arguments is None else _run_script(job)
     except BaseException as error:  # sys.exit, and what test and async libraries derive from it
         return problem_of(error, job, path)
 
@@ -69,7 +78,7 @@ def _attempt(job: Job) -> Outcome:
 def problem_of(error: BaseException, job: Job, path: Path) -> Problem:
     """What went wrong in a worker: the user's mistake, the device's, or ours."""
     if isinstance(error, AdvisorError):
-        return _wrong(error)
+        return Problem.of(error)
     if isinstance(error, tasks.StateLeft):
         return Problem(cause="state", message=str(error), next_step=_RESTORE)
     if isinstance(error, tasks.ResultsDiffer):
@@ -117,17 +126,13 @@ def _said(error: BaseException) -> str:
         return ""
 
 
-def _wrong(error: AdvisorError) -> Problem:
-    return Problem(
-        cause="wrong",
-        error=type(error).__name__,
-        message=error.message,
-        next_step=error.next_step,
-        detail=error.detail,
-    )
+def _run_script(job: Job) -> Outcome:
+    return script_tasks.describe(job) if job.task == "describe" else script_tasks.run(job)
 
 
 def _run(job: Job, path: Path) -> Outcome:
+    random.seed(job.seed)
+    np.random.seed(job.seed)  # a workload that ignores `rng` still repeats
     if job.swept:
         check_sweep(path, job.workload, job.assignments, *job.swept)
         return Checked()
@@ -136,28 +141,18 @@ def _run(job: Job, path: Path) -> Outcome:
     if job.task == "trace":
         loaded = replace(loaded, bound=loaded.bound.without_kernels())
     if job.task == "reference":
-        _describe(job, loaded, backend)
+        description = tasks.described(backend, loaded.record).model_dump_json()
+        (Path(job.directory) / DESCRIPTION).write_text(description, encoding="utf-8")
     require_libraries(loaded.bound, backend)
     ranges = Ranges()
-    with ranges.strategy(job.strategy), tasks.stand(job, loaded, backend, ranges) as stand:
+    with ranges.strategy(job.strategy), stand(job, loaded, backend, ranges) as run:
         if job.task == "reference":
-            return tasks.reference(job, loaded, backend, stand)
+            return tasks.reference(job, loaded, backend, run)
         if job.task == "trace":
-            return tasks.trace(job, loaded, backend, stand)
+            return tasks.trace(job, loaded, backend, run)
         if job.task == "capture":
-            return tasks.capture(job, backend, stand)
-        return tasks.measure(job, loaded, backend, stand)
-
-
-def _describe(job: Job, loaded: Loaded, backend: Backend) -> None:
-    packages = {}
-    for name in PACKAGES:
-        with suppress(metadata.PackageNotFoundError):
-            packages[name] = metadata.version(name)
-    description = Description(
-        device=backend.device(), gpu=backend.environment(), packages=packages, workload=loaded.record
-    )
-    (Path(job.directory) / DESCRIPTION).write_text(description.model_dump_json(), encoding="utf-8")
+            return tasks.capture(job, backend, run)
+        return tasks.measure(job, loaded, backend, run)
 
 
 def die_with_parent(parent: int) -> None:
@@ -170,8 +165,9 @@ def die_with_parent(parent: int) -> None:
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 
 
-def _leave_threads_behind() -> None:
-    """Ends at once where the workload left threads running, for which Python would wait for ever."""
-    if any(not t.daemon for t in threading.enumerate() if t is not threading.main_thread()):
+def _leave_behind(*, at_once: bool) -> None:
+    """Ends at once where that is asked for, or threads were left for which Python would wait for ever."""
+    if at_once or any(not t.daemon for t in threading.enumerate() if t is not threading.main_thread()):
         sys.stdout.flush()
+        sys.stderr.flush()
         os._exit(0)

@@ -1,5 +1,6 @@
 """`--trace nsys`: each measured strategy runs once more, for a few frames, under nsys; what it saw is read.
 
+A script runs once more as a whole, which is its one frame.
 Whatever goes wrong costs the trace and nothing else: the reason stands in its place.
 """
 
@@ -32,6 +33,11 @@ _PATIENCE = 5
 _TOO_NEW = (
     "nsys saw none of our ranges. Up to its version 2023.4 it records those of the Python package nvtx up to "
     "0.2.11 alone: pip install 'nvtx<0.2.12', or use a newer nsys"
+)
+
+
+_WHOLE_PROCESS = (
+    "nsys saw none of our ranges, so the figures are of the whole process: CUDA's own set-up is among them."
 )
 
 
@@ -106,7 +112,7 @@ class NsysCaptures:
         self._kept(report, job.strategy)
         if not isinstance(read_outcome(directory), Captured):
             raise _Untraced(_ended_early(directory))
-        return _read(nsys, report, directory / "capture.sqlite")
+        return _read(nsys, report, directory / "capture.sqlite", job)
 
     def _kept(self, report: Path, strategy: str) -> None:
         if self.keep is not None:
@@ -135,7 +141,7 @@ def _ended_early(directory: Path) -> str:
     return "the process ended under nsys before its frames had run"
 
 
-def _read(nsys: Nsys, report: Path, export: Path) -> exports.FileTrace:
+def _read(nsys: Nsys, report: Path, export: Path, job: Job) -> exports.FileTrace:
     """Reads a report of our own, and removes its files, which are large."""
     try:
         nsys.export(report, export, EXPORT_SECONDS)
@@ -144,9 +150,25 @@ def _read(nsys: Nsys, report: Path, export: Path) -> exports.FileTrace:
         for file in (report, export):
             with suppress(OSError):
                 file.unlink()
-    if not told.strategies:
+    if told.strategies:
+        return told
+    if job.arguments is None or told.whole is None or told.whole.seconds is None:
         raise _Untraced(_TOO_NEW)
-    return told
+    run = _run_of(job.strategy, told.whole, told.whole.seconds)
+    return told.model_copy(update={"strategies": (run,), "notes": (*told.notes, _WHOLE_PROCESS)})
+
+
+def _run_of(strategy: str, whole: exports.WholeTrace, seconds: float) -> StrategyTrace:
+    """A script's run, of which nsys knows no begin and no end but those of the GPU's work."""
+    return StrategyTrace(
+        strategy=strategy,
+        frames=1,
+        frame_seconds=seconds,
+        activity=whole.activity,
+        idle_share=whole.idle_share,
+        allocations=whole.allocations,
+        absent=whole.absent,
+    )
 
 
 def read_report(path: Path, nsys: Path | None, scratch: Path) -> exports.FileTrace:

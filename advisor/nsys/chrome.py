@@ -48,9 +48,11 @@ def trace_events(profile: Profile) -> dict[str, Any]:
 
 
 def timelines(profile: Profile) -> Iterator[tuple[str, Timeline]]:
-    """Every timeline with its strategy: own events, then what nsys saw."""
-    for strategy, row in profile.measured().items():
-        if row.timeline:
+    """Every timeline with its strategy: own events, then what nsys saw. Of a script there is only that."""
+    rows = profile.measured()
+    for strategy in dict.fromkeys((*rows, *(trace.strategy for trace in profile.trace.strategies))):
+        row = rows.get(strategy)
+        if row and row.timeline:
             yield strategy, row.timeline
         traced = profile.trace.of(strategy)
         if traced and traced.timeline:

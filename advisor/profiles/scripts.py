@@ -1,8 +1,8 @@
-"""What script mode keeps in the profile, and what its processes are told and answer."""
+"""What the profile of a script keeps in place of a workload's rows."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
@@ -53,6 +53,11 @@ class ScriptMeasured(Record):
     verified: bool = Field(description="Something could be compared with the unchanged script, and is equal")
     notes: tuple[str, ...] = ()
 
+    @property
+    def rounds(self) -> tuple[tuple[float, ...], ...]:
+        """`run_seconds` by process."""
+        return tuple((seconds,) for seconds in self.run_seconds)
+
 
 class ScriptRun(Record):
     """A script in place of a workload; its strategies without figures are in the profile's `results`."""
@@ -62,33 +67,3 @@ class ScriptRun(Record):
     warm_up_seconds: PositiveSeconds = Field(description="The first run, which compiles kernels")
     compared: tuple[str, ...] = Field(description="What was held against the unchanged script's")
     measured: tuple[ScriptMeasured, ...] = ()
-
-
-class ScriptJob(Record):
-    """One process's work: the script once. `observe` watches ranges, copies and memory, untimed."""
-
-    task: Literal["describe", "run"]
-    file: str
-    arguments: tuple[str, ...]
-    strategy: str
-    gpu: int
-    observe: bool
-    directory: str
-
-
-class ScriptCell(Record):
-    """What one process saw of the script. `exit_code` 0 is success."""
-
-    task: Literal["script"] = "script"
-    seconds: PositiveSeconds
-    setup_seconds: Seconds
-    exit_code: int
-    stdout_sha256: str
-    stdout_bytes: Bytes
-    results: tuple[str, ...] = Field(description="Names given to advisor.result, in order")
-    ranges: tuple[ScriptRange, ...] = ()
-    copies: ScriptCopies | None = None
-    memory: ScriptMemory | None = None
-    forks: Count = 0
-    allocator_changed: str = Field(default="", description="Where the script sets CuPy's allocator itself")
-    error: str = Field(default="", description="The exception that ended it")

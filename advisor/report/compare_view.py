@@ -88,6 +88,8 @@ class CompareReport:
     workload: str
     device: str
     predicted: bool
+    per: str
+    """What times are of: a frame, or a script's run."""
     tool: str
     sides: tuple[Side, Side]
     statement: str
@@ -113,6 +115,7 @@ def compare_view(
         workload=workload,
         device="" if found.predicted else _where(found),
         predicted=found.predicted,
+        per="run" if found.head.script else "frame",
         tool=f"advisor {__version__}",
         sides=(_side("BASE", files[0], found.base), _side("HEAD", files[1], found.head)),
         statement=_statement(apart),
@@ -239,7 +242,7 @@ def _next_step(device: DeviceComparison) -> str:
 def _row(row: Compared, told: Recommended, axis: Scale) -> ComparedRow:
     tags = [side for side, name in (("BASE", told.base), ("HEAD", told.head)) if name == row.strategy]
     changed = row.base_bytes != row.head_bytes
-    before, now = units.size(row.base_bytes), units.size(row.head_bytes)
+    before, now = ("not seen" if b is None else units.size(b) for b in (row.base_bytes, row.head_bytes))
     return ComparedRow(
         strategy=words.name(row.strategy),
         tag=f"recommended in {' and '.join(tags)}" if tags else "",

@@ -13,6 +13,7 @@ from advisor.report import words
 from advisor.report.machine import environment
 from advisor.report.methods import Entry
 from advisor.report.tables import Cell, Gap, gaps
+from advisor.report.traces import Traces, run_traces
 from advisor.strategies.scripts import SCRIPT_STRATEGIES, code
 from advisor.verdicts import scripts
 
@@ -79,6 +80,7 @@ class ScriptReport:
     ranges: tuple[RangeRow, ...]
     more_ranges: int
     gaps: tuple[Gap, ...]
+    traces: Traces
     unknown: tuple[str, ...]
     more: str
     method: tuple[Entry, ...]
@@ -119,6 +121,7 @@ def view(profile: Profile, script: ScriptRun) -> ScriptReport:
         ranges=ranges[:_RANGES],
         more_ranges=max(len(ranges) - _RANGES, 0),
         gaps=gaps(profile.results),
+        traces=run_traces(profile, script),
         unknown=UNKNOWN,
         more=MORE,
         method=_method(profile, script),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from advisor import units
 from advisor.profiles.schema import Measured, Profile
+from advisor.profiles.scripts import ScriptRun
 from advisor.profiles.traces import StrategyTrace
 from advisor.report import words
 from advisor.report.methods import Entry
@@ -26,7 +27,7 @@ class StrategyFrame:
 
     strategy: str
     chosen: bool
-    timeline: TimelineView
+    timeline: TimelineView | None
     figures: tuple[Entry, ...]
     figures_title: str
     steps: tuple[Entry, ...]
@@ -40,6 +41,7 @@ class Traces:
     frames: tuple[StrategyFrame, ...]
     nsys: str
     notes: tuple[str, ...]
+    title: str = "Within a frame"
 
     @property
     def any(self) -> bool:
@@ -63,6 +65,15 @@ def traces(profile: Profile) -> Traces:
     )
 
 
+def run_traces(profile: Profile, script: ScriptRun) -> Traces:
+    """What nsys saw of a script's runs, which have no frames: in figures alone."""
+    chosen = profile.recommendation.strategy if profile.recommendation else None
+    traced = filter(None, (profile.trace.of(row.strategy) for row in script.measured))
+    made = traces(profile)
+    frames = tuple(_traced(words.name(t.strategy), t.strategy == chosen, None, t, "run") for t in traced)
+    return replace(made, frames=frames, title="Within a run")
+
+
 def _nsys(profile: Profile) -> str:
     trace = profile.trace
     if not trace.strategies:
@@ -71,34 +82,44 @@ def _nsys(profile: Profile) -> str:
         f" `{words.name(m.strategy)}` is not in it: {words.line(m.reason, 200)}." for m in trace.missing
     )
     tool = words.name(trace.tool or "nsys")
-    return f"{tool} looked on while each strategy ran a few more frames. {NOT_HEADLINE}{missing}"
+    more = "a few more frames" if profile.script is None else "once more"
+    return f"{tool} looked on while each strategy ran {more}. {NOT_HEADLINE}{missing}"
 
 
 def _frame(row: Measured, traced: StrategyTrace | None, chosen: bool, number: int) -> StrategyFrame | None:
     timeline = (traced and traced.timeline) or row.timeline
     if timeline is None:
         return None
+    return _traced(words.name(row.strategy), chosen, timeline_view(row, timeline, number), traced, "frame")
+
+
+def _traced(
+    strategy: str, chosen: bool, drawn: TimelineView | None, traced: StrategyTrace | None, unit: str
+) -> StrategyFrame:
+    """`unit` is what the figures are of: a frame, or a run."""
     return StrategyFrame(
-        strategy=words.name(row.strategy),
+        strategy=strategy,
         chosen=chosen,
-        timeline=timeline_view(row, timeline, number),
-        figures=tuple(_figures(traced)) if traced else (),
-        figures_title=_figures_title(traced) if traced else "",
+        timeline=drawn,
+        figures=tuple(_figures(traced, unit)) if traced else (),
+        figures_title=_figures_title(traced, unit) if traced else "",
         steps=tuple(Entry(name, value) for name, value in steps(traced)) if traced else (),
         absent=_absent(traced) if traced else "",
     )
 
 
-def _figures_title(traced: StrategyTrace) -> str:
+def _figures_title(traced: StrategyTrace, unit: str) -> str:
+    if unit == "run":
+        return f"Seen by nsys, in one run of {units.seconds(traced.frame_seconds)}"
     frames = words.count(traced.frames, "steady frame")
     return f"Seen by nsys, per frame, over {frames} of {units.seconds(traced.frame_seconds)}"
 
 
-def _figures(traced: StrategyTrace) -> Iterator[Entry]:
+def _figures(traced: StrategyTrace, unit: str) -> Iterator[Entry]:
     for label, value, note in figures(traced.activity, traced.frames):
         yield Entry(label, f"{value} ({note})" if note else value)
     if traced.idle_share is not None:
-        yield Entry("GPU idle", f"{units.percent(traced.idle_share)} of the traced frame")
+        yield Entry("GPU idle", f"{units.percent(traced.idle_share)} of the traced {unit}")
     for made in traced.allocations or ():
         if made.kind.endswith("static") and made.bytes < _PAGE:
             continue

@@ -20,8 +20,8 @@ class ScriptStrategy:
     name: str
     summary: str
     code: str
-    needs: Callable[[Device], str | None] = lambda _: None
-    """Why that device cannot have it, or None."""
+    unavailable: Callable[[Device], str | None] = lambda _: None
+    """Why it cannot be used on that device, or None."""
 
 
 def _lacks(attribute: str, why: str) -> Callable[[Device], str | None]:

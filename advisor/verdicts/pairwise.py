@@ -92,7 +92,9 @@ class Contest:
         return self.over(self.baseline, winner) if self.baseline else None
 
 
-def contest(rows: Sequence[Candidate], confidence: float, compared: Sequence[Candidate]) -> Contest:
+def contest(
+    rows: Sequence[Candidate], confidence: float, compared: Sequence[Candidate], baseline: str = BASELINE
+) -> Contest:
     """The contest of `rows`; the baseline is looked for among all those `compared`."""
     best = min(rows, key=lambda row: row.seconds)
     ratios = {
@@ -106,7 +108,7 @@ def contest(rows: Sequence[Candidate], confidence: float, compared: Sequence[Can
         ratios,
         {name: _standing(ratio) for name, ratio in ratios.items()},
         {row.strategy: row for row in rows},
-        next((row for row in compared if row.strategy == BASELINE), None),
+        next((row for row in compared if row.strategy == baseline), None),
     )
 
 

@@ -54,7 +54,7 @@ def _loaded(path: Path, source: bytes, definition: Definition, parameters: Mappi
     bound = bind(_call(path, definition, parameters))
     record = WorkloadRecord(
         name=definition.name,
-        file=_relative(path),
+        file=relative(path),
         sha256=hashlib.sha256(source).hexdigest(),
         summary=definition.summary,
         parameters=dict(parameters),
@@ -205,7 +205,8 @@ def _call(path: Path, definition: Definition, parameters: Mapping[str, Value]) -
     return result
 
 
-def _relative(path: Path) -> str:
+def relative(path: Path) -> str:
+    """As profiles name a file: from the working directory on, or by its name alone."""
     try:
         return str(path.resolve().relative_to(Path.cwd()))
     except ValueError:

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from running import FILES, environment, python_path
 
+from advisor import pipeline
 from advisor.measure.backends import open_backend
 from advisor.measure.progress import Silent
-from advisor.measure.script_runs import ScriptSettings, profile
+from advisor.measure.settings import Settings
 from advisor.profiles.scripts import ScriptMeasured
 from advisor.strategies.scripts import SCRIPT_STRATEGIES, UNCHANGED, choose, code
 
@@ -56,17 +57,22 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run(
     script: Path, *arguments: str, only: tuple[str, ...] = (), rounds: int = 2
 ) -> dict[str, ScriptMeasured]:
-    settings = ScriptSettings(
+    settings = Settings(
         file=script,
+        workload=None,
         arguments=arguments,
+        assignments={},
+        backend="cuda",
         gpu=0,
         strategies=choose(only),
+        targets=(),
         rounds=rounds,
+        max_seconds=1.0,
         timeout=120.0,
         seed=0,
         command="test",
     )
-    found = profile(settings, Silent(), keep=lambda _: None)
+    found = pipeline.profile(settings, Silent(), keep_in=script.parent)
     failed = {row.strategy: row.reason for row in found.results if row.status == "failed"}
     assert failed == {}
     assert found.script is not None
@@ -115,7 +121,7 @@ def test_the_code_to_copy_does_what_the_strategy_did(script: Path, tmp_path: Pat
     kinds = {"managed-pool": 3, "managed-prefetch-pool": 3, "zero-copy-pool": 1, "stream-ordered-pool": 2}
     device = open_backend("cuda").device()
     for strategy in SCRIPT_STRATEGIES:
-        if strategy.name not in kinds or strategy.needs(device):
+        if strategy.name not in kinds or strategy.unavailable(device):
             continue
         text = code(strategy.name) + (
             "import json\na = cupy.arange(1000)\ntotal = int((a + 1).sum())\n"

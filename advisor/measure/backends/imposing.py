@@ -45,6 +45,11 @@ class Script:
         self._allocator: Any = None
         self._host_pointers: dict[int, int] = {}
 
+    @property
+    def pci_bus_id(self) -> str:
+        """The GPU's place on the PCI bus."""
+        return str(self._cupy.cuda.Device(self._gpu).pci_bus_id)
+
     def impose(self, strategy: str) -> None:
         """Puts the strategy into force; the unchanged script needs nothing."""
         cuda = self._cupy.cuda

@@ -9,10 +9,10 @@ from typing import Literal
 
 from advisor.errors import NothingMeasured, UsageError
 from advisor.profiles.reading import load
-from advisor.profiles.schema import Advice, Device, Measured, Predicted, Profile, Recommendation
+from advisor.profiles.schema import Advice, Device, Predicted, Profile, Recommendation
 from advisor.profiles.sweeps import was_interrupted
 from advisor.profiles.validation import require_plausible
-from advisor.verdicts.comparing.conditions import Condition, conditions, differing
+from advisor.verdicts.comparing.conditions import Condition, arguments, conditions, differing
 from advisor.verdicts.comparing.recommended import Recommended, recommended
 from advisor.verdicts.comparing.rows import (
     AnyRow,
@@ -23,9 +23,12 @@ from advisor.verdicts.comparing.rows import (
     has_figures,
     one_sided,
     row,
+    rows_of,
 )
 from advisor.verdicts.counting import counted
 
+_DECIDING = ("device", "parameters", "arguments")
+"""Where these differ, a gate would judge something else than a change of the code."""
 Basis = Literal["measured", "predicted"]
 
 
@@ -75,13 +78,12 @@ def compare(
 ) -> Comparison:
     """HEAD against BASE, profiles or their files; all strategies or those named.
 
-    Raises `UsageError` where that makes no sense (`anyway` allows another workload's name) or a named
-    strategy is in neither; `NothingMeasured` where one has no figures or they have no strategy in common;
-    `FileProblem` where one has times that cannot be.
+    Raises `UsageError` where that makes no sense (`anyway` allows another workload's name, or a script's
+    other arguments) or a named strategy is in neither; `NothingMeasured` where one has no figures or they
+    have no strategy in common; `FileProblem` where one has times that cannot be.
     """
     base, head = _loaded(base), _loaded(head)
     strategies = (strategies,) if isinstance(strategies, str) else strategies
-    _require_workloads(base=base, head=head)
     _require_alike(base, head, anyway=anyway)
     _require_known(strategies, base, head)
     confidence = max(base.method.confidence, head.method.confidence)
@@ -111,7 +113,8 @@ def on_cpu(profile: Profile) -> bool:
 
 def same_run(base: Profile, head: Profile) -> bool:
     """Whether both are one and the same run: the same figures, taken at the same time."""
-    return (base.created, base.results, base.predictions) == (head.created, head.results, head.predictions)
+    figures = [(side.created, rows_of(side), side.predictions) for side in (base, head)]
+    return figures[0] == figures[1]
 
 
 def require_gateable(found: Comparison, *, anyway: bool) -> None:
@@ -123,7 +126,7 @@ def require_gateable(found: Comparison, *, anyway: bool) -> None:
             "BASE and HEAD are one and the same run, which would pass every gate",
             next_step="Profile again for HEAD, or say --anyway.",
         )
-    apart = [c for c in differing(found.conditions, "subject") if c.what in ("device", "parameters")]
+    apart = [c for c in differing(found.conditions, "subject") if c.what in _DECIDING]
     if apart:
         told = "; ".join(f"{c.what}: {c.base} in BASE, {c.head} in HEAD" for c in apart)
         raise UsageError(
@@ -146,18 +149,13 @@ def _loaded(given: Profile | Path | str) -> Profile:
     return given if isinstance(given, Profile) else load(given)
 
 
-def _require_workloads(**sides: Profile) -> None:
-    scripts = [side.upper() for side, profile in sides.items() if profile.script is not None]
-    if scripts:
-        are = "are runs" if len(scripts) > 1 else "is the run"
-        raise UsageError(
-            f"{' and '.join(scripts)} {are} of a script: only the frames of workloads are compared",
-            next_step="Look at each with `advisor report`, or write a workload, which can be compared and "
-            "gated: `advisor new mine.py`.",
-        )
-
-
 def _require_alike(base: Profile, head: Profile, *, anyway: bool) -> None:
+    if (base.script is None) != (head.script is None):
+        script, other = ("BASE", "HEAD") if base.script else ("HEAD", "BASE")
+        raise UsageError(
+            f"{script} is the run of a script, {other} of a workload: a run and a frame have no ratio",
+            next_step="Give two profiles of one script, or of one workload.",
+        )
     if on_cpu(base) != on_cpu(head):
         first, second = ("BASE", "HEAD") if on_cpu(base) else ("HEAD", "BASE")
         raise UsageError(
@@ -166,9 +164,15 @@ def _require_alike(base: Profile, head: Profile, *, anyway: bool) -> None:
             next_step=f"Profile for {first} on the GPU too, or both with --no-gpu.",
         )
     if base.workload.name != head.workload.name and not anyway:
+        what = "script" if head.script else "workload"
         raise UsageError(
-            f"these are different workloads: {base.workload.name} in BASE, {head.workload.name} in HEAD",
-            next_step="Give two profiles of one workload, or say --anyway if it was renamed.",
+            f"these are different {what}s: {base.workload.name} in BASE, {head.workload.name} in HEAD",
+            next_step=f"Give two profiles of one {what}, or say --anyway if it was renamed.",
+        )
+    if arguments(base) != arguments(head) and not anyway:
+        raise UsageError(
+            f"the script ran with other arguments: {arguments(base)} in BASE, {arguments(head)} in HEAD",
+            next_step="Profile both with the same, or say --anyway.",
         )
     for side, profile in (("BASE", base), ("HEAD", head)):
         _require_figures(side, profile)
@@ -177,7 +181,7 @@ def _require_alike(base: Profile, head: Profile, *, anyway: bool) -> None:
 
 def _require_figures(side: str, profile: Profile) -> None:
     predicted = any(isinstance(r, Predicted) for p in profile.predictions for r in p.results)
-    if predicted if on_cpu(profile) else profile.measured():
+    if predicted if on_cpu(profile) else any(map(has_figures, rows_of(profile))):
         return
     failed = next((r for r in profile.results if r.status == "failed"), None)
     why = f" ({failed.strategy}: {failed.reason})" if failed else ""
@@ -189,7 +193,7 @@ def _require_figures(side: str, profile: Profile) -> None:
 
 
 def _require_known(strategies: Sequence[str], *profiles: Profile) -> None:
-    known = dict.fromkeys(r.strategy for profile in profiles for r in profile.results)
+    known = dict.fromkeys(r.strategy for profile in profiles for r in rows_of(profile))
     known |= dict.fromkeys(
         r.strategy for profile in profiles for made in profile.predictions for r in made.results
     )
@@ -203,7 +207,7 @@ def _require_known(strategies: Sequence[str], *profiles: Profile) -> None:
 def _measured_pair(base: Profile, head: Profile) -> _Pair:
     whole = not (was_interrupted(base) or was_interrupted(head))
     chosen = (base.recommendation, head.recommendation)
-    return _Pair(head.device, "measured", base.results, head.results, chosen, whole)
+    return _Pair(head.device, "measured", rows_of(base), rows_of(head), chosen, whole)
 
 
 def _predicted_pairs(base: Profile, head: Profile) -> list[_Pair]:
@@ -245,7 +249,7 @@ def _device(pair: _Pair, confidence: float, only: Sequence[str], seed: int) -> D
 
 
 def _figures(found: AnyRow) -> Figures:
-    assert isinstance(found, (Measured, Predicted))
+    assert isinstance(found, Figures)
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -35,6 +36,7 @@ def conditions(base: Profile, head: Profile) -> tuple[Condition, ...]:
     """Everything that both could differ in: what decides comparability first, then the rest that differs."""
     return (
         *(_condition(what, read(base), read(head), "subject") for what, read in _SUBJECTS.items()),
+        *([_condition("arguments", arguments(base), arguments(head), "subject")] if head.script else []),
         *(_condition(what, read(base), read(head), "condition") for what, read in _CONDITIONS.items()),
         _clocks(base, head),
         *_packages(base, head),
@@ -56,6 +58,11 @@ def _condition(what: str, base: str | None, head: str | None, kind: Kind) -> Con
 def _parameters(profile: Profile) -> str:
     told = profile.workload.parameters.items()
     return ", ".join(f"{name} = {value}" for name, value in told) or "none"
+
+
+def arguments(profile: Profile) -> str:
+    """A script's own arguments, as a shell takes them."""
+    return shlex.join(profile.script.arguments if profile.script else ()) or "none"
 
 
 def _method(profile: Profile) -> str:

@@ -17,7 +17,7 @@ from typing import Literal
 
 from advisor import stats, units
 from advisor.errors import UsageError
-from advisor.profiles.schema import Measured
+from advisor.profiles.schema import Predicted
 from advisor.verdicts.comparing.comparisons import Comparison, DeviceComparison
 from advisor.verdicts.comparing.rows import Compared, OneSided, ratio_of
 
@@ -138,13 +138,15 @@ def _ratio_at(row: Compared, confidence: float) -> stats.Ratio:
 
 
 def _at(row: Compared, level: float) -> str:
-    if not isinstance(row.base, Measured):
+    if isinstance(row.base, Predicted):
         return " (predicted ranges)"
     return f" ({units.digits(level * 100, 3)} % interval)"
 
 
 def _footprint(row: Compared, gate: Gate, at: str) -> _Finding:
     """Memory is accounted, not sampled: it has no interval."""
+    if row.base_bytes is None or row.head_bytes is None:
+        return _Finding("inconclusive", f"The memory of `{row.strategy}` was not seen in both.")
     if row.head_bytes <= row.base_bytes * (1 + gate.limit):
         return _Finding("passed", "")
     grown = f"{units.size(row.base_bytes)} in BASE, {units.size(row.head_bytes)} in HEAD"

@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from advisor import stats
-from advisor.profiles.schema import Failed, Measured, Predicted, Skipped
+from advisor.profiles.schema import Failed, Measured, Predicted, Profile, Skipped
+from advisor.profiles.scripts import ScriptMeasured
 
 Outcome = Literal["slower", "faster", "same", "cannot tell"]
-Figures = Measured | Predicted
-AnyRow = Measured | Predicted | Failed | Skipped
+Figures = Measured | Predicted | ScriptMeasured
+AnyRow = Figures | Failed | Skipped
 NOT_RUN = "it was not asked for"
 
 
 @dataclass(frozen=True)
 class Compared:
-    """A strategy with figures in both profiles. `ratio` is HEAD's time of a frame over BASE's."""
+    """A strategy with figures in both profiles. `ratio` is HEAD's time of a frame, or run, over BASE's."""
 
     base: Figures
     head: Figures
@@ -31,7 +32,7 @@ class Compared:
 
     @property
     def base_seconds(self) -> float:
-        """Median or likely time of a frame in BASE."""
+        """Median or likely time in BASE."""
         return _seconds(self.base)
 
     @property
@@ -40,12 +41,12 @@ class Compared:
         return _seconds(self.head)
 
     @property
-    def base_bytes(self) -> int:
-        """Physical memory in BASE."""
+    def base_bytes(self) -> int | None:
+        """Physical memory in BASE; of a script the most in use at once, None where nobody saw it."""
         return _bytes(self.base)
 
     @property
-    def head_bytes(self) -> int:
+    def head_bytes(self) -> int | None:
         """The same in HEAD."""
         return _bytes(self.head)
 
@@ -74,7 +75,7 @@ def ratio_of(
     Which of two predictions' uncertain figures are the same is not in a profile, so their ranges are taken as
     if they had none in common: wider than it need be, and only a row that is the same in both is 1 for sure.
     """
-    if isinstance(base, Measured) and isinstance(head, Measured):
+    if not isinstance(base, Predicted) and not isinstance(head, Predicted):
         return stats.ratio_interval(
             head.rounds, base.rounds, confidence=confidence, resamples=resamples, seed=seed
         )
@@ -112,7 +113,12 @@ def one_sided(base: Mapping[str, AnyRow], head: Mapping[str, AnyRow]) -> tuple[O
 
 def has_figures(found: AnyRow | None) -> bool:
     """Whether the row has a time."""
-    return isinstance(found, (Measured, Predicted))
+    return isinstance(found, Figures)
+
+
+def rows_of(profile: Profile) -> tuple[AnyRow, ...]:
+    """Every measured strategy of a workload or a script, and those without figures."""
+    return (*(profile.script.measured if profile.script else ()), *profile.results)
 
 
 def by_strategy(rows: Sequence[AnyRow], only: Sequence[str]) -> dict[str, AnyRow]:
@@ -127,8 +133,10 @@ def _missing(strategy: str, side: Literal["base", "head"], found: AnyRow | None)
 
 
 def _seconds(found: Figures) -> float:
-    return found.median_seconds if isinstance(found, Measured) else found.likely_seconds
+    return found.likely_seconds if isinstance(found, Predicted) else found.median_seconds
 
 
-def _bytes(found: Figures) -> int:
+def _bytes(found: Figures) -> int | None:
+    if isinstance(found, ScriptMeasured):
+        return found.memory.peak_bytes if found.memory else None
     return found.footprint.physical_bytes if isinstance(found, Measured) else found.physical_bytes

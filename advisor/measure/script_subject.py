@@ -1,0 +1,103 @@
+"""A script, a workload with one opaque frame: a run to warm up, one per strategy observed, then rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import ClassVar
+
+from advisor import stats
+from advisor.errors import NothingMeasured, WorkloadError
+from advisor.measure.jobs import Description, Problem, ScriptSample
+from advisor.measure.launcher import Ended
+from advisor.measure.settings import AnyStrategy, Settings
+from advisor.measure.subjects import CONFIDENCE, AnySample, Launch, Prepared, Row, Step, observing
+from advisor.profiles.scripts import ScriptMeasured, ScriptRun
+from advisor.strategies.scripts import UNCHANGED
+
+NEXT_STEPS = {
+    "timeout": "Give more time with --timeout SECONDS, or the script less to do.",
+    "memory": "Give the script less to do.",
+    "died": "Does it run by itself with python? It has to end by its last line or sys.exit, not by os._exit.",
+}
+_NOTHING_COMPARED = (
+    "The script prints nothing, or something else in each run: only its exit status could be compared. "
+    "Give arrays to `advisor.result` to have results compared."
+)
+
+
+@dataclass(frozen=True)
+class ScriptSubject:
+    """See `Subject`."""
+
+    settings: Settings
+
+    next_steps: ClassVar[Mapping[str, str]] = NEXT_STEPS
+    observed: ClassVar[bool] = True
+
+    def describe(self, launch: Launch) -> Description:
+        """The GPU, in a process of its own. Raises `NothingMeasured` without one."""
+        ended = launch(Step("describe", UNCHANGED, "describe", "looking at the GPU"))
+        if isinstance(ended.outcome, Description):
+            return ended.outcome
+        if isinstance(ended.outcome, Problem):
+            told = ended.outcome
+            next_step = told.next_step or "Check the driver with nvidia-smi."
+            raise NothingMeasured(told.message, next_step=next_step, detail=told.detail)
+        raise NothingMeasured(
+            f"the GPU cannot be used: {ended.reason}",
+            next_step="What the process said is below; `advisor doctor` looks at each part of it.",
+            detail=ended.log,
+        )
+
+    def prepare(self, launch: Launch) -> Prepared:
+        """The script as it is, twice: what all others are held against. Raises where it fails by itself."""
+        first = _succeeded(launch(Step("reference", UNCHANGED, "warm-up", "warming up")))
+        again = _succeeded(launch(observing(UNCHANGED)))
+        ran = ScriptRun(
+            arguments=self.settings.arguments or (),
+            baseline=UNCHANGED,
+            warm_up_seconds=first.seconds,
+            compared=again.compared,
+        )
+        notes = () if again.results_compared else (_NOTHING_COMPARED,)
+        return Prepared(notes=notes, script=ran, samples={UNCHANGED: again})
+
+    def obstacle(self, strategy: AnyStrategy, description: Description) -> str | None:
+        """What the device does not allow."""
+        return strategy.unavailable(description.device)
+
+    def row(self, strategy: str, samples: Sequence[AnySample]) -> Row | None:
+        """Times of the plain runs, the rest from the observed one."""
+        mine = [sample for sample in samples if isinstance(sample, ScriptSample)]
+        timed = [sample for sample in mine if sample.copies is None]
+        observed = next((sample for sample in mine if sample.copies is not None), None)
+        if observed is None or observed.copies is None or not timed:
+            return None
+        rounds = [(sample.seconds,) for sample in timed]
+        return ScriptMeasured(
+            strategy=strategy,
+            run_seconds=tuple(sample.seconds for sample in timed),
+            median_seconds=stats.median(rounds),
+            interval_seconds=stats.median_interval(rounds, confidence=CONFIDENCE),
+            setup_seconds=median(sample.setup_seconds for sample in timed),
+            ranges=observed.ranges,
+            copies=observed.copies,
+            memory=observed.memory,
+            verified=observed.results_compared,
+            notes=observed.notes,
+        )
+
+
+def _succeeded(ended: Ended) -> ScriptSample:
+    """The sample of a run of the unchanged script. Raises `AdvisorError` where it fails by itself."""
+    if isinstance(ended.outcome, ScriptSample):
+        return ended.outcome
+    if isinstance(ended.outcome, Problem):
+        raise ended.outcome.as_error(ended.log)
+    raise WorkloadError(
+        f"the script did not come to its end: {ended.reason}",
+        next_step=NEXT_STEPS[ended.how],
+        detail=ended.log,
+    )

@@ -1,0 +1,271 @@
+"""The jobs of a worker on a script: the GPU told, and the script run once under one strategy.
+
+The first run of the unchanged script keeps what the others are held against. What is observed (ranges,
+copies, memory) is never in a run that is timed.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import runpy
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from advisor.errors import WorkloadError
+from advisor.measure.backends import open_backend
+from advisor.measure.jobs import Captured, Description, Job, ScriptSample
+from advisor.measure.nvtx_ranges import Ranges
+from advisor.measure.script_ranges import RangeWatch
+from advisor.measure.tasks import ResultsDiffer, described, loaded_gpu
+from advisor.measure.verification import differences
+from advisor.profiles.schema import WorkloadRecord
+from advisor.strategies.scripts import UNCHANGED
+from advisor.workloads import script_output
+from advisor.workloads.loading import relative
+
+if TYPE_CHECKING:
+    from advisor.measure.backends.imposing import Script
+
+_STDOUT = "stdout"
+_ARGUMENTS = "Give the script's own arguments after --: advisor profile {} -- --epochs 1."
+_USAGE = 2
+"""What argparse exits with."""
+
+
+class AllocatorChanged(BaseException):
+    """The script sets CuPy's allocator itself; no `except Exception` of its own may hold this up."""
+
+
+def describe(job: Job) -> Description:
+    """The GPU, in a process of its own: a backend brings a stream that the script must not have."""
+    return described(open_backend("cuda", job.gpu), _record(Path(job.file)))
+
+
+def _record(file: Path) -> WorkloadRecord:
+    source = file.read_bytes()
+    try:
+        summary = (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0]
+    except (SyntaxError, ValueError):  # it was changed meanwhile
+        summary = ""
+    digest = hashlib.sha256(source).hexdigest()
+    return WorkloadRecord(
+        name=file.stem,
+        file=relative(file),
+        sha256=digest,
+        summary=summary,
+        parameters={},
+        buffers=(),
+        stages=(),
+    )
+
+
+def run(job: Job) -> ScriptSample | Captured:
+    """The script once. Raises `WorkloadError` where it fails, `ResultsDiffer` where its results are wrong."""
+    from advisor.measure.backends.imposing import Script
+
+    directory, kept = Path(job.directory).resolve(), Path(job.reference).resolve()
+    begin = time.perf_counter()
+    script = Script(job.gpu)
+    script.impose(job.strategy)
+    script.synchronize()
+    setup_seconds = time.perf_counter() - begin
+    results = script_output.Results(kept if job.task == "reference" else directory / "results")
+    seen = _observe(script, results) if job.task == "observe" else dict
+    ended = _timed(job, script, results, directory / _STDOUT)
+    state = loaded_gpu(script.pci_bus_id, job.gpu)
+    _require_success(job, ended)
+    if job.task == "capture":
+        return Captured(frames=1)
+    return ScriptSample(
+        seconds=max(ended.seconds, 1e-9),
+        setup_seconds=setup_seconds,
+        compared=tuple(_compared(job, results, directory, kept)),
+        notes=tuple(_notes(ended)),
+        gpu_state=state,
+        **seen(),
+    )
+
+
+@dataclass
+class _Run:
+    """How the script came to its end. `allocator`: where it sets CuPy's allocator itself."""
+
+    seconds: float = 0.0
+    code: int = 0
+    error: str = ""
+    allocator: str = ""
+    forks: list[int] = field(default_factory=list)
+
+
+def _observe(script: Script, results: script_output.Results) -> Callable[[], dict[str, Any]]:
+    """Watches ranges, copies and memory from now on; what is returned tells what was seen."""
+    ranges = RangeWatch(script)
+    script.listen_to_ranges(ranges)
+    ranges.listen_to_nvtx()
+    copies, memory = script.watch_copies(), script.watch_memory()
+    results.unobserved = copies.paused
+    return lambda: {"ranges": ranges.ranges(), "copies": copies.copies(), "memory": memory.memory()}
+
+
+def _timed(job: Job, script: Script, results: script_output.Results, stdout: Path) -> _Run:
+    """Runs it as one frame, until the GPU has done everything."""
+    run, ranges = _Run(), Ranges()
+    script.guard(lambda: _allocator_changed(run, job.strategy))
+    with (
+        _counting_forks(run.forks),
+        results.listening(),
+        script_output.stdout_into(stdout),
+        ranges.strategy(job.strategy),
+    ):
+        ranges.push_frame(0)
+        begin = time.perf_counter()
+        run.code, run.error = _execute(Path(job.file), job.arguments or ())
+        script.synchronize()
+        run.seconds = time.perf_counter() - begin - results.seconds
+        ranges.pop()
+    return run
+
+
+def _allocator_changed(run: _Run, strategy: str) -> None:
+    """Notes where the script sets the allocator; ends it where that would undo the strategy."""
+    caller: FrameType | None = sys._getframe(3)
+    if caller is not None:
+        run.allocator = f"{Path(caller.f_code.co_filename).name}, line {caller.f_lineno}"
+    if strategy != UNCHANGED:
+        raise AllocatorChanged(run.allocator)
+
+
+def _execute(file: Path, arguments: tuple[str, ...]) -> tuple[int, str]:
+    """Runs the file as `python file arguments` would. Its exit code, and the exception that ended it."""
+    process = os.getpid()
+    sys.argv = [str(file), *arguments]
+    sys.path.insert(0, str(file.resolve().parent))
+    code, error = 0, ""
+    try:
+        runpy.run_path(str(file), run_name="__main__")
+    except SystemExit as asked:
+        code = _code(asked.code)
+    except AllocatorChanged:
+        pass
+    except BaseException as problem:
+        code, error = 1, traceback.format_exception_only(type(problem), problem)[-1].strip()
+        _print_traceback(problem, file)
+    if os.getpid() != process:  # a child of the script's own that came back here
+        sys.stdout.flush()
+        os._exit(code)
+    return code, error
+
+
+def _code(given: Any) -> int:
+    """What the process would have exited with; a message goes to stderr and is 1."""
+    if given is None:
+        return 0
+    if isinstance(given, int):
+        return given & 0xFF
+    print(given, file=sys.stderr)
+    return 1
+
+
+def _print_traceback(problem: BaseException, file: Path) -> None:
+    """To the log, from the script's own first line on."""
+    frames = traceback.extract_tb(problem.__traceback__)
+    own = next((i for i, frame in enumerate(frames) if Path(frame.filename) == file), 0)
+    print("Traceback (most recent call last):", file=sys.stderr)
+    lines = traceback.format_list(frames[own:]) + traceback.format_exception_only(type(problem), problem)
+    print("".join(lines), end="", file=sys.stderr)
+
+
+@contextmanager
+def _counting_forks(forks: list[int]) -> Iterator[None]:
+    """One entry for each os.fork, multiprocessing's among them; subprocess has its own way."""
+    open_ = [True]
+    os.register_at_fork(before=lambda: forks.append(1) if open_ else None)
+    yield
+    open_.clear()
+
+
+def _require_success(job: Job, ended: _Run) -> None:
+    """Raises `WorkloadError` where the run counts for nothing, whatever it printed."""
+    if ended.allocator and job.strategy != UNCHANGED:
+        raise WorkloadError(
+            f"the script sets CuPy's allocator itself ({ended.allocator}), which undoes the strategy",
+            next_step="Leave that call out to have strategies compared, or write a @workload.",
+        )
+    if ended.code:
+        said = f": {ended.error}" if ended.error else ""
+        raise WorkloadError(
+            f"the script ended with exit code {ended.code}{said}",
+            next_step=_exit_step(ended, job)
+            if job.strategy == UNCHANGED
+            else "Its own message is in the report.",
+        )
+
+
+def _exit_step(ended: _Run, job: Job) -> str:
+    """argparse says 2, a script that takes sys.argv[1] an IndexError."""
+    if ended.code == _USAGE or ended.error.startswith("IndexError"):
+        return _ARGUMENTS.format(job.file)
+    return "Does it run by itself with python? What it printed is below."
+
+
+def _compared(job: Job, results: script_output.Results, directory: Path, kept: Path) -> Iterator[str]:
+    """What was held against the unchanged script's first run, in words.
+
+    What that prints counts where its second run, the observed one, prints the same.
+    Raises `ResultsDiffer`, or `WorkloadError` where there is nothing to compare with.
+    """
+    stdout, said = directory / _STDOUT, kept / f"{_STDOUT}.sha256"
+    printed = script_output.digest(stdout) if stdout.stat().st_size else ""
+    if job.task == "reference":
+        kept.mkdir(exist_ok=True)
+        said.write_text(printed, encoding="utf-8")
+    expected = said.read_text(encoding="utf-8")
+    if job.task == "observe" and job.strategy == UNCHANGED:
+        expected = expected if printed == expected else ""
+        said.write_text(expected, encoding="utf-8")
+    elif job.task != "reference":
+        _compare(results, directory, kept, same_text=expected in ("", printed))
+    if results.names:
+        yield f"{len(results.names)} arrays given to advisor.result"
+    if expected:
+        yield "what it prints"
+    yield "its exit status"
+
+
+def _compare(results: script_output.Results, directory: Path, kept: Path, *, same_text: bool) -> None:
+    if {file.stem for file in kept.glob("*.npy")} != set(results.names):
+        raise WorkloadError("it gave other arrays to advisor.result than the unchanged script")
+    found = [
+        told
+        for name in results.names
+        for told in differences({name: np.load(directory / "results" / f"{name}.npy")}, kept)
+    ]
+    if found:
+        raise ResultsDiffer("; ".join(found))
+    if not same_text:
+        raise WorkloadError(
+            "it prints something else than the unchanged script",
+            next_step="If rounding explains it, print fewer digits, or compare arrays with advisor.result "
+            "instead.",
+        )
+
+
+def _notes(ended: _Run) -> Iterator[str]:
+    if ended.allocator:
+        yield f"The script sets CuPy's allocator itself ({ended.allocator}); this is with it."
+    if ended.forks:
+        yield (
+            f"The script forked {len(ended.forks)} times. CUDA cannot be used in a forked child, and what "
+            "children allocate or copy is not seen."
+        )

@@ -1,0 +1,88 @@
+"""A workload on its placed buffers, ready to run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from advisor.errors import UsageError
+from advisor.measure import footprint
+from advisor.measure.frames import FrameLoop, Loop
+from advisor.measure.jobs import Job
+from advisor.measure.nvtx_ranges import Ranges
+from advisor.measure.pipelined import PipelinedLoop
+from advisor.measure.verification import Inspector
+from advisor.strategies.backend import Backend
+from advisor.strategies.overlap import doubled
+from advisor.strategies.placements.arena import Arena
+from advisor.strategies.placements.base import Layout, Placed
+from advisor.strategies.placements.capacity import require_memory
+from advisor.strategies.placements.numa import chosen_node
+from advisor.strategies.registry import by_name
+from advisor.strategies.schedule import Plan, plan
+from advisor.workloads.loading import Loaded
+
+
+@dataclass(frozen=True)
+class Stand:
+    """A workload on its buffers, ready to run. `serial` runs one frame after the other, on the first set."""
+
+    loop: Loop
+    serial: FrameLoop
+    plan: Plan
+    inspector: Inspector
+    arena: Arena
+    placed: dict[str, Placed]
+    hints: dict[str, tuple[str, ...]]
+    before: footprint.Reading
+    placing_seconds: float
+
+
+@contextmanager
+def stand(job: Job, loaded: Loaded, backend: Backend, ranges: Ranges, *, padding: int = 0) -> Iterator[Stand]:
+    """Places the buffers and plans the frames; frees everything at the end, whatever happens.
+
+    padding: bytes taken on both sides before the buffers, so that they come to lie elsewhere.
+    """
+    bound, device, strategy = loaded.bound, backend.device(), by_name(job.strategy)
+    placements = strategy.placements(loaded.record)
+    frame = [stage.use for stage in bound.frame]
+    traits = {name: placement.traits(device) for name, placement in placements.items()}
+    planned = plan([stage.use for stage in bound.setup], frame, traits)
+    layouts = {name: Layout(b.dimensions, b.element) for name, b in bound.workload.buffers.items()}
+    second = doubled(frame) if strategy.pipelined else []
+    before = footprint.read(backend)
+    begin = time.perf_counter()
+    with Arena(backend, node=_numa_node(job, backend)) as arena:
+        needed = {name: layouts[name].nbytes * (2 if name in second else 1) for name in layouts}
+        require_memory(backend, placements, needed, oversubscribe=job.oversubscribe)
+        arena.pad(padding)
+        placed = {name: placement.place(arena, layouts[name]) for name, placement in placements.items()}
+        again = {name: placements[name].place(arena, layouts[name]) for name in second}
+        serial = FrameLoop(bound, planned, placed, backend, seed=job.seed, ranges=ranges)
+        loop: Loop = serial
+        if strategy.pipelined:
+            sets = (placed, {**placed, **again})
+            loop = PipelinedLoop(bound, planned, sets, backend, seed=job.seed, ranges=ranges)
+        yield Stand(
+            loop=loop,
+            serial=serial,
+            plan=planned,
+            inspector=Inspector(bound, planned, placed, layouts, backend),
+            arena=arena,
+            placed=placed,
+            hints={name: placement.hints for name, placement in placements.items() if placement.hints},
+            before=before,
+            placing_seconds=time.perf_counter() - begin,
+        )
+        backend.synchronize()
+
+
+def _numa_node(job: Job, backend: Backend) -> int | None:
+    place = backend.environment().get("pci_bus_id")
+    try:
+        return chosen_node(job.numa, None if place is None else str(place))
+    except ValueError as problem:
+        raise UsageError(f"--numa {job.numa}: {problem}", next_step="Leave --numa out.") from None

@@ -1,0 +1,101 @@
+"""A workload: a reference run that checks it, a traced run on the CPU, then frames under every strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from advisor.errors import NothingMeasured, WorkloadError
+from advisor.measure.jobs import DESCRIPTION, Description, Problem, ReferenceRun, Sample, TraceRun
+from advisor.measure.launcher import Ended
+from advisor.measure.results import NEXT_STEPS, combine
+from advisor.measure.settings import AnyStrategy, Settings
+from advisor.measure.subjects import CONFIDENCE, AnySample, Launch, Prepared, Row, Step
+from advisor.profiles.schema import WorkloadRecord
+from advisor.strategies.registry import BASELINE, Strategy
+
+
+@dataclass
+class WorkloadSubject:
+    """See `Subject`."""
+
+    settings: Settings
+    directory: Path
+    notes: list[str] = field(default_factory=list)
+    kernels_only: Problem | None = None
+    """Why the workload cannot run on the CPU, where a kernel has no twin there."""
+
+    record: WorkloadRecord | None = None
+    next_steps: ClassVar[Mapping[str, str]] = NEXT_STEPS
+    observed: ClassVar[bool] = False
+
+    def describe(self, launch: Launch) -> Description:
+        """What the workload is, and that its annotations hold."""
+        ended = launch(Step("reference", BASELINE, "reference", "checking the workload"))
+        problem = ended.outcome if isinstance(ended.outcome, Problem) else None
+        if problem and problem.cause in ("wrong", "raised", "bug"):
+            raise problem.as_error()
+        try:
+            text = (self.directory / "reference" / DESCRIPTION).read_text(encoding="utf-8")
+        except OSError:
+            raise _hopeless(ended) from None
+        if ended.how == "timeout":
+            raise WorkloadError(
+                f"the workload's first frames did not finish: {ended.reason}",
+                next_step="Give more time with --timeout SECONDS, or smaller parameters with --set.",
+                detail=ended.log,
+            )
+        if problem and problem.cause == "twin":
+            self.kernels_only = problem
+            self.notes.append(f"Nothing was run on the CPU: {problem.message}. {problem.next_step}")
+        elif not isinstance(ended.outcome, ReferenceRun):
+            reason = problem.message if problem else ended.reason
+            self.notes.append(f"The reference run failed ({reason}), so results could not be compared.")
+        elif not ended.outcome.repeatable:
+            self.notes.append(
+                "A frame's results are not repeatable: they depend on earlier frames, or on chance. "
+                "Results were compared after the first frames only."
+            )
+        described = Description.model_validate_json(text)
+        self.record = described.workload
+        return described
+
+    def prepare(self, launch: Launch) -> Prepared:
+        """What each stage reads and writes, from a run on the CPU; absent where that is not possible."""
+        ended = launch(Step("trace", "zero-copy", "trace", "tracing it"))
+        if isinstance(ended.outcome, TraceRun):
+            return Prepared(ended.outcome.trace, tuple(self.notes))
+        if self.kernels_only and self.settings.backend == "cpu":
+            raise self.kernels_only.as_error()
+        reason = ended.outcome.message if isinstance(ended.outcome, Problem) else ended.reason
+        step = ended.outcome.next_step if isinstance(ended.outcome, Problem) else ""
+        note = f"Traffic could not be traced on the CPU: {reason}. {step}".strip()
+        return Prepared(notes=(*self.notes, note))
+
+    def obstacle(self, strategy: AnyStrategy, description: Description) -> str | None:
+        """Device or workload do not allow it, or a kernel has no twin."""
+        if self.kernels_only:
+            return "a device stage cannot run without a GPU and has no CPU twin"
+        unsuited = strategy.unsuited(description.workload) if isinstance(strategy, Strategy) else None
+        return strategy.unavailable(description.device) or unsuited
+
+    def row(self, strategy: str, samples: Sequence[AnySample]) -> Row | None:
+        """The frames of all rounds."""
+        mine = [sample for sample in samples if isinstance(sample, Sample)]
+        if not mine or self.record is None:
+            return None
+        return combine(strategy, mine, self.record, confidence=CONFIDENCE)
+
+
+def _hopeless(ended: Ended) -> Exception:
+    if isinstance(ended.outcome, Problem):
+        return NothingMeasured(
+            ended.outcome.message, next_step=ended.outcome.next_step, detail=ended.outcome.detail
+        )
+    return WorkloadError(
+        f"the workload could not be loaded: {ended.reason}",
+        next_step="Does the file run by itself with python?",
+        detail=ended.log,
+    )
