@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
@@ -118,6 +119,61 @@ def median_half_width(samples: Sequence[float] | Floats, confidence: float = 0.9
     ordered = np.partition(values, kth)
     low, left, right, high = (float(ordered[k]) for k in kth)
     return (high - low) / (left + right)
+
+
+@lru_cache(maxsize=4096)
+def student_upper(tail: float, freedom: float) -> float:
+    """t with P(T > t) = tail, for a tail below 1/2 and any freedom >= 1. Right to 2 in 1000 down to 1e-4."""
+    return _student_quantile(1 - 2 * tail, freedom)
+
+
+def fewest_frames(probability: float, confidence: float = 0.95) -> int:
+    """Frames from which on a quantile has an upper bound: 59 for the 95th percentile, 299 for the 99th.
+
+    Only then is the largest of them above the quantile with that confidence (David and Nagaraja, 7.1).
+    """
+    return math.ceil(math.log(1 - confidence) / math.log(probability))
+
+
+def quantile_by_blocks(
+    blocks: Rounds,
+    probability: float,
+    *,
+    confidence: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> tuple[float, float, float] | None:
+    """A quantile of all frames with a lower and an upper bound, each of that confidence.
+
+    Whole blocks are resampled, since frames of a block follow one another (Davison and Hinkley, 3.8). The
+    bounds hold those of independent frames as well, because a few blocks have few resamples. None where
+    there are too few frames for an upper bound (`fewest_frames`). Knows nothing of processes yet to be run.
+    """
+    checked = _checked(blocks)
+    values = np.concatenate(checked)
+    if len(values) < fewest_frames(probability, confidence):
+        return None
+    order = np.argsort(values)
+    values = values[order]
+    owner = np.repeat(np.arange(len(checked)), [len(frames) for frames in checked])[order]
+    equal = np.full(len(checked), 1 / len(checked))
+    times_drawn = np.random.default_rng(seed).multinomial(len(checked), equal, size=resamples)
+    counted = (np.cumsum(drawn[owner]) for drawn in times_drawn)
+    draws = [values[np.searchsorted(upto, probability * upto[-1])] for upto in counted]
+    low, high = np.quantile(draws, [1 - confidence, confidence])
+    first, last = _quantile_ranks(len(values), probability, confidence)
+    value = values[math.ceil(probability * len(values)) - 1]
+    return float(value), float(min(low, values[first], value)), float(max(high, values[last], value))
+
+
+def _quantile_ranks(count: int, probability: float, confidence: float) -> tuple[int, int]:
+    """Places of the order statistics that bound a quantile of independent frames from below and above."""
+    upto = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, count + 1)))])
+    k = np.arange(count + 1)
+    logs = upto[-1] - upto - upto[::-1] + k * math.log(probability) + (count - k) * math.log1p(-probability)
+    below = np.cumsum(np.exp(logs))
+    first = int(np.searchsorted(below, 1 - confidence, side="right"))
+    return max(0, first - 1), int(np.searchsorted(below, confidence))
 
 
 def _checked(rounds: Rounds) -> list[Floats]:
