@@ -149,6 +149,8 @@ def _assembled(settings: Settings, measured: Run, begun: Begun) -> Profile:
         workload=description.workload,
         device=description.device,
         results=measured.rows,
+        final=measured.final,
+        blocks=measured.blocks,
         traffic=measured.trace,
         notes=measured.notes,
         script=measured.script,

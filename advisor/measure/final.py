@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from advisor.measure.final_messages import BlockDone, FinalRound, Left, Message
+from advisor.measure.final_messages import BlockDone, FinalRound, Left, Message, RoundDone
 from advisor.measure.jobs import Problem
 from advisor.measure.sampling import Clock
 from advisor.profiles.blocks import Block
@@ -66,6 +66,8 @@ class Held:
     rounds: int = 0
     """Of each process."""
     settled: bool = False
+    kept_setup: bool = False
+    """Function and set-up ran once for each contestant and process, since they take longer than a block."""
 
 
 def hold(
@@ -149,6 +151,8 @@ class _Final:
             if isinstance(message, BlockDone):
                 self.held.blocks.append(message.block)
                 self.keep(message.block)
+            elif isinstance(message, RoundDone):
+                self.held.kept_setup |= message.kept_setup
             elif isinstance(message, Left):
                 self.held.left[message.contestant] = message.problem
                 if message.broken:

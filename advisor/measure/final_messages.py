@@ -19,7 +19,7 @@ class FinalJob(Record):
     contestants: dict[str, str] = Field(description="Name to strategy; two names may share one")
     frames: Annotated[int, Field(gt=0)] = Field(description="Timed frames of a block")
     warm_frames: Annotated[int, Field(ge=0)] = Field(description="Frames before them that do not count")
-    keep: bool = Field(description="Function and set-up once for each contestant, not for each block")
+    block_seconds: float = Field(gt=0, description="Where function and set-up take longer, they run once")
     directory: str
 
 
@@ -58,6 +58,7 @@ class RoundDone(Record):
 
     kind: Literal["round"] = "round"
     round: int
+    kept_setup: bool = False
 
 
 Message = BlockBegun | BlockDone | Left | RoundDone

@@ -55,12 +55,13 @@ class ProcessSession:
         at = request.order[0]
         try:
             self._link.sendall(as_line(request).encode())
-            while not isinstance(message := self._next(), RoundDone):
+            while True:
+                message = self._next()
                 if isinstance(message, BlockBegun):
                     at = message.contestant
                     continue
                 yield message
-                if isinstance(message, Left) and message.broken:
+                if isinstance(message, RoundDone) or (isinstance(message, Left) and message.broken):
                     return
         except (OSError, EOFError, Hung, ValidationError) as ended:
             yield Left(contestant=at, problem=self._problem(ended), broken=True)

@@ -62,8 +62,11 @@ class Final:
     compared: set[str] = field(default_factory=set)
     kept: dict[str, Kept] = field(default_factory=dict)
     open: ExitStack = field(default_factory=ExitStack)
+    setup_seconds: list[float] = field(default_factory=list)
+    """Of each time that the function was called and set-up was run."""
 
     def __post_init__(self) -> None:
+        self.needed = 0
         self.random = random.Random(f"{self.job.base.seed}-{self.job.process}")
 
     def block(self, request: FinalRound, place: int) -> Block:
@@ -103,9 +106,18 @@ class Final:
         with ExitStack() as stack:
             standing = self._placed(name, stack)
             yield standing, COMPARED + 1
-            if self.job.keep:
+            if self._keeps():
                 self.kept[name] = Kept(standing, COMPARED + 2 + self.job.warm_frames + self.job.frames)
                 self.open.push(stack.pop_all())
+
+    def _keeps(self) -> bool:
+        """Function and set-up take longer than a block, once all is compiled too, and all contestants fit."""
+        if len(self.setup_seconds) < len(self.job.contestants):
+            return False
+        if min(self.setup_seconds) <= self.job.block_seconds:
+            return False
+        free = self.backend.free_memory()
+        return free is None or self.needed * len(self.job.contestants) < free / 2
 
     def _placed(self, name: str, stack: ExitStack) -> Stand:
         """Buffers placed, set-up and the first frames run, results compared in the first block."""
@@ -114,9 +126,15 @@ class Final:
         ranges = Ranges()
         stack.enter_context(ranges.strategy(strategy))
         padding = self.random.randrange(1, _PADDING)
-        standing = stack.enter_context(stand(job, self.make(), self.backend, ranges, padding=padding))
+        begin = self.clock()
+        loaded = self.make()
+        made = self.clock() - begin
+        standing = stack.enter_context(stand(job, loaded, self.backend, ranges, padding=padding))
         loop = standing.loop
+        begin = self.clock()
+        self.needed = sum(buffer.bytes for buffer in loaded.record.buffers) * 2
         loop.run_setup()
+        self.setup_seconds.append(made + self.clock() - begin)
         loop.first_frame()
         for index in range(1, COMPARED):
             loop.frame(index)
@@ -137,7 +155,7 @@ def serve(
             for place, name in enumerate(request.order):
                 send(as_line(BlockBegun(contestant=name)))
                 send(as_line(_attempt(final, request, place, explain)))
-            send(as_line(RoundDone(round=request.round)))
+            send(as_line(RoundDone(round=request.round, kept_setup=bool(final.kept))))
 
 
 def _attempt(

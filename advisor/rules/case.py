@@ -80,7 +80,7 @@ def _predicted_case(profile: Profile, prediction: Prediction) -> Case:
 
 def _strategy(recommendation: Recommendation | None) -> str | None:
     """The recommended one; where none could be told, the safe choice."""
-    return recommendation.strategy or recommendation.safest if recommendation else None
+    return recommendation.strategy if recommendation else None
 
 
 def _measured_row(result: Measured, workload: WorkloadRecord) -> Row:

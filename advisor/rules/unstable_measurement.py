@@ -31,7 +31,7 @@ def judge(
             f"Medians are known to {units.percent(width)} or better among the strategies that matter.",
             *_evidence(worst),
         )
-    if verdict is not None and verdict.verdict != "inconclusive":
+    if verdict is not None and verdict.verdict not in ("open", "untrusted"):
         return passed(
             f"{worst.strategy} is known to {units.percent(width)} only, but the verdict holds all the same.",
             *_evidence(worst),
