@@ -11,7 +11,7 @@ import pytest
 from fakes import job
 from running import MISBEHAVING, REPOSITORY, advisor
 
-from advisor.measure.launcher import worker_command
+from advisor.measure.processes import worker_command
 from advisor.nsys.program import Nsys, find, run
 from advisor.profiles.schema import Device
 

@@ -10,9 +10,8 @@ from pathlib import Path
 from statistics import mean
 
 from advisor import stats
-from advisor.measure.final import LEAST, PROCESSES, Held, Look, Plan, hold
+from advisor.measure.final import LEAST, PROCESSES, Held, Look, Plan, Session, hold
 from advisor.measure.final_messages import FinalJob
-from advisor.measure.final_session import ProcessSession
 from advisor.measure.jobs import Job
 from advisor.measure.progress import Progress
 from advisor.measure.sampling import MIN_FRAMES, Clock
@@ -28,15 +27,13 @@ SCREENED_OUT = 2.0
 BASELINE_IN = 4.0
 """The baseline stays in up to this, since every gain is told against it."""
 BLOCK_SECONDS = 0.05
-WARM_SECONDS = 0.02
+WARM_SECONDS = 0.03
 """Frames before a block that do not count: on an H200 the first 20 ms after placing buffers anew are up to a
 third slower."""
 LEAST_SECONDS = 4.0
 """With less time left no final is begun: the processes would hardly have started."""
 CONFIDENCE = 0.95
 AGAIN = " (again)"
-
-Start = Callable[[FinalJob], ProcessSession]
 
 
 @dataclass
@@ -47,6 +44,7 @@ class Contest:
     base: Job
     rows: Mapping[str, Measured]
     directory: Path
+    session: Callable[[FinalJob], Session]
     clock: Clock = time.monotonic
     held: Held = field(default_factory=Held)
     dropped: frozenset[str] = frozenset()
@@ -98,7 +96,7 @@ class Contest:
         hold(plan, self.held, self._start, self.clock, look, keep)
         progress.end()
 
-    def _start(self, process: int, contestants: Mapping[str, str]) -> ProcessSession:
+    def _start(self, process: int, contestants: Mapping[str, str]) -> Session:
         number = len(list(self.directory.glob("final-*")))
         job = FinalJob(
             base=self.base,
@@ -109,7 +107,7 @@ class Contest:
             block_seconds=BLOCK_SECONDS,
             directory=str(self.directory / f"final-{number}"),
         )
-        return ProcessSession(job, self.settings.timeout)
+        return self.session(job)
 
     def record(self) -> FinalRecord:
         """How it was held."""

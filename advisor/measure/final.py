@@ -106,8 +106,8 @@ class _Final:
     held: Held
     dropped: frozenset[str] = frozenset()
     sessions: dict[int, Session] = field(default_factory=dict)
-    slowest: float = 0.0
-    """Seconds of the longest pass over all processes."""
+    begun: float = 0.0
+    """On the clock: when the first round began."""
 
     def begin(self) -> None:
         """Starts all processes at once; nothing is timed until each is ready."""
@@ -115,11 +115,12 @@ class _Final:
             self.sessions[process] = self.start(process, self.active)
         for process in list(self.sessions):
             self._require_ready(process)
+        self.begun = self.clock()
 
     def planned(self) -> Iterator[int]:
         """Rounds of each process at each look: doubled each time, the last when the time is about up."""
         self.rounds(1)
-        within = (self.plan.deadline - self.clock()) / max(self.slowest, 1e-6)
+        within = (self.plan.deadline - self.clock()) / max(self.clock() - self.begun, 1e-6)
         first = max(int((1 + within) / 2 ** (LOOKS - 1)), 2)
         yield from (first * 2**look for look in range(LOOKS))
 
@@ -132,16 +133,20 @@ class _Final:
     def rounds(self, until: int) -> bool:
         """Rounds in all processes until each has that many; False where the time is up before."""
         while self.held.rounds < until:
-            begin = self.clock()
-            if begin + self.slowest > self.plan.deadline or len(self.sessions) < LEAST:
-                return False
             for process in list(self.sessions):
-                if len(self.active) < LEAST:
+                if len(self.active) < LEAST or len(self.sessions) < LEAST or not self._in_time():
                     return False
                 self._round(process)
+            if not self.sessions:
+                return False
             self.held.rounds += 1
-            self.slowest = max(self.slowest, self.clock() - begin)
         return True
+
+    def _in_time(self) -> bool:
+        """A round of all that are left would end before the deadline, to judge by the blocks so far."""
+        blocks = len(self.held.blocks)
+        each = (self.clock() - self.begun) / blocks if blocks else 0.0
+        return self.clock() + each * len(self.active) <= self.plan.deadline
 
     def _round(self, process: int) -> None:
         names = list(self.active)

@@ -21,8 +21,9 @@ from advisor.measure.final_messages import (
     as_line,
     read_message,
 )
+from advisor.measure.fork_server import ForkServer
 from advisor.measure.jobs import Problem
-from advisor.measure.launcher import cause_of_death, end, log_tail, start
+from advisor.measure.processes import cause_of_death, end, log_tail, start
 
 WORKER = "advisor.measure.final_worker"
 
@@ -38,6 +39,7 @@ class ProcessSession:
 
     job: FinalJob
     timeout: float
+    server: ForkServer | None = None
 
     def __post_init__(self) -> None:
         directory = Path(self.job.directory)
@@ -46,8 +48,9 @@ class ProcessSession:
         message.write_text(self.job.model_dump_json(), encoding="utf-8")
         ours, theirs = socket.socketpair()
         with theirs:
-            number = str(theirs.fileno())
-            self._process = start(message, directory / "log", WORKER, number, pass_fds=(theirs.fileno(),))
+            self._process = start(
+                message, directory / "log", WORKER, "{fd}", pass_fds=(theirs.fileno(),), server=self.server
+            )
         self._link, self._log, self._buffer = ours, directory / "log", b""
 
     def round(self, request: FinalRound) -> Iterator[Message]:

@@ -31,10 +31,11 @@ from advisor.measure.final_messages import (
     as_line,
 )
 from advisor.measure.nvtx_ranges import Ranges
+from advisor.measure.process import die_with_parent
 from advisor.measure.sampling import Clock, timed_block
 from advisor.measure.stand import Stand, stand
 from advisor.measure.tasks import COMPARED, compare
-from advisor.measure.worker import die_with_parent, problem_of
+from advisor.measure.worker import problem_of
 from advisor.profiles.blocks import MOST_FRAMES, Block
 from advisor.strategies.backend import Backend
 from advisor.workloads.loading import Loaded, prepare
@@ -82,7 +83,8 @@ class Final:
             seconds = timed_block(loop.frame, self.clock, first, frames)
             host = {stage: spent / frames for stage, spent in loop.host_seconds.items()}
             latencies = loop.latencies[before:]
-            loop.frame_alone(first + frames)
+            if loop is not standing.serial:  # the next frame is under way
+                loop.frame_alone(first + frames)
         return Block(
             process=self.job.process,
             round=request.round,
@@ -136,10 +138,10 @@ class Final:
         loop.run_setup()
         self.setup_seconds.append(made + self.clock() - begin)
         loop.first_frame()
-        for index in range(1, COMPARED):
-            loop.frame(index)
-        loop.frame_alone(COMPARED)
         if name not in self.compared:
+            for index in range(1, COMPARED):
+                loop.frame(index)
+            loop.frame_alone(COMPARED)
             compare(standing.inspector, Path(job.reference), Path(job.file))
             self.compared.add(name)
         return standing

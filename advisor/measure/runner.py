@@ -49,8 +49,10 @@ class Run:
 
 
 Keep = Callable[[Run], None]
-SAMPLE_SECONDS = 0.5
+SAMPLE_SECONDS = 0.2
 """Sampling time of a process that screens."""
+CPU_SAMPLE_SECONDS = 0.5
+"""The same on the CPU device, whose host stages feed predictions."""
 CONCLUDING_SECONDS = 2.0
 """Of the time that the command may take: starting, predicting, rendering."""
 KEEP_EVERY = 5.0
@@ -98,7 +100,7 @@ def job_of(settings: Settings, task: Task, strategy: str, directory: Path, label
         backend="cpu" if task == "trace" else settings.backend,
         gpu=settings.gpu,
         strategy=strategy,
-        seconds=SAMPLE_SECONDS,
+        seconds=SAMPLE_SECONDS if settings.backend == "cuda" else CPU_SAMPLE_SECONDS,
         min_frames=_min_frames(settings),
         seed=settings.seed,
         oversubscribe=settings.oversubscribe,
@@ -188,7 +190,7 @@ class _Runner:
     def _hold_final(self, begun: Run, keep: Keep) -> None:
         rows = {row.strategy: row for row in self._so_far(begun).rows if isinstance(row, Measured)}
         base = job_of(self.settings, "measure", BASELINE, self.directory, "final")
-        contest = Contest(self.settings, base, rows, self.directory, self.clock)
+        contest = Contest(self.settings, base, rows, self.directory, self.launcher.session, self.clock)
         if not contest.possible:
             return
         self.contest, told = contest, self.clock()

@@ -6,15 +6,12 @@ file, or the way the process ended.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import random
-import signal
 import sys
 import threading
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -28,6 +25,7 @@ from advisor.measure.backends.managed_calls import ManagedCallFailed
 from advisor.measure.calibration_jobs import CalibrationJob
 from advisor.measure.jobs import DESCRIPTION, Checked, Job, Outcome, Problem, write_outcome
 from advisor.measure.nvtx_ranges import Ranges
+from advisor.measure.process import die_with_parent
 from advisor.measure.stand import stand
 from advisor.strategies.placements.arena import AllocationFailed
 from advisor.workloads.frameworks import numba_versions
@@ -42,7 +40,6 @@ _TOOLKIT = (
     "PC or server pip install 'cupy-cuda13x[ctk]' (or cupy-cuda12x[ctk])."
 )
 _TWIN = "Without a GPU this device stage needs a CPU twin: device(function, cpu=numpy_function)."
-_PR_SET_PDEATHSIG = 1
 
 
 def main(arguments: list[str]) -> None:
@@ -153,16 +150,6 @@ def _run(job: Job, path: Path) -> Outcome:
         if job.task == "capture":
             return tasks.capture(job, backend, run)
         return tasks.measure(job, loaded, backend, run)
-
-
-def die_with_parent(parent: int) -> None:
-    """A killed parent leaves no child behind, and when memory is out the kernel takes the child."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if parent and os.getppid() != parent:  # it died while this process was still starting
-        os._exit(1)
-    with suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 
 
 def _leave_behind(*, at_once: bool) -> None:
