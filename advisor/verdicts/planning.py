@@ -55,8 +55,7 @@ def next_step(pairs: Pairs, pace: Pace) -> Step:
     best = math.inf
     if pairs.luck > 0:
         best = pairs.noise / pairs.luck * math.sqrt(pace.process_seconds / pace.round_seconds)
-    rounds = min(max(1.0, best), 2 * pairs.rounds / pairs.processes)
-    processes = max(1, math.ceil(pairs.rounds / rounds))
+    processes = math.ceil(max(pairs.rounds / max(1.0, best), pairs.processes / 2))
     return Step(processes, math.ceil(pairs.rounds / processes))
 
 
