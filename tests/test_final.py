@@ -106,7 +106,7 @@ def test_one_process_leaves_it_open_however_many_rounds_it_has():
     assert told.verdict.kind == "open"
     assert told.verdict.bound is not None
     assert not told.settled
-    assert told.step == Step(processes=12, rounds=5)
+    assert told.step == Step(processes=2, rounds=30)
 
 
 def test_one_round_tells_no_bound():
@@ -189,6 +189,17 @@ def test_of_equal_memory_the_smaller_change_of_code_is_chosen():
     assert decide(data, rows, AIM).verdict.chosen == "b"
 
 
+def test_in_doubt_but_not_preferred_is_no_reason_to_go_on():
+    """`pageable` may be near enough; it needs more memory than `zero-copy`, so it would not be chosen."""
+    data = blocks({"pageable": 0.021, "zero-copy": 0.02}, noise=0.03)
+    rows = [BASE, ZERO]
+    found = decide(data, rows, AIM)
+    assert found.verdict.over_best["pageable"].low < 1.05 < found.verdict.over_best["pageable"].high
+    assert (found.verdict.chosen, found.verdict.undecided, found.settled) == ("zero-copy", (), True)
+    more = decide(data, [BASE, replace(ZERO, physical_bytes=128 * MIB)], AIM)
+    assert (more.verdict.undecided, more.settled) == (("pageable",), False)
+
+
 def noisy_rival(scale: float) -> list[Block]:
     """Two that are near, and a third that is 30 % slower with noise of its own in each block."""
     draw = np.random.default_rng(3).normal
@@ -257,6 +268,12 @@ def test_groups_are_within_the_indifference_of_one_another_and_not_a_chain():
     rows = [contestant(name) for name in times]
     told = decide(blocks(times, processes=8, rounds=30, noise=0.005), rows, AIM).verdict
     assert told.groups == (("a", "b"), ("c",), ("d",))
+
+
+def test_what_may_be_apart_is_not_grouped():
+    times = {"a": 0.02, "b": 0.0207}
+    told = decide(blocks(times, noise=0.06), [contestant(name) for name in times], AIM).verdict
+    assert told.groups == (("a",), ("b",))
 
 
 def test_old_profiles_give_the_same_verdict_with_a_wider_bound():

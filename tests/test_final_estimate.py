@@ -143,6 +143,14 @@ def test_two_unpaired_sides_of_three_have_the_error_of_the_t_test():
     assert pairs.freedom[0, 1] == 2
 
 
+def test_an_unpaired_restless_side_keeps_its_own_error():
+    calm = {name: [[1.0], [1.001], [0.999]] for name in NAMES[1:]}
+    restless = [[1.0], [1.2], [1.5]]
+    error = unpaired({"a": restless, **calm}).error
+    assert error[0, 1] == pytest.approx(np.std(np.log(restless), ddof=1) / math.sqrt(3), rel=1e-3)
+    assert error[1, 2] > 0.05, "the others' is pooled with it"
+
+
 def test_unpaired_pairs_borrow_degrees_of_freedom():
     runs = {name: [[1.0], [1.1], [1.3]] for name in NAMES}
     assert unpaired(runs).freedom[0, 1] == 2 + 8
@@ -183,6 +191,21 @@ def test_hsus_ends_hold_with_differences_and_unequal_noise(truth):
     assert lower >= 0.97
 
 
+def in_doubt_with_one_that_is_slower(dropped: bool, slower: float) -> float:
+    """The upper end of `a` beside its equal `b` and a `c` that hardly shares a round with `a`."""
+    truth = np.array([0.0, 0.0, slower])
+    error = np.array([[0, 0.01, 0.5], [0.01, 0, 0.01], [0.5, 0.01, 0]])
+    pairs = Pairs(NAMES[:3], truth[:, None] - truth, error, np.full((3, 3), 500.0), 0, 0, 5, 50)
+    rows = {name: Contestant(name, 0, 0, dropped=dropped and name == "c") for name in NAMES[:3]}
+    return standings(pairs, rows, 2 * error)[0].bound
+
+
+def test_one_that_is_surely_slower_than_another_widens_no_bound():
+    assert in_doubt_with_one_that_is_slower(dropped=False, slower=0.1) == pytest.approx(math.expm1(0.02))
+    assert in_doubt_with_one_that_is_slower(dropped=False, slower=0.01) > 0.5
+    assert in_doubt_with_one_that_is_slower(dropped=True, slower=0.01) == pytest.approx(math.expm1(0.02))
+
+
 def coverage_of_blocks(processes: int, luck: float, noise: float, runs: int = 500) -> float:
     """Of the upper ends of three that are 30 % slower, at one of four looks: its share of 2.5 % is 0.6 %."""
     rows = {name: Contestant(name, 0, 0) for name in NAMES}
@@ -210,14 +233,14 @@ PACE = Pace(process_seconds=2.0, round_seconds=0.5)
 
 def test_more_luck_asks_for_more_processes_with_fewer_rounds():
     steps = [next_step(pairs_of(luck), PACE) for luck in (0.0, 0.01, 0.02, 0.04)]
-    assert [step.processes for step in steps] == [2, 3, 6, 12]
+    assert [step.processes for step in steps] == [2, 3, 6, 8]
     assert all(step.processes * step.rounds >= 24 for step in steps)
 
 
 def test_a_step_doubles_the_rounds_and_no_process_has_more_than_twice_the_rounds():
     assert next_step(pairs_of(0.0, 5, 50), PACE) == Step(3, 17)
     assert next_step(pairs_of(0.0, 2, 2), PACE) == Step(1, 2)
-    assert next_step(pairs_of(0.5, 2, 6), PACE) == Step(6, 1)
+    assert next_step(pairs_of(0.5, 2, 6), PACE) == Step(4, 2)
 
 
 def test_the_first_step_leaves_time_for_four_looks():
