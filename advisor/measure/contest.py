@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import mean
 
 from advisor import stats
-from advisor.measure.final import LEAST, PROCESSES, Held, Look, Plan, Session, hold
+from advisor.measure.final import LEAST, Held, Look, Plan, Session, hold
 from advisor.measure.final_messages import FinalJob
 from advisor.measure.jobs import Job
 from advisor.measure.progress import Progress
@@ -21,6 +21,7 @@ from advisor.profiles.preferences import Preferences, begin_to_end
 from advisor.profiles.schema import FinalRecord, Measured, Result
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.measured import decided
+from advisor.verdicts.planning import Pace
 
 SCREENED_OUT = 2.0
 """Times the best's time from which a strategy is not in the final: of equals one process each drops none."""
@@ -48,8 +49,6 @@ class Contest:
     clock: Clock = time.monotonic
     held: Held = field(default_factory=Held)
     dropped: frozenset[str] = frozenset()
-    process_seconds: float = 0.0
-    round_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         times = {name: _score(row, self._preferences) for name, row in self.rows.items()}
@@ -80,17 +79,14 @@ class Contest:
         """Holds it until it is settled or the clock reaches the deadline; Ctrl-C keeps what there is."""
         if deadline - self.clock() < LEAST_SECONDS:
             return
-        plan = Plan(self.names, deadline, max(self.settings.rounds, PROCESSES), self.settings.seed)
-        begun = self.clock()
+        plan = Plan(self.names, deadline, self.settings.rounds, self.settings.seed)
 
-        def look(blocks: Sequence[Block], number: int) -> Look:
-            del number
-            self.round_seconds = (self.clock() - begun) / max(len(blocks) / len(self.names), 1)
-            record = self.record()
-            found = decided(blocks, self.entered, self._preferences, record)
+        def look(blocks: Sequence[Block], pace: Pace) -> Look:
+            del pace  # it is in the record
+            found = decided(blocks, self.entered, self._preferences, self.record())
             self.dropped |= found.dropped
             progress.begin(_shown(found.verdict.kind, found.verdict.chosen))
-            return Look(found.settled, found.dropped)
+            return Look(found.settled, found.dropped, found.step)
 
         progress.begin("the final")
         hold(plan, self.held, self._start, self.clock, look, keep)
@@ -122,8 +118,8 @@ class Contest:
             kept_setup=self.held.kept_setup,
             left={name: problem.message for name, problem in self.held.left.items()},
             dropped=tuple(sorted(self.dropped - {self.alias})),
-            process_seconds=self.process_seconds,
-            round_seconds=self.round_seconds,
+            process_seconds=self.held.pace.process_seconds if self.held.pace else 0.0,
+            round_seconds=self.held.pace.round_seconds if self.held.pace else 0.0,
         )
 
     def results(self, rows: Sequence[Result]) -> tuple[Result, ...]:

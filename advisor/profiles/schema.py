@@ -407,7 +407,7 @@ class FinalRecord(Record):
     contestants: dict[str, str] = Field(description="Name to strategy; two names of one check the run")
     alias: str = Field(default="", description="The name under which one of them ran again")
     processes: int = Field(ge=0)
-    rounds: int = Field(ge=0, description="Of each process")
+    rounds: int = Field(ge=0, description="In all processes together")
     looks: int = Field(ge=0, description="Planned looks at the figures that were used")
     settled: bool = Field(description="More measuring could not have changed the choice")
     frames: int = Field(gt=0, description="Timed frames of a block")

@@ -131,17 +131,17 @@ def standings(pairs: Pairs, rows: Mapping[str, Contestant], half: Floats) -> lis
 def choose(found: Sequence[Standing], aim: Aim) -> Choice:
     """Among all with U within the indifference the tie-breakers decide; without any, the least U.
 
-    No rival's noise vetoes a choice that is near enough itself.
+    No rival's noise vetoes a choice that is near enough itself, and none makes one that is surely outside
+    the indifference the least.
     """
     near = [one for one in found if one.bound <= aim.indifference]
-    chosen = preferred(near, aim.baseline) if near else _least(found)
+    open_to = [one for one in found if not surely_outside(one, aim)]
+    chosen = preferred(near, aim.baseline) if near else _least(open_to or found)
     undecided = [
         one
-        for one in found
-        if one not in near
-        and one is not chosen
-        and not surely_outside(one, aim)
-        and (not near or preferred([*near, one], aim.baseline) is one)
+        for one in open_to
+        if one not in near and one is not chosen
+        if not near or preferred([*near, one], aim.baseline) is one
     ]
     return Choice(chosen, tuple(near), tuple(undecided))
 

@@ -28,9 +28,9 @@ SUPPOSED_LUCK = 0.015
 1.3 to 2.8 % more spread than their blocks explain, which is 0.9 to 2 % for each of the two contestants."""
 SUPPOSED_WEIGHT = 4
 """Degrees of freedom that the supposition counts as. It decides with 2 processes and is outvoted by 5."""
-MOST_LUCK = 0.03
-"""More than that, in a pair, is that pair's alone: it widens no other pair."""
-MOST_BORROWED = 8
+LEAST_VARIANCE = 1e-8
+"""Of a block: no clock is better than 1 in 10 000."""
+MOST_BORROWED = 16
 """Degrees of freedom that a pair takes from others at most, since they may have less luck than it has."""
 
 
@@ -112,7 +112,7 @@ def paired(blocks: Iterable[Block], names: Sequence[str]) -> Pairs:
         pooled = np.nansum((gaps - difference) ** 2, axis=(0, 1)) / (total - 1) / total
         between, weight = _between(np.nansum(gaps, axis=1) / counts - difference, counts / total)
         shared = np.maximum(weight - 1 / total, 0)
-        luck = _luck((between - pooled) / shared / 2, used, len(names))
+        luck = _luck((between - pooled) / shared / 2, pooled * total / 2, used)
         variance = np.fmax(np.fmax(pooled, between), pooled + 2 * luck**2 * shared)
         own = 1 / weight - 1
         borrowed = np.minimum(MOST_BORROWED, SUPPOSED_WEIGHT + (len(names) - 2) * own)
@@ -198,15 +198,18 @@ def _between(deviation: Floats, share: Floats) -> tuple[Floats, Floats]:
     return found, weight
 
 
-def _luck(squares: Floats, used: Floats, contestants: int) -> float:
+def _luck(squares: Floats, variances: Floats, used: Floats) -> float:
     """A contestant's own luck: of all pairs on average, weighed against what is supposed of it.
 
-    `squares` are unbiased, so some are negative where there is none.
+    `squares` are unbiased, so some are negative where there is none. Each is as exact as the variance of the
+    pair's blocks is small, and weighs so: a restless contestant says little of the others.
     """
-    upper = np.triu((used > 1) & np.isfinite(squares), 1)
-    found = np.clip(squares[upper], -(MOST_LUCK**2), MOST_LUCK**2)
-    freedom = (int(used.max(initial=1)) - 1) * (contestants - 1) if found.size else 0
-    total = SUPPOSED_WEIGHT * SUPPOSED_LUCK**2 + freedom * (float(found.mean()) if found.size else 0.0)
+    known = np.triu((used > 1) & np.isfinite(squares), 1)
+    if not known.any():
+        return SUPPOSED_LUCK
+    freedom = (int(used[known].max()) - 1) * (len(used) - 1)
+    found = float(np.average(squares[known], weights=np.maximum(variances[known], LEAST_VARIANCE) ** -2))
+    total = SUPPOSED_WEIGHT * SUPPOSED_LUCK**2 + freedom * found
     return math.sqrt(max(0.0, total / (SUPPOSED_WEIGHT + freedom)))
 
 

@@ -40,7 +40,7 @@ TRUSTED = 0.01
 """One contestant under two names that surely differs from itself by more: it measures something else."""
 NOTHING = 10.0
 """A bound of ten times the best's time says nothing: it is not told."""
-FACTORS = tuple(2 ** (k / 4) for k in range(1, 25))
+FACTORS = tuple(2 ** (k / 2) for k in range(1, 13))
 """How many times the rounds are tried for `seconds_more`; more than 64 times is no advice."""
 
 

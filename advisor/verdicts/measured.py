@@ -37,10 +37,8 @@ def decided(
     rows: Sequence[Measured],
     preferences: Preferences,
     final: FinalRecord,
-    *,
-    round_seconds: float | None = None,
 ) -> Decision:
-    """What the blocks of a final say. round_seconds: of all contestants, to tell how much longer it takes."""
+    """What the blocks of a final say."""
     scored = scores(blocks, preferences.objective)
     contestants = [
         _contestant(row, left=row.strategy in final.left, dropped=row.strategy in final.dropped)
@@ -48,7 +46,7 @@ def decided(
         if row.strategy in final.contestants
     ]
     alias = Alias(final.alias, final.contestants[final.alias]) if final.alias in final.contestants else None
-    pace = Pace(final.process_seconds, round_seconds or final.round_seconds) if final.round_seconds else None
+    pace = Pace(final.process_seconds, final.round_seconds) if final.round_seconds else None
     return decide(scored, contestants, _aim(preferences), alias=alias, pace=pace)
 
 

@@ -50,14 +50,14 @@ def first_step(seconds: float, pace: Pace, looks: int = LOOKS) -> Step:
 def next_step(pairs: Pairs, pace: Pace) -> Step:
     """As many rounds again, in the number of processes that makes them worth most.
 
-    A process has at most twice the rounds of those so far on average, so that none outweighs the others.
+    A process has at most twice the rounds of those so far on average, so that none outweighs the others, and
+    at least half, since starting processes takes the time that all of them share.
     """
     best = math.inf
     if pairs.luck > 0:
         best = pairs.noise / pairs.luck * math.sqrt(pace.process_seconds / pace.round_seconds)
-    rounds = min(max(1.0, best), 2 * pairs.rounds / pairs.processes)
-    processes = max(1, math.ceil(pairs.rounds / rounds))
-    return Step(processes, math.ceil(pairs.rounds / processes))
+    wanted = min(max(pairs.rounds / max(1.0, best), pairs.processes / 2), pairs.processes * 2)
+    return Step(math.ceil(wanted), math.ceil(pairs.rounds / math.ceil(wanted)))
 
 
 def seconds_for(factor: float, pairs: Pairs, pace: Pace) -> float:

@@ -1,8 +1,8 @@
 """Finals with a known truth: how often a verdict is wrong, and how long it takes.
 
 `python -m tests.benchmarks.decisions` prints a table. The noise is what was measured on an H200: a process
-shifts all contestants alike by 6 to 12 %, blocks differ by 2 to 6 %, and a contestant has 0 to 2 % luck of its
-own in each process. Where host stages take part of the frame, process and block shift that part alone.
+shifts all contestants alike by 6 to 12 %, blocks differ by 2 to 6 %, and a contestant has 0 to 2 % luck of
+its own in each process. Where host stages take part of the frame, process and block shift that part alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SECONDS = 40.0
 
 @dataclass(frozen=True)
 class Noise:
-    """Standard deviations as shares. `host` is the part of the best one's frame that process and block shift."""
+    """Standard deviations as shares. `host` is the part of the best frame that process and block shift."""
 
     process: float = 0.08
     block: float = 0.04
@@ -109,7 +109,9 @@ def contestants(generator: np.random.Generator, count: int) -> tuple[list[Contes
     slower = generator.choice(DIFFERENCES, count)
     slower[generator.integers(count)] = 0.0
     rows = [
-        Contestant(name, int(generator.choice([64, 128, 192])) * MIB, 0 if i == 0 else int(generator.integers(1, 5)))
+        Contestant(
+            name, int(generator.choice([64, 128, 192])) * MIB, 0 if i == 0 else int(generator.integers(1, 5))
+        )
         for i, name in enumerate(names)
     ]
     return rows, {name: 0.02 * (1 + d) for name, d in zip(names, slower, strict=True)}
@@ -133,7 +135,8 @@ def run(seed: int, count: int, noise: Noise, seconds: float = SECONDS) -> Run:
                 blocks += machine.process(names, step.rounds, pace, seconds)
         decision = decide(blocks, rows, aim, alias=alias, pace=pace)
         rows = [
-            Contestant(r.name, r.physical_bytes, r.code_change, dropped=r.name in decision.dropped) for r in rows
+            Contestant(r.name, r.physical_bytes, r.code_change, dropped=r.name in decision.dropped)
+            for r in rows
         ]
         if decision.settled or machine.clock >= seconds:
             break
@@ -173,7 +176,9 @@ def summary(runs: Sequence[Run]) -> Summary:
 def main(runs: int) -> None:
     """The table."""
     print(f"{runs} runs a line, {SECONDS:g} s each at most")
-    print("contestants  process  block  luck       host  decided   false  within 5 %  seconds  processes    U")
+    print(
+        "contestants  process  block  luck       host  decided   false  within 5 %  seconds  processes    U"
+    )
     for count in (2, 4, 6):
         for noise in kinds():
             found = summary([run(seed, count, noise) for seed in range(runs)])
