@@ -27,7 +27,7 @@ SUPPOSED_LUCK = 0.015
 """Standard deviation of a contestant's own luck until the processes tell: on an H200 ratios of processes had
 1.3 to 2.8 % more spread than their blocks explain, which is 0.9 to 2 % for each of the two contestants."""
 SUPPOSED_WEIGHT = 4
-"""Degrees of freedom that the supposition counts as. It decides with 2 processes and is outvoted by 5."""
+"""Degrees of freedom that the supposition counts as. Of three contestants or more, 5 processes outvote it."""
 LEAST_VARIANCE = 1e-8
 """Of a block: no clock is better than 1 in 10 000."""
 MOST_BORROWED = 16
