@@ -85,6 +85,7 @@ class Arguments(TypedDict, total=False):
     gpu: int | None
     no_gpu: bool
     objective: str | None
+    indifference: str | float | None
     memory_budget: str | int | None
     rules: Mapping[str, float] | None
     ignore: str | Sequence[str]

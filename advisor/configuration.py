@@ -98,6 +98,7 @@ def preferences(found: Sequence[Said], recorded: Preferences | None = None) -> P
     silenced = {rule: said.silences_as for said in reversed(found) for rule in said.values.get("ignore", ())}
     return Preferences(
         objective=asked.objective or before.objective,
+        indifference=asked.indifference or before.indifference,
         memory_budget_bytes=asked.memory_budget or before.memory_budget_bytes,
         thresholds={**before.thresholds, **(asked.rules or {})},
         ignored={**silenced, **before.ignored},

@@ -9,7 +9,8 @@ Everything after the processes is a pure function of the profile.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -19,6 +20,7 @@ from advisor.devices.environment import environment, finished
 from advisor.errors import UsageError
 from advisor.measure.jobs import Job
 from advisor.measure.launcher import Launcher, ProcessLauncher
+from advisor.measure.processes import fork_server
 from advisor.measure.progress import Progress
 from advisor.measure.runner import Run, job_of, run
 from advisor.measure.settings import AnyStrategy, Settings
@@ -63,8 +65,7 @@ def profile(
     """
     begun = Begun(environment(), datetime.now(timezone.utc).isoformat(timespec="seconds"))
     partial = keep_in / PARTIAL
-    launch = launcher or ProcessLauncher(settings.timeout)
-    with tempfile.TemporaryDirectory(prefix="advisor-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="advisor-") as scratch, _launching(settings, launcher) as launch:
         measured = run(
             settings,
             launch,
@@ -80,6 +81,18 @@ def profile(
             complete = _traced(complete, settings, progress, Path(scratch), looking)
     told = anonymous(complete, include_host=settings.include_host)
     return _published(conclude(told, settings.targets, settings.strategies), settings)
+
+
+@contextmanager
+def _launching(settings: Settings, launcher: Launcher | None) -> Iterator[Launcher]:
+    """Workers of a workload are forked; a script's are started, as it would be."""
+    if launcher is not None:
+        yield launcher
+    elif settings.arguments is not None:
+        yield ProcessLauncher(settings.timeout)
+    else:
+        with fork_server(settings.backend) as server:
+            yield ProcessLauncher(settings.timeout, server=server)
 
 
 def _published(profile: Profile, settings: Settings) -> Profile:
@@ -150,6 +163,8 @@ def _assembled(settings: Settings, measured: Run, begun: Begun) -> Profile:
         workload=description.workload,
         device=description.device,
         results=measured.rows,
+        final=measured.final,
+        blocks=measured.blocks,
         traffic=measured.trace,
         notes=measured.notes,
         script=measured.script,

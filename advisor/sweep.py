@@ -278,7 +278,7 @@ def _job(swept: Sweep, settings: Settings, directory: Path) -> Job:
         backend="cpu",
         gpu=settings.gpu,
         strategy=BASELINE,
-        seconds=settings.sample_seconds,
+        seconds=1.0,
         seed=settings.seed,
         directory=str(directory),
         reference=str(directory),

@@ -14,7 +14,6 @@ from typing import Any, Literal, cast
 
 import numpy as np
 from builders import cuda_device
-from fake_cupy import pooled
 
 from advisor.measure.frames import FrameLoop
 from advisor.measure.jobs import Job
@@ -246,12 +245,28 @@ class RecordingBackend:
         assert kind.startswith("registered"), f"unregistering {kind} memory"
         self._call("host_unregister", pointer)
 
-    def staging_memory(self, nbytes: int) -> tuple[int, int]:
-        self._call("staging_memory", nbytes)
-        reserved = pooled(nbytes)
-        memory = np.full(reserved, 0xEE, np.uint8)
+    def pool_array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceArray:
+        self._call("pool_array", shape)
+        return self._pooled(np.full(shape, 0xEE, np.uint8).astype(dtype))
+
+    def upload(self, array: Any) -> DeviceArray:
+        """The source is staged at once, the copy happens on the stream."""
+        self._call("upload", array.ctypes.data)
+        made, staged = self._pooled(np.zeros_like(array)), array.copy()
+        self.submit("copy", lambda: np.copyto(made.memory, staged))
+        return made
+
+    def download(self, array: DeviceArray) -> Any:
+        self._call("download", array.data.ptr)
+        made = np.zeros_like(array.memory)
+        self.submit("copy", lambda: np.copyto(made, array.memory))
+        self.stream.force()
+        self._progress()
+        return made
+
+    def _pooled(self, memory: Any) -> DeviceArray:
         self._memory.append(memory)
-        return int(memory.ctypes.data), reserved
+        return DeviceArray(self, int(memory.ctypes.data) | ON_DEVICE, memory)
 
     def malloc_managed(self, nbytes: int) -> int:
         self._call("malloc_managed", nbytes)

@@ -83,12 +83,6 @@ def test_flags_of_page_locked_memory(gpus: int, portable: int, monkeypatch: pyte
     ]
 
 
-def test_staging_memory_is_of_cupys_pool_and_stays(cupy: FakeCupy, gpu: CudaBackend) -> None:
-    assert gpu.staging_memory(1025) == (0xE00, 2048)
-    assert cupy.calls == [("alloc_pinned_memory", 1025)]
-    assert len(gpu._staging) == 1, "what Python frees goes back to the pool and to the next asker"
-
-
 def test_several_streams(cupy: FakeCupy, gpu: CudaBackend) -> None:
     other = gpu.new_stream()
     assert other.ptr != gpu.stream.ptr

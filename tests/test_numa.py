@@ -170,8 +170,8 @@ class Looking(RecordingBackend):
 def test_page_locked_memory_alone_is_taken_from_the_node(untouched: Policy) -> None:
     backend = Looking()
     with Arena(backend, node=here()) as arena:
-        for take in (arena.pinned, arena.registered, arena.staging, arena.managed, arena.device):
+        for take in (arena.pinned, arena.registered, arena.managed, arena.device):
             take(64)
     preferred = {name for name, policy in backend.policies.items() if policy == Policy(1, 1 << here())}
-    assert preferred == {"host_alloc", "host_register", "staging_memory"}
+    assert preferred == {"host_alloc", "host_register"}
     assert numa.policy() == untouched

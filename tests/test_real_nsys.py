@@ -13,7 +13,7 @@ from running import MISBEHAVING, REPOSITORY, advisor
 from test_scripts import script_settings
 
 from advisor import pipeline
-from advisor.measure.launcher import worker_command
+from advisor.measure.processes import worker_command
 from advisor.measure.progress import Silent
 from advisor.nsys.program import Nsys, find, run
 from advisor.profiles.schema import Device

@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import Field
 
 from advisor.errors import AdvisorError
-from advisor.measure.launcher import python_command
+from advisor.measure.processes import python_command
 from advisor.profiles.base import Bytes, Record
 from advisor.profiles.schema import Device
 

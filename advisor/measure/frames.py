@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.sampling import Clock
+from advisor.profiles.schema import Side
 from advisor.strategies.backend import Backend
 from advisor.strategies.placements.base import Mover, Placed
 from advisor.strategies.schedule import Plan, Step
@@ -37,6 +38,15 @@ class Action:
 Watch = Callable[[Action], Action]
 
 
+@dataclass(frozen=True)
+class _User:
+    """A stage that takes a buffer, with the arguments it is called with."""
+
+    stage: BoundStage
+    bridges: StageBridges
+    arguments: dict[str, Any]
+
+
 class FrameLoop:
     """Runs set-up and frames of a bound workload whose buffers are placed, one frame after the other."""
 
@@ -44,7 +54,7 @@ class FrameLoop:
         self,
         bound: BoundWorkload,
         plan: Plan,
-        placed: Mapping[str, Placed],
+        placed: dict[str, Placed],
         backend: Backend,
         *,
         seed: int,
@@ -56,6 +66,7 @@ class FrameLoop:
         self._backend = backend
         self._seed = seed
         self._ranges = ranges
+        self._users: defaultdict[tuple[Side, str], list[_User]] = defaultdict(list)
         self._stages = {stage.name: stage for stage in bound.stages}
         self._salts = {stage.name: number for number, stage in enumerate(bound.stages)}
         self._setup = self._actions(plan.setup)
@@ -63,6 +74,8 @@ class FrameLoop:
         self.steady = self._actions(plan.steady)
         self.latencies: list[float] = []
         """Seconds from begin to end of each frame, where that differs from the time per frame."""
+        self.host_seconds: dict[str, float] = defaultdict(float)
+        """Seconds of each host stage since the last reset, by the host's clock."""
 
     def run_setup(self) -> None:
         """The set-up stages, once."""
@@ -140,6 +153,8 @@ class FrameLoop:
     def _action(self, step: Step) -> Action:
         if step.action == "host" or step.action == "device":
             run = self._call(self._stages[step.name])
+            if step.action == "host":
+                run = self._clocked(step.name, run)
             return self._named(f"{step.action}:{step.name}", run, on_stream=step.action == "device")
         if step.action == "synchronize":
             return self._named(step.action, lambda _: self._backend.synchronize())
@@ -151,8 +166,36 @@ class FrameLoop:
             return self._named("host-copy", lambda _: by_host())
         move = placed.to_device if step.action == "to-device" else placed.to_host
         assert move is not None
-        mover = move
-        return self._named(step.action, lambda _: mover(None), on_stream=True, move=mover)
+        side: Side = "device" if step.action == "to-device" else "host"
+        run = self._moving(step.name, side, move)
+        return self._named(step.action, run, on_stream=True, move=move)
+
+    def _moving(self, buffer: str, side: Side, move: Mover) -> Callable[[int], object]:
+        """Moves the buffer; where that makes a new array, the stages of that side get it from then on."""
+
+        def run(_: int) -> None:
+            made = move(None)
+            if made is not None:
+                before = self._placed[buffer]
+                self._placed[buffer] = (
+                    replace(before, device=made) if side == "device" else replace(before, host=made)
+                )
+                for user in self._users[side, buffer]:
+                    user.arguments[buffer] = self._view(user.stage, buffer, user.bridges)
+
+        return run
+
+    def _clocked(self, stage: str, run: Callable[[int], object]) -> Callable[[int], object]:
+        """Adds its time to `host_seconds`: two reads of the host's clock."""
+        clock = time.perf_counter
+
+        def clocked(index: int) -> object:
+            begin = clock()
+            done = run(index)
+            self.host_seconds[stage] += clock() - begin
+            return done
+
+        return clocked
 
     def _named(
         self, label: str, run: Callable[[int], object], *, on_stream: bool = False, move: Mover | None = None
@@ -164,6 +207,8 @@ class FrameLoop:
         function, specials = stage.implementation(cpu=self._backend.xp is np)
         bridges = StageBridges(stage, self._backend)
         arguments: dict[str, Any] = {name: self._view(stage, name, bridges) for name in stage.access}
+        for name in stage.access:
+            self._users[stage.side, name].append(_User(stage, bridges, arguments))
         constants = {"xp": self._backend.xp, "stream": bridges.stream(self._backend.stream)}
         arguments.update({name: value for name, value in constants.items() if name in specials})
         takes_frame, takes_rng = "frame" in specials, "rng" in specials

@@ -2,41 +2,33 @@
 
 from __future__ import annotations
 
-import os
-import select
-import signal
 import subprocess
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-import psutil
-
 from advisor import units
 from advisor.measure.calibration_jobs import CalibrationJob
+from advisor.measure.final import Session
+from advisor.measure.final_messages import FinalJob
+from advisor.measure.final_session import ProcessSession
+from advisor.measure.fork_server import ForkServer, Process
 from advisor.measure.jobs import Job, Outcome, read_outcome
+from advisor.measure.processes import (
+    Popen,
+    cause_of_death,
+    end,
+    log_tail,
+    memory,
+    resident,
+    start,
+    uninterrupted,
+    wait,
+)
 
-_PROGRAM = """\
-import sys
-from importlib import import_module, util
-root, module = sys.argv[1:3]
-sys.path = [p for p in sys.path if p] + [root]
-spec = util.spec_from_file_location("advisor", root + "/advisor/__init__.py")
-sys.modules["advisor"] = package = util.module_from_spec(spec)
-spec.loader.exec_module(package)
-import_module(module).main(sys.argv[3:])
-"""
-"""The parent's own package, whichever else is installed; its folder goes last, to shadow nothing."""
 _POLL_SECONDS = 0.25
-_LOG_TAIL = 4000
-_LAST_WORDS = 200
-_LEAST_FREE = 256 << 20
-_LEAST_FREE_SHARE = 0.02
 
 
 @dataclass(frozen=True)
@@ -54,21 +46,8 @@ class Launcher(Protocol):
 
     def __call__(self, job: Job) -> Ended: ...
 
-
-def memory(group: Path = Path("/sys/fs/cgroup")) -> tuple[int, int]:
-    """Bytes that are available, and the least that must stay so; a container's limit counts."""
-    system = psutil.virtual_memory()
-    available, total = int(system.available), int(system.total)
-    try:
-        limit = int((group / "memory.max").read_text())
-        used = int((group / "memory.current").read_text())
-        cache = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-    except (OSError, ValueError):
-        limit = total
-    else:
-        available = min(available, limit - used + int(cache.get("file", 0)))
-    least = max(_LEAST_FREE, int(min(limit, total) * _LEAST_FREE_SHARE))
-    return available, least
+    def session(self, job: FinalJob) -> Session:
+        """Starts a process of the final, which waits for rounds."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +57,10 @@ class ProcessLauncher:
     timeout: float
     worker: str = "advisor.measure.worker"
     """The module whose `main` does the job."""
+    server: ForkServer | None = None
+    """Forks the processes where there is one."""
     memory: Callable[[], tuple[int, int]] = memory
-    popen: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen
+    popen: Popen = subprocess.Popen
 
     def __call__(self, job: Job | CalibrationJob) -> Ended:
         directory = Path(job.directory)
@@ -88,146 +69,38 @@ class ProcessLauncher:
         message.write_text(job.model_dump_json(), encoding="utf-8")
         process = None
         try:
-            with _uninterrupted():
-                process = self._start(message, directory / "log")
+            with uninterrupted():
+                process = start(message, directory / "log", self.worker, server=self.server, popen=self.popen)
             stopped = self._watch(process)
         finally:
             if process is not None:
-                _end(process)
+                end(process)
         return _ended(process.returncode, stopped, directory)
 
-    def _start(self, message: Path, log: Path) -> subprocess.Popen[bytes]:
-        with log.open("wb") as output:
-            return self.popen(
-                worker_command(message, parent=os.getpid(), worker=self.worker),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+    def session(self, job: FinalJob) -> ProcessSession:
+        """See `Launcher`."""
+        return ProcessSession(job, self.timeout, self.server)
 
-    def _watch(self, process: subprocess.Popen[bytes]) -> Ended | None:
+    def _watch(self, process: Process) -> Ended | None:
         """Waits for the end; a verdict of our own when it takes too long or too much memory."""
         deadline = time.monotonic() + self.timeout
-        while not _wait(process, _POLL_SECONDS):
+        while not wait(process, _POLL_SECONDS):
             if time.monotonic() > deadline:
                 return Ended(None, "timeout", f"did not finish within {units.digits(self.timeout)} s")
             free, least = self.memory()
             if free < least:
-                held = _resident(process.pid)
+                held = resident(process.pid)
                 return Ended(
                     None, "memory", f"filled the memory: it held {held}, {units.size(free)} were left"
                 )
         return None
 
 
-def worker_command(message: Path, *, parent: int, worker: str = "advisor.measure.worker") -> list[str]:
-    """The command that does a job's file; see `advisor.measure.worker.main` for the parent's id."""
-    return python_command(worker, str(message), str(parent))
-
-
-def python_command(module: str, *arguments: str) -> list[str]:
-    """The command that calls `main` of a module of ours with these arguments, wherever it is started."""
-    root = str(Path(__file__).resolve().parents[2])
-    return [sys.executable, "-c", _PROGRAM, root, module, *arguments]
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Holds Ctrl-C back for a moment: amid the start it would leave a child that nobody knows of."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # signals are the main thread's
-        return
-    held: list[int] = []
-    handlers = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
-    before = {n: handler for n, handler in handlers.items() if handler is not None}  # None: not Python's
-    try:
-        for number in before:
-            signal.signal(number, lambda number, _: held.append(number))
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    if held:
-        signal.raise_signal(held[0])
-
-
-def _wait(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Whether the process ended within that time, asleep all the while: a busy parent would be noise."""
-    try:
-        descriptor = os.pidfd_open(process.pid)
-    except (AttributeError, OSError):  # Linux before 5.3 (JetPack 4), or forbidden in a container
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(seconds)
-        return process.poll() is not None
-    try:
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        poll.poll(seconds * 1000)
-    finally:
-        os.close(descriptor)
-    return process.poll() is not None
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends the whole session, also what the workload left running, in whatever process group it is."""
-    process.kill()
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    for pid in _session(process.pid):
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
-    process.wait()
-
-
-def _session(leader: int) -> list[int]:
-    members = []
-    for pid in psutil.pids():
-        with suppress(OSError):
-            if os.getsid(pid) == leader:
-                members.append(pid)
-    return members
-
-
-def _log_tail(path: Path) -> str:
-    """The end of what the process printed; the whole may be larger than the memory."""
-    with path.open("rb") as log:
-        size = log.seek(0, os.SEEK_END)
-        log.seek(max(size - _LOG_TAIL, 0))
-        return log.read(_LOG_TAIL).decode(errors="replace")
-
-
 def _ended(code: int, stopped: Ended | None, directory: Path) -> Ended:
-    log = _log_tail(directory / "log")
+    log = log_tail(directory / "log")
     if stopped:
         return Ended(None, stopped.how, stopped.reason, log)
     outcome = read_outcome(directory)
     if outcome is not None:
         return Ended(outcome, "finished", log=log)
-    return Ended(None, "died", _cause_of_death(code, log), log)
-
-
-def _cause_of_death(code: int, log: str) -> str:
-    """How it ended; of one that gave up, with its last line, which names the error where Python ended it."""
-    if code >= 0:
-        said = f"; the last it said: {_last_line(log)}" if code and log.strip() else ""
-        return f"the process exited with code {code} before it had a result{said}"
-    name = signal.Signals(-code).name
-    hints = {
-        "SIGKILL": "; most often the system was out of memory",
-        "SIGBUS": "; on a device without concurrent managed access the CPU must not touch managed memory "
-        "while a kernel runs",
-    }
-    return f"the process was killed by {name}{hints.get(name, '')}"
-
-
-def _last_line(log: str) -> str:
-    line = log.strip().splitlines()[-1].strip()
-    return line if len(line) <= _LAST_WORDS else f"{line[:_LAST_WORDS]}…"
-
-
-def _resident(pid: int) -> str:
-    try:
-        return units.size(psutil.Process(pid).memory_info().rss)
-    except psutil.Error:
-        return "an unknown amount"
+    return Ended(None, "died", cause_of_death(code, log), log)

@@ -81,6 +81,13 @@ def nearest(text: str, names: Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
+def _share(value: object) -> object:
+    """5% is 0.05."""
+    if not isinstance(value, str) or not value.strip().endswith("%"):
+        return value
+    return float(value.strip()[:-1]) / 100
+
+
 def _size(value: object) -> int:
     with suppress(ValueError):
         if isinstance(value, (int, str)) and not isinstance(value, bool):
@@ -108,6 +115,8 @@ def _not_empty(value: object) -> object:
 
 _TYPES = get_type_hints(Options) | {
     "memory_budget": Annotated[int, BeforeValidator(_size)],
+    "indifference": Annotated[float, BeforeValidator(_share)],
+    "indifference": Annotated[float, BeforeValidator(_share), Field(gt=0, lt=1)],
     "rules": Annotated[dict[str, Any], BeforeValidator(_flat)],
     "out": Annotated[Path, BeforeValidator(_not_empty)],
 }

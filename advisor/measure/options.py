@@ -101,6 +101,13 @@ class Options:
     objective: Literal["time", "footprint", "throughput"] | None = _conclusion(
         None, "What to recommend by: time (the default), footprint or throughput.", "NAME"
     )
+    indifference: float | None = _conclusion(
+        None,
+        "How near to the fastest is near enough: 5% (the default), 1%.",
+        "SHARE",
+        give="Write a share between 0 and 1, such as 5% or 0.05.",
+        limits={"gt": 0, "lt": 1},
+    )
     memory_budget: int | None = _conclusion(
         None,
         "Recommend nothing that needs more memory: 2GiB, 512MiB.",
@@ -111,9 +118,18 @@ class Options:
         None, "A rule's threshold; repeatable. See `advisor rules ID`.", "RULE.THRESHOLD=VALUE"
     )
     ignore: tuple[str, ...] = _conclusion((), "Silence this rule; repeatable. See `advisor rules`.", "RULE")
-    rounds: int = _measuring(3, "Processes per strategy.", "NUMBER", limits={"ge": 1, "le": 1000})
+    rounds: int = _measuring(
+        3,
+        "The least number of processes in the final; rounds of a script.",
+        "NUMBER",
+        limits={"ge": 1, "le": 1000},
+    )
     max_seconds: float = _measuring(
-        1.5, "Sampling time per strategy, over all rounds.", "SECONDS", limits=_SECONDS, script=False
+        60.0,
+        "Time for the whole command; of a sweep for each value.",
+        "SECONDS",
+        limits=_SECONDS,
+        script=False,
     )
     timeout: float = _measuring(120.0, "Time after which a process is ended.", "SECONDS", limits=_SECONDS)
     seed: int = _measuring(

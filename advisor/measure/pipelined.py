@@ -8,7 +8,7 @@ and then waits for this frame's body and runs its tail. A set is used again only
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,7 +32,7 @@ class PipelinedLoop(FrameLoop):
         self,
         bound: BoundWorkload,
         plan: Plan,
-        sets: Sequence[Mapping[str, Placed]],
+        sets: Sequence[dict[str, Placed]],
         backend: Backend,
         *,
         seed: int,
@@ -42,6 +42,7 @@ class PipelinedLoop(FrameLoop):
         super().__init__(bound, plan, sets[0], backend, seed=seed, ranges=ranges, clock=clock)
         self._uploads, self._downloads = backend.new_stream(), backend.new_stream()
         second = FrameLoop(bound, plan, sets[1], backend, seed=seed, ranges=ranges, clock=clock)
+        second.host_seconds = self.host_seconds
         self._parts = [cut(self.steady), cut(second.steady)]
         self._begun: dict[int, _Begun] = {}
         self._kernels_in_tail = any(a.label.startswith("device:") for a in self._parts[0].tail)

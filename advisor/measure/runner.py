@@ -1,29 +1,34 @@
-"""The parent: what must run first, then one process per strategy and round; of a workload or of a script.
+"""The parent: what must run first, a screening of one process per strategy, then the final among the best.
 
-Rounds are interleaved and shuffled, so that drift of clocks and temperature hits every strategy alike.
-A process that fails costs its strategy and nothing else.
+Of a script, and on the CPU device, rounds of one process per strategy take the final's place: interleaved and
+shuffled, so that drift of clocks and temperature hits every strategy alike. A process that fails costs its
+strategy and nothing else, and so does one that the time does not reach.
 """
 
 from __future__ import annotations
 
 import math
 import random
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from advisor.measure.contest import Contest
 from advisor.measure.jobs import Description, Job, Sample, ScriptSample, Task
 from advisor.measure.launcher import Ended, Launcher
 from advisor.measure.progress import Progress
 from advisor.measure.results import failure
-from advisor.measure.sampling import MIN_FRAMES
+from advisor.measure.sampling import MIN_FRAMES, Clock
 from advisor.measure.script_subject import ScriptSubject
 from advisor.measure.settings import AnyStrategy, Settings
-from advisor.measure.subjects import AnySample, Row, Step, Subject, observing
+from advisor.measure.subjects import CPU_ROUNDS, AnySample, Row, Step, Subject, observing
 from advisor.measure.workload_subject import WorkloadSubject
-from advisor.profiles.schema import Failed, Result, Skipped, Trace
+from advisor.profiles.blocks import Block
+from advisor.profiles.schema import Failed, FinalRecord, Measured, Result, Skipped, Trace
 from advisor.profiles.scripts import ScriptMeasured, ScriptRun
 from advisor.profiles.system_state import GpuState
+from advisor.strategies.registry import BASELINE
 
 
 @dataclass(frozen=True)
@@ -39,9 +44,19 @@ class Run:
     """Read in each measuring process right after its frames."""
     script: ScriptRun | None = None
     """Of a script, its rows with figures among it."""
+    final: FinalRecord | None = None
+    blocks: tuple[Block, ...] = ()
 
 
 Keep = Callable[[Run], None]
+SAMPLE_SECONDS = 0.2
+"""Sampling time of a process that screens."""
+CPU_SAMPLE_SECONDS = 0.5
+"""The same on the CPU device, whose host stages feed predictions."""
+CONCLUDING_SECONDS = 2.0
+"""Of the time that the command may take: starting, predicting, rendering."""
+KEEP_EVERY = 5.0
+"""Seconds between two savings of what the final gave so far."""
 
 
 def run(
@@ -64,7 +79,7 @@ def run(
     prepared = subject.prepare(runner.launch)
     runner.samples.update({name: [sample] for name, sample in prepared.samples.items()})
     available = [s.name for s in settings.strategies if not subject.obstacle(s, description)]
-    order = _shuffled(available, settings)
+    order = _shuffled(available, settings, subject.rounds)
     begun = Run(description, prepared.trace, order, notes=prepared.notes, script=prepared.script)
     looks = [observing(name) for name in available if subject.observed and name not in runner.samples]
     return runner.measure([*looks, *_timed(order)], begun, keep)
@@ -85,7 +100,7 @@ def job_of(settings: Settings, task: Task, strategy: str, directory: Path, label
         backend="cpu" if task == "trace" else settings.backend,
         gpu=settings.gpu,
         strategy=strategy,
-        seconds=settings.sample_seconds,
+        seconds=SAMPLE_SECONDS if settings.backend == "cuda" else CPU_SAMPLE_SECONDS,
         min_frames=_min_frames(settings),
         seed=settings.seed,
         oversubscribe=settings.oversubscribe,
@@ -97,12 +112,12 @@ def job_of(settings: Settings, task: Task, strategy: str, directory: Path, label
 
 def _min_frames(settings: Settings) -> int:
     """On the CPU the rounds have them together: its times compare no strategies, they feed predictions."""
-    return math.ceil(MIN_FRAMES / settings.rounds) if settings.backend == "cpu" else MIN_FRAMES
+    return math.ceil(MIN_FRAMES / CPU_ROUNDS) if settings.backend == "cpu" else MIN_FRAMES
 
 
-def _shuffled(names: Sequence[str], settings: Settings) -> tuple[tuple[str, ...], ...]:
+def _shuffled(names: Sequence[str], settings: Settings, rounds: int) -> tuple[tuple[str, ...], ...]:
     generator = random.Random(settings.seed)
-    return tuple(tuple(generator.sample(names, len(names))) for _ in range(settings.rounds))
+    return tuple(tuple(generator.sample(names, len(names))) for _ in range(rounds))
 
 
 def _timed(order: Sequence[Sequence[str]]) -> list[Step]:
@@ -123,8 +138,17 @@ class _Runner:
     subject: Subject
     samples: dict[str, list[AnySample]] = field(default_factory=dict)
     failed: dict[str, Failed] = field(default_factory=dict)
+    clock: Clock = time.monotonic
     launched: int = 0
     timed: int = 0
+    longest: float = 0.0
+    """Seconds of the longest process of a strategy so far."""
+    contest: Contest | None = None
+    late: set[str] = field(default_factory=set)
+    """Strategies that the time did not reach."""
+
+    def __post_init__(self) -> None:
+        self.deadline = self.clock() + self.settings.max_seconds - CONCLUDING_SECONDS
 
     def launch(self, step: Step) -> Ended:
         """One process, to its end."""
@@ -141,10 +165,13 @@ class _Runner:
         self.progress.start(self.launched + len(steps) + traced)
         try:
             for step in steps:
-                if step.strategy not in self.failed:
-                    self._take(step)
-                    if step.task == "measure":
-                        keep(self._so_far(begun))
+                if step.strategy in self.failed or self._is_late(step):
+                    continue
+                self._take(step)
+                if step.task == "measure":
+                    keep(self._so_far(begun))
+            if self.subject.has_final:
+                self._hold_final(begun, keep)
         except KeyboardInterrupt:
             if not self.timed:
                 raise
@@ -152,8 +179,34 @@ class _Runner:
             return self._so_far(begun, f"Interrupted after {self.timed} of {planned} measurements.")
         return self._so_far(begun)
 
+    def _is_late(self, step: Step) -> bool:
+        """No time is left for it; the first figures are taken all the same."""
+        if not self.timed or self.clock() + self.longest <= self.deadline:
+            return False
+        if step.strategy not in self.samples:
+            self.late.add(step.strategy)
+        return True
+
+    def _hold_final(self, begun: Run, keep: Keep) -> None:
+        rows = {row.strategy: row for row in self._so_far(begun).rows if isinstance(row, Measured)}
+        base = job_of(self.settings, "measure", BASELINE, self.directory, "final")
+        contest = Contest(self.settings, base, rows, self.directory, self.launcher.session, self.clock)
+        if not contest.possible:
+            return
+        self.contest, told = contest, self.clock()
+
+        def heard(_: Block) -> None:
+            nonlocal told
+            if self.clock() - told > KEEP_EVERY:
+                told = self.clock()
+                keep(self._so_far(begun))
+
+        contest.run(self.deadline, self.progress, heard)
+
     def _take(self, step: Step) -> None:
+        begin = self.clock()
         ended = self.launch(step)
+        self.longest = max(self.longest, self.clock() - begin)
         if isinstance(ended.outcome, (Sample, ScriptSample)):
             self.samples.setdefault(step.strategy, []).append(ended.outcome)
             self.timed += step.task == "measure"
@@ -165,9 +218,13 @@ class _Runner:
         rows = [self._row(strategy, begun.description) for strategy in self.settings.strategies]
         ran = tuple(row for row in rows if isinstance(row, ScriptMeasured))
         taken = (sample for samples in self.samples.values() for sample in samples)
+        results = tuple(row for row in rows if not isinstance(row, ScriptMeasured))
+        held = self.contest
         return replace(
             begun,
-            rows=tuple(row for row in rows if not isinstance(row, ScriptMeasured)),
+            rows=held.results(results) if held else results,
+            final=held.record() if held and held.held.blocks else None,
+            blocks=tuple(held.held.blocks) if held else (),
             script=begun.script and begun.script.model_copy(update={"measured": ran}),
             gpu_states=tuple(sample.gpu_state for sample in taken if sample.gpu_state is not None),
             notes=(*begun.notes, *notes),
@@ -180,4 +237,5 @@ class _Runner:
         if name in self.failed:
             return self.failed[name]
         row = self.subject.row(name, self.samples.get(name, ()))
-        return row or Skipped(strategy=name, reason="the run ended before it was measured")
+        late = "time: --max-seconds was over before it" if name in self.late else ""
+        return row or Skipped(strategy=name, reason=late or "the run ended before it was measured")

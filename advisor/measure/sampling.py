@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 
 from advisor.stats import median_half_width
 
@@ -77,6 +78,16 @@ def sample(
             stopped = checks.reason(times, after - started)
             if stopped:
                 return Samples(tuple(times), stopped)
+
+
+def timed_block(frame: Callable[[int], None], clock: Clock, first: int, count: int) -> list[float]:
+    """Seconds of each of `count` frames by contiguous timestamps: together they are the block's time."""
+    with _quiet():
+        marks = [clock()]
+        for index in range(first, first + count):
+            frame(index)
+            marks.append(clock())
+    return [round(after - before, _CLOCK_DIGITS) for before, after in pairwise(marks)]
 
 
 def breakdown(

@@ -36,6 +36,13 @@ class ScriptSubject:
     next_steps: ClassVar[Mapping[str, str]] = NEXT_STEPS
     observed: ClassVar[bool] = True
 
+    has_final: ClassVar[bool] = False
+
+    @property
+    def rounds(self) -> int:
+        """A run is a block, and the rounds are of adjacent processes."""
+        return self.settings.rounds
+
     def describe(self, launch: Launch) -> Description:
         """The GPU, in a process of its own. Raises `NothingMeasured` without one."""
         ended = launch(Step("describe", UNCHANGED, "describe", "looking at the GPU"))

@@ -27,8 +27,9 @@ class Settings:
     strategies: tuple[AnyStrategy, ...]
     targets: tuple[CatalogueEntry, ...]
     rounds: int
+    """The least number of processes in the final, and that of a script's rounds."""
     max_seconds: float
-    """Sampling time per strategy over all rounds."""
+    """Wall time of the whole command; of a script without effect."""
     timeout: float
     """Seconds after which a process is ended."""
     seed: int
@@ -51,8 +52,3 @@ class Settings:
     """Where nsys is; searched for where None."""
     keep_reports: bool = False
     """Keep the reports of nsys."""
-
-    @property
-    def sample_seconds(self) -> float:
-        """Sampling time of one process."""
-        return self.max_seconds / self.rounds

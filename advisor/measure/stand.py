@@ -43,9 +43,18 @@ class Stand:
 
 @contextmanager
 def stand(
-    job: Job, loaded: Loaded, backend: Backend, ranges: Ranges, *, clock: Clock = time.perf_counter
+    job: Job,
+    loaded: Loaded,
+    backend: Backend,
+    ranges: Ranges,
+    *,
+    padding: int = 0,
+    clock: Clock = time.perf_counter,
 ) -> Iterator[Stand]:
-    """Places the buffers and plans the frames; frees everything at the end, whatever happens."""
+    """Places the buffers and plans the frames; frees everything at the end, whatever happens.
+
+    padding: bytes taken on both sides before the buffers, so that they come to lie elsewhere.
+    """
     bound, device, strategy = loaded.bound, backend.device(), by_name(job.strategy)
     placements = strategy.placements(loaded.record)
     frame = [stage.use for stage in bound.frame]
@@ -58,6 +67,7 @@ def stand(
     with Arena(backend, node=_numa_node(job, backend)) as arena:
         needed = {name: layouts[name].nbytes * (2 if name in second else 1) for name in layouts}
         require_memory(backend, placements, needed, oversubscribe=job.oversubscribe)
+        arena.pad(padding)
         placed = {name: placement.place(arena, layouts[name]) for name, placement in placements.items()}
         again = {name: placements[name].place(arena, layouts[name]) for name in second}
         serial = FrameLoop(bound, planned, placed, backend, seed=job.seed, ranges=ranges, clock=clock)

@@ -13,6 +13,8 @@ from advisor.profiles.schema import Result, Trace
 from advisor.profiles.scripts import ScriptMeasured, ScriptRun
 
 CONFIDENCE = 0.95
+CPU_ROUNDS = 2
+"""On the CPU device host stages are timed in two processes; nothing is decided there."""
 AnySample = Sample | ScriptSample
 Row = Result | ScriptMeasured
 
@@ -53,6 +55,14 @@ class Subject(Protocol):
     """For the user, by how a process ended that has no outcome."""
     observed: ClassVar[bool]
     """Each strategy has a run that is looked at and not timed, before the rounds."""
+
+    @property
+    def rounds(self) -> int:
+        """Processes of each strategy before the final, or in its place."""
+
+    @property
+    def has_final(self) -> bool:
+        """The best strategies meet in processes that hold all of them."""
 
     def describe(self, launch: Launch) -> Description:
         """What it is and where it runs. Raises `AdvisorError` where it cannot be run at all."""

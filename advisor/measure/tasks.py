@@ -85,7 +85,7 @@ def reference(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Referen
         raise wrong
     for index in (COMPARED + 1, COMPARED + 2, COMPARED):
         loop.frame(index)
-    repeatable = not any(verification.differences(inspector.results(), kept))
+    repeatable = not any(verification.differences(inspector.results(), kept, inspector.lengths()))
     (kept / _REPEATABLE).write_text("yes" if repeatable else "", encoding="utf-8")
     return ReferenceRun(repeatable=repeatable)
 
@@ -138,7 +138,7 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Sample:
         loop.frame(index)
     loop.frame_alone(COMPARED)
     _require_state(backend)
-    verified = _compare(run.inspector, kept, Path(job.file))
+    verified = compare(run.inspector, kept, Path(job.file))
     slow = max(job.seconds, _SLOW)
     index = warm_up(loop.frame, clock, COMPARED + 1, min(0.2, job.seconds / 5), slow)
     with backend.page_locks() as locks:
@@ -159,7 +159,7 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Sample:
     if verified and (kept / _REPEATABLE).read_text(encoding="utf-8"):
         loop.frame(COMPARED - 1)
         loop.frame_alone(COMPARED)
-        _compare(run.inspector, kept, Path(job.file))
+        compare(run.inspector, kept, Path(job.file))
     return Sample(
         frame_seconds=samples.frame_seconds,
         stopped=samples.stopped,
@@ -208,11 +208,11 @@ def _require_state(backend: Backend) -> None:
         raise StateLeft(left)
 
 
-def _compare(inspector: Inspector, kept: Path, path: Path) -> bool:
+def compare(inspector: Inspector, kept: Path, path: Path) -> bool:
     """Holds the results against the reference run's; False where that run left none."""
     if not (kept / _REPEATABLE).exists():
         return False
-    differences = list(verification.differences(inspector.results(), kept))
+    differences = list(verification.differences(inspector.results(), kept, inspector.lengths()))
     if differences:
         repeatable = (kept / _REPEATABLE).read_text(encoding="utf-8")
         raise ResultsDiffer("; ".join(differences) + ("" if repeatable else _PERHAPS_RANDOM))

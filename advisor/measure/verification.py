@@ -6,6 +6,7 @@ forgotten output and a hidden write are found and named. Results are held agains
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,19 @@ class Inspector:
             written = {n for s in frame for n, mode in s.access.items() if mode != "in"}
             names = {n for n in written if not self._bound.workload.buffers[n].scratch}
         return {name: self.newest(name) for name in sorted(names)}
+
+    def lengths(self) -> dict[str, float]:
+        """For each buffer, how many elements go into one of its own at most: those its kernels read over its
+        size. The rounding error of a sum of n terms in any order grows as sqrt(n) (Higham, Accuracy and
+        Stability of Numerical Algorithms, 4.2, statistical estimate)."""
+        sizes = {name: math.prod(layout.shape) for name, layout in self._layouts.items()}
+        found = dict.fromkeys(sizes, 1.0)
+        for stage in self._bound.frame:
+            read = sum(sizes[name] for name, mode in stage.access.items() if mode != "out")
+            for name, mode in stage.access.items():
+                if mode != "in" and sizes[name]:
+                    found[name] = max(found[name], read / sizes[name])
+        return found
 
     def newest(self, name: str) -> Array:
         """A copy of what the side that wrote the buffer last holds."""
@@ -191,16 +205,21 @@ def save_results(results: Mapping[str, Array], directory: Path) -> None:
         np.save(directory / f"{name}.npy", array)
 
 
-def differences(results: Mapping[str, Array], directory: Path) -> Iterator[str]:
-    """What differs from the kept results, one sentence per buffer."""
+def differences(
+    results: Mapping[str, Array], directory: Path, lengths: Mapping[str, float] | None = None
+) -> Iterator[str]:
+    """What differs from the kept results, one sentence per buffer.
+
+    lengths: how many elements go into one of the buffer's at most, which rounding errors grow with.
+    """
     for name, array in results.items():
         expected = np.load(directory / f"{name}.npy", mmap_mode="r")
-        sentence = _difference(name, array, expected)
+        sentence = _difference(name, array, expected, (lengths or {}).get(name, 1.0))
         if sentence:
             yield sentence
 
 
-def _difference(name: str, array: Array, expected: Array) -> str:
+def _difference(name: str, array: Array, expected: Array, length: float) -> str:
     if (array.shape, array.dtype) != (expected.shape, expected.dtype):
         return f"{name!r} is {array.dtype} {array.shape}, not {expected.dtype} {expected.shape}"
     if np.array_equal(array.reshape(-1).view(np.uint8), np.asarray(expected).reshape(-1).view(np.uint8)):
@@ -209,8 +228,22 @@ def _difference(name: str, array: Array, expected: Array) -> str:
         size = array.dtype.itemsize // (2 if array.dtype.kind == "c" else 1)
         tolerance = TOLERANCE.get(size, 1e-9)
         scale = float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0))
-        close = np.isclose(array, expected, rtol=tolerance, atol=tolerance * scale * 1e-3, equal_nan=True)
+        explained = max(tolerance * 1e-3, float(np.finfo(array.dtype).eps) * math.sqrt(length)) * scale
+        close = np.isclose(array, expected, rtol=tolerance, atol=explained, equal_nan=True)
     else:
         close = np.atleast_1d(array == expected)
     wrong = int(close.size - np.count_nonzero(close))
-    return f"{wrong} of {close.size} elements of {name!r} differ from the reference run" if wrong else ""
+    if not wrong:
+        return ""
+    told = f"{wrong} of {close.size} elements of {name!r} differ from the reference run"
+    return told + (_worst(array, expected, explained) if array.dtype.kind in "fc" else "")
+
+
+def _worst(array: Array, expected: Array, explained: float) -> str:
+    """The largest error that can be told, against what rounding explains near zero."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        errors = np.abs(array.astype(np.complex128) - expected.astype(np.complex128))
+    finite = errors[np.isfinite(errors)]
+    if not finite.size:
+        return ""
+    return f"; the largest error is {finite.max():.3g}, where rounding explains {explained:.3g} near zero"

@@ -6,15 +6,12 @@ file, or the way the process ended.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import random
-import signal
 import sys
 import threading
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -28,6 +25,7 @@ from advisor.measure.backends.managed_calls import ManagedCallFailed
 from advisor.measure.calibration_jobs import CalibrationJob
 from advisor.measure.jobs import DESCRIPTION, Checked, Job, Outcome, Problem, write_outcome
 from advisor.measure.nvtx_ranges import Ranges
+from advisor.measure.process import die_with_parent
 from advisor.measure.stand import stand
 from advisor.strategies.backend import Backend, BackendName
 from advisor.strategies.placements.arena import AllocationFailed
@@ -43,7 +41,6 @@ _TOOLKIT = (
     "PC or server pip install 'cupy-cuda13x[ctk]' (or cupy-cuda12x[ctk])."
 )
 _TWIN = "Without a GPU this device stage needs a CPU twin: device(function, cpu=numpy_function)."
-_PR_SET_PDEATHSIG = 1
 
 
 def main(arguments: list[str]) -> None:
@@ -72,17 +69,22 @@ def attempt(job: Job, opened: Callable[[BackendName, int], Backend] = open_backe
     path = Path(job.file)
     try:
         return _run(job, path, opened) if job.arguments is None else _run_script(job)
-    except AdvisorError as error:
+    except BaseException as error:  # sys.exit, and what test and async libraries derive from it
+        return problem_of(error, job, path)
+
+
+def problem_of(error: BaseException, job: Job, path: Path) -> Problem:
+    """What went wrong in a worker: the user's mistake, the device's, or ours."""
+    if isinstance(error, AdvisorError):
         return Problem.of(error)
-    except tasks.StateLeft as error:
+    if isinstance(error, tasks.StateLeft):
         return Problem(cause="state", message=str(error), next_step=_RESTORE)
-    except tasks.ResultsDiffer as error:
+    if isinstance(error, tasks.ResultsDiffer):
         return Problem(cause="differs", message=str(error))
-    except (AllocationFailed, MemoryError) as error:
+    if isinstance(error, (AllocationFailed, MemoryError)):
         message = _said(error) or "out of memory"
         return Problem(cause="memory", message=message, detail=user_traceback(error, path))
-    except BaseException as error:  # sys.exit, and what test and async libraries derive from it
-        return _explain(error, path, on_gpu=job.backend == "cuda")
+    return _explain(error, path, on_gpu=job.backend == "cuda")
 
 
 def _explain(error: BaseException, path: Path, *, on_gpu: bool) -> Problem:
@@ -149,16 +151,6 @@ def _run(job: Job, path: Path, opened: Callable[[BackendName, int], Backend]) ->
         if job.task == "capture":
             return tasks.capture(job, backend, run)
         return tasks.measure(job, loaded, backend, run)
-
-
-def die_with_parent(parent: int) -> None:
-    """A killed parent leaves no child behind, and when memory is out the kernel takes the child."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if parent and os.getppid() != parent:  # it died while this process was still starting
-        os._exit(1)
-    with suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 
 
 def _leave_behind(*, at_once: bool) -> None:

@@ -12,7 +12,7 @@ from advisor.measure.jobs import DESCRIPTION, Description, Problem, ReferenceRun
 from advisor.measure.launcher import Ended
 from advisor.measure.results import NEXT_STEPS, combine
 from advisor.measure.settings import AnyStrategy, Settings
-from advisor.measure.subjects import CONFIDENCE, AnySample, Launch, Prepared, Row, Step
+from advisor.measure.subjects import CONFIDENCE, CPU_ROUNDS, AnySample, Launch, Prepared, Row, Step
 from advisor.profiles.schema import WorkloadRecord
 from advisor.strategies.registry import BASELINE, Strategy
 
@@ -30,6 +30,16 @@ class WorkloadSubject:
     record: WorkloadRecord | None = None
     next_steps: ClassVar[Mapping[str, str]] = NEXT_STEPS
     observed: ClassVar[bool] = False
+
+    @property
+    def rounds(self) -> int:
+        """One screens; on the CPU device two time the host's stages."""
+        return CPU_ROUNDS if self.settings.backend == "cpu" else 1
+
+    @property
+    def has_final(self) -> bool:
+        """The CPU device has no second memory to decide about."""
+        return self.settings.backend != "cpu"
 
     def describe(self, launch: Launch) -> Description:
         """What the workload is, and that its annotations hold."""

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from advisor.errors import FileProblem
 from advisor.measure.jobs import Captured, Job, Problem, read_outcome
-from advisor.measure.launcher import worker_command
+from advisor.measure.processes import worker_command
 from advisor.nsys import exports
 from advisor.nsys.program import GET, Nsys, NsysFailed, find, run
 from advisor.profiles.schema import Device, Measured

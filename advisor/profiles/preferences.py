@@ -28,6 +28,9 @@ class Preferences(Record):
         description="time: begin to end of a frame. footprint: memory, then time. "
         "throughput: frames per second, where frames that overlap count as often as they are done",
     )
+    indifference: Annotated[float, Field(gt=0, lt=1)] = Field(
+        default=0.05, description="Strategies within this share of the fastest are near enough to be chosen"
+    )
     memory_budget_bytes: Annotated[int, Field(gt=0, le=2**63 - 1)] | None = optional(
         "A strategy whose footprint is larger is not recommended"
     )

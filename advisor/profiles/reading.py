@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from advisor.errors import FileProblem
 from advisor.profiles.schema import FORMAT, Profile
 from advisor.profiles.text_files import as_path, read_text
 
+_FORMAT_1 = re.compile(r'\s*\{\s*"format":\s*1\s*,')
+_VERDICTS = {"clear": "near", "tie": "near", "inconclusive": "open"}
 _GIVE = "Give a profile.json that `advisor profile` wrote, undamaged."
 
 
@@ -42,12 +45,31 @@ def load(path: Path | str) -> Profile:
 def parse(text: str, name: str) -> Profile:
     """A profile from JSON; `name` is what messages call it. Raises `FileProblem`."""
     try:
-        read = Profile.model_validate_json(text)
+        read = Profile.model_validate_json(_of_this_format(text))
     except ValidationError as problem:
         raise _what_is_wrong(text, name, problem) from None
     for rows in (read.results, *(prediction.results for prediction in read.predictions)):
         _require_each_once([row.strategy for row in rows], name)
     return read
+
+
+def _of_this_format(text: str) -> str:
+    """The text itself, or that of format 1 as format 2 has it: without a verdict over what was measured,
+    which is made again from its rounds, and with the words of predicted ones."""
+    if not _FORMAT_1.match(text[:200]):
+        return text
+    try:
+        old = json.loads(text)
+        old["format"] = FORMAT
+        old["recommendation"] = None
+        for made in old.get("predictions", ()):
+            if told := made.get("recommendation"):
+                told["verdict"] = _VERDICTS[told["verdict"]]
+                told["strategy"] = told["strategy"] or told.pop("safest", None)
+                told.pop("safest", None)
+        return json.dumps(old)
+    except (ValueError, RecursionError, TypeError, AttributeError, KeyError):
+        return text  # damaged: what is wrong is told of the text as it is
 
 
 def _require_each_once(strategies: Sequence[str], name: str) -> None:
@@ -68,9 +90,9 @@ def _what_is_wrong(text: str, name: str, problem: ValidationError) -> FileProble
     if not isinstance(head, dict) or "format" not in head:
         return FileProblem(f'{name} is not a profile: the key "format" is missing', next_step=_GIVE)
     version = head["format"]
-    if version != FORMAT or isinstance(version, bool):
+    if version not in (1, FORMAT) or isinstance(version, bool):
         return FileProblem(
-            f"{name} has format {version!r}; this advisor reads format {FORMAT}",
+            f"{name} has format {version!r}; this advisor reads formats 1 and {FORMAT}",
             next_step="If a newer advisor wrote it, upgrade: pip install -U gpu-memory-advisor",
         )
     first = problem.errors()[0]

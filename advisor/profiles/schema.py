@@ -13,13 +13,14 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds
+from advisor.profiles.blocks import Block
 from advisor.profiles.preferences import Objective, Preferences
 from advisor.profiles.scripts import ScriptRun
 from advisor.profiles.system_state import GpuState, HostState, TegraState
 from advisor.profiles.text_files import as_path, write_atomically
 from advisor.profiles.traces import NsysTrace, Timeline
 
-FORMAT = 1
+FORMAT = 2
 
 Kind = Literal["cuda", "cpu", "catalogue"]
 MemoryClass = Literal["tegra", "tegra-io-coherent", "tegra-coherent", "discrete", "discrete-hmm", "coherent"]
@@ -27,7 +28,7 @@ MemoryKind = Literal["pageable", "pinned", "managed", "device"]
 AccessMode = Literal["in", "out", "inout"]
 Side = Literal["host", "device"]
 ArrayForm = Literal["torch", "numba", "pointer", "dlpack"]
-Verdict = Literal["clear", "tie", "inconclusive"]
+Verdict = Literal["fastest", "near", "keep", "open", "untrusted"]
 Certainty = Literal["measured", "likely", "predicted"]
 Unit = Literal["seconds", "bytes", "bytes_per_second", "ratio", "count"]
 
@@ -187,6 +188,12 @@ class Measured(Record):
     setup_seconds: Seconds = Field(description="Allocate, pin, set-up stages, first frame")
     footprint: Footprint
     verified: bool = Field(description="Annotations, results across strategies and the user's check held")
+    samples: Literal["frames", "blocks"] = Field(
+        default="frames", description="What frame_seconds holds: frames, or the mean frame of each block"
+    )
+    outside: str = Field(
+        default="", description="Why it took no part in the final, or left it; its figures are of one process"
+    )
     stopped: tuple[str, ...] = Field(default=(), description="Why sampling ended, per round")
     timeline: Timeline | None = Field(
         default=None, description="One frame step by step, from our own events after the timed frames"
@@ -267,10 +274,29 @@ PredictedResult = Annotated[Predicted | Skipped, Field(discriminator="status")]
 
 
 class Recommendation(Record):
-    """Which strategy, how sure. `strategy` is None where the figures cannot tell the best ones apart."""
+    """Which strategy, how sure. `strategy` is None where none fits the memory budget."""
 
     strategy: str | None
-    verdict: Verdict
+    verdict: Verdict = Field(
+        description="fastest: every other is surely slower. near: within the indifference of the fastest. "
+        "keep: the same of the baseline. open: more measuring could change it. untrusted: a strategy under "
+        "two names differed from itself"
+    )
+    bound: float | None = Field(
+        default=None, ge=0, description="How much slower than the fastest it is at most: 0.014 is 1.4 %"
+    )
+    groups: tuple[tuple[str, ...], ...] = Field(
+        default=(),
+        description="Strategies fastest first, joined where surely within the indifference",
+    )
+    fastest: str | None = Field(default=None, description="The one that looks fastest")
+    saved_bytes: int | None = Field(default=None, description="Memory that it saves over that one")
+    noise: Interval | None = Field(
+        default=None, description="A strategy's time over its own under a second name, with its interval"
+    )
+    seconds_more: PositiveSeconds | None = Field(
+        default=None, description="Of an open one: how much longer the final would take to settle it"
+    )
     speedup: Annotated[float, Field(gt=0)] | None = Field(
         default=None, description="Baseline's time over that of the recommended one, or of the safest"
     )
@@ -281,10 +307,6 @@ class Recommendation(Record):
     next_step: str = ""
     objective: Objective = "time"
     steps: tuple[str, ...] = Field(default=(), description="How it was arrived at, one sentence each")
-    safest: str | None = Field(
-        default=None,
-        description="Where the best ones cannot be told apart: the one that risks least, which is no winner",
-    )
     excluded: dict[str, str] = Field(
         default_factory=dict, description="Strategies left out for their memory, and how much they need"
     )
@@ -379,10 +401,27 @@ class Prediction(Record):
     )
 
 
+class FinalRecord(Record):
+    """How the final was held: processes that each hold all contestants, in rounds of random order."""
+
+    contestants: dict[str, str] = Field(description="Name to strategy; two names of one check the run")
+    alias: str = Field(default="", description="The name under which one of them ran again")
+    processes: int = Field(ge=0)
+    rounds: int = Field(ge=0, description="In all processes together")
+    looks: int = Field(ge=0, description="Planned looks at the figures that were used")
+    settled: bool = Field(description="More measuring could not have changed the choice")
+    frames: int = Field(gt=0, description="Timed frames of a block")
+    kept_setup: bool = Field(description="Function and set-up ran once a contestant, not for each block")
+    left: dict[str, str] = Field(default_factory=dict, description="Who left the final, and why")
+    dropped: tuple[str, ...] = Field(default=(), description="Surely slower, so not measured to the end")
+    process_seconds: Seconds = 0.0
+    round_seconds: Seconds = Field(default=0.0, description="A block of each contestant")
+
+
 class Profile(Record):
     """One run of one workload on one device."""
 
-    format: Literal[1] = 1
+    format: Literal[2] = 2
     tool: Tool
     created: str = Field(description="ISO 8601, UTC")
     command: str
@@ -392,6 +431,8 @@ class Profile(Record):
     workload: WorkloadRecord
     device: Device
     results: tuple[Result, ...]
+    final: FinalRecord | None = Field(default=None, description="None where no final was held")
+    blocks: tuple[Block, ...] = Field(default=(), description="What the final measured, raw")
     recommendation: Recommendation | None = None
     advice: tuple[Advice, ...] = ()
     traffic: Trace | None = None

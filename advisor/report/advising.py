@@ -115,7 +115,7 @@ def _against(chosen: Recommendation | None, finding: Finding) -> bool:
     """Whether the device's verdict is to keep the baseline, and the change leads away from it."""
     if chosen is None or not finding.strategy:
         return False
-    best, baseline = chosen.strategy or chosen.safest, chosen.baseline or BASELINE
+    best, baseline = chosen.strategy, chosen.baseline or BASELINE
     return best == baseline and finding.strategy != words.name(baseline)
 
 
@@ -143,7 +143,7 @@ def _chosen(profile: Profile) -> dict[str, Recommendation]:
 
 def _rank(profile: Profile, advice: Advice) -> tuple[int, bool, bool, float]:
     """The outcome; of advice, that for the recommended or the safe strategy, and what leaves the baseline."""
-    recommended = {(device, chosen.strategy or chosen.safest) for device, chosen in _chosen(profile).items()}
+    recommended = {(device, chosen.strategy) for device, chosen in _chosen(profile).items()}
     outcome = ("advice", "error", "silenced", "pass", "not-applicable").index(advice.outcome)
     saved = advice.gain.seconds_per_frame if advice.gain else None
     elsewhere = advice.gain is not None and advice.gain.over not in (None, BASELINE)

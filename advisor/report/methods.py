@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from advisor import units
@@ -25,16 +26,13 @@ def method(profile: Profile, against: ModelBeside) -> tuple[Entry, ...]:
     stopped = Counter(reason for row in profile.measured().values() for reason in row.stopped)
     return (
         Entry("Command", words.line(profile.command, 500)),
-        Entry(
-            "Order",
-            f"{words.count(taken.rounds, 'round')}; in each, every strategy runs in a fresh process, "
-            f"in an order shuffled with seed {taken.seed}",
-        ),
-        Entry("Time", f"at most {units.seconds(taken.max_seconds)} of sampling per strategy"),
+        Entry("Order", _order(profile)),
+        *(Entry("Final", told) for told in _final(profile)),
+        Entry("Time", f"at most {units.seconds(taken.max_seconds)} for the command"),
         Entry(
             "Figures",
             "median wall time of a steady frame, host stages included. Medians and ratios carry their "
-            f"{units.percent(taken.confidence)} interval, from resampling processes and their frames",
+            f"{units.percent(taken.confidence)} interval, from resampling processes and what they timed",
         ),
         Entry("Device path", "the frame without its host stages: copies, kernels and waiting"),
         Entry("Set-up", "allocate, pin, set-up stages and first frame; not part of the frame time"),
@@ -43,6 +41,36 @@ def method(profile: Profile, against: ModelBeside) -> tuple[Entry, ...]:
         *(Entry("Model", f"not compared with these figures: {why}") for why in _unmatched(profile, against)),
         Entry("Trace", words.line(profile.trace.reason, 300)),
     )
+
+
+def _order(profile: Profile) -> str:
+    taken = profile.method
+    if profile.final is not None:
+        return f"screening: each strategy in a fresh process, in an order shuffled with seed {taken.seed}"
+    return (
+        f"{words.count(len(taken.order) or taken.rounds, 'round')}; in each, every strategy runs in a fresh "
+        f"process, in an order shuffled with seed {taken.seed}"
+    )
+
+
+def _final(profile: Profile) -> Iterator[str]:
+    """How the best strategies met, and what a check of the run on itself gave."""
+    final, chosen = profile.final, profile.recommendation
+    if final is None:
+        return
+    anew = "set up once in each process" if final.kept_setup else "placed anew for each block"
+    yield (
+        f"{words.count(final.processes, 'process', 'processes')} with all contestants, "
+        f"{words.count(final.rounds, 'round')} in random order, blocks of "
+        f"{words.count(final.frames, 'frame')}, buffers {anew}; looked at {words.count(final.looks, 'time')}, "
+        f"{'settled' if final.settled else 'until the time was up'}"
+    )
+    if chosen is not None and chosen.noise is not None:
+        low, high = chosen.noise
+        yield (
+            f"Check: {words.name(final.contestants[final.alias])} under a second name took "
+            f"{units.ratio(low)} to {units.ratio(high)} its own time"
+        )
 
 
 def _hints(profile: Profile) -> list[tuple[str, str]]:

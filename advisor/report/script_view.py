@@ -10,12 +10,14 @@ from advisor import units
 from advisor.profiles.schema import Profile
 from advisor.profiles.scripts import ScriptMeasured, ScriptMemory, ScriptRun
 from advisor.report import words
+from advisor.report.headlines import TONES
 from advisor.report.machine import environment
 from advisor.report.methods import Entry
 from advisor.report.tables import Cell, Gap, gaps
 from advisor.report.traces import Traces, run_traces
 from advisor.strategies.scripts import SCRIPT_STRATEGIES, code
 from advisor.verdicts import scripts
+from advisor.verdicts.words import headline
 
 UNKNOWN = (
     "Which buffer a figure belongs to: an allocator is for all arrays at once, and places none by itself.",
@@ -107,7 +109,7 @@ def view(profile: Profile, script: ScriptRun) -> ScriptReport:
         created=words.name(profile.created.replace("T", " ").replace("+00:00", " UTC")),
         tool=f"advisor {words.name(profile.tool.version)}",
         basis="measured" if script.measured else "nothing",
-        tone=chosen.verdict if chosen else "none",
+        tone=TONES[chosen.verdict] if chosen else "none",
         headline=_headline(profile, script),
         certainty=certain,
         reason=words.line(chosen.reason) if chosen else "Every strategy failed or was skipped; see below.",
@@ -136,12 +138,9 @@ def _headline(profile: Profile, script: ScriptRun) -> str:
     chosen = profile.recommendation
     if chosen is None:
         return "Nothing could be measured."
-    if chosen.strategy is None:
-        return "Inconclusive: the strategies cannot be told apart."
-    if chosen.strategy == script.baseline:
-        return "Keep the script as it is: nothing that was imposed on it is faster."
-    factor = f": {units.ratio(chosen.speedup)} as fast as the script is now" if chosen.speedup else ""
-    return f"Use `{chosen.strategy}`{factor}."
+    if chosen.speedup is None or chosen.strategy == script.baseline:
+        return headline(chosen)
+    return f"{headline(chosen)}, {units.ratio(chosen.speedup)} as fast as it is now"
 
 
 def _row(profile: Profile, script: ScriptRun, row: ScriptMeasured) -> ScriptRow:

@@ -71,9 +71,7 @@ def _verdict(verdict: Verdict, *, named: bool) -> Iterator[str]:
     if verdict.basis == "predicted" and verdict.facts:
         time = verdict.facts[0]
         yield from wrap(f"{time.label} {time.value}, {time.note}", indent)
-    for entry in verdict.certainties:
-        yield from wrap(f"{entry.label}: {entry.value}", indent, "  ")
-    if verdict.basis != "predicted" and not verdict.certainties:
+    if verdict.basis != "predicted":
         yield from wrap(verdict.reason, indent)
     if verdict.next_step:
         yield from wrap(f"Next: {verdict.next_step}", indent)

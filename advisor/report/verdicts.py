@@ -12,9 +12,7 @@ from advisor.report import words
 from advisor.report.caveats import FIRST_FRAMES, HOST_ONLY, asked_for_one, doubt
 from advisor.report.facts import Fact, measured_facts, predicted_facts
 from advisor.report.failures import MEND, failed_rows, first_reason
-from advisor.report.headlines import certainty_of, headline, names, uncapitalised, undecided
-from advisor.report.methods import Entry
-from advisor.report.ranking import certainties
+from advisor.report.headlines import TONES, certainty_of, headline, names, uncapitalised
 from advisor.report.tables import gaps
 
 Basis = Literal["measured", "predicted", "nothing"]
@@ -35,8 +33,6 @@ class Verdict:
     facts: tuple[Fact, ...] = ()
     steps: tuple[str, ...] = ()
     """The reason in steps, where there are several."""
-    certainties: tuple[Entry, ...] = ()
-    """What is sure where the verdict is not."""
 
 
 def verdicts(profile: Profile) -> tuple[Verdict, ...]:
@@ -57,7 +53,7 @@ def measured_verdict(profile: Profile) -> Verdict:
         return _alone(profile, None, chosen, measured_facts(profile, chosen))
     return Verdict(
         basis="measured",
-        tone=chosen.verdict,
+        tone=TONES[chosen.verdict],
         device=words.name(profile.device.name),
         headline=headline(chosen),
         certainty=certainty_of(chosen, f"{units.percent(profile.method.confidence)} interval"),
@@ -65,7 +61,6 @@ def measured_verdict(profile: Profile) -> Verdict:
         next_step=words.line(chosen.next_step),
         facts=measured_facts(profile, chosen),
         steps=_steps(chosen),
-        certainties=certainties(profile),
     )
 
 
@@ -88,7 +83,7 @@ def predicted_verdict(prediction: Prediction) -> Verdict:
         return _declined(prediction, "")
     return Verdict(
         basis="predicted",
-        tone=chosen.verdict,
+        tone=TONES[chosen.verdict],
         device=device,
         headline=f"Predicted: {uncapitalised(headline(chosen, predicted=True))}",
         certainty=certainty_of(chosen, "predicted range"),
@@ -119,13 +114,13 @@ def _declined(prediction: Prediction, failed: str) -> Verdict:
 def _doubtful(prediction: Prediction, chosen: Recommendation) -> Verdict:
     """A prediction of a workload that failed here: never worded as a recommendation."""
     strategy = words.code(chosen.strategy) if chosen.strategy else ""
-    tied = f"tied with {names(chosen.tied_with)}" if chosen.verdict == "tie" and chosen.tied_with else ""
+    tied = f"equal to {names(chosen.tied_with)}" if chosen.verdict == "near" and chosen.tied_with else ""
     best = ", ".join(filter(None, (f"{strategy} predicted as the best", tied)))
     return Verdict(
         basis="predicted",
         tone="inconclusive",
         device=words.name(prediction.device.name),
-        headline=f"Doubtful: {best if strategy else uncapitalised(undecided(chosen))}",
+        headline=f"Doubtful: {best if strategy else uncapitalised(headline(chosen))}",
         reason=words.line(f"{FIRST_FRAMES}. {chosen.reason}"),
         facts=predicted_facts(prediction, chosen),
     )

@@ -7,17 +7,13 @@ from collections.abc import Iterable, Sequence
 from advisor import units
 from advisor.errors import UsageError, WorkloadError
 from advisor.model.gains import with_estimates
-from advisor.profiles.schema import Advice, Measured, Profile, WorkloadRecord
+from advisor.profiles.schema import Advice, Profile, WorkloadRecord
 from advisor.rules import RULES, by_id
 from advisor.rules.base import Case, Row, Rule, apply
 from advisor.rules.case import cases
 from advisor.rules.limits import limits
 from advisor.rules.snippets import variants
-from advisor.verdicts.measured import Candidate, recommend
-from advisor.verdicts.predicted import recommend_predicted
-from advisor.verdicts.ties import code_change
-
-__all__ = ["Candidate", "advise", "candidates", "recommend", "recommend_predicted"]
+from advisor.verdicts.measured import recommend
 
 
 def advise(profile: Profile, rules: Sequence[Rule] = RULES) -> Profile:
@@ -25,14 +21,7 @@ def advise(profile: Profile, rules: Sequence[Rule] = RULES) -> Profile:
 
     The recommendation is None where nothing was measured on a GPU: the predictions carry their own.
     """
-    chosen = None
-    if profile.device.kind == "cuda":
-        chosen = recommend(
-            candidates(profile),
-            confidence=profile.method.confidence,
-            device=profile.device,
-            preferences=profile.preferences,
-        )
+    chosen = recommend(profile) if profile.device.kind == "cuda" else None
     profile = profile.model_copy(update={"recommendation": chosen})
     silenced, wanted = silences(profile), profile.preferences
     advice = tuple(
@@ -85,19 +74,3 @@ def require_rules(workload: WorkloadRecord) -> None:
             raise WorkloadError(
                 f"Workload(ignore=...): {unknown.message}", next_step=unknown.next_step
             ) from None
-
-
-def candidates(profile: Profile) -> tuple[Candidate, ...]:
-    """The measured strategies of a profile."""
-    return tuple(
-        Candidate(
-            row.strategy,
-            row.rounds,
-            row.footprint.physical_bytes,
-            code_change(row.strategy),
-            row.verified,
-            row.latency_seconds,
-        )
-        for row in profile.results
-        if isinstance(row, Measured)
-    )

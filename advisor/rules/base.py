@@ -71,8 +71,8 @@ class Case:
 
     @property
     def recommended(self) -> str | None:
-        """The recommended strategy; where none could be told, the safe choice."""
-        return self.verdict.strategy or self.verdict.safest if self.verdict else None
+        """The recommended strategy."""
+        return self.verdict.strategy if self.verdict else None
 
     @property
     def one_dram(self) -> bool:

@@ -24,7 +24,7 @@ def judge(case: Case, limits: Limits) -> Finding:
         return passed(
             f"Medians are known to {units.percent(width)} or better among the strategies that matter.", *shown
         )
-    if case.verdict is not None and case.verdict.verdict != "inconclusive":
+    if case.verdict is not None and case.verdict.verdict not in ("open", "untrusted"):
         return passed(
             f"{worst.strategy} is known to {units.percent(width)} only, but the verdict holds all the same.",
             *shown,

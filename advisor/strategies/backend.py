@@ -77,8 +77,14 @@ class Backend(Protocol):
     def host_unregister(self, pointer: int) -> None:
         """Unlocks them."""
 
-    def staging_memory(self, nbytes: int) -> tuple[int, int]:
-        """Page-locked memory of the array library's pool, which keeps it: the pointer, and bytes reserved."""
+    def pool_array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """A device array of the library's own pool."""
+
+    def upload(self, array: Array) -> Any:
+        """A new device array of the same contents, by the library's own call; the source is free at once."""
+
+    def download(self, array: Any) -> Array:
+        """A new host array of the same contents, by the library's own call; complete on return."""
 
     def malloc_managed(self, nbytes: int) -> int:
         """Managed memory, attached globally."""

@@ -51,7 +51,7 @@ def nothing_fits(rows: Sequence[Sized], preferences: Preferences, ruled: Ruled) 
     )
     return Recommendation(
         strategy=None,
-        verdict="inconclusive",
+        verdict="open",
         reason=reason,
         next_step="Give more with --memory-budget, or make the workload's buffers smaller.",
         objective=preferences.objective,

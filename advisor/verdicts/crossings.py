@@ -78,12 +78,13 @@ def standing(
     """
     if chosen is None or not complete:
         return Standing()
-    if chosen.strategy is None or (chosen.verdict == "inconclusive" and not predicted):
+    undecided = chosen.verdict in ("open", "untrusted")
+    if chosen.strategy is None or (undecided and not predicted):
         return Standing(rivals=tuple(dict.fromkeys((*filter(None, (chosen.strategy,)), *chosen.tied_with))))
-    if chosen.verdict == "inconclusive":
+    if undecided:
         return Standing(frozenset({chosen.strategy}), chosen.strategy, likely=True, overlaps=True)
-    tied = (chosen.strategy, *chosen.tied_with) if chosen.verdict == "tie" and chosen.tied_with else ()
-    others = set(overlapping) if chosen.verdict == "tie" else set()
+    tied = (chosen.strategy, *chosen.tied_with) if chosen.tied_with else ()
+    others = set(overlapping) if tied else set[str]()
     return Standing(
         frozenset({chosen.strategy, *tied}),
         chosen.strategy,

@@ -1,219 +1,119 @@
-"""The verdict over measured rows: never a winner inside the noise.
-
-By time: the fastest; of those tied with it, the smallest footprint; of these, the smallest change of code.
-Where one cannot be told from the fastest nobody wins, but one of them is named as the safe choice.
-"""
+"""The verdict over measured rows: from the final's blocks, or separate processes as in older profiles."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterable, Sequence
 
-from advisor import stats, units
-from advisor.profiles.preferences import Preferences
-from advisor.profiles.schema import Device, Recommendation
+from advisor.profiles import blocks as saved
+from advisor.profiles.preferences import Objective, Preferences, begin_to_end
+from advisor.profiles.schema import FinalRecord, Measured, Profile, Recommendation
 from advisor.strategies.registry import BASELINE
-from advisor.units import times
-from advisor.verdicts.budgets import Ruled, by_memory, nothing_fits
-from advisor.verdicts.pairwise import Candidate as Candidate
-from advisor.verdicts.pairwise import Contest, contest
-from advisor.verdicts.safest import safest
-from advisor.verdicts.ties import break_tie, listing, sentence
-
-MORE_ROUNDS = 10
-"""Processes to ask for when 3 cannot tell: Student's factor falls from 4.3 to 2.3, the width to a third."""
+from advisor.verdicts.choice import Aim, Contestant
+from advisor.verdicts.estimate import Block, unpaired
+from advisor.verdicts.final import Alias, Decision, Verdict, decide, judge
+from advisor.verdicts.planning import Pace
+from advisor.verdicts.ties import code_change
+from advisor.verdicts.words import told
 
 
-def recommend(
-    rows: Sequence[Candidate],
-    *,
-    confidence: float = 0.95,
-    device: Device | None = None,
-    preferences: Preferences | None = None,
-) -> Recommendation | None:
-    """The verdict over measured rows; None when there are none. `device` only words the next step."""
-    wanted = preferences or Preferences()
+def recommend(profile: Profile) -> Recommendation | None:
+    """The verdict of a measured profile by its own preferences; None without measured rows.
+
+    Rows that took part in no final do not compete where there was one: they were slower by more than that
+    could change, or left it.
+    """
+    rows = list(profile.measured().values())
     if not rows:
         return None
-    scored = [row.scored(wanted.objective) for row in rows]
-    left, ruled = by_memory(scored, wanted)
-    if not left:
-        return nothing_fits(rows, wanted, ruled)
-    chosen = _chosen(contest(left, confidence, scored), device, alone=len(rows) == 1)
-    overlapping = _more_frames(rows, chosen, confidence) if wanted.objective == "time" else []
-    return _with(chosen, ruled, overlapping, wanted)
+    if profile.final is not None and profile.blocks:
+        decision = decided(profile.blocks, rows, profile.preferences, profile.final)
+    else:
+        decision = _separate(rows, profile.preferences)
+    return recommendation(decision.verdict, rows, profile.preferences)
 
 
-def _chosen(run: Contest, device: Device | None, *, alone: bool) -> Recommendation:
-    if len(run.by_name) == 1:
-        return _alone(run) if alone else _left(run)
-    if run.named("unclear"):
-        return _inconclusive(run, device)
-    if run.named("tied"):
-        return _tie(run)
-    return _clear(run)
+def decided(
+    blocks: Iterable[saved.Block],
+    rows: Sequence[Measured],
+    preferences: Preferences,
+    final: FinalRecord,
+) -> Decision:
+    """What the blocks of a final say."""
+    scored = scores(blocks, preferences.objective)
+    contestants = [
+        _contestant(row, left=row.strategy in final.left, dropped=row.strategy in final.dropped)
+        for row in rows
+        if row.strategy in final.contestants
+    ]
+    alias = Alias(final.alias, final.contestants[final.alias]) if final.alias in final.contestants else None
+    pace = Pace(final.process_seconds, final.round_seconds) if final.round_seconds else None
+    return decide(scored, contestants, _aim(preferences), alias=alias, pace=pace)
 
 
-def _with(
-    chosen: Recommendation, ruled: Ruled, more: Sequence[str], preferences: Preferences
-) -> Recommendation:
-    """With what memory decided before, and what another objective would see."""
-    steps = (*ruled.steps, *chosen.steps, *more)
-    return chosen.model_copy(
-        update={
-            "steps": steps,
-            "reason": " ".join(steps),
-            "objective": preferences.objective,
-            "excluded": dict(ruled.excluded),
-        }
-    )
-
-
-def _more_frames(rows: Sequence[Candidate], chosen: Recommendation, confidence: float) -> list[str]:
-    """That frames which overlap are done more often, though each takes longer from begin to end."""
-    winner = next((row for row in rows if row.strategy == (chosen.strategy or chosen.safest)), None)
-    told = []
-    for row in rows if winner else ():
-        if row is winner or row.latency is None or row.strategy in chosen.excluded or winner is None:
-            continue
-        ratio = stats.ratio_interval(winner.rounds, row.rounds, confidence=confidence)
-        if ratio.low > 1:
-            told.append(
-                f"{row.strategy} finishes {times(ratio)} as many frames per second, each "
-                f"{units.seconds(row.latency)} from begin to end: --objective throughput goes by that."
-            )
-    return told
-
-
-def _verdict(
-    run: Contest,
-    winner: Candidate,
-    verdict: Literal["clear", "tie"],
-    steps: Sequence[str],
-    tied: Sequence[str] = (),
-) -> Recommendation:
-    """A recommendation of one strategy, with its speed-up over the baseline when that ran."""
-    speedup = run.speedup(winner)
-    told = tuple(filter(None, (*steps, _caveat(run), _unverified(winner))))
-    return Recommendation(
-        strategy=winner.strategy,
-        verdict=verdict,
-        speedup=speedup.value if speedup else None,
-        interval=(speedup.low, speedup.high) if speedup else None,
-        baseline=BASELINE if speedup else None,
-        tied_with=tuple(tied),
-        reason=" ".join(told),
-        next_step=_adopt(winner.strategy),
-        steps=told,
-    )
-
-
-def _adopt(strategy: str) -> str:
-    return "Keep the code as it is." if strategy == BASELINE else f"Change the code to {strategy}."
-
-
-def _caveat(run: Contest) -> str:
-    if run.rounds > 1:
-        return ""
-    return "Each strategy ran in one process only: differences between processes are not in the intervals."
-
-
-def _unverified(winner: Candidate) -> str:
-    return "" if winner.verified else f"The results of {winner.strategy} could not be compared."
-
-
-def _alone(run: Contest) -> Recommendation:
-    only = run.best
-    reason = (
-        f"{only.strategy} is the only strategy with figures ({units.seconds(only.seconds)} a frame): there "
-        "is nothing to compare it with."
-    )
-    recommendation = _verdict(run, only, "clear", [reason])
-    step = "See why the other strategies have no figures, and run them too."
-    return recommendation.model_copy(update={"next_step": step})
-
-
-def _left(run: Contest) -> Recommendation:
-    """The only one that memory leaves."""
-    only, speedup = run.best, run.speedup(run.best)
-    reason = f"{only.strategy} is the only one left; it takes {units.seconds(only.seconds)} a frame"
-    against = f", {BASELINE} {times(speedup)} that time" if speedup and only.strategy != BASELINE else ""
-    return _verdict(run, only, "clear", [f"{reason}{against}."])
-
-
-def _clear(run: Contest) -> Recommendation:
-    best, others = run.best, run.against_best
-    second = min(others, key=lambda name: others[name].value)
-    takes = f"{best.strategy} takes {units.seconds(best.seconds)} a frame"
-    level = units.percent(run.confidence)
-    if best.strategy == BASELINE:
-        reason = (
-            f"Nothing beats the baseline: {takes}, and the next best, {second}, {times(others[second])} that "
-            f"time (with its {level} interval)."
+def scores(blocks: Iterable[saved.Block], objective: Objective) -> list[Block]:
+    """The number that counts of each block: the period of frames, or from begin to end where they overlap."""
+    return [
+        Block(
+            process=block.process,
+            round=block.round,
+            contestant=block.contestant,
+            place=block.place,
+            seconds=(block.latency_seconds if begin_to_end(objective) else None) or block.period_seconds,
+            count=block.frames,
         )
-        return _verdict(run, best, "clear", [reason])
-    rest = f"{second}, the next best, {times(others[second])} that time (with its {level} interval)"
-    slower = f", {BASELINE} {times(others[BASELINE])}" if BASELINE in others and second != BASELINE else ""
-    return _verdict(run, best, "clear", [f"{takes}; {rest}{slower}."])
+        for block in blocks
+    ]
 
 
-def _tie(run: Contest) -> Recommendation:
-    equals = [run.best, *run.named("tied")]
-    winner, why = break_tie([row.equal for row in equals])
-    steps = [_equally_fast(run, equals), sentence(why)]
-    if winner == BASELINE:
-        steps.append("Nothing beats the baseline by more than that.")
-    tied = [row.strategy for row in equals if row.strategy != winner]
-    return _verdict(run, run.by_name[winner], "tie", steps, tied)
+def _separate(rows: Sequence[Measured], preferences: Preferences) -> Decision:
+    """Of processes that share nothing: older profiles, and runs that ended before the final."""
+    rounds = {row.strategy: _rounds(row, preferences.objective) for row in rows}
+    aim = _aim(preferences, looks=1)
+    return judge(unpaired(rounds), [_contestant(row) for row in rows], aim)
 
 
-def _equally_fast(run: Contest, equals: Sequence[Candidate]) -> str:
-    """How near the others are to the fastest, by the far end of their intervals in whole percent."""
-    ratios = [run.against_best[row.strategy] for row in equals if row is not run.best]
-    apart = max(max(ratio.high, 1 / ratio.low) for ratio in ratios) - 1
-    percent = max(1, math.ceil(apart * 100 - 1e-9))
-    return (
-        f"{listing([row.strategy for row in equals])} are equally fast: the fastest, {run.best.strategy}, "
-        f"takes {units.seconds(run.best.seconds)} a frame, and the others are within {percent} % of it "
-        f"({stats.EQUIVALENCE * 100:g} % counts as equal)."
+def _rounds(row: Measured, objective: Objective) -> tuple[tuple[float, ...], ...]:
+    """Frames of overlapping strategies count from begin to end by their median alone."""
+    if row.latency_seconds is None or not begin_to_end(objective):
+        return row.rounds
+    longer = row.latency_seconds / row.median_seconds
+    return tuple(tuple(seconds * longer for seconds in frames) for frames in row.rounds)
+
+
+def _contestant(row: Measured, *, left: bool = False, dropped: bool = False) -> Contestant:
+    return Contestant(
+        row.strategy, row.footprint.physical_bytes, code_change(row.strategy), left=left, dropped=dropped
     )
 
 
-def _inconclusive(run: Contest, device: Device | None) -> Recommendation:
-    unclear, rivals, safe = run.named("unclear"), run.rivals, safest(run)
-    ranges = ", ".join(
-        f"{row.strategy} takes {times(run.against_best[row.strategy])} the time" for row in unclear
+def _aim(preferences: Preferences, looks: int | None = None) -> Aim:
+    aim = Aim(
+        BASELINE,
+        preferences.objective,
+        preferences.memory_budget_bytes,
+        indifference=preferences.indifference,
     )
-    names = listing([row.strategy for row in rivals])
-    who = "They" if any(step.endswith(f": {names}.") for step in safe.steps) else names
-    apart = (
-        f"{who} cannot be told apart: against "
-        f"{run.best.strategy} at {units.seconds(run.best.seconds)} a frame, {ranges}."
-    )
-    steps = tuple(filter(None, (*safe.steps, apart, _caveat(run))))
-    speedup = run.speedup(run.by_name[safe.strategy])
-    return Recommendation(
-        strategy=None,
-        verdict="inconclusive",
-        speedup=speedup.value if speedup else None,
-        interval=(speedup.low, speedup.high) if speedup else None,
-        baseline=BASELINE if run.baseline else None,
-        tied_with=tuple(row.strategy for row in rivals),
-        reason=" ".join(steps),
-        next_step=_measure_better(run, device, safe.strategy),
-        steps=steps,
-        safest=safe.strategy,
-    )
+    return aim if looks is None else Aim(**{**vars(aim), "looks": looks})
 
 
-def _measure_better(run: Contest, device: Device | None, safe: str) -> str:
-    rounds = MORE_ROUNDS if run.rounds < MORE_ROUNDS else 3 * run.rounds
-    integrated = device is not None and (device.memory_class or "").startswith("tegra")
-    clocks = "sudo jetson_clocks" if integrated else "sudo nvidia-smi --lock-gpu-clocks=MHZ"
-    meanwhile = "Keep the code as it is for now" if safe == BASELINE else f"Take {safe} to be safe"
-    return (
-        f"{meanwhile}. To know the fastest, run again with --rounds {rounds}, with other programs closed and "
-        f"the clocks fixed ({clocks}); if the verdict stays, the difference is too small to matter or this "
-        "machine is too noisy to show it."
+def recommendation(verdict: Verdict, rows: Sequence[Measured], preferences: Preferences) -> Recommendation:
+    """The verdict as it is saved, with its words."""
+    chosen = next((group for group in verdict.groups if verdict.chosen in group), ())
+    made = Recommendation(
+        strategy=verdict.chosen,
+        verdict=verdict.kind,
+        bound=verdict.bound,
+        speedup=verdict.speedup.value if verdict.speedup else None,
+        interval=(verdict.speedup.low, verdict.speedup.high) if verdict.speedup else None,
+        baseline=BASELINE if verdict.speedup else None,
+        tied_with=tuple(name for name in (verdict.undecided or chosen) if name != verdict.chosen),
+        groups=verdict.groups,
+        saved_bytes=verdict.saved.physical_bytes if verdict.saved else None,
+        fastest=verdict.saved.over if verdict.saved else verdict.chosen,
+        noise=(verdict.noise.low, verdict.noise.high) if verdict.noise else None,
+        seconds_more=verdict.seconds_more,
+        objective=preferences.objective,
+        excluded={name: why for name, why in verdict.excluded.items() if why == "budget"},
+        reason="",
     )
+    return told(made, {row.strategy: row.median_seconds for row in rows}, preferences)

@@ -57,8 +57,8 @@ def recommend_predicted(
     """The bet on predicted rows; None when there are none. Memory rules out before time is looked at.
 
     Strategies within the equivalence margin of the likely best are a tie, broken as a measured one. Otherwise
-    the likely best is named: "clear" where it is within the margin of the fastest on 95 % of simulated
-    devices, and "inconclusive" below.
+    the likely best is named: "near" where it is within the margin of the fastest in 95 % of the simulated
+    devices ("keep" where that is the baseline), and "open" below.
     """
     every, wanted = [row for row in results if isinstance(row, Predicted)], preferences or Preferences()
     if not every:
@@ -99,13 +99,13 @@ def _single(bet: _Bet) -> Recommendation:
     takes = f"{bet.chosen.strategy} is predicted to take {_span(bet.chosen)} a frame"
     if len(bet.rows) == 1:
         left = "no other strategy is predicted" if len(bet.every) == 1 else "it is the only one left"
-        return _recommendation(bet, "clear", [f"{takes}; {left}."], ())
+        return _recommendation(bet, "near", [f"{takes}; {left}."], ())
     share = _share(bet)
     if bet.confidence >= CLEAR:
-        return _recommendation(bet, "clear", [f"{takes}; {share}."], ())
+        return _recommendation(bet, "near", [f"{takes}; {share}."], ())
     rivals = _rivals(bet)
     reason = f"{takes}: likely the best, not certain; {share}, else {listing([r.strategy for r in rivals])}."
-    return _recommendation(bet, "inconclusive", [reason], rivals)
+    return _recommendation(bet, "open", [reason], rivals)
 
 
 def _share(bet: _Bet) -> str:
@@ -134,7 +134,7 @@ def _tie(among: _Bet, equals: Sequence[Predicted], code_change: CodeChange) -> R
         sentence(why),
         f"Of {winner}: {_share(bet)}.",
     ]
-    return _recommendation(bet, "tie", steps, [row for row in equals if row is not bet.chosen])
+    return _recommendation(bet, "near", steps, [row for row in equals if row is not bet.chosen])
 
 
 def _apart(equals: Sequence[Predicted]) -> int:
@@ -151,7 +151,8 @@ def _recommendation(
         steps = (*steps, "Nothing is predicted to beat the baseline.")
     return Recommendation(
         strategy=bet.chosen.strategy,
-        verdict=verdict,
+        verdict="keep" if verdict == "near" and bet.chosen.strategy == BASELINE else verdict,
+        bound=stats.EQUIVALENCE if verdict == "near" else None,
         speedup=speedup.value if speedup else None,
         interval=(speedup.low, speedup.high) if speedup else None,
         baseline=BASELINE if speedup else None,

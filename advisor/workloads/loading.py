@@ -9,7 +9,7 @@ import importlib.util
 import linecache
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -39,16 +39,25 @@ def load(path: Path, name: str | None, assignments: Mapping[str, str]) -> Loaded
     Raises `FileProblem` for a missing file, `WorkloadError` for a wrong one (with the user's own traceback
     as detail where the user's code raised), `UsageError` for a wrong setting.
     """
+    return prepare(path, name, assignments)()
+
+
+def prepare(path: Path, name: str | None, assignments: Mapping[str, str]) -> Callable[[], Loaded]:
+    """As `load`, but imports once and calls the workload's function at each call of what is returned."""
     source = _source(path)
     definition = _pick(path, name, _import(path))
     parameters = resolve(definition, assignments)
+    return lambda: _loaded(path, source, definition, parameters)
+
+
+def _loaded(path: Path, source: bytes, definition: Definition, parameters: Mapping[str, Value]) -> Loaded:
     bound = bind(_call(path, definition, parameters))
     record = WorkloadRecord(
         name=definition.name,
         file=relative(path),
         sha256=hashlib.sha256(source).hexdigest(),
         summary=definition.summary,
-        parameters=parameters,
+        parameters=dict(parameters),
         buffers=bound.buffer_records(),
         stages=tuple(stage.record() for stage in bound.stages),
         ignore=tuple(bound.workload.ignore),

@@ -70,9 +70,17 @@ class CpuBackend:
     def host_unregister(self, pointer: int) -> None:
         """Means nothing to a CPU."""
 
-    def staging_memory(self, nbytes: int) -> tuple[int, int]:
-        """Ordinary memory, kept for the life of the backend as a pool would."""
-        return self.malloc(nbytes), nbytes
+    def pool_array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """numpy.empty."""
+        return self.xp.empty(shape, dtype)  # type: ignore[no-any-return]
+
+    def upload(self, array: Array) -> Array:
+        """A copy."""
+        return array.copy()
+
+    def download(self, array: Array) -> Array:
+        """A copy."""
+        return array.copy()
 
     malloc_managed = malloc
 

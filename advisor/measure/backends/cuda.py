@@ -65,7 +65,6 @@ class CudaBackend:
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.stream.__enter__()  # not use(): a workload's own `with stream:` must end on this one again
         self._allocator = cupy.cuda.get_allocator()
-        self._staging: list[Any] = []
         self._loaded: ManagedCalls | None = None
         with contextlib.suppress(Exception):  # whoever needs them is told; their import is no one's set-up
             self._loaded = ManagedCalls(gpu)
@@ -153,11 +152,17 @@ class CudaBackend:
         """cudaHostUnregister."""
         self._runtime.hostUnregister(pointer)
 
-    def staging_memory(self, nbytes: int) -> tuple[int, int]:
-        """From CuPy's pinned pool, which rounds up to a power of two (cupy issues 3625, 8111)."""
-        memory = self.xp.cuda.alloc_pinned_memory(nbytes)
-        self._staging.append(memory)
-        return int(memory.ptr), int(memory.mem.size)
+    def pool_array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """cupy.empty."""
+        return self.xp.empty(shape, dtype)
+
+    def upload(self, array: Any) -> Any:
+        """cupy.asarray: through CuPy's pinned pool, then an asynchronous copy (cupy issues 6360, 8090)."""
+        return self.xp.asarray(array)
+
+    def download(self, array: Any) -> Any:
+        """cupy.asnumpy: into a new array, whose pages are first touched by the copy."""
+        return self.xp.asnumpy(array)
 
     def malloc_managed(self, nbytes: int) -> int:
         """cudaMallocManaged with cudaMemAttachGlobal, CuPy's default."""

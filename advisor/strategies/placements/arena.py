@@ -6,11 +6,13 @@ back in reverse order, also when an allocation half-way fails.
 
 from __future__ import annotations
 
+import math
 import mmap
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext, suppress
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 
@@ -46,6 +48,12 @@ class Arena:
         with suppress(Exception) if error else nullcontext():  # the first error says what happened
             self._cleanup.close()
 
+    def pad(self, nbytes: int) -> None:
+        """Takes that much on both sides, unbooked, so that what comes after lies elsewhere; 0 takes none."""
+        if nbytes:
+            self._owned[0] = np.empty(nbytes, np.uint8)
+            self._cleanup.callback(self.backend.free, self.backend.malloc(nbytes))
+
     def pageable(self, nbytes: int) -> int:
         """malloc, as any ordinary array has it. The host's pointer."""
         return self._book("pageable", nbytes, lambda: self._malloc(nbytes), self._owned.pop)
@@ -74,16 +82,22 @@ class Arena:
 
         return self._book("pinned", nbytes, take, give)
 
-    def staging(self, nbytes: int) -> int:
-        """Memory of CuPy's pinned pool, which keeps it and may take more than it was asked for."""
+    def staging(self, nbytes: int) -> None:
+        """Books what CuPy's pinned pool takes for uploads of that size, and keeps: a power of two (cupy
+        issues 3625, 8111)."""
         kind = self.backend.kind_of("pinned")
+        self.requested[kind] += nbytes
+        if kind == "pinned":
+            self.pooled[kind] += (1 << max(nbytes - 1, 0).bit_length()) - nbytes
 
-        def take() -> int:
-            pointer, reserved = self.backend.staging_memory(nbytes)
-            self.pooled[kind] += reserved - nbytes
-            return pointer
-
-        return self._book("pinned", nbytes, take, lambda _: None)
+    def pool_array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """An array of the library's own pool, whose size the footprint knows."""
+        array = self.backend.pool_array(shape, dtype)
+        kind, nbytes = self.backend.kind_of("device"), math.prod(shape) * dtype.itemsize
+        self.requested[kind] += nbytes
+        if self.backend.pool_reserved() is not None:
+            self.pooled[kind] -= nbytes
+        return array
 
     def managed(self, nbytes: int) -> int:
         """Managed memory. One pointer for both sides."""

@@ -14,8 +14,9 @@ from advisor.strategies.backend import Array, Backend, Hint, HostFlag, host_arra
 from advisor.strategies.placements.arena import Arena
 from advisor.strategies.schedule import Traits
 
-Mover = Callable[[Any], None]
-"""Moves a buffer; takes the stream to do it on, or None for the backend's own."""
+Mover = Callable[[Any], Any]
+"""Moves a buffer; takes the stream to do it on, or None for the backend's own. Returns the array that the
+side has from now on where moving makes a new one, else None."""
 
 
 @dataclass(frozen=True)

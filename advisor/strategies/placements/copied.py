@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from dataclasses import replace
 from typing import Any
 
@@ -31,23 +30,23 @@ class Staged(Placement):
     staged = True
 
     def place(self, arena: Arena, layout: Layout) -> Placed:
-        """Three memories: host, staging, device."""
-        backend, nbytes = arena.backend, layout.nbytes
-        host, staging, device = arena.pageable(nbytes), arena.staging(nbytes), arena.device(nbytes)
-        last_upload: list[Any] = []
+        """A host array and a device array of CuPy's pool; every move makes a new one, as the calls do."""
+        backend = arena.backend
+        arena.staging(layout.nbytes)
+        begun = layout.at(backend, arena.pageable(layout.nbytes), None)
+        arrays = {"host": begun.host, "device": arena.pool_array(layout.shape, layout.dtype)}
 
-        def to_device(stream: Any) -> None:
-            while last_upload:
-                backend.wait(last_upload.pop())
-            ctypes.memmove(staging, host, nbytes)
-            backend.copy_to_device(device, staging, nbytes, stream)
-            last_upload.append(backend.timestamp(stream))
+        def to_device(stream: Any) -> Any:
+            del stream
+            arrays["device"] = backend.upload(arrays["host"])
+            return arrays["device"]
 
-        def to_host(stream: Any) -> None:
-            backend.copy_to_host(host, device, nbytes, stream)
-            backend.synchronize()
+        def to_host(stream: Any) -> Any:
+            del stream
+            arrays["host"] = backend.download(arrays["device"])
+            return arrays["host"]
 
-        return replace(layout.at(backend, host, device), to_device=to_device, to_host=to_host)
+        return replace(begun, device=arrays["device"], to_device=to_device, to_host=to_host)
 
 
 class Pinned(Placement):

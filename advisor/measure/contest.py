@@ -1,0 +1,170 @@
+"""From screening to the final and back: who takes part, how long a block is, the rows that blocks give."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import mean
+
+from advisor import stats
+from advisor.measure.final import LEAST, Held, Look, Plan, Session, hold
+from advisor.measure.final_messages import FinalJob
+from advisor.measure.jobs import Job
+from advisor.measure.progress import Progress
+from advisor.measure.sampling import MIN_FRAMES, Clock
+from advisor.measure.settings import Settings
+from advisor.profiles.blocks import Block
+from advisor.profiles.preferences import Preferences, begin_to_end
+from advisor.profiles.schema import FinalRecord, Measured, Result
+from advisor.strategies.registry import BASELINE
+from advisor.verdicts.measured import decided
+from advisor.verdicts.planning import Pace
+
+SCREENED_OUT = 2.0
+"""Times the best's time from which a strategy is not in the final: of equals one process each drops none."""
+BASELINE_IN = 4.0
+"""The baseline stays in up to this, since every gain is told against it."""
+BLOCK_SECONDS = 0.05
+WARM_SECONDS = 0.03
+"""Frames before a block that do not count: on an H200 the first 20 ms after placing buffers anew are up to a
+third slower."""
+LEAST_SECONDS = 4.0
+"""With less time left no final is begun: the processes would hardly have started."""
+CONFIDENCE = 0.95
+AGAIN = " (again)"
+
+
+@dataclass
+class Contest:
+    """The final of one run: made from the screened rows, asked for its rows at any time."""
+
+    settings: Settings
+    base: Job
+    rows: Mapping[str, Measured]
+    directory: Path
+    session: Callable[[FinalJob], Session]
+    clock: Clock = time.monotonic
+    held: Held = field(default_factory=Held)
+    dropped: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        times = {name: _score(row, self._preferences) for name, row in self.rows.items()}
+        best = min(times.values(), default=math.inf)
+        within = {BASELINE: BASELINE_IN}
+        self.entered = [
+            row for name, row in self.rows.items() if times[name] <= best * within.get(name, SCREENED_OUT)
+        ]
+        quickest = min((row.median_seconds for row in self.entered), default=1.0)
+        self.frames = max(MIN_FRAMES, math.ceil(BLOCK_SECONDS / quickest))
+        self.warm_frames = max(2, math.ceil(WARM_SECONDS / quickest))
+        self.names = {row.strategy: row.strategy for row in self.entered}
+        if self.entered:
+            first = min(self.entered, key=lambda row: times[row.strategy]).strategy
+            self.alias = f"{first}{AGAIN}"
+            self.names[self.alias] = first
+
+    @property
+    def _preferences(self) -> Preferences:
+        return self.settings.preferences
+
+    @property
+    def possible(self) -> bool:
+        """There is something to compare."""
+        return len(self.entered) >= LEAST
+
+    def run(self, deadline: float, progress: Progress, keep: Callable[[Block], None]) -> None:
+        """Holds it until it is settled or the clock reaches the deadline; Ctrl-C keeps what there is."""
+        if deadline - self.clock() < LEAST_SECONDS:
+            return
+        plan = Plan(self.names, deadline, self.settings.rounds, self.settings.seed)
+
+        def look(blocks: Sequence[Block], pace: Pace) -> Look:
+            del pace  # it is in the record
+            found = decided(blocks, self.entered, self._preferences, self.record())
+            self.dropped |= found.dropped
+            progress.begin(_shown(found.verdict.kind, found.verdict.chosen))
+            return Look(found.settled, found.dropped, found.step)
+
+        progress.begin("the final")
+        hold(plan, self.held, self._start, self.clock, look, keep)
+        progress.end()
+
+    def _start(self, process: int, contestants: Mapping[str, str]) -> Session:
+        number = len(list(self.directory.glob("final-*")))
+        job = FinalJob(
+            base=self.base,
+            process=process,
+            contestants=dict(contestants),
+            frames=self.frames,
+            warm_frames=self.warm_frames,
+            block_seconds=BLOCK_SECONDS,
+            directory=str(self.directory / f"final-{number}"),
+        )
+        return self.session(job)
+
+    def record(self) -> FinalRecord:
+        """How it was held."""
+        return FinalRecord(
+            contestants=self.names,
+            alias=self.alias,
+            processes=len({block.process for block in self.held.blocks}),
+            rounds=self.held.rounds,
+            looks=self.held.looks,
+            settled=self.held.settled,
+            frames=self.frames,
+            kept_setup=self.held.kept_setup,
+            left={name: problem.message for name, problem in self.held.left.items()},
+            dropped=tuple(sorted(self.dropped - {self.alias})),
+            process_seconds=self.held.pace.process_seconds if self.held.pace else 0.0,
+            round_seconds=self.held.pace.round_seconds if self.held.pace else 0.0,
+        )
+
+    def results(self, rows: Sequence[Result]) -> tuple[Result, ...]:
+        """The screened rows, those of the final's contestants with the figures of its blocks."""
+        return tuple(self._row(row) if isinstance(row, Measured) else row for row in rows)
+
+    def _row(self, row: Measured) -> Measured:
+        blocks = [block for block in self.held.blocks if block.contestant == row.strategy]
+        if row.strategy in self.held.left:
+            reason = f"left the final: {self.held.left[row.strategy].message}"
+            return row.model_copy(update={"outside": reason})
+        if row.strategy not in self.names:
+            return row.model_copy(update={"outside": "screened out: more than twice the best's time"})
+        if not blocks:
+            return row.model_copy(update={"outside": "the final did not begin"})
+        return with_blocks(row, blocks)
+
+
+def with_blocks(row: Measured, blocks: Sequence[Block]) -> Measured:
+    """The row with the blocks' times: the mean frame of each block, by process."""
+    processes = sorted({block.process for block in blocks})
+    rounds = [[block.period_seconds for block in blocks if block.process == process] for process in processes]
+    stages = {
+        name: mean(block.host_seconds[name] for block in blocks if name in block.host_seconds)
+        for name in {name for block in blocks for name in block.host_seconds}
+    }
+    latencies = [block.latency_seconds for block in blocks if block.latency_seconds is not None]
+    return row.model_copy(
+        update={
+            "frame_seconds": tuple(seconds for taken in rounds for seconds in taken),
+            "frames_per_round": tuple(map(len, rounds)),
+            "samples": "blocks",
+            "median_seconds": stats.median(rounds),
+            "interval_seconds": stats.median_interval(rounds, confidence=CONFIDENCE),
+            "stage_seconds": {**row.stage_seconds, **stages},
+            "latency_seconds": mean(latencies) if latencies else row.latency_seconds,
+            "stopped": (),
+        }
+    )
+
+
+def _score(row: Measured, preferences: Preferences) -> float:
+    latency = row.latency_seconds if begin_to_end(preferences.objective) else None
+    return latency or row.median_seconds
+
+
+def _shown(kind: str, chosen: str | None) -> str:
+    return f"the final: {chosen} {'looks best' if kind == 'open' else 'leads'}"

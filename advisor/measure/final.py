@@ -1,0 +1,208 @@
+"""The final: processes that each hold all contestants, asked for rounds of blocks until it is settled.
+
+Every round is a random order of all contestants that are left. After each step (some processes, some rounds
+in each) the figures are looked at, and what they say tells the next step. What is measured is handed on block
+by block.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from advisor.measure.final_messages import BlockDone, FinalRound, Left, Message, RoundDone
+from advisor.measure.jobs import Problem
+from advisor.measure.sampling import Clock
+from advisor.profiles.blocks import Block
+from advisor.verdicts.choice import LOOKS
+from advisor.verdicts.planning import Pace, Step, first_step
+
+LEAST = 2
+"""Contestants: with one there is nothing to compare."""
+MOST_STARTS = 3
+"""Processes in a row that may fail to start."""
+
+
+class Session(Protocol):
+    """A process of the final that waits for rounds."""
+
+    def ready(self) -> bool:
+        """Waits until it can take rounds; False where it ended before."""
+
+    def round(self, request: FinalRound) -> Iterable[Message]:
+        """What the round gave; a `Left` for a contestant whose process died or hung, and then no more."""
+
+    def close(self) -> None:
+        """Ends the process."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a look at the blocks concluded: whether to stop, who need not be measured on, what is next."""
+
+    settled: bool
+    dropped: frozenset[str] = frozenset()
+    step: Step | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Who is in the final, and how long it may take."""
+
+    contestants: Mapping[str, str]
+    """Name to strategy."""
+    deadline: float
+    """On the clock: no round begins that would end after it."""
+    processes: int
+    """The least number, where the time allows them."""
+    seed: int
+
+
+@dataclass
+class Held:
+    """What the final gave so far."""
+
+    blocks: list[Block] = field(default_factory=list)
+    left: dict[str, Problem] = field(default_factory=dict)
+    looks: int = 0
+    rounds: int = 0
+    """In all processes."""
+    settled: bool = False
+    kept_setup: bool = False
+    """Function and set-up ran once for each contestant and process, since they take longer than a block."""
+    pace: Pace | None = None
+
+
+def hold(
+    plan: Plan,
+    held: Held,
+    start: Callable[[int, Mapping[str, str]], Session],
+    clock: Clock,
+    look: Callable[[Sequence[Block], Pace], Look],
+    keep: Callable[[Block], None],
+) -> None:
+    """Fills `held` until a look says that it is settled or the time is up; Ctrl-C leaves what there is.
+
+    start: makes the process of that number with those contestants. look: judges all blocks so far. keep:
+    hears of every block as it ends.
+    """
+    final = _Final(plan, start, clock, keep, held)
+    try:
+        step = final.first()
+        while step is not None:
+            complete = final.take(step)
+            if held.pace is None or not held.blocks:
+                return
+            seen = look(held.blocks, held.pace)
+            held.looks, held.settled = held.looks + 1, seen.settled
+            final.dropped |= seen.dropped
+            step = final.after(seen) if complete and held.looks < LOOKS else None
+    finally:
+        final.close()
+
+
+@dataclass
+class _Final:
+    plan: Plan
+    start: Callable[[int, Mapping[str, str]], Session]
+    clock: Clock
+    keep: Callable[[Block], None]
+    held: Held
+    dropped: frozenset[str] = frozenset()
+    session: Session | None = None
+    processes: int = 0
+    """Started so far; the number of the next."""
+    rounds: int = 0
+    """In the process that runs."""
+    starting: float = 0.0
+    """Seconds that starting processes took."""
+    measuring: float = 0.0
+    """Seconds that rounds took."""
+
+    @property
+    def active(self) -> dict[str, str]:
+        """Contestants that are still measured."""
+        gone = self.held.left.keys() | self.dropped
+        return {name: strategy for name, strategy in self.plan.contestants.items() if name not in gone}
+
+    def first(self) -> Step | None:
+        """One round of the first process tells what measuring costs, and so how the time is best spent."""
+        if not self._open() or not self._round():
+            return None
+        assert self.held.pace is not None
+        return first_step(self.plan.deadline - self.clock(), self.held.pace)
+
+    def take(self, step: Step) -> bool:
+        """Its processes and rounds; False where the time was up, or nobody was left, before."""
+        for _ in range(step.processes):
+            if self.session is None and not self._open():
+                return False
+            while self.rounds < step.rounds:
+                if not self._round():
+                    return False
+            self.close()
+        return True
+
+    def after(self, seen: Look) -> Step | None:
+        """The next step; one more process where it is settled with fewer than are asked for."""
+        if not seen.settled:
+            return seen.step
+        missing = self.plan.processes - self.processes
+        rounds = max(1, round(self.held.rounds / max(self.processes, 1)))
+        return Step(missing, rounds) if missing > 0 else None
+
+    def close(self) -> None:
+        """Ends the process that runs."""
+        if self.session is not None:
+            self.session.close()
+            self.session = None
+
+    def _open(self) -> bool:
+        """The next process, ready. One that cannot start, for want of memory say, is tried again."""
+        for _ in range(MOST_STARTS):
+            if not self._in_time(1):
+                return False
+            begin = self.clock()
+            self.session = self.start(self.processes, self.active)
+            self.processes, self.rounds = self.processes + 1, 0
+            ready = self.session.ready()
+            self.starting += self.clock() - begin
+            if ready:
+                return True
+            self.close()
+        return False
+
+    def _round(self) -> bool:
+        """A block of everybody who is left; False where there is no time for one, or nobody to compare."""
+        names = list(self.active)
+        if self.session is None or len(names) < LEAST or not self._in_time(0):
+            return False
+        begin = self.clock()
+        order = random.Random(f"{self.plan.seed}-{self.processes}-{self.rounds}").sample(names, len(names))
+        for message in self.session.round(FinalRound(round=self.rounds, order=tuple(order))):
+            self._hear(message)
+        self.rounds, self.held.rounds = self.rounds + 1, self.held.rounds + 1
+        self.measuring += self.clock() - begin
+        self.held.pace = Pace(self.starting / self.processes, self.measuring / self.held.rounds)
+        return self.session is not None or self._open()
+
+    def _hear(self, message: Message) -> None:
+        if isinstance(message, BlockDone):
+            self.held.blocks.append(message.block)
+            self.keep(message.block)
+        elif isinstance(message, RoundDone):
+            self.held.kept_setup |= message.kept_setup
+        elif isinstance(message, Left):
+            self.held.left[message.contestant] = message.problem
+            if message.broken:
+                self.close()
+
+    def _in_time(self, starts: int) -> bool:
+        """So many starts of processes and a round of all that are left end before the deadline."""
+        pace = self.held.pace
+        if pace is None:
+            return self.clock() < self.plan.deadline
+        each = pace.round_seconds * len(self.active) / len(self.plan.contestants)
+        return self.clock() + starts * pace.process_seconds + each <= self.plan.deadline

@@ -1,0 +1,75 @@
+"""What the parent and a process of the final say to one another, a line each over a socket."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
+
+from advisor.measure.jobs import Job, Problem
+from advisor.profiles.base import Record
+from advisor.profiles.blocks import Block
+
+
+class FinalJob(Record):
+    """One process's work in the final. `base` is a measuring job whose strategy each contestant replaces."""
+
+    base: Job
+    process: Annotated[int, Field(ge=0)]
+    contestants: dict[str, str] = Field(description="Name to strategy; two names may share one")
+    frames: Annotated[int, Field(gt=0)] = Field(description="Timed frames of a block")
+    warm_frames: Annotated[int, Field(ge=0)] = Field(description="Frames before them that do not count")
+    block_seconds: float = Field(gt=0, description="Where function and set-up take longer, they run once")
+    directory: str
+
+
+class FinalRound(Record):
+    """A request: a block of each of these, in this order."""
+
+    round: int
+    order: tuple[str, ...]
+
+
+class BlockBegun(Record):
+    """The contestant at work: the one that left, should the process die now."""
+
+    kind: Literal["begun"] = "begun"
+    contestant: str
+
+
+class BlockDone(Record):
+    """A block's figures."""
+
+    kind: Literal["block"] = "block"
+    block: Block
+
+
+class Left(Record):
+    """A contestant that cannot go on. `broken`: nor can the process."""
+
+    kind: Literal["left"] = "left"
+    contestant: str
+    problem: Problem
+    broken: bool = False
+
+
+class RoundDone(Record):
+    """All of a round's contestants had their block."""
+
+    kind: Literal["round"] = "round"
+    round: int
+    kept_setup: bool = False
+
+
+Message = BlockBegun | BlockDone | Left | RoundDone
+_MESSAGE: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="kind")])
+
+
+def as_line(message: Message | FinalRound) -> str:
+    """The message as one line of JSON."""
+    return message.model_dump_json() + "\n"
+
+
+def read_message(line: str) -> Message:
+    """The message of a line. Raises pydantic's `ValidationError` for what is none."""
+    return _MESSAGE.validate_json(line)

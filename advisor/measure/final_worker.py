@@ -1,0 +1,206 @@
+"""A process of the final: all contestants, a block of frames each, round by round as the parent asks.
+
+For each block the workload's function is called again and its buffers are placed anew behind an allocation of
+random size, so that no contestant keeps the luck of one placing, and no state, graph or binding holds
+addresses of before. Where the function and its set-up take longer than a block (a model is loaded), that
+is done once for each contestant, all side by side, and blocks alternate between them.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+
+from advisor.measure.backends import open_backend
+from advisor.measure.final_messages import (
+    BlockBegun,
+    BlockDone,
+    FinalJob,
+    FinalRound,
+    Left,
+    Message,
+    RoundDone,
+    as_line,
+)
+from advisor.measure.nvtx_ranges import Ranges
+from advisor.measure.process import die_with_parent
+from advisor.measure.sampling import Clock, timed_block
+from advisor.measure.stand import Stand, stand
+from advisor.measure.tasks import COMPARED, compare
+from advisor.measure.worker import problem_of
+from advisor.profiles.blocks import MOST_FRAMES, Block
+from advisor.strategies.backend import Backend
+from advisor.workloads.loading import Loaded, prepare
+
+_PADDING = 1 << 20
+"""Bytes of the largest allocation that a block's buffers lie behind; enough to move them to other pages."""
+
+
+@dataclass
+class Kept:
+    """A contestant whose set-up is not repeated: its stand, and the next frame's index."""
+
+    stand: Stand
+    index: int
+
+
+@dataclass
+class Final:
+    """The contestants of one process. `make` calls the workload's function."""
+
+    job: FinalJob
+    backend: Backend
+    make: Callable[[], Loaded]
+    clock: Clock
+    compared: set[str] = field(default_factory=set)
+    kept: dict[str, Kept] = field(default_factory=dict)
+    open: ExitStack = field(default_factory=ExitStack)
+    setup_seconds: list[float] = field(default_factory=list)
+    """Of each time that the function was called and set-up was run."""
+
+    def __post_init__(self) -> None:
+        self.needed = 0
+        self.random = random.Random(f"{self.job.base.seed}-{self.job.process}")
+
+    def block(self, request: FinalRound, place: int) -> Block:
+        """One block of the contestant at that place of the round. Raises what the workload raises."""
+        name = request.order[place]
+        with self._standing(name) as (standing, index):
+            loop, frames = standing.loop, self.job.frames
+            for warm in range(index, index + self.job.warm_frames):
+                loop.frame(warm)
+            first = index + self.job.warm_frames
+            before = len(loop.latencies)
+            loop.host_seconds.clear()
+            seconds = timed_block(loop.frame, self.clock, first, frames)
+            host = {stage: spent / frames for stage, spent in loop.host_seconds.items()}
+            latencies = loop.latencies[before:]
+            if loop is not standing.serial:  # the next frame is under way
+                loop.frame_alone(first + frames)
+        return Block(
+            process=self.job.process,
+            round=request.round,
+            place=place,
+            contestant=name,
+            frames=frames,
+            seconds=sum(seconds),
+            frame_seconds=tuple(seconds[:MOST_FRAMES]),
+            latency_seconds=sum(latencies) / len(latencies) if latencies else None,
+            host_seconds=host,
+        )
+
+    @contextmanager
+    def _standing(self, name: str) -> Iterator[tuple[Stand, int]]:
+        """The contestant ready for its next frame, and that frame's index."""
+        if name in self.kept:
+            kept = self.kept[name]
+            yield kept.stand, kept.index
+            kept.index += self.job.warm_frames + self.job.frames + 1
+            return
+        with ExitStack() as stack:
+            standing = self._placed(name, stack)
+            yield standing, COMPARED + 1
+            if self._keeps():
+                self.kept[name] = Kept(standing, COMPARED + 2 + self.job.warm_frames + self.job.frames)
+                self.open.push(stack.pop_all())
+
+    def _keeps(self) -> bool:
+        """Function and set-up take longer than a block, once all is compiled too, and all contestants fit."""
+        if len(self.setup_seconds) < len(self.job.contestants):
+            return False
+        if min(self.setup_seconds) <= self.job.block_seconds:
+            return False
+        free = self.backend.free_memory()
+        return free is None or self.needed * len(self.job.contestants) < free / 2
+
+    def _placed(self, name: str, stack: ExitStack) -> Stand:
+        """Buffers placed, set-up and the first frames run, results compared in the first block."""
+        strategy = self.job.contestants[name]
+        job = self.job.base.model_copy(update={"strategy": strategy})
+        ranges = Ranges()
+        stack.enter_context(ranges.strategy(strategy))
+        padding = self.random.randrange(1, _PADDING)
+        begin = self.clock()
+        loaded = self.make()
+        made = self.clock() - begin
+        standing = stack.enter_context(stand(job, loaded, self.backend, ranges, padding=padding))
+        loop = standing.loop
+        begin = self.clock()
+        self.needed = sum(buffer.bytes for buffer in loaded.record.buffers) * 2
+        loop.run_setup()
+        self.setup_seconds.append(made + self.clock() - begin)
+        loop.first_frame()
+        if name not in self.compared:
+            for index in range(1, COMPARED):
+                loop.frame(index)
+            loop.frame_alone(COMPARED)
+            compare(standing.inspector, Path(job.reference), Path(job.file))
+            self.compared.add(name)
+        return standing
+
+
+def serve(
+    final: Final, lines: TextIO, send: Callable[[str], None], explain: Callable[[BaseException], Left]
+) -> None:
+    """Runs the rounds that the parent asks for, until it closes its end."""
+    with final.open:
+        for line in lines:
+            request = FinalRound.model_validate_json(line)
+            for place, name in enumerate(request.order):
+                send(as_line(BlockBegun(contestant=name)))
+                send(as_line(_attempt(final, request, place, explain)))
+            send(as_line(RoundDone(round=request.round, kept_setup=bool(final.kept))))
+
+
+def _attempt(
+    final: Final, request: FinalRound, place: int, explain: Callable[[BaseException], Left]
+) -> Message:
+    try:
+        return BlockDone(block=final.block(request, place))
+    except BaseException as error:  # of the user's code, of the device, or ours
+        return explain(error).model_copy(update={"contestant": request.order[place]})
+
+
+def channel(descriptor: int) -> tuple[TextIO, Callable[[str], None]]:
+    """The parent's requests, and how to answer it."""
+    link = socket.socket(fileno=descriptor)
+    return link.makefile("r", encoding="utf-8"), lambda line: link.sendall(line.encode("utf-8"))
+
+
+def main(arguments: list[str]) -> None:
+    """Serves the parent of that id over the socket of that number, with the job of that file."""
+    job_file, parent_id, descriptor = arguments
+    die_with_parent(int(parent_id))
+    job = FinalJob.model_validate_json(Path(job_file).read_text(encoding="utf-8"))
+    lines, send = channel(int(descriptor))
+    random.seed(job.base.seed)
+    np.random.seed(job.base.seed)  # as in every process: a workload that ignores `rng` still repeats
+    path = Path(job.base.file)
+
+    def explain(error: BaseException) -> Left:
+        return Left(
+            contestant="", problem=problem_of(error, job.base, path), broken=_is_broken(final.backend)
+        )
+
+    backend = open_backend(job.base.backend, job.base.gpu)
+    make = prepare(path, job.base.workload, job.base.assignments)
+    final = Final(job, backend, make, time.perf_counter)
+    send(as_line(RoundDone(round=-1)))
+    serve(final, lines, send, explain)
+
+
+def _is_broken(backend: Backend) -> bool:
+    """Some errors leave CUDA unusable for the rest of the process."""
+    try:
+        backend.synchronize()
+    except Exception:
+        return True
+    return False

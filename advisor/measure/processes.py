@@ -1,0 +1,197 @@
+"""Processes of ours: how they are started, watched, ended, and what they say at their end."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+
+from advisor import units
+from advisor.measure.fork_server import ForkServer, Process
+from advisor.strategies.backend import BackendName
+
+_PROGRAM = """\
+import sys
+from importlib import import_module, util
+root, module = sys.argv[1:3]
+sys.path = [p for p in sys.path if p] + [root]
+spec = util.spec_from_file_location("advisor", root + "/advisor/__init__.py")
+sys.modules["advisor"] = package = util.module_from_spec(spec)
+spec.loader.exec_module(package)
+import_module(module).main(sys.argv[3:])
+"""
+"""The parent's own package, whichever else is installed; its folder goes last, to shadow nothing."""
+Popen = Callable[..., "subprocess.Popen[bytes]"]
+_LOG_TAIL = 4000
+_LAST_WORDS = 200
+_LEAST_FREE = 256 << 20
+_LEAST_FREE_SHARE = 0.02
+
+
+def worker_command(message: Path, *, parent: int, worker: str = "advisor.measure.worker") -> list[str]:
+    """The command that does a job's file; see `advisor.measure.worker.main` for the parent's id."""
+    return python_command(worker, str(message), str(parent))
+
+
+def python_command(module: str, *arguments: str) -> list[str]:
+    """The command that calls `main` of a module of ours with these arguments, wherever it is started."""
+    root = str(Path(__file__).resolve().parents[2])
+    return [sys.executable, "-c", _PROGRAM, root, module, *arguments]
+
+
+def start(
+    message: Path,
+    log: Path,
+    worker: str,
+    *more: str,
+    pass_fds: tuple[int, ...] = (),
+    server: ForkServer | None = None,
+    popen: Popen = subprocess.Popen,
+) -> Process:
+    """A worker on a job's file, in a session of its own; what it prints goes to the log."""
+    with log.open("wb") as output:
+        if server is not None:
+            with suppress(OSError):  # it is gone: the worker comes without it
+                return server.fork(worker, [str(message), str(server.pid), *more], output, pass_fds)
+        more = tuple(part.format(fd=pass_fds[0] if pass_fds else "") for part in more)
+        return popen(
+            [*worker_command(message, parent=os.getpid(), worker=worker), *more],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            pass_fds=pass_fds,
+        )
+
+
+@contextmanager
+def fork_server(backend: BackendName) -> Iterator[ForkServer]:
+    """A server that has imported what workers on that backend need; it ends with the block."""
+    modules = [
+        "advisor.measure.worker",
+        "advisor.measure.final_worker",
+        *(["cupy"] if backend == "cuda" else []),
+    ]
+    with tempfile.TemporaryDirectory(prefix="advisor-") as scratch:
+        command = python_command("advisor.measure.forking", str(os.getpid()), ",".join(modules))
+        server = ForkServer(command, Path(scratch) / "log")
+        try:
+            yield server
+        finally:
+            server.close()
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Holds Ctrl-C back for a moment: amid the start it would leave a child that nobody knows of."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are the main thread's
+        return
+    held: list[int] = []
+    handlers = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
+    before = {n: handler for n, handler in handlers.items() if handler is not None}  # None: not Python's
+    try:
+        for number in before:
+            signal.signal(number, lambda number, _: held.append(number))
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if held:
+        signal.raise_signal(held[0])
+
+
+def wait(process: Process, seconds: float) -> bool:
+    """Whether the process ended within that time, asleep all the while: a busy parent would be noise."""
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except (AttributeError, OSError):  # Linux before 5.3 (JetPack 4), or forbidden in a container
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+        return process.poll() is not None
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        poll.poll(seconds * 1000)
+    finally:
+        os.close(descriptor)
+    return process.poll() is not None
+
+
+def end(process: Process) -> None:
+    """Ends the whole session, also what the workload left running, in whatever process group it is."""
+    process.kill()
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    for pid in _session(process.pid):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+    process.wait()
+
+
+def _session(leader: int) -> list[int]:
+    members = []
+    for pid in psutil.pids():
+        with suppress(OSError):
+            if os.getsid(pid) == leader:
+                members.append(pid)
+    return members
+
+
+def log_tail(path: Path) -> str:
+    """The end of what the process printed; the whole may be larger than the memory."""
+    with path.open("rb") as log:
+        size = log.seek(0, os.SEEK_END)
+        log.seek(max(size - _LOG_TAIL, 0))
+        return log.read(_LOG_TAIL).decode(errors="replace")
+
+
+def cause_of_death(code: int, log: str) -> str:
+    """How it ended; of one that gave up, with its last line, which names the error where Python ended it."""
+    if code >= 0:
+        said = f"; the last it said: {_last_line(log)}" if code and log.strip() else ""
+        return f"the process exited with code {code} before it had a result{said}"
+    name = signal.Signals(-code).name
+    hints = {
+        "SIGKILL": "; most often the system was out of memory",
+        "SIGBUS": "; on a device without concurrent managed access the CPU must not touch managed memory "
+        "while a kernel runs",
+    }
+    return f"the process was killed by {name}{hints.get(name, '')}"
+
+
+def _last_line(log: str) -> str:
+    line = log.strip().splitlines()[-1].strip()
+    return line if len(line) <= _LAST_WORDS else f"{line[:_LAST_WORDS]}…"
+
+
+def memory(group: Path = Path("/sys/fs/cgroup")) -> tuple[int, int]:
+    """Bytes that are available, and the least that must stay so; a container's limit counts."""
+    system = psutil.virtual_memory()
+    available, total = int(system.available), int(system.total)
+    try:
+        limit = int((group / "memory.max").read_text())
+        used = int((group / "memory.current").read_text())
+        cache = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+    except (OSError, ValueError):
+        limit = total
+    else:
+        available = min(available, limit - used + int(cache.get("file", 0)))
+    least = max(_LEAST_FREE, int(min(limit, total) * _LEAST_FREE_SHARE))
+    return available, least
+
+
+def resident(pid: int) -> str:
+    try:
+        return units.size(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
+        return "an unknown amount"

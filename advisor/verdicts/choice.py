@@ -1,0 +1,183 @@
+"""Who may be chosen, how far each may be from the best, and which of those that are near enough it is.
+
+Multiple comparisons with the best: Hsu, "Constrained simultaneous confidence intervals for multiple
+comparisons with the best", Annals of Statistics 12, 1984, and "Multiple Comparisons", 1996, ch. 4, with a
+standard error of its own for each pair as in Edwards and Hsu, JASA 78, 1983. Bonferroni takes the place of
+Hsu's joint quantile, which needs equal errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from advisor import stats
+from advisor.profiles.preferences import Objective
+from advisor.stats import Floats
+from advisor.verdicts.estimate import Pairs
+from advisor.verdicts.ties import LEAST_SAVING, SAME_MEMORY
+
+LOOKS = 4
+"""Planned looks at the blocks, each after twice the rounds of the one before."""
+
+Exclusion = Literal["left", "unmeasured", "budget", "footprint"]
+"""Why a contestant does not compete: it died or gave wrong results in the final, it has no block, it is over
+the memory budget, or the footprint is the objective and another needs less."""
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A strategy, a mix of placements or a version of code. `physical_bytes` as booked, `code_change` a rank.
+
+    `left`: it left the final and cannot be recommended. `dropped`: an earlier look found it surely slower by
+    more than the indifference, and later rounds went without it.
+    """
+
+    name: str
+    physical_bytes: int
+    code_change: int
+    left: bool = False
+    dropped: bool = False
+
+
+@dataclass(frozen=True)
+class Aim:
+    """By what to choose. Blocks hold the number that counts: latency, period, energy or a quantile."""
+
+    baseline: str
+    objective: Objective = "time"
+    memory_budget_bytes: int | None = None
+    indifference: float = stats.EQUIVALENCE
+    confidence: float = 0.95
+    looks: int = LOOKS
+
+    @property
+    def margin(self) -> float:
+        """The indifference as a difference of logarithms."""
+        return float(np.log1p(self.indifference))
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A contestant against the best of the others: the ratio of its time to that one's, with its interval."""
+
+    contestant: Contestant
+    over_best: stats.Ratio
+
+    @property
+    def bound(self) -> float:
+        """U: how much slower than the best it is at most; 0.014 is 1.4 %, 0 where every other is slower."""
+        return max(0.0, self.over_best.high - 1)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """`near_enough` are all with U within the indifference; `undecided` may be, and would then be chosen."""
+
+    chosen: Standing
+    near_enough: tuple[Standing, ...]
+    undecided: tuple[Standing, ...]
+
+
+def competing(
+    contestants: Sequence[Contestant], measured: Collection[str], aim: Aim
+) -> tuple[list[Contestant], dict[str, Exclusion]]:
+    """Those that may be chosen, and why the others may not. Memory rules out before time is looked at."""
+    budget = aim.memory_budget_bytes
+    excluded: dict[str, Exclusion] = {}
+    for one in contestants:
+        if one.left:
+            excluded[one.name] = "left"
+        elif one.name not in measured:
+            excluded[one.name] = "unmeasured"
+        elif budget is not None and one.physical_bytes > budget:
+            excluded[one.name] = "budget"
+    fitting = [one for one in contestants if one.name not in excluded]
+    if aim.objective == "footprint":
+        lean = _leanest(fitting)
+        excluded |= {one.name: "footprint" for one in fitting if one not in lean}
+        fitting = lean
+    return fitting, excluded
+
+
+def standings(pairs: Pairs, rows: Mapping[str, Contestant], half: Floats) -> list[Standing]:
+    """All of `pairs` against the best of the others; `half` are the half widths of the pairs' intervals.
+
+    The upper ends hold for all contestants at once where the comparisons with the one that truly is the best
+    do (Hsu), so Bonferroni counts rivals, not pairs. One that is surely slower than another is not the best:
+    its noise widens no other's interval. The lower ends hold for each contestant by itself.
+    """
+    if len(pairs.names) == 1:
+        return [Standing(rows[pairs.names[0]], stats.Ratio(1.0, 1.0, 1.0))]
+    others = ~np.eye(len(pairs.names), dtype=bool)
+    low = _most(pairs.difference - half, others)
+    may_be_best = (low <= 0) & ~np.array([rows[name].dropped for name in pairs.names])
+    may_be_best |= not may_be_best.any()
+    upper = pairs.difference + half
+    high = np.where(
+        (others & may_be_best).any(axis=1),
+        _most(upper, others & may_be_best),
+        np.minimum(0.0, _most(upper, others)),
+    )
+    high = np.maximum(low, high)
+    value = np.clip(_most(pairs.difference, others), low, high)
+    ratios = np.exp(np.clip([value, low, high], -700, 700)).T.tolist()
+    return [Standing(rows[n], stats.Ratio(*ends)) for n, ends in zip(pairs.names, ratios, strict=True)]
+
+
+def choose(found: Sequence[Standing], aim: Aim) -> Choice:
+    """Among all with U within the indifference the tie-breakers decide; without any, the least U.
+
+    No rival's noise vetoes a choice that is near enough itself, and none makes one that is surely outside
+    the indifference the least.
+    """
+    near = [one for one in found if one.bound <= aim.indifference]
+    open_to = [one for one in found if not surely_outside(one, aim)]
+    chosen = preferred(near, aim.baseline) if near else _least(open_to or found)
+    undecided = [
+        one
+        for one in open_to
+        if one not in near and one is not chosen
+        if not near or preferred([*near, one], aim.baseline) is one
+    ]
+    return Choice(chosen, tuple(near), tuple(undecided))
+
+
+def surely_outside(one: Standing, aim: Aim) -> bool:
+    """Slower than another by more than the indifference, now or at an earlier look."""
+    return one.contestant.dropped or one.over_best.low > 1 + aim.indifference
+
+
+def preferred(near: Sequence[Standing], baseline: str) -> Standing:
+    """The least memory, then the smallest change of code, then the least U (and the name, for good order).
+
+    The baseline stays where no other saves enough memory to be worth a change of code.
+    """
+    least = min(one.contestant.physical_bytes for one in near)
+    kept = next((one for one in near if one.contestant.name == baseline), None)
+    if kept and kept.contestant.physical_bytes <= least + max(least * SAME_MEMORY, LEAST_SAVING):
+        return kept
+    lean = _leanest([one.contestant for one in near])
+    return min(
+        (one for one in near if one.contestant in lean),
+        key=lambda one: (one.contestant.code_change, one.over_best.high, one.contestant.name),
+    )
+
+
+def _least(found: Sequence[Standing]) -> Standing:
+    return min(found, key=lambda one: (one.over_best.high, one.over_best.value, one.contestant.name))
+
+
+def _leanest(rows: Sequence[Contestant]) -> list[Contestant]:
+    """Those that need the least memory, give or take what counts as the same."""
+    least = min((row.physical_bytes for row in rows), default=0)
+    return [row for row in rows if row.physical_bytes <= least * (1 + SAME_MEMORY)]
+
+
+def _most(values: Floats, where: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> Floats:
+    """The largest of each row, among those of `where`; minus infinity where there is none."""
+    largest: Floats = np.where(where, values, -np.inf).max(axis=1)
+    return largest

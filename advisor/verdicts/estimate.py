@@ -1,0 +1,219 @@
+"""How far contestants are apart, from blocks timed side by side: a difference and its error for each pair.
+
+The logarithm of a block's mean frame is the contestant, plus what its process and its round add to all
+contestants alike, plus the contestant's own luck in that process, plus noise. A difference taken inside a
+round is free of process and round. Differences of one process share the two contestants' luck, which further
+rounds of the process do not average out and further processes do. Frames of one block follow one another, so
+they are never taken as independent: the block is the unit (docs/decisions/0010).
+
+The literature used: Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", ISMM 2013 (processes and
+rounds as levels); Satterthwaite, Biometrics Bulletin 2, 1946; Kish, "Survey Sampling", 1965 (the number that
+unequal weights are worth); Smyth, "Linear models and empirical Bayes methods", SAGMB 3, 2004 (a variance
+borrowed from the other comparisons, with its degrees of freedom); Welch, Biometrika 34, 1947.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from advisor import stats
+from advisor.stats import Floats
+
+SUPPOSED_LUCK = 0.015
+"""Standard deviation of a contestant's own luck until the processes tell: on an H200 ratios of processes had
+1.3 to 2.8 % more spread than their blocks explain, which is 0.9 to 2 % for each of the two contestants."""
+SUPPOSED_WEIGHT = 4
+"""Degrees of freedom that the supposition counts as. Of three contestants or more, 5 processes outvote it."""
+LEAST_VARIANCE = 1e-8
+"""Of a block: no clock is better than 1 in 10 000."""
+MOST_BORROWED = 16
+"""Degrees of freedom that a pair takes from others at most, since they may have less luck than it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Frames of one contestant timed without a pause: `seconds` is the mean of `count` frames.
+
+    `round` counts inside its `process`; `place` is the contestant's turn in the round. Where a block is a
+    process (scripts), a process here is a round of adjacent ones.
+    """
+
+    process: int
+    round: int
+    contestant: str
+    place: int
+    seconds: float
+    count: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Each contestant against each other. Arrays have shape (contestants, contestants), row over column.
+
+    `difference` is the logarithm of the ratio of times, `error` its standard error (infinite where a pair has
+    fewer than two rounds in common), `freedom` the degrees of freedom of that. `luck` and `noise` are
+    standard deviations of one contestant, as shares of its time: by process, and by block inside a process.
+    """
+
+    names: tuple[str, ...]
+    difference: Floats
+    error: Floats
+    freedom: Floats
+    luck: float
+    noise: float
+    processes: int
+    rounds: int
+
+    def among(self, names: Sequence[str]) -> Pairs:
+        """Of these contestants alone, in this order."""
+        at = [self.names.index(name) for name in names]
+        arrays = {name: getattr(self, name)[np.ix_(at, at)] for name in ("difference", "error", "freedom")}
+        return replace(self, names=tuple(names), **arrays)
+
+    def grown(self, factor: float) -> Pairs:
+        """As it would be after `factor` times the processes and rounds, if the differences stay."""
+        return replace(
+            self,
+            error=self.error / math.sqrt(factor),
+            freedom=self.freedom * factor,
+            processes=math.ceil(self.processes * factor),
+            rounds=math.ceil(self.rounds * factor),
+        )
+
+    def half_widths(self, confidence: float, comparisons: int) -> Floats:
+        """Half the intervals of the differences; all `comparisons` hold at once (Bonferroni)."""
+        tail = (1 - confidence) / 2 / comparisons
+        rounded = np.floor(self.freedom * 10) / 10
+        quantiles = {freedom: stats.student_upper(tail, freedom) for freedom in set(rounded.flat)}
+        factors = np.array([quantiles[freedom] for freedom in rounded.flat]).reshape(rounded.shape)
+        half: Floats = factors * self.error
+        return half
+
+
+def paired(blocks: Iterable[Block], names: Sequence[str]) -> Pairs:
+    """The mean of all differences inside rounds, so processes with equal rounds weigh alike.
+
+    Only rounds in which both contestants of a pair have a block count for the pair: one that joins, leaves or
+    dies changes nothing for the others, nor does a round that was cut short. The variance is the largest of
+    three: pooled over all rounds; between the means of processes; and pooled plus the luck that all pairs
+    have on average. The first two are each pair's own. Degrees of freedom are the pair's processes less one
+    (the weight of unequal ones by Kish) plus what it borrows, and never more than its rounds less one.
+    Raises `ValueError` on a time that is not positive and finite, and on a contestant twice in a round.
+    """
+    gaps = _gaps(_logs(blocks, names))
+    counts = np.isfinite(gaps).sum(axis=1)
+    total, used = counts.sum(axis=0), (counts > 0).sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        difference = np.nansum(gaps, axis=(0, 1)) / total
+        pooled = np.nansum((gaps - difference) ** 2, axis=(0, 1)) / (total - 1) / total
+        between, weight = _between(np.nansum(gaps, axis=1) / counts - difference, counts / total)
+        shared = np.maximum(weight - 1 / total, 0)
+        luck = _luck((between - pooled) / shared / 2, pooled * total / 2, used)
+        variance = np.fmax(np.fmax(pooled, between), pooled + 2 * luck**2 * shared)
+        own = 1 / weight - 1
+        borrowed = np.minimum(MOST_BORROWED, SUPPOSED_WEIGHT + (len(names) - 2) * own)
+        freedom = np.clip(np.minimum(own + borrowed, total - 1), 1, None)
+        noise = np.sqrt(_middle(pooled * total / 2))
+    error = np.where(total > 1, np.sqrt(variance), np.inf)
+    np.fill_diagonal(error, 0.0)
+    return Pairs(
+        tuple(names),
+        np.where(total > 0, difference, 0.0),
+        error,
+        np.where(total > 1, freedom, 1.0),
+        luck,
+        noise,
+        len(counts),
+        int(np.isfinite(gaps).any(axis=(2, 3)).sum()),
+    )
+
+
+def unpaired(rounds: Mapping[str, stats.Rounds]) -> Pairs:
+    """From profiles of format 1: frame times of separate processes, which share nothing with one another.
+
+    Medians of processes stand in for blocks. What processes differ by stays in the differences, so intervals
+    are several times wider than `paired` ones. The variance is the larger of Welch's, from the pair's own
+    processes, and of that pooled over all contestants; degrees of freedom are those of the shorter side, the
+    conservative choice, plus what it borrows. Without any contestant of two processes nothing is known.
+    """
+    logs = [np.log([stats.median([frames]) for frames in runs if len(frames)]) for runs in rounds.values()]
+    counts = np.array([len(values) for values in logs])
+    spare = int((counts - 1).sum())
+    squares = np.array([float(((values - values.mean()) ** 2).sum()) for values in logs])
+    pooled = squares.sum() / spare if spare else math.inf
+    own = np.where(counts > 1, squares / np.maximum(counts - 1, 1), pooled) / counts
+    means, each = np.array([float(values.mean()) for values in logs]), pooled / counts
+    variance = np.maximum(own[:, None] + own, each[:, None] + each)
+    shorter = np.minimum(counts[:, None], counts) - 1
+    borrowed = np.minimum(MOST_BORROWED, spare - (counts[:, None] + counts - 2))
+    np.fill_diagonal(variance, 0.0)
+    return Pairs(
+        tuple(rounds),
+        means[:, None] - means,
+        np.sqrt(variance),
+        np.clip(shorter + borrowed, 1, None).astype(np.float64),
+        luck=math.sqrt(pooled),
+        noise=0.0,
+        processes=int(counts.max(initial=0)),
+        rounds=int(counts.max(initial=0)),
+    )
+
+
+def _logs(blocks: Iterable[Block], names: Sequence[str]) -> Floats:
+    """Shape (processes, rounds, contestants); NaN where there is no block."""
+    place = {name: index for index, name in enumerate(names)}
+    mine = [block for block in blocks if block.contestant in place]
+    processes = {p: i for i, p in enumerate(sorted({block.process for block in mine}))}
+    rounds = {r: i for i, r in enumerate(sorted({block.round for block in mine}))}
+    logs = np.full((len(processes), len(rounds), len(names)), np.nan)
+    for block in mine:
+        at = processes[block.process], rounds[block.round], place[block.contestant]
+        if not (block.seconds > 0 and math.isfinite(block.seconds)):
+            raise ValueError(f"the mean frame of a block must be positive and finite: {block.seconds}")
+        if np.isfinite(logs[at]):
+            raise ValueError(f"{block.contestant} has two blocks in round {block.round} of {block.process}")
+        logs[at] = math.log(block.seconds)
+    return logs
+
+
+def _gaps(logs: Floats) -> Floats:
+    """Differences inside rounds, shape (processes, rounds, contestants, contestants)."""
+    gaps: Floats = logs[..., :, None] - logs[..., None, :]
+    return gaps
+
+
+def _between(deviation: Floats, share: Floats) -> tuple[Floats, Floats]:
+    """The variance of the weighted mean by what processes differ by, and the sum of the squared weights.
+
+    Unbiased where luck is all there is: with equal weights the variance of processes over their number. NaN
+    of a single process.
+    """
+    weight: Floats = (share**2).sum(axis=0)
+    lost = np.where((share > 0).sum(axis=0) > 1, weight - 2 * (share**3).sum(axis=0) + weight**2, np.nan)
+    found: Floats = np.nansum(share**2 * deviation**2, axis=0) * weight / lost
+    return found, weight
+
+
+def _luck(squares: Floats, variances: Floats, used: Floats) -> float:
+    """A contestant's own luck: of all pairs on average, weighed against what is supposed of it.
+
+    `squares` are unbiased, so some are negative where there is none. Each is as exact as the variance of the
+    pair's blocks is small, and weighs so: a restless contestant says little of the others.
+    """
+    known = np.triu((used > 1) & np.isfinite(squares), 1)
+    if not known.any():
+        return SUPPOSED_LUCK
+    freedom = (int(used[known].max()) - 1) * (len(used) - 1)
+    found = float(np.average(squares[known], weights=np.maximum(variances[known], LEAST_VARIANCE) ** -2))
+    total = SUPPOSED_WEIGHT * SUPPOSED_LUCK**2 + freedom * found
+    return math.sqrt(max(0.0, total / (SUPPOSED_WEIGHT + freedom)))
+
+
+def _middle(values: Floats) -> float:
+    """The median over pairs; 0 where no pair has one."""
+    upper = values[np.triu(np.isfinite(values), 1)]
+    return float(np.median(upper)) if upper.size else 0.0

@@ -1,0 +1,242 @@
+"""The verdict of a final, as data: which contestant, how far from the fastest at most, and how sure.
+
+Sentences are the report's. The kinds and their words, everywhere the same:
+
+- `fastest`: `use X: the fastest` (every other is surely slower).
+- `near`: `use X: at most 1.4 % from the fastest`, with what it saves where tie-breakers chose it.
+- `keep`: `keep pageable: no other gains more than 3 %`.
+- `open`: `open: X is at most 8 % from the fastest; about 40 s more would settle it`.
+- `untrusted`: a contestant under two names differs from itself, so the run cannot be trusted.
+
+Contestants inside the indifference of one another are one line (`pinned, registered, write-combined`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+
+from advisor import stats
+from advisor.verdicts.choice import (
+    Aim,
+    Choice,
+    Contestant,
+    Exclusion,
+    Standing,
+    choose,
+    competing,
+    standings,
+    surely_outside,
+)
+from advisor.verdicts.estimate import Block, Pairs, paired
+from advisor.verdicts.planning import FEWEST_PROCESSES, Pace, Step, next_step, seconds_for
+
+Kind = Literal["fastest", "near", "keep", "open", "untrusted"]
+
+TRUSTED = 0.01
+"""One contestant under two names that surely differs from itself by more: it measures something else."""
+NOTHING = 10.0
+"""A bound of ten times the best's time says nothing: it is not told."""
+FACTORS = tuple(2 ** (k / 2) for k in range(1, 13))
+"""How many times the rounds are tried for `seconds_more`; more than 64 times is no advice."""
+
+
+@dataclass(frozen=True)
+class Alias:
+    """The second name under which a contestant runs, as a check; it never competes."""
+
+    name: str
+    of: str
+
+
+@dataclass(frozen=True)
+class Saving:
+    """What the chosen one saves over the one that looks fastest; negative where it costs more."""
+
+    over: str
+    physical_bytes: int
+    code_change: int
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`bound` is U of the chosen one, as a share: 0.014 is "at most 1.4 % from the fastest"; None if unknown.
+
+    `speedup` is the baseline's time over the chosen one's. `over_best` is each competitor's time over the
+    best of the others'. `groups` are the competitors, fastest first, joined where they are surely within the
+    indifference of one another. `undecided` may be near enough, and would then be chosen. `noise` is the
+    alias's time over its own under the other name. `seconds_more` is known for `open` alone, and only where
+    more of the same would settle it.
+    """
+
+    kind: Kind
+    chosen: str | None = None
+    bound: float | None = None
+    speedup: stats.Ratio | None = None
+    over_best: Mapping[str, stats.Ratio] = field(default_factory=dict)
+    groups: tuple[tuple[str, ...], ...] = ()
+    undecided: tuple[str, ...] = ()
+    saved: Saving | None = None
+    noise: stats.Ratio | None = None
+    excluded: Mapping[str, Exclusion] = field(default_factory=dict)
+    seconds_more: float | None = None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The verdict if measuring stopped now, and whether more of it can change the choice.
+
+    `dropped` need not run in later rounds: they are surely slower by more than the indifference, or the alias
+    of one that is. `step` is what to measure next; None where it is settled or no pace was given.
+    """
+
+    verdict: Verdict
+    settled: bool
+    dropped: frozenset[str]
+    step: Step | None = None
+
+
+def decide(
+    blocks: Iterable[Block],
+    contestants: Sequence[Contestant],
+    aim: Aim,
+    *,
+    alias: Alias | None = None,
+    pace: Pace | None = None,
+) -> Decision:
+    """What the blocks say at a planned look, or when the time is up. At most `aim.looks` calls decide a run.
+
+    It is settled when each contestant that the tie-breakers would prefer to the chosen one is surely outside
+    the indifference, or inside. A pure function: blocks may come in any order and from a saved profile.
+    """
+    kept = tuple(blocks)
+    seen = {block.contestant for block in kept}
+    pairs = paired(kept, [one.name for one in contestants if one.name in seen])
+    noise = _noise(kept, alias, aim) if alias and {alias.name, alias.of} <= seen else None
+    return judge(pairs, contestants, aim, noise=noise, alias=alias, pace=pace)
+
+
+def judge(
+    pairs: Pairs,
+    contestants: Sequence[Contestant],
+    aim: Aim,
+    *,
+    noise: stats.Ratio | None = None,
+    alias: Alias | None = None,
+    pace: Pace | None = None,
+) -> Decision:
+    """As `decide`, from differences that are known; those of `unpaired` processes take `Aim(looks=1)`."""
+    rows, excluded = competing(contestants, pairs.names, aim)
+    if not rows:
+        return Decision(Verdict("open", noise=noise, excluded=excluded), False, frozenset())
+    final = _Final(pairs, rows, aim)
+    told = replace(final.verdict(), noise=noise, excluded=excluded)
+    slower = {one.contestant.name for one in final.found if surely_outside(one, aim)}
+    dropped = frozenset(slower | ({alias.name} if alias and alias.of in slower else set()))
+    if noise and _differs(noise):
+        told = replace(told, kind="untrusted")
+    settled = final.settled
+    if settled or not pace:
+        return Decision(told, settled, dropped)
+    if told.kind == "open":
+        told = replace(told, seconds_more=_seconds_more(final, pace))
+    return Decision(told, settled, dropped, next_step(pairs, pace))
+
+
+class _Final:
+    """The competitors with their intervals, the choice among them, and the verdict that follows."""
+
+    def __init__(self, pairs: Pairs, rows: Sequence[Contestant], aim: Aim) -> None:
+        self.every, self.rows, self.aim = pairs, rows, aim
+        self.pairs = pairs.among([one.name for one in rows])
+        self.comparisons = max(1, len(rows) - 1) * aim.looks
+        self.half = self.pairs.half_widths(aim.confidence, self.comparisons)
+        self.found = standings(self.pairs, {one.name: one for one in rows}, self.half)
+        self.choice: Choice = choose(self.found, aim)
+
+    @property
+    def settled(self) -> bool:
+        """More measuring cannot change the choice."""
+        near, undecided = self.choice.near_enough, self.choice.undecided
+        return bool(near) and not undecided and self.pairs.processes >= FEWEST_PROCESSES
+
+    def verdict(self) -> Verdict:
+        """Without what lies outside of the competitors."""
+        chosen = self.choice.chosen
+        return Verdict(
+            self._kind(),
+            chosen.contestant.name,
+            chosen.bound if chosen.bound < NOTHING else None,
+            self._speedup(chosen.contestant.name),
+            {one.contestant.name: one.over_best for one in self.found},
+            self._groups(),
+            tuple(one.contestant.name for one in self.choice.undecided),
+            self._saved(chosen),
+        )
+
+    def _kind(self) -> Kind:
+        chosen = self.choice.chosen
+        if not self.choice.near_enough or self.pairs.processes < FEWEST_PROCESSES:
+            return "open"
+        if chosen.contestant.name == self.aim.baseline:
+            return "keep"
+        return "near" if chosen.bound > 0 else "fastest"
+
+    def _speedup(self, chosen: str) -> stats.Ratio | None:
+        """Over the baseline, be it a competitor or not."""
+        if self.aim.baseline not in self.every.names:
+            return None
+        both = self.every.among([self.aim.baseline, chosen])
+        return _ratio(both, self.aim, self.comparisons)
+
+    def _saved(self, chosen: Standing) -> Saving | None:
+        first = _fastest_first(self.found)[0].contestant
+        if first is chosen.contestant:
+            return None
+        return Saving(
+            first.name,
+            first.physical_bytes - chosen.contestant.physical_bytes,
+            first.code_change - chosen.contestant.code_change,
+        )
+
+    def _groups(self) -> tuple[tuple[str, ...], ...]:
+        """Each joins the first group whose members are all surely within the indifference of it."""
+        inside = np.abs(self.pairs.difference) + self.half <= self.aim.margin
+        place = {name: index for index, name in enumerate(self.pairs.names)}
+        groups: list[list[str]] = []
+        for name in (one.contestant.name for one in _fastest_first(self.found)):
+            home = (g for g in groups if all(inside[place[name], place[other]] for other in g))
+            group = next(home, None)
+            if group is None:
+                groups.append(group := [])
+            group.append(name)
+        return tuple(map(tuple, groups))
+
+
+def _fastest_first(found: Sequence[Standing]) -> list[Standing]:
+    return sorted(found, key=lambda one: (one.over_best.value, one.contestant.name))
+
+
+def _noise(blocks: Sequence[Block], alias: Alias, aim: Aim) -> stats.Ratio:
+    return _ratio(paired(blocks, [alias.name, alias.of]), aim, aim.looks)
+
+
+def _ratio(both: Pairs, aim: Aim, comparisons: int) -> stats.Ratio:
+    """The first one's time over the second one's."""
+    half = both.half_widths(aim.confidence, comparisons)[0, -1]
+    ends = np.exp(np.clip(both.difference[0, -1] + np.array([0, -half, half]), -700, 700))
+    return stats.Ratio(*ends.tolist())
+
+
+def _differs(noise: stats.Ratio) -> bool:
+    return noise.low > 1 + TRUSTED or noise.high < 1 / (1 + TRUSTED)
+
+
+def _seconds_more(now: _Final, pace: Pace) -> float | None:
+    """Seconds until it would be settled if the differences stayed as they are; None where it would not."""
+    grown = ((factor, _Final(now.every.grown(factor), now.rows, now.aim)) for factor in FACTORS)
+    enough = next((factor for factor, later in grown if later.settled), None)
+    return seconds_for(enough, now.every, pace) if enough else None

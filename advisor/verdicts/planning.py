@@ -1,0 +1,67 @@
+"""How many processes and rounds come next, and how many seconds more would settle it.
+
+A look follows each doubling of the rounds: four looks are paid for (Bonferroni), a look after every round
+would claim falsely in one run of seven. Own luck is averaged out by processes, noise by rounds; the cheapest
+number of rounds in a process is Kalibera and Jones's, "Rigorous Benchmarking in Reasonable Time", ISMM 2013.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from advisor.verdicts.choice import LOOKS
+from advisor.verdicts.estimate import Pairs
+
+FEWEST_PROCESSES = 2
+"""One process cannot tell a contestant's luck in it from its time."""
+FEWEST_ROUNDS = 3
+"""In the first processes: fewer have no spread to speak of."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """What measuring costs: starting a process until its first round, and a round of all contestants."""
+
+    process_seconds: float
+    round_seconds: float
+
+
+@dataclass(frozen=True)
+class Step:
+    """What to measure until the next look: processes to start, and the rounds in each of them."""
+
+    processes: int
+    rounds: int
+
+
+def first_step(seconds: float, pace: Pace, looks: int = LOOKS) -> Step:
+    """Two processes with so few rounds that all looks fit into the time, if it allows them three rounds.
+
+    Taken to the last look are as many processes as `next_step` starts where there is no luck.
+    """
+    processes = FEWEST_PROCESSES
+    for _ in range(looks - 1):
+        processes += math.ceil(processes / 2)
+    rounds = (seconds - processes * pace.process_seconds) / pace.round_seconds / 2 ** (looks - 1)
+    return Step(FEWEST_PROCESSES, max(FEWEST_ROUNDS, int(rounds / FEWEST_PROCESSES)))
+
+
+def next_step(pairs: Pairs, pace: Pace) -> Step:
+    """As many rounds again, in the number of processes that makes them worth most.
+
+    A process has at most twice the rounds of those so far on average, so that none outweighs the others, and
+    at least half, since starting processes takes the time that all of them share.
+    """
+    best = math.inf
+    if pairs.luck > 0:
+        best = pairs.noise / pairs.luck * math.sqrt(pace.process_seconds / pace.round_seconds)
+    wanted = min(max(pairs.rounds / max(1.0, best), pairs.processes / 2), pairs.processes * 2)
+    return Step(math.ceil(wanted), math.ceil(pairs.rounds / math.ceil(wanted)))
+
+
+def seconds_for(factor: float, pairs: Pairs, pace: Pace) -> float:
+    """What it takes to have `factor` times the rounds that there are."""
+    step = next_step(pairs, pace)
+    rounds = (factor - 1) * pairs.rounds
+    return rounds * (pace.round_seconds + pace.process_seconds / step.rounds)

@@ -1,0 +1,429 @@
+"""The verdict of a final as a pure function of its blocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor import stats
+from advisor.verdicts.choice import Aim, Contestant
+from advisor.verdicts.estimate import Block, unpaired
+from advisor.verdicts.final import Alias, Decision, Saving, decide, judge
+from advisor.verdicts.planning import Pace, Step
+
+MIB = 1 << 20
+AIM = Aim("pageable")
+PACE = Pace(process_seconds=2.0, round_seconds=0.5)
+
+
+def contestant(name: str, mib: int = 64, change: int = 1, **more: bool) -> Contestant:
+    return Contestant(name, mib * MIB, change, **more)
+
+
+def blocks(
+    times: dict[str, float], processes: int = 5, rounds: int = 10, noise: float = 0.01, seed: int = 1
+) -> list[Block]:
+    """With a level of its own for each process and round, and noise of each block."""
+    draw = np.random.default_rng(seed).normal
+    made = []
+    for process in range(processes):
+        level = draw(0, 0.1)
+        for index in range(rounds):
+            now = level + draw(0, 0.05)
+            for place, (name, seconds) in enumerate(times.items()):
+                made.append(Block(process, index, name, place, seconds * math.exp(now + draw(0, noise))))
+    return made
+
+
+BASE, PINNED, ZERO = (
+    contestant("pageable", 128, 0),
+    contestant("pinned", 128, 2),
+    contestant("zero-copy", 64, 3),
+)
+
+
+def test_one_that_every_other_is_surely_slower_than_is_the_fastest():
+    told = decide(blocks({"pageable": 0.03, "pinned": 0.02}), [BASE, PINNED], AIM)
+    assert (told.verdict.kind, told.verdict.chosen, told.verdict.bound) == ("fastest", "pinned", 0.0)
+    assert told.settled
+    assert told.dropped == {"pageable"}
+    assert told.verdict.speedup
+    assert told.verdict.speedup.low < 1.5 < told.verdict.speedup.high
+    assert told.verdict.groups == (("pinned",), ("pageable",))
+    assert told.verdict.saved is None
+
+
+def test_near_enough_and_less_memory_is_chosen_and_what_it_saves_is_told():
+    times = {"pageable": 0.03, "pinned": 0.02, "zero-copy": 0.0203}
+    told = decide(blocks(times), [BASE, PINNED, ZERO], AIM).verdict
+    assert (told.kind, told.chosen) == ("near", "zero-copy")
+    assert told.bound
+    assert 0.015 < told.bound <= 0.05
+    assert told.saved == Saving("pinned", 64 * MIB, -1)
+    assert told.groups == (("pinned", "zero-copy"), ("pageable",))
+
+
+def test_the_baseline_is_kept_where_no_other_gains_more_than_its_bound():
+    told = decide(blocks({"pageable": 0.0204, "pinned": 0.02}), [BASE, PINNED], AIM)
+    assert (told.verdict.kind, told.verdict.chosen) == ("keep", "pageable")
+    assert told.settled
+    assert told.verdict.speedup == stats.Ratio(1.0, 1.0, 1.0)
+
+
+def test_the_fastest_baseline_is_kept_too():
+    told = decide(blocks({"pageable": 0.02, "pinned": 0.03}), [BASE, PINNED], AIM).verdict
+    assert (told.kind, told.chosen, told.bound) == ("keep", "pageable", 0.0)
+
+
+def test_noise_leaves_it_open_with_the_least_bound_and_the_seconds_that_would_settle_it():
+    data = blocks({"pageable": 0.0215, "pinned": 0.02}, processes=2, rounds=4, noise=0.06)
+    told = decide(data, [BASE, PINNED], AIM, pace=PACE)
+    assert (told.verdict.kind, told.verdict.chosen) == ("open", "pinned")
+    assert told.verdict.bound
+    assert told.verdict.bound > 0.05
+    assert not told.settled
+    assert told.verdict.seconds_more
+    assert 5 < told.verdict.seconds_more < 500
+    assert told.step
+    assert told.step.processes >= 1
+
+
+def test_nothing_more_is_asked_of_what_is_settled():
+    told = decide(blocks({"pageable": 0.03, "pinned": 0.02}), [BASE, PINNED], AIM, pace=PACE)
+    assert told.step is None
+    assert told.verdict.seconds_more is None
+
+
+def test_one_process_leaves_it_open_however_many_rounds_it_has():
+    data = blocks({"pageable": 0.03, "pinned": 0.02}, processes=1, rounds=60)
+    told = decide(data, [BASE, PINNED], AIM, pace=PACE)
+    assert told.verdict.kind == "open"
+    assert told.verdict.bound is not None
+    assert not told.settled
+    assert told.step == Step(processes=2, rounds=30)
+
+
+def test_one_round_tells_no_bound():
+    told = decide(blocks({"pageable": 0.03, "pinned": 0.02}, 1, 1), [BASE, PINNED], AIM, pace=PACE).verdict
+    assert (told.kind, told.bound, told.chosen) == ("open", None, "pinned")
+
+
+def test_without_a_block_nobody_is_chosen():
+    told = decide([], [BASE, PINNED], AIM, pace=PACE)
+    assert told.verdict.kind == "open"
+    assert told.verdict.chosen is None
+    assert told.verdict.excluded == {"pageable": "unmeasured", "pinned": "unmeasured"}
+
+
+def test_the_only_one_left_has_no_rival():
+    told = decide(blocks({"pinned": 0.02}), [PINNED], AIM)
+    assert (told.verdict.kind, told.verdict.bound, told.settled) == ("fastest", 0.0, True)
+    assert told.verdict.speedup is None
+
+
+def test_one_that_left_is_not_recommended_and_the_others_go_on():
+    data = blocks({"pageable": 0.03, "pinned": 0.02, "zero-copy": 0.01})
+    data = [b for b in data if b.contestant != "zero-copy" or (b.process, b.round) < (2, 5)]
+    told = decide(data, [BASE, PINNED, replace(ZERO, left=True)], AIM).verdict
+    assert (told.kind, told.chosen) == ("fastest", "pinned")
+    assert told.excluded == {"zero-copy": "left"}
+    assert "zero-copy" not in told.over_best
+
+
+def test_a_contestant_that_joined_late_is_compared_by_the_rounds_in_common():
+    data = blocks({"pageable": 0.03, "pinned": 0.02, "zero-copy": 0.0201})
+    late = [b for b in data if b.contestant != "zero-copy" or b.process > 2]
+    all_of = decide(data, [BASE, PINNED, ZERO], AIM).verdict
+    some = decide(late, [BASE, PINNED, ZERO], AIM).verdict
+    assert some.over_best["zero-copy"].value == pytest.approx(all_of.over_best["zero-copy"].value, abs=0.01)
+    assert some.over_best["zero-copy"].high > all_of.over_best["zero-copy"].high
+    assert some.speedup
+    assert all_of.speedup
+
+
+def test_a_dropped_one_stays_outside_though_its_interval_widens():
+    data = blocks({"pageable": 0.0214, "pinned": 0.02}, noise=0.03)
+    loose = decide(data, [replace(BASE, dropped=False), PINNED], AIM)
+    stays = decide(data, [replace(BASE, dropped=True), PINNED], AIM)
+    assert not loose.settled
+    assert loose.verdict.undecided == ("pageable",)
+    assert stays.settled
+    assert stays.dropped == {"pageable"}
+
+
+def test_over_the_budget_is_excluded_before_time_is_looked_at():
+    data = blocks({"pageable": 0.01, "pinned": 0.02, "zero-copy": 0.03})
+    aim = replace(AIM, memory_budget_bytes=100 * MIB)
+    told = decide(data, [BASE, PINNED, ZERO], aim).verdict
+    assert (told.kind, told.chosen) == ("fastest", "zero-copy")
+    assert told.excluded == {"pageable": "budget", "pinned": "budget"}
+    assert told.speedup
+    assert told.speedup.value == pytest.approx(1 / 3, rel=0.05)
+    nothing = decide(data, [BASE, PINNED, ZERO], replace(AIM, memory_budget_bytes=1))
+    assert nothing.verdict.chosen is None
+
+
+def test_the_footprint_is_memory_first_then_time():
+    data = blocks({"pageable": 0.01, "pinned": 0.02, "zero-copy": 0.03, "zero-copy-wc": 0.025})
+    rows = [BASE, PINNED, ZERO, contestant("zero-copy-wc", 64, 4)]
+    told = decide(data, rows, replace(AIM, objective="footprint")).verdict
+    assert (told.kind, told.chosen) == ("fastest", "zero-copy-wc")
+    assert told.excluded == {"pageable": "footprint", "pinned": "footprint"}
+
+
+@pytest.mark.parametrize(("saved", "chosen"), [(1, "pageable"), (3, "pinned")])
+def test_the_baseline_stays_where_another_saves_little_memory(saved, chosen):
+    rows = [contestant("pageable", 64, 0), contestant("pinned", 64 - saved, 2)]
+    assert decide(blocks({"pageable": 0.02, "pinned": 0.02}), rows, AIM).verdict.chosen == chosen
+
+
+def test_of_equal_memory_the_smaller_change_of_code_is_chosen():
+    rows = [contestant("pageable", 128, 0), contestant("b", 64, 2), contestant("a", 64, 3)]
+    data = blocks({"pageable": 0.02, "b": 0.0202, "a": 0.02})
+    assert decide(data, rows, AIM).verdict.chosen == "b"
+
+
+def test_in_doubt_but_not_preferred_is_no_reason_to_go_on():
+    """`pageable` may be near enough; it needs more memory than `zero-copy`, so it would not be chosen."""
+    data = blocks({"pageable": 0.021, "zero-copy": 0.02}, noise=0.03)
+    rows = [BASE, ZERO]
+    found = decide(data, rows, AIM)
+    assert found.verdict.over_best["pageable"].low < 1.05 < found.verdict.over_best["pageable"].high
+    assert (found.verdict.chosen, found.verdict.undecided, found.settled) == ("zero-copy", (), True)
+    more = decide(data, [BASE, replace(ZERO, physical_bytes=128 * MIB)], AIM)
+    assert (more.verdict.undecided, more.settled) == (("pageable",), False)
+
+
+def noisy_rival(scale: float) -> list[Block]:
+    """Two that are near, and a third that is 30 % slower with noise of its own in each block."""
+    draw = np.random.default_rng(3).normal
+    data = blocks({"pageable": 0.0202, "pinned": 0.02, "managed": 0.026})
+    return [
+        replace(b, seconds=b.seconds * math.exp(draw(0, scale))) if b.contestant == "managed" else b
+        for b in data
+    ]
+
+
+def test_no_rivals_noise_vetoes_a_safe_choice():
+    rows = [BASE, PINNED, contestant("managed", 64, 1)]
+    calm, noisy = (decide(noisy_rival(scale), rows, AIM).verdict for scale in (0.0, 0.2))
+    assert noisy.kind == calm.kind == "keep"
+    assert noisy.bound == pytest.approx(calm.bound, abs=0.005)
+
+
+def test_a_surely_slower_one_is_not_the_choice_though_the_faster_one_is_in_doubt():
+    """`fast` shares one round with `strange`, so nothing bounds it; `slow` shares three."""
+    data = blocks({"fast": 0.02, "slow": 0.0225, "strange": 0.02}, rounds=6)
+    data = [b for b in data if b.contestant != "strange" or (b.process == 0 and b.round < 3)]
+    data = [b for b in data if b.contestant != "fast" or b.process > 0 or b.round > 1]
+    told = decide(data, [contestant("fast"), contestant("slow"), contestant("strange")], AIM)
+    assert told.verdict.kind == "open"
+    assert told.dropped == {"slow"}
+    assert told.verdict.over_best["slow"].high < told.verdict.over_best["fast"].high
+    assert told.verdict.chosen in ("fast", "strange")
+
+
+def with_alias(shift: float, noise: float = 0.01) -> list[Block]:
+    return blocks({"pageable": 0.03, "pinned": 0.02, "again": 0.02 * shift}, rounds=20, noise=noise)
+
+
+@pytest.mark.parametrize(
+    ("shift", "kind"), [(1.0, "fastest"), (1.005, "fastest"), (1.06, "untrusted"), (0.94, "untrusted")]
+)
+def test_a_run_in_which_one_contestant_differs_from_itself_is_not_trusted(shift, kind):
+    told = decide(with_alias(shift), [BASE, PINNED], AIM, alias=Alias("again", "pinned")).verdict
+    assert told.kind == kind
+    assert told.chosen == "pinned"
+    assert told.noise
+    assert told.noise.low < shift < told.noise.high
+
+
+def test_the_alias_never_competes_and_is_dropped_with_its_own():
+    told = decide(with_alias(0.5), [BASE, PINNED], AIM, alias=Alias("again", "pinned")).verdict
+    assert set(told.over_best) == {"pageable", "pinned"}
+    data = [replace(b, contestant={"again": "a"}.get(b.contestant, b.contestant)) for b in with_alias(1.5)]
+    dropped = decide(data, [BASE, PINNED], AIM, alias=Alias("a", "pageable")).dropped
+    assert dropped == {"pageable", "a"}
+
+
+def test_a_noisy_alias_is_no_reason_for_distrust():
+    told = decide(with_alias(1.06, noise=0.3), [BASE, PINNED], AIM, alias=Alias("again", "pinned"))
+    assert told.verdict.kind == "fastest"
+
+
+def test_throughput_and_time_are_told_by_what_the_blocks_hold():
+    rows = [BASE, PINNED]
+    data = blocks({"pageable": 0.03, "pinned": 0.02})
+    assert decide(data, rows, replace(AIM, objective="throughput")) == decide(data, rows, AIM)
+
+
+def test_groups_are_within_the_indifference_of_one_another_and_not_a_chain():
+    times = {"a": 0.02, "b": 0.0207, "c": 0.0214, "d": 0.03}
+    rows = [contestant(name) for name in times]
+    told = decide(blocks(times, processes=8, rounds=30, noise=0.005), rows, AIM).verdict
+    assert told.groups == (("a", "b"), ("c",), ("d",))
+
+
+def test_what_may_be_apart_is_not_grouped():
+    times = {"a": 0.02, "b": 0.0207}
+    told = decide(blocks(times, noise=0.06), [contestant(name) for name in times], AIM).verdict
+    assert told.groups == (("a",), ("b",))
+
+
+def test_old_profiles_give_the_same_verdict_with_a_wider_bound():
+    """Three processes of each strategy, which differ by 8 %, cannot show what five rounds of pairs do."""
+    data = blocks({"pageable": 0.03, "pinned": 0.02, "zero-copy": 0.0202}, processes=3, rounds=5)
+    draw = np.random.default_rng(4).normal
+    old = {
+        name: [
+            [b.seconds * math.exp(level) for b in data if (b.contestant, b.process) == (name, p)]
+            for p, level in enumerate(draw(0, 0.08, 3))
+        ]
+        for name in ("pageable", "pinned", "zero-copy")
+    }
+    rows = [BASE, PINNED, ZERO]
+    new = decide(data, rows, AIM).verdict
+    pooled = judge(unpaired(old), rows, replace(AIM, looks=1)).verdict
+    assert new.kind == "near"
+    assert pooled.kind == "open"
+    assert pooled.speedup
+    assert pooled.speedup.low < 1.5 < pooled.speedup.high
+    for name in old:
+        ours, theirs = new.over_best[name], pooled.over_best[name]
+        assert theirs.high / theirs.low > 1.5 * ours.high / ours.low
+
+
+def test_old_profiles_of_one_process_bound_nothing():
+    told = judge(
+        unpaired({"pageable": [[1.0, 1.1]], "pinned": [[0.5]]}), [BASE, PINNED], replace(AIM, looks=1)
+    )
+    assert (told.verdict.kind, told.verdict.bound) == ("open", None)
+
+
+NAMES = ("pageable", "pinned", "zero-copy", "managed")
+seconds = st.floats(min_value=0.015, max_value=0.03)
+cells = st.fixed_dictionaries({name: st.lists(seconds, min_size=12, max_size=12) for name in NAMES[:3]})
+missing = st.sets(st.tuples(st.integers(0, 11), st.sampled_from(NAMES[:3])), max_size=10)
+
+
+@st.composite
+def finals(draw: st.DrawFn) -> list[Block]:
+    """Up to three processes of at most six rounds, with holes; the first two rounds are whole."""
+    values, holes, size = draw(cells), draw(missing), draw(st.sampled_from([3, 4, 6]))
+    return [
+        Block(index // size, index % size, name, place, times[index])
+        for place, (name, times) in enumerate(values.items())
+        for index in range(12)
+        if index % size < 2 or (index, name) not in holes
+    ]
+
+
+ROWS = [BASE, PINNED, ZERO]
+
+
+def same(one: Decision, other: Decision) -> bool:
+    """But for rounding."""
+    for mine, theirs in zip(told(one), told(other), strict=True):
+        assert mine == pytest.approx(theirs, rel=1e-6)
+    return (one.settled, one.dropped, one.verdict.chosen, one.verdict.kind, one.verdict.groups) == (
+        other.settled,
+        other.dropped,
+        other.verdict.chosen,
+        other.verdict.kind,
+        other.verdict.groups,
+    )
+
+
+def told(one: Decision) -> Iterable[float]:
+    for _, ratio in sorted(one.verdict.over_best.items()):
+        yield from (ratio.value, ratio.low, ratio.high)
+
+
+@settings(max_examples=60, deadline=None)
+@given(finals(), st.sampled_from([1e-6, 1000.0, 3.7]))
+def test_the_unit_does_not_matter(data, unit):
+    assert same(
+        decide(data, ROWS, AIM), decide([replace(b, seconds=b.seconds * unit) for b in data], ROWS, AIM)
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(finals(), st.permutations(ROWS), st.randoms())
+def test_the_order_of_contestants_and_blocks_does_not_matter(data, rows, random):
+    shuffled = list(data)
+    random.shuffle(shuffled)
+    assert same(decide(data, ROWS, AIM), decide(shuffled, rows, AIM))
+
+
+@settings(max_examples=60, deadline=None)
+@given(finals(), st.sampled_from([0.5, 1.3, 10.0]))
+def test_a_process_that_is_slower_as_a_whole_changes_nothing(data, factor):
+    slowed = [replace(b, seconds=b.seconds * factor) if b.process == 1 else b for b in data]
+    assert same(decide(data, ROWS, AIM), decide(slowed, ROWS, AIM))
+
+
+@settings(max_examples=60, deadline=None)
+@given(finals())
+def test_the_alias_is_symmetric(data):
+    there = decide(data, [BASE, PINNED], AIM, alias=Alias("zero-copy", "pinned")).verdict
+    names = {"zero-copy": "pinned", "pinned": "zero-copy"}
+    swapped = [replace(b, contestant=names.get(b.contestant, b.contestant)) for b in data]
+    back = decide(swapped, [BASE, PINNED], AIM, alias=Alias("zero-copy", "pinned")).verdict
+    assert there.noise
+    assert back.noise
+    assert there.noise.low == pytest.approx(1 / back.noise.high)
+    assert (there.kind == "untrusted") == (back.kind == "untrusted")
+
+
+@settings(max_examples=60, deadline=None)
+@given(finals())
+def test_who_is_surely_slower_than_the_indifference_is_never_recommended(data):
+    found = decide(data, ROWS, AIM)
+    assert found.verdict.chosen
+    assert found.dropped != set(found.verdict.over_best)
+    assert found.verdict.chosen not in found.dropped
+    assert found.verdict.over_best[found.verdict.chosen].low <= 1.05
+
+
+@settings(max_examples=60, deadline=None)
+@given(finals())
+def test_intervals_hold_their_value_and_a_claim_keeps_to_the_indifference(data):
+    verdict = decide(data, ROWS, AIM).verdict
+    assert all(ratio.low <= ratio.value <= ratio.high for ratio in verdict.over_best.values())
+    if verdict.kind != "open":
+        assert verdict.bound is not None
+        assert verdict.bound <= 0.05
+    assert sorted(name for group in verdict.groups for name in group) == sorted(verdict.over_best)
+
+
+@settings(max_examples=60, deadline=None)
+@given(finals())
+def test_the_same_again_in_further_processes_widens_no_bound(data):
+    more = [*data, *(replace(b, process=b.process + 100) for b in data)]
+    less, wide = decide(more, ROWS, AIM).verdict, decide(data, ROWS, AIM).verdict
+    assert all(less.over_best[name].high <= wide.over_best[name].high * (1 + 1e-9) for name in wide.over_best)
+
+
+def widths(rounds: int, runs: int = 40) -> float:
+    made: Sequence[float] = [
+        decide(
+            blocks({"pageable": 0.02, "pinned": 0.02}, rounds=rounds, noise=0.05, seed=seed),
+            [BASE, PINNED],
+            AIM,
+        )
+        .verdict.over_best["pinned"]
+        .high
+        for seed in range(runs)
+    ]
+    return float(np.median(made)) - 1
+
+
+def test_the_bound_shrinks_with_more_rounds():
+    four, sixteen, sixty = (widths(rounds) for rounds in (4, 16, 64))
+    assert four > 1.3 * sixteen > 1.3 * sixty

@@ -1,0 +1,261 @@
+"""Differences of pairs and Hsu's intervals, held against SciPy and against simulated coverage."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from advisor.verdicts import estimate
+from advisor.verdicts.choice import Contestant, standings
+from advisor.verdicts.estimate import Block, Pairs, paired, unpaired
+from advisor.verdicts.planning import Pace, Step, first_step, next_step, seconds_for
+
+NAMES = tuple("abcdef")
+
+
+def made(logs: np.ndarray) -> list[Block]:
+    """Blocks of logarithms, shape (processes, rounds, contestants); NaN is no block."""
+    return [
+        Block(int(p), int(r), NAMES[k], int(k), float(np.exp(logs[p, r, k])))
+        for p, r, k in np.argwhere(np.isfinite(logs))
+    ]
+
+
+def drawn(seed: int, processes: int, rounds: int, count: int, luck: float, noise: float) -> np.ndarray:
+    draw = np.random.default_rng(seed).normal
+    shared = draw(0, 0.1, (processes, 1, 1)) + draw(0, 0.05, (processes, rounds, 1))
+    return shared + draw(0, luck, (processes, 1, count)) + draw(0, noise, (processes, rounds, count))
+
+
+def test_where_a_block_is_a_process_it_is_the_paired_t_test():
+    logs = drawn(1, 12, 1, 2, 0.02, 0.03)
+    pairs = paired(made(logs), NAMES[:2])
+    expected = scipy.stats.ttest_rel(logs[:, 0, 0], logs[:, 0, 1]).confidence_interval(0.95)
+    half = pairs.half_widths(0.95, 1)[0, 1]
+    found = (pairs.difference[0, 1] - half, pairs.difference[0, 1] + half)
+    assert found == pytest.approx(tuple(expected), rel=1e-3)
+    assert pairs.freedom[0, 1] == 11
+
+
+def test_much_luck_counts_processes_and_little_counts_rounds():
+    lucky = drawn(2, 6, 9, 2, 0.1, 0.01)
+    calm = np.tile(drawn(3, 1, 9, 2, 0.0, 0.3), (6, 1, 1))
+    gap = lucky[..., 0] - lucky[..., 1]
+    assert paired(made(lucky), NAMES[:2]).error[0, 1] == pytest.approx(gap.mean(1).std(ddof=1) / math.sqrt(6))
+    gap = calm[..., 0] - calm[..., 1]
+    pooled = gap.std(ddof=1) / math.sqrt(54)
+    assert paired(made(calm), NAMES[:2]).error[0, 1] == pytest.approx(pooled)
+
+
+def test_each_pair_has_its_own_error():
+    logs = drawn(4, 6, 20, 3, 0.0, 0.01)
+    logs[..., 2] += np.random.default_rng(5).normal(0, 0.2, logs.shape[:2])
+    error = paired(made(logs), NAMES[:3]).error
+    assert error[0, 2] > 3 * error[0, 1]
+
+
+def test_a_wild_rival_widens_no_other_pair_by_much():
+    logs = drawn(6, 6, 20, 4, 0.0, 0.02)
+    wild = logs.copy()
+    wild[..., 3] += np.random.default_rng(7).normal(0, 0.3, (6, 1))
+    noisy = logs + np.random.default_rng(7).normal(0, 0.3, logs.shape) * np.array([0, 0, 0, 1])
+    calm, lucky, shaky = (paired(made(x), NAMES[:4]).error[0, 1] for x in (logs, wild, noisy))
+    assert lucky == pytest.approx(calm, rel=0.2)
+    assert shaky == pytest.approx(calm, rel=0.2)
+
+
+def test_only_rounds_in_common_count_for_a_pair():
+    logs = drawn(8, 4, 5, 3, 0.01, 0.02)
+    holes = logs.copy()
+    holes[2:, 1:, 2] = np.nan
+    holes[0, 3, 1] = np.nan
+    pairs = paired(made(holes), NAMES[:3])
+    gap = (holes[..., 0] - holes[..., 2])[np.isfinite(holes[..., 2])]
+    assert pairs.difference[0, 2] == pytest.approx(gap.mean())
+    assert pairs.difference[2, 0] == -pairs.difference[0, 2]
+    alone = paired(made(holes), NAMES[:2])
+    assert pairs.difference[0, 1] == alone.difference[0, 1]
+    assert (pairs.processes, pairs.rounds) == (4, 20)
+
+
+def test_processes_weigh_alike_with_equal_rounds_and_less_with_fewer():
+    logs = np.zeros((3, 4, 2))
+    logs[:, :, 0] = np.array([0.0, 0.3, 0.6])[:, None]
+    assert paired(made(logs), NAMES[:2]).difference[0, 1] == pytest.approx(0.3)
+    logs[2, 1:] = np.nan
+    assert paired(made(logs), NAMES[:2]).difference[0, 1] == pytest.approx((4 * 0.3 + 0.6) / 9)
+
+
+def test_between_is_unbiased_with_unequal_processes():
+    share = np.array([0.1, 0.2, 0.3, 0.4])[:, None, None]
+    values = np.random.default_rng(9).normal(0, 1, (20_000, 4))
+    spread = [estimate._between((v - v @ share[:, 0, 0])[:, None, None], share)[0].item() for v in values]
+    assert np.mean(spread) == pytest.approx(0.1**2 + 0.2**2 + 0.3**2 + 0.4**2, rel=0.03)
+
+
+def test_luck_is_found_and_none_is_not():
+    found = [
+        paired(made(drawn(s, 12, 15, 4, luck, 0.03)), NAMES[:4]).luck
+        for luck in (0.0, 0.02)
+        for s in range(20)
+    ]
+    assert np.median(found[:20]) < 0.006
+    assert np.median(found[20:]) == pytest.approx(0.02, rel=0.15)
+
+
+def test_luck_is_supposed_where_one_process_cannot_tell():
+    assert paired(made(drawn(1, 1, 20, 2, 0.0, 0.01)), NAMES[:2]).luck == pytest.approx(
+        estimate.SUPPOSED_LUCK
+    )
+
+
+def test_fewer_than_two_rounds_in_common_tell_nothing():
+    logs = drawn(1, 2, 3, 3, 0.0, 0.01)
+    logs[:, :, 2] = np.nan
+    logs[0, 0, 2] = 0.0
+    pairs = paired(made(logs), NAMES[:4])
+    assert pairs.error[0, 2] == math.inf
+    assert pairs.error[0, 3] == math.inf
+    assert pairs.error[0, 1] < math.inf
+    assert np.all(np.isfinite(pairs.difference))
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, math.nan, math.inf])
+def test_a_time_that_is_none_is_refused(seconds):
+    with pytest.raises(ValueError, match="positive and finite"):
+        paired([Block(0, 0, "a", 0, seconds)], ["a"])
+
+
+def test_a_contestant_twice_in_a_round_is_refused():
+    with pytest.raises(ValueError, match="two blocks in round 3"):
+        paired([Block(0, 3, "a", 0, 1.0), Block(0, 3, "a", 1, 1.0)], ["a"])
+
+
+def test_two_unpaired_sides_of_three_have_the_error_of_the_t_test():
+    runs = {"a": [[1.0], [1.1], [1.3]], "b": [[2.0], [2.1], [2.4]]}
+    pairs = unpaired(runs)
+    logs = [np.log([frames[0] for frames in side]) for side in runs.values()]
+    assert pairs.error[0, 1] == pytest.approx(scipy.stats.ttest_ind(*logs)._standard_error)
+    assert pairs.difference[0, 1] == pytest.approx(logs[0].mean() - logs[1].mean())
+    assert pairs.freedom[0, 1] == 2
+
+
+def test_an_unpaired_restless_side_keeps_its_own_error():
+    calm = {name: [[1.0], [1.001], [0.999]] for name in NAMES[1:]}
+    restless = [[1.0], [1.2], [1.5]]
+    error = unpaired({"a": restless, **calm}).error
+    assert error[0, 1] == pytest.approx(np.std(np.log(restless), ddof=1) / math.sqrt(3), rel=1e-3)
+    assert error[1, 2] > 0.05, "the others' is pooled with it"
+
+
+def test_unpaired_pairs_borrow_degrees_of_freedom():
+    runs = {name: [[1.0], [1.1], [1.3]] for name in NAMES}
+    assert unpaired(runs).freedom[0, 1] == 2 + 8
+
+
+def covered(truth: np.ndarray, scale: np.ndarray, runs: int = 4000) -> tuple[float, float]:
+    """How often all upper ends hold at once, and how often the lower end of a contestant does, the least."""
+    draw, count = np.random.default_rng(11).normal, len(truth)
+    rows = {name: Contestant(name, 0, 0) for name in NAMES}
+    error = np.sqrt(scale[:, None] ** 2 + scale**2)
+    np.fill_diagonal(error, 0.0)
+    others = ~np.eye(count, dtype=bool)
+    over = np.exp(np.where(others, truth[:, None] - truth, -np.inf).max(axis=1))
+    upper, lower = 0, np.zeros(count)
+    for _ in range(runs):
+        means = truth + draw(0, scale)
+        pairs = Pairs(
+            NAMES[:count], means[:, None] - means, error, np.full((count, count), 500.0), 0, 0, 5, 50
+        )
+        found = standings(pairs, rows, pairs.half_widths(0.95, count - 1))
+        upper += all(max(0.0, o - 1) <= one.bound + 1e-12 for o, one in zip(over, found, strict=True))
+        lower += [one.over_best.low <= o + 1e-12 for o, one in zip(over, found, strict=True)]
+    return upper / runs, float(lower.min()) / runs
+
+
+@pytest.mark.parametrize("count", [2, 4, 6])
+def test_hsus_upper_ends_hold_together_and_are_not_wider_than_that_needs(count):
+    """The rivals far from the best, so that no bound is cut off at 0; Bonferroni costs little of 97.5 %."""
+    upper, lower = covered(np.array([0.0, *[0.3] * (count - 1)]), np.full(count, 0.01))
+    assert 0.97 <= upper <= 0.985
+    assert lower >= 0.97
+
+
+@pytest.mark.parametrize("truth", [(0, 0.01, 0.03, 0.08), (0, 0, 0.02, 0.02), (0, 0.05, 0.05, 0.05)])
+def test_hsus_ends_hold_with_differences_and_unequal_noise(truth):
+    upper, lower = covered(np.array(truth), np.array([0.01, 0.02, 0.005, 0.03]))
+    assert upper >= 0.97
+    assert lower >= 0.97
+
+
+def in_doubt_with_one_that_is_slower(dropped: bool, slower: float) -> float:
+    """The upper end of `a` beside its equal `b` and a `c` that hardly shares a round with `a`."""
+    truth = np.array([0.0, 0.0, slower])
+    error = np.array([[0, 0.01, 0.5], [0.01, 0, 0.01], [0.5, 0.01, 0]])
+    pairs = Pairs(NAMES[:3], truth[:, None] - truth, error, np.full((3, 3), 500.0), 0, 0, 5, 50)
+    rows = {name: Contestant(name, 0, 0, dropped=dropped and name == "c") for name in NAMES[:3]}
+    return standings(pairs, rows, 2 * error)[0].bound
+
+
+def test_one_that_is_surely_slower_than_another_widens_no_bound():
+    assert in_doubt_with_one_that_is_slower(dropped=False, slower=0.1) == pytest.approx(math.expm1(0.02))
+    assert in_doubt_with_one_that_is_slower(dropped=False, slower=0.01) > 0.5
+    assert in_doubt_with_one_that_is_slower(dropped=True, slower=0.01) == pytest.approx(math.expm1(0.02))
+
+
+def coverage_of_blocks(processes: int, luck: float, noise: float, runs: int = 500) -> float:
+    """Of the upper ends of three that are 30 % slower, at one of four looks: its share of 2.5 % is 0.6 %."""
+    rows = {name: Contestant(name, 0, 0) for name in NAMES}
+    hits = 0
+    for seed in range(runs):
+        logs = drawn(seed, processes, 6, 4, luck, noise) + np.array([0.0, 0.3, 0.3, 0.3])
+        pairs = paired(made(logs), NAMES[:4])
+        found = standings(pairs, rows, pairs.half_widths(0.95, 3 * 4))
+        hits += all(one.over_best.high >= math.exp(0.3) for one in found[1:])
+    return hits / runs
+
+
+@pytest.mark.parametrize(("processes", "luck", "noise"), [(2, 0.02, 0.02), (2, 0.0, 0.04), (5, 0.02, 0.02)])
+def test_few_processes_with_luck_are_covered(processes, luck, noise):
+    assert coverage_of_blocks(processes, luck, noise) >= 0.988
+
+
+def pairs_of(luck: float, processes: int = 4, rounds: int = 24, noise: float = 0.04) -> Pairs:
+    none = np.zeros((2, 2))
+    return Pairs(("a", "b"), none, none, none + 5, luck, noise, processes, rounds)
+
+
+PACE = Pace(process_seconds=2.0, round_seconds=0.5)
+
+
+def test_more_luck_asks_for_more_processes_with_fewer_rounds():
+    steps = [next_step(pairs_of(luck), PACE) for luck in (0.0, 0.01, 0.02, 0.04)]
+    assert [step.processes for step in steps] == [2, 3, 6, 8]
+    assert all(step.processes * step.rounds >= 24 for step in steps)
+
+
+def test_a_step_doubles_the_rounds_and_no_process_has_more_than_twice_the_rounds():
+    assert next_step(pairs_of(0.0, 5, 50), PACE) == Step(3, 17)
+    assert next_step(pairs_of(0.0, 2, 2), PACE) == Step(1, 2)
+    assert next_step(pairs_of(0.5, 2, 6), PACE) == Step(4, 2)
+
+
+def test_the_first_step_leaves_time_for_four_looks():
+    step = first_step(60.0, PACE)
+    assert step == Step(2, 5)
+    total = [step]
+    for _ in range(3):
+        done = pairs_of(0.0, sum(s.processes for s in total), sum(s.processes * s.rounds for s in total))
+        total.append(next_step(done, PACE))
+    spent = sum(s.processes * (2.0 + 0.5 * s.rounds) for s in total)
+    assert 50 < spent <= 61
+    assert first_step(1.0, PACE) == Step(2, 3)
+
+
+def test_seconds_for_twice_the_rounds_are_those_of_the_next_step():
+    pairs = pairs_of(0.02)
+    step = next_step(pairs, PACE)
+    assert seconds_for(2.0, pairs, PACE) == pytest.approx(step.processes * 2.0 + 24 * 0.5)

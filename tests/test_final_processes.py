@@ -1,0 +1,167 @@
+"""The final: rounds over processes, looks, deaths and Ctrl-C, with fake processes and a fake clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+from fakes import FakeClock
+
+from advisor.measure.final import Held, Look, Plan, hold
+from advisor.measure.final_messages import BlockDone, FinalRound, Left, Message
+from advisor.measure.jobs import Problem
+from advisor.profiles.blocks import Block
+from advisor.verdicts.planning import Pace, Step
+
+DIED = Problem(cause="device", message="the process was killed by SIGSEGV")
+SECONDS = {"pinned": 0.010, "zero-copy": 0.012, "pageable": 0.020}
+
+
+def block(process: int, request: FinalRound, place: int) -> Block:
+    name = request.order[place]
+    return Block(
+        process=process, round=request.round, place=place, contestant=name, frames=5,
+        seconds=5 * SECONDS[name], frame_seconds=(SECONDS[name],) * 5,
+    )  # fmt: skip
+
+
+@dataclass
+class FakeSession:
+    """Each block takes a second of the clock; `fails` says in which process and round who leaves how."""
+
+    process: int
+    names: tuple[str, ...]
+    clock: FakeClock
+    fails: Mapping[tuple[int, int, str], str]
+    starts: bool = True
+    closed: bool = False
+    asked: list[FinalRound] = field(default_factory=list)
+
+    def ready(self) -> bool:
+        return self.starts
+
+    def round(self, request: FinalRound) -> Iterator[Message]:
+        assert not self.closed
+        assert set(request.order) <= set(self.names)
+        self.asked.append(request)
+        for place, name in enumerate(request.order):
+            self.clock.now += 1.0
+            how = self.fails.get((self.process, request.round, name))
+            if how == "ctrl-c":
+                raise KeyboardInterrupt
+            if how:
+                yield Left(contestant=name, problem=DIED, broken=how == "died")
+                if how == "died":
+                    return
+                continue
+            yield BlockDone(block=block(self.process, request, place))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@dataclass
+class Hall:
+    """A final with fake processes, and all that were ever started. A start takes a second too."""
+
+    fails: Mapping[tuple[int, int, str], str] = field(default_factory=dict)
+    dead: tuple[int, ...] = ()
+    settle_at: int = 99
+    drops: frozenset[str] = frozenset()
+    steps: tuple[Step, ...] = (Step(2, 3), Step(3, 4), Step(4, 4), Step(1, 1))
+    clock: FakeClock = field(default_factory=FakeClock)
+    sessions: list[FakeSession] = field(default_factory=list)
+    kept: list[Block] = field(default_factory=list)
+    held: Held = field(default_factory=Held)
+
+    def run(self, seconds: float, names: Sequence[str] = tuple(SECONDS), processes: int = 2) -> Held:
+        plan = Plan({name: name for name in names}, self.clock.now + seconds, processes, seed=7)
+        hold(plan, self.held, self._start, lambda: self.clock.now, self._look, self.kept.append)
+        assert all(session.closed for session in self.sessions)
+        assert self.kept == self.held.blocks
+        return self.held
+
+    def _start(self, process: int, names: Mapping[str, str]) -> FakeSession:
+        assert all(session.closed for session in self.sessions), "one process at a time"
+        self.clock.now += 1.0
+        session = FakeSession(process, tuple(names), self.clock, self.fails, process not in self.dead)
+        self.sessions.append(session)
+        return session
+
+    def _look(self, blocks: Sequence[Block], pace: Pace) -> Look:
+        assert blocks == self.held.blocks
+        assert pace.process_seconds == 1.0
+        return Look(self.held.looks >= self.settle_at, self.drops, self.steps[self.held.looks])
+
+
+def test_every_round_is_a_random_order_of_all() -> None:
+    hall = Hall()
+    held = hall.run(1000)
+    rounds = [request for session in hall.sessions for request in session.asked]
+    assert all(sorted(request.order) == sorted(SECONDS) for request in rounds)
+    assert len({request.order for request in rounds}) > 2, "orders differ"
+    assert (held.looks, held.rounds) == (4, len(rounds))
+
+
+def test_each_look_tells_the_next_step() -> None:
+    """The first one comes from the time: two processes with an eighth of what fits."""
+    hall = Hall()
+    hall.run(1000)
+    asked = [len(session.asked) for session in hall.sessions]
+    assert asked[0] == asked[1] > 3
+    assert asked[2:] == [3, 3, 4, 4, 4, 4, 4, 4, 4]
+
+
+def test_a_settled_look_ends_it_at_once() -> None:
+    hall = Hall(settle_at=0)
+    held = hall.run(1000)
+    assert (held.settled, held.looks, len(hall.sessions)) == (True, 1, 2)
+
+
+def test_more_processes_are_taken_where_more_are_asked_for() -> None:
+    hall = Hall(settle_at=0)
+    held = hall.run(1000, processes=5)
+    assert (held.settled, held.looks, len(hall.sessions)) == (True, 2, 5)
+
+
+def test_who_is_dropped_is_not_measured_again() -> None:
+    hall = Hall(drops=frozenset(("pageable",)))
+    hall.run(1000)
+    assert {name for s in hall.sessions[:2] for r in s.asked for name in r.order} == set(SECONDS)
+    assert {name for s in hall.sessions[2:] for r in s.asked for name in r.order} == {"pinned", "zero-copy"}
+
+
+@pytest.mark.parametrize("how", ["left", "died"])
+def test_who_leaves_leaves_all_processes_and_the_final_goes_on(how: str) -> None:
+    hall = Hall(fails={(1, 2, "pinned"): how})
+    held = hall.run(1000)
+    assert held.left == {"pinned": DIED}
+    assert {b.contestant for b in held.blocks if b.process > 1} == {"zero-copy", "pageable"}
+    rounds = len(hall.sessions[1].asked)
+    assert rounds == (3 if how == "died" else len(hall.sessions[0].asked)), "a dead process is replaced"
+
+
+def test_a_process_that_cannot_start_is_tried_again() -> None:
+    hall = Hall(dead=(1,))
+    held = hall.run(1000)
+    assert 1 not in {b.process for b in held.blocks}
+    assert held.looks == 4
+    assert Hall(dead=(0, 1, 2)).run(1000).blocks == []
+
+
+def test_ctrl_c_keeps_the_blocks_that_ended() -> None:
+    hall = Hall(fails={(0, 1, "zero-copy"): "ctrl-c"})
+    with pytest.raises(KeyboardInterrupt):
+        hall.run(1000)
+    assert hall.kept == hall.held.blocks != []
+    assert all(session.closed for session in hall.sessions)
+
+
+@pytest.mark.parametrize("seconds", [0.5, 3.0, 11.0, 26.0, 50.0])
+def test_no_round_begins_that_would_end_too_late(seconds: float) -> None:
+    """But for the first, whose time nobody knows."""
+    hall = Hall()
+    held = hall.run(seconds)
+    assert hall.clock.now <= max(seconds, 4.0)
+    assert not held.settled
