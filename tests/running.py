@@ -28,7 +28,7 @@ from advisor.strategies.backend import BackendName
 REPOSITORY = Path(__file__).resolve().parents[1]
 FILES = Path(__file__).resolve().parent / "workload_files"
 MISBEHAVING = FILES / "misbehaving.py"
-QUICK = ("--max-seconds", "0.02", "--rounds", "1")
+QUICK = ("--max-seconds", "30", "--rounds", "1")
 
 
 def environment(**changes: str) -> dict[str, str]:
@@ -65,7 +65,7 @@ def asked(target: str | Path, *, backend: BackendName = "cpu", command: str = ""
 
 def cpu_settings(target: str | Path = MISBEHAVING, *assignments: str, **options: Any) -> Settings:
     """A small run on the CPU device under the two strategies it has."""
-    given = {"rounds": 1, "max_seconds": 0.02, "strategies": ("pageable", "zero-copy"), **options}
+    given = {"rounds": 1, "max_seconds": 30.0, "strategies": ("pageable", "zero-copy"), **options}
     return asked(target, parameters=assignments, **given)
 
 

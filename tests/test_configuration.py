@@ -289,7 +289,7 @@ def test_report_makes_advice_again_and_records_by_what(command: Command, tmp_pat
 
 def test_predict_and_profile_take_them_too(command: Command, tmp_path: Path) -> None:
     options = ("--objective", "footprint", "--memory-budget", "1TiB", "--ignore", "pageable-transfer")
-    quick = ("--set", "n=500", "--max-seconds", "0.02", "--rounds", "1", "--target", "h200", "--no-gpu")
+    quick = ("--set", "n=500", "--max-seconds", "30", "--rounds", "1", "--target", "h200", "--no-gpu")
     file = REPOSITORY / "workloads/vector_add.py"
     assert command("profile", str(file), *quick, *options, "--out", "a").code == 0
     made = reading.load(tmp_path / "a/profile.json")
@@ -327,7 +327,7 @@ def test_a_workload_that_silences_an_unknown_rule_is_refused_before_it_is_measur
     assert "did you mean pageable-transfer" in said.err
     assert "[3]" not in said.err, "only the workload was checked and traced"
     write(tmp_path / "w.py", marked.replace("pagable", "pageable"))
-    quick = ("--set", "n=500", "--no-gpu", "--rounds", "1", "--max-seconds", "0.02", "--target", "h200")
+    quick = ("--set", "n=500", "--no-gpu", "--rounds", "1", "--max-seconds", "30", "--target", "h200")
     assert command("profile", "w.py", *quick).code == 0
     made = reading.load(tmp_path / "advisor-report/profile.json")
     assert made.workload.ignore == ("pageable-transfer",)
@@ -350,7 +350,7 @@ def test_one_place_says_nothing_by_default() -> None:
         ("rounds", "rounds", 0, "is out of range", "Give 1 to 1000; the default is 3."),
         ("rounds", "rounds", 2.5, "is not a whole number", "Give 1 to 1000; the default is 3."),
         ("timeout", "timeout", -1, "is out of range", "Give seconds above 0; the default is 120.0."),
-        ("max_seconds", "max-seconds", "x", "is not a number", "Give seconds above 0; the default is 1.5."),
+        ("max_seconds", "max-seconds", "x", "is not a number", "Give seconds above 0; the default is 60."),
         ("numa", "numa", "near", "is not known", "Give local, remote, or the number of a node."),
         (
             "objective",
@@ -401,7 +401,7 @@ def test_what_only_looks_like_a_value(values: dict[str, object], complaint: str)
 def test_every_key_of_a_file_is_an_option_of_the_command(command: Command, tmp_path: Path) -> None:
     write(
         tmp_path / "advisor.toml",
-        'rounds = 2\nmax-seconds = 0.01\ntimeout = 30\nseed = 7\nnuma = "local"\nstrategy = "zero-copy"\n'
+        'rounds = 2\nmax-seconds = 30\ntimeout = 30\nseed = 7\nnuma = "local"\nstrategy = "zero-copy"\n'
         'target = ["h200", "mine.toml"]\nformat = "json"\nout = "reports"\nno-environment = true\n'
         'trace = ["chrome"]\nallow-oversubscription = true\n',
     )
@@ -415,7 +415,7 @@ def test_every_key_of_a_file_is_an_option_of_the_command(command: Command, tmp_p
         "      ../reports/frames.trace.json",
     ]
     made = reading.load(tmp_path / "reports/profile.json")
-    assert (made.method.rounds, made.method.max_seconds, made.method.seed) == (1, 0.01, 7)
+    assert (made.method.rounds, made.method.max_seconds, made.method.seed) == (1, 30.0, 7)
     assert set(made.measured()) == {"zero-copy"}
     assert [prediction.device.name for prediction in made.predictions] == ["H200 SXM", "T4"]
     assert "environment" in made.environment.absent
@@ -436,7 +436,7 @@ def test_a_script_takes_from_the_files_what_means_something_for_it(tmp_path: Pat
     )
     said = command_line(workload="train.py", arguments=["--epochs", "1"], strategies=["managed-pool"])
     found = configuration.merged(places(said, tmp_path, script=True))
-    assert (found.rounds, found.max_seconds, found.strategies) == (7, 1.5, ("managed-pool",))
+    assert (found.rounds, found.max_seconds, found.strategies) == (7, 60.0, ("managed-pool",))
     assert (found.objective, found.arguments) == (None, ("--epochs", "1"))
     made = configuration.make_settings(places(said, tmp_path, script=True), backend="cuda", script=True)
     assert (made.arguments, [s.name for s in made.strategies]) == (

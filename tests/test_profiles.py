@@ -307,7 +307,7 @@ def test_records_do_not_change() -> None:
 
 
 def test_formats() -> None:
-    assert schema.FORMAT == 1
+    assert schema.FORMAT == 2
     assert {path.name for path in SAMPLE.parent.glob("profile-format-*.json")} == {
         f"profile-format-{number}.json" for number in range(1, schema.FORMAT + 1)
     }

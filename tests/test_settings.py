@@ -40,10 +40,6 @@ def test_strategies_stand_in_the_order_of_the_table() -> None:
     assert [strategy.name for strategy in chosen.strategies] == ["pageable", "zero-copy"]
 
 
-def test_the_sampling_time_is_for_all_rounds() -> None:
-    assert asked("b.py", rounds=4, max_seconds=2.0).sample_seconds == 0.5
-
-
 @pytest.mark.parametrize(
     "options",
     [

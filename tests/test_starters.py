@@ -22,7 +22,7 @@ def test_the_starter_passes_as_it_is(tmp_path: Path) -> None:
     made = advisor("new", "deep/my-filter.py", cwd=tmp_path)
     assert (made.returncode, made.stdout) == (0, "deep/my-filter.py\n")
     assert "next: advisor profile deep/my-filter.py" in made.stderr
-    done = advisor("profile", "deep/my-filter.py", "--no-gpu", "--max-seconds", "0.05", cwd=tmp_path)
+    done = advisor("profile", "deep/my-filter.py", "--no-gpu", "--max-seconds", "30", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("my_filter: predicted")
 

@@ -116,7 +116,6 @@ def _not_empty(value: object) -> object:
 _TYPES = get_type_hints(Options) | {
     "memory_budget": Annotated[int, BeforeValidator(_size)],
     "indifference": Annotated[float, BeforeValidator(_share)],
-    "indifference": Annotated[float, BeforeValidator(_share), Field(gt=0, lt=1)],
     "rules": Annotated[dict[str, Any], BeforeValidator(_flat)],
     "out": Annotated[Path, BeforeValidator(_not_empty)],
 }

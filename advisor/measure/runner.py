@@ -49,10 +49,8 @@ class Run:
 
 
 Keep = Callable[[Run], None]
-SAMPLE_SECONDS = 0.2
-"""Sampling time of a process that screens."""
-CPU_SAMPLE_SECONDS = 0.5
-"""The same on the CPU device, whose host stages feed predictions."""
+SAMPLE_SHARE = 1 / 300
+"""Sampling time of a process, of the whole time: 0.2 s of 60. It screens, or times host stages on the CPU."""
 CONCLUDING_SECONDS = 2.0
 """Of the time that the command may take: starting, predicting, rendering."""
 KEEP_EVERY = 5.0
@@ -100,7 +98,7 @@ def job_of(settings: Settings, task: Task, strategy: str, directory: Path, label
         backend="cpu" if task == "trace" else settings.backend,
         gpu=settings.gpu,
         strategy=strategy,
-        seconds=SAMPLE_SECONDS if settings.backend == "cuda" else CPU_SAMPLE_SECONDS,
+        seconds=settings.max_seconds * SAMPLE_SHARE,
         min_frames=_min_frames(settings),
         seed=settings.seed,
         oversubscribe=settings.oversubscribe,

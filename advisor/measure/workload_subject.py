@@ -34,7 +34,7 @@ class WorkloadSubject:
     @property
     def rounds(self) -> int:
         """One screens; on the CPU device two time the host's stages."""
-        return CPU_ROUNDS if self.settings.backend == "cpu" else 1
+        return min(CPU_ROUNDS, self.settings.rounds) if self.settings.backend == "cpu" else 1
 
     @property
     def has_final(self) -> bool:

@@ -62,8 +62,8 @@ def _final(profile: Profile) -> Iterator[str]:
     yield (
         f"{words.count(final.processes, 'process', 'processes')} with all contestants, "
         f"{words.count(final.rounds, 'round')} in random order, blocks of "
-        f"{words.count(final.frames, 'frame')}, buffers {anew}; looked at {words.count(final.looks, 'time')}, "
-        f"{'settled' if final.settled else 'until the time was up'}"
+        f"{words.count(final.frames, 'frame')}, buffers {anew}; "
+        f"{words.count(final.looks, 'look')}, {'settled' if final.settled else 'until the time was up'}"
     )
     if chosen is not None and chosen.noise is not None:
         low, high = chosen.noise

@@ -36,7 +36,7 @@ template <typename T> __global__ void twice(const T* a, T* b, int n)
 
 
 def test_a_file_with_a_header_is_right_under_every_strategy(tmp_path: Path, cuda: Backend) -> None:
-    settings = asked(FILES / "cuda_file.py", backend="cuda", rounds=1, max_seconds=0.05)
+    settings = asked(FILES / "cuda_file.py", backend="cuda", rounds=1, max_seconds=20.0)
     profile = pipeline.profile(settings, Silent(), keep_in=tmp_path)
     failed = {row.strategy: row.reason for row in profile.results if row.status == "failed"}
     assert failed == {}
