@@ -59,7 +59,7 @@ class Comparison(comparing.Comparison):
 
 def load(path: Path | str) -> Profile:
     """Reads a profile, packed or not. Raises `AdvisorError`: missing, damaged or of an unknown format."""
-    return Profile.of(reading.load(path))
+    return Profile.of(pipeline.concluded(reading.load(path)))
 
 
 def compare(
@@ -70,7 +70,8 @@ def compare(
     anyway: bool = False,
 ) -> Comparison:
     """HEAD held against BASE, as `advisor compare` does. Raises `AdvisorError` as the command does."""
-    found = comparing.compare(base, head, strategies=strategies, anyway=anyway)
+    sides = [each if isinstance(each, schema.Profile) else reading.load(each) for each in (base, head)]
+    found = comparing.compare(*map(pipeline.concluded, sides), strategies=strategies, anyway=anyway)
     return Comparison(**{part.name: getattr(found, part.name) for part in fields(found)})
 
 

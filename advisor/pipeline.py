@@ -186,6 +186,15 @@ def conclude(
     return advise(profile.model_copy(update={"predictions": predictions}))
 
 
+def concluded(profile: Profile) -> Profile:
+    """With a verdict over what was measured, which a file of format 1 is read without."""
+    if profile.recommendation is not None:
+        return profile
+    if profile.script is not None:
+        return conclude(profile, ())
+    return advise(profile) if profile.device.kind == "cuda" and profile.measured() else profile
+
+
 def conclude_again(profile: Profile, preferences: Preferences) -> Profile:
     """The same figures by other preferences; the profile itself where they are those it was made with.
 
@@ -195,7 +204,7 @@ def conclude_again(profile: Profile, preferences: Preferences) -> Profile:
     if profile.script is not None:
         return conclude(profile, ())
     if preferences == profile.preferences:
-        return profile
+        return concluded(profile)
     other = profile.model_copy(update={"preferences": preferences})
     if preferences.choice == profile.preferences.choice:
         return advise(other)

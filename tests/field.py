@@ -7,14 +7,16 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from running import REPOSITORY, cell, cpu_settings
+from running import REPOSITORY, cpu_settings, sample, unstarted
 
 from advisor import pipeline
 from advisor.measure import worker
+from advisor.measure.final import Session
+from advisor.measure.final_messages import FinalJob
 from advisor.measure.jobs import Job
 from advisor.measure.launcher import Ended, Launcher
 from advisor.measure.progress import Silent
-from advisor.profiles.preferences import Objective, Preferences
+from advisor.profiles.preferences import Objective
 from advisor.profiles.schema import Advice, Predicted, Prediction, Profile
 from advisor.strategies.registry import STRATEGIES
 
@@ -66,12 +68,15 @@ class InProcess:
         Path(job.directory).mkdir(parents=True)
         return Ended(worker.attempt(job), "finished")
 
+    def session(self, job: FinalJob) -> Session:
+        return unstarted(job)
+
 
 class Unmeasured(InProcess):
     """Traces and checks as ever; frames, which no prediction looks at, are not timed."""
 
     def __call__(self, job: Job) -> Ended:
-        return Ended(cell(), "finished") if job.task == "measure" else super().__call__(job)
+        return Ended(sample(), "finished") if job.task == "measure" else super().__call__(job)
 
 
 HERE = InProcess()
@@ -94,7 +99,7 @@ class Concluded:
         options = {
             "targets": [target],
             "strategies": tuple(strategy.name for strategy in STRATEGIES),
-            "preferences": Preferences(objective=objective),
+            "objective": objective,
         }
         self.profile = profiled(directory, name, *assignments, launcher=Unmeasured(), **options)
         self.prediction: Prediction = self.profile.predictions[0]

@@ -7,8 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,12 @@ from builders import cuda_device, footprint, vector_add_workload
 from advisor import cli, configuration
 from advisor.cli.console import Around
 from advisor.measure.backends.choosing import Machine
-from advisor.measure.jobs import DESCRIPTION, Description, Job, ReferenceRun, Sample, TraceRun
+from advisor.measure.final import Session
+from advisor.measure.final_messages import BlockDone, FinalJob, FinalRound, Left, Message, RoundDone
+from advisor.measure.jobs import DESCRIPTION, Description, Job, Problem, ReferenceRun, Sample, TraceRun
 from advisor.measure.launcher import Ended
 from advisor.measure.settings import Settings
+from advisor.profiles.blocks import Block
 from advisor.profiles.schema import Device, Trace
 from advisor.strategies.backend import BackendName
 
@@ -101,8 +104,66 @@ def sample(seconds: float = 0.001, **fields: Any) -> Sample:
     return Sample(**{**parts, **fields})
 
 
+CRASHED = Problem(cause="device", message="the process was killed by SIGSEGV")
+
+
+@dataclass
+class FakeSession:
+    """A process of the final. `seconds` of a frame by strategy; `fails`: who leaves, dies or is cut off."""
+
+    job: FinalJob
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    fails: Mapping[str, str] = field(default_factory=dict)
+    wait: Callable[[float], object] = time.sleep
+    """Each round takes 20 ms of it."""
+    starts: bool = True
+
+    def ready(self) -> bool:
+        return self.starts
+
+    def round(self, request: FinalRound) -> Iterator[Message]:
+        self.wait(0.02)
+        for place, name in enumerate(request.order):
+            how = self.fails.get(name)
+            if how == "ctrl-c":
+                raise KeyboardInterrupt
+            if how:
+                yield Left(contestant=name, problem=CRASHED, broken=how == "dies")
+                if how == "dies":
+                    return
+                continue
+            yield BlockDone(block=self._block(request, place))
+        yield RoundDone(round=request.round)
+
+    def close(self) -> None:
+        pass
+
+    def _block(self, request: FinalRound, place: int) -> Block:
+        name, frames = request.order[place], self.job.frames
+        noise = 1 + (request.round * 7 + place * 3 + self.job.process) % 5 / 1000
+        frame = self.seconds.get(self.job.contestants[name], 0.001) * noise
+        return Block(
+            process=self.job.process,
+            round=request.round,
+            place=place,
+            contestant=name,
+            frames=frames,
+            seconds=frame * frames,
+            frame_seconds=(frame,) * frames,
+            host_seconds={"produce": frame / 2},
+        )
+
+
+def unstarted(job: FinalJob) -> FakeSession:
+    """A process of the final that never gets to its first round, so that none is held."""
+    return FakeSession(job, starts=False)
+
+
 class FakeLauncher:
-    """Answers jobs at once: the reference and the trace well, each measurement as `measure` says."""
+    """Answers jobs at once: the reference and the trace well, each measurement as `measure` says.
+
+    session: makes a process of the final; without it none of them starts.
+    """
 
     def __init__(
         self, measure: Callable[[Job], Ended] | None = None, *, device: Device | None = None, **answers: Any
@@ -113,6 +174,8 @@ class FakeLauncher:
         self._reference: Ended = answers.get("reference", Ended(ReferenceRun(repeatable=True), "finished"))
         self._trace: Ended = answers.get("trace", Ended(TraceRun(trace=Trace()), "finished"))
         self._described: bool = answers.get("described", True)
+        self._session: Callable[[FinalJob], Session] = answers.get("session", unstarted)
+        self.finals: list[FinalJob] = []
 
     def __call__(self, job: Job) -> Ended:
         self.jobs.append(job)
@@ -126,6 +189,10 @@ class FakeLauncher:
             described = Description(device=self._device, gpu={}, packages={}, workload=vector_add_workload())
             (directory / DESCRIPTION).write_text(described.model_dump_json(), encoding="utf-8")
         return self._reference
+
+    def session(self, job: FinalJob) -> Session:
+        self.finals.append(job)
+        return self._session(job)
 
     @property
     def measured(self) -> list[tuple[str, str]]:

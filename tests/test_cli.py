@@ -123,7 +123,7 @@ def test_report_renders_a_profile_again(command: Command, tmp_path: Path) -> Non
     assert names(tmp_path / "sub") == {"p.json", "report.html", "report.md"}
     again = command("report", "sub/p.json", "--out", "other", "--format", "json", "-q")
     assert (again.code, again.err, again.out) == (0, "", said.out)
-    assert json.loads(Path("other/profile.json").read_text())["format"] == 1
+    assert json.loads(Path("other/profile.json").read_text())["format"] == 2
 
 
 @pytest.mark.parametrize("arguments", [["strategies"], ["rules"], ["rules", "zero-copy-reread"], ["--help"]])
@@ -223,10 +223,11 @@ def at_work_on(process: subprocess.Popen[str], label: str) -> psutil.Process:
     found: list[psutil.Process] = []
 
     def look() -> bool:
-        for child in psutil.Process(process.pid).children():
+        parent = psutil.Process(process.pid)
+        if any(Path(parent.cwd()).rglob(f"{label}/job.json")):
             with suppress(psutil.Error):  # it may end while it is looked at
-                if f"/{label}/job.json" in " ".join(child.cmdline()):
-                    found.append(child)
+                # Forked by a server, so its command line is the server's.
+                found.extend(forked for server in parent.children() for forked in server.children())
         return bool(found)
 
     assert eventually(look), f"no worker at {label}"
@@ -302,7 +303,7 @@ def test_a_killed_parent_leaves_no_child_and_what_was_measured(
 ) -> None:
     note = tmp_path / "pid"
     with started(tmp_path, *hanging(seed_of_pageable_first), "--set", f"note={note}") as process:
-        assert eventually(note.exists)
+        assert eventually(lambda: note.exists() and note.read_text() != "")
         worker = int(note.read_text())
         assert not is_gone(worker)
         process.kill()

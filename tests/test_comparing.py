@@ -358,9 +358,10 @@ def clear(strategy: str, **fields: Any) -> Recommendation:
     return recommendation(strategy, **fields)
 
 
-TIE = clear("a", verdict="tie", tied_with=("b",))
-OPEN = recommendation(None, verdict="inconclusive", tied_with=("a", "b"))
-BET = clear("b", verdict="inconclusive")
+NEAR = clear("a", verdict="near", tied_with=("b",))
+OPEN = clear("a", verdict="open", tied_with=("b",))
+BET = clear("b", verdict="open")
+UNTRUSTED = clear("a", verdict="untrusted")
 
 
 @pytest.mark.parametrize(
@@ -368,13 +369,16 @@ BET = clear("b", verdict="inconclusive")
     [
         (clear("a"), clear("a"), "measured", "same"),
         (clear("a"), clear("b"), "measured", "changed"),
-        (TIE, clear("b"), "measured", "cannot tell"),
-        (TIE, clear("c"), "measured", "changed"),
+        (NEAR, clear("b"), "measured", "cannot tell"),
+        (NEAR, clear("c"), "measured", "changed"),
         (clear("a"), OPEN, "measured", "cannot tell"),
         (clear("c"), OPEN, "measured", "changed"),
         (OPEN, OPEN, "measured", "cannot tell"),
         (clear("a"), BET, "predicted", "cannot tell"),
         (clear("a"), clear("b"), "predicted", "changed"),
+        (BET, clear("b"), "predicted", "same"),
+        (UNTRUSTED, clear("a"), "measured", "cannot tell"),
+        (clear("b"), UNTRUSTED, "measured", "cannot tell"),
         (None, clear("a"), "measured", "cannot tell"),
         (clear("a"), None, "measured", "cannot tell"),
     ],

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from test_comparing import LATER, later, later_script
 
 from advisor.errors import UsageError
-from advisor.profiles.schema import Measured, Profile
+from advisor.profiles.schema import Measured, Profile, Recommendation
 from advisor.verdicts.comparing import Gate, compare, judge, parse_gates, require_gateable
 
 
@@ -174,14 +174,16 @@ def test_a_strategy_that_is_new_is_not_judged() -> None:
 
 @pytest.mark.parametrize(
     ("head", "status"),
-    [("pinned", "passed"), ("pageable", "failed"), (None, "inconclusive")],
+    [
+        (recommendation(), "passed"),
+        (recommendation("pageable", verdict="keep"), "failed"),
+        (recommendation("x", verdict="open", tied_with=("pinned",)), "inconclusive"),
+        (recommendation(verdict="untrusted"), "inconclusive"),
+    ],
 )
-def test_recommendation_changes(head: str | None, status: str) -> None:
-    told = recommendation(
-        head, verdict="clear" if head else "inconclusive", tied_with=() if head else ("pinned", "x")
-    )
+def test_recommendation_changes(head: Recommendation, status: str) -> None:
     found = ruled(
-        "recommendation-changes", profile(recommendation=recommendation()), later(recommendation=told)
+        "recommendation-changes", profile(recommendation=recommendation()), later(recommendation=head)
     )
     assert found[0] == status
     assert "`pinned` in BASE" in found[1][0]

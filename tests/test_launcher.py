@@ -16,7 +16,8 @@ import pytest
 from running import MISBEHAVING, REPOSITORY, environment, eventually, is_gone
 
 from advisor.measure.jobs import Job, Problem, ReferenceRun, Sample, TraceRun
-from advisor.measure.launcher import Ended, ProcessLauncher, memory
+from advisor.measure.launcher import Ended, ProcessLauncher
+from advisor.measure.processes import memory
 
 FAKES = Path(__file__).resolve().parent / "fake_packages"
 
@@ -40,7 +41,7 @@ def job(directory: Path, task: str = "measure", file: Path = MISBEHAVING, **assi
 
 
 def launched(directory: Path, launcher: ProcessLauncher | None = None, **assignments: str) -> Ended:
-    return (launcher or ProcessLauncher(30))(job(directory, **assignments))
+    return (launcher or ProcessLauncher(30))(job(directory, "measure", MISBEHAVING, **assignments))
 
 
 @pytest.mark.parametrize(
@@ -141,7 +142,7 @@ def test_the_child_runs_the_package_that_its_parent_runs(tmp_path: Path) -> None
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
-    assert [line.strip() for line in done.stdout.splitlines()] == ["Sample", "ScriptCell"]
+    assert [line.strip() for line in done.stdout.splitlines()] == ["Sample", "ScriptSample"]
     assert (tmp_path / "seen").read_text() == str(checkout / "advisor" / "__init__.py")
 
 
@@ -167,7 +168,11 @@ def test_the_limit_of_a_container_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", ["process", "fork"])
 def test_what_the_workload_started_ends_with_it(tmp_path: Path, how: str) -> None:
     note = tmp_path / "pid"
-    launched(tmp_path, ProcessLauncher(2), how=how, at="2", note=str(note))
+
+    def full_once_it_hangs() -> tuple[int, int]:
+        return (0, 1) if note.exists() and note.read_text() else (2, 1)
+
+    launched(tmp_path, ProcessLauncher(30, memory=full_once_it_hangs), how=how, at="2", note=str(note))
     pid = int(note.read_text())
     assert eventually(lambda: is_gone(pid))
 

@@ -49,11 +49,11 @@ def clear(strategy: str) -> Recommendation:
 
 
 def tie(strategy: str, *others: str) -> Recommendation:
-    return recommendation(strategy, verdict="tie", tied_with=others)
+    return recommendation(strategy, verdict="near", tied_with=others)
 
 
-def unclear(*rivals: str) -> Recommendation:
-    return recommendation(None, verdict="inconclusive", tied_with=rivals, speedup=None, interval=None)
+def unclear(best: str, *rivals: str) -> Recommendation:
+    return recommendation(best, verdict="open", bound=0.08, tied_with=rivals)
 
 
 def several(*profiles: Profile) -> Lineup:

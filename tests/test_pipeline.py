@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from running import FakeLauncher, cpu_settings, sample
+from running import FakeLauncher, FakeSession, cpu_settings, sample
 
 from advisor import pipeline
 from advisor.measure.jobs import Job
@@ -32,20 +32,27 @@ def test_a_profile_says_what_was_asked_and_how_it_was_measured(tmp_path: Path) -
     assert (profile.tool.version, profile.command) == (__version__, "advisor profile w.py")
     assert (profile.method.rounds, profile.method.seed, profile.method.max_seconds) == (3, 5, 30.0)
     assert profile.method.confidence == 0.95
-    assert len(profile.method.order) == 3
+    assert len(profile.method.order) == 2, "rounds on the CPU device, where nothing is decided"
     assert profile.created.endswith("+00:00")
     assert profile.device.kind == "cuda"
 
 
 def test_it_concludes_from_what_was_measured_on_a_gpu(tmp_path: Path) -> None:
-    def measure(job: Job) -> Ended:
-        seconds = 0.002 if job.strategy == "pageable" else 0.001
-        return Ended(sample(frame_seconds=tuple(seconds * (1 + i % 5 / 1000) for i in range(50))), "finished")
-
-    profile = profiled(FakeLauncher(measure), tmp_path)
+    seconds = {"pageable": 0.002, "pinned": 0.001}
+    launcher = FakeLauncher(
+        lambda job: Ended(sample(seconds[job.strategy]), "finished"),
+        session=lambda job: FakeSession(job, seconds),
+    )
+    asked = replace(settings(max_seconds=8.0), backend="cuda")
+    profile = pipeline.profile(asked, Silent(), keep_in=tmp_path, launcher=launcher)
     assert profile.recommendation is not None
-    assert (profile.recommendation.strategy, profile.recommendation.verdict) == ("pinned", "clear")
+    assert (profile.recommendation.strategy, profile.recommendation.verdict) == ("pinned", "fastest")
     assert profile.advice
+    assert profile.final is not None
+    assert profile.final.processes == 3, "as many as --rounds asks for, though two would have settled it"
+    assert {block.contestant for block in profile.blocks} == {"pageable", "pinned", profile.final.alias}
+    profile.save(tmp_path / "profile.json")
+    assert reading.load(tmp_path / "profile.json") == profile
 
 
 def test_without_a_gpu_nothing_is_recommended_but_by_prediction(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from advisor.errors import FileProblem
 from advisor.model import accuracy
 from advisor.model import measured as model_measured
 from advisor.model.accuracy import Accuracy
+from advisor.pipeline import concluded
 from advisor.profiles.reading import load, parse
 from advisor.profiles.schema import Environment, Gain, Profile
 from advisor.report import markdown, render_html, render_markdown, summary, templates, write
@@ -107,7 +108,7 @@ PROFILES: dict[str, Callable[[], Profile]] = {
     "cpu": cpu_profile,
     "all": all_strategies,
     "nothing": lambda: profile(results=(failed(), skipped())),
-    "h200": lambda: load(Path(__file__).parent / "data" / "h200-vector_add.json"),
+    "h200": lambda: concluded(load(Path(__file__).parent / "data" / "h200-vector_add.json")),
 }
 FORMS: dict[str, Callable[[Profile], str]] = {
     "html": render_html,
@@ -298,14 +299,10 @@ def test_markdown_keeps_the_ten_strategies_that_matter_on_any_device() -> None:
     assert "\n1 more in the report.\n" in text
 
 
-def test_markdown_of_an_inconclusive_verdict_says_what_is_sure() -> None:
+def test_markdown_of_an_open_verdict_says_how_far_it_may_be_and_what_to_do() -> None:
     text = render_markdown(PROFILES["h200"]())
-    assert "**6 strategies cannot be told apart by these measurements**" in text
-    slower = "`pageable`, `staged`, `pinned-pipelined`, `managed`, `managed-prefetch` and `managed-advised`"
-    assert f"- Surely slower: {slower}\n" in text
-    assert (
-        "- Least memory of the first: `zero-copy`, `zero-copy-wc` and `zero-copy-registered`: 192 MiB" in text
-    )
+    assert "**Open: `zero-copy` is at most 31.3 % from the fastest, 1.95× faster than `pageable`**" in text
+    assert "**Next:** Run again with more time: --max-seconds." in text
 
 
 def test_without_a_gpu_every_form_says_predicted_and_whose_times_these_are() -> None:

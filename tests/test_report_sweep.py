@@ -45,11 +45,11 @@ def clear(strategy: str) -> Recommendation:
 
 
 def tie(strategy: str, *others: str) -> Recommendation:
-    return clear(strategy).model_copy(update={"verdict": "tie", "tied_with": others})
+    return clear(strategy).model_copy(update={"verdict": "near", "bound": 0.014, "tied_with": others})
 
 
-def unclear(*rivals: str) -> Recommendation:
-    return recommendation(None, verdict="inconclusive", tied_with=rivals, speedup=None, interval=None)
+def unclear(best: str, *rivals: str) -> Recommendation:
+    return clear(best).model_copy(update={"verdict": "open", "bound": 0.08, "tied_with": rivals})
 
 
 def at_n(n: int, chosen: Recommendation | None, **fields: Any) -> Profile:
@@ -85,7 +85,7 @@ def gpu_series() -> Series:
 def bets(n: int, first: float, second: float) -> Profile:
     """Pageable and zero-copy predicted with wide ranges: the likely best is a bet."""
     chosen = "pageable" if first <= second else "zero-copy"
-    likely = recommendation(chosen, verdict="inconclusive", speedup=None, interval=None, baseline=None)
+    likely = recommendation(chosen, verdict="open", speedup=None, interval=None, baseline=None)
     rows = (predicted("pageable", first), predicted("zero-copy", second), skipped("managed", "no figure"))
     device = catalogue_device("NVIDIA Jetson Orin Nano 8GB", "tegra-io-coherent")
     made = prediction(device=device, results=rows, recommendation=likely)
@@ -238,7 +238,7 @@ def test_runs_follow_the_recommendations_and_no_change_is_inside_a_tie(
 
 
 def test_only_a_prediction_makes_a_bet_of_overlapping_ranges() -> None:
-    bet = recommendation("a", verdict="inconclusive", tied_with=("b",))
+    bet = recommendation("a", verdict="open", tied_with=("b",))
     assert standing(bet, predicted=True) == Standing(frozenset("a"), "a", likely=True, overlaps=True)
     assert standing(bet, predicted=False) == Standing(rivals=("a", "b"))
 
@@ -409,9 +409,9 @@ def test_the_sentence_is_likely_where_the_values_own_report_is() -> None:
     """A tie whose rivals overlap is a bet too; one that stands apart from the others is none."""
     a, b, c = (predicted(s, t, spread=0.1) for s, t in (("a", 1.0), ("b", 1.01), ("c", 1.1)))
     far = predicted("c", 9.0, spread=0.1)
-    bet = [likely(n, a, b, c, strategy="a", verdict="tie", tied_with=("b",)) for n in (1, 2)]
-    sure = [likely(n, a, b, far, strategy="a", verdict="tie", tied_with=("b",)) for n in (1, 2)]
-    clear_cut = [likely(n, a, far, strategy="a", verdict="clear") for n in (1, 2)]
+    bet = [likely(n, a, b, c, strategy="a", verdict="near", tied_with=("b",)) for n in (1, 2)]
+    sure = [likely(n, a, b, far, strategy="a", verdict="near", tied_with=("b",)) for n in (1, 2)]
+    clear_cut = [likely(n, a, far, strategy="a", verdict="fastest") for n in (1, 2)]
     told = [
         said(series("w", "n", [Point(n, p) for n, p in enumerate(each, 1)]))
         for each in (bet, sure, clear_cut)

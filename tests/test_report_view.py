@@ -19,7 +19,7 @@ from builders import (
 )
 
 from advisor.profiles.schema import Device, Evidence, Gain, Measured, Recommendation
-from advisor.report import render_html, words
+from advisor.report import render_html, summary, words
 from advisor.report.advising import changes, findings
 from advisor.report.setup_costs import break_even, setup_costs
 from advisor.report.tables import forecasts, rows
@@ -33,44 +33,60 @@ def headline(**fields: object) -> str:
 
 
 def test_clear_verdict_names_the_strategy_the_factor_and_its_interval() -> None:
-    assert headline() == "Use `pinned`: 2.00× faster than `pageable` (95 % interval 1.98× to 2.02×)"
+    assert (
+        headline() == "Use `pinned`: the fastest, 2.00× faster than `pageable` (95 % interval 1.98× to 2.02×)"
+    )
 
 
-def test_tie_names_the_others_and_gives_the_reason() -> None:
+def test_one_near_the_fastest_says_how_near_and_gives_the_reason() -> None:
     tie = recommendation(
-        "zero-copy", verdict="tie", tied_with=("managed",), reason="its footprint is smaller"
+        "zero-copy",
+        verdict="near",
+        bound=0.014,
+        tied_with=("managed",),
+        reason="its footprint is smaller",
     )
     verdict = verdicts(profile(recommendation=tie))[0]
-    assert verdict.headline == "Use `zero-copy`: tied with `managed`, 2.00× faster than `pageable`"
+    assert verdict.headline == "Use `zero-copy`: at most 1.4 % from the fastest, 2.00× faster than `pageable`"
     assert (verdict.tone, verdict.reason) == ("tie", "its footprint is smaller")
 
 
 def test_baseline_is_kept_not_said_to_be_faster_than_itself() -> None:
     assert (
-        headline(strategy="pageable", speedup=1.0, interval=(1.0, 1.0))
-        == "Keep `pageable`: nothing tried is faster"
+        headline(strategy="pageable", verdict="keep", bound=0.03, speedup=1.0, interval=(1.0, 1.0))
+        == "Keep `pageable`: no other gains more than 3.0 %"
     )
-    assert headline(strategy="pageable", tied_with=("staged",)) == "Keep `pageable`: tied with `staged`"
 
 
-def test_inconclusive_names_what_cannot_be_told_apart() -> None:
-    undecided = {"strategy": None, "verdict": "inconclusive", "speedup": None, "interval": None}
-    assert (
-        headline(**undecided, tied_with=("pinned", "managed"))
-        == "`pinned` and `managed` cannot be told apart by these measurements"
-    )
-    assert headline(**undecided) == "The best strategy cannot be told by these measurements"
+def test_an_open_one_says_how_far_it_may_be_and_what_would_settle_it() -> None:
+    undecided = {"verdict": "open", "bound": 0.08, "speedup": None, "interval": None}
+    assert headline(**undecided) == "Open: `pinned` is at most 8.0 % from the fastest"
+    assert headline(**undecided, seconds_more=40.0).endswith("the fastest; about 40.0 s more would settle it")
+
+
+def test_a_run_that_differs_from_itself_recommends_nothing() -> None:
+    verdict = verdicts(profile(recommendation=recommendation(verdict="untrusted", noise=(1.02, 1.06))))[0]
+    assert verdict.headline.startswith("This run cannot be trusted")
+    assert (verdict.tone, "pinned" in verdict.headline) == ("inconclusive", False)
+
+
+def test_a_row_outside_the_final_says_why() -> None:
+    out = measured("managed", 0.09, outside="screened out: over twice the best")
+    run = profile(results=(measured("pageable", 0.04), measured("pinned", 0.02), out))
+    assert [row.frame.more for row in rows(run)] == ["", "", "screened out: over twice the best"]
+    for told in (render_html(run), summary(run)):
+        assert "screened out: over twice the best" in " ".join(told.split())
 
 
 def test_a_bet_is_not_worded_as_a_verdict() -> None:
-    bet = recommendation("zero-copy", verdict="inconclusive", interval=(0.6, 3.1), tied_with=("pinned",))
+    bet = recommendation("zero-copy", verdict="open", interval=(0.6, 3.1), tied_with=("pinned",))
     verdict = predicted_verdict(prediction(recommendation=bet))
     assert verdict.headline == "Predicted: likely `zero-copy`, 2.00× faster than `pageable`"
-    kept = recommendation("pageable", verdict="inconclusive", speedup=1.0, interval=(1.0, 1.0))
+    kept = recommendation("pageable", verdict="open", speedup=1.0, interval=(1.0, 1.0))
     assert predicted_verdict(prediction(recommendation=kept)).headline == "Predicted: likely `pageable`"
-    sure = recommendation("pageable", speedup=1.0, interval=(1.0, 1.0))
+    sure = recommendation("pageable", verdict="keep", bound=0.05, speedup=1.0, interval=(1.0, 1.0))
     verdict = predicted_verdict(prediction(recommendation=sure))
-    assert verdict.headline == "Predicted: keep `pageable`: nothing predicted is faster"
+    assert verdict.headline == "Predicted: keep `pageable`: no other gains more than 5.0 %"
     assert verdict.certainty == ""
 
 
@@ -82,10 +98,10 @@ def test_next_step_that_is_the_same_everywhere_is_said_once() -> None:
 
 
 def test_slower_recommendation_is_not_called_faster() -> None:
-    assert headline(speedup=0.99, interval=(0.98, 1.01)).startswith("Use `pinned`: as fast as `pageable`")
-    assert headline(speedup=0.99, interval=(0.98, 0.995)).startswith(
-        "Use `pinned`: 0.990× the speed of `pageable`"
-    )
+    near = {"verdict": "near", "bound": 0.02, "speedup": 0.99}
+    said = "Use `pinned`: at most 2.0 % from the fastest, "
+    assert headline(**near, interval=(0.98, 1.01)).startswith(f"{said}as fast as `pageable`")
+    assert headline(**near, interval=(0.98, 0.995)).startswith(f"{said}0.990× the speed of `pageable`")
 
 
 def test_nothing_measured_says_why() -> None:
@@ -236,7 +252,9 @@ def test_code_is_joined_under_the_rule_that_fired_on_each_device() -> None:
     assert found[0].gain, "what another rule says of the same code takes nothing from it"
 
 
-@pytest.mark.parametrize("kept", [recommendation("pageable"), recommendation(None, safest="pageable")])
+@pytest.mark.parametrize(
+    "kept", [recommendation("pageable", verdict="near"), recommendation("pageable", verdict="keep")]
+)
 def test_where_the_baseline_is_kept_no_code_leads_away_from_it(kept: Recommendation) -> None:
     cards = (prediction("a"), prediction("b", recommendation=kept))
     told = tuple(

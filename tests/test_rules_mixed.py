@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from advisor.strategies.placements.pinned import Pinned
-from advisor.strategies.placements.registered import ZeroCopyRegistered
-from advisor.strategies.placements.write_combined import WriteCombined
 from builders import cuda_device, profile
 from judging import figures, row, says
 
 from advisor.profiles.schema import BufferRecord, WorkloadRecord
 from advisor.strategies.placements.base import Placement
+from advisor.strategies.placements.copied import Pinned, WriteCombined
+from advisor.strategies.placements.in_place import ZeroCopyRegistered
 from advisor.strategies.placements.managed import Managed
 from advisor.strategies.registry import STRATEGIES
 

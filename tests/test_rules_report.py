@@ -115,6 +115,6 @@ def test_the_change_from_the_baseline_stands_before_larger_gains_over_what_nobod
         told("other", "pinned", "pageable", 0.4),
         told("copies", "registered", "pageable", 0.1),
     )
-    undecided = recommendation(None, verdict="inconclusive", speedup=None, interval=None, safest="registered")
+    undecided = recommendation("registered", verdict="open", bound=0.08, speedup=None, interval=None)
     report = view(profile(advice=found, recommendation=undecided))
     assert [f.rule for f in report.fired] == ["copies", "faults", "other"]

@@ -39,32 +39,33 @@ def dies_for(strategy: str, ended: Ended) -> Callable[[Job], Ended]:
     return lambda job: ended if job.strategy == strategy else Ended(sample(), "finished")
 
 
-def test_every_round_has_every_strategy_and_rounds_follow_one_another(tmp_path: Path) -> None:
+def test_on_the_cpu_two_rounds_follow_one_another_each_with_every_strategy(tmp_path: Path) -> None:
     launcher = FakeLauncher()
     result, _ = ran(launcher, settings(), tmp_path)
-    assert [number for number, _ in launcher.measured] == ["1"] * 4 + ["2"] * 4 + ["3"] * 4
-    for number in "123":
+    assert [number for number, _ in launcher.measured] == ["1"] * 4 + ["2"] * 4
+    assert result.final is None
+    for number in "12":
         assert {name for n, name in launcher.measured if n == number} == set(ALL)
     assert [name for _, name in launcher.measured] == [name for names in result.order for name in names]
 
 
 def test_the_order_is_the_seeds(tmp_path: Path) -> None:
     orders = [
-        ran(FakeLauncher(), settings(seed=seed, rounds=6), tmp_path / str(i))[0].order
+        ran(FakeLauncher(), settings(seed=seed), tmp_path / str(i))[0].order
         for i, seed in enumerate((1, 1, 2))
     ]
     assert orders[0] == orders[1] != orders[2]
-    assert len(set(orders[0])) > 1  # the rounds are shuffled, not one order repeated
+    assert len(set(orders[0])) == 2  # the rounds are shuffled, not one order repeated
 
 
-def test_the_sampling_time_is_shared_among_the_rounds(tmp_path: Path) -> None:
+def test_a_process_samples_for_a_small_share_of_the_whole_time(tmp_path: Path) -> None:
     launcher = FakeLauncher()
-    ran(launcher, settings(max_seconds=6.0), tmp_path)
-    assert {job.seconds for job in launcher.jobs} == {2.0}
+    ran(launcher, settings(max_seconds=60.0), tmp_path)
+    assert {job.seconds for job in launcher.jobs} == {0.2}
 
 
 @pytest.mark.parametrize(
-    ("backend", "rounds", "frames"), [("cpu", 3, 2), ("cpu", 1, 5), ("cpu", 9, 1), ("cuda", 3, 5)]
+    ("backend", "rounds", "frames"), [("cpu", 2, 3), ("cpu", 1, 5), ("cpu", 9, 3), ("cuda", 3, 5)]
 )
 def test_on_the_cpu_the_rounds_share_the_least_number_of_frames(
     backend: Any, rounds: int, frames: int, tmp_path: Path
@@ -80,9 +81,9 @@ def test_samples_of_all_rounds_are_kept_and_split_by_process(tmp_path: Path) -> 
     result, _ = ran(FakeLauncher(measure), settings(strategies=("pageable",)), tmp_path)
     (row,) = result.rows
     assert isinstance(row, Measured)
-    assert row.rounds == ((1.0,) * 3, (2.0,) * 3, (3.0,) * 3)
-    assert row.median_seconds == 2.0
-    assert row.stopped == ("time is up",) * 3
+    assert row.rounds == ((1.0,) * 3, (2.0,) * 3)
+    assert 1.0 <= row.median_seconds <= 2.0
+    assert row.stopped == ("time is up",) * 2
 
 
 def test_a_strategy_that_fails_is_not_run_again_and_the_others_are_measured(tmp_path: Path) -> None:
@@ -94,7 +95,7 @@ def test_a_strategy_that_fails_is_not_run_again_and_the_others_are_measured(tmp_
     assert isinstance(row, Failed)
     assert (row.reason, row.detail) == ("the process was killed by SIGBUS", "what it printed")
     assert "run by itself" in row.next_step
-    assert len(result.rows[0].frame_seconds) == 9  # type: ignore[union-attr]
+    assert len(result.rows[0].frame_seconds) == 6  # type: ignore[union-attr]
 
 
 def test_failing_in_a_later_round_is_failing(tmp_path: Path) -> None:
@@ -149,7 +150,7 @@ def test_ctrl_c_keeps_what_was_measured_and_says_so(tmp_path: Path) -> None:
         return Ended(sample(), "finished")
 
     result, _ = ran(FakeLauncher(measure), settings(), tmp_path)
-    assert result.notes[-1] == "Interrupted after 5 of 12 measurements."
+    assert result.notes[-1] == "Interrupted after 5 of 8 measurements."
     assert sum(len(row.rounds) for row in result.rows if isinstance(row, Measured)) == 5
     assert {row.status for row in result.rows} == {"measured"}
 

@@ -16,7 +16,7 @@ from advisor.profiles import reading
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED = ROOT / "docs" / "profile.schema.json"
-SAMPLE = ROOT / "tests" / "data" / "profile-format-1.json"
+SAMPLE = ROOT / "tests" / "data" / "profile-format-2.json"
 REGENERATE = "python -m advisor.profiles.reading > docs/profile.schema.json"
 
 
@@ -46,12 +46,12 @@ def test_profiles_hold_to_it(make: Any, schema: Any) -> None:
     jsonschema.validate(json.loads(make().model_dump_json()), schema)
 
 
-def test_the_sample_of_format_1_holds_to_it(schema: Any) -> None:
+def test_the_sample_of_this_format_holds_to_it(schema: Any) -> None:
     jsonschema.validate(json.loads(SAMPLE.read_text(encoding="utf-8")), schema)
 
 
 @pytest.mark.parametrize(
-    "change", [{"format": 2}, {"extra": 1}, {"results": [{"status": "great"}]}, {"device": {"name": "x"}}]
+    "change", [{"format": 1}, {"format": 3}, {"extra": 1}, {"results": [{"status": "great"}]}, {"device": {"name": "x"}}]
 )
 def test_what_the_program_refuses_does_not_hold_to_it(change: Any, schema: Any) -> None:
     content = {**json.loads(SAMPLE.read_text(encoding="utf-8")), **change}

@@ -283,7 +283,7 @@ def test_a_failing_run_leaves_earlier_reports_alone(command: Command) -> None:
         ("[" * 100000, "p.json is damaged"),
         ("{}", 'p.json is not a profile: the key "format" is missing'),
         ("[1, 2]", 'p.json is not a profile: the key "format" is missing'),
-        ('{"format": 99}', "p.json has format 99; this advisor reads format 1"),
+        ('{"format": 99}', "p.json has format 99; this advisor reads formats 1 and 2"),
         ('{"format": 1}', "p.json is damaged: tool: Field required"),
         ("\udcff", "p.json is damaged: it is not UTF-8 text"),
         ("half", "p.json is damaged"),

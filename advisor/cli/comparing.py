@@ -36,13 +36,13 @@ def compare(
     First what differs around them, then for each strategy the ratio of its times, with an interval.
     A gate that fails is exit code 1; one that the intervals leave open is not, but for --strict.
     """
-    from advisor import configuration, report
+    from advisor import configuration, pipeline, report
     from advisor.profiles import reading, redaction
     from advisor.verdicts import comparing
 
     wanted = configuration.parse_formats(formats, report.PAGES)
     form, gates = only_format(out, wanted), comparing.parse_gates(fail_if or ())
-    loaded = [reading.load(file) for file in (base, head)]
+    loaded = [pipeline.concluded(reading.load(file)) for file in (base, head)]
     if no_environment:
         loaded = [redaction.without_environment(each) for each in loaded]
     found = comparing.compare(*loaded, strategies=strategy or (), anyway=anyway)

@@ -148,10 +148,18 @@ class _Final:
     def after(self, seen: Look) -> Step | None:
         """The next step; one more process where it is settled with fewer than are asked for."""
         if not seen.settled:
-            return seen.step
+            return self._last(seen.step) if seen.step and self.held.looks == LOOKS - 1 else seen.step
         missing = self.plan.processes - self.processes
         rounds = max(1, round(self.held.rounds / max(self.processes, 1)))
         return Step(missing, rounds) if missing > 0 else None
+
+    def _last(self, step: Step) -> Step:
+        """Before the last look all the time that is left is spent, in processes of that many rounds."""
+        pace = self.held.pace
+        assert pace is not None
+        share = len(self.active) / len(self.plan.contestants)
+        each = pace.process_seconds + step.rounds * pace.round_seconds * share
+        return Step(max(step.processes, int((self.plan.deadline - self.clock()) / each)), step.rounds)
 
     def close(self) -> None:
         """Ends the process that runs."""

@@ -20,6 +20,7 @@ class FinalJob(Record):
     frames: Annotated[int, Field(gt=0)] = Field(description="Timed frames of a block")
     warm_frames: Annotated[int, Field(ge=0)] = Field(description="Frames before them that do not count")
     block_seconds: float = Field(gt=0, description="Where function and set-up take longer, they run once")
+    compare: bool = Field(default=True, description="Results are compared in each contestant's first block")
     directory: str
 
 

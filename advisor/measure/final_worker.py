@@ -138,7 +138,7 @@ class Final:
         loop.run_setup()
         self.setup_seconds.append(made + self.clock() - begin)
         loop.first_frame()
-        if name not in self.compared:
+        if self.job.compare and name not in self.compared:
             for index in range(1, COMPARED):
                 loop.frame(index)
             loop.frame_alone(COMPARED)

@@ -70,10 +70,14 @@ class ForkServer:
         where the server is gone.
         """
         request = json.dumps({"worker": worker, "arguments": arguments}).encode() + b"\n"
-        socket.send_fds(self._link, [request], [output.fileno(), *pass_fds])
         self._link.settimeout(READY_SECONDS)
-        while "pid" not in (answer := self._answer()):
-            self._note(answer)
+        try:
+            socket.send_fds(self._link, [request], [output.fileno(), *pass_fds])
+            while "pid" not in (answer := self._answer()):
+                self._note(answer)
+        except TimeoutError:
+            self.close()  # what it forks later would be nobody's
+            raise
         return Forked(answer["pid"], self)
 
     def status(self, pid: int, seconds: float) -> int | None:

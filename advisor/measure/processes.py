@@ -191,6 +191,7 @@ def memory(group: Path = Path("/sys/fs/cgroup")) -> tuple[int, int]:
 
 
 def resident(pid: int) -> str:
+    """How much memory a process holds, in words."""
     try:
         return units.size(psutil.Process(pid).memory_info().rss)
     except psutil.Error:

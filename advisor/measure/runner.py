@@ -110,7 +110,8 @@ def job_of(settings: Settings, task: Task, strategy: str, directory: Path, label
 
 def _min_frames(settings: Settings) -> int:
     """On the CPU the rounds have them together: its times compare no strategies, they feed predictions."""
-    return math.ceil(MIN_FRAMES / CPU_ROUNDS) if settings.backend == "cpu" else MIN_FRAMES
+    rounds = min(CPU_ROUNDS, settings.rounds) if settings.backend == "cpu" else 1
+    return math.ceil(MIN_FRAMES / rounds)
 
 
 def _shuffled(names: Sequence[str], settings: Settings, rounds: int) -> tuple[tuple[str, ...], ...]:
@@ -146,7 +147,8 @@ class _Runner:
     """Strategies that the time did not reach."""
 
     def __post_init__(self) -> None:
-        self.deadline = self.clock() + self.settings.max_seconds - CONCLUDING_SECONDS
+        seconds = self.settings.max_seconds if self.settings.arguments is None else math.inf
+        self.deadline = self.clock() + seconds - CONCLUDING_SECONDS
 
     def launch(self, step: Step) -> Ended:
         """One process, to its end."""

@@ -14,8 +14,9 @@ from advisor.errors import FileProblem
 from advisor.profiles.schema import FORMAT, Profile
 from advisor.profiles.text_files import as_path, read_text
 
-_FORMAT_1 = re.compile(r'\s*\{\s*"format":\s*1\s*,')
-_VERDICTS = {"clear": "near", "tie": "near", "inconclusive": "open"}
+_FORMAT_1 = re.compile(r'"format"\s*:\s*1\s*[,}]')
+_EQUAL = 0.05
+"""How near the fastest format 1 called equal."""
 _GIVE = "Give a profile.json that `advisor profile` wrote, undamaged."
 
 
@@ -56,20 +57,31 @@ def parse(text: str, name: str) -> Profile:
 def _of_this_format(text: str) -> str:
     """The text itself, or that of format 1 as format 2 has it: without a verdict over what was measured,
     which is made again from its rounds, and with the words of predicted ones."""
-    if not _FORMAT_1.match(text[:200]):
+    if not _FORMAT_1.search(text):
         return text
     try:
         old = json.loads(text)
+        if type(old["format"]) is not int or old["format"] != 1:
+            return text
         old["format"] = FORMAT
         old["recommendation"] = None
         for made in old.get("predictions", ()):
             if told := made.get("recommendation"):
-                told["verdict"] = _VERDICTS[told["verdict"]]
-                told["strategy"] = told["strategy"] or told.pop("safest", None)
-                told.pop("safest", None)
+                _translate(told)
         return json.dumps(old)
     except (ValueError, RecursionError, TypeError, AttributeError, KeyError):
         return text  # damaged: what is wrong is told of the text as it is
+
+
+def _translate(told: dict[str, Any]) -> None:
+    """A predicted verdict of format 1 in the words of format 2."""
+    safest = told.pop("safest", None)
+    told["strategy"] = told["strategy"] or safest
+    if {"clear": True, "tie": True, "inconclusive": False}[told["verdict"]]:
+        told["verdict"] = "keep" if told["strategy"] == told.get("baseline") else "near"
+        told["bound"] = _EQUAL
+    else:
+        told["verdict"] = "open"
 
 
 def _require_each_once(strategies: Sequence[str], name: str) -> None:

@@ -298,7 +298,7 @@ class Recommendation(Record):
         default=None, description="Of an open one: how much longer the final would take to settle it"
     )
     speedup: Annotated[float, Field(gt=0)] | None = Field(
-        default=None, description="Baseline's time over that of the recommended one, or of the safest"
+        default=None, description="Baseline's time over that of the recommended one"
     )
     interval: tuple[float, float] | None = None
     baseline: str | None = None
@@ -388,7 +388,7 @@ class Trace(Record):
 
 
 class Prediction(Record):
-    """What the model computes for one device. "clear" is said only where 95 % of simulated devices agree."""
+    """What the model computes for one device. "near" is said only where 95 % of simulated devices agree."""
 
     device: Device
     results: tuple[PredictedResult, ...]

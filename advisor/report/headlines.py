@@ -26,7 +26,8 @@ def headline(chosen: Recommendation, *, predicted: bool = False) -> str:
     """What to use and how sure, in one line, with what it gains; of a prediction it says that it is one."""
     if chosen.strategy is None or chosen.verdict in ("keep", "untrusted"):
         return verdict_headline(chosen)
-    gain = "" if chosen.strategy == chosen.baseline else _faster(chosen, "likely " if predicted else "")
+    likely = "likely " * (predicted and chosen.verdict != "open")
+    gain = "" if chosen.strategy == chosen.baseline else _faster(chosen, likely)
     if predicted and chosen.verdict == "open":
         # A prediction whose ranges overlap still names its best; it must not read as a verdict.
         return ", ".join(filter(None, (f"Likely {words.code(chosen.strategy)}", gain)))

@@ -105,13 +105,18 @@ def _row(profile: Profile, row: Measured, base: Measured | None, slowest: float,
     return Row(
         strategy=words.name(row.strategy),
         tag=tag,
-        frame=Cell(units.seconds(row.median_seconds), interval, note, row.median_seconds),
+        frame=Cell(units.seconds(row.median_seconds), interval, _more(row, note), row.median_seconds),
         share=row.median_seconds / slowest,
         ratio=_ratio(profile, row, base),
         device_path=Cell(units.seconds(row.device_path_seconds), sort=row.device_path_seconds),
         footprint=_footprint(row),
         verified=row.verified,
     )
+
+
+def _more(row: Measured, note: str) -> str:
+    """What else must be known of its time: of frames that overlap, and why the final was without it."""
+    return "; ".join(filter(None, (note, words.line(row.outside, 100) if row.outside else "")))
 
 
 def overlaps(profile: Profile, prediction: Prediction | None = None) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from advisor import units
 from advisor.profiles.preferences import Preferences
@@ -29,7 +30,7 @@ def by_memory(rows: Sequence[Row], preferences: Preferences) -> tuple[list[Row],
     if preferences.objective == "footprint" and len(fitting) > 1:
         steps.append(sentence(memory_step(fitting)))
         fitting = leanest(fitting)
-    return fitting, Ruled({row.strategy: _needs(row) for row in over}, tuple(steps))
+    return fitting, Ruled({row.strategy: needs(row) for row in over}, tuple(steps))
 
 
 def _over(over: Iterable[Sized], budget: int) -> str:
@@ -37,7 +38,16 @@ def _over(over: Iterable[Sized], budget: int) -> str:
     return f"Over the memory budget of {units.size(budget)}: {listing(names)}."
 
 
-def _needs(row: Sized) -> str:
+class Booked(Protocol):
+    """What needs memory: a row, or the footprint of one."""
+
+    @property
+    def physical_bytes(self) -> int:
+        """The bytes."""
+
+
+def needs(row: Booked) -> str:
+    """How much, in words."""
     return f"needs {units.size(row.physical_bytes)}"
 
 

@@ -39,7 +39,7 @@ Kind = Literal["fastest", "near", "keep", "open", "untrusted"]
 TRUSTED = 0.01
 """One contestant under two names that surely differs from itself by more: it measures something else."""
 NOTHING = 10.0
-"""A bound of ten times the best's time says nothing: it is not told."""
+"""A bound of ten times the best's time says nothing, nor does an interval as wide: they are not told."""
 FACTORS = tuple(2 ** (k / 2) for k in range(1, 13))
 """How many times the rounds are tried for `seconds_more`; more than 64 times is no advice."""
 
@@ -214,6 +214,11 @@ class _Final:
                 groups.append(group := [])
             group.append(name)
         return tuple(map(tuple, groups))
+
+
+def known(found: stats.Ratio | None) -> tuple[float, float] | None:
+    """The interval of a ratio; None where it is so wide that it says nothing, as after one process."""
+    return (found.low, found.high) if found and found.high <= NOTHING * found.low else None
 
 
 def _fastest_first(found: Sequence[Standing]) -> list[Standing]:

@@ -8,9 +8,10 @@ from advisor.profiles import blocks as saved
 from advisor.profiles.preferences import Objective, Preferences, begin_to_end
 from advisor.profiles.schema import FinalRecord, Measured, Profile, Recommendation
 from advisor.strategies.registry import BASELINE
+from advisor.verdicts.budgets import needs
 from advisor.verdicts.choice import Aim, Contestant
 from advisor.verdicts.estimate import Block, unpaired
-from advisor.verdicts.final import Alias, Decision, Verdict, decide, judge
+from advisor.verdicts.final import Alias, Decision, Verdict, decide, judge, known
 from advisor.verdicts.planning import Pace
 from advisor.verdicts.ties import code_change
 from advisor.verdicts.words import told
@@ -99,21 +100,23 @@ def _aim(preferences: Preferences, looks: int | None = None) -> Aim:
 def recommendation(verdict: Verdict, rows: Sequence[Measured], preferences: Preferences) -> Recommendation:
     """The verdict as it is saved, with its words."""
     chosen = next((group for group in verdict.groups if verdict.chosen in group), ())
+    over = {name for name, why in verdict.excluded.items() if why == "budget"}
     made = Recommendation(
         strategy=verdict.chosen,
         verdict=verdict.kind,
         bound=verdict.bound,
         speedup=verdict.speedup.value if verdict.speedup else None,
-        interval=(verdict.speedup.low, verdict.speedup.high) if verdict.speedup else None,
+        interval=known(verdict.speedup),
         baseline=BASELINE if verdict.speedup else None,
         tied_with=tuple(name for name in (verdict.undecided or chosen) if name != verdict.chosen),
         groups=verdict.groups,
         saved_bytes=verdict.saved.physical_bytes if verdict.saved else None,
         fastest=verdict.saved.over if verdict.saved else verdict.chosen,
-        noise=(verdict.noise.low, verdict.noise.high) if verdict.noise else None,
+        noise=known(verdict.noise),
         seconds_more=verdict.seconds_more,
         objective=preferences.objective,
-        excluded={name: why for name, why in verdict.excluded.items() if why == "budget"},
+        excluded={row.strategy: needs(row.footprint) for row in rows if row.strategy in over},
         reason="",
     )
-    return told(made, {row.strategy: row.median_seconds for row in rows}, preferences)
+    unchecked = [row.strategy for row in rows if not row.verified]
+    return told(made, {row.strategy: row.median_seconds for row in rows}, preferences, unchecked=unchecked)

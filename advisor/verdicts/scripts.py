@@ -11,7 +11,7 @@ from advisor.profiles.scripts import ScriptMeasured
 from advisor.strategies.scripts import UNCHANGED
 from advisor.verdicts.choice import Aim, Contestant
 from advisor.verdicts.estimate import Block
-from advisor.verdicts.final import decide
+from advisor.verdicts.final import decide, known
 from advisor.verdicts.words import told
 
 
@@ -32,13 +32,15 @@ def recommend(rows: Sequence[ScriptMeasured], confidence: float) -> Recommendati
         verdict=verdict.kind,
         bound=verdict.bound,
         speedup=verdict.speedup.value if verdict.speedup else None,
-        interval=(verdict.speedup.low, verdict.speedup.high) if verdict.speedup else None,
+        interval=known(verdict.speedup),
         baseline=UNCHANGED if verdict.speedup else None,
         tied_with=tuple(name for name in verdict.undecided or group if name != verdict.chosen),
         groups=verdict.groups,
         reason="",
     )
-    return told(made, {row.strategy: row.median_seconds for row in rows}, Preferences(), unit="run")
+    unchecked = [row.strategy for row in rows if not row.verified]
+    seconds = {row.strategy: row.median_seconds for row in rows}
+    return told(made, seconds, Preferences(), unit="run", unchecked=unchecked)
 
 
 def ratio(row: ScriptMeasured, other: ScriptMeasured, confidence: float) -> stats.Ratio:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from advisor import units
 from advisor.profiles.preferences import Preferences
@@ -12,30 +12,46 @@ from advisor.verdicts.ties import listing
 
 def headline(made: Recommendation) -> str:
     """`use pinned: the fastest`, and so on, in backquotes where a strategy is named."""
-    name, bound = f"`{made.strategy}`", _percent(made.bound)
+    name, bound, among = f"`{made.strategy}`", _percent(made.bound), _among(made)
     if made.strategy is None:
-        return "No strategy fits the memory budget"
+        return "No strategy fits the memory budget" if made.excluded else "No strategy is left to recommend"
     if made.verdict == "untrusted":
         return "This run cannot be trusted: a strategy measured against itself differs"
     if made.verdict == "fastest":
-        return f"Use {name}: the fastest"
+        return f"Use {name}: the fastest{among}"
     if made.verdict == "keep":
-        return f"Keep {name}: no other gains more than {bound}"
+        return f"Keep {name}: no other{among} gains more than {bound}"
     if made.verdict == "near":
-        return f"Use {name}: at most {bound} from the fastest"
+        return f"Use {name}: at most {bound} from the fastest{among}"
     if made.bound is None:
-        return f"Open: {name} looks best, and one process cannot tell"
+        return f"Open: {name} looks best, and too little was measured to tell"
     more = f"; about {units.seconds(made.seconds_more)} more would settle it" if made.seconds_more else ""
-    return f"Open: {name} is at most {bound} from the fastest{more}"
+    return f"Open: {name} is at most {bound} from the fastest{among}{more}"
+
+
+def _among(made: Recommendation) -> str:
+    """Whom time was compared among, where memory ruled out others, which may be faster."""
+    if made.objective == "footprint":
+        return " of those with the least memory"
+    return " that fits the memory budget" if made.excluded else ""
 
 
 def told(
-    made: Recommendation, seconds: Mapping[str, float], preferences: Preferences, unit: str = "frame"
+    made: Recommendation,
+    seconds: Mapping[str, float],
+    preferences: Preferences,
+    *,
+    unit: str = "frame",
+    unchecked: Collection[str] = (),
 ) -> Recommendation:
-    """With its reason, in steps, and what to do next. seconds: of one unit under each strategy."""
-    parts = (_takes(made, seconds, unit), _groups(made), _saves(made), _noise(made))
+    """With its reason, in steps, and what to do next. seconds: of one unit under each strategy.
+
+    unchecked: strategies whose results were compared with nothing.
+    """
+    doubt = f"The results of {made.strategy} could not be compared." if made.strategy in unchecked else ""
+    parts = (_takes(made, seconds, unit), _groups(made), _saves(made), _noise(made), doubt)
     steps = tuple(filter(None, (*parts, _memory(made, preferences))))
-    return made.model_copy(update={"steps": steps, "reason": " ".join(steps), "next_step": _next(made)})
+    return made.model_copy(update={"steps": steps, "reason": " ".join(steps), "next_step": _next(made, unit)})
 
 
 def _percent(bound: float | None) -> str:
@@ -84,11 +100,19 @@ def _memory(made: Recommendation, preferences: Preferences) -> str:
     return f"Over the memory budget of {budget}: {listing(list(made.excluded))}."
 
 
-def _next(made: Recommendation) -> str:
+def _next(made: Recommendation, unit: str) -> str:
+    """A unit of a script is a run, which --max-seconds does not limit."""
+    script = unit == "run"
+    if made.strategy is None and not made.excluded:
+        return "See why each strategy left the final, and run again."
     if made.strategy is None:
         return "Give more with --memory-budget, or make the workload's buffers smaller."
     if made.verdict == "untrusted":
         return "Close other programs, fix the clocks, and run again."
     if made.verdict == "open":
-        return "Run again with more time: --max-seconds."
-    return "Keep the code as it is." if made.verdict == "keep" else f"Change the code to {made.strategy}."
+        return f"Run again with more {'processes: --rounds' if script else 'time: --max-seconds'}."
+    if made.verdict == "keep":
+        return f"Keep the {'script' if script else 'code'} as it is."
+    if script:
+        return f"Set up {made.strategy} at the top of the script, as the report shows."
+    return f"Change the code to {made.strategy}."

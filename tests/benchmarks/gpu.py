@@ -128,11 +128,13 @@ def recommended_is_fastest(name: str, profile: Profile) -> None:
     fastest = min(measured.values(), key=lambda row: row.median_seconds)
     failed = [r.strategy for r in profile.results if r.status == "failed"]
     chosen = verdict.strategy if verdict else None
-    if chosen is None:
-        among = verdict.tied_with if verdict else ()
-        safe = verdict.safest if verdict else None
-        met = fastest.strategy in among and safe in among and not failed
-        show(f"{name}: {safe} is safe among {len(among)}", "-", "fastest is among", met=met)
+    if verdict is None or chosen is None:
+        show(f"{name}: nothing recommended", "-", "a strategy", met=False)
+        return
+    if verdict.verdict == "open":
+        among = {chosen, *verdict.tied_with}
+        met = fastest.strategy in among and not failed
+        show(f"{name}: {chosen} of {len(among)} looks best", "-", "fastest is among", met=met)
         return
     low = ratio_interval(measured[chosen].rounds, fastest.rounds).low
     met = (low <= 1.05 or chosen == fastest.strategy) and not failed
@@ -142,14 +144,15 @@ def recommended_is_fastest(name: str, profile: Profile) -> None:
 
 
 def runs_agree(name: str, reports: Path, runs: int = 4) -> None:
-    """Whole runs recommend the same strategy as the kept one, or one that its verdict called a tie."""
+    """Whole runs recommend the same strategy as the kept one, or one that its verdict called as fast."""
     first = load(reports / name / "profile.json")
     accepted = _accepted(first)
     seen = []
     for _ in range(runs):
         _, again = profiled(Path(tempfile.gettempdir()) / "advisor-agreement" / name, CASES[name])
         seen.append(again.recommendation.strategy if again.recommendation else None)
-        accepted |= _accepted(again) if seen[-1] is None else set()
+        undecided = again.recommendation is None or again.recommendation.verdict == "open"
+        accepted |= _accepted(again) if undecided else set()
     met = all(strategy is None or strategy in accepted for strategy in seen)
     show(
         f"{name}: {runs + 1} runs recommend {', '.join(sorted({str(s) for s in seen}))}",

@@ -30,8 +30,8 @@ def recommended(
 ) -> Recommended:
     """Whether the best strategy is another one now. `figures`: how many strategies have figures on each side.
 
-    A recommendation speaks for the strategy it names and those it is tied with; one that cannot tell speaks
-    for all it names. The best strategy changed where the two sets have nothing in common.
+    A recommendation speaks for the strategy it names and those it is tied with; an open one for all that may
+    be it. The best strategy changed where the two sets have nothing in common.
     """
     names = (_named(base), _named(head))
     unsound = _unsound(base, head, figures, whole=whole)
@@ -41,13 +41,14 @@ def recommended(
     assert head is not None
     before, now = _best(base), _best(head)
     if not before & now:
-        sure = basis == "measured" or "inconclusive" not in (base.verdict, head.verdict)
+        sure = basis == "measured" or "open" not in (base.verdict, head.verdict)
         if sure:
             return Recommended(
                 *names, "changed", "No strategy that may be the best in BASE may be the best in HEAD."
             )
         return Recommended(*names, "cannot tell", "The predicted ranges overlap.")
-    if names[0] is not None and names[0] == names[1]:
+    told = basis == "predicted" or "open" not in (base.verdict, head.verdict)
+    if told and names[0] is not None and names[0] == names[1]:
         return Recommended(*names, "same", "")
     return Recommended(*names, "cannot tell", f"{', '.join(sorted(before & now))} may be the best in both.")
 
@@ -59,6 +60,8 @@ def _unsound(
     for side, told, count in (("BASE", base, figures[0]), ("HEAD", head, figures[1])):
         if told is None:
             return f"{side} recommends nothing."
+        if told.verdict == "untrusted":
+            return f"{side} differs from itself and cannot be trusted."
         if count < 2:
             return f"{side} has figures of one strategy alone."
     return "" if whole else "A run was interrupted."

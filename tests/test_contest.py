@@ -1,0 +1,239 @@
+"""From screening to the final and back: who enters, the rows of blocks, and why a row stayed outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import cuda_device, measured
+from fakes import FakeClock, job
+from running import FakeLauncher, FakeSession, asked, sample
+
+from advisor.measure import runner
+from advisor.measure.contest import BLOCK_SECONDS, WARM_SECONDS, Contest
+from advisor.measure.final import Session
+from advisor.measure.final_messages import FinalJob
+from advisor.measure.jobs import Job
+from advisor.measure.launcher import Ended
+from advisor.measure.progress import Silent
+from advisor.measure.runner import Run, run
+from advisor.measure.settings import Settings
+from advisor.profiles.schema import Measured, Skipped
+
+SECONDS = {"pageable": 0.030, "pinned": 0.010, "zero-copy": 0.014, "managed": 0.050}
+
+
+def settings(**options: Any) -> Settings:
+    given: dict[str, Any] = {
+        "strategies": tuple(SECONDS),
+        "rounds": 2,
+        "max_seconds": 40.0,
+        "seed": 3,
+        **options,
+    }
+    return asked("w.py", backend="cuda", **given)
+
+
+def contest(
+    directory: Path,
+    seconds: dict[str, float],
+    make: Callable[[FinalJob], Session] | None = None,
+    clock: FakeClock | None = None,
+    **options: Any,
+) -> Contest:
+    """Of rows with these medians; its clock stands still unless one is given."""
+    clock = clock or FakeClock()
+    rows = {name: measured(name, median, rounds=1) for name, median in seconds.items()}
+    make = make or (lambda made: FakeSession(made, seconds, wait=clock.advance))
+    return Contest(settings(**options), job(), rows, directory, make, clock)
+
+
+def entered(seconds: dict[str, float], directory: Path, **options: Any) -> set[str]:
+    return {row.strategy for row in contest(directory, seconds, **options).entered}
+
+
+def held(made: Contest, seconds: float = 30.0) -> Contest:
+    made.run(made.clock() + seconds, Silent(), lambda _: None)
+    return made
+
+
+def results(made: Contest) -> dict[str, Measured]:
+    rows = made.results(tuple(made.rows.values()))
+    return {row.strategy: row for row in rows if isinstance(row, Measured)}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "names"),
+    [
+        ({"pinned": 1.0, "zero-copy": 2.0, "managed": 2.1}, {"pinned", "zero-copy"}),
+        ({"pinned": 1.0, "pageable": 4.0, "managed": 4.0}, {"pinned", "pageable"}),
+        ({"pinned": 1.0, "pageable": 4.1}, {"pinned"}),
+        ({"pageable": 1.0, "pinned": 3.0}, {"pageable"}),
+        ({}, set()),
+    ],
+)
+def test_who_is_within_twice_the_best_enters_and_the_baseline_within_four_times(
+    seconds: dict[str, float], names: set[str], tmp_path: Path
+) -> None:
+    assert entered(seconds, tmp_path) == names
+    assert contest(tmp_path, seconds).possible == (len(names) > 1)
+
+
+@pytest.mark.parametrize(("objective", "enters"), [("time", False), ("throughput", True)])
+def test_frames_that_overlap_enter_by_what_the_objective_counts(
+    objective: str, enters: bool, tmp_path: Path
+) -> None:
+    made = contest(tmp_path, {"pinned": 1.0, "pipelined": 0.8}, objective=objective)
+    rows = {**made.rows, "pipelined": measured("pipelined", 0.8, rounds=1, latency_seconds=2.5)}
+    again = replace(made, rows=rows)
+    assert ("pipelined" in again.names) == enters
+
+
+def test_the_first_takes_part_under_two_names(tmp_path: Path) -> None:
+    made = held(contest(tmp_path, {"pinned": 0.010, "zero-copy": 0.011}))
+    assert made.names == {"pinned": "pinned", "zero-copy": "zero-copy", "pinned (again)": "pinned"}
+    assert {block.contestant for block in made.held.blocks} == set(made.names)
+    record = made.record()
+    assert (record.alias, record.contestants) == ("pinned (again)", made.names)
+
+
+def test_the_quickest_tells_a_blocks_frames_five_at_least(tmp_path: Path) -> None:
+    quick, slow = (contest(tmp_path, {"pinned": s, "zero-copy": 1.5 * s}) for s in (0.0001, 0.1))
+    assert quick.frames == pytest.approx(BLOCK_SECONDS / 0.0001, abs=1)
+    assert quick.warm_frames == pytest.approx(WARM_SECONDS / 0.0001, abs=1)
+    assert slow.frames == 5
+    assert slow.warm_frames >= 1
+
+
+def test_rows_have_the_times_of_their_blocks(tmp_path: Path) -> None:
+    made = held(contest(tmp_path, {"pageable": 0.030, "pinned": 0.010, "zero-copy": 0.014}))
+    row = results(made)["zero-copy"]
+    blocks = [block for block in made.held.blocks if block.contestant == "zero-copy"]
+    assert (row.samples, row.outside, row.stopped) == ("blocks", "", ())
+    assert row.frame_seconds == tuple(block.period_seconds for block in blocks)
+    assert sum(row.frames_per_round) == len(blocks)
+    assert len(row.frames_per_round) == len({block.process for block in blocks}) >= 2
+    assert row.median_seconds == pytest.approx(0.014, rel=0.01)
+    assert row.interval_seconds[0] <= row.median_seconds <= row.interval_seconds[1]
+    assert row.stage_seconds["produce"] == pytest.approx(0.007, rel=0.01)
+    assert row.footprint == made.rows["zero-copy"].footprint, "of the screening"
+
+
+def test_the_record_tells_how_it_was_held(tmp_path: Path) -> None:
+    made = held(contest(tmp_path, {"pageable": 0.030, "pinned": 0.010, "zero-copy": 0.014}))
+    record = made.record()
+    assert record.settled
+    assert record.looks >= 1
+    assert record.processes == len({block.process for block in made.held.blocks})
+    assert record.rounds == len({(block.process, block.round) for block in made.held.blocks})
+    assert (record.frames, record.left) == (made.frames, {})
+    assert record.round_seconds == pytest.approx(0.02)
+    assert {"pageable", "zero-copy"} >= set(record.dropped) >= set()
+
+
+def test_who_is_screened_out_keeps_its_row_and_is_told_so(tmp_path: Path) -> None:
+    rows = results(held(contest(tmp_path, {"pinned": 0.010, "zero-copy": 0.014, "managed": 0.050})))
+    assert rows["managed"].outside == "screened out: more than twice the best's time"
+    assert (rows["managed"].samples, rows["managed"].median_seconds) == ("frames", 0.050)
+    assert rows["pinned"].outside == ""
+
+
+@pytest.mark.parametrize("how", ["leaves", "dies"])
+def test_who_leaves_keeps_its_screening_row_with_the_reason(how: str, tmp_path: Path) -> None:
+    clock = FakeClock()
+    seconds = {"pageable": 0.030, "pinned": 0.010, "zero-copy": 0.014}
+    fails = {"zero-copy": how}
+    made = contest(tmp_path, seconds, lambda j: FakeSession(j, seconds, fails, clock.advance), clock)
+    row = results(held(made))["zero-copy"]
+    assert row.outside == "left the final: the process was killed by SIGSEGV"
+    assert (row.samples, row.median_seconds) == ("frames", 0.014)
+    assert made.record().left == {"zero-copy": "the process was killed by SIGSEGV"}
+    assert results(made)["pinned"].samples == "blocks"
+
+
+def test_with_less_than_four_seconds_left_none_is_begun(tmp_path: Path) -> None:
+    made = held(contest(tmp_path, {"pinned": 0.010, "zero-copy": 0.014}), seconds=3.9)
+    assert made.held.blocks == []
+    assert {row.outside for row in results(made).values()} == {"the final did not begin"}
+
+
+# The whole run, with a launcher that answers at once
+
+
+def ran(launcher: FakeLauncher, directory: Path, **options: Any) -> tuple[Run, list[Run]]:
+    kept: list[Run] = []
+    return run(settings(**{"max_seconds": 9.0, **options}), launcher, Silent(), directory, kept.append), kept
+
+
+def screened(job: Job) -> Ended:
+    return Ended(sample(SECONDS[job.strategy]), "finished")
+
+
+def rows_of(result: Run) -> dict[str, Measured]:
+    return {row.strategy: row for row in result.rows if isinstance(row, Measured)}
+
+
+def test_screening_then_the_final(tmp_path: Path) -> None:
+    launcher = FakeLauncher(
+        screened, device=cuda_device(managed_memory=1), session=lambda made: FakeSession(made, SECONDS)
+    )
+    result, _ = ran(launcher, tmp_path)
+    assert sorted(launcher.measured) == sorted(("1", name) for name in SECONDS), "one process each"
+    rows = rows_of(result)
+    assert {name: row.samples for name, row in rows.items()} == {
+        "pageable": "blocks", "pinned": "blocks", "zero-copy": "blocks", "managed": "frames",
+    }  # fmt: skip
+    assert [row.strategy for row in result.rows] == list(SECONDS), "in the order of the table"
+    assert result.final is not None
+    assert result.final.processes == len(launcher.finals) >= 2
+    assert [made.process for made in launcher.finals] == list(range(len(launcher.finals)))
+    assert {block.contestant for block in result.blocks} == set(result.final.contestants)
+
+
+def test_ctrl_c_in_the_final_keeps_the_blocks(tmp_path: Path) -> None:
+    def session(made: FinalJob) -> Session:
+        return FakeSession(made, SECONDS, {"pinned": "ctrl-c"} if made.process else {})
+
+    result, _ = ran(FakeLauncher(screened, session=session), tmp_path)
+    assert {block.process for block in result.blocks} >= {0}
+    assert result.final is not None
+    assert not result.final.settled
+    assert rows_of(result)["pinned"].samples == "blocks"
+    assert result.notes[-1].startswith("Interrupted")
+
+
+def test_a_final_whose_processes_do_not_start_leaves_the_screening(tmp_path: Path) -> None:
+    launcher = FakeLauncher(screened)
+    result, _ = ran(launcher, tmp_path)
+    assert len(launcher.finals) == 3, "tried again, and not for ever"
+    assert (result.final, result.blocks) == (None, ())
+    assert {row.samples for row in rows_of(result).values()} == {"frames"}
+
+
+def test_strategies_that_the_time_does_not_reach_are_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = FakeClock()
+    monkeypatch.setattr(runner, "_Runner", partial(runner._Runner, clock=clock))
+
+    def measure(job: Job) -> Ended:
+        clock.advance(4.0)
+        return screened(job)
+
+    launcher = FakeLauncher(measure)
+    result, _ = ran(launcher, tmp_path, max_seconds=11.0)
+    assert len(launcher.measured) == 2, "a third would end after 9 s"
+    reasons = [row.reason for row in result.rows if isinstance(row, Skipped)]
+    assert reasons == ["time: --max-seconds was over before it"] * 2
+    assert len(rows_of(result)) == 2
+    assert launcher.finals == []
+
+
+def test_the_first_strategy_is_measured_however_little_time_there_is(tmp_path: Path) -> None:
+    launcher = FakeLauncher(screened)
+    result, _ = ran(launcher, tmp_path, max_seconds=0.5)
+    assert len(launcher.measured) == len(rows_of(result)) == 1

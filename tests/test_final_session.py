@@ -1,0 +1,150 @@
+"""The final with real processes on the CPU device: blocks of every contestant, and one that dies there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from running import FILES, MISBEHAVING, REPOSITORY, cpu_settings, eventually, is_gone
+
+from advisor.measure.contest import Contest
+from advisor.measure.final_messages import BlockDone, FinalJob, FinalRound, Left, RoundDone
+from advisor.measure.final_session import ProcessSession
+from advisor.measure.fork_server import ForkServer
+from advisor.measure.jobs import ReferenceRun, Sample
+from advisor.measure.launcher import ProcessLauncher
+from advisor.measure.processes import fork_server
+from advisor.measure.progress import Silent
+from advisor.measure.results import combine
+from advisor.measure.runner import job_of
+from advisor.profiles.blocks import Block
+from advisor.workloads.loading import load
+
+BOTH = {"pageable": "pageable", "zero-copy": "zero-copy"}
+COUNTER = FILES / "counter.py"
+VECTOR_ADD = REPOSITORY / "workloads" / "vector_add.py"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ForkServer]:
+    with fork_server("cpu") as made:
+        yield made
+
+
+def final_job(directory: Path, file: Path, *assignments: str) -> FinalJob:
+    base = job_of(cpu_settings(file, *assignments), "measure", "pageable", directory, "final")
+    return FinalJob(
+        base=base,
+        process=0,
+        contestants=BOTH,
+        frames=5,
+        warm_frames=2,
+        block_seconds=0.05,
+        directory=str(directory / "final-0"),
+    )
+
+
+def check(directory: Path, file: Path, server: ForkServer, *assignments: str) -> None:
+    """The reference run, whose results the final's are compared with."""
+    asked = job_of(cpu_settings(file, *assignments), "reference", "pageable", directory, "reference")
+    assert isinstance(ProcessLauncher(30, server=server)(asked).outcome, ReferenceRun)
+
+
+def two_rounds(session: ProcessSession) -> tuple[list[Block], Mapping[str, Left]]:
+    """Its blocks, and who left; who did has no block in the second round."""
+    blocks: list[Block] = []
+    left: dict[str, Left] = {}
+    with closing(session):
+        assert session.ready()
+        for number, order in enumerate((("pageable", "zero-copy"), ("zero-copy", "pageable"))):
+            names = tuple(name for name in order if name not in left)
+            for message in session.round(FinalRound(round=number, order=names)):
+                if isinstance(message, BlockDone):
+                    blocks.append(message.block)
+                elif isinstance(message, Left):
+                    left[message.contestant] = message
+                else:
+                    assert isinstance(message, RoundDone)
+            if any(gone.broken for gone in left.values()):
+                break
+    assert eventually(lambda: is_gone(session._process.pid))
+    return blocks, left
+
+
+@pytest.mark.parametrize(
+    ("file", "assignments"), [(COUNTER, ("n=16",)), (VECTOR_ADD, ("n=4096",))], ids=["counter", "vector_add"]
+)
+def test_two_rounds_give_four_blocks(
+    file: Path, assignments: tuple[str, ...], server: ForkServer, tmp_path: Path
+) -> None:
+    check(tmp_path, file, server, *assignments)
+    blocks, left = two_rounds(ProcessSession(final_job(tmp_path, file, *assignments), 30, server))
+    assert left == {}
+    assert [(b.round, b.place, b.contestant) for b in blocks] == [
+        (0, 0, "pageable"), (0, 1, "zero-copy"), (1, 0, "zero-copy"), (1, 1, "pageable"),
+    ]  # fmt: skip
+    for block in blocks:
+        assert (block.process, block.frames, len(block.frame_seconds)) == (0, 5, 5)
+        assert block.seconds == pytest.approx(sum(block.frame_seconds))
+        assert set(block.host_seconds) == ({"show"} if file == COUNTER else {"produce", "consume"})
+
+
+def test_without_a_server_it_is_a_process_as_any(tmp_path: Path) -> None:
+    blocks, left = two_rounds(ProcessSession(final_job(tmp_path, COUNTER, "n=16"), 60))
+    assert (len(blocks), left) == (4, {})
+
+
+@pytest.mark.parametrize(
+    ("how", "broken", "message"),
+    [
+        ("raise", False, "ValueError: this frame is bad"),
+        ("exit", False, "the workload called exit(7)"),
+        ("differ", False, "differ"),
+        ("segfault", True, "the process was killed by SIGSEGV"),
+        ("_exit", True, "the process exited with code 0 before it had a result"),
+        ("hang", True, "a block did not finish within 3 s"),
+    ],
+)
+def test_who_fails_in_the_final_leaves_it(
+    how: str, broken: bool, message: str, server: ForkServer, tmp_path: Path
+) -> None:
+    """Zero-copy alone: in the frame that is compared, or later."""
+    given = (f"how={how}", "at=2", "only_shared=true")
+    check(tmp_path, MISBEHAVING, server, "how=nothing")
+    blocks, left = two_rounds(ProcessSession(final_job(tmp_path, MISBEHAVING, *given), 3, server))
+    assert left.keys() == {"zero-copy"}
+    assert left["zero-copy"].broken == broken
+    assert message in left["zero-copy"].problem.message
+    assert [block.contestant for block in blocks] == ["pageable"] * (1 if broken else 2)
+
+
+def test_a_process_that_cannot_begin_is_not_ready(server: ForkServer, tmp_path: Path) -> None:
+    with closing(ProcessSession(final_job(tmp_path, tmp_path / "none.py"), 30, server)) as session:
+        assert not session.ready()
+
+
+def test_a_whole_final(server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Screened for real, then as many processes as the time allows."""
+    monkeypatch.setattr("advisor.measure.contest.BLOCK_SECONDS", 0.005)
+    monkeypatch.setattr("advisor.measure.contest.WARM_SECONDS", 0.003)
+    asked = cpu_settings(VECTOR_ADD, "n=4096", rounds=2, max_seconds=30.0)
+    launcher = ProcessLauncher(30, server=server)
+    workload = load(VECTOR_ADD, None, asked.assignments).record
+    rows = {}
+    for name in BOTH:
+        ended = launcher(job_of(asked, "measure", name, tmp_path, name))
+        assert isinstance(ended.outcome, Sample)
+        rows[name] = combine(name, [ended.outcome], workload, confidence=0.95)
+    typical = rows["pageable"].median_seconds  # whatever disturbed the machine while it screened
+    rows = {name: row.model_copy(update={"median_seconds": typical}) for name, row in rows.items()}
+    base = job_of(asked, "measure", "pageable", tmp_path, "final")
+    contest = Contest(asked, base, rows, tmp_path, launcher.session)
+    contest.run(contest.clock() + 5.0, Silent(), lambda _: None)
+    record = contest.record()
+    assert record.processes >= 2
+    assert record.left == {}
+    assert {block.contestant for block in contest.held.blocks} == {*BOTH, record.alias}
+    results = contest.results(tuple(rows.values()))
+    assert [row.outside for row in results if row.status == "measured"] == ["", ""]

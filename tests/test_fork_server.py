@@ -1,0 +1,149 @@
+"""Workers that a server forks: real processes, which end in every way there is."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from running import eventually, is_gone
+from test_launcher import job, launched
+
+from advisor.measure.fork_server import ForkServer
+from advisor.measure.jobs import Problem, Sample
+from advisor.measure.launcher import ProcessLauncher
+from advisor.measure.processes import fork_server
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[ForkServer]:
+    with fork_server("cpu") as server:
+        yield server
+
+
+@pytest.fixture
+def launcher(shared: ForkServer) -> ProcessLauncher:
+    return ProcessLauncher(30, server=shared)
+
+
+def children(server: ForkServer) -> list[int]:
+    return [child.pid for child in psutil.Process(server.pid).children()]
+
+
+def test_a_forked_worker_gives_its_outcome(launcher: ProcessLauncher, tmp_path: Path) -> None:
+    ended = launched(tmp_path, launcher, how="print", at="2")
+    assert ended.how == "finished"
+    assert isinstance(ended.outcome, Sample)
+    assert ended.log.endswith("line 19999 of the log of a workload that talks\n")
+
+
+def test_it_is_the_servers_child(shared: ForkServer, tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    seen: list[int] = []
+
+    def look() -> tuple[int, int]:
+        seen.extend(children(shared))
+        return 2, 1
+
+    ended = launched(tmp_path, ProcessLauncher(2, server=shared, memory=look), how="hang", note=str(note))
+    assert ended.how == "timeout"
+    assert set(seen) == {int(note.read_text())}
+    assert eventually(lambda: children(shared) == [])
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ("_exit", "the process exited with code 0 before it had a result"),
+        ("kill", "the process was killed by SIGKILL; most often the system was out of memory"),
+        ("segfault", "the process was killed by SIGSEGV"),
+    ],
+)
+def test_how_it_died_is_told(launcher: ProcessLauncher, how: str, reason: str, tmp_path: Path) -> None:
+    ended = launched(tmp_path, launcher, how=how, at="2")
+    assert (ended.outcome, ended.how, ended.reason) == (None, "died", reason)
+
+
+def test_what_a_stage_raises_is_told(launcher: ProcessLauncher, tmp_path: Path) -> None:
+    problem = launched(tmp_path, launcher, how="exit", at="2").outcome
+    assert isinstance(problem, Problem)
+    assert problem.message == "the workload called exit(7)"
+
+
+def test_an_error_of_ours_is_told_by_its_last_line(shared: ForkServer, tmp_path: Path) -> None:
+    ended = ProcessLauncher(30, worker="advisor.no_such_module", server=shared)(job(tmp_path))
+    assert ended.reason == (
+        "the process exited with code 1 before it had a result; "
+        "the last it said: ModuleNotFoundError: No module named 'advisor.no_such_module'"
+    )
+
+
+@pytest.mark.parametrize("how", ["process", "fork"])
+def test_what_it_started_ends_with_it(shared: ForkServer, how: str, tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    launched(tmp_path, ProcessLauncher(2, server=shared), how=how, at="2", note=str(note))
+    assert eventually(lambda: is_gone(int(note.read_text())))
+
+
+def test_each_worker_is_fresh(launcher: ProcessLauncher, tmp_path: Path) -> None:
+    """What one does to its process, to die in the second, no other sees."""
+    for number, how in enumerate(("nothing", "segfault", "nothing")):
+        ended = launched(tmp_path / str(number), launcher, how=how, at="2")
+        assert (ended.how == "finished") == (how == "nothing")
+
+
+def test_a_server_that_is_gone_does_not_lose_the_run(tmp_path: Path) -> None:
+    with fork_server("cpu") as server:
+        launcher = ProcessLauncher(30, server=server)
+        assert launched(tmp_path / "before", launcher, how="nothing").how == "finished"
+        os.kill(server.pid, signal.SIGKILL)
+        assert eventually(lambda: is_gone(server.pid))
+        for name in ("after", "again"):
+            assert isinstance(launched(tmp_path / name, launcher, how="nothing").outcome, Sample)
+
+
+def test_a_server_that_does_not_answer_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it would fork later, and tell of, must not be taken for another worker."""
+    with fork_server("cpu") as server:
+        launcher = ProcessLauncher(30, server=server)
+        assert launched(tmp_path / "before", launcher, how="nothing").how == "finished"
+        monkeypatch.setattr("advisor.measure.fork_server.READY_SECONDS", 0.2)
+        os.kill(server.pid, signal.SIGSTOP)
+        assert isinstance(launched(tmp_path / "after", launcher, how="nothing").outcome, Sample)
+        assert is_gone(server.pid)
+
+
+def test_a_server_killed_amid_a_job_ends_that_job_alone(tmp_path: Path) -> None:
+    with fork_server("cpu") as server:
+        note = tmp_path / "pid"
+
+        def kill() -> tuple[int, int]:
+            if note.exists():
+                os.kill(server.pid, signal.SIGKILL)
+            return 2, 1
+
+        launcher = ProcessLauncher(20, server=server, memory=kill)
+        ended = launched(tmp_path / "first", launcher, how="hang", note=str(note))
+        assert ended.how == "died"
+        assert "SIGKILL" in ended.reason
+        assert eventually(lambda: is_gone(int(note.read_text())))
+        after = launched(tmp_path / "second", ProcessLauncher(20, server=server), how="nothing")
+        assert after.how == "finished"
+
+
+def test_nothing_is_left_after_the_end(tmp_path: Path) -> None:
+    with fork_server("cpu") as server:
+        log = (tmp_path / "log").open("wb")
+        asked = job(tmp_path, how="hang", note=str(tmp_path / "pid"))
+        message = Path(asked.directory) / "job.json"
+        message.parent.mkdir()
+        message.write_text(asked.model_dump_json(), encoding="utf-8")
+        with log:
+            worker = server.fork("advisor.measure.worker", [str(message), str(server.pid)], log, ())
+        assert eventually((tmp_path / "pid").exists)
+        assert worker.poll() is None
+    assert is_gone(server.pid)
+    assert eventually(lambda: is_gone(worker.pid))

@@ -1,0 +1,146 @@
+"""The words of every kind of verdict: the headline, what it rests on, and what to do next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from advisor.profiles.preferences import Preferences
+from advisor.profiles.schema import Recommendation
+from advisor.verdicts.words import headline, told
+
+SECONDS = {"pageable": 0.040, "pinned": 0.020, "zero-copy": 0.0203}
+
+
+def made(verdict: Any, strategy: str | None = "pinned", **fields: Any) -> Recommendation:
+    return Recommendation(strategy=strategy, verdict=verdict, reason="", **fields)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "fields", "expected", "next_step"),
+    [
+        ("fastest", {"bound": 0.0}, "Use `pinned`: the fastest", "Change the code to pinned."),
+        (
+            "near",
+            {"bound": 0.014},
+            "Use `pinned`: at most 1.4 % from the fastest",
+            "Change the code to pinned.",
+        ),
+        (
+            "near",
+            {"bound": 0.00001},
+            "Use `pinned`: at most 0.1 % from the fastest",
+            "Change the code to pinned.",
+        ),
+        (
+            "keep",
+            {"bound": 0.03, "strategy": "pageable"},
+            "Keep `pageable`: no other gains more than 3.0 %",
+            "Keep the code as it is.",
+        ),
+        (
+            "open",
+            {"bound": 0.08, "seconds_more": 40.0},
+            "Open: `pinned` is at most 8.0 % from the fastest; about 40.0 s more would settle it",
+            "Run again with more time: --max-seconds.",
+        ),
+        (
+            "open",
+            {"bound": 0.08},
+            "Open: `pinned` is at most 8.0 % from the fastest",
+            "Run again with more time: --max-seconds.",
+        ),
+        (
+            "open",
+            {},
+            "Open: `pinned` looks best, and too little was measured to tell",
+            "Run again with more time: --max-seconds.",
+        ),
+        (
+            "untrusted",
+            {"bound": 0.0, "noise": (1.05, 1.12)},
+            "This run cannot be trusted: a strategy measured against itself differs",
+            "Close other programs, fix the clocks, and run again.",
+        ),
+        (
+            "open",
+            {"strategy": None, "excluded": {"pinned": "needs 384 MiB"}},
+            "No strategy fits the memory budget",
+            "Give more with --memory-budget, or make the workload's buffers smaller.",
+        ),
+        (
+            "open",
+            {"strategy": None},
+            "No strategy is left to recommend",
+            "See why each strategy left the final, and run again.",
+        ),
+    ],
+)
+def test_each_kind_has_its_words(verdict: str, fields: dict[str, Any], expected: str, next_step: str) -> None:
+    recommendation = made(verdict, **fields)
+    assert headline(recommendation) == expected
+    assert told(recommendation, SECONDS, Preferences()).next_step == next_step
+
+
+@pytest.mark.parametrize(
+    ("verdict", "expected"),
+    [
+        ("fastest", "Use `pinned`: the fastest{}"),
+        ("near", "Use `pinned`: at most 2.0 % from the fastest{}"),
+        ("keep", "Keep `pinned`: no other{} gains more than 2.0 %"),
+        ("open", "Open: `pinned` is at most 2.0 % from the fastest{}"),
+    ],
+)
+def test_the_fastest_of_those_that_memory_left_is_not_called_the_fastest_of_all(
+    verdict: str, expected: str
+) -> None:
+    lean = made(verdict, bound=0.02, objective="footprint")
+    assert headline(lean) == expected.format(" of those with the least memory")
+    fitting = made(verdict, bound=0.02, excluded={"managed": "needs 1.00 GiB"})
+    assert headline(fitting) == expected.format(" that fits the memory budget")
+
+
+def test_the_reason_tells_time_equals_memory_and_noise() -> None:
+    chosen = made(
+        "near",
+        "zero-copy",
+        bound=0.02,
+        speedup=1.97,
+        interval=(1.95, 1.99),
+        baseline="pageable",
+        groups=(("pinned", "zero-copy"), ("pageable",)),
+        saved_bytes=192 << 20,
+        fastest="pinned",
+        excluded={"managed": "needs 1.00 GiB"},
+    )
+    found = told(chosen, SECONDS, Preferences(memory_budget_bytes=1 << 29), unchecked=["zero-copy"])
+    assert found.steps == (
+        "zero-copy takes 20.3 ms a frame; pageable takes 1.97× (1.95× to 1.99×) that time.",
+        "pinned and zero-copy are equally fast.",
+        "It needs 192 MiB less than pinned.",
+        "The results of zero-copy could not be compared.",
+        "Over the memory budget of 512 MiB: managed.",
+    )
+    assert found.reason == " ".join(found.steps)
+    noisy = told(made("untrusted", noise=(1.05, 1.12)), SECONDS, Preferences())
+    assert noisy.steps[-1] == "One strategy under two names took 1.05× to 1.12× its own time."
+
+
+def test_what_costs_more_memory_saves_none() -> None:
+    costly = made("near", bound=0.02, saved_bytes=-1, fastest="zero-copy")
+    assert "less" not in told(costly, SECONDS, Preferences()).reason
+
+
+@pytest.mark.parametrize(
+    ("verdict", "next_step"),
+    [
+        ("fastest", "Set up pinned at the top of the script, as the report shows."),
+        ("keep", "Keep the script as it is."),
+        ("open", "Run again with more processes: --rounds."),
+    ],
+)
+def test_a_script_has_no_frames_and_no_code_of_ours(verdict: str, next_step: str) -> None:
+    found = told(made(verdict, bound=0.02), SECONDS, Preferences(), unit="run")
+    assert found.next_step == next_step
+    assert found.reason == "pinned takes 20.0 ms a run."
