@@ -141,7 +141,7 @@ def test_the_child_runs_the_package_that_its_parent_runs(tmp_path: Path) -> None
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
-    assert [line.strip() for line in done.stdout.splitlines()] == ["Sample", "ScriptCell"]
+    assert [line.strip() for line in done.stdout.splitlines()] == ["Sample", "ScriptSample"]
     assert (tmp_path / "seen").read_text() == str(checkout / "advisor" / "__init__.py")
 
 
