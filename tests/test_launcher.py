@@ -167,7 +167,12 @@ def test_the_limit_of_a_container_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", ["process", "fork"])
 def test_what_the_workload_started_ends_with_it(tmp_path: Path, how: str) -> None:
     note = tmp_path / "pid"
-    launched(tmp_path, ProcessLauncher(2), how=how, at="2", note=str(note))
+
+    def memory() -> tuple[int, int]:
+        return (0, 1) if note.exists() and note.read_text() else (1, 0)
+
+    ended = launched(tmp_path, ProcessLauncher(30, memory=memory), how=how, at="2", note=str(note))
+    assert ended.how == "memory"
     pid = int(note.read_text())
     assert eventually(lambda: is_gone(pid))
 

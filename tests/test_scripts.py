@@ -37,7 +37,7 @@ FAKES = Path(__file__).resolve().parent / "fake_packages"
 
 @pytest.fixture
 def fake_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every process finds the CuPy on NumPy."""
+    """Every process finds the CuPy on NumPy, and no cuda-bindings."""
     monkeypatch.setenv("PYTHONPATH", python_path(FAKES))
 
 
