@@ -28,9 +28,10 @@ class Machine:
     missing: set[str] = field(default_factory=set)
     _values: dict[str, Values | None] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.shares_memory = shares_memory(self.entry)
+    @property
+    def shares_memory(self) -> bool:
         """CPU and GPU have one DRAM."""
+        return shares_memory(self.entry)
 
     def find(self, name: str) -> Values | None:
         """The figure's likely value and draws; None where there is neither a figure nor a default."""
