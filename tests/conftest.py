@@ -8,8 +8,8 @@ import signal
 import pytest
 from hypothesis import settings
 
-settings.register_profile("same-every-time", derandomize=True)
-settings.register_profile("fuzz", print_blob=True)
+settings.register_profile("same-every-time", derandomize=True, deadline=None)
+settings.register_profile("fuzz", print_blob=True, deadline=None)
 settings.load_profile("same-every-time")
 
 # Tests run in as many processes as there are processors; each takes one.

@@ -438,6 +438,7 @@ def test_a_script_takes_from_the_files_what_means_something_for_it(tmp_path: Pat
     found = configuration.merged(places(said, tmp_path, script=True))
     assert (found.rounds, found.max_seconds, found.strategies) == (7, 60.0, ("managed-pool",))
     assert (found.objective, found.arguments) == (None, ("--epochs", "1"))
+    assert configuration.merged(places(command_line(), tmp_path, script=True)).strategies == ()
     made = configuration.make_settings(places(said, tmp_path, script=True), backend="cuda", script=True)
     assert (made.arguments, [s.name for s in made.strategies]) == (
         ("--epochs", "1"),

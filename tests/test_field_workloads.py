@@ -184,7 +184,7 @@ def test_the_stencil_reads_its_mosaic_again(tmp_path: Path) -> None:
     orin = Concluded(tmp_path, "debayer_resize", "orin-nano", *size)
     assert orin.says("zero-copy-reread").outcome == "advice"
     assert "rgb" not in orin.says("zero-copy-reread").detail
-    card = Concluded(tmp_path, "debayer_resize", "rtx-4090", *size)
+    card = Concluded(tmp_path, "debayer_resize", "rtx-4090")
     assert card.says("pageable-transfer").outcome == "advice"
 
 

@@ -169,10 +169,11 @@ def test_the_limit_of_a_container_counts(tmp_path: Path) -> None:
 def test_what_the_workload_started_ends_with_it(tmp_path: Path, how: str) -> None:
     note = tmp_path / "pid"
 
-    def full_once_it_hangs() -> tuple[int, int]:
-        return (0, 1) if note.exists() and note.read_text() else (2, 1)
+    def memory() -> tuple[int, int]:
+        return (0, 1) if note.exists() and note.read_text() else (1, 0)
 
-    launched(tmp_path, ProcessLauncher(30, memory=full_once_it_hangs), how=how, at="2", note=str(note))
+    ended = launched(tmp_path, ProcessLauncher(30, memory=memory), how=how, at="2", note=str(note))
+    assert ended.how == "memory"
     pid = int(note.read_text())
     assert eventually(lambda: is_gone(pid))
 

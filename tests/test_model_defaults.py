@@ -26,7 +26,7 @@ TEXT = PATH.read_text(encoding="utf-8")
         ("integrated = true", "integrate = true", "layers.4.integrate: Extra inputs are not permitted"),
         ('["tegra"]', '["tegra", "xavier"]', "layers.9.memory_classes.1: Input should be 'tegra'"),
         ("low = 3.5e-6", "low = 5.5e-6", "launch_seconds: expected low <= value <= high"),
-        ("low = 3.5e-6, ", "", "layers.0.figures.launch_seconds: expected low and high"),
+        ("low = 3.5e-6, ", "", "layers.0.figures.launch_seconds.low: Field required"),
         ("value = 5e-6, low", "low", "layers.0.figures.launch_seconds.value: Field required"),
         ("[names]", '[names]\nl2_bytes = "x"', "names: expected figures that no catalogue entry has"),
         ("[names]", "[names", "Expected ']'"),

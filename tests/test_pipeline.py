@@ -14,6 +14,7 @@ from advisor.measure.launcher import Ended
 from advisor.measure.progress import Silent
 from advisor.measure.settings import Settings
 from advisor.profiles import reading, schema
+from advisor.profiles.redaction import WITHHELD
 from advisor.profiles.schema import Device
 from advisor.version import __version__
 
@@ -81,6 +82,11 @@ def test_what_was_kept_on_the_way_is_a_whole_profile_without_conclusions(tmp_pat
     last = reading.load(tmp_path / pipeline.PARTIAL)
     assert last.results == profile.results
     assert (last.created, last.method, last.workload) == (profile.created, profile.method, profile.workload)
+
+
+def test_what_is_kept_on_the_way_tells_nothing_of_the_machine_either(tmp_path: Path) -> None:
+    profiled(FakeLauncher(), tmp_path, no_environment=True)
+    assert reading.load(tmp_path / pipeline.PARTIAL).environment.system == WITHHELD
 
 
 def test_nothing_is_left_in_the_temporary_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,14 @@ def test_the_sample_of_this_format_holds_to_it(schema: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"format": 1}, {"format": 3}, {"extra": 1}, {"results": [{"status": "great"}]}, {"device": {"name": "x"}}]
+    "change",
+    [
+        {"format": 1},
+        {"format": 3},
+        {"extra": 1},
+        {"results": [{"status": "great"}]},
+        {"device": {"name": "x"}},
+    ],
 )
 def test_what_the_program_refuses_does_not_hold_to_it(change: Any, schema: Any) -> None:
     content = {**json.loads(SAMPLE.read_text(encoding="utf-8")), **change}

@@ -37,7 +37,7 @@ FAKES = Path(__file__).resolve().parent / "fake_packages"
 
 @pytest.fixture
 def fake_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every process finds the CuPy on NumPy."""
+    """Every process finds the CuPy on NumPy, and no cuda-bindings."""
     monkeypatch.setenv("PYTHONPATH", python_path(FAKES))
 
 
@@ -182,6 +182,32 @@ def test_results_are_compared_element_by_element(tmp_path: Path) -> None:
     assert told[0] == "stream-ordered-pool"
     assert told[1].startswith(f"{reason}; the largest error is 0.5")
     assert rows(found)[UNCHANGED].verified
+
+
+@pytest.mark.usefixtures("fake_cupy")
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (
+            "if on_device: advisor.result([1.0])",
+            "it gave other arrays to advisor.result than the unchanged script",
+        ),
+        (
+            "advisor.result(np.ones(4 if on_device else 3))",
+            "its results are wrong: '0' is float64 (3,), not float64 (4,)",
+        ),
+    ],
+)
+def test_missing_results_and_those_of_another_shape_are_wrong(
+    given: str, reason: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "s.py"
+    script.write_text(
+        "import cupy, numpy as np, advisor\n"
+        "on_device = cupy.asarray([0.0]).memory.kind == 'device'\n"
+        f"{given}\n"
+    )
+    assert reasons(run(file=script)) == {"stream-ordered-pool": reason}
 
 
 def test_results_of_other_libraries_are_kept_too(tmp_path: Path) -> None:

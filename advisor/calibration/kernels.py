@@ -1,113 +1,17 @@
-"""The kernels that calibration times, as CUDA source, and their launches.
-
-Each reads or writes an amount that follows from its arguments alone. A sum that no data can have guards a
-store, so that no compiler drops the reads.
-"""
+"""Launches of the kernels that calibration times (kernels.cu)."""
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from advisor.strategies.backend import Backend
 
-SOURCE = r"""
-#define THREAD ((unsigned long long)blockIdx.x * blockDim.x + threadIdx.x)
-#define THREADS ((unsigned long long)gridDim.x * blockDim.x)
-#define KEEP(sum, out) if ((sum) == 1.2345e30f) (out)[0] = (sum)
-
-extern "C" {
-
-__global__ void nothing() {}
-
-__global__ void read_once(const float4* data, unsigned long long count, float* out) {
-    float sum = 0;
-    for (unsigned long long i = THREAD; i < count; i += THREADS) {
-        float4 v = data[i];
-        sum += v.x + v.y + v.z + v.w;
-    }
-    KEEP(sum, out);
-}
-
-__global__ void read_again(const float4* data, unsigned mask, unsigned loads, float* out) {
-    float sum = 0;
-    unsigned at = (unsigned)THREAD, step = (unsigned)THREADS + 32;
-    for (unsigned n = 0; n < loads; ++n, at += step) {
-        float4 v = data[at & mask];
-        sum += v.x + v.y + v.z + v.w;
-    }
-    KEEP(sum, out);
-}
-
-__global__ void read_again_l2(const float4* data, unsigned mask, unsigned loads, float* out) {
-    float sum = 0;
-    unsigned at = (unsigned)THREAD, step = (unsigned)THREADS + 32;
-    for (unsigned n = 0; n < loads; ++n, at += step) {
-        float4 v;  // .cg: not from L1
-        asm volatile("ld.global.cg.v4.f32 {%0,%1,%2,%3}, [%4];"
-                     : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(data + (at & mask)));
-        sum += v.x + v.y + v.z + v.w;
-    }
-    KEEP(sum, out);
-}
-
-__global__ void read_strided(const float* data, unsigned long long count, unsigned stride, float* out) {
-    float sum = 0;
-    for (unsigned long long i = THREAD; i < count; i += THREADS) sum += data[i * stride];
-    KEEP(sum, out);
-}
-
-__global__ void read_random(const float* data, unsigned long long count, unsigned mask, float* out) {
-    float sum = 0;
-    for (unsigned long long i = THREAD; i < count; i += THREADS) {
-        unsigned x = (unsigned)i;  // an integer hash with good avalanche: lowbias32
-        x ^= x >> 16; x *= 0x7feb352du; x ^= x >> 15; x *= 0x846ca68bu; x ^= x >> 16;
-        sum += data[x & mask];
-    }
-    KEEP(sum, out);
-}
-
-__global__ void write_once(float4* data, unsigned long long count, float value) {
-    for (unsigned long long i = THREAD; i < count; i += THREADS)
-        data[i] = make_float4(value, value, value, value);
-}
-
-__global__ void copy_once(const float4* source, float4* target, unsigned long long count) {
-    for (unsigned long long i = THREAD; i < count; i += THREADS) target[i] = source[i];
-}
-
-__global__ void multiply_add(unsigned rounds, float factor, float* out) {
-    float a = threadIdx.x, b = a + 1, c = a + 2, d = a + 3, e = a + 4, f = a + 5, g = a + 6, h = a + 7;
-    for (unsigned n = 0; n < rounds; ++n) {
-        a = fmaf(a, factor, 1.f); b = fmaf(b, factor, 1.f);
-        c = fmaf(c, factor, 1.f); d = fmaf(d, factor, 1.f);
-        e = fmaf(e, factor, 1.f); f = fmaf(f, factor, 1.f);
-        g = fmaf(g, factor, 1.f); h = fmaf(h, factor, 1.f);
-    }
-    KEEP(a + b + c + d + e + f + g + h, out);
-}
-
-__global__ void touch_in_turn(const unsigned* data, unsigned long long step, unsigned count, float* out) {
-    unsigned long long at = 0;
-    for (unsigned n = 0; n < count; ++n) at += step + data[at];  // data is 0: each waits for the one before
-    if (at == 1) out[0] = 1;
-}
-
-}
-"""
-NAMES = (
-    "nothing",
-    "read_once",
-    "read_again",
-    "read_again_l2",
-    "read_strided",
-    "read_random",
-    "write_once",
-    "copy_once",
-    "multiply_add",
-    "touch_in_turn",
-)
+SOURCE = (Path(__file__).parent / "kernels.cu").read_text(encoding="utf-8")
+NAMES = tuple(re.findall(r"__global__ void (\w+)", SOURCE))
 
 THREADS_PER_BLOCK = 256
 _BLOCKS_PER_MULTIPROCESSOR = 8  # 2048 threads: as many as one holds at most, since Kepler

@@ -6,14 +6,13 @@ migrates where both sides share one memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from advisor import units
 from advisor.calibration import host_memory
-from advisor.calibration.bench import Bench
+from advisor.calibration.bench import Bench, Work
 from advisor.calibration.fitting import positive, spread
 from advisor.calibration.kernels import Kernels
 from advisor.strategies.backend import Array, host_array
@@ -65,21 +64,11 @@ def _measure(bench: Bench, host_view: Callable[..., Array]) -> None:
 
 
 def _migrations(bench: Bench, kernels: Kernels, host: Array, device: Any, out: Any) -> None:
-    def read_on_device() -> None:
-        kernels.read_once(device, out)
-
-    def read_on_host() -> None:
-        host.view(np.uint64).max()
-
-    def to_host_first() -> None:
-        host.fill(0)
-
-    def to_device_first() -> None:
-        kernels.write_once(device)
-
-    for key, work, prepare in zip(
-        MIGRATION, (read_on_device, read_on_host), (to_host_first, to_device_first), strict=True
-    ):
+    works: tuple[tuple[Work, Work], ...] = (
+        (lambda: kernels.read_once(device, out), lambda: host.fill(0)),
+        (lambda: host.view(np.uint64).max(), lambda: kernels.write_once(device)),
+    )
+    for key, (work, prepare) in zip(MIGRATION, works, strict=True):
         seconds = _first_less_second(bench, work, prepare)
         bench.keep_rate(key, host.nbytes, seconds, f"{units.size(host.nbytes)} in order")
 
@@ -90,10 +79,9 @@ def _faults(bench: Bench, kernels: Kernels, host: Array, device: Any, out: Any) 
         bench.leave_out((FAULT, BROUGHT), "there was too little free memory")
         return
 
-    def touch() -> None:
-        kernels.touch_in_turn(device, REGION, out)
-
-    together = _first_less_second(bench, touch, lambda: host.fill(0))
+    together = _first_less_second(
+        bench, lambda: kernels.touch_in_turn(device, REGION, out), lambda: host.fill(0)
+    )
     fault = positive(spread([seconds / count for seconds in together]))
     bench.keep(FAULT, fault, f"{count} faults in turn, one in every {units.size(REGION)}")
     rate = bench.readings.get(MIGRATION[0])
@@ -131,7 +119,7 @@ def _first_writes(bench: Bench, pointer: int, host: Array) -> None:
     )
 
 
-def _first_less_second(bench: Bench, work: Callable[[], None], prepare: Callable[[], None]) -> list[float]:
+def _first_less_second(bench: Bench, work: Work, prepare: Work) -> list[float]:
     """By the host's clock: a pass over pages that are elsewhere, less one over pages that are there."""
 
     def timed() -> float:

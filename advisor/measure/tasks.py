@@ -130,13 +130,7 @@ def _traced(recorder: TrafficRecorder, name: str, placed: Placed) -> Placed:
 def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Sample:
     """Set-up, comparison, warm-up, samples, breakdown, comparison again."""
     clock, loop, kept = time.perf_counter, run.loop, Path(job.reference)
-    begin = clock()
-    loop.run_setup()
-    loop.first_frame()
-    setup_seconds = clock() - begin + run.placing_seconds
-    for index in range(1, COMPARED):
-        loop.frame(index)
-    loop.frame_alone(COMPARED)
+    setup_seconds = run.placing_seconds + _first_frames(loop, COMPARED)
     _require_state(backend)
     verified = compare(run.inspector, kept, Path(job.file))
     slow = max(job.seconds, _SLOW)
@@ -150,10 +144,8 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Sample:
     state = loaded_gpu(backend.environment().get("pci_bus_id"), job.gpu)
     timed = breakdown(loop.timed_frame, clock, index, min(0.5, job.seconds / 5), slow)
     index += len(timed)
-    timeline = None
-    if job.timeline:
-        timeline = Recorder(backend).timeline(loop, index)
-        index += WATCHED
+    timeline = Recorder(backend).timeline(loop, index) if job.timeline else None
+    index += WATCHED if job.timeline else 0
     _require_state(backend)
     _check_last(run, index, Path(job.file))
     if verified and (kept / _REPEATABLE).read_text(encoding="utf-8"):
@@ -176,6 +168,18 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Sample:
     )
 
 
+def _first_frames(loop: FrameLoop, last: int) -> float:
+    """Set-up and the frames up to `last`, with nothing under way after it; seconds until frame 0 is done."""
+    begin = time.perf_counter()
+    loop.run_setup()
+    loop.first_frame()
+    seconds = time.perf_counter() - begin
+    for index in range(1, last):
+        loop.frame(index)
+    loop.frame_alone(last)
+    return seconds
+
+
 def _per_frame(locks: PageLocks | None, frames: int) -> PageLocking | None:
     if locks is None:
         return None
@@ -184,13 +188,7 @@ def _per_frame(locks: PageLocks | None, frames: int) -> PageLocking | None:
 
 def capture(job: Job, backend: Backend, run: Stand) -> Captured:
     """Set-up, the first frames, then a few steady ones: nothing else, so that a tool's file stays small."""
-    loop = run.loop
-    loop.run_setup()
-    loop.first_frame()
-    last = COMPARED + job.frames
-    for index in range(1, last):
-        loop.frame(index)
-    loop.frame_alone(last)
+    _first_frames(run.loop, COMPARED + job.frames)
     backend.synchronize()
     return Captured(frames=job.frames)
 

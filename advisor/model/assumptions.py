@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from advisor import units
-from advisor.devices.catalogue import CatalogueEntry, Figure
+from advisor.devices.catalogue import CatalogueEntry
 from advisor.model.defaults import defaults, host_slowdown
 from advisor.model.device_stages import ASSUMED_AGAIN
+from advisor.model.device_texts import value
 from advisor.model.machines import Machine
 from advisor.model.monte_carlo import DRAWS
 from advisor.profiles.schema import Trace
@@ -21,7 +22,7 @@ def assumptions(trace: Trace, machine: Machine) -> tuple[str, ...]:
         "kernels and host stages follow one another, except where frames overlap.",
         *_of_the_trace(trace, target),
         *(
-            f"Not known: {_words(name)}; taken as {_value(name, figure)} ({figure.source})."
+            f"Not known: {_words(name)}; taken as {value(name, figure, _SPAN)} ({figure.source})."
             for name, figure in sorted(machine.taken.items())
             if figure.low != figure.high or figure.value != 1
         ),
@@ -30,15 +31,13 @@ def assumptions(trace: Trace, machine: Machine) -> tuple[str, ...]:
 
 
 def _of_the_trace(trace: Trace, target: CatalogueEntry) -> list[str]:
+    slower = host_slowdown(target)
+    span = f"between {units.ratio(slower.low)} and {units.ratio(slower.high)}"
     sentences = [
         "A host stage takes between its bytes at the device's CPU rates and its time on the CPU that "
-        "traced it."
+        "traced it.",
+        f"Of the latter it takes {units.ratio(slower.value)}, {span} ({slower.source}).",
     ]
-    least, likely, most, source = host_slowdown(target)
-    sentences.append(
-        f"Of the latter it takes {units.ratio(likely)}, between {units.ratio(least)} and {units.ratio(most)} "
-        f"({source})."
-    )
     sentences.extend(
         f"Tracing could not see stage {t.stage!r} use buffer {t.buffer!r}: taken as one pass, "
         f"at most {ASSUMED_AGAIN:g}."
@@ -53,31 +52,18 @@ def _of_the_trace(trace: Trace, target: CatalogueEntry) -> list[str]:
     return sentences
 
 
+_SPAN = ", between {} and {}"
 _WITHOUT = {
     "flops_per_second": "The rate of arithmetic is not known: kernels are taken as bound by memory.",
     "l2_bytes": "The size of the L2 cache is not known: every pass is taken from memory.",
 }
-_UNITS = ("bytes_per_second", "bytes", "seconds", "share")
 
 
 def _words(name: str) -> str:
     if name in defaults().names:
         return defaults().names[name]
-    unit = next(unit for unit in _UNITS if name.endswith(unit))
-    kind = {"bytes_per_second": "rate", "bytes": "size", "seconds": "time", "share": "share"}[unit]
-    return f"{name.removesuffix(unit).strip('_').replace('_', ' ')} {kind}"
+    end = next(end for end in _UNITS if name.endswith(end))
+    return f"{name.removesuffix(end).strip('_').replace('_', ' ')} {_UNITS[end]}"
 
 
-def _value(name: str, figure: Figure) -> str:
-    write = next(w for end, w in _WRITE if name.endswith(end))
-    low, high = figure.low or figure.value, figure.high or figure.value
-    span = "" if low == high else f", between {write(low)} and {write(high)}"
-    return f"{write(figure.value)}{span}"
-
-
-_WRITE = (
-    ("bytes_per_second", units.rate),
-    ("bytes", units.size),
-    ("seconds", units.seconds),
-    ("share", units.percent),
-)
+_UNITS = {"bytes_per_second": "rate", "bytes": "size", "seconds": "time", "share": "share"}

@@ -10,7 +10,7 @@ from typing import Annotated, get_args
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from advisor.devices.catalogue import CatalogueEntry, Figure, Figures
-from advisor.devices.entries import Text, nearest
+from advisor.devices.entries import Positive, Text, nearest
 from advisor.errors import FileProblem
 from advisor.profiles.base import Record
 from advisor.profiles.schema import MemoryClass
@@ -21,24 +21,17 @@ else:
     import tomli as tomllib
 
 PATH = Path(__file__).parent / "defaults.toml"
-HOST_SLOWDOWN = "host_slowdown"
 
 
 class Default(Figure):
     """A figure with its range and its source, or a share of the figure `of` of the same device."""
 
+    low: Positive
+    high: Positive
     of: str | None = None
-
-    @model_validator(mode="after")
-    def _has_a_range(self) -> Default:
-        if self.low is None or self.high is None:
-            raise ValueError("low and high: what is not known of a device has a range")
-        return self
 
     def of_base(self, base: Figure) -> Figure:
         """The share as a figure of its own, in the base's unit."""
-        assert self.low
-        assert self.high
         low, value, high = (share * base.value for share in (self.low, self.value, self.high))
         return Figure(value=value, low=low, high=high, source=f"{self.value:g} {self.source}")
 
@@ -112,11 +105,11 @@ def default(name: str, entry: CatalogueEntry) -> Default | None:
     return next((layer.figures[name] for layer in layers if layer.covers(entry)), None)
 
 
-def host_slowdown(entry: CatalogueEntry) -> tuple[float, float, float, str]:
-    """How much longer a compute-bound host stage may take on its CPU: least, likely, most, source."""
-    found = default(HOST_SLOWDOWN, entry)
+def host_slowdown(entry: CatalogueEntry) -> Default:
+    """How much longer a compute-bound host stage may take on the device's CPU: a factor."""
+    found = default("host_slowdown", entry)
     assert found is not None
-    return found.low or found.value, found.value, found.high or found.value, found.source
+    return found
 
 
 def shares_memory(entry: CatalogueEntry) -> bool:

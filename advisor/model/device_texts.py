@@ -55,11 +55,11 @@ def describe_one(name_or_path: str) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def value(key: str, figure: Figure) -> str:
+def value(key: str, figure: Figure, span: str = " ({} to {})") -> str:
     """A figure with its unit, and its range where it has one: 650 GB/s (580 GB/s to 700 GB/s)."""
     write = next(write for end, write in _WRITE if key.endswith(end))
     low, high = figure.low or figure.value, figure.high or figure.value
-    return write(figure.value) + ("" if low == high else f" ({write(low)} to {write(high)})")
+    return write(figure.value) + ("" if low == high else span.format(write(low), write(high)))
 
 
 _WRITE = (

@@ -27,7 +27,7 @@ def host_seconds(at: Context, stage: str) -> Values:
     for t in at.traffic(stage):
         read, written = bytes_of(t)
         placement = at.placements[t.buffer]
-        memory = memory + read / read_rate(at, placement) + written / write_rate(at, placement)
+        memory = memory + read / _rate(at, placement, "read") + written / _rate(at, placement, "write")
     # Temporaries are written and read in turn.
     half = work.temporary_bytes / 2
     memory = memory + half / machine.get("host_read_bytes_per_second")
@@ -43,8 +43,8 @@ def _with_measured(at: Context, stage: str, memory: Values, measured: float) -> 
         # It was measured on ordinary memory; a kind of which more is known may be slower.
         other = any(_kind(at, at.placements[t.buffer]) != "host" for t in at.traffic(stage))
         return np.maximum(memory, measured) if other else constant(measured)
-    least, likely, most, _ = host_slowdown(at.machine.entry)
-    here = measured * log_triangular(least, likely, most, "host slowdown")
+    slower = host_slowdown(at.machine.entry)
+    here = measured * log_triangular(slower.low, slower.value, slower.high, "host slowdown")
     memory = np.where(_in_cache(at, stage), np.minimum(memory, here), memory)
     share = triangular(_least_share(memory[0], measured), 1.0, 1.0, f"compute-bound {stage}")
     return terms.host_pass(memory, here, share)  # type: ignore[return-value]
@@ -55,7 +55,7 @@ def _past_the_cache(at: Context, stage: str) -> Values:
     stage which would find everything there waits for memory. The sum of 4 MiB took 0.48 ms after such a copy
     and 0.21 after one to pinned memory, of 64 MiB 7.2 and 5.0 (H200's host, measured by us)."""
     brought = [
-        np.minimum(t.bytes_read, at.size(t.buffer)) / read_rate(at, at.placements[t.buffer])
+        np.minimum(t.bytes_read, at.size(t.buffer)) / _rate(at, at.placements[t.buffer], "read")
         for t in at.traffic(stage)
         if at.comes_by_staged_copy(t.buffer)
     ]
@@ -88,36 +88,24 @@ def _least_share(memory: float, measured: float) -> float:
     return 1 - math.log(MEMORY_OF_CPUS) / math.log(measured / memory)
 
 
-def read_rate(at: Context, placement: Placement) -> Values:
-    """One CPU thread reading memory of that kind."""
-    return _rate(at, placement, "read")
-
-
-def write_rate(at: Context, placement: Placement) -> Values:
-    """One CPU thread writing memory of that kind."""
-    return _rate(at, placement, "write")
-
-
-def copy_rate(at: Context, placement: Placement) -> Values:
-    """One CPU thread copying from ordinary memory into memory of that kind."""
-    if not placement.cpu_caches(at.memory_class):
-        return at.machine.get("host_copy_bytes_per_second")
-    return _rate(at, placement, "copy")
-
-
 def foreign_copy(at: Context, buffer: str, *, out: bool) -> Values:
     """The host's copy between foreign memory and the program's own: as slow as the slower of the two."""
-    own = at.own(buffer)
+    own, rate = at.own(buffer), at.machine.get("host_copy_bytes_per_second")
+    cached = own.cpu_caches(at.memory_class)
     if not out:
-        return at.size(buffer) / copy_rate(at, own)
-    if not own.cpu_caches(at.memory_class):
-        return at.size(buffer) / read_rate(at, own)
-    rate = at.machine.get("host_copy_bytes_per_second")
-    return at.size(buffer) / (rate if _kind(at, own) == "host" else np.minimum(rate, read_rate(at, own)))
+        rate = _rate(at, own, "copy") if cached else rate
+    elif not cached:
+        rate = _rate(at, own, "read")
+    elif _kind(at, own) != "host":
+        rate = np.minimum(rate, _rate(at, own, "read"))
+    return at.size(buffer) / rate
 
 
 def _rate(at: Context, placement: Placement, what: Literal["read", "write", "copy"]) -> Values:
-    """Managed memory is ordinary memory to the CPU: more than its rate was a buffer that a cache held."""
+    """One CPU thread over memory of that kind; copies come from ordinary memory.
+
+    Managed memory is ordinary memory to the CPU: more than its rate was a buffer that a cache held.
+    """
     rate = at.machine.get(f"{_kind(at, placement, what)}_{what}_bytes_per_second")
     if placement.host_kind != "managed":
         return rate

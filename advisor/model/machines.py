@@ -28,9 +28,10 @@ class Machine:
     missing: set[str] = field(default_factory=set)
     _values: dict[str, Values | None] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.shares_memory = shares_memory(self.entry)
+    @property
+    def shares_memory(self) -> bool:
         """CPU and GPU have one DRAM."""
+        return shares_memory(self.entry)
 
     def find(self, name: str) -> Values | None:
         """The figure's likely value and draws; None where there is neither a figure nor a default."""
@@ -76,18 +77,15 @@ class Machine:
         )
 
     def _drawn(self, name: str) -> Values | None:
-        known: Figure | None = getattr(self.entry.figures, name, None)
-        taken = self._figure(name)
-        if taken is None:
+        figure = self._figure(name)
+        if figure is None:
             self.missing.add(name)
-            return None
-        if known is not None:
-            return _draws(name, known)
-        self.taken[name] = taken
-        share = default(name, self.entry)
-        if share is None or share.of is None:
-            return _draws(name, taken)
-        return self.get(share.of) * _draws(name, share)
+        elif not self.has(name):
+            self.taken[name] = figure
+            share = default(name, self.entry)
+            if share and share.of:
+                return self.get(share.of) * _draws(name, share)
+        return None if figure is None else _draws(name, figure)
 
     def _figure(self, name: str) -> Figure | None:
         """The entry's own, or the default in that figure's unit."""

@@ -18,7 +18,6 @@ from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values, span
 from advisor.model.simulate import Simulated, simulate, with_declared
 from advisor.profiles.schema import Device, Measured, Profile, StageWork, Trace
-from advisor.strategies.placements.base import Placement
 from advisor.strategies.registry import STRATEGIES, Strategy, shared
 
 UNEXPLAINED_WHERE_MEASURED = 0.5
@@ -148,16 +147,13 @@ def _stays_cached(strategy: Strategy, profile: Profile) -> bool:
 
 def _in_device_memory(measured: Mapping[str, Measured]) -> Strategy | None:
     """A measured strategy whose kernels run on device memory: the one that does least beside them."""
-    found = [
-        s
-        for s in STRATEGIES
-        if s.name in measured and s.placement.device_kind == "device" and not s.pipelined
-    ]
-    return min(found, key=lambda s: _extras(s.placement), default=None)
+    serial = (s for s in STRATEGIES if s.name in measured and not s.pipelined)
 
+    def extras(strategy: Strategy) -> tuple[bool, ...]:
+        placement = strategy.placement
+        return placement.write_combined, placement.staged, placement.registered, not placement.locks
 
-def _extras(placement: Placement) -> tuple[bool, ...]:
-    return placement.write_combined, placement.staged, placement.registered, not placement.locks
+    return min((s for s in serial if s.placement.device_kind == "device"), key=extras, default=None)
 
 
 def _kernel_factors(

@@ -11,10 +11,7 @@ from advisor.model import terms
 from advisor.model.context import Context
 from advisor.model.device_stages import bytes_of
 from advisor.model.monte_carlo import Values, constant, triangular
-from advisor.model.steady_frame import by_part
-from advisor.strategies.schedule import Step
-
-Timed = tuple[Step, Values]
+from advisor.model.steady_frame import Timed, by_part
 
 NOT_OVERLAPPED = (0.0, 0.1, 1.0)
 """Of the way from perfect overlap to none, on a logarithmic scale: least, likely, most. Not published; on

@@ -19,29 +19,24 @@ MOVES = 1.5
 """Chosen likewise, for the published ratios of two strategies on discrete cards."""
 
 
-@lru_cache(maxsize=64)
 def common(unexplained: float) -> Values:
     """Factor on every part of a frame. `unexplained`: 1 without a measurement, less with one."""
-    spread = float(COMMON**unexplained)
-    return log_triangular(1 / spread, 1.0, spread, "residual")
+    return _factor("residual", COMMON, unexplained)
 
 
 def moves(placement: Placement, unexplained: float, *, one_memory: bool) -> Values:
-    """Factor on every part of the device path, alike for strategies that move data in the same way."""
-    return _moves(family(placement, one_memory=one_memory), unexplained)
-
-
-@lru_cache(maxsize=64)
-def _moves(name: str, unexplained: float) -> Values:
-    spread = float(MOVES**unexplained)
-    return log_triangular(1 / spread, 1.0, spread, f"residual {name}")
-
-
-def family(placement: Placement, *, one_memory: bool) -> str:
-    """Strategies that share what is not known of the way they move data.
+    """Factor on every part of the device path, alike for strategies that move data in the same way.
 
     On one memory, managed memory is used in place like any other.
     """
     if placement.device_kind == "device":
-        return "pinned copies" if placement.locks else "pageable copies"
-    return "managed" if placement.managed and not one_memory else "in place"
+        way = "pinned copies" if placement.locks else "pageable copies"
+    else:
+        way = "managed" if placement.managed and not one_memory else "in place"
+    return _factor(f"residual {way}", MOVES, unexplained)
+
+
+@lru_cache(maxsize=128)
+def _factor(name: str, most: float, unexplained: float) -> Values:
+    spread = float(most**unexplained)
+    return log_triangular(1 / spread, 1.0, spread, name)

@@ -17,6 +17,8 @@ from advisor.profiles.schema import Side
 from advisor.strategies.schedule import Step
 
 LABELS = {"copy-in": "host-copy", "copy-out": "host-copy"}
+Timed = tuple[Step, Values]
+"""A step with its seconds."""
 
 
 @dataclass
@@ -29,12 +31,12 @@ class Frame:
     _read_only: set[str] = field(default_factory=set)
     """Buffers whose pages the CPU sees mapped for reading alone."""
 
-    def steps(self) -> list[tuple[Step, Values]]:
+    def steps(self) -> list[Timed]:
         """The steps of a steady frame with their seconds."""
         self._run(self.at.plan.first)
         return self._run(self.at.plan.steady)
 
-    def _run(self, steps: Sequence[Step]) -> list[tuple[Step, Values]]:
+    def _run(self, steps: Sequence[Step]) -> list[Timed]:
         return [(step, self._seconds(step)) for step in steps]
 
     def _seconds(self, step: Step) -> Values:
@@ -130,7 +132,7 @@ def label(step: Step) -> str:
     return LABELS.get(step.action, step.action)
 
 
-def by_part(steps: Sequence[tuple[Step, Values]]) -> dict[str, Values]:
+def by_part(steps: Sequence[Timed]) -> dict[str, Values]:
     """Seconds by part of a frame."""
     found: dict[str, Values] = {}
     for step, seconds in steps:

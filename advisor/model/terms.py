@@ -18,11 +18,6 @@ BLOCK = 2 << 20
 System for GPU Accelerated Computing", SC 2021)."""
 
 
-def stream(count: Number, rate: Number) -> Number:
-    """Bytes over a path at its rate."""
-    return count / rate
-
-
 def copy(count: Number, call: Number, rate: Number) -> Number:
     """One copy: a fixed cost for the call and the bytes at the link's rate.
 

@@ -14,10 +14,9 @@ from dataclasses import replace
 import numpy as np
 
 from advisor.model.context import Context
-from advisor.model.monte_carlo import Values, constant, triangular
-from advisor.model.steady_frame import Frame
+from advisor.model.monte_carlo import constant, triangular
+from advisor.model.steady_frame import Frame, Timed
 from advisor.model.terms import between
-from advisor.strategies.schedule import Step
 
 LAPSE = 500e-6
 """Seconds between two faults on a page within which they count as thrashing (the driver's default)."""
@@ -25,8 +24,6 @@ LAPSE = 500e-6
 STILL_MOVING = (0.0, 0.1, 1.0)
 """Of the way from pages that stay to faults in every frame, on a logarithmic scale: least, likely, most. A
 choice: the driver forgets what it found out after a while, and not all pages thrash alike."""
-
-Timed = tuple[Step, Values]
 
 
 def timed_steps(at: Context) -> list[Timed]:
