@@ -6,6 +6,7 @@ migrates where both sides share one memory.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np

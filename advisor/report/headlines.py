@@ -31,7 +31,13 @@ def headline(chosen: Recommendation, *, predicted: bool = False) -> str:
     if predicted and chosen.verdict == "open":
         # A prediction whose ranges overlap still names its best; it must not read as a verdict.
         return ", ".join(filter(None, (f"Likely {words.code(chosen.strategy)}", gain)))
-    return ", ".join(filter(None, (verdict_headline(chosen), gain)))
+    return ", ".join(filter(None, (decided(chosen), gain)))
+
+
+def decided(chosen: Recommendation) -> str:
+    """The verdict's own words; a name from a file may hold anything."""
+    name = chosen.strategy and words.name(chosen.strategy)
+    return verdict_headline(chosen.model_copy(update={"strategy": name}))
 
 
 def uncapitalised(sentence: str) -> str:

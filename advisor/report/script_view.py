@@ -10,14 +10,13 @@ from advisor import units
 from advisor.profiles.schema import Profile
 from advisor.profiles.scripts import ScriptMeasured, ScriptMemory, ScriptRun
 from advisor.report import words
-from advisor.report.headlines import TONES
+from advisor.report.headlines import TONES, decided
 from advisor.report.machine import environment
 from advisor.report.methods import Entry
 from advisor.report.tables import Cell, Gap, gaps
 from advisor.report.traces import Traces, run_traces
 from advisor.strategies.scripts import SCRIPT_STRATEGIES, code
 from advisor.verdicts import scripts
-from advisor.verdicts.words import headline
 
 UNKNOWN = (
     "Which buffer a figure belongs to: an allocator is for all arrays at once, and places none by itself.",
@@ -139,8 +138,8 @@ def _headline(profile: Profile, script: ScriptRun) -> str:
     if chosen is None:
         return "Nothing could be measured."
     if chosen.speedup is None or chosen.strategy == script.baseline:
-        return headline(chosen)
-    return f"{headline(chosen)}, {units.ratio(chosen.speedup)} as fast as it is now"
+        return decided(chosen)
+    return f"{decided(chosen)}, {units.ratio(chosen.speedup)} as fast as it is now"
 
 
 def _row(profile: Profile, script: ScriptRun, row: ScriptMeasured) -> ScriptRow:
