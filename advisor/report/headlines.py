@@ -25,7 +25,7 @@ TONES: dict[str, Literal["clear", "tie", "inconclusive"]] = {
 def headline(chosen: Recommendation, *, predicted: bool = False) -> str:
     """What to use and how sure, in one line, with what it gains; of a prediction it says that it is one."""
     if chosen.strategy is None or chosen.verdict in ("keep", "untrusted"):
-        return verdict_headline(chosen)
+        return decided(chosen)
     likely = "likely " * (predicted and chosen.verdict != "open")
     gain = "" if chosen.strategy == chosen.baseline else _faster(chosen, likely)
     if predicted and chosen.verdict == "open":
