@@ -1,6 +1,6 @@
 """The whole flow: read this first. It is the Python API behind `advisor profile` too.
 
-    workload.py -> one process per strategy and round -> Profile -> prediction, rules -> report
+    workload.py -> screening, final -> Profile -> prediction, rules -> report
 
 A script is a workload with one opaque frame: it goes the same way, and its verdict goes by the time of a run.
 Everything after the processes is a pure function of the profile.

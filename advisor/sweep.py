@@ -161,7 +161,7 @@ def run(
         SweepProgress(progress, len(swept.values)),
         directory,
         keep,
-        launcher or ProcessLauncher(settings.timeout),
+        launcher,
     )
     steps = tuple(swept.steps(settings))
     runner.require_readable(swept, settings)
@@ -220,13 +220,15 @@ class _Runner:
     progress: SweepProgress
     directory: Path
     keep: Keep
-    launcher: Launcher
+    launcher: Launcher | None
+    """None for real processes, forked anew for each value."""
 
     def require_readable(self, swept: Sweep, settings: Settings) -> None:
         """Has a process import the file and read every value, so that nothing runs where one is wrong."""
         self.progress.begin("checking the values")
         with tempfile.TemporaryDirectory(prefix="advisor-") as scratch:
-            ended = self.launcher(_job(swept, settings, Path(scratch) / "values"))
+            launch = self.launcher or ProcessLauncher(settings.timeout)
+            ended = launch(_job(swept, settings, Path(scratch) / "values"))
         self.progress.end()
         if isinstance(ended.outcome, Problem):
             raise ended.outcome.as_error()

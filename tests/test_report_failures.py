@@ -78,7 +78,7 @@ def test_every_form_tells_failures_before_the_verdict(form: str) -> None:
     text = plain(FORMS[form](run))
     told = text.index("managed failed: ValueError: late")
     assert told < text.index(LAST_FRAME) < text.index("Give more time with --timeout")
-    assert text.index("Give more time") < text.index("Use pinned: 2.00×")
+    assert text.index("Give more time") < text.index("Use pinned: the fastest, 2.00×")
     assert "_target" not in text[told : text.index("Use pinned")], "only the end of the traceback"
 
 

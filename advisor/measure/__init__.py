@@ -1,1 +1,1 @@
-"""Measuring: one process per strategy and round, from the parent that starts them to the frames inside."""
+"""Measuring: a screening process per strategy, then the final; from the parent down to the frames inside."""

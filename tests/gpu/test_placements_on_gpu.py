@@ -30,6 +30,8 @@ def skip_unavailable(strategy: Strategy, cuda: Backend) -> None:
 def test_data_makes_the_round_trip(strategy: Strategy, foreign: bool, cuda: Backend) -> None:
     skip_unavailable(strategy, cuda)
     placement = External(strategy.placement) if foreign else strategy.placement
+    if foreign and strategy.placement.takes_foreign_memory:
+        pytest.skip("it works on foreign memory without a copy")
     expected = np.arange(1000 * 1001, dtype=np.float32).reshape(LAYOUT.shape)
     with Arena(cuda) as arena:
         placed = placement.place(arena, LAYOUT)
@@ -37,15 +39,14 @@ def test_data_makes_the_round_trip(strategy: Strategy, foreign: bool, cuda: Back
         placed.host[...] = expected
         if placed.copy_in:
             placed.copy_in()
-        if placed.to_device:
-            placed.to_device(None)
-        cuda.xp.multiply(placed.device, 2, out=placed.device)
-        if placed.to_host:
-            placed.to_host(None)
+        made = placed.to_device(None) if placed.to_device else None
+        sent = placed.device if made is None else made
+        cuda.xp.multiply(sent, 2, out=sent)
+        back = placed.to_host(None) if placed.to_host else None
         cuda.synchronize()
         if placed.copy_out:
             placed.copy_out()
-        np.testing.assert_array_equal(placed.host, expected * 2)
+        np.testing.assert_array_equal(placed.host if back is None else back, expected * 2)
         del placed
 
 

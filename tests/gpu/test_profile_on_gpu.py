@@ -39,7 +39,7 @@ def fault(n: int = 1024) -> Workload:
 
 def profile(out: Path, *arguments: str, code: int = 0) -> Profile:
     done = subprocess.run(
-        [sys.executable, "-m", "advisor", "profile", *arguments, "--out", str(out), "--max-seconds", "20"],
+        [sys.executable, "-m", "advisor", "profile", *arguments, "--out", str(out), "--max-seconds", "60"],
         capture_output=True,
         text=True,
         check=False,
