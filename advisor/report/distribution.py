@@ -111,7 +111,7 @@ def _spread_row(row: Measured, high: float, scale: Scale) -> SpreadRow:
 
 
 def _frames(row: Measured) -> str:
-    return words.count(len(row.frame_seconds), "frame")
+    return words.count(len(row.frame_seconds), row.samples.removesuffix("s"))
 
 
 def _beyond(row: Measured, high: float) -> str:

@@ -37,7 +37,7 @@ def measured_facts(profile: Profile, chosen: Recommendation) -> tuple[Fact, ...]
         *_latency(row),
         Fact("Set-up", units.seconds(row.setup_seconds), "once, before the frames"),
         Fact(
-            "Frames measured",
+            f"{row.samples.capitalize()} measured",
             f"{len(row.frame_seconds):,}",
             f"in {words.count(len(row.frames_per_round), 'process', 'processes')}",
         ),

@@ -62,11 +62,17 @@ def _digest(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
+def _without_frames(profile: Profile) -> Profile:
+    """The page carries the final's blocks, not the frames in them; profile.json has both."""
+    blocks = tuple(block.model_copy(update={"frame_seconds": ()}) for block in profile.blocks)
+    return profile.model_copy(update={"blocks": blocks})
+
+
 def download(profile: Profile) -> Download:
     """The raw profile as a data: link, which a browser saves without a script."""
     if sum(len(row.frame_seconds) for row in profile.measured().values()) > MOST_FRAMES:
         return Download("profile.json", "")
-    text = profile.model_dump_json()
+    text = _without_frames(profile).model_dump_json()
     if len(text) <= PLAIN_LENGTH:
         plain = quote(text, safe="{}[]:,._-+/ ").replace(" ", "%20")
         return Download("profile.json", f"data:application/json,{plain}")

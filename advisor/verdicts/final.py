@@ -190,7 +190,7 @@ class _Final:
         if self.aim.baseline not in self.every.names:
             return None
         both = self.every.among([self.aim.baseline, chosen])
-        return _ratio(both, self.aim, self.comparisons)
+        return _ratio(both, self.aim, 1)
 
     def _saved(self, chosen: Standing) -> Saving | None:
         first = _fastest_first(self.found)[0].contestant
