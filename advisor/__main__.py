@@ -1,6 +1,6 @@
 """`python -m advisor`."""
 
-from advisor.cli import main
+from advisor.cli.app import main
 
 if __name__ == "__main__":
     main()

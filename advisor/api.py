@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypedDict, get_type_hints
 
 from typing_extensions import Unpack
 
-from advisor import configuration, pipeline, report
+from advisor import configuration, pipeline
 from advisor.devices.environment import command_line
 from advisor.errors import UsageError, WorkloadError
 from advisor.measure.backends.choosing import choose_backend
@@ -20,7 +20,7 @@ from advisor.measure.option_values import Said
 from advisor.measure.options import OPTIONS
 from advisor.measure.progress import make_progress
 from advisor.profiles import reading, schema
-from advisor.report import notebook
+from advisor.report import notebook, pages
 from advisor.verdicts import comparing
 from advisor.workloads.loading import MODULE_PREFIX
 from advisor.workloads.parameters import Value
@@ -46,7 +46,7 @@ class Profile(schema.Profile):
 
     def _repr_html_(self) -> str:
         """The report in a notebook's cell."""
-        return notebook.profile_cell(self, report.render_html(self))
+        return notebook.profile_cell(self, pages.render_html(self))
 
 
 class Comparison(comparing.Comparison):
@@ -54,7 +54,7 @@ class Comparison(comparing.Comparison):
 
     def _repr_html_(self) -> str:
         """The comparison in a notebook's cell."""
-        return notebook.comparison_cell(self, report.render_compare_html(self))
+        return notebook.comparison_cell(self, pages.render_compare_html(self))
 
 
 def load(path: Path | str) -> Profile:

@@ -16,7 +16,8 @@ import psutil
 import pytest
 from builders import cuda_device, footprint, vector_add_workload
 
-from advisor import cli, configuration
+from advisor import configuration
+from advisor.cli import app
 from advisor.cli.console import Around
 from advisor.measure.backends.choosing import Machine
 from advisor.measure.final import Session
@@ -233,7 +234,7 @@ class Command:
         before = signal.getsignal(signal.SIGTERM)
         try:
             with pytest.raises(SystemExit) as ended:
-                cli.main(self.around)
+                app.main(self.around)
         finally:
             signal.signal(signal.SIGTERM, before)
         told = self._capsys.readouterr()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from advisor import pipeline, report
+from advisor import pipeline
 from advisor.profiles import reading
+from advisor.report import pages
 
 MEASURED = Path(__file__).parents[1] / "reports" / "h200"
 
@@ -14,8 +15,8 @@ def main() -> None:
     """What was measured stays as it is; advice, verdict and pages are made anew."""
     for path in sorted(MEASURED.glob("*/profile.json")):
         made = pipeline.conclude(reading.load(path), ())
-        report.write(made, path.parent, ("html", "md", "json"))
-        print(f"{path.parent.name}: {report.summary(made).splitlines()[2].strip()}")
+        pages.write(made, path.parent, ("html", "md", "json"))
+        print(f"{path.parent.name}: {pages.summary(made).splitlines()[2].strip()}")
 
 
 if __name__ == "__main__":

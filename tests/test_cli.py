@@ -156,7 +156,8 @@ def test_the_help_of_profile_groups_all_options_with_defaults_and_limits(command
 def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
     """Of a command's own help typer itself may import pydantic."""
     code = (
-        "import sys\nfrom advisor.cli import main\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)"
+        "import sys\nfrom advisor.cli.app import main\n"
+        "try: main()\nfinally: print(*sys.modules, file=sys.stderr)"
     )
     for arguments, heavy in ((["--help"], {"pydantic"}), (["profile", "--help"], set())):
         command = [sys.executable, "-c", code, *arguments]

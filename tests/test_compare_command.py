@@ -17,7 +17,7 @@ from test_lineups import on
 from advisor.cli import app
 from advisor.errors import FileProblem, NothingMeasured, UsageError, WorkloadError
 from advisor.profiles.schema import Profile
-from advisor.report import render_html, render_markdown
+from advisor.report.pages import render_html, render_markdown
 from advisor.rules.advise import advise
 
 COUNTER = FILES / "counter.py"

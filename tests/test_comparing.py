@@ -30,7 +30,7 @@ from advisor.profiles.preferences import Preferences
 from advisor.profiles.reading import load
 from advisor.profiles.redaction import without_environment
 from advisor.profiles.schema import Environment, Profile, Recommendation
-from advisor.report import compare_summary, render_compare_html, render_compare_markdown
+from advisor.report.pages import compare_summary, render_compare_html, render_compare_markdown
 from advisor.verdicts.comparing import Comparison, compare, judge, parse_gates, require_gateable
 from advisor.verdicts.comparing.conditions import conditions, differing
 from advisor.verdicts.comparing.recommended import recommended

@@ -28,9 +28,9 @@ from test_report_escaping import everywhere, joined, markdown_structure, pieces,
 from advisor.errors import FileProblem, UsageError
 from advisor.profiles.schema import Device, Profile, Recommendation
 from advisor.profiles.sweeps import Series
-from advisor.report import lineup_summary, render_lineup_html, render_lineup_markdown, write_lineup
 from advisor.report.devices_view import lineup_view
 from advisor.report.markdown import LIMIT
+from advisor.report.pages import lineup_summary, render_lineup_html, render_lineup_markdown, write_lineup
 from advisor.verdicts.agreement import agreement, one_for_all
 from advisor.verdicts.crossings import Standing
 from advisor.verdicts.device_comparison import Lineup, Member, lineup, together

@@ -18,7 +18,7 @@ from advisor.devices.environment import command_line
 from advisor.profiles.reading import load
 from advisor.profiles.redaction import MASK, Redactor, is_secret, masked, without_environment, without_names
 from advisor.profiles.schema import Environment, Profile
-from advisor.report import render_html, render_markdown
+from advisor.report.pages import render_html, render_markdown
 
 ROOT = Path(__file__).parents[1]
 PLACE = Redactor(

@@ -35,8 +35,9 @@ from advisor.model.accuracy import Accuracy
 from advisor.pipeline import concluded
 from advisor.profiles.reading import load, parse
 from advisor.profiles.schema import Environment, Gain, Profile
-from advisor.report import markdown, render_html, render_markdown, summary, templates, write
+from advisor.report import markdown, templates
 from advisor.report.html import download
+from advisor.report.pages import render_html, render_markdown, summary, write
 
 GOLDEN = Path(__file__).parent / "golden"
 ACCURACY = Accuracy(

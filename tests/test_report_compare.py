@@ -26,10 +26,15 @@ from test_comparing import LATER, later
 from test_report_escaping import everywhere, joined, markdown_structure, pieces, structure, times
 
 from advisor.profiles.schema import Profile
-from advisor.report import compare_summary, render_compare_html, render_compare_markdown, write_comparison
 from advisor.report.compare_view import compare_view
 from advisor.report.intervals import WIDTH, scale, strip
 from advisor.report.markdown import LIMIT
+from advisor.report.pages import (
+    compare_summary,
+    render_compare_html,
+    render_compare_markdown,
+    write_comparison,
+)
 from advisor.verdicts.comparing import Comparison, Ruling, compare, judge, parse_gates
 
 GOLDEN = Path(__file__).parent / "golden"

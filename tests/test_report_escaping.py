@@ -26,8 +26,9 @@ from markdown_it import MarkdownIt
 from advisor.errors import FileProblem
 from advisor.profiles.reading import parse
 from advisor.profiles.schema import Environment, Profile
-from advisor.report import render_html, render_markdown, summary, words
+from advisor.report import words
 from advisor.report.markdown import LIMIT, escape
+from advisor.report.pages import render_html, render_markdown, summary
 from advisor.report.view import view
 
 HOSTILE = (

@@ -14,8 +14,8 @@ from builders import prediction, profile, recommendation
 from advisor.errors import FileProblem
 from advisor.profiles.reading import parse
 from advisor.profiles.schema import Profile
-from advisor.report import render_html, render_markdown, summary
 from advisor.report.markdown import LIMIT
+from advisor.report.pages import render_html, render_markdown, summary
 
 BASE = json.loads(profile(predictions=(prediction(),), recommendation=recommendation()).model_dump_json())
 

@@ -21,7 +21,10 @@ from builders import (
 
 from advisor.profiles.schema import Failed, Gain, Profile
 from advisor.profiles.sweeps import Point, Series, series
-from advisor.report import (
+from advisor.report.advising import changes, findings
+from advisor.report.failures import excerpt, failures
+from advisor.report.markdown import escape, prose
+from advisor.report.pages import (
     render_html,
     render_markdown,
     render_sweep_html,
@@ -29,9 +32,6 @@ from advisor.report import (
     summary,
     sweep_summary,
 )
-from advisor.report.advising import changes, findings
-from advisor.report.failures import excerpt, failures
-from advisor.report.markdown import escape, prose
 from advisor.report.sweep_failures import sweep_failures
 from advisor.report.tables import rows
 from advisor.report.verdicts import verdicts

@@ -19,8 +19,9 @@ from advisor.model import accuracy
 from advisor.model.accuracy import Accuracy
 from advisor.model.measured import compare
 from advisor.profiles.schema import Device, MemoryClass, Profile
-from advisor.report import model_error, render_html, render_markdown, summary
+from advisor.report import model_error
 from advisor.report.model_beside import beside_model
+from advisor.report.pages import render_html, render_markdown, summary
 from advisor.report.view import view
 
 KNOWN: dict[str, Any] = {

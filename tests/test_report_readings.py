@@ -23,9 +23,10 @@ from builders import (
 from advisor.profiles.preferences import Objective, Preferences
 from advisor.profiles.schema import Environment, Profile
 from advisor.profiles.system_state import CpuClocks, TegraState
-from advisor.report import render_html, render_markdown, summary, words
+from advisor.report import words
 from advisor.report.evidence import evidence
 from advisor.report.forecasting import forecasting
+from advisor.report.pages import render_html, render_markdown, summary
 from advisor.report.stacks import frame_chart, overlap_note, prediction_chart
 from advisor.report.tables import gaps
 from advisor.report.verdicts import prediction_verdict, verdicts

@@ -27,10 +27,10 @@ from test_report_escaping import everywhere, joined, markdown_structure, pieces,
 
 from advisor.profiles.schema import Profile, Recommendation
 from advisor.profiles.sweeps import Point, Series, series
-from advisor.report import render_sweep_html, render_sweep_markdown, sweep_summary, write_sweep
 from advisor.report.axes import compact, time_axis, value_axis
 from advisor.report.lines import LABEL_GAP, Curve, Sample, line_chart, styles
 from advisor.report.markdown import LIMIT
+from advisor.report.pages import render_sweep_html, render_sweep_markdown, sweep_summary, write_sweep
 from advisor.report.sweep import sweep_view
 from advisor.report.sweep_verdicts import sweep_verdict
 from advisor.report.tracks import tracks

@@ -15,7 +15,7 @@ from advisor.nsys.exports import FileTrace, read
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Profile
 from advisor.profiles.traces import NoTrace, NsysTrace, Span, Timeline, thinned, worked
-from advisor.report import render_html, render_markdown
+from advisor.report.pages import render_html, render_markdown
 from advisor.report.timelines import MOST_DRAWN
 from advisor.report.trace_text import trace_text
 from advisor.report.traces import StrategyFrame, traces

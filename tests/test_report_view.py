@@ -19,8 +19,9 @@ from builders import (
 )
 
 from advisor.profiles.schema import Device, Evidence, Gain, Measured, Recommendation
-from advisor.report import render_html, summary, words
+from advisor.report import words
 from advisor.report.advising import changes, findings
+from advisor.report.pages import render_html, summary
 from advisor.report.setup_costs import break_even, setup_costs
 from advisor.report.tables import forecasts, rows
 from advisor.report.verdicts import predicted_verdict, verdicts

@@ -9,8 +9,8 @@ import rule_examples
 from running import Command
 
 from advisor.cli.explaining import describe, overview
-from advisor.rules import RULES, by_id
 from advisor.rules.base import Rule, Threshold
+from advisor.rules.registry import RULES, by_id
 
 
 @pytest.fixture

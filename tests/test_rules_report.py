@@ -13,7 +13,7 @@ from advisor.model.gains import with_estimates
 from advisor.model.measured import compare
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Advice, Device, Gain, Profile
-from advisor.report import render_html
+from advisor.report.pages import render_html
 from advisor.report.view import view
 from advisor.rules.advise import advise
 

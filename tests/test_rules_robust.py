@@ -38,8 +38,8 @@ from advisor.profiles.schema import (
     WorkloadRecord,
 )
 from advisor.profiles.system_state import NumaNode
-from advisor.rules import RULES
 from advisor.rules.advise import advise
+from advisor.rules.registry import RULES
 from advisor.strategies.registry import BASELINE, STRATEGIES
 
 NAMES = [strategy.name for strategy in STRATEGIES]

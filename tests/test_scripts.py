@@ -25,7 +25,7 @@ from advisor.profiles import reading
 from advisor.profiles.schema import Profile
 from advisor.profiles.scripts import ScriptCopies, ScriptMeasured
 from advisor.profiles.traces import Activity, NoTrace, NsysTrace, StrategyTrace
-from advisor.report import render_html, render_markdown, summary
+from advisor.report.pages import render_html, render_markdown, summary
 from advisor.strategies.scripts import SCRIPT_STRATEGIES, UNCHANGED, choose, code
 from advisor.verdicts import scripts
 from advisor.workloads.script_detection import is_script

@@ -25,12 +25,12 @@ from advisor.errors import UsageError
 from advisor.profiles import reading
 from advisor.profiles.preferences import Preferences
 from advisor.profiles.schema import Measured, Profile, Recommendation
-from advisor.report import summary
 from advisor.report.headlines import headline
-from advisor.rules import RULES
+from advisor.report.pages import summary
 from advisor.rules.advise import advise
 from advisor.rules.case import cases
 from advisor.rules.findings import Finding
+from advisor.rules.registry import RULES
 from advisor.verdicts.predicted import recommend_predicted
 
 WHOLE = footprint(pageable=192 * MIB, device=192 * MIB)

@@ -36,11 +36,12 @@ def compare(
     First what differs around them, then for each strategy the ratio of its times, with an interval.
     A gate that fails is exit code 1; one that the intervals leave open is not, but for --strict.
     """
-    from advisor import configuration, pipeline, report
+    from advisor import configuration, pipeline
     from advisor.profiles import reading, redaction
+    from advisor.report import pages
     from advisor.verdicts import comparing
 
-    wanted = configuration.parse_formats(formats, report.PAGES)
+    wanted = configuration.parse_formats(formats, pages.PAGES)
     form, gates = only_format(out, wanted), comparing.parse_gates(fail_if or ())
     loaded = [pipeline.concluded(reading.load(file)) for file in (base, head)]
     if no_environment:
@@ -50,14 +51,14 @@ def compare(
         comparing.require_gateable(found, anyway=anyway)
     rulings, files = comparing.judge(found, gates), (_called(base, head), _called(head, base))
     if form:
-        put(report.render_comparison(found, rulings, files, form))
+        put(pages.render_comparison(found, rulings, files, form))
     else:
         with configuration.output_directory(out) as directory:
-            paths = report.write_comparison(found, rulings, files, directory, wanted)
-        put(report.compare_summary(found, rulings, files))
+            paths = pages.write_comparison(found, rulings, files, directory, wanted)
+        put(pages.compare_summary(found, rulings, files))
         if not quiet:
             say("wrote " + "\n      ".join(map(str, paths)))
-    report.append_step_summary(report.render_compare_markdown(found, rulings, files))
+    pages.append_step_summary(pages.render_compare_markdown(found, rulings, files))
     _end(rulings, strict=strict, quiet=quiet)
 
 

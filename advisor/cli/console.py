@@ -37,7 +37,7 @@ class Around:
 
 REAL = Around()
 AROUND = ContextVar("AROUND", default=REAL)
-"""Set by `advisor.cli.main` for the command that it runs."""
+"""Set by `advisor.cli.app.main` for the command that it runs."""
 
 
 def machine() -> Machine:

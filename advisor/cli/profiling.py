@@ -73,8 +73,9 @@ def _telling_what_is_kept(partial: Path) -> Iterator[None]:
 
 def _profile_once(made: Settings, out: Path, wanted: tuple[str, ...], quiet: bool) -> None:
     """One profile and its report."""
-    from advisor import configuration, pipeline, report
+    from advisor import configuration, pipeline
     from advisor.measure.progress import make_progress
+    from advisor.report import pages
 
     with (
         configuration.output_directory(out) as directory,
@@ -83,28 +84,30 @@ def _profile_once(made: Settings, out: Path, wanted: tuple[str, ...], quiet: boo
         with make_progress(quiet=quiet) as progress:
             result = pipeline.profile(made, progress, keep_in=directory)
         directory.mkdir(parents=True, exist_ok=True)  # the workload may have removed it
-        paths = [*report.write(result, directory, wanted), *_written_traces(made, result, directory)]
+        paths = [*pages.write(result, directory, wanted), *_written_traces(made, result, directory)]
         (directory / pipeline.PARTIAL).unlink(missing_ok=True)
-    show(report.summary(result, bars=draws_bars()), paths, quiet)
+    show(pages.summary(result, bars=draws_bars()), paths, quiet)
     _end(result)
 
 
 def _profile_to_stdout(made: Settings, form: str, quiet: bool) -> None:
     """One form of the report on stdout. No file is left: Ctrl-C before the first figures leaves nothing."""
-    from advisor import pipeline, report
+    from advisor import pipeline
     from advisor.measure.progress import make_progress
+    from advisor.report import pages
 
     with tempfile.TemporaryDirectory(prefix="advisor-") as scratch, make_progress(quiet=quiet) as progress:
         result = pipeline.profile(made, progress, keep_in=Path(scratch))
-    put(report.render(result, form))
+    put(pages.render(result, form))
     _end(result)
 
 
 def _end(result: Profile) -> None:
     """The summary of a GitHub job, and the exit code: 130 after Ctrl-C, 4 without figures."""
-    from advisor import pipeline, report
+    from advisor import pipeline
+    from advisor.report import pages
 
-    report.append_step_summary(report.render_markdown(result))
+    pages.append_step_summary(pages.render_markdown(result))
     if pipeline.was_interrupted(result):
         sys.exit(INTERRUPTED)
     require_figures(result)
@@ -119,14 +122,15 @@ def _written_traces(made: Settings, result: Profile, directory: Path) -> list[Pa
 
 def _profile_sweep(made: Settings, swept: Sweep, out: Path, wanted: tuple[str, ...], quiet: bool) -> None:
     """One profile for each value, and the page over them. All values failing is the first one's error."""
-    from advisor import configuration, report
+    from advisor import configuration
     from advisor import sweep as sweep_runs
     from advisor.measure.progress import make_progress
+    from advisor.report import pages
 
     asked, kept = made, list[Path]()
 
     def keep(made: Profile, folder: Path) -> list[Path]:
-        paths = [*report.write(made, folder, wanted), *_written_traces(asked, made, folder)]
+        paths = [*pages.write(made, folder, wanted), *_written_traces(asked, made, folder)]
         kept.extend(paths)
         return paths
 
@@ -134,12 +138,12 @@ def _profile_sweep(made: Settings, swept: Sweep, out: Path, wanted: tuple[str, .
         with configuration.output_directory(out) as directory:
             with make_progress(quiet=quiet) as progress:
                 result = sweep_runs.run(made, swept, progress, directory=directory, keep=keep)
-            paths = report.write_sweep(result.series, directory, wanted)
+            paths = pages.write_sweep(result.series, directory, wanted)
     except KeyboardInterrupt:
         say(f"interrupted: finished values are in {out}" if kept else "interrupted: no value was finished")
         raise typer.Exit(INTERRUPTED) from None
-    show(report.sweep_summary(result.series), paths, quiet)
-    report.append_step_summary(report.render_sweep_markdown(result.series))
+    show(pages.sweep_summary(result.series), paths, quiet)
+    pages.append_step_summary(pages.render_sweep_markdown(result.series))
     if result.series.interrupted:
         sys.exit(INTERRUPTED)
     if not result.series.has_figures:

@@ -56,40 +56,38 @@ def report(
 
 def _one(profile: Profile, directory: Path, wanted: Sequence[str], form: str | None, quiet: bool) -> None:
     """The report of one profile: one form on stdout, or files and the summary."""
-    from advisor import configuration, report
+    from advisor import configuration
+    from advisor.report import pages
 
     if form:
-        put(report.render(profile, form))
+        put(pages.render(profile, form))
     else:
         with configuration.output_directory(directory) as folder:
-            show(report.summary(profile, bars=draws_bars()), report.write(profile, folder, wanted), quiet)
-    report.append_step_summary(report.render_markdown(profile))
+            show(pages.summary(profile, bars=draws_bars()), pages.write(profile, folder, wanted), quiet)
+    pages.append_step_summary(pages.render_markdown(profile))
 
 
 def _several(
     found: Series | Lineup, directory: Path, wanted: Sequence[str], form: str | None, quiet: bool
 ) -> None:
     """The same of a page over several profiles."""
-    from advisor import configuration, report
+    from advisor import configuration
+    from advisor.report import pages
     from advisor.verdicts.device_comparison import Lineup
 
     if form:
         require_page(form)
         put(
-            report.render_lineup(found, form)
-            if isinstance(found, Lineup)
-            else report.render_sweep(found, form)
+            pages.render_lineup(found, form) if isinstance(found, Lineup) else pages.render_sweep(found, form)
         )
     else:
         with configuration.output_directory(directory) as folder:
             if isinstance(found, Lineup):
-                show(report.lineup_summary(found), report.write_lineup(found, folder, wanted), quiet)
+                show(pages.lineup_summary(found), pages.write_lineup(found, folder, wanted), quiet)
             else:
-                show(report.sweep_summary(found), report.write_sweep(found, folder, wanted), quiet)
-    page = (
-        report.render_lineup(found, "md") if isinstance(found, Lineup) else report.render_sweep(found, "md")
-    )
-    report.append_step_summary(page)
+                show(pages.sweep_summary(found), pages.write_sweep(found, folder, wanted), quiet)
+    page = pages.render_lineup(found, "md") if isinstance(found, Lineup) else pages.render_sweep(found, "md")
+    pages.append_step_summary(page)
 
 
 def _require_workload(profile: Profile, file: Path) -> None:

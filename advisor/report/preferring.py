@@ -6,9 +6,9 @@ from advisor import units
 from advisor.profiles.schema import Profile
 from advisor.report import words
 from advisor.report.methods import Entry
-from advisor.rules import RULES
 from advisor.rules.advise import silences
 from advisor.rules.limits import changed
+from advisor.rules.registry import RULES
 
 _OBJECTIVES = {
     "time": "time, from begin to end of a frame",

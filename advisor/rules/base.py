@@ -28,7 +28,7 @@ from advisor.rules.findings import Finding, compared, gain, not_applicable, text
 from advisor.rules.rows import Reads as Reads
 from advisor.rules.rows import Row as Row
 from advisor.rules.rows import fastest
-from advisor.rules.snippets import snippet
+from advisor.rules.snippets.writing import snippet
 from advisor.rules.traced import Traced
 from advisor.strategies.registry import BASELINE
 

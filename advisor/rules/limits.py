@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping
 from advisor import units
 from advisor.errors import UsageError
 from advisor.profiles.preferences import Preferences
-from advisor.rules import by_id
 from advisor.rules.base import Rule, Threshold
+from advisor.rules.registry import by_id
 
 
 def limits(rule: Rule, preferences: Preferences) -> dict[str, float]:

@@ -9,7 +9,7 @@ from statistics import median
 
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Measured, Profile
-from advisor.report import render_html
+from advisor.report.pages import render_html
 from tests.benchmarks.timing import command, show
 from tests.browser.browsing import CHROMIUM, PLAYWRIGHT, chromium
 

@@ -12,7 +12,7 @@ from test_report_compare import cpu, gpu
 from test_report_compare import hostile as hostile_pair
 
 from advisor import Profile
-from advisor.report import render_compare_html, render_lineup_html
+from advisor.report.pages import render_compare_html, render_lineup_html
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,7 +23,7 @@ from test_report_escaping import everywhere
 
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Profile
-from advisor.report import render_html
+from advisor.report.pages import render_html
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -11,7 +11,7 @@ from builders import all_strategies
 from test_report_sweep import at_n, cpu_series, hostile_series
 
 from advisor.profiles.sweeps import Point, series
-from advisor.report import render_sweep_html
+from advisor.report.pages import render_sweep_html
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

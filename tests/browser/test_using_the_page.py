@@ -14,7 +14,7 @@ from test_report import many_frames
 from test_report_sweep import cpu_series
 
 from advisor.profiles.reading import load
-from advisor.report import render_html, render_sweep_html
+from advisor.report.pages import render_html, render_sweep_html
 
 if TYPE_CHECKING:
     from browser.browsing import Visit

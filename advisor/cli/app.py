@@ -1,0 +1,117 @@
+"""The command line: options, exit codes, what goes to stdout and what to stderr. Nothing else.
+
+Imports wait until a command needs them, so that `advisor --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import io
+import signal
+import sys
+import traceback
+from contextlib import suppress
+from typing import NoReturn
+
+import typer
+
+from advisor.cli import (
+    comparing,
+    listing,
+    options,
+    profiling,
+    reporting,
+    scripting,
+    starting,
+    streams,
+    tracing,
+)
+from advisor.cli.console import AROUND, BUG, INTERRUPTED, READER_GONE, REAL, Around, say
+from advisor.cli.devices import devices
+from advisor.errors import AdvisorError, FileProblem
+from advisor.version import __version__
+
+app = typer.Typer(
+    help="Which memory strategy should my code use on this device, how sure are we, and what do I change?",
+    epilog="Exit codes: 0 done; 1 a gate failed; 2 wrong usage; "
+    "3 the workload cannot be loaded or is wrong; 4 nothing could be measured or predicted; "
+    "5 a file is missing, damaged or of an unknown format; 70 an error in advisor itself; 130 interrupted; "
+    "141 the reader of a pipe went away.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main(around: Around = REAL) -> NoReturn:
+    """The entry point: an error we know is one message and its exit code, a bug its traceback and 70."""
+    AROUND.set(around)
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without µ shows ?
+    try:
+        _run()
+    except AdvisorError as error:
+        say(f"error: {error.message}")
+        if error.next_step:
+            say(f"  next: {error.next_step}")
+        if error.detail:
+            say(f"\n{error.detail}")
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except OSError as problem:
+        with suppress(OSError):
+            streams.flush()
+        say(f"error: a file or the output cannot be used: {problem}")
+        kept = " What was measured is in the output directory." if sys.argv[1:2] == ["profile"] else ""
+        say(f"  next: Is the disk full?{kept}")
+        sys.exit(FileProblem.exit_code)
+    except Exception:
+        traceback.print_exc()
+        say("This is an error in advisor itself: please report it, with the lines above.")
+        sys.exit(BUG)
+
+
+def _run() -> NoReturn:
+    """The command, and its text on its way: a reader that goes away is no error, nor the gate's code 1.
+
+    Click makes 1 of it, and leaves another stdout behind.
+    """
+    stdout, code = sys.stdout, None
+    try:
+        app(prog_name="advisor")
+    except SystemExit as ended:
+        code = ended.code
+    try:
+        if sys.stdout is not stdout:
+            raise BrokenPipeError
+        streams.flush()
+    except BrokenPipeError:
+        streams.drop()
+        code = code if sys.stdout is stdout and code else READER_GONE
+    sys.exit(code)
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: options.Version = False) -> None:
+    if version:
+        print(f"advisor {__version__}")
+        raise typer.Exit
+
+
+app.command(cls=scripting.ProfileCommand)(profiling.profile)
+app.command(cls=options.Grouped)(reporting.report)
+app.command(cls=options.Grouped)(reporting.predict)
+app.command()(comparing.compare)
+app.command()(starting.new)
+app.command()(tracing.trace)
+app.command()(tracing.doctor)
+app.command()(listing.strategies)
+app.command()(listing.rules)
+app.add_typer(devices, name="devices")
+
+
+def _as_interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt

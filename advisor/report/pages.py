@@ -1,0 +1,156 @@
+"""Profiles as HTML, Markdown, JSON and text for the terminal: pure functions of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from advisor.profiles.schema import Profile
+from advisor.profiles.sweeps import Series
+from advisor.profiles.text_files import write_atomically
+from advisor.report import html, markdown, script_pages, terminal
+from advisor.report.compare_pages import render_compare_html, render_compare_markdown
+from advisor.report.compare_text import compare_summary
+from advisor.report.devices_pages import lineup_summary, render_lineup_html, render_lineup_markdown
+from advisor.report.step_summary import append_step_summary
+from advisor.report.sweep_pages import render_sweep_html, render_sweep_markdown
+from advisor.report.sweep_text import sweep_summary
+from advisor.verdicts.comparing import Comparison, Ruling
+from advisor.verdicts.device_comparison import Lineup
+
+__all__ = [
+    "FORMATS",
+    "append_step_summary",
+    "compare_summary",
+    "lineup_summary",
+    "render",
+    "render_compare_html",
+    "render_compare_markdown",
+    "render_comparison",
+    "render_html",
+    "render_markdown",
+    "render_lineup",
+    "render_lineup_html",
+    "render_lineup_markdown",
+    "render_sweep",
+    "render_sweep_html",
+    "render_sweep_markdown",
+    "summary",
+    "sweep_summary",
+    "write",
+    "write_comparison",
+    "write_lineup",
+    "write_sweep",
+]
+
+
+def render_html(profile: Profile) -> str:
+    """The page of one profile, of a workload or of a script."""
+    if profile.script is not None:
+        return script_pages.render_html(profile, profile.script)
+    return html.render_html(profile)
+
+
+def render_markdown(profile: Profile) -> str:
+    """The Markdown of one profile, of a workload or of a script."""
+    if profile.script is not None:
+        return script_pages.render_markdown(profile, profile.script)
+    return markdown.render_markdown(profile)
+
+
+def summary(profile: Profile, *, bars: bool = False) -> str:
+    """The terminal's text of one profile, of a workload or of a script."""
+    if profile.script is not None:
+        return script_pages.summary(profile, profile.script)
+    return terminal.summary(profile, bars=bars)
+
+
+_RENDER: dict[str, Callable[[Profile], str]] = {"html": render_html, "md": render_markdown}
+_RENDER_SWEEP: dict[str, Callable[[Series], str]] = {
+    "html": render_sweep_html,
+    "md": render_sweep_markdown,
+}
+FORMATS = ("html", "md", "json")
+PAGES = ("html", "md")
+"""What there is of a comparison, and of several profiles."""
+
+
+def render(profile: Profile, form: str) -> str:
+    """The report as html, md or json."""
+    return profile.to_json() if form == "json" else _RENDER[form](profile)
+
+
+def render_sweep(series: Series, form: str) -> str:
+    """The page over a sweep as html or md."""
+    return _RENDER_SWEEP[form](series)
+
+
+def render_lineup(lineup: Lineup, form: str) -> str:
+    """The page over several devices as html or md."""
+    return render_lineup_html(lineup) if form == "html" else render_lineup_markdown(lineup)
+
+
+def render_comparison(found: Comparison, rulings: Sequence[Ruling], files: tuple[str, str], form: str) -> str:
+    """A comparison as html or md."""
+    made = render_compare_html if form == "html" else render_compare_markdown
+    return made(found, rulings, files)
+
+
+def write(profile: Profile, directory: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
+    """Writes report.html, report.md and profile.json, as `formats` names them; returns their paths.
+
+    `directory` exists. The profile comes first, so that a report that fails loses nothing.
+    Raises `FileProblem` where a file cannot be written.
+    """
+    written = []
+    if "json" in formats:
+        profile.save(directory / "profile.json")
+        written.append(directory / "profile.json")
+    for name, render in _RENDER.items():
+        if name in formats:
+            path = directory / f"report.{name}"
+            write_atomically(path, render(profile))
+            written.append(path)
+    return written
+
+
+def write_comparison(
+    found: Comparison,
+    rulings: Sequence[Ruling],
+    files: tuple[str, str],
+    directory: Path,
+    formats: Sequence[str] = PAGES,
+) -> list[Path]:
+    """Writes compare.html and compare.md, as `formats` names them; returns their paths.
+
+    Raises `FileProblem` where a file cannot be written.
+    """
+    written = [directory / f"compare.{form}" for form in PAGES if form in formats]
+    for path in written:
+        write_atomically(path, render_comparison(found, rulings, files, path.suffix[1:]))
+    return written
+
+
+def write_lineup(lineup: Lineup, directory: Path, formats: Sequence[str] = PAGES) -> list[Path]:
+    """Writes devices.html and devices.md, as `formats` names them; returns their paths.
+
+    Raises `FileProblem` where a file cannot be written.
+    """
+    written = [directory / f"devices.{form}" for form in PAGES if form in formats]
+    for path in written:
+        write_atomically(path, render_lineup(lineup, path.suffix[1:]))
+    return written
+
+
+def write_sweep(series: Series, directory: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
+    """Writes sweep.html and sweep.md, as `formats` names them; returns their paths.
+
+    Raises `FileProblem` where a file cannot be written.
+    """
+    written = []
+    for name, render in _RENDER_SWEEP.items():
+        if name in formats:
+            path = directory / f"sweep.{name}"
+            write_atomically(path, render(series))
+            written.append(path)
+    return written
