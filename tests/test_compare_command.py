@@ -14,7 +14,7 @@ from running import FILES, QUICK, REPOSITORY, Command, Said, environment
 from test_comparing import later
 from test_lineups import on
 
-from advisor.cli import app
+from advisor.cli.app import app
 from advisor.errors import FileProblem, NothingMeasured, UsageError, WorkloadError
 from advisor.profiles.schema import Profile
 from advisor.report.pages import render_html, render_markdown

@@ -159,10 +159,10 @@ def test_each_value_is_a_whole_profile_in_its_own_folder(tmp_path: Path) -> None
     result = swept(launcher, tmp_path, "n=4,1,2")
     assert launcher.jobs[0].swept == ("n", ("4", "1", "2"))
     assert [point.value for point in result.series.points] == [1, 2, 4]
-    assert [point.href for point in result.series.points] == [f"./n%3D{n}/pages.html" for n in (1, 2, 4)]
+    assert [point.href for point in result.series.points] == [f"./n%3D{n}/report.html" for n in (1, 2, 4)]
     for point in result.series.points:
         folder = tmp_path / f"n={point.value}"
-        assert names(folder) == {"profile.json", "pages.html"}
+        assert names(folder) == {"profile.json", "report.html"}
         assert load(folder / "profile.json") == point.profile
     assert (result.series.workload, result.series.interrupted) == ("vector_add", False)
 
@@ -281,9 +281,9 @@ def save(made: Profile, path: Path) -> Path:
 
 def test_profiles_are_put_together_with_links_to_their_pages(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
-    (tmp_path / "b/pages.html").write_text("")
+    (tmp_path / "b/report.html").write_text("")
     made = gather([(tmp_path / "b/p.json", at_n(64)), (tmp_path / "a/p.json", at_n(2))], tmp_path / "out")
-    assert [(point.value, point.href) for point in made.points] == [(2, ""), (64, "./../b/pages.html")]
+    assert [(point.value, point.href) for point in made.points] == [(2, ""), (64, "./../b/report.html")]
     assert made.parameter == "n"
 
 
@@ -389,7 +389,7 @@ def test_the_command_and_putting_its_profiles_together_again(
     assert said.err.endswith("wrote advisor-report/sweep.html\n      advisor-report/sweep.md\n")
     again = command("report", *sorted(Path("advisor-report").glob("*/profile.json")), "-q", "--out", "two")
     assert (again.code, again.out) == (0, said.out)
-    assert 'href="./../advisor-report/n%3D8/pages.html"' in Path("two/sweep.html").read_text()
+    assert 'href="./../advisor-report/n%3D8/report.html"' in Path("two/sweep.html").read_text()
 
 
 @pytest.mark.parametrize(
@@ -431,7 +431,7 @@ def test_profiles_that_differ_too_much_say_so(command: Command) -> None:
 def test_ctrl_c_writes_the_page_over_what_is_done(tmp_path: Path) -> None:
     arguments = ("profile", str(MISBEHAVING), "--no-gpu", *QUICK, "--sweep", "how=nothing,hang")
     with started(tmp_path, *arguments, "--strategy", "pageable", "--target", "h200") as process:
-        done = tmp_path / "advisor-report/how=nothing/pages.html"
+        done = tmp_path / "advisor-report/how=nothing/report.html"
         assert eventually(done.exists)
         at_work_on(process, "reference")
         process.send_signal(signal.SIGINT)
