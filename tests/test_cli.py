@@ -353,7 +353,7 @@ def shown_lines(text: str) -> list[str]:
 
 
 def test_a_terminal_shows_a_bar_with_the_strategy_at_work(tmp_path: Path) -> None:
-    """Drawn ten times a second: which steps are seen, and whether the time left is known, depends on the load."""
+    """It is drawn ten times a second: which steps are seen depends on the load."""
     arguments = ("profile", str(FILES / "counter.py"), "--max-seconds", "60", "--rounds", "2")
     lines = shown_lines(in_a_terminal(tmp_path, *arguments))
     assert max(map(len, lines)) <= 80
