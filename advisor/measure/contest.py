@@ -16,6 +16,7 @@ from advisor.measure.jobs import Job
 from advisor.measure.progress import Progress
 from advisor.measure.sampling import MIN_FRAMES, Clock
 from advisor.measure.settings import Settings
+from advisor.measure.subjects import CONFIDENCE
 from advisor.profiles.blocks import Block
 from advisor.profiles.preferences import Preferences, begin_to_end
 from advisor.profiles.schema import FinalRecord, Measured, Result
@@ -34,7 +35,6 @@ WARM_SECONDS = 0.015
 third slower."""
 LEAST_SECONDS = 4.0
 """With less time left no final is begun: the processes would hardly have started."""
-CONFIDENCE = 0.95
 AGAIN = " (again)"
 
 

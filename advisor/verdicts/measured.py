@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from advisor.profiles import blocks as saved
 from advisor.profiles.preferences import Objective, Preferences, begin_to_end
@@ -14,7 +15,7 @@ from advisor.verdicts.estimate import Block, unpaired
 from advisor.verdicts.final import Alias, Decision, Verdict, decide, judge, known
 from advisor.verdicts.planning import Pace
 from advisor.verdicts.ties import code_change
-from advisor.verdicts.words import told
+from advisor.verdicts.words import recorded, told
 
 
 def recommend(profile: Profile) -> Recommendation | None:
@@ -69,7 +70,7 @@ def scores(blocks: Iterable[saved.Block], objective: Objective) -> list[Block]:
 def _separate(rows: Sequence[Measured], preferences: Preferences) -> Decision:
     """Of processes that share nothing: older profiles, and runs that ended before the final."""
     rounds = {row.strategy: _rounds(row, preferences.objective) for row in rows}
-    aim = _aim(preferences, looks=1)
+    aim = replace(_aim(preferences), looks=1)
     return judge(unpaired(rounds), [_contestant(row) for row in rows], aim)
 
 
@@ -87,36 +88,27 @@ def _contestant(row: Measured, *, left: bool = False, dropped: bool = False) -> 
     )
 
 
-def _aim(preferences: Preferences, looks: int | None = None) -> Aim:
-    aim = Aim(
+def _aim(preferences: Preferences) -> Aim:
+    return Aim(
         BASELINE,
         preferences.objective,
         preferences.memory_budget_bytes,
         indifference=preferences.indifference,
     )
-    return aim if looks is None else Aim(**{**vars(aim), "looks": looks})
 
 
 def recommendation(verdict: Verdict, rows: Sequence[Measured], preferences: Preferences) -> Recommendation:
     """The verdict as it is saved, with its words."""
-    chosen = next((group for group in verdict.groups if verdict.chosen in group), ())
     over = {name for name, why in verdict.excluded.items() if why == "budget"}
-    made = Recommendation(
-        strategy=verdict.chosen,
-        verdict=verdict.kind,
-        bound=verdict.bound,
-        speedup=verdict.speedup.value if verdict.speedup else None,
-        interval=known(verdict.speedup),
-        baseline=BASELINE if verdict.speedup else None,
-        tied_with=tuple(name for name in (verdict.undecided or chosen) if name != verdict.chosen),
-        groups=verdict.groups,
-        saved_bytes=verdict.saved.physical_bytes if verdict.saved else None,
-        fastest=verdict.saved.over if verdict.saved else verdict.chosen,
-        noise=known(verdict.noise),
-        seconds_more=verdict.seconds_more,
-        objective=preferences.objective,
-        excluded={row.strategy: needs(row.footprint) for row in rows if row.strategy in over},
-        reason="",
+    made = recorded(verdict, BASELINE).model_copy(
+        update={
+            "saved_bytes": verdict.saved.physical_bytes if verdict.saved else None,
+            "fastest": verdict.saved.over if verdict.saved else verdict.chosen,
+            "noise": known(verdict.noise),
+            "seconds_more": verdict.seconds_more,
+            "objective": preferences.objective,
+            "excluded": {row.strategy: needs(row.footprint) for row in rows if row.strategy in over},
+        }
     )
     unchecked = [row.strategy for row in rows if not row.verified]
     return told(made, {row.strategy: row.median_seconds for row in rows}, preferences, unchecked=unchecked)

@@ -11,8 +11,8 @@ from advisor.profiles.scripts import ScriptMeasured
 from advisor.strategies.scripts import UNCHANGED
 from advisor.verdicts.choice import Aim, Contestant
 from advisor.verdicts.estimate import Block
-from advisor.verdicts.final import decide, known
-from advisor.verdicts.words import told
+from advisor.verdicts.final import decide
+from advisor.verdicts.words import recorded, told
 
 
 def recommend(rows: Sequence[ScriptMeasured], confidence: float) -> Recommendation | None:
@@ -26,21 +26,9 @@ def recommend(rows: Sequence[ScriptMeasured], confidence: float) -> Recommendati
     ]
     contestants = [Contestant(row.strategy, 0, int(row.strategy != UNCHANGED)) for row in rows]
     verdict = decide(blocks, contestants, Aim(UNCHANGED, confidence=confidence, looks=1)).verdict
-    group = next((group for group in verdict.groups if verdict.chosen in group), ())
-    made = Recommendation(
-        strategy=verdict.chosen,
-        verdict=verdict.kind,
-        bound=verdict.bound,
-        speedup=verdict.speedup.value if verdict.speedup else None,
-        interval=known(verdict.speedup),
-        baseline=UNCHANGED if verdict.speedup else None,
-        tied_with=tuple(name for name in verdict.undecided or group if name != verdict.chosen),
-        groups=verdict.groups,
-        reason="",
-    )
     unchecked = [row.strategy for row in rows if not row.verified]
     seconds = {row.strategy: row.median_seconds for row in rows}
-    return told(made, seconds, Preferences(), unit="run", unchecked=unchecked)
+    return told(recorded(verdict, UNCHANGED), seconds, Preferences(), unit="run", unchecked=unchecked)
 
 
 def ratio(row: ScriptMeasured, other: ScriptMeasured, confidence: float) -> stats.Ratio:

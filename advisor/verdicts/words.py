@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from advisor import units
 from advisor.profiles.preferences import Preferences
 from advisor.profiles.schema import Recommendation
+from advisor.verdicts.final import Verdict, known
 from advisor.verdicts.ties import listing
 
 
@@ -34,6 +35,22 @@ def _among(made: Recommendation) -> str:
     if made.objective == "footprint":
         return " of those with the least memory"
     return " that fits the memory budget" if made.excluded else ""
+
+
+def recorded(verdict: Verdict, baseline: str) -> Recommendation:
+    """The verdict as it is saved, before it has words; `baseline` is what its speedup is over."""
+    group = next((group for group in verdict.groups if verdict.chosen in group), ())
+    return Recommendation(
+        strategy=verdict.chosen,
+        verdict=verdict.kind,
+        bound=verdict.bound,
+        speedup=verdict.speedup.value if verdict.speedup else None,
+        interval=known(verdict.speedup),
+        baseline=baseline if verdict.speedup else None,
+        tied_with=tuple(name for name in (verdict.undecided or group) if name != verdict.chosen),
+        groups=verdict.groups,
+        reason="",
+    )
 
 
 def told(
