@@ -232,7 +232,7 @@ def test_hints_are_listed_by_buffer() -> None:
 
 def test_strategies_with_the_same_reason_share_a_row() -> None:
     without = (skipped("a", "why"), skipped("b", "other"), skipped("c", "why"))
-    assert [(g.strategies, g.reason) for g in gaps(without)] == [(("a", "c"), "why"), (("b",), "other")]
+    assert [(g.names, g.text) for g in gaps(without)] == [(("a", "c"), "why"), (("b",), "other")]
     run = profile(results=(measured("pageable", 0.01), *without))
     assert "<code>a</code>, <code>c</code>: <span>why</span>" in render_html(run)
     assert "- `a`, `c` skipped: why\n" in render_markdown(run)
@@ -245,4 +245,4 @@ def test_strategies_with_the_same_reason_share_a_row() -> None:
 
 def test_failures_of_which_the_processes_said_different_things_stay_apart() -> None:
     rows = (failed("a", "killed", "one"), failed("b", "killed", "two"), failed("c", "killed", "one"))
-    assert [(g.strategies, g.detail) for g in gaps(rows)] == [(("a", "c"), "one"), (("b",), "two")]
+    assert [(g.names, g.detail) for g in gaps(rows)] == [(("a", "c"), "one"), (("b",), "two")]

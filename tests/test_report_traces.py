@@ -16,9 +16,8 @@ from advisor.profiles.lanes import thinned, worked
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Profile
 from advisor.profiles.traces import NoTrace, NsysTrace, Span, Timeline
-from advisor.report import render_html, render_markdown
+from advisor.report import draw, render_html, render_markdown, trace_page
 from advisor.report.timelines import MOST_DRAWN
-from advisor.report.trace_text import trace_text
 from advisor.report.traces import StrategyFrame, traces
 from advisor.report.view import view
 from advisor.rules.advise import advise
@@ -144,13 +143,13 @@ def test_names_from_the_outside_are_escaped(tmp_path: Path) -> None:
 
 
 def test_the_text_of_a_file(tmp_path: Path) -> None:
-    text = trace_text(read(pinned(tmp_path / "a.sqlite")))
+    text = " ".join(draw(trace_page(read(pinned(tmp_path / "a.sqlite"))), "txt").split())
     assert "pinned: 2 steady frames of 10.0 ms, figures per frame" in text
     assert "copies host-to-device: 300 B (pinned to device; 1 copy, 3.00 ms; 0.000100 GB/s)" in text
     assert "GPU idle: 60 % of the frame" in text
     assert "in synchronize: 4.00 ms each, 1 time; waits, stream sync 4.00 ms" in text
     assert (
-        "not observed: page faults by the CPU, page faults by the GPU (no managed memory was allocated)"
+        "not observed: page faults by the CPU and page faults by the GPU (no managed memory was allocated)"
         in text
     )
     assert text.endswith("they are not the measured ones.")

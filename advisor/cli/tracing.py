@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from advisor.cli import options
+from advisor.cli.streams import put
 
 
 def trace(
@@ -19,11 +20,11 @@ def trace(
     from pathlib import Path
 
     from advisor.nsys.capturing import read_report
-    from advisor.report.trace_text import trace_text
+    from advisor.report import draw, trace_page
 
     with tempfile.TemporaryDirectory(prefix="advisor-") as scratch:
         told = read_report(file, nsys, Path(scratch))
-    print(told.model_dump_json(indent=1) if as_json else trace_text(told))
+    put(told.model_dump_json(indent=1) if as_json else draw(trace_page(told), "txt"))
 
 
 def doctor(
@@ -42,9 +43,9 @@ def doctor(
     from advisor.doctor.examinations import examine
     from advisor.doctor.facts import gather
     from advisor.errors import NothingMeasured
-    from advisor.report.doctor_text import doctor_text
+    from advisor.report import doctor_page, draw
 
     checkup = examine(gather(gpu or 0, nsys))
-    print(checkup.model_dump_json(indent=1) if as_json else doctor_text(checkup))
+    put(checkup.model_dump_json(indent=1) if as_json else draw(doctor_page(checkup), "txt"))
     if not checkup.ready:
         sys.exit(NothingMeasured.exit_code)

@@ -8,13 +8,17 @@ from pathlib import Path
 from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import Series
 from advisor.profiles.text_files import write_atomically
-from advisor.report import html, markdown, script_pages, terminal
+from advisor.report import html, markdown, markdown_page, terminal, text_page
 from advisor.report.compare_pages import render_compare_html, render_compare_markdown
 from advisor.report.compare_text import compare_summary
 from advisor.report.devices_pages import lineup_summary, render_lineup_html, render_lineup_markdown
+from advisor.report.doctor_page import doctor_page
+from advisor.report.page import Page
+from advisor.report.script_page import script_page
 from advisor.report.step_summary import append_step_summary
 from advisor.report.sweep_pages import render_sweep_html, render_sweep_markdown
 from advisor.report.sweep_text import sweep_summary
+from advisor.report.trace_page import trace_page
 from advisor.verdicts.comparing import Comparison, Ruling
 from advisor.verdicts.device_comparison import Lineup
 
@@ -22,6 +26,9 @@ __all__ = [
     "FORMATS",
     "append_step_summary",
     "compare_summary",
+    "doctor_page",
+    "draw",
+    "trace_page",
     "lineup_summary",
     "render",
     "render_compare_html",
@@ -44,24 +51,31 @@ __all__ = [
 ]
 
 
+def draw(page: Page, form: str, *, bars: bool = False) -> str:
+    """A page as html, md or txt; `bars` are for a terminal."""
+    if form == "txt":
+        return text_page.render(page, bars=bars)
+    return html.render(page) if form == "html" else markdown_page.render(page)
+
+
 def render_html(profile: Profile) -> str:
     """The page of one profile, of a workload or of a script."""
     if profile.script is not None:
-        return script_pages.render_html(profile, profile.script)
+        return draw(script_page(profile, profile.script), "html")
     return html.render_html(profile)
 
 
 def render_markdown(profile: Profile) -> str:
     """The Markdown of one profile, of a workload or of a script."""
     if profile.script is not None:
-        return script_pages.render_markdown(profile, profile.script)
+        return draw(script_page(profile, profile.script), "md")
     return markdown.render_markdown(profile)
 
 
 def summary(profile: Profile, *, bars: bool = False) -> str:
     """The terminal's text of one profile, of a workload or of a script."""
     if profile.script is not None:
-        return script_pages.summary(profile, profile.script)
+        return draw(script_page(profile, profile.script), "txt")
     return terminal.summary(profile, bars=bars)
 
 

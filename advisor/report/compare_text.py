@@ -94,7 +94,7 @@ def _short(between: str) -> str:
 
 def _gaps(device: DeviceView) -> Iterator[str]:
     for gap in device.gaps:
-        yield from wrap(f"{words.listing(gap.strategies)} {gap.status}: {gap.reason}", hanging="    ")
+        yield from wrap(f"{words.listing(gap.names)} {gap.status}: {gap.text}", hanging="    ")
 
 
 def _advice(report: CompareReport) -> Iterator[str]:

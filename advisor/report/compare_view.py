@@ -10,8 +10,8 @@ from advisor.profiles.schema import Advice, Profile
 from advisor.report import words
 from advisor.report.dates import created
 from advisor.report.intervals import Scale, Strip, scale, strip
-from advisor.report.tables import Gap, together
-from advisor.report.verdicts import Verdict
+from advisor.report.page import Item, Verdict
+from advisor.report.tables import together
 from advisor.verdicts.comparing import Compared, Comparison, DeviceComparison, OneSided, Ruling
 from advisor.verdicts.comparing.conditions import Condition
 from advisor.verdicts.comparing.recommended import Recommended
@@ -58,7 +58,7 @@ class DeviceView:
     verdict: Verdict
     rows: tuple[ComparedRow, ...]
     scale: Scale
-    gaps: tuple[Gap, ...]
+    gaps: tuple[Item, ...]
 
 
 @dataclass(frozen=True)
@@ -254,10 +254,10 @@ def _row(row: Compared, told: Recommended, axis: Scale) -> ComparedRow:
     )
 
 
-def _gap(gap: OneSided) -> Gap:
+def _gap(gap: OneSided) -> Item:
     side = gap.missing_in.upper()
     status = f"{gap.status} in {side}"
-    return Gap((words.name(gap.strategy),), status, words.line(gap.reason, _LIMIT))
+    return Item((words.name(gap.strategy),), status, words.line(gap.reason, _LIMIT))
 
 
 def _gate(ruling: Ruling) -> GateView:

@@ -8,8 +8,8 @@ from advisor.report import templates, words
 from advisor.report.devices_view import Column, LineupReport, lineup_view
 from advisor.report.html import page
 from advisor.report.markdown import code, escape, fence, prose
+from advisor.report.page import Verdict
 from advisor.report.terminal import WIDTH, failure_lines, wrap
-from advisor.report.verdicts import Verdict
 from advisor.verdicts.device_comparison import Lineup
 
 _NAME = 20

@@ -12,12 +12,12 @@ from advisor.profiles.schema import Device, Profile
 from advisor.report import words
 from advisor.report.caveats import Doubt, doubt
 from advisor.report.dates import created
-from advisor.report.facts import Fact
-from advisor.report.failures import Failure, all_failed, failures
+from advisor.report.failures import all_failed, failures
+from advisor.report.page import Fact, Failure, Item, Verdict
 from advisor.report.sweep import SweepCell, cell
-from advisor.report.tables import Gap, gaps
+from advisor.report.tables import gaps
 from advisor.report.tracks import Stop, measured_stop, predicted_stop
-from advisor.report.verdicts import Verdict, measured_verdict, prediction_verdict
+from advisor.report.verdicts import measured_verdict, prediction_verdict
 from advisor.verdicts.agreement import Agreement, agreement, one_for_all
 from advisor.verdicts.counting import counted
 from advisor.verdicts.device_comparison import Lineup, Member
@@ -53,7 +53,7 @@ class Column:
     href: str
     verdict: Verdict
     origin: str
-    gaps: tuple[Gap, ...]
+    gaps: tuple[Item, ...]
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ from advisor.report.caveats import undoubted
 from advisor.report.charts import Chart
 from advisor.report.distribution import Distribution, Spread, distribution, spread
 from advisor.report.model_beside import ModelBeside, beside_model
+from advisor.report.page import Item
 from advisor.report.setup_costs import SetupCost, setup_costs
 from advisor.report.stacks import footprint_chart, frame_chart, overlap_note
-from advisor.report.tables import Gap, Row, apart, baseline, gaps, overlaps, rows
+from advisor.report.tables import Row, apart, baseline, gaps, overlaps, rows
 from advisor.verdicts.counting import counted
 
 
@@ -28,7 +29,7 @@ class Evidence:
     rows: tuple[Row, ...]
     all_checked: bool
     """Whether the results of every row were compared with another run's."""
-    gaps: tuple[Gap, ...]
+    gaps: tuple[Item, ...]
     frame_chart: Chart | None
     overlap_note: str
     """Why the parts of some frames may exceed them."""

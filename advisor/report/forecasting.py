@@ -9,9 +9,10 @@ from advisor.profiles.schema import Prediction, Profile, Skipped
 from advisor.report import model_error, words
 from advisor.report.caveats import undoubted
 from advisor.report.charts import Chart
+from advisor.report.page import Item, Verdict
 from advisor.report.stacks import predicted_overlap_note, prediction_chart
-from advisor.report.tables import Forecasts, Gap, forecasts, gaps, overlaps
-from advisor.report.verdicts import Verdict, prediction_verdict
+from advisor.report.tables import Forecasts, forecasts, gaps, overlaps
+from advisor.report.verdicts import prediction_verdict
 from advisor.verdicts.counting import counted
 
 
@@ -27,7 +28,7 @@ class DevicePrediction:
     chart: Chart | None
     overlap_note: str
     """Why the parts of overlapping frames do not add up to the frame; nothing where none overlap."""
-    declined: tuple[Gap, ...]
+    declined: tuple[Item, ...]
     assumptions: tuple[str, ...]
 
 

@@ -11,7 +11,7 @@ from advisor.profiles.redaction import WITHHELD
 from advisor.profiles.schema import Measured, Profile
 from advisor.profiles.system_state import CpuClocks, GpuState, HostState, Limit, TegraState
 from advisor.report import words
-from advisor.report.methods import Entry
+from advisor.report.page import Fact
 
 _NONE = "–"
 _State = TypeVar("_State", GpuState, TegraState)
@@ -26,7 +26,7 @@ class Readings:
     rows: tuple[tuple[str, tuple[str, ...]], ...]
 
 
-def environment(profile: Profile) -> tuple[Entry, ...]:
+def environment(profile: Profile) -> tuple[Fact, ...]:
     """System, software, host and the device's attributes."""
     told = profile.environment
     known = (
@@ -38,7 +38,7 @@ def environment(profile: Profile) -> tuple[Entry, ...]:
         ("Memory", units.size(told.memory_bytes) if told.memory_bytes else None),
     )
     return (
-        *(Entry(label, words.line(str(value), 200)) for label, value in known if value is not None),
+        *(Fact(label, words.line(str(value), 200)) for label, value in known if value is not None),
         *_entries(told.gpu.items()),
         *_entries(told.packages.items()),
         *(_host(told.host) if told.host else ()),
@@ -53,7 +53,7 @@ def readings(profile: Profile) -> tuple[Readings, ...]:
     return tuple(table for table in tables if table.rows)
 
 
-def absent(profile: Profile) -> tuple[Entry, ...]:
+def absent(profile: Profile) -> tuple[Fact, ...]:
     """What could not be read; figures of one source with the same reason stand together."""
     told = profile.environment
     found = dict(told.absent)
@@ -67,7 +67,7 @@ def absent(profile: Profile) -> tuple[Entry, ...]:
     )
 
 
-def _alike(source: str, absent: Mapping[str, Mapping[str, str]]) -> Iterable[Entry]:
+def _alike(source: str, absent: Mapping[str, Mapping[str, str]]) -> Iterable[Fact]:
     """Figures with the same reason at the same moments; `absent` is by moment, then by figure."""
     moments: dict[tuple[str, str], list[str]] = {}
     for moment, why in absent.items():
@@ -78,14 +78,14 @@ def _alike(source: str, absent: Mapping[str, Mapping[str, str]]) -> Iterable[Ent
         figures.setdefault((reason, tuple(when)), []).append(words.name(figure))
     for (reason, at), names in figures.items():
         where = source if len(at) == len(absent) else f"{source} {words.listing(at).replace('-', ' ')}"
-        yield Entry(f"{where}: {words.listing(names, limit=20)}", words.line(reason, 200))
+        yield Fact(f"{where}: {words.listing(names, limit=20)}", words.line(reason, 200))
 
 
-def _entries(items: Iterable[tuple[str, object]]) -> list[Entry]:
-    return [Entry(words.name(key), words.line(str(value), 200)) for key, value in items]
+def _entries(items: Iterable[tuple[str, object]]) -> list[Fact]:
+    return [Fact(words.name(key), words.line(str(value), 200)) for key, value in items]
 
 
-def _host(host: HostState) -> Iterable[Entry]:
+def _host(host: HostState) -> Iterable[Fact]:
     nodes = "; ".join(_node(n.node, n.cpus, n.memory_bytes) for n in host.numa_nodes[:16])
     inside = words.listing(
         name for name, there in (("WSL", host.wsl), ("a container", host.container)) if there
@@ -99,7 +99,7 @@ def _host(host: HostState) -> Iterable[Entry]:
         ("Limit of locked memory", _limit(host.locked_memory_limit)),
         ("Runs in", inside),
     )
-    return [Entry(label, words.line(value, 300)) for label, value in known if value]
+    return [Fact(label, words.line(value, 300)) for label, value in known if value]
 
 
 def _node(number: int, cpus: str, memory: int | None) -> str:

@@ -3,45 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 from advisor import units
 from advisor.profiles.schema import Profile, StageRecord, Traffic
 from advisor.report import words
 from advisor.report.model_beside import ModelBeside
+from advisor.report.page import Fact
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A name and what stands against it."""
-
-    label: str
-    value: str
-
-
-def method(profile: Profile, against: ModelBeside) -> tuple[Entry, ...]:
+def method(profile: Profile, against: ModelBeside) -> tuple[Fact, ...]:
     """Order, sampling and the terms of the tables; `against` is the model's comparison with the run."""
     taken = profile.method
     stopped = Counter(reason for row in profile.measured().values() for reason in row.stopped)
     return (
-        Entry("Command", words.line(profile.command, 500)),
-        Entry(
+        Fact("Command", words.line(profile.command, 500)),
+        Fact(
             "Order",
             f"{words.count(taken.rounds, 'round')}; in each, every strategy runs in a fresh process, "
             f"in an order shuffled with seed {taken.seed}",
         ),
-        Entry("Time", f"at most {units.seconds(taken.max_seconds)} of sampling per strategy"),
-        Entry(
+        Fact("Time", f"at most {units.seconds(taken.max_seconds)} of sampling per strategy"),
+        Fact(
             "Figures",
             "median wall time of a steady frame, host stages included. Medians and ratios carry their "
             f"{units.percent(taken.confidence)} interval, from resampling processes and their frames",
         ),
-        Entry("Device path", "the frame without its host stages: copies, kernels and waiting"),
-        Entry("Set-up", "allocate, pin, set-up stages and first frame; not part of the frame time"),
-        *(Entry(f"Hints under {strategy}", told) for strategy, told in _hints(profile)),
-        *(Entry("Sampling ended", _stops(stopped)) for _ in (1,) if stopped),
-        *(Entry("Model", f"not compared with these figures: {why}") for why in _unmatched(profile, against)),
-        Entry("Trace", words.line(profile.trace.reason, 300)),
+        Fact("Device path", "the frame without its host stages: copies, kernels and waiting"),
+        Fact("Set-up", "allocate, pin, set-up stages and first frame; not part of the frame time"),
+        *(Fact(f"Hints under {strategy}", told) for strategy, told in _hints(profile)),
+        *(Fact("Sampling ended", _stops(stopped)) for _ in (1,) if stopped),
+        *(Fact("Model", f"not compared with these figures: {why}") for why in _unmatched(profile, against)),
+        Fact("Trace", words.line(profile.trace.reason, 300)),
     )
 
 
@@ -72,7 +64,7 @@ def _stops(stopped: Counter[str]) -> str:
     )
 
 
-def workload(profile: Profile) -> tuple[Entry, ...]:
+def workload(profile: Profile) -> tuple[Fact, ...]:
     """File, parameters, buffers and the stages of a frame."""
     ran = profile.workload
     shapes = [" × ".join(map(str, b.shape[:6])) for b in ran.buffers]
@@ -82,11 +74,11 @@ def workload(profile: Profile) -> tuple[Entry, ...]:
     ]
     stages = [f"{words.name(s.name)} ({_gets(s)})" for s in ran.frame_stages()[:40]]
     return (
-        Entry("File", words.line(ran.file, 300)),
-        Entry("SHA-256", words.name(ran.sha256, 64)),
-        Entry("Parameters", pairs(ran.parameters) or "none"),
-        Entry("Buffers", "; ".join(buffers)),
-        Entry("Frame", " → ".join(stages)),
+        Fact("File", words.line(ran.file, 300)),
+        Fact("SHA-256", words.name(ran.sha256, 64)),
+        Fact("Parameters", pairs(ran.parameters) or "none"),
+        Fact("Buffers", "; ".join(buffers)),
+        Fact("Frame", " → ".join(stages)),
         *_traffic(profile),
     )
 
@@ -96,14 +88,14 @@ def _gets(stage: StageRecord) -> str:
     return ", ".join([stage.side, *dict.fromkeys(stage.arrays.values())])
 
 
-def _traffic(profile: Profile) -> list[Entry]:
+def _traffic(profile: Profile) -> list[Fact]:
     """What each stage moves of each buffer in one frame, and how that is known."""
     sizes = {b.name: b.bytes for b in profile.workload.buffers}
     rows = profile.traffic.traffic[:40] if profile.traffic else ()
     by_stage: dict[str, list[str]] = {}
     for row in rows:
         by_stage.setdefault(row.stage, []).append(_moved(row, sizes.get(row.buffer, 0)))
-    return [Entry(f"Traffic of {words.name(stage)}", "; ".join(told)) for stage, told in by_stage.items()]
+    return [Fact(f"Traffic of {words.name(stage)}", "; ".join(told)) for stage, told in by_stage.items()]
 
 
 def _moved(row: Traffic, size: int) -> str:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from advisor import units
 from advisor.profiles.schema import Measured, Profile
 from advisor.report import words
-from advisor.report.methods import Entry
+from advisor.report.page import Fact
 from advisor.verdicts.counting import counted
 from advisor.verdicts.ties import code_change
 
 
-def certainties(profile: Profile) -> tuple[Entry, ...]:
+def certainties(profile: Profile) -> tuple[Fact, ...]:
     """Sentences beneath an inconclusive verdict over measured rows; nothing for any other."""
     chosen, measured = profile.recommendation, counted(profile).measured()
     if chosen is None or chosen.verdict != "inconclusive" or chosen.strategy is not None:
@@ -22,11 +22,11 @@ def certainties(profile: Profile) -> tuple[Entry, ...]:
         return ()
     slower = [row for row in measured.values() if row not in rivals]
     return (
-        Entry("One of these is the fastest", _names(sorted(rivals, key=lambda row: row.median_seconds))),
-        *(Entry("Surely slower", _names(slower)) for _ in slower[:1]),
-        Entry("Least memory of the first", _least_memory(rivals)),
-        Entry("Smallest change of the first", _smallest_change(rivals)),
-        *(Entry("Beside them", words.line(step, 300)) for step in chosen.steps if "--objective" in step),
+        Fact("One of these is the fastest", _names(sorted(rivals, key=lambda row: row.median_seconds))),
+        *(Fact("Surely slower", _names(slower)) for _ in slower[:1]),
+        Fact("Least memory of the first", _least_memory(rivals)),
+        Fact("Smallest change of the first", _smallest_change(rivals)),
+        *(Fact("Beside them", words.line(step, 300)) for step in chosen.steps if "--objective" in step),
     )
 
 

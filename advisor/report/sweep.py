@@ -11,14 +11,13 @@ from advisor.devices.memory_class import EXPLAINED
 from advisor.profiles.schema import Failed, Measured, Predicted, Profile
 from advisor.profiles.sweeps import Point, Series
 from advisor.report import words
-from advisor.report.failures import FIGURES, Failure
+from advisor.report.failures import FIGURES
 from advisor.report.lines import Curve, LineChart, Sample, Style, line_chart, styles
-from advisor.report.methods import Entry
+from advisor.report.page import Fact, Failure, Item, Verdict
 from advisor.report.sweep_failures import sweep_failures
 from advisor.report.sweep_verdicts import at, sweep_verdict, value_text
-from advisor.report.tables import Gap, together
+from advisor.report.tables import together
 from advisor.report.tracks import Basis, Stop, Track, tracks
-from advisor.report.verdicts import Verdict
 from advisor.report.view import CPU_LABEL, Report, view
 from advisor.version import __version__
 
@@ -61,7 +60,7 @@ class SweepDevice:
     chart: LineChart | None
     strategies: tuple[str, ...]
     rows: tuple[SweepRow, ...]
-    gaps: tuple[Gap, ...]
+    gaps: tuple[Item, ...]
 
 
 @dataclass(frozen=True)
@@ -82,10 +81,10 @@ class SweepReport:
     verdicts: tuple[Verdict, ...]
     next_step: str
     devices: tuple[SweepDevice, ...]
-    missing: tuple[Gap, ...]
-    method: tuple[Entry, ...]
-    workload_facts: tuple[Entry, ...]
-    environment: tuple[Entry, ...]
+    missing: tuple[Item, ...]
+    method: tuple[Fact, ...]
+    workload_facts: tuple[Fact, ...]
+    environment: tuple[Fact, ...]
     notes: tuple[str, ...]
     command: str
 
@@ -226,7 +225,7 @@ def _status(stop: Stop, strategy: str) -> str:
     return "not predicted" if predicted and row.status == "skipped" else row.status
 
 
-def _gaps(track: Track, parameter: str) -> Iterator[Gap]:
+def _gaps(track: Track, parameter: str) -> Iterator[Item]:
     """Each strategy without figures, once for each reason, with the values it holds for."""
     alike: dict[tuple[str, str, str], list[Stop]] = {}
     for strategy in track.strategies:
@@ -240,10 +239,10 @@ def _gaps(track: Track, parameter: str) -> Iterator[Gap]:
         place = "" if len(where) == profiled else f" (at {at(parameter, where)})"
         row = where[0].results[strategy]
         detail = words.block(row.detail) if isinstance(row, Failed) else ""
-        yield Gap((words.name(strategy),), shown, words.line(reason, 500) + place, detail)
+        yield Item((words.name(strategy),), shown, words.line(reason, 500) + place, detail)
 
 
-def _missing(points: Sequence[Point], parameter: str) -> Iterator[Gap]:
+def _missing(points: Sequence[Point], parameter: str) -> Iterator[Item]:
     """Values that were not run, those with the same reason together; failed ones are told before."""
     alike: dict[str, list[Point]] = {}
     for point in points:
@@ -251,18 +250,18 @@ def _missing(points: Sequence[Point], parameter: str) -> Iterator[Gap]:
             alike.setdefault(point.reason, []).append(point)
     for reason, where in alike.items():
         values = words.listing([value_text(point.value) for point in where], limit=12)
-        yield Gap((f"{parameter} = {values}",), "not run", words.line(reason))
+        yield Item((f"{parameter} = {values}",), "not run", words.line(reason))
 
 
-def _method(series: Series, first: Report | None) -> tuple[Entry, ...]:
+def _method(series: Series, first: Report | None) -> tuple[Fact, ...]:
     told = [entry for entry in first.method if entry.label in _METHOD] if first else []
     return (
-        Entry("Command", words.line(series.command, 500)),
-        Entry(
+        Fact("Command", words.line(series.command, 500)),
+        Fact(
             "Values", "each is a whole run of its own, one after the other; between them nothing was tested"
         ),
         *told,
-        Entry(
+        Fact(
             "Best strategy",
             "a change is said only between values that speak for different strategies; a tie, and a value at "
             "which the best cannot be told apart, makes none",

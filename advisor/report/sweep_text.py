@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from advisor.profiles.sweeps import Series
 from advisor.report import words
+from advisor.report.page import Verdict
 from advisor.report.sweep import SweepDevice, SweepReport, SweepRow, sweep_view
 from advisor.report.terminal import WIDTH, failure_lines, wrap
-from advisor.report.verdicts import Verdict
 
 _GAP = 2
 _REASON_LENGTH = 300
@@ -29,7 +29,7 @@ def sweep_summary(series: Series) -> str:
         [
             line
             for gap in report.missing
-            for line in wrap(f"{words.listing(gap.strategies)} {gap.status}: {gap.reason}", "", "    ")
+            for line in wrap(f"{words.listing(gap.names)} {gap.status}: {gap.text}", "", "    ")
         ],
         [line for note in report.notes for line in wrap(f"Note: {note}", "", "    ")],
     )
@@ -65,7 +65,7 @@ def _table(device: SweepDevice, parameter: str) -> Iterator[str]:
     for line in words.table(list(zip(*chosen, strict=True)), [True] * len(chosen)):
         yield f"  {line}"
     if len(fitting) < len(columns):
-        left = words.count(len(columns) - len(fitting), "more strategy", "more strategies")
+        left = words.count(len(columns) - len(fitting), "more strategy")
         yield f"  {left} in the report."
 
 
@@ -100,5 +100,5 @@ def _gaps(device: SweepDevice) -> Iterator[str]:
     where = f" on {device.device}" if device.basis == "predicted" else ""
     for gap in device.gaps:
         if gap.status != "failed":  # those are said above, before the verdicts
-            reason = words.line(gap.reason, _REASON_LENGTH)
-            yield from wrap(f"{words.listing(gap.strategies)} {gap.status}{where}: {reason}", "", "    ")
+            reason = words.line(gap.text, _REASON_LENGTH)
+            yield from wrap(f"{words.listing(gap.names)} {gap.status}{where}: {reason}", "", "    ")

@@ -10,6 +10,7 @@ from advisor import units
 from advisor.profiles.preferences import begin_to_end
 from advisor.profiles.schema import Device, Failed, Measured, Predicted, Prediction, Profile, Result, Skipped
 from advisor.report import words
+from advisor.report.page import Item
 from advisor.rules.base import shares_dram
 from advisor.stats import ratio_interval
 from advisor.strategies.registry import BASELINE
@@ -42,16 +43,6 @@ class Row:
     device_path: Cell
     footprint: Cell
     verified: bool
-
-
-@dataclass(frozen=True)
-class Gap:
-    """Strategies without figures for the same reason. `detail` is what their process said last."""
-
-    strategies: tuple[str, ...]
-    status: str
-    reason: str
-    detail: str = ""
 
 
 @dataclass(frozen=True)
@@ -149,23 +140,23 @@ def _footprint(row: Measured) -> Cell:
     return Cell(units.size(row.footprint.physical_bytes), note, sort=row.footprint.physical_bytes)
 
 
-def gaps(results: Iterable[Result | Predicted]) -> tuple[Gap, ...]:
+def gaps(results: Iterable[Result | Predicted]) -> tuple[Item, ...]:
     """Failed strategies, then skipped ones; those that say the same stand together."""
     without = [r for r in results if isinstance(r, (Failed, Skipped))]
     return together(_gap(r) for r in sorted(without, key=lambda r: r.status))
 
 
-def _gap(row: Failed | Skipped) -> Gap:
+def _gap(row: Failed | Skipped) -> Item:
     detail = words.block(row.detail) if isinstance(row, Failed) else ""
-    return Gap((words.name(row.strategy),), row.status, words.line(row.reason), detail)
+    return Item((words.name(row.strategy),), row.status, words.line(row.reason), detail)
 
 
-def together(single: Iterable[Gap]) -> tuple[Gap, ...]:
-    """Those with the same status, reason and detail as one, in the order of the first of each."""
+def together(single: Iterable[Item]) -> tuple[Item, ...]:
+    """Those with the same status, text and detail as one, in the order of the first of each."""
     alike: dict[tuple[str, str, str], list[str]] = {}
     for gap in single:
-        alike.setdefault((gap.status, gap.reason, gap.detail), []).extend(gap.strategies)
-    return tuple(Gap(tuple(names), *told) for told, names in alike.items())
+        alike.setdefault((gap.status, gap.text, gap.detail), []).extend(gap.names)
+    return tuple(Item(tuple(names), *told) for told, names in alike.items())
 
 
 def forecasts(predictions: tuple[Prediction, ...], notes: Sequence[Mapping[str, str]]) -> Forecasts:

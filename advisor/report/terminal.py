@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from advisor.profiles.schema import Profile
 from advisor.report import words
-from advisor.report.failures import Failure
+from advisor.report.page import Failure, Verdict
 from advisor.report.tables import Forecasts
-from advisor.report.verdicts import Verdict
 from advisor.report.view import Report, view
 
 WIDTH = 80
@@ -167,7 +166,7 @@ def _gaps(report: Report) -> Iterator[str]:
     for prediction in report.predictions:
         told += [(f"not predicted on {prediction.device}", gap) for gap in prediction.declined]
     for status, gap in told:
-        text = f"{words.listing(gap.strategies)} {status}: {words.line(gap.reason, 300)}"
+        text = f"{words.listing(gap.names)} {status}: {words.line(gap.text, 300)}"
         yield from wrap(text, hanging="    ")
 
 

@@ -9,9 +9,9 @@ from advisor import units
 from advisor.profiles.schema import Measured, Profile
 from advisor.profiles.traces import StrategyTrace
 from advisor.report import words
-from advisor.report.methods import Entry
+from advisor.report.observed import figures, not_observed, steps
+from advisor.report.page import Fact
 from advisor.report.timelines import TimelineView, timeline_view
-from advisor.report.trace_text import figures, not_observed, steps
 
 _PAGE = 4096
 """Bytes: static memory below it comes with loading any kernel, and says nothing of a strategy."""
@@ -27,9 +27,9 @@ class StrategyFrame:
     strategy: str
     chosen: bool
     timeline: TimelineView
-    figures: tuple[Entry, ...]
+    figures: tuple[Fact, ...]
     figures_title: str
-    steps: tuple[Entry, ...]
+    steps: tuple[Fact, ...]
     absent: str
 
 
@@ -84,7 +84,7 @@ def _frame(row: Measured, traced: StrategyTrace | None, chosen: bool, number: in
         timeline=timeline_view(row, timeline, number),
         figures=tuple(_figures(traced)) if traced else (),
         figures_title=_figures_title(traced) if traced else "",
-        steps=tuple(Entry(name, value) for name, value in steps(traced)) if traced else (),
+        steps=tuple(Fact(name, value) for name, value in steps(traced)) if traced else (),
         absent=_absent(traced) if traced else "",
     )
 
@@ -94,18 +94,17 @@ def _figures_title(traced: StrategyTrace) -> str:
     return f"Seen by nsys, per frame, over {frames} of {units.seconds(traced.frame_seconds)}"
 
 
-def _figures(traced: StrategyTrace) -> Iterator[Entry]:
+def _figures(traced: StrategyTrace) -> Iterator[Fact]:
     for label, value, note in figures(traced.activity, traced.frames):
-        yield Entry(label, f"{value} ({note})" if note else value)
+        yield Fact(label, f"{value} ({note})" if note else value)
     if traced.idle_share is not None:
-        yield Entry("GPU idle", f"{units.percent(traced.idle_share)} of the traced frame")
+        yield Fact("GPU idle", f"{units.percent(traced.idle_share)} of the traced frame")
     for made in traced.allocations or ():
         if made.kind.endswith("static") and made.bytes < _PAGE:
             continue
         sizes = f"{words.count(made.count, 'allocation')}, the largest {units.size(made.largest_bytes)}"
-        yield Entry(f"allocated, {words.name(made.kind)}", f"{units.size(made.bytes)} ({sizes})")
+        yield Fact(f"allocated, {words.name(made.kind)}", f"{units.size(made.bytes)} ({sizes})")
 
 
 def _absent(traced: StrategyTrace) -> str:
-    told = (f"{words.listing(names)} ({words.line(why, 200)})" for why, names in not_observed(traced.absent))
-    return f"Not observed: {'; '.join(told)}." if traced.absent else ""
+    return f"Not observed: {'; '.join(not_observed(traced.absent))}." if traced.absent else ""

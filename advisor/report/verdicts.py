@@ -3,40 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
 
 from advisor import units
 from advisor.profiles.schema import Failed, Predicted, Prediction, Profile, Recommendation, Result, Skipped
 from advisor.report import words
 from advisor.report.caveats import FIRST_FRAMES, HOST_ONLY, asked_for_one, doubt
-from advisor.report.facts import Fact, measured_facts, predicted_facts
+from advisor.report.facts import measured_facts, predicted_facts
 from advisor.report.failures import MEND, failed_rows, first_reason
 from advisor.report.headlines import certainty_of, headline, names, uncapitalised, undecided
-from advisor.report.methods import Entry
+from advisor.report.page import Fact, Verdict
 from advisor.report.ranking import certainties
 from advisor.report.tables import gaps
 
-Basis = Literal["measured", "predicted", "nothing"]
 _DECLINED = "the model declines every strategy"
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A verdict in words. `tone` is how sure it is, `certainty` the interval behind the headline."""
-
-    basis: Basis
-    tone: Literal["clear", "tie", "inconclusive", "none"]
-    device: str
-    headline: str
-    certainty: str = ""
-    reason: str = ""
-    next_step: str = ""
-    facts: tuple[Fact, ...] = ()
-    steps: tuple[str, ...] = ()
-    """The reason in steps, where there are several."""
-    certainties: tuple[Entry, ...] = ()
-    """What is sure where the verdict is not."""
 
 
 def verdicts(profile: Profile) -> tuple[Verdict, ...]:
@@ -164,7 +143,7 @@ def _host_only(profile: Profile) -> Verdict:
 def _unmeasured(profile: Profile) -> Verdict:
     device, rows = words.name(profile.device.name), profile.measured()
     if rows:
-        what = f"{words.count(len(rows), 'strategy', 'strategies')} measured"
+        what = f"{words.count(len(rows), 'strategy')} measured"
         return Verdict(
             "nothing",
             "none",
@@ -189,7 +168,7 @@ def _unmeasured(profile: Profile) -> Verdict:
 
 def _first_reason(results: Iterable[Result | Predicted]) -> str:
     told = gaps(results)
-    return f"`{told[0].strategies[0]}`: {told[0].reason}" if told else "No strategy was tried."
+    return f"`{told[0].names[0]}`: {told[0].text}" if told else "No strategy was tried."
 
 
 def _unpredicted(profile: Profile) -> Verdict:

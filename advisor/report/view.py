@@ -12,13 +12,14 @@ from advisor.report.advising import Finding, changes, findings
 from advisor.report.caveats import FIRST_FRAMES
 from advisor.report.dates import created
 from advisor.report.evidence import Evidence, evidence
-from advisor.report.failures import Failure, all_failed, failures
+from advisor.report.failures import all_failed, failures
 from advisor.report.forecasting import Forecasting, forecasting
 from advisor.report.machine import Readings, absent, environment, readings
-from advisor.report.methods import Entry, method, pairs, workload
+from advisor.report.methods import method, pairs, workload
+from advisor.report.page import Fact, Failure, Verdict
 from advisor.report.preferring import preferences
 from advisor.report.traces import Traces, traces
-from advisor.report.verdicts import Verdict, verdicts
+from advisor.report.verdicts import verdicts
 
 BESIDE_VERDICT = 3
 """So many warnings stand beside the verdict."""
@@ -87,13 +88,13 @@ class Outcome:
 class Circumstances:
     """How and where the figures were taken, and by what to conclude from them."""
 
-    preferences: tuple[Entry, ...]
+    preferences: tuple[Fact, ...]
     """What the conclusions go by, where that is not the default."""
-    method: tuple[Entry, ...]
-    workload_facts: tuple[Entry, ...]
-    environment: tuple[Entry, ...]
+    method: tuple[Fact, ...]
+    workload_facts: tuple[Fact, ...]
+    environment: tuple[Fact, ...]
     readings: tuple[Readings, ...]
-    absent: tuple[Entry, ...]
+    absent: tuple[Fact, ...]
     traces: Traces
 
 

@@ -1,0 +1,362 @@
+"""A page as data: a headline, and sections made of a few kinds of blocks, every word and number ready.
+
+The `*_page` modules make pages; `html`, `markdown` and `terminal` draw them and know their own limits. Text
+is plain; a name between backticks is set as code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from advisor.profiles.schema import Profile
+from advisor.report.intervals import Strip
+
+Form = Literal["html", "md", "txt"]
+Forms = tuple[Form, ...]
+ALL: Forms = ("html", "md", "txt")
+PAGE: Forms = ("html",)
+MARKDOWN: Forms = ("md",)
+TEXT: Forms = ("txt",)
+SHORT: Forms = ("md", "txt")
+
+NOTHING = "–"
+SIGNS = {"chosen": "→ ", "rival": "≈ "}
+"""Marks of a cell as characters."""
+_CONTENTS = ("items", "texts", "facts", "rows", "blocks", "text")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """A part of a section. `forms` says where it is shown, if that form can draw it."""
+
+    forms: Forms = ALL
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A name and what stands against it; `note` qualifies the value."""
+
+    label: str
+    value: str
+    note: str = ""
+    predicted: bool = False
+    brief: bool = False
+    """Whether the short forms say it beside a verdict."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A verdict in words. `tone` is how sure it is, `certainty` the interval behind the headline."""
+
+    basis: Literal["measured", "predicted", "nothing"]
+    tone: Literal["clear", "tie", "inconclusive", "none"]
+    device: str
+    headline: str
+    certainty: str = ""
+    reason: str = ""
+    next_step: str = ""
+    facts: tuple[Fact, ...] = ()
+    steps: tuple[str, ...] = ()
+    """The reason in steps, where there are several."""
+    certainties: tuple[Fact, ...] = ()
+    """What is sure where the verdict is not."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Strategies, or values of a sweep, that failed alike. `excerpt` is the end of the user's traceback."""
+
+    headline: str
+    excerpt: str
+    next_step: str
+    detail: str = ""
+    """All that the process said, where the page shows it nowhere else."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One rule on one or more devices, where it said the same of them; or what an examination found."""
+
+    rule: str
+    outcome: str
+    title: str
+    detail: str = ""
+    where: str = ""
+    strategy: str = ""
+    gain: str = ""
+    estimated: bool = False
+    snippet: str = ""
+    variants: tuple[tuple[str, str], ...] = ()
+    """The snippet for other libraries: name and code."""
+    evidence: tuple[Fact, ...] = ()
+    sources: tuple[str, ...] = ()
+    next_step: str = ""
+
+
+@dataclass(frozen=True)
+class Item:
+    """Names that share a status and a reason, such as strategies without figures.
+
+    `points` are several reasons, `detail` is what their process said last.
+    """
+
+    names: tuple[str, ...]
+    status: str
+    text: str
+    detail: str = ""
+    points: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TableCell:
+    """A figure, and beneath it what qualifies it: an interval, a condition."""
+
+    value: str
+    note: str = ""
+    more: str = ""
+    """What else must be known of it."""
+    sort: float | None = None
+    """What its column is sorted by; None comes last."""
+    mark: str = ""
+    """How it stands out: chosen, rival, changed, outside, quiet."""
+    badge: str = ""
+    strip: Strip | None = None
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column's head. `notes` is the head of its cells' notes, where these have a column of their own."""
+
+    head: str
+    note: str = ""
+    notes: str = ""
+    brief: str = ""
+    """The head where there is little room."""
+    figures: bool = True
+    basis: str = ""
+    bars: Literal["", "measured", "predicted"] = ""
+    """A terminal may draw its figures as bars."""
+    ascending: bool = False
+    forms: Forms = ALL
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row; `missing` says why it has no cells. Short forms keep the rows of the lowest `rank`."""
+
+    name: str
+    cells: tuple[TableCell, ...]
+    tag: str = ""
+    note: str = ""
+    chosen: bool = False
+    href: str = ""
+    missing: str = ""
+    rank: float = 0.0
+
+
+@dataclass(frozen=True)
+class Table(Block):
+    """Rows beside one another. `kind` is what it is of, `identifier` unique on the page.
+
+    `caption` stands over it on a page, `title` in the short forms.
+    """
+
+    kind: str
+    names: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    caption: str = ""
+    title: str = ""
+    label: str = ""
+    """What it is, for who cannot see it, where it has no caption."""
+    note: str = ""
+    """What a terminal says beneath it."""
+    identifier: str = ""
+    codes: bool = True
+    """Whether the rows' names are names in code; values of a parameter are not."""
+    code_heads: bool = False
+    sortable: bool = False
+    predicted: bool = False
+    brief_notes: bool = True
+    """Whether the short forms show the cells' notes."""
+    left_out: str = ""
+    """What a column is: those that a terminal has no room for are counted; without it they follow beneath."""
+
+
+@dataclass(frozen=True)
+class Prose(Block):
+    """A paragraph; `label` goes before it, `link` (text and address) after it."""
+
+    text: str
+    label: str = ""
+    link: tuple[str, str] = ("", "")
+    kind: str = "quiet"
+
+
+@dataclass(frozen=True)
+class Heading(Block):
+    """Over what follows in a section; a page alone has it."""
+
+    title: str
+    anchor: str = ""
+
+
+@dataclass(frozen=True)
+class Banners(Block):
+    """Sentences that must not be missed: notes, warnings, that all is predicted."""
+
+    label: str
+    texts: tuple[str, ...]
+    tone: Literal["predicted", "note", "caution", "doubt"] = "note"
+
+
+@dataclass(frozen=True)
+class Failures(Block):
+    """What failed, before any verdict."""
+
+    items: tuple[Failure, ...]
+
+
+@dataclass(frozen=True)
+class Verdicts(Block):
+    """Verdicts beside one another; the short forms say the devices' names and the reasons where asked to."""
+
+    items: tuple[Verdict, ...]
+    named: bool = False
+    reasons: bool = True
+    level: int = 3
+
+
+@dataclass(frozen=True)
+class Facts(Block):
+    """Names and values."""
+
+    facts: tuple[Fact, ...]
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Items(Block):
+    """Names with a status and a reason, such as gaps; `label` says in short forms what they are."""
+
+    items: tuple[Item, ...]
+    title: str = ""
+    label: str = ""
+    most: int = 3
+    """So many in Markdown."""
+
+
+@dataclass(frozen=True)
+class Findings(Block):
+    """What rules or examinations concluded."""
+
+    items: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class Code(Block):
+    """Snippets to take over, each under the title of its finding."""
+
+    items: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class Bullets(Block):
+    """Sentences in a list."""
+
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Group(Block):
+    """Blocks that belong together, as a card with a title or without one."""
+
+    kind: Literal["prediction", "sheet", "strips"]
+    blocks: tuple[Block, ...]
+    title: str = ""
+    badge: str = ""
+    href: str = ""
+
+
+@dataclass(frozen=True)
+class Fold(Block):
+    """Blocks behind a line to click. On paper it opens, but where `kind` is folded."""
+
+    title: str
+    blocks: tuple[Block, ...]
+    open: bool = False
+    kind: Literal["", "folded", "folded own"] = ""
+    forms: Forms = field(default=PAGE, kw_only=True)
+
+
+@dataclass(frozen=True)
+class Download(Block):
+    """The profile to save from the page; None where it is known to be too large."""
+
+    json: Callable[[], str] | None
+    forms: Forms = field(default=PAGE, kw_only=True)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page that can be linked to; `nav` is its name among the links, nothing for no link.
+
+    The first is the `lead`, without a visible title; Markdown folds what is `folded`.
+    """
+
+    anchor: str
+    title: str
+    blocks: tuple[Block, ...]
+    nav: str = ""
+    badge: str = ""
+    lead: bool = False
+    folded: bool = False
+
+
+@dataclass(frozen=True)
+class Page:
+    """All of one page. `kind` names its files; `basis` says where its figures are from.
+
+    `profile` is what it was made from, for the one form that is no page, JSON.
+    """
+
+    kind: str
+    brand: str
+    title: str
+    name: str
+    where: str
+    basis: Literal["measured", "predicted", "nothing"]
+    sections: tuple[Section, ...]
+    tool: str
+    created: str = ""
+    summary: str = ""
+    meta: tuple[str, ...] = ()
+    profile: Profile | None = None
+
+
+def filled(*blocks: Block | None) -> tuple[Block, ...]:
+    """The blocks that hold something."""
+    return tuple(block for block in blocks if block is not None and _holds(block))
+
+
+def _holds(block: Block) -> bool:
+    contents = [getattr(block, name) for name in _CONTENTS if hasattr(block, name)]
+    return not contents or any(contents)
+
+
+def blocks_of(blocks: tuple[Block, ...], form: Form) -> tuple[Block, ...]:
+    """Those that a form shows, with the inside of groups in their place."""
+    shown = (b for b in blocks if form in b.forms)
+    return tuple(
+        inner
+        for block in shown
+        for inner in (blocks_of(block.blocks, form) if isinstance(block, (Group, Fold)) else (block,))
+    )
+
+
+def kept_rows(rows: tuple[Row, ...], most: int) -> tuple[Row, ...]:
+    """As many rows as there is room for: those of the lowest rank, in their order."""
+    kept = sorted(rows, key=lambda row: row.rank)[:most]
+    return tuple(row for row in rows if row in kept)

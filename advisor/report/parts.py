@@ -1,0 +1,43 @@
+"""Sections that pages share: the verdict first, how and where the figures were taken last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from advisor.profiles.schema import Profile
+from advisor.report.page import (
+    MARKDOWN,
+    SHORT,
+    Banners,
+    Block,
+    Download,
+    Fact,
+    Facts,
+    Section,
+    filled,
+)
+
+MOST_FRAMES = 150_000
+"""More than these do not fit, so that nobody need try: a frame takes more than two bytes, packed."""
+
+
+def lead(*blocks: Block | None) -> Section:
+    """The first section: what came of it, and what to do."""
+    return Section("verdict", "Verdict and next step", filled(*blocks), nav="Verdict", lead=True)
+
+
+def circumstances(
+    *blocks: Block | None, facts: Sequence[Fact], notes: tuple[str, ...], made: str, title: str = ""
+) -> Section:
+    """The section on method and machine; `facts` and `notes` are what the short forms say there."""
+    told = Facts((*facts, Fact("advisor", made)), forms=MARKDOWN)
+    noted = Banners("note", notes, forms=SHORT)
+    return Section(
+        "method", title or "Method and environment", filled(*blocks, told, noted), nav="Method", folded=True
+    )
+
+
+def download(profile: Profile) -> Download:
+    """The profile to save."""
+    frames = sum(len(row.frame_seconds) for row in profile.measured().values())
+    return Download(profile.model_dump_json if frames <= MOST_FRAMES else None)
