@@ -49,7 +49,7 @@ class Comparison(comparing.Comparison):
 
     def _repr_html_(self) -> str:
         """The comparison in a notebook's cell."""
-        return notebook.comparison_cell(self, report.render_compare_html(self))
+        return notebook.comparison_cell(self, report.draw(report.comparison_page(self), "html"))
 
 
 def load(path: Path | str) -> Profile:

@@ -30,7 +30,7 @@ from advisor.profiles.preferences import Preferences
 from advisor.profiles.reading import load
 from advisor.profiles.redaction import without_environment
 from advisor.profiles.schema import Environment, Profile, Recommendation
-from advisor.report import compare_summary, render_compare_html, render_compare_markdown
+from advisor.report import comparison_page, draw
 from advisor.verdicts.comparing import Comparison, compare, judge, parse_gates
 from advisor.verdicts.comparing.conditions import conditions, differing
 from advisor.verdicts.comparing.recommended import recommended
@@ -212,9 +212,9 @@ def test_times_that_can_be_have_a_page_in_every_form(one: float, other: float) -
 
     found = compare(of(one), of(other))
     rulings = judge(found, parse_gates(["slower=5%", "footprint=+10%"]))
-    assert max(map(len, compare_summary(found, rulings).split("\n"))) <= 80
-    assert "svg" in render_compare_html(found, rulings)
-    assert render_compare_markdown(found, rulings)
+    assert max(map(len, draw(comparison_page(found, rulings), "txt").split("\n"))) <= 80
+    assert "svg" in draw(comparison_page(found, rulings), "html")
+    assert draw(comparison_page(found, rulings), "md")
 
 
 def test_named_strategies_alone() -> None:

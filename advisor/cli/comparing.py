@@ -48,16 +48,17 @@ def compare(
     found = comparing.compare(*loaded, strategies=strategy or (), anyway=anyway)
     if gates:
         comparing.require_gateable(found, anyway=anyway)
-    rulings, files = comparing.judge(found, gates), (_called(base, head), _called(head, base))
+    rulings = comparing.judge(found, gates)
+    page = report.comparison_page(found, rulings, (_called(base, head), _called(head, base)))
     if form:
-        put(report.render_comparison(found, rulings, files, form))
+        put(report.draw(page, form))
     else:
         with configuration.output_directory(out) as directory:
-            paths = report.write_comparison(found, rulings, files, directory, wanted)
-        put(report.compare_summary(found, rulings, files))
+            paths = report.write_page(page, directory, wanted)
+        put(report.draw(page, "txt"))
         if not quiet:
             say("wrote " + "\n      ".join(map(str, paths)))
-    report.append_step_summary(report.render_compare_markdown(found, rulings, files))
+    report.append_step_summary(report.draw(page, "md"))
     _end(rulings, strict=strict, quiet=quiet)
 
 

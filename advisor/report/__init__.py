@@ -9,8 +9,7 @@ from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import Series
 from advisor.profiles.text_files import write_atomically
 from advisor.report import html, markdown, markdown_page, terminal, text_page
-from advisor.report.compare_pages import render_compare_html, render_compare_markdown
-from advisor.report.compare_text import compare_summary
+from advisor.report.comparison_page import comparison_page
 from advisor.report.devices_pages import lineup_summary, render_lineup_html, render_lineup_markdown
 from advisor.report.doctor_page import doctor_page
 from advisor.report.page import Page
@@ -19,21 +18,17 @@ from advisor.report.step_summary import append_step_summary
 from advisor.report.sweep_pages import render_sweep_html, render_sweep_markdown
 from advisor.report.sweep_text import sweep_summary
 from advisor.report.trace_page import trace_page
-from advisor.verdicts.comparing import Comparison, Ruling
 from advisor.verdicts.device_comparison import Lineup
 
 __all__ = [
     "FORMATS",
     "append_step_summary",
-    "compare_summary",
+    "comparison_page",
     "doctor_page",
     "draw",
     "trace_page",
     "lineup_summary",
     "render",
-    "render_compare_html",
-    "render_compare_markdown",
-    "render_comparison",
     "render_html",
     "render_markdown",
     "render_lineup",
@@ -45,7 +40,7 @@ __all__ = [
     "summary",
     "sweep_summary",
     "write",
-    "write_comparison",
+    "write_page",
     "write_lineup",
     "write_sweep",
 ]
@@ -104,12 +99,6 @@ def render_lineup(lineup: Lineup, form: str) -> str:
     return render_lineup_html(lineup) if form == "html" else render_lineup_markdown(lineup)
 
 
-def render_comparison(found: Comparison, rulings: Sequence[Ruling], files: tuple[str, str], form: str) -> str:
-    """A comparison as html or md."""
-    made = render_compare_html if form == "html" else render_compare_markdown
-    return made(found, rulings, files)
-
-
 def write(profile: Profile, directory: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
     """Writes report.html, report.md and profile.json, as `formats` names them; returns their paths.
 
@@ -128,20 +117,14 @@ def write(profile: Profile, directory: Path, formats: Sequence[str] = FORMATS) -
     return written
 
 
-def write_comparison(
-    found: Comparison,
-    rulings: Sequence[Ruling],
-    files: tuple[str, str],
-    directory: Path,
-    formats: Sequence[str] = PAGES,
-) -> list[Path]:
-    """Writes compare.html and compare.md, as `formats` names them; returns their paths.
+def write_page(page: Page, directory: Path, formats: Sequence[str] = PAGES) -> list[Path]:
+    """Writes the page as `formats` names them; returns the paths.
 
     Raises `FileProblem` where a file cannot be written.
     """
-    written = [directory / f"compare.{form}" for form in PAGES if form in formats]
+    written = [directory / f"{page.kind}.{form}" for form in PAGES if form in formats]
     for path in written:
-        write_atomically(path, render_comparison(found, rulings, files, path.suffix[1:]))
+        write_atomically(path, draw(page, path.suffix[1:]))
     return written
 
 

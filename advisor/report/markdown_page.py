@@ -27,8 +27,8 @@ from advisor.report.page import (
     TableCell,
     Verdict,
     Verdicts,
-    blocks_of,
     kept_rows,
+    shown,
 )
 
 LIMIT = 10_000
@@ -71,11 +71,11 @@ def render(page: Page) -> str:
 
 
 def _written(page: Page, room: Room) -> str:
-    tables = [b for s in page.sections for b in blocks_of(s.blocks, "md") if isinstance(b, Table)]
+    tables = [b for s in page.sections if not s.folded for b in shown(s, "md") if isinstance(b, Table)]
     hidden = {id(table) for table in tables[room.devices :]}
     writer, parts = _Writer(room), [_title(page)]
     for section in page.sections:
-        blocks = [block for block in blocks_of(section.blocks, "md") if id(block) not in hidden]
+        blocks = [block for block in shown(section, "md") if id(block) not in hidden]
         inside = "\n\n".join(part for block in blocks for part in writer.write(block))
         if inside:
             parts.append(_folded(section, inside) if section.folded else inside)
@@ -159,15 +159,16 @@ class _Writer:
 
     def table(self, table: Table) -> Iterator[str]:
         shown = [i for i, column in enumerate(table.columns) if "md" in column.forms][: self.room.columns]
-        columns = [table.columns[i] for i in shown]
+        heads = {i: _heads(table.columns[i], table) for i in shown}
+        first = [escape(table.names, 40), *(head for each in heads.values() for head in each)]
+        right = [table.by_number, *(table.columns[i].figures for i in shown for _ in heads[i])]
         rows = kept_rows(table.rows, self.room.rows)
-        heads = [escape(table.names, 40), *(head for c in columns for head in _heads(c, table))]
-        left = ["--:", ":--"][table.codes]
-        rule = [left, *("--:" if c.figures else ":--" for c in columns for _ in _heads(c, table))]
-        body = [[_name(row, table), *_cells(row, table, shown, len(heads) - 1)] for row in rows]
+        body = [[_name(row, table), *_cells(row, table, shown, len(first) - 1)] for row in rows]
         if table.title:
             yield prose(table.title)
-        yield "\n".join(f"| {' | '.join(line)} |" for line in (heads, rule, *body))
+        yield "\n".join(
+            f"| {' | '.join(line)} |" for line in (first, ["--:" if r else ":--" for r in right], *body)
+        )
         if len(rows) < len(table.rows):
             yield f"{len(table.rows) - len(rows)} more in the report."
 

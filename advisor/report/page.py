@@ -6,7 +6,8 @@ is plain; a name between backticks is set as code.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -24,6 +25,7 @@ SHORT: Forms = ("md", "txt")
 NOTHING = "–"
 SIGNS = {"chosen": "→ ", "rival": "≈ "}
 """Marks of a cell as characters."""
+_NUMBER = re.compile(r"[-+.e\d]+")
 _CONTENTS = ("items", "texts", "facts", "rows", "blocks", "text")
 
 
@@ -184,6 +186,11 @@ class Table(Block):
     left_out: str = ""
     """What a column is: those that a terminal has no room for are counted; without it they follow beneath."""
 
+    @property
+    def by_number(self) -> bool:
+        """Whether the rows' names are numbers, which stand to the right."""
+        return all(_NUMBER.fullmatch(row.name) for row in self.rows)
+
 
 @dataclass(frozen=True)
 class Prose(Block):
@@ -313,6 +320,7 @@ class Section:
     badge: str = ""
     lead: bool = False
     folded: bool = False
+    forms: Forms = ALL
 
 
 @dataclass(frozen=True)
@@ -346,17 +354,20 @@ def _holds(block: Block) -> bool:
     return not contents or any(contents)
 
 
-def blocks_of(blocks: tuple[Block, ...], form: Form) -> tuple[Block, ...]:
-    """Those that a form shows, with the inside of groups in their place."""
-    shown = (b for b in blocks if form in b.forms)
-    return tuple(
-        inner
-        for block in shown
-        for inner in (blocks_of(block.blocks, form) if isinstance(block, (Group, Fold)) else (block,))
-    )
+def shown(section: Section, form: Form) -> tuple[Block, ...]:
+    """The blocks of a section in a short form, with the inside of groups in their place."""
+    return tuple(_flat(section.blocks, form)) if form in section.forms else ()
+
+
+def _flat(blocks: tuple[Block, ...], form: Form) -> Iterator[Block]:
+    for block in (b for b in blocks if form in b.forms):
+        if isinstance(block, (Group, Fold)):
+            yield from _flat(block.blocks, form)
+        else:
+            yield block
 
 
 def kept_rows(rows: tuple[Row, ...], most: int) -> tuple[Row, ...]:
     """As many rows as there is room for: those of the lowest rank, in their order."""
-    kept = sorted(rows, key=lambda row: row.rank)[:most]
-    return tuple(row for row in rows if row in kept)
+    kept = sorted(range(len(rows)), key=lambda i: rows[i].rank)[:most]
+    return tuple(rows[i] for i in sorted(kept))

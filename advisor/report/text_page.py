@@ -24,7 +24,7 @@ from advisor.report.page import (
     TableCell,
     Verdict,
     Verdicts,
-    blocks_of,
+    shown,
 )
 
 WIDTH = 80
@@ -34,7 +34,7 @@ BAR, SHADED_BAR = 8, 12
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _NAME, _HEAD, _CELL = 12, 24, 50
 """A table's names may give way to so few columns; its heads and cells are cut to so many."""
-_REASON = 300
+_REASON, _POINTS = 300, 6
 _STATE = " " * 10
 
 
@@ -43,7 +43,7 @@ def render(page: Page, *, bars: bool = False) -> str:
     paragraphs = [wrap(_title(page))]
     for section in page.sections:
         writer = _Writer("  " if section.lead else "", bars)
-        for block in blocks_of(section.blocks, "txt"):
+        for block in shown(section, "txt"):
             paragraphs += writer.write(block)
     return "\n\n".join("\n".join(lines) for lines in paragraphs if lines) + "\n"
 
@@ -125,8 +125,10 @@ def _verdict(verdict: Verdict, indent: str, reasons: bool) -> Iterator[str]:
 def _item(item: Item, label: str, indent: str) -> Iterator[str]:
     who = " ".join(filter(None, (label, words.listing(item.names), item.status if item.text else "")))
     yield from wrap(f"{who}: {words.line(item.text, _REASON) or item.status}", indent, "    ")
-    for point in item.points:
+    for point in item.points[:_POINTS]:
         yield from wrap(point, indent + "  ", "  ")
+    if len(item.points) > _POINTS:
+        yield f"{indent}  and {len(item.points) - _POINTS} more"
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,7 @@ def _lines(
     room = WIDTH - len(MARK) - sum(strip.width + 2 for strip in strips)
     first = [words.name(name, max(room, _NAME)) if name else "" for name in names]
     body = list(zip(first, *(strip.lines for strip in strips), strict=True))
-    lines = words.table(body, [not table.codes, *(strip.right for strip in strips)])
+    lines = words.table(body, [table.by_number, *(strip.right for strip in strips)])
     for mark, line in zip((False, *(row.chosen for row in rows)), lines, strict=True):
         if line:
             yield f"{MARK if mark else '  '}{line}"

@@ -11,7 +11,7 @@ from test_lineups import mixed
 from test_report_compare import cpu, gpu
 from test_report_compare import hostile as hostile_pair
 
-from advisor.report import render_compare_html, render_lineup_html
+from advisor.report import comparison_page, draw, render_lineup_html
 from advisor.report.notebook import profile_cell
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 pytestmark = NEEDS_A_BROWSER
 LONG = HOSTILE + "endless" * 500
 PAGES = {
-    "gpu": lambda: render_compare_html(*gpu(), ("base.json", "head.json")),
-    "cpu": lambda: render_compare_html(*cpu()),
-    "hostile": lambda: render_compare_html(*hostile_pair(LONG), (LONG, LONG)),
+    "gpu": lambda: draw(comparison_page(*gpu(), ("base.json", "head.json")), "html"),
+    "cpu": lambda: draw(comparison_page(*cpu()), "html"),
+    "hostile": lambda: draw(comparison_page(*hostile_pair(LONG), (LONG, LONG)), "html"),
     "devices": lambda: render_lineup_html(mixed()),
     "hostile devices": lambda: render_lineup_html(hostile_lineup(LONG)),
 }
