@@ -226,7 +226,7 @@ def test_several_devices_on_one_page(command: Command) -> None:
         save(on(name), f"{name}.json")
     said = command("report", "a.json", "b.json")
     assert said.code == 0
-    assert said.out.startswith("vector_add on a and b\n")
+    assert said.out.startswith("vector_add on 2 devices\n")
     assert left() == {"devices.html", "devices.md"}
     text = command("report", "a.json", "b.json", "--out", "-", "--format", "md").out
     assert text.startswith("### vector\\_add on 2 devices\n")

@@ -22,12 +22,11 @@ from builders import (
 from advisor.profiles.schema import Failed, Gain, Profile
 from advisor.profiles.sweeps import Point, Series, series
 from advisor.report import (
+    draw,
     render_html,
     render_markdown,
-    render_sweep_html,
-    render_sweep_markdown,
     summary,
-    sweep_summary,
+    sweep_page,
 )
 from advisor.report.advising import changes, findings
 from advisor.report.failures import excerpt, failures
@@ -47,11 +46,7 @@ ValueError: late"""
 LAST_FRAME = 'File "/home/w.py", line 12, in use'
 TIMEOUT = "Give more time with --timeout SECONDS."
 FORMS: dict[str, Callable[[Profile], str]] = {"txt": summary, "md": render_markdown, "html": render_html}
-SWEEPS: dict[str, Callable[[Series], str]] = {
-    "txt": sweep_summary,
-    "md": render_sweep_markdown,
-    "html": render_sweep_html,
-}
+SWEEPS = ("txt", "md", "html")
 
 
 def late(strategy: str) -> Failed:
@@ -174,7 +169,7 @@ def over(*made: Profile | None) -> Series:
 
 @pytest.mark.parametrize("form", SWEEPS)
 def test_every_form_of_a_sweep_tells_failures_first(form: str) -> None:
-    text = plain(SWEEPS[form](over(broken(), cpu_profile(), None, broken())))
+    text = plain(draw(sweep_page(over(broken(), cpu_profile(), None, broken())), form))
     heading = text.index("pageable and zero-copy failed at n = 1 and 4: ValueError: late")
     assert text.index("n = 3 failed: E: no") < heading < text.index("Predicted: zero-copy at n = 2")
     assert text.index(LAST_FRAME) < text.index("Predicted: zero-copy")
@@ -192,12 +187,12 @@ def test_failures_of_a_sweep_that_differ_in_figures_only_are_one() -> None:
 
 
 def test_sweeps_recommend_nothing_that_a_value_does_not() -> None:
-    assert "No recommendation: the workload failed" in sweep_summary(over(broken(), broken()))
-    assert "A prediction is a bet" not in sweep_summary(over(broken(), broken()))
-    text = sweep_summary(over(host_only(cpu_profile()), host_only(cpu_profile())))
+    assert "No recommendation: the workload failed" in draw(sweep_page(over(broken(), broken())), "txt")
+    assert "A prediction is a bet" not in draw(sweep_page(over(broken(), broken())), "txt")
+    text = draw(sweep_page(over(host_only(cpu_profile()), host_only(cpu_profile()))), "txt")
     assert "No stage of a frame runs on the device" in text
     alone = profile(results=(measured("pinned", 0.02),), recommendation=recommendation())
-    assert "Only `pinned` was run: nothing was compared" in sweep_summary(over(alone, alone))
+    assert "Only `pinned` was run: nothing was compared" in draw(sweep_page(over(alone, alone)), "txt")
 
 
 def test_a_gain_is_counted_once() -> None:

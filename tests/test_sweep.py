@@ -306,7 +306,9 @@ def test_profiles_of_different_runs_are_noted(changes: dict[str, str], note: str
     assert len(made.notes) == (note is not None)
     if note:
         assert note in made.notes[0]
-        assert note.replace("`", "") in " ".join(report.sweep_summary(made).replace("`", "").split())
+        assert note.replace("`", "") in " ".join(
+            report.draw(report.sweep_page(made), "txt").replace("`", "").split()
+        )
 
 
 @pytest.mark.parametrize(

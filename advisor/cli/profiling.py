@@ -187,12 +187,13 @@ def _profile_sweep(made: Settings, swept: Sweep, out: Path, wanted: tuple[str, .
         with configuration.output_directory(out) as directory:
             with make_progress(quiet=quiet) as progress:
                 result = sweep_runs.run(made, swept, progress, directory=directory, keep=keep)
-            paths = report.write_sweep(result.series, directory, wanted)
+            page = report.sweep_page(result.series)
+            paths = report.write_page(page, directory, wanted)
     except KeyboardInterrupt:
         say(f"interrupted: finished values are in {out}" if kept else "interrupted: no value was finished")
         raise typer.Exit(INTERRUPTED) from None
-    show(report.sweep_summary(result.series), paths, quiet)
-    report.append_step_summary(report.render_sweep_markdown(result.series))
+    show(report.draw(page, "txt"), paths, quiet)
+    report.append_step_summary(report.draw(page, "md"))
     if result.series.interrupted:
         sys.exit(INTERRUPTED)
     if not result.series.has_figures:

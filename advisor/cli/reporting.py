@@ -75,23 +75,14 @@ def _several(
     from advisor import configuration, report
     from advisor.verdicts.device_comparison import Lineup
 
+    page = report.devices_page(found) if isinstance(found, Lineup) else report.sweep_page(found)
     if form:
         require_page(form)
-        put(
-            report.render_lineup(found, form)
-            if isinstance(found, Lineup)
-            else report.render_sweep(found, form)
-        )
+        put(report.draw(page, form))
     else:
         with configuration.output_directory(directory) as folder:
-            if isinstance(found, Lineup):
-                show(report.lineup_summary(found), report.write_lineup(found, folder, wanted), quiet)
-            else:
-                show(report.sweep_summary(found), report.write_sweep(found, folder, wanted), quiet)
-    page = (
-        report.render_lineup(found, "md") if isinstance(found, Lineup) else report.render_sweep(found, "md")
-    )
-    report.append_step_summary(page)
+            show(report.draw(page, "txt"), report.write_page(page, folder, wanted), quiet)
+    report.append_step_summary(report.draw(page, "md"))
 
 
 def _require_workload(profile: Profile, file: Path) -> None:

@@ -6,43 +6,32 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from advisor.profiles.schema import Profile
-from advisor.profiles.sweeps import Series
 from advisor.profiles.text_files import write_atomically
 from advisor.report import html, markdown, markdown_page, terminal, text_page
 from advisor.report.comparison_page import comparison_page
-from advisor.report.devices_pages import lineup_summary, render_lineup_html, render_lineup_markdown
+from advisor.report.devices_page import devices_page
 from advisor.report.doctor_page import doctor_page
 from advisor.report.page import Page
 from advisor.report.script_page import script_page
 from advisor.report.step_summary import append_step_summary
-from advisor.report.sweep_pages import render_sweep_html, render_sweep_markdown
-from advisor.report.sweep_text import sweep_summary
+from advisor.report.sweep_page import sweep_page
 from advisor.report.trace_page import trace_page
-from advisor.verdicts.device_comparison import Lineup
 
 __all__ = [
     "FORMATS",
     "append_step_summary",
     "comparison_page",
+    "devices_page",
     "doctor_page",
     "draw",
+    "sweep_page",
     "trace_page",
-    "lineup_summary",
     "render",
     "render_html",
     "render_markdown",
-    "render_lineup",
-    "render_lineup_html",
-    "render_lineup_markdown",
-    "render_sweep",
-    "render_sweep_html",
-    "render_sweep_markdown",
     "summary",
-    "sweep_summary",
     "write",
     "write_page",
-    "write_lineup",
-    "write_sweep",
 ]
 
 
@@ -75,10 +64,6 @@ def summary(profile: Profile, *, bars: bool = False) -> str:
 
 
 _RENDER: dict[str, Callable[[Profile], str]] = {"html": render_html, "md": render_markdown}
-_RENDER_SWEEP: dict[str, Callable[[Series], str]] = {
-    "html": render_sweep_html,
-    "md": render_sweep_markdown,
-}
 FORMATS = ("html", "md", "json")
 PAGES = ("html", "md")
 """What there is of a comparison, and of several profiles."""
@@ -87,16 +72,6 @@ PAGES = ("html", "md")
 def render(profile: Profile, form: str) -> str:
     """The report as html, md or json."""
     return profile.to_json() if form == "json" else _RENDER[form](profile)
-
-
-def render_sweep(series: Series, form: str) -> str:
-    """The page over a sweep as html or md."""
-    return _RENDER_SWEEP[form](series)
-
-
-def render_lineup(lineup: Lineup, form: str) -> str:
-    """The page over several devices as html or md."""
-    return render_lineup_html(lineup) if form == "html" else render_lineup_markdown(lineup)
 
 
 def write(profile: Profile, directory: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
@@ -125,29 +100,4 @@ def write_page(page: Page, directory: Path, formats: Sequence[str] = PAGES) -> l
     written = [directory / f"{page.kind}.{form}" for form in PAGES if form in formats]
     for path in written:
         write_atomically(path, draw(page, path.suffix[1:]))
-    return written
-
-
-def write_lineup(lineup: Lineup, directory: Path, formats: Sequence[str] = PAGES) -> list[Path]:
-    """Writes devices.html and devices.md, as `formats` names them; returns their paths.
-
-    Raises `FileProblem` where a file cannot be written.
-    """
-    written = [directory / f"devices.{form}" for form in PAGES if form in formats]
-    for path in written:
-        write_atomically(path, render_lineup(lineup, path.suffix[1:]))
-    return written
-
-
-def write_sweep(series: Series, directory: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
-    """Writes sweep.html and sweep.md, as `formats` names them; returns their paths.
-
-    Raises `FileProblem` where a file cannot be written.
-    """
-    written = []
-    for name, render in _RENDER_SWEEP.items():
-        if name in formats:
-            path = directory / f"sweep.{name}"
-            write_atomically(path, render(series))
-            written.append(path)
     return written

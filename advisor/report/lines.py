@@ -14,6 +14,7 @@ from advisor.profiles.sweeps import Value
 from advisor.report import words
 from advisor.report.axes import Scale, time_axis, value_axis
 from advisor.report.charts import percent
+from advisor.report.page import Block
 
 GRID = 1000
 HEIGHT = 280
@@ -89,7 +90,7 @@ class Tick:
 
 
 @dataclass(frozen=True)
-class LineChart:
+class LineChart(Block):
     """Lines over a parameter, with both axes."""
 
     identifier: str
@@ -101,6 +102,7 @@ class LineChart:
     lines: tuple[Line, ...]
     across: tuple[Tick, ...]
     down: tuple[Tick, ...]
+    note: str = ""
 
 
 def styles(strategies: Sequence[str]) -> dict[str, Style]:
@@ -119,6 +121,7 @@ def line_chart(
     curves: Sequence[Curve],
     *,
     predicted: bool = False,
+    note: str = "",
 ) -> LineChart:
     """Lays the curves out; each has a sample or None for each value, and one of them has a sample."""
     shares, labels, kind = value_axis(values)
@@ -136,6 +139,7 @@ def line_chart(
         lines=_spread(lines),
         across=tuple(Tick(percent(_INSET + t.share * (1 - 2 * _INSET)), t.text, t.narrow) for t in labels),
         down=tuple(Tick(_pixels(t.share), t.text) for t in ticks),
+        note=note,
     )
 
 

@@ -132,7 +132,7 @@ class _Writer:
     def facts(self, block: Facts) -> Iterator[str]:
         if block.title:
             yield prose(block.title)
-        rows = [f"| {prose(f.label, 80)} | {prose(f.value, 160)} |" for f in block.facts[: self.room.facts]]
+        rows = [f"| {prose(f.label, 120)} | {prose(f.value, 160)} |" for f in block.facts[: self.room.facts]]
         yield "\n".join(("| | |", "| :-- | :-- |", *rows))
 
     def items(self, block: Items) -> Iterator[str]:
@@ -190,7 +190,7 @@ def _verdict(verdict: Verdict, reasons: bool) -> Iterator[str]:
     elif verdict.reason and reasons:
         yield prose(verdict.reason)
     for fact in (f for f in verdict.facts if f.brief):
-        yield f"{escape(fact.label)}: {prose(fact.value, 120)} {prose(fact.note, 160)}"
+        yield f"{escape(fact.label)}: {prose(fact.value, 120)}, {prose(fact.note, 160)}"
     if verdict.next_step:
         yield f"**Next:** {prose(verdict.next_step)}"
 

@@ -7,12 +7,13 @@ from collections import Counter
 from advisor import units
 from advisor.profiles.schema import Profile, StageRecord, Traffic
 from advisor.report import words
-from advisor.report.model_beside import ModelBeside
 from advisor.report.page import Fact
 
+CPU_LABEL = "measured on this CPU, not on a GPU"
 
-def method(profile: Profile, against: ModelBeside) -> tuple[Fact, ...]:
-    """Order, sampling and the terms of the tables; `against` is the model's comparison with the run."""
+
+def method(profile: Profile, unmatched: str = "") -> tuple[Fact, ...]:
+    """Order, sampling and the terms of the tables; `unmatched` is why the model stands not beside them."""
     taken = profile.method
     stopped = Counter(reason for row in profile.measured().values() for reason in row.stopped)
     return (
@@ -32,7 +33,7 @@ def method(profile: Profile, against: ModelBeside) -> tuple[Fact, ...]:
         Fact("Set-up", "allocate, pin, set-up stages and first frame; not part of the frame time"),
         *(Fact(f"Hints under {strategy}", told) for strategy, told in _hints(profile)),
         *(Fact("Sampling ended", _stops(stopped)) for _ in (1,) if stopped),
-        *(Fact("Model", f"not compared with these figures: {why}") for why in _unmatched(profile, against)),
+        *(Fact("Model", f"not compared with these figures: {why}") for why in (unmatched,) if why),
         Fact("Trace", words.line(profile.trace.reason, 300)),
     )
 
@@ -50,12 +51,6 @@ def _hints(profile: Profile) -> list[tuple[str, str]]:
         for row in profile.measured().values()
         if row.hints
     ]
-
-
-def _unmatched(profile: Profile, against: ModelBeside) -> tuple[str, ...]:
-    """Why figures measured on a GPU stand without the model's beside them."""
-    wanted = profile.device.kind == "cuda" and profile.measured() and not against.rows
-    return (against.reason,) if wanted else ()
 
 
 def _stops(stopped: Counter[str]) -> str:

@@ -14,11 +14,18 @@ from advisor.report.page import (
     Fact,
     Facts,
     Section,
+    Table,
     filled,
 )
 
 MOST_FRAMES = 150_000
 """More than these do not fit, so that nobody need try: a frame takes more than two bytes, packed."""
+
+NO_GPU = (
+    "This machine offered no GPU. Every figure for a GPU on this page is computed by a model and comes with "
+    "its range; nothing was measured on a GPU."
+)
+MARKED = "An arrow marks what is recommended, ≈ what is not told apart from the best."
 
 
 def lead(*blocks: Block | None) -> Section:
@@ -30,11 +37,19 @@ def circumstances(
     *blocks: Block | None, facts: Sequence[Fact], notes: tuple[str, ...], made: str, title: str = ""
 ) -> Section:
     """The section on method and machine; `facts` and `notes` are what the short forms say there."""
-    told = Facts((*facts, Fact("advisor", made)), forms=MARKDOWN)
+    told = Facts(tuple(f for f in (*facts, Fact("advisor", made)) if f.value), forms=MARKDOWN)
     noted = Banners("note", notes, forms=SHORT)
     return Section(
         "method", title or "Method and environment", filled(*blocks, told, noted), nav="Method", folded=True
     )
+
+
+def legend(table: Table) -> str:
+    """What the signs in a table's cells mean, for the forms that show no more than them."""
+    marks = {cell.mark for row in table.rows for cell in row.cells}
+    told = {"chosen": "→ recommended", "rival": "≈ not told apart from the best"}
+    shown = ", ".join(text for mark, text in told.items() if mark in marks)
+    return " ".join(filter(None, (f"{shown}." if shown else "", "The page has the intervals and ranges.")))
 
 
 def download(profile: Profile) -> Download:

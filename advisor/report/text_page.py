@@ -113,7 +113,7 @@ def _verdict(verdict: Verdict, indent: str, reasons: bool) -> Iterator[str]:
     certainty = f" ({verdict.certainty})" if verdict.certainty else ""
     yield from wrap(verdict.headline + certainty, indent)
     for fact in (f for f in verdict.facts if f.brief):
-        yield from wrap(f"{fact.label} {fact.value}, {fact.note}", indent, "  ")
+        yield from wrap(f"{fact.label}: {fact.value}, {fact.note}", indent, "  ")
     for fact in verdict.certainties:
         yield from wrap(f"{fact.label}: {fact.value}", indent, "  ")
     if reasons and not verdict.certainties:

@@ -15,7 +15,7 @@ from advisor.report.evidence import Evidence, evidence
 from advisor.report.failures import all_failed, failures
 from advisor.report.forecasting import Forecasting, forecasting
 from advisor.report.machine import Readings, absent, environment, readings
-from advisor.report.methods import method, pairs, workload
+from advisor.report.methods import CPU_LABEL, method, pairs, workload
 from advisor.report.page import Fact, Failure, Verdict
 from advisor.report.preferring import preferences
 from advisor.report.traces import Traces, traces
@@ -23,7 +23,6 @@ from advisor.report.verdicts import verdicts
 
 BESIDE_VERDICT = 3
 """So many warnings stand beside the verdict."""
-CPU_LABEL = "measured on this CPU, not on a GPU"
 
 
 @dataclass(frozen=True)
@@ -170,7 +169,7 @@ def _outcome(profile: Profile) -> Outcome:
 def _circumstances(profile: Profile, measured: Evidence) -> Circumstances:
     return Circumstances(
         preferences=preferences(profile),
-        method=method(profile, measured.comparison),
+        method=method(profile, _unmatched(profile, measured)),
         workload_facts=workload(profile),
         environment=environment(profile),
         readings=readings(profile),
@@ -193,3 +192,9 @@ def _title(profile: Profile, predicted: bool) -> str:
         return f"{workload} on {words.name(profile.device.name)}"
     targets = words.listing(words.name(p.device.name) for p in profile.predictions)
     return f"{workload}, predicted for {targets}" if targets else f"{workload}, without a GPU"
+
+
+def _unmatched(profile: Profile, measured: Evidence) -> str:
+    """Why figures measured on a GPU stand without the model's beside them."""
+    wanted = profile.device.kind == "cuda" and profile.measured() and not measured.comparison.rows
+    return measured.comparison.reason if wanted else ""

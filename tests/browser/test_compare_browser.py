@@ -11,8 +11,7 @@ from test_lineups import mixed
 from test_report_compare import cpu, gpu
 from test_report_compare import hostile as hostile_pair
 
-from advisor.report import comparison_page, draw, render_lineup_html
-from advisor.report.notebook import profile_cell
+from advisor.report import comparison_page, devices_page, draw
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,8 +24,8 @@ PAGES = {
     "gpu": lambda: draw(comparison_page(*gpu(), ("base.json", "head.json")), "html"),
     "cpu": lambda: draw(comparison_page(*cpu()), "html"),
     "hostile": lambda: draw(comparison_page(*hostile_pair(LONG), (LONG, LONG)), "html"),
-    "devices": lambda: render_lineup_html(mixed()),
-    "hostile devices": lambda: render_lineup_html(hostile_lineup(LONG)),
+    "devices": lambda: draw(devices_page(mixed()), "html"),
+    "hostile devices": lambda: draw(devices_page(hostile_lineup(LONG)), "html"),
 }
 
 
@@ -47,9 +46,9 @@ def test_the_strip_of_a_slower_strategy_lies_right_of_one(browser: Browser, tmp_
 
 
 def test_a_notebooks_frame_shows_the_report_and_reaches_nothing(browser: Browser, tmp_path: Path) -> None:
-    from builders import profile
 
-    with visit(browser, f"<!doctype html><title>notebook</title>{profile_cell(profile())}", tmp_path) as seen:
+    cell = profile_cell(profile(), render_html(profile()))
+    with visit(browser, f"<!doctype html><title>notebook</title>{cell}", tmp_path) as seen:
         frame = seen.page.frames[1]
         assert "vector_add" in (frame.text_content("h1") or "")
         assert frame.evaluate("origin") == "null"

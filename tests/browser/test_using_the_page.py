@@ -14,7 +14,7 @@ from test_report import many_frames
 from test_report_sweep import cpu_series
 
 from advisor.profiles.reading import load
-from advisor.report import render_html, render_sweep_html
+from advisor.report import draw, render_html, sweep_page
 
 if TYPE_CHECKING:
     from browser.browsing import Visit
@@ -136,7 +136,7 @@ PAGES = {
     "broken": lambda: render_html(
         profile(results=(failed(detail=TRACEBACK), skipped()), notes=("cut short",))
     ),
-    "sweep": lambda: render_sweep_html(cpu_series()),
+    "sweep": lambda: draw(sweep_page(cpu_series()), "html"),
 }
 
 
