@@ -41,7 +41,7 @@ class Profile(schema.Profile):
 
     def _repr_html_(self) -> str:
         """The report in a notebook's cell."""
-        return notebook.profile_cell(self, report.render_html(self))
+        return notebook.cell(report.page_of(self))
 
 
 class Comparison(comparing.Comparison):
@@ -49,7 +49,7 @@ class Comparison(comparing.Comparison):
 
     def _repr_html_(self) -> str:
         """The comparison in a notebook's cell."""
-        return notebook.comparison_cell(self, report.draw(report.comparison_page(self), "html"))
+        return notebook.cell(report.comparison_page(self))
 
 
 def load(path: Path | str) -> Profile:

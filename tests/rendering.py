@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeVar
 
+from advisor.profiles.schema import Profile
+from advisor.profiles.sweeps import Series
+from advisor.report import page_of, render
 from advisor.report.page import Block, Fold, Group, Page
+from advisor.verdicts.device_comparison import Lineup
+
+
+def shown(found: Profile | Series | Lineup, form: str, *, bars: bool = False) -> str:
+    """What is made of profiles, in one form."""
+    return render(page_of(found), form, bars=bars)
+
 
 Kind = TypeVar("Kind", bound=Block)
 

@@ -14,8 +14,9 @@ def main() -> None:
     """What was measured stays as it is; advice, verdict and pages are made anew."""
     for path in sorted(MEASURED.glob("*/profile.json")):
         made = pipeline.conclude(reading.load(path), ())
-        report.write(made, path.parent, ("html", "md", "json"))
-        print(f"{path.parent.name}: {report.summary(made).splitlines()[2].strip()}")
+        page = report.page_of(made)
+        report.write(page, path.parent)
+        print(f"{path.parent.name}: {report.render(page, 'txt').splitlines()[2].strip()}")
 
 
 if __name__ == "__main__":

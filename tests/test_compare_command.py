@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from builders import cpu_profile, failed, measured, profile, vector_add_trace, vector_add_workload
+from rendering import shown
 from running import FILES, QUICK, REPOSITORY, Command, Said, environment
 from test_comparing import later
 from test_lineups import on
@@ -17,7 +18,6 @@ from test_lineups import on
 from advisor.cli import app
 from advisor.errors import FileProblem, NothingMeasured, UsageError, WorkloadError
 from advisor.profiles.schema import Profile
-from advisor.report import render_html, render_markdown
 
 COUNTER = FILES / "counter.py"
 
@@ -178,8 +178,8 @@ def test_markdown_on_stdout_and_nothing_else(command: Command) -> None:
 def test_report_in_one_form_on_stdout(command: Command, form: str) -> None:
     said = command("report", "base.json", "--format", form, "--out", "-")
     expected = {
-        "md": render_markdown(profile()),
-        "html": render_html(profile()),
+        "md": shown(profile(), "md"),
+        "html": shown(profile(), "html"),
         "json": Path("base.json").read_text(encoding="utf-8"),
     }
     assert (said.code, said.err) == (0, "")

@@ -30,7 +30,7 @@ from advisor.profiles.preferences import Preferences
 from advisor.profiles.reading import load
 from advisor.profiles.redaction import without_environment
 from advisor.profiles.schema import Environment, Profile, Recommendation
-from advisor.report import comparison_page, draw
+from advisor.report import comparison_page, render
 from advisor.verdicts.comparing import Comparison, compare, judge, parse_gates
 from advisor.verdicts.comparing.conditions import conditions, differing
 from advisor.verdicts.comparing.recommended import recommended
@@ -212,9 +212,9 @@ def test_times_that_can_be_have_a_page_in_every_form(one: float, other: float) -
 
     found = compare(of(one), of(other))
     rulings = judge(found, parse_gates(["slower=5%", "footprint=+10%"]))
-    assert max(map(len, draw(comparison_page(found, rulings), "txt").split("\n"))) <= 80
-    assert "svg" in draw(comparison_page(found, rulings), "html")
-    assert draw(comparison_page(found, rulings), "md")
+    assert max(map(len, render(comparison_page(found, rulings), "txt").split("\n"))) <= 80
+    assert "svg" in render(comparison_page(found, rulings), "html")
+    assert render(comparison_page(found, rulings), "md")
 
 
 def test_named_strategies_alone() -> None:

@@ -29,8 +29,8 @@ from test_report_escaping import everywhere, joined, markdown_structure, pieces,
 from advisor.errors import FileProblem, UsageError
 from advisor.profiles.schema import Device, Profile, Recommendation
 from advisor.profiles.sweeps import Series
-from advisor.report import devices_page, draw, write_page
-from advisor.report.markdown_page import LIMIT
+from advisor.report import page_of, render, write
+from advisor.report.markdown import LIMIT
 from advisor.report.page import Group, Verdict, Verdicts
 from advisor.verdicts.agreement import agreement, one_for_all
 from advisor.verdicts.crossings import Standing
@@ -97,7 +97,7 @@ FORMS = ("html", "md", "txt")
 @pytest.mark.parametrize("name", LINEUPS)
 def test_lineup_looks_as_accepted(name: str, form: str, request: pytest.FixtureRequest) -> None:
     path = GOLDEN / f"devices-{name}.{form}"
-    now = re.sub(r"<(style|script)>.*?</\1>", "", draw(devices_page(LINEUPS[name]()), form), flags=re.DOTALL)
+    now = re.sub(r"<(style|script)>.*?</\1>", "", render(page_of(LINEUPS[name]()), form), flags=re.DOTALL)
     now = re.sub(r"sha256-[^']+", "…", now)
     if request.config.getoption("--accept"):
         path.write_text(now, encoding="utf-8")
@@ -108,7 +108,7 @@ def test_lineup_looks_as_accepted(name: str, form: str, request: pytest.FixtureR
 
 def verdicts(made: Lineup) -> tuple[Verdict, ...]:
     """Those over all devices."""
-    return blocks(devices_page(made), Verdicts)[0].items
+    return blocks(page_of(made), Verdicts)[0].items
 
 
 def test_profiles_from_one_device_are_a_sweep_and_from_several_a_lineup(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_one_strategy_for_all_is_the_one_whose_worst_cost_is_least() -> None:
 
 
 def test_a_measured_device_is_not_shown_as_predicted_too() -> None:
-    told = [(card.title, card.badge) for card in blocks(devices_page(mixed()), Group)]
+    told = [(card.title, card.badge) for card in blocks(page_of(mixed()), Group)]
     assert told == [
         ("NVIDIA RTX 4090", "measured"),
         ("NVIDIA Thor", "measured"),
@@ -268,8 +268,8 @@ def hostile(text: str) -> Lineup:
     )
 
 
-PLAIN_PAGE = structure(draw(devices_page(hostile("plain")), "html"))
-PLAIN_MARKDOWN = markdown_structure(draw(devices_page(hostile("plain")), "md"))
+PLAIN_PAGE = structure(render(page_of(hostile("plain")), "html"))
+PLAIN_MARKDOWN = markdown_structure(render(page_of(hostile("plain")), "md"))
 
 
 @settings(max_examples=30, deadline=None)
@@ -277,11 +277,11 @@ PLAIN_MARKDOWN = markdown_structure(draw(devices_page(hostile("plain")), "md"))
 @example(["<script>document.title='taken'</script>"], 3_000)
 def test_every_form_keeps_its_structure_and_its_limits(pieces: list[str], times: int) -> None:
     made = hostile(joined(pieces, times))
-    assert structure(draw(devices_page(made), "html")) == PLAIN_PAGE
-    written = draw(devices_page(made), "md")
+    assert structure(render(page_of(made), "html")) == PLAIN_PAGE
+    written = render(page_of(made), "md")
     assert markdown_structure(written) == PLAIN_MARKDOWN
     assert len(written) < LIMIT
-    for line in draw(devices_page(made), "txt").split("\n"):
+    for line in render(page_of(made), "txt").split("\n"):
         assert len(line) <= 80
         assert not re.search(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e]", line)
 
@@ -289,9 +289,9 @@ def test_every_form_keeps_its_structure_and_its_limits(pieces: list[str], times:
 def test_markdown_of_many_devices_stays_small() -> None:
     rows = tuple(measured(f"{'|' * 300}{i}", 0.02) for i in range(30))
     made = [on(f"{'<' * 300}{i}", unclear(*(r.strategy for r in rows)), results=rows) for i in range(12)]
-    assert len(draw(devices_page(several(*made)), "md")) < LIMIT
+    assert len(render(page_of(several(*made)), "md")) < LIMIT
 
 
 def test_write_gives_the_files_that_were_asked_for(tmp_path: Path) -> None:
-    assert [p.name for p in write_page(devices_page(mixed()), tmp_path)] == ["devices.html", "devices.md"]
-    assert write_page(devices_page(mixed()), tmp_path, ("html", "json")) == [tmp_path / "devices.html"]
+    assert [p.name for p in write(page_of(mixed()), tmp_path)] == ["devices.html", "devices.md"]
+    assert write(page_of(mixed()), tmp_path, ("html", "json")) == [tmp_path / "devices.html"]

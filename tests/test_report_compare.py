@@ -27,9 +27,9 @@ from test_comparing import LATER, later
 from test_report_escaping import everywhere, joined, markdown_structure, pieces, structure, times
 
 from advisor.profiles.schema import Profile
-from advisor.report import comparison_page, draw, write_page
+from advisor.report import comparison_page, render, write
 from advisor.report.intervals import WIDTH, scale, strip
-from advisor.report.markdown_page import LIMIT
+from advisor.report.markdown import LIMIT
 from advisor.report.page import Verdicts
 from advisor.verdicts.comparing import Comparison, Ruling, compare, judge, parse_gates
 
@@ -99,7 +99,7 @@ FORMS = ("html", "md", "txt")
 def shown(
     form: str, found: Comparison, rulings: Sequence[Ruling] = (), files: tuple[str, str] = ("", "")
 ) -> str:
-    return draw(comparison_page(found, rulings, files), form)
+    return render(comparison_page(found, rulings, files), form)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -135,8 +135,8 @@ def test_the_page_asks_for_nothing_and_names_its_style() -> None:
 
 def test_write_gives_the_files_that_were_asked_for(tmp_path: Path) -> None:
     page = comparison_page(*gpu(), FILES)
-    assert write_page(page, tmp_path, ("md",)) == [tmp_path / "compare.md"]
-    assert sorted(p.name for p in write_page(page, tmp_path)) == [
+    assert write(page, tmp_path, ("md",)) == [tmp_path / "compare.md"]
+    assert sorted(p.name for p in write(page, tmp_path)) == [
         "compare.html",
         "compare.md",
     ]

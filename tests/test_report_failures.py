@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
+from advisor.report.view import view
 from builders import (
     advice,
     cpu_profile,
@@ -18,23 +17,17 @@ from builders import (
     skipped,
     vector_add_workload,
 )
+from rendering import shown
 
 from advisor.profiles.schema import Failed, Gain, Profile
 from advisor.profiles.sweeps import Point, Series, series
-from advisor.report import (
-    draw,
-    render_html,
-    render_markdown,
-    summary,
-    sweep_page,
-)
+from advisor.report import page_of, render
 from advisor.report.advising import changes, findings
 from advisor.report.failures import excerpt, failures
 from advisor.report.markdown import escape, prose
+from advisor.report.recommendations import verdicts
 from advisor.report.sweep_failures import sweep_failures
 from advisor.report.tables import rows
-from advisor.report.verdicts import verdicts
-from advisor.report.view import view
 
 TRACEBACK = """Traceback (most recent call last):
   File "/lib/python/threading.py", line 1, in run
@@ -45,7 +38,7 @@ TRACEBACK = """Traceback (most recent call last):
 ValueError: late"""
 LAST_FRAME = 'File "/home/w.py", line 12, in use'
 TIMEOUT = "Give more time with --timeout SECONDS."
-FORMS: dict[str, Callable[[Profile], str]] = {"txt": summary, "md": render_markdown, "html": render_html}
+FORMS = ("txt", "md", "html")
 SWEEPS = ("txt", "md", "html")
 
 
@@ -70,7 +63,7 @@ def plain(text: str) -> str:
 def test_every_form_tells_failures_before_the_verdict(form: str) -> None:
     results = (measured("pageable", 0.04), measured("pinned", 0.02), late("managed"))
     run = profile(results=results, recommendation=recommendation())
-    text = plain(FORMS[form](run))
+    text = plain(shown(run, form))
     told = text.index("managed failed: ValueError: late")
     assert told < text.index(LAST_FRAME) < text.index("Give more time with --timeout")
     assert text.index("Give more time") < text.index("Use pinned: 2.00×")
@@ -79,7 +72,7 @@ def test_every_form_tells_failures_before_the_verdict(form: str) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_predictions_of_a_workload_that_fails_here_are_doubtful(form: str) -> None:
-    text = plain(FORMS[form](broken()))
+    text = plain(shown(broken(), form))
     assert text.index("Every strategy that was run (pageable and zero-copy) failed: ") < text.index(
         "Doubtful:"
     )
@@ -116,7 +109,7 @@ def test_excerpt_is_the_users_own_frame_and_the_error() -> None:
     long = TRACEBACK + "\n" + "\n".join(f"line {i} {'x' * 200}" for i in range(20))
     assert len(excerpt(long).splitlines()) == 5
     assert excerpt(long).splitlines()[-1].startswith("line 19 xxx")
-    assert max(map(len, summary(broken()).splitlines())) <= 80
+    assert max(map(len, shown(broken(), "txt").splitlines())) <= 80
     assert max(map(len, excerpt(long).splitlines())) <= 74
 
 
@@ -138,7 +131,7 @@ def test_one_strategy_is_compared_with_nothing() -> None:
     only = prediction(results=(predicted("pinned", 0.02),), recommendation=chosen)
     run = cpu_profile(predictions=(only,))
     assert verdicts(run)[0].headline == "Only `pinned` was predicted: nothing was compared"
-    assert "→" not in summary(run)
+    assert "→" not in shown(run, "txt")
     left = profile(results=(measured("pinned", 0.02), failed("pageable")), recommendation=chosen)
     assert verdicts(left)[0].headline == "Only `pinned` has figures: nothing was compared"
     assert [row.tag for row in rows(profile())] == ["baseline", ""]
@@ -155,8 +148,8 @@ def test_without_device_stages_no_strategy_matters(run: Profile) -> None:
     (told,) = verdicts(host_only(run))
     assert told.headline == "No stage of a frame runs on the device, so that no memory strategy matters"
     assert "device(...)" in told.next_step
-    assert "→" not in summary(host_only(run))
-    assert "→" in summary(run)
+    assert "→" not in shown(host_only(run), "txt")
+    assert "→" in shown(run, "txt")
 
 
 def over(*made: Profile | None) -> Series:
@@ -169,7 +162,7 @@ def over(*made: Profile | None) -> Series:
 
 @pytest.mark.parametrize("form", SWEEPS)
 def test_every_form_of_a_sweep_tells_failures_first(form: str) -> None:
-    text = plain(draw(sweep_page(over(broken(), cpu_profile(), None, broken())), form))
+    text = plain(render(page_of(over(broken(), cpu_profile(), None, broken())), form))
     heading = text.index("pageable and zero-copy failed at n = 1 and 4: ValueError: late")
     assert text.index("n = 3 failed: E: no") < heading < text.index("Predicted: zero-copy at n = 2")
     assert text.index(LAST_FRAME) < text.index("Predicted: zero-copy")
@@ -187,12 +180,12 @@ def test_failures_of_a_sweep_that_differ_in_figures_only_are_one() -> None:
 
 
 def test_sweeps_recommend_nothing_that_a_value_does_not() -> None:
-    assert "No recommendation: the workload failed" in draw(sweep_page(over(broken(), broken())), "txt")
-    assert "A prediction is a bet" not in draw(sweep_page(over(broken(), broken())), "txt")
-    text = draw(sweep_page(over(host_only(cpu_profile()), host_only(cpu_profile()))), "txt")
+    assert "No recommendation: the workload failed" in render(page_of(over(broken(), broken())), "txt")
+    assert "A prediction is a bet" not in render(page_of(over(broken(), broken())), "txt")
+    text = render(page_of(over(host_only(cpu_profile()), host_only(cpu_profile()))), "txt")
     assert "No stage of a frame runs on the device" in text
     alone = profile(results=(measured("pinned", 0.02),), recommendation=recommendation())
-    assert "Only `pinned` was run: nothing was compared" in draw(sweep_page(over(alone, alone)), "txt")
+    assert "Only `pinned` was run: nothing was compared" in render(page_of(over(alone, alone)), "txt")
 
 
 def test_a_gain_is_counted_once() -> None:
@@ -213,10 +206,10 @@ def test_a_gain_is_counted_once() -> None:
 
 def test_cards_say_that_memory_is_of_host_and_device() -> None:
     card, jetson = profile(), profile(device=cuda_device("tegra"))
-    for form in FORMS.values():
-        assert "host and device" in form(card)
-        assert "host and device" not in form(jetson)
-    by_device = summary(cpu_profile())
+    for form in FORMS:
+        assert "host and device" in shown(card, form)
+        assert "host and device" not in shown(jetson, form)
+    by_device = shown(cpu_profile(), "txt")
     assert "RTX 4090 (memory: host and device" in by_device
     assert "Orin Nano 8GB:" in by_device
 
@@ -244,9 +237,9 @@ def test_markdown_is_cut_before_a_name_that_does_not_fit() -> None:
 
 def test_without_a_gpu_and_without_predictions_nothing_is_called_predicted() -> None:
     bare, told = cpu_profile(predictions=(), advice=()), cpu_profile()
-    assert summary(bare).splitlines()[0] == "vector_add: without a GPU"
-    assert render_markdown(bare).splitlines()[0] == "### vector\\_add, without a GPU"
-    assert "nothing was predicted for one: no figure on this page" in render_html(bare)
-    assert "computed by a model" not in render_html(bare)
-    assert summary(told).startswith("vector_add: predicted.")
-    assert "computed by a model" in render_html(told)
+    assert shown(bare, "txt").splitlines()[0] == "vector_add: without a GPU"
+    assert shown(bare, "md").splitlines()[0] == "### vector\\_add, without a GPU"
+    assert "nothing was predicted for one: no figure on this page" in shown(bare, "html")
+    assert "computed by a model" not in shown(bare, "html")
+    assert shown(told, "txt").startswith("vector_add: predicted.")
+    assert "computed by a model" in shown(told, "html")

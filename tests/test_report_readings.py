@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from advisor.report.view import view
 from builders import (
     all_strategies,
     cpu_profile,
@@ -19,17 +20,17 @@ from builders import (
     recommendation,
     skipped,
 )
+from rendering import shown
 
 from advisor.profiles.preferences import Objective, Preferences
 from advisor.profiles.schema import Environment, Profile
 from advisor.profiles.system_state import CpuClocks, TegraState
-from advisor.report import render_html, render_markdown, summary, words
+from advisor.report import words
 from advisor.report.evidence import evidence
 from advisor.report.forecasting import forecasting
+from advisor.report.recommendations import prediction_verdict, verdicts
 from advisor.report.stacks import frame_chart, overlap_note, prediction_chart
 from advisor.report.tables import gaps
-from advisor.report.verdicts import prediction_verdict, verdicts
-from advisor.report.view import view
 from advisor.verdicts.counting import counted
 
 
@@ -111,19 +112,19 @@ def test_reasons_inside_readings_are_told_once() -> None:
 @pytest.mark.parametrize(("number", "further"), [(0, ""), (3, ""), (5, "and 2 more")])
 def test_at_most_three_warnings_stand_beside_the_verdict(number: int, further: str) -> None:
     run = on(warnings=tuple(f"caution {i} ends" for i in range(number)))
-    html = render_html(run)
+    html = shown(run, "html")
     beside = html[html.index('id="verdict"') : html.index('id="change"')]
     assert re.findall(r"caution \d", beside) == [f"caution {i}" for i in range(min(number, 3))]
     assert re.findall(r"and \d more", beside) == ([further] if further else [])
     assert len(re.findall(r"<span>caution \d", html)) == number, "each once"
-    markdown, text = render_markdown(run), summary(run)
+    markdown, text = shown(run, "md"), shown(run, "txt")
     assert markdown.count("**Warning:**") == min(number, 3)
     assert (further in markdown, further in text) == (True, True)
     assert [text.count(f"caution {i} ends") for i in range(number)] == [1] * number
 
 
 def test_a_warning_comes_before_the_table_of_figures() -> None:
-    text = summary(all_strategies())
+    text = shown(all_strategies(), "txt")
     assert text.index("throttled") < text.index("strategy ")
 
 
@@ -156,8 +157,8 @@ def test_parts_of_overlapping_frames_are_drawn_as_long_as_they_took() -> None:
     assert float(bar.whisker.middle[:-1]) < sum(float(s.width[:-1]) for s in bar.segments)
     assert "`pinned-pipelined`" in overlap_note(run)
     assert overlap_note(profile()) == ""
-    assert "may exceed the time per frame" in render_html(run)
-    assert "may exceed" not in render_html(profile())
+    assert "may exceed the time per frame" in shown(run, "html")
+    assert "may exceed" not in shown(profile(), "html")
 
 
 def test_what_overlapping_parts_leave_of_a_frame_is_not_called_other() -> None:
@@ -170,9 +171,9 @@ def test_latency_stands_beside_the_rate_of_frames() -> None:
     assert [row.frame.more for row in evidence(run).rows] == ["latency 20.0 ms, 100 frames/s", ""]
     fact = next(f for f in verdicts(run)[0].facts if f.label == "Latency")
     assert (fact.value, fact.note) == ("20.0 ms", "begin to end of a frame")
-    for text in (render_html(run).replace("\N{NO-BREAK SPACE}", " "), render_markdown(run), summary(run)):
+    for text in (shown(run, "html").replace("\N{NO-BREAK SPACE}", " "), shown(run, "md"), shown(run, "txt")):
         assert "latency 20.0 ms, 100 frames/s" in text
-    assert "latency" not in render_markdown(profile()) + summary(profile())
+    assert "latency" not in shown(profile(), "md") + shown(profile(), "txt")
 
 
 def test_tables_and_charts_show_a_frame_as_the_objective_counts_it() -> None:
@@ -205,14 +206,14 @@ def test_predictions_say_beside_table_and_chart_what_overlapping_frames_mean() -
     shown = prediction(results=(pipelined, predicted("pageable", 0.02)))
     run = cpu_profile(predictions=(shown, prediction("NVIDIA H200")))
     told = "begin to end; one is done every 10.0 ms, 100 frames/s"
-    assert summary(run).count(f"\n  (pinned-pipelined: {told})\n") == 1
-    assert told in render_markdown(run)
+    assert shown(run, "txt").count(f"\n  (pinned-pipelined: {told})\n") == 1
+    assert told in shown(run, "md")
     notes = [made.overlap_note for made in forecasting(run).predictions]
     assert notes[0].startswith(
         "Where frames overlap (`pinned-pipelined`), the bracket shows a frame from begin"
     )
     assert notes[1] == ""
-    assert render_html(run).count("the bracket shows a frame from begin to end") == 1
+    assert shown(run, "html").count("the bracket shows a frame from begin to end") == 1
 
 
 def test_predicted_latency_is_called_so() -> None:
@@ -234,12 +235,12 @@ def test_strategies_with_the_same_reason_share_a_row() -> None:
     without = (skipped("a", "why"), skipped("b", "other"), skipped("c", "why"))
     assert [(g.names, g.text) for g in gaps(without)] == [(("a", "c"), "why"), (("b",), "other")]
     run = profile(results=(measured("pageable", 0.01), *without))
-    assert "<code>a</code>, <code>c</code>: <span>why</span>" in render_html(run)
-    assert "- `a`, `c` skipped: why\n" in render_markdown(run)
-    assert "a and c skipped: why" in summary(run)
+    assert "<code>a</code>, <code>c</code>: <span>why</span>" in shown(run, "html")
+    assert "- `a`, `c` skipped: why\n" in shown(run, "md")
+    assert "a and c skipped: why" in shown(run, "txt")
     declined = prediction(results=(predicted("pageable", 0.01), *without))
-    assert "<code>a</code>, <code>c</code>: <span>why</span>" in render_html(
-        cpu_profile(predictions=(declined,))
+    assert "<code>a</code>, <code>c</code>: <span>why</span>" in shown(
+        cpu_profile(predictions=(declined,)), "html"
     )
 
 

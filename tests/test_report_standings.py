@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from advisor.report.brevity import brief_forecasts, brief_rows
 from builders import (
     MIB,
     cpu_profile,
@@ -12,10 +13,9 @@ from builders import (
     profile,
     recommendation,
 )
+from rendering import shown
 
 from advisor.profiles.schema import Profile
-from advisor.report import render_markdown
-from advisor.report.brevity import brief_forecasts, brief_rows
 from advisor.report.evidence import fastest_first
 from advisor.report.forecasting import forecasting
 from advisor.report.ranking import certainties
@@ -76,9 +76,9 @@ def test_brief_forecasts_keep_the_baseline_and_the_recommended_one() -> None:
     run = cpu_profile(predictions=(shown,))
     kept = [strategy for strategy, _ in brief_forecasts(forecasting(run).forecasts, 4)]
     assert kept == ["lean", "pageable", *(f"s{i}" for i in range(8))]
-    assert "| `pageable` | 60.0 ms" in render_markdown(run)
+    assert "| `pageable` | 60.0 ms" in shown(run, "md")
 
 
 def test_one_more_device_is_one_device() -> None:
     five = tuple(prediction(f"card {i}") for i in range(5))
-    assert "- and 1 more device in the report\n" in render_markdown(cpu_profile(predictions=five))
+    assert "- and 1 more device in the report\n" in shown(cpu_profile(predictions=five), "md")

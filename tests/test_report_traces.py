@@ -8,6 +8,8 @@ from typing import Any
 
 import builders
 import pytest
+from advisor.report.view import view
+from rendering import shown
 from running import advisor
 from test_nsys_exports import managed, pinned
 
@@ -16,10 +18,9 @@ from advisor.profiles.lanes import thinned, worked
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Profile
 from advisor.profiles.traces import NoTrace, NsysTrace, Span, Timeline
-from advisor.report import draw, render_html, render_markdown, trace_page
+from advisor.report import render, trace_page
 from advisor.report.timelines import MOST_DRAWN
 from advisor.report.traces import StrategyFrame, traces
-from advisor.report.view import view
 from advisor.rules.advise import advise
 
 
@@ -50,7 +51,7 @@ def seen(tmp_path: Path) -> NsysTrace:
 def test_a_profile_without_any_timeline_has_no_such_section() -> None:
     profile = builders.profile()
     assert not view(profile).traces.any
-    assert "Within a frame" not in render_html(profile)
+    assert "Within a frame" not in shown(profile, "html")
 
 
 def test_our_own_events_are_marked_as_such() -> None:
@@ -58,7 +59,7 @@ def test_our_own_events_are_marked_as_such() -> None:
     assert frame.timeline.source == "our own events"
     assert "these are not the measured times" in frame.timeline.how
     assert frame.figures == ()
-    page = render_html(of(pinned=own()))
+    page = shown(of(pinned=own()), "html")
     assert "our own events" in page
     assert 'href="#frames"' in page
 
@@ -108,8 +109,8 @@ def test_a_timeline_of_very_many_spans_stays_small() -> None:
     assert len(drawn.spans) <= MOST_DRAWN
     assert sum(span.merged for span in drawn.spans) + drawn.left_out >= 300
     names = [f"s{i}" for i in range(14)]
-    page = render_html(of(**dict.fromkeys(names, many)))
-    alone = render_html(of(**{name: own() for name in names}))
+    page = shown(of(**dict.fromkeys(names, many)), "html")
+    alone = shown(of(**{name: own() for name in names}), "html")
     assert len(page) - len(alone) < 150_000
 
 
@@ -119,8 +120,8 @@ def test_a_trace_that_failed_says_why_and_costs_nothing_else() -> None:
     assert told.nsys == "There is no trace of nsys: nsys profile did not finish within 60 s"
     assert told.frames[0].timeline.source == "our own events"
     says = "There is no trace of nsys: nsys profile did not finish"
-    assert says in render_html(of(failed, pinned=own()))
-    assert says in render_markdown(of(failed, pinned=own()))
+    assert says in shown(of(failed, pinned=own()), "html")
+    assert says in shown(of(failed, pinned=own()), "md")
 
 
 def test_a_strategy_that_is_missing_is_named(tmp_path: Path) -> None:
@@ -134,7 +135,7 @@ def test_a_strategy_that_is_missing_is_named(tmp_path: Path) -> None:
 
 def test_names_from_the_outside_are_escaped(tmp_path: Path) -> None:
     evil = Span(track="kernel", label="<script>alert(1)</script>", begin_seconds=0, end_seconds=0.001)
-    page = render_html(of(pinned=Timeline(source="nsys", frame_seconds=0.004, spans=(evil,))))
+    page = shown(of(pinned=Timeline(source="nsys", frame_seconds=0.004, spans=(evil,))), "html")
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
 
@@ -143,7 +144,7 @@ def test_names_from_the_outside_are_escaped(tmp_path: Path) -> None:
 
 
 def test_the_text_of_a_file(tmp_path: Path) -> None:
-    text = " ".join(draw(trace_page(read(pinned(tmp_path / "a.sqlite"))), "txt").split())
+    text = " ".join(render(trace_page(read(pinned(tmp_path / "a.sqlite"))), "txt").split())
     assert "pinned: 2 steady frames of 10.0 ms, figures per frame" in text
     assert "copies host-to-device: 300 B (pinned to device; 1 copy, 3.00 ms; 0.000100 GB/s)" in text
     assert "GPU idle: 60 % of the frame" in text
@@ -261,11 +262,11 @@ def test_what_is_drawn_without_its_cause_bears_all_numbers_that_it_may_be() -> N
 
 def test_the_page_of_a_traced_profile() -> None:
     made = advise(load(Path(__file__).parent / "data" / "h200-traced.json"))
-    page = render_html(made).replace("\N{NO-BREAK SPACE}", " ")
+    page = shown(made, "html").replace("\N{NO-BREAK SPACE}", " ")
     pictures = re.findall(r'<svg role="img"[^>]+"timeline-\d+-title timeline-\d+-desc"', page)
     assert len(pictures) == 7
     assert len(re.findall(r'<desc id="timeline-\d+-desc">A frame of ', page)) == 7
     assert "One frame of managed, 24.4 ms" in page
     assert "these are not the measured times, of which the median is 15.5 ms." in page
     assert "pageable: copied host-to-device from pageable memory, seen by nsys, per frame" in page
-    assert "nsys 2023.4.4 looked on while each strategy ran a few more frames" in render_markdown(made)
+    assert "nsys 2023.4.4 looked on while each strategy ran a few more frames" in shown(made, "md")

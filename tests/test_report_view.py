@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from advisor.report.view import view
 from builders import (
     MIB,
     advice,
@@ -17,14 +18,14 @@ from builders import (
     skipped,
     vector_add_trace,
 )
+from rendering import shown
 
 from advisor.profiles.schema import Device, Evidence, Gain, Measured, Recommendation
-from advisor.report import render_html, words
+from advisor.report import words
 from advisor.report.advising import changes, findings
+from advisor.report.recommendations import predicted_verdict, verdicts
 from advisor.report.setup_costs import break_even, setup_costs
 from advisor.report.tables import forecasts, rows
-from advisor.report.verdicts import predicted_verdict, verdicts
-from advisor.report.view import view
 
 
 def headline(**fields: object) -> str:
@@ -252,7 +253,9 @@ def test_where_the_baseline_is_kept_no_code_leads_away_from_it(kept: Recommendat
     ]
     assert [f.where for f in changes(alone, findings(alone))] == ["a"]
     here = profile(recommendation=kept, advice=(advice(),))
-    assert "Nothing: the verdict is to keep <code>pageable</code>. What the rules advise" in render_html(here)
+    assert "Nothing: the verdict is to keep <code>pageable</code>. What the rules advise" in shown(
+        here, "html"
+    )
 
 
 def test_advice_for_the_recommended_strategy_comes_first() -> None:

@@ -12,6 +12,7 @@ import nvtx
 import pytest
 from builders import cuda_device, script_profile
 from fakes import FakeClock
+from rendering import shown
 from running import FILES, Command, advisor, python_path
 
 import advisor as public
@@ -23,7 +24,6 @@ from advisor.measure.script_runs import ScriptSettings, profile
 from advisor.profiles import reading
 from advisor.profiles.schema import Profile
 from advisor.profiles.scripts import ScriptCopies, ScriptMeasured
-from advisor.report import render_html, render_markdown, summary
 from advisor.strategies.scripts import SCRIPT_STRATEGIES, UNCHANGED, choose, code
 from advisor.verdicts import scripts
 from advisor.workloads.script_detection import is_script
@@ -81,7 +81,7 @@ def test_every_strategy_is_run_and_the_best_is_recommended(tmp_path: Path) -> No
     found.save(tmp_path / "profile.json")
     again = reading.load(tmp_path / "profile.json")
     assert again == found
-    for text in (summary(again), render_markdown(again), render_html(again)):
+    for text in (shown(again, "txt"), shown(again, "md"), shown(again, "html")):
         assert "train.py" in text
         assert "zero-copy-pool" in text
         assert "to start from" in text

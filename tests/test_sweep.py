@@ -307,7 +307,7 @@ def test_profiles_of_different_runs_are_noted(changes: dict[str, str], note: str
     if note:
         assert note in made.notes[0]
         assert note.replace("`", "") in " ".join(
-            report.draw(report.sweep_page(made), "txt").replace("`", "").split()
+            report.render(report.page_of(made), "txt").replace("`", "").split()
         )
 
 

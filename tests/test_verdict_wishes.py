@@ -16,13 +16,13 @@ from builders import (
     profile,
     vector_add_trace,
 )
+from rendering import shown
 
 from advisor import pipeline
 from advisor.devices.catalogue import load
 from advisor.errors import UsageError
 from advisor.profiles.preferences import Preferences
 from advisor.profiles.schema import Measured, Profile, Recommendation
-from advisor.report import summary
 from advisor.report.headlines import headline
 from advisor.rules import RULES
 from advisor.rules.advise import advise
@@ -234,7 +234,7 @@ def test_a_device_outside_the_catalogue_cannot_be_judged_again_without_its_file(
 
 def test_a_budget_that_nothing_fits_still_makes_a_summary() -> None:
     run = advise(profile(preferences=Preferences(memory_budget_bytes=MIB)))
-    assert "No strategy fits the memory budget" in summary(run)
+    assert "No strategy fits the memory budget" in shown(run, "txt")
 
 
 def test_no_rule_proposes_what_is_over_the_budget() -> None:

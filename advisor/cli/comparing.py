@@ -51,14 +51,14 @@ def compare(
     rulings = comparing.judge(found, gates)
     page = report.comparison_page(found, rulings, (_called(base, head), _called(head, base)))
     if form:
-        put(report.draw(page, form))
+        put(report.render(page, form))
     else:
         with configuration.output_directory(out) as directory:
-            paths = report.write_page(page, directory, wanted)
-        put(report.draw(page, "txt"))
+            paths = report.write(page, directory, wanted)
+        put(report.render(page, "txt"))
         if not quiet:
             say("wrote " + "\n      ".join(map(str, paths)))
-    report.append_step_summary(report.draw(page, "md"))
+    report.append_step_summary(report.render(page, "md"))
     _end(rulings, strict=strict, quiet=quiet)
 
 

@@ -19,6 +19,7 @@ from advisor.errors import NothingMeasured, UsageError
 if TYPE_CHECKING:
     from advisor.measure.settings import Settings
     from advisor.profiles.schema import Profile
+    from advisor.report.page import Page
     from advisor.sweep import Sweep
 
 
@@ -136,10 +137,11 @@ def _profile_once(made: Settings, out: Path, wanted: tuple[str, ...], quiet: boo
         with make_progress(quiet=quiet) as progress:
             result = pipeline.profile(made, progress, keep_in=directory)
         directory.mkdir(parents=True, exist_ok=True)  # the workload may have removed it
-        paths = [*report.write(result, directory, wanted), *_written_traces(made, result, directory)]
+        page = report.page_of(result)
+        paths = [*report.write(page, directory, wanted), *_written_traces(made, result, directory)]
         (directory / pipeline.PARTIAL).unlink(missing_ok=True)
-    show(report.summary(result, bars=draws_bars()), paths, quiet)
-    _end(result)
+    show(report.render(page, "txt", bars=draws_bars()), paths, quiet)
+    _end(result, page)
 
 
 def _profile_to_stdout(made: Settings, form: str, quiet: bool) -> None:
@@ -149,15 +151,16 @@ def _profile_to_stdout(made: Settings, form: str, quiet: bool) -> None:
 
     with tempfile.TemporaryDirectory(prefix="advisor-") as scratch, make_progress(quiet=quiet) as progress:
         result = pipeline.profile(made, progress, keep_in=Path(scratch))
-    put(report.render(result, form))
-    _end(result)
+    page = report.page_of(result)
+    put(report.render(page, form))
+    _end(result, page)
 
 
-def _end(result: Profile) -> None:
+def _end(result: Profile, page: Page) -> None:
     """The summary of a GitHub job, and the exit code: 130 after Ctrl-C, 4 without figures."""
     from advisor import pipeline, report
 
-    report.append_step_summary(report.render_markdown(result))
+    report.append_step_summary(report.render(page, "md"))
     if pipeline.was_interrupted(result):
         sys.exit(INTERRUPTED)
     require_figures(result)
@@ -179,7 +182,7 @@ def _profile_sweep(made: Settings, swept: Sweep, out: Path, wanted: tuple[str, .
     asked, kept = made, list[Path]()
 
     def keep(made: Profile, folder: Path) -> list[Path]:
-        paths = [*report.write(made, folder, wanted), *_written_traces(asked, made, folder)]
+        paths = [*report.write(report.page_of(made), folder, wanted), *_written_traces(asked, made, folder)]
         kept.extend(paths)
         return paths
 
@@ -187,13 +190,13 @@ def _profile_sweep(made: Settings, swept: Sweep, out: Path, wanted: tuple[str, .
         with configuration.output_directory(out) as directory:
             with make_progress(quiet=quiet) as progress:
                 result = sweep_runs.run(made, swept, progress, directory=directory, keep=keep)
-            page = report.sweep_page(result.series)
-            paths = report.write_page(page, directory, wanted)
+            page = report.page_of(result.series)
+            paths = report.write(page, directory, wanted)
     except KeyboardInterrupt:
         say(f"interrupted: finished values are in {out}" if kept else "interrupted: no value was finished")
         raise typer.Exit(INTERRUPTED) from None
-    show(report.draw(page, "txt"), paths, quiet)
-    report.append_step_summary(report.draw(page, "md"))
+    show(report.render(page, "txt"), paths, quiet)
+    report.append_step_summary(report.render(page, "md"))
     if result.series.interrupted:
         sys.exit(INTERRUPTED)
     if not result.series.has_figures:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from advisor.profiles.schema import Profile
     from advisor.profiles.sweeps import Series
+    from advisor.report.page import Page
     from advisor.verdicts.device_comparison import Lineup
 
 
@@ -58,31 +59,32 @@ def report(
 
 def _one(profile: Profile, directory: Path, wanted: Sequence[str], form: str | None, quiet: bool) -> None:
     """The report of one profile: one form on stdout, or files and the summary."""
-    from advisor import configuration, report
+    from advisor import report
 
-    if form:
-        put(report.render(profile, form))
-    else:
-        with configuration.output_directory(directory) as folder:
-            show(report.summary(profile, bars=draws_bars()), report.write(profile, folder, wanted), quiet)
-    report.append_step_summary(report.render_markdown(profile))
+    _shown(report.page_of(profile), directory, wanted, form, quiet)
 
 
 def _several(
     found: Series | Lineup, directory: Path, wanted: Sequence[str], form: str | None, quiet: bool
 ) -> None:
     """The same of a page over several profiles."""
-    from advisor import configuration, report
-    from advisor.verdicts.device_comparison import Lineup
+    from advisor import report
 
-    page = report.devices_page(found) if isinstance(found, Lineup) else report.sweep_page(found)
     if form:
         require_page(form)
-        put(report.draw(page, form))
+    _shown(report.page_of(found), directory, wanted, form, quiet)
+
+
+def _shown(page: Page, directory: Path, wanted: Sequence[str], form: str | None, quiet: bool) -> None:
+    from advisor import configuration, report
+
+    if form:
+        put(report.render(page, form))
     else:
         with configuration.output_directory(directory) as folder:
-            show(report.draw(page, "txt"), report.write_page(page, folder, wanted), quiet)
-    report.append_step_summary(report.draw(page, "md"))
+            paths = report.write(page, folder, wanted)
+            show(report.render(page, "txt", bars=draws_bars()), paths, quiet)
+    report.append_step_summary(report.render(page, "md"))
 
 
 def _require_workload(profile: Profile, file: Path) -> None:

@@ -99,10 +99,11 @@ def _profile(made: ScriptSettings, out: Path, wanted: tuple[str, ...], quiet: bo
                 say("interrupted: nothing was measured")
                 sys.exit(INTERRUPTED)
         directory.mkdir(parents=True, exist_ok=True)  # the script may have removed it
-        paths = report.write(result, directory, wanted)
+        page = report.page_of(result)
+        paths = report.write(page, directory, wanted)
         partial.unlink(missing_ok=True)
-    show(report.summary(result), paths, quiet)
-    report.append_step_summary(report.render_markdown(result))
+    show(report.render(page, "txt"), paths, quiet)
+    report.append_step_summary(report.render(page, "md"))
     if pipeline.was_interrupted(result):
         sys.exit(INTERRUPTED)
     _require_figures(result)

@@ -20,11 +20,11 @@ def trace(
     from pathlib import Path
 
     from advisor.nsys.capturing import read_report
-    from advisor.report import draw, trace_page
+    from advisor.report import render, trace_page
 
     with tempfile.TemporaryDirectory(prefix="advisor-") as scratch:
         told = read_report(file, nsys, Path(scratch))
-    put(told.model_dump_json(indent=1) if as_json else draw(trace_page(told), "txt"))
+    put(told.model_dump_json(indent=1) if as_json else render(trace_page(told), "txt"))
 
 
 def doctor(
@@ -43,9 +43,9 @@ def doctor(
     from advisor.doctor.examinations import examine
     from advisor.doctor.facts import gather
     from advisor.errors import NothingMeasured
-    from advisor.report import doctor_page, draw
+    from advisor.report import doctor_page, render
 
     checkup = examine(gather(gpu or 0, nsys))
-    put(checkup.model_dump_json(indent=1) if as_json else draw(doctor_page(checkup), "txt"))
+    put(checkup.model_dump_json(indent=1) if as_json else render(doctor_page(checkup), "txt"))
     if not checkup.ready:
         sys.exit(NothingMeasured.exit_code)

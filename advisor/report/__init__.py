@@ -1,103 +1,72 @@
-"""Profiles as HTML, Markdown, JSON and text for the terminal: pure functions of the data."""
+"""Profiles, sweeps and comparisons as pages; pages as HTML, Markdown and text. Pure functions of the data."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from advisor.profiles.schema import Profile
+from advisor.profiles.sweeps import Series
 from advisor.profiles.text_files import write_atomically
-from advisor.report import html, markdown, markdown_page, terminal, text_page
+from advisor.report import html, markdown, terminal
 from advisor.report.comparison_page import comparison_page
 from advisor.report.devices_page import devices_page
 from advisor.report.doctor_page import doctor_page
 from advisor.report.page import Page
+from advisor.report.profile_page import profile_page
 from advisor.report.script_page import script_page
 from advisor.report.step_summary import append_step_summary
 from advisor.report.sweep_page import sweep_page
 from advisor.report.trace_page import trace_page
+from advisor.verdicts.device_comparison import Lineup
 
 __all__ = [
     "FORMATS",
+    "PAGES",
     "append_step_summary",
     "comparison_page",
-    "devices_page",
     "doctor_page",
-    "draw",
-    "sweep_page",
-    "trace_page",
+    "page_of",
     "render",
-    "render_html",
-    "render_markdown",
-    "summary",
+    "trace_page",
     "write",
-    "write_page",
 ]
 
-
-def draw(page: Page, form: str, *, bars: bool = False) -> str:
-    """A page as html, md or txt; `bars` are for a terminal."""
-    if form == "txt":
-        return text_page.render(page, bars=bars)
-    return html.render(page) if form == "html" else markdown_page.render(page)
-
-
-def render_html(profile: Profile) -> str:
-    """The page of one profile, of a workload or of a script."""
-    if profile.script is not None:
-        return draw(script_page(profile, profile.script), "html")
-    return html.render_html(profile)
-
-
-def render_markdown(profile: Profile) -> str:
-    """The Markdown of one profile, of a workload or of a script."""
-    if profile.script is not None:
-        return draw(script_page(profile, profile.script), "md")
-    return markdown.render_markdown(profile)
-
-
-def summary(profile: Profile, *, bars: bool = False) -> str:
-    """The terminal's text of one profile, of a workload or of a script."""
-    if profile.script is not None:
-        return draw(script_page(profile, profile.script), "txt")
-    return terminal.summary(profile, bars=bars)
-
-
-_RENDER: dict[str, Callable[[Profile], str]] = {"html": render_html, "md": render_markdown}
 FORMATS = ("html", "md", "json")
 PAGES = ("html", "md")
 """What there is of a comparison, and of several profiles."""
 
 
-def render(profile: Profile, form: str) -> str:
-    """The report as html, md or json."""
-    return profile.to_json() if form == "json" else _RENDER[form](profile)
+def page_of(found: Profile | Series | Lineup) -> Page:
+    """The page of one profile, of a workload or of a script, or over several."""
+    if isinstance(found, Series):
+        return sweep_page(found)
+    if isinstance(found, Lineup):
+        return devices_page(found)
+    return script_page(found, found.script) if found.script else profile_page(found)
 
 
-def write(profile: Profile, directory: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
-    """Writes report.html, report.md and profile.json, as `formats` names them; returns their paths.
+def render(page: Page, form: str, *, bars: bool = False) -> str:
+    """A page as html, md or txt, or the profile that it is of as json; `bars` are for a terminal."""
+    if form == "txt":
+        return terminal.render(page, bars=bars)
+    if form == "json" and page.profile is not None:
+        return page.profile.to_json()
+    return html.render(page) if form == "html" else markdown.render(page)
 
-    `directory` exists. The profile comes first, so that a report that fails loses nothing.
+
+def write(page: Page, directory: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
+    """Writes the page, such as report.html and report.md, and profile.json, as `formats` names them.
+
+    `directory` exists. The profile comes first, so that a report that fails loses nothing. Returns the paths.
     Raises `FileProblem` where a file cannot be written.
     """
     written = []
-    if "json" in formats:
-        profile.save(directory / "profile.json")
+    if "json" in formats and page.profile is not None:
         written.append(directory / "profile.json")
-    for name, render in _RENDER.items():
-        if name in formats:
-            path = directory / f"report.{name}"
-            write_atomically(path, render(profile))
-            written.append(path)
-    return written
-
-
-def write_page(page: Page, directory: Path, formats: Sequence[str] = PAGES) -> list[Path]:
-    """Writes the page as `formats` names them; returns the paths.
-
-    Raises `FileProblem` where a file cannot be written.
-    """
-    written = [directory / f"{page.kind}.{form}" for form in PAGES if form in formats]
-    for path in written:
-        write_atomically(path, draw(page, path.suffix[1:]))
+        page.profile.save(written[0])
+    for form in PAGES:
+        if form in formats:
+            written.append(directory / f"{page.kind}.{form}")
+            write_atomically(written[-1], render(page, form))
     return written

@@ -14,6 +14,7 @@ from typing import Literal
 
 from advisor import units
 from advisor.report import words
+from advisor.report.page import Block
 
 Category = Literal[
     "host", "host-2", "host-copy", "transfer", "transfer-2", "kernel", "kernel-2", "wait", "rest",
@@ -102,7 +103,7 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Chart:
+class Chart(Block):
     """Stacked bars over one axis."""
 
     identifier: str
@@ -112,6 +113,8 @@ class Chart:
     bars: tuple[Bar, ...]
     ticks: tuple[Tick, ...]
     legend: tuple[Key, ...]
+    notes: tuple[str, ...] = ()
+    """What must be known to read it."""
 
 
 def chart(

@@ -36,9 +36,9 @@ from advisor.report.page import (
     filled,
 )
 from advisor.report.parts import MARKED, lead, legend
+from advisor.report.recommendations import measured_verdict, prediction_verdict
 from advisor.report.tables import gaps
 from advisor.report.tracks import Stop, cell, measured_stop, predicted_stop
-from advisor.report.verdicts import measured_verdict, prediction_verdict
 from advisor.verdicts.agreement import Agreement, agreement, one_for_all
 from advisor.verdicts.counting import counted
 from advisor.verdicts.device_comparison import Lineup, Member

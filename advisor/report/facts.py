@@ -56,7 +56,7 @@ def predicted_facts(prediction: Prediction, chosen: Recommendation) -> tuple[Fac
         return ()
     between = words.seconds_between(row.low_seconds, row.high_seconds)
     return (
-        Fact("Predicted time per frame", units.seconds(row.likely_seconds), f"range {between}"),
+        Fact("Predicted time per frame", units.seconds(row.likely_seconds), f"range {between}", brief=True),
         Fact(_memory(prediction.device), units.size(row.physical_bytes)),
         *_latency(row),
         Fact("Largest part", words.name(row.dominant), units.seconds(row.terms[row.dominant])),

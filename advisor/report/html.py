@@ -15,14 +15,14 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from advisor.profiles.schema import Profile
-from advisor.report import parts, templates
+from advisor.report import templates
 from advisor.report.page import Block, Download, Fold, Group, Page
-from advisor.report.view import view
 
 # The page stays below 400 KB: a larger profile is packed, and one that is too large even so is left out.
 PLAIN_LENGTH = 50_000
 EMBEDDED_LENGTH = 245_000
+_MACROS = ("blocks.html.j2", "charts.svg.j2", "lines.svg.j2")
+"""A block is drawn by the macro of its name in one of these."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,6 @@ class Link:
 
     filename: str
     href: str
-
-
-_MACROS = ("blocks.html.j2", "charts.svg.j2", "lines.svg.j2")
-"""A block is drawn by the macro of its name in one of these."""
 
 
 def render(page: Page) -> str:
@@ -74,35 +70,6 @@ def _inside(blocks: tuple[Block, ...]) -> Iterator[Block]:
             yield from _inside(block.blocks)
 
 
-def render_html(profile: Profile) -> str:
-    """The whole page of one profile."""
-    return page("report.html.j2", report=view(profile), download=download(profile))
-
-
-def page(template: str, **context: object) -> str:
-    """A page with our style and script, which alone are not escaped, and the digests its policy allows."""
-    style, script = _asset("report.css"), _asset("report.js")
-    return (
-        templates.page_environment()
-        .get_template(template)
-        .render(
-            style=Markup(style),
-            style_digest=_digest(style),
-            script=Markup(script),
-            script_digest=_digest(script),
-            **context,
-        )
-    )
-
-
-def _asset(name: str) -> str:
-    return (templates.directory() / name).read_text(encoding="utf-8")
-
-
-def _digest(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
-
-
 def link(json: Callable[[], str] | None) -> Link:
     """The raw profile as a data: link, which a browser saves without a script."""
     text = json() if json else ""
@@ -115,6 +82,9 @@ def link(json: Callable[[], str] | None) -> Link:
     return Link("profile.json", "")
 
 
-def download(profile: Profile) -> Link:
-    """The same of a profile."""
-    return link(parts.download(profile).json)
+def _asset(name: str) -> str:
+    return (templates.directory() / name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TypeVar
 
 from advisor import units
@@ -11,19 +11,9 @@ from advisor.profiles.redaction import WITHHELD
 from advisor.profiles.schema import Measured, Profile
 from advisor.profiles.system_state import CpuClocks, GpuState, HostState, Limit, TegraState
 from advisor.report import words
-from advisor.report.page import Fact
+from advisor.report.page import NOTHING, Column, Fact, Row, Table, TableCell
 
-_NONE = "–"
 _State = TypeVar("_State", GpuState, TegraState)
-
-
-@dataclass(frozen=True)
-class Readings:
-    """Figures of one device down, the moments they were read at across."""
-
-    title: str
-    moments: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[str, ...]], ...]
 
 
 def environment(profile: Profile) -> tuple[Fact, ...]:
@@ -46,7 +36,7 @@ def environment(profile: Profile) -> tuple[Fact, ...]:
     )
 
 
-def readings(profile: Profile) -> tuple[Readings, ...]:
+def readings(profile: Profile) -> tuple[Table, ...]:
     """What the GPU and the Jetson board read at each moment; a figure that no moment has is left out."""
     told = profile.environment
     tables = (_gpu(told.gpu_readings), _tegra(told.tegra_readings))
@@ -107,7 +97,7 @@ def _node(number: int, cpus: str, memory: int | None) -> str:
     return f"{number} ({told})"
 
 
-def _gpu(states: Sequence[GpuState]) -> Readings:
+def _gpu(states: Sequence[GpuState]) -> Table:
     first = states[0].throttled_seconds if states else {}
     figures: tuple[tuple[str, Callable[[GpuState], str]], ...] = (
         ("driver", lambda s: s.driver or ""),
@@ -130,7 +120,7 @@ def _gpu(states: Sequence[GpuState]) -> Readings:
     return _table("GPU", states, figures)
 
 
-def _tegra(states: Sequence[TegraState]) -> Readings:
+def _tegra(states: Sequence[TegraState]) -> Table:
     zones = dict.fromkeys(zone for s in states for zone in s.temperatures_celsius)
     events = dict.fromkeys(cause for s in states for cause in s.over_current_events)
     figures: tuple[tuple[str, Callable[[TegraState], str]], ...] = (
@@ -151,14 +141,22 @@ def _tegra(states: Sequence[TegraState]) -> Readings:
 
 def _table(
     title: str, states: Sequence[_State], figures: Iterable[tuple[str, Callable[[_State], str]]]
-) -> Readings:
+) -> Table:
     rows = [
-        (words.name(label, 80), tuple(words.line(tell(s), 120) for s in states)) for label, tell in figures
+        Row(words.name(label, 80), tuple(TableCell(words.line(tell(s), 120)) for s in states))
+        for label, tell in figures
     ]
-    return Readings(
+    return Table(
+        "readings",
         title,
-        tuple(s.moment.replace("-", " ") for s in states),
-        tuple((label, tuple(c or _NONE for c in cells)) for label, cells in rows if any(cells)),
+        tuple(Column(s.moment.replace("-", " "), figures=False) for s in states),
+        tuple(
+            replace(row, cells=tuple(cell if cell.value else TableCell(NOTHING) for cell in row.cells))
+            for row in rows
+            if any(cell.value for cell in row.cells)
+        ),
+        label=f"{title}, readings",
+        codes=False,
     )
 
 

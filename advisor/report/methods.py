@@ -12,6 +12,11 @@ from advisor.report.page import Fact
 CPU_LABEL = "measured on this CPU, not on a GPU"
 
 
+def measured_label(profile: Profile) -> str:
+    """Where the measured figures are from."""
+    return CPU_LABEL if profile.device.kind == "cpu" else f"measured on {words.name(profile.device.name)}"
+
+
 def method(profile: Profile, unmatched: str = "") -> tuple[Fact, ...]:
     """Order, sampling and the terms of the tables; `unmatched` is why the model stands not beside them."""
     taken = profile.method

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from advisor.profiles.schema import Profile
+from advisor.report import words
 from advisor.report.intervals import Strip
 
 Form = Literal["html", "md", "txt"]
@@ -85,16 +86,30 @@ class Finding:
     outcome: str
     title: str
     detail: str = ""
-    where: str = ""
+    devices: tuple[str, ...] = ()
     strategy: str = ""
     gain: str = ""
+    saves: str = ""
+    """The gain in a few words, and against what."""
     estimated: bool = False
+    again: bool = False
+    """The gain is that of an advice before it, for the same change."""
     snippet: str = ""
     variants: tuple[tuple[str, str], ...] = ()
     """The snippet for other libraries: name and code."""
     evidence: tuple[Fact, ...] = ()
     sources: tuple[str, ...] = ()
     next_step: str = ""
+
+    @property
+    def where(self) -> str:
+        """The devices in words."""
+        return words.listing(self.devices)
+
+    @property
+    def fired(self) -> bool:
+        """Whether a reader must see it unasked: advice, or a rule that failed."""
+        return self.outcome in ("advice", "error")
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from advisor.profiles.schema import Measured
 from advisor.profiles.traces import Span, Timeline, Track
 from advisor.report import words
 from advisor.report.charts import Category, Tick, percent
+from advisor.report.page import Block
 
 LINE_HEIGHT = 40
 AXIS_HEIGHT = 22
@@ -67,7 +68,7 @@ class TimelineRow:
 
 
 @dataclass(frozen=True)
-class TimelineView:
+class TimelineView(Block):
     """One frame."""
 
     identifier: str

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 
 from advisor import units
 from advisor.profiles.schema import Measured, Profile
 from advisor.profiles.traces import StrategyTrace
 from advisor.report import words
-from advisor.report.observed import figures, not_observed, steps
-from advisor.report.page import Fact
-from advisor.report.timelines import TimelineView, timeline_view
+from advisor.report.observed import facts, not_observed, steps
+from advisor.report.page import MARKDOWN, PAGE, Block, Fact, Facts, Fold, Prose, filled
+from advisor.report.timelines import timeline_view
 
 _PAGE = 4096
 """Bytes: static memory below it comes with loading any kernel, and says nothing of a strategy."""
@@ -20,47 +20,22 @@ NOT_HEADLINE = (
 )
 
 
-@dataclass(frozen=True)
-class StrategyFrame:
-    """One strategy: the timeline of a frame and, where nsys looked on, its figures per frame."""
+def traces(profile: Profile) -> tuple[Block, ...]:
+    """The timelines of all measured strategies, nsys's in the place of our own where there is one.
 
-    strategy: str
-    chosen: bool
-    timeline: TimelineView
-    figures: tuple[Fact, ...]
-    figures_title: str
-    steps: tuple[Fact, ...]
-    absent: str
-
-
-@dataclass(frozen=True)
-class Traces:
-    """The section; empty where no timeline was recorded. `nsys` says what became of the trace."""
-
-    frames: tuple[StrategyFrame, ...]
-    nsys: str
-    notes: tuple[str, ...]
-
-    @property
-    def any(self) -> bool:
-        """Whether there is anything to show."""
-        return bool(self.frames or self.nsys)
-
-
-def traces(profile: Profile) -> Traces:
-    """The timelines of all measured strategies, nsys's in the place of our own where there is one."""
-    chosen = profile.recommendation.strategy if profile.recommendation else None
-    rows = profile.measured()
-    frames = [
-        _frame(row, profile.trace.of(name), name == chosen, number)
-        for number, (name, row) in enumerate(rows.items(), start=1)
-    ]
+    Nothing where no timeline was recorded and no trace was asked for.
+    """
     asked = profile.trace.reason != "not asked for"
-    return Traces(
-        frames=tuple(frame for frame in frames if frame),
-        nsys=_nsys(profile) if asked else "",
-        notes=tuple(words.line(note, 300) for note in profile.trace.notes),
-    )
+    notes = (Prose(words.line(note, 300), forms=PAGE) for note in profile.trace.notes)
+    found = [
+        frame
+        for number, row in enumerate(profile.measured().values(), 1)
+        if (frame := _frame(profile, row, number))
+    ]
+    if not found and not asked:
+        return ()
+    alone = [replace(frame, open=True) for frame in found] if len(found) == 1 else found
+    return filled(Prose(_nsys(profile) if asked else "", forms=(*PAGE, *MARKDOWN)), *notes, *alone)
 
 
 def _nsys(profile: Profile) -> str:
@@ -74,18 +49,25 @@ def _nsys(profile: Profile) -> str:
     return f"{tool} looked on while each strategy ran a few more frames. {NOT_HEADLINE}{missing}"
 
 
-def _frame(row: Measured, traced: StrategyTrace | None, chosen: bool, number: int) -> StrategyFrame | None:
+def _frame(profile: Profile, row: Measured, number: int) -> Fold | None:
+    """One strategy: the timeline of a frame and, where nsys looked on, its figures per frame."""
+    traced, chosen = profile.trace.of(row.strategy), profile.recommendation
     timeline = (traced and traced.timeline) or row.timeline
     if timeline is None:
         return None
-    return StrategyFrame(
-        strategy=words.name(row.strategy),
-        chosen=chosen,
-        timeline=timeline_view(row, timeline, number),
-        figures=tuple(_figures(traced)) if traced else (),
-        figures_title=_figures_title(traced) if traced else "",
-        steps=tuple(Fact(name, value) for name, value in steps(traced)) if traced else (),
-        absent=_absent(traced) if traced else "",
+    here = chosen is not None and chosen.strategy == row.strategy
+    title = f"{words.code(row.strategy)}{' (recommended)' * here}"
+    figures = _seen(traced) if traced else ()
+    return Fold(title, (timeline_view(row, timeline, number), *figures), open=here)
+
+
+def _seen(traced: StrategyTrace) -> tuple[Block, ...]:
+    ranges = Facts(tuple(Fact(name, value) for name, value in steps(traced)))
+    absent = f" Not observed: {'; '.join(not_observed(traced.absent))}." if traced.absent else ""
+    return filled(
+        Prose(f"{_figures_title(traced)}.{absent}"),
+        Facts(tuple(_figures(traced))),
+        Fold("By range", filled(ranges)),
     )
 
 
@@ -95,8 +77,7 @@ def _figures_title(traced: StrategyTrace) -> str:
 
 
 def _figures(traced: StrategyTrace) -> Iterator[Fact]:
-    for label, value, note in figures(traced.activity, traced.frames):
-        yield Fact(label, f"{value} ({note})" if note else value)
+    yield from facts(traced.activity, traced.frames)
     if traced.idle_share is not None:
         yield Fact("GPU idle", f"{units.percent(traced.idle_share)} of the traced frame")
     for made in traced.allocations or ():
@@ -104,7 +85,3 @@ def _figures(traced: StrategyTrace) -> Iterator[Fact]:
             continue
         sizes = f"{words.count(made.count, 'allocation')}, the largest {units.size(made.largest_bytes)}"
         yield Fact(f"allocated, {words.name(made.kind)}", f"{units.size(made.bytes)} ({sizes})")
-
-
-def _absent(traced: StrategyTrace) -> str:
-    return f"Not observed: {'; '.join(not_observed(traced.absent))}." if traced.absent else ""

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from browser.browsing import HOSTILE, NEEDS_A_BROWSER, WIDE, visit
+from builders import profile
 from test_lineups import hostile as hostile_lineup
 from test_lineups import mixed
 from test_report_compare import cpu, gpu
 from test_report_compare import hostile as hostile_pair
 
-from advisor.report import comparison_page, devices_page, draw
+from advisor.report import comparison_page, notebook, page_of, render
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
 pytestmark = NEEDS_A_BROWSER
 LONG = HOSTILE + "endless" * 500
 PAGES = {
-    "gpu": lambda: draw(comparison_page(*gpu(), ("base.json", "head.json")), "html"),
-    "cpu": lambda: draw(comparison_page(*cpu()), "html"),
-    "hostile": lambda: draw(comparison_page(*hostile_pair(LONG), (LONG, LONG)), "html"),
-    "devices": lambda: draw(devices_page(mixed()), "html"),
-    "hostile devices": lambda: draw(devices_page(hostile_lineup(LONG)), "html"),
+    "gpu": lambda: render(comparison_page(*gpu(), ("base.json", "head.json")), "html"),
+    "cpu": lambda: render(comparison_page(*cpu()), "html"),
+    "hostile": lambda: render(comparison_page(*hostile_pair(LONG), (LONG, LONG)), "html"),
+    "devices": lambda: render(page_of(mixed()), "html"),
+    "hostile devices": lambda: render(page_of(hostile_lineup(LONG)), "html"),
 }
 
 
@@ -47,7 +48,7 @@ def test_the_strip_of_a_slower_strategy_lies_right_of_one(browser: Browser, tmp_
 
 def test_a_notebooks_frame_shows_the_report_and_reaches_nothing(browser: Browser, tmp_path: Path) -> None:
 
-    cell = profile_cell(profile(), render_html(profile()))
+    cell = notebook.cell(page_of(profile()))
     with visit(browser, f"<!doctype html><title>notebook</title>{cell}", tmp_path) as seen:
         frame = seen.page.frames[1]
         assert "vector_add" in (frame.text_content("h1") or "")
