@@ -6,7 +6,6 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from advisor.report.view import view
 from builders import (
     advice,
     catalogue_device,
@@ -23,13 +22,14 @@ from builders import (
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from rendering import shown
+from rendering import blocks, shown
 
 from advisor.errors import FileProblem
 from advisor.profiles.reading import parse
 from advisor.profiles.schema import Environment, Profile
-from advisor.report import words
+from advisor.report import page_of, words
 from advisor.report.markdown import LIMIT, escape
+from advisor.report.page import Banners
 
 HOSTILE = (
     "<script>document.title='taken'</script>", "<img src=x onerror=alert(1)>", "</title></style></svg>",
@@ -216,4 +216,4 @@ def test_a_lone_surrogate_in_a_file_is_refused_with_its_place() -> None:
 
 def test_a_lone_surrogate_in_memory_is_replaced() -> None:
     run = profile(notes=()).model_copy(update={"notes": ("a\ud800z",)})
-    assert view(run).notes == ("a\N{REPLACEMENT CHARACTER}z",)
+    assert blocks(page_of(run), Banners)[0].texts == ("a\N{REPLACEMENT CHARACTER}z",)

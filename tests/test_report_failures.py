@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from advisor.report.view import view
 from builders import (
     advice,
     cpu_profile,
@@ -17,14 +16,15 @@ from builders import (
     skipped,
     vector_add_workload,
 )
-from rendering import shown
+from rendering import blocks, shown
 
 from advisor.profiles.schema import Failed, Gain, Profile
 from advisor.profiles.sweeps import Point, Series, series
-from advisor.report import page_of, render
+from advisor.report import evidence, page_of, render
 from advisor.report.advising import changes, findings
 from advisor.report.failures import excerpt, failures
 from advisor.report.markdown import escape, prose
+from advisor.report.page import Banners, Code
 from advisor.report.recommendations import verdicts
 from advisor.report.sweep_failures import sweep_failures
 from advisor.report.tables import rows
@@ -49,6 +49,10 @@ def late(strategy: str) -> Failed:
 def broken(**fields: object) -> Profile:
     """A run without a GPU whose workload failed under both strategies, and yet was predicted."""
     return cpu_profile(results=(late("pageable"), late("zero-copy"), skipped()), **fields)
+
+
+def doubtful(run: Profile) -> bool:
+    return any(banner.label == "doubtful" for banner in blocks(page_of(run), Banners))
 
 
 def plain(text: str) -> str:
@@ -80,15 +84,15 @@ def test_predictions_of_a_workload_that_fails_here_are_doubtful(form: str) -> No
     assert "Doubtful: zero-copy predicted as the best" in text
     assert "Predicted: use" not in text
     assert "→ 45.0" not in text
-    assert view(broken()).changes == (), "no code to change before the workload runs"
-    assert view(cpu_profile()).changes
+    assert blocks(page_of(broken()), Code) == [], "no code to change before the workload runs"
+    assert blocks(page_of(cpu_profile()), Code)
 
 
 def test_a_strategy_that_worked_leaves_no_doubt() -> None:
     run = cpu_profile(results=(measured("pageable", 0.06), late("zero-copy")))
-    assert view(run).doubtful == ""
+    assert not doubtful(run)
     assert verdicts(run)[0].headline.startswith("Predicted: use `zero-copy`")
-    assert [f.headline for f in view(run).failures] == ["`zero-copy` failed: ValueError: late"]
+    assert [f.headline for f in failures(run)] == ["`zero-copy` failed: ValueError: late"]
 
 
 def test_failures_that_differ_in_figures_only_are_one() -> None:
@@ -118,7 +122,7 @@ def test_nothing_predicted_gives_the_reason(dies: str) -> None:
     declined = prediction(results=(skipped("pinned", "nothing was traced"),), recommendation=None)
     run = cpu_profile(results=(failed("pageable", f"the process {dies}"),), predictions=(declined,))
     assert verdicts(run)[0].headline == f"Nothing predicted: the process {dies}"
-    assert view(run).doubtful == "", "there are no predictions to doubt"
+    assert not doubtful(run), "there are no predictions to doubt"
     run = cpu_profile(predictions=(declined,))
     assert verdicts(run)[0].headline == "Nothing predicted: nothing was traced"
 
@@ -135,7 +139,7 @@ def test_one_strategy_is_compared_with_nothing() -> None:
     left = profile(results=(measured("pinned", 0.02), failed("pageable")), recommendation=chosen)
     assert verdicts(left)[0].headline == "Only `pinned` has figures: nothing was compared"
     assert [row.tag for row in rows(profile())] == ["baseline", ""]
-    assert [row.tag for row in view(left).rows] == [""]
+    assert [row.tag for row in evidence.strategies(left).rows] == [""]
 
 
 def host_only(run: Profile) -> Profile:

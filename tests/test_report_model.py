@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from advisor.report.view import view
 from builders import (
     catalogue_device,
     cpu_profile,
@@ -15,14 +14,15 @@ from builders import (
     skipped,
     vector_add_trace,
 )
-from rendering import shown
+from rendering import blocks, shown
 
 from advisor.model import accuracy
 from advisor.model.accuracy import Accuracy
 from advisor.model.measured import compare
 from advisor.profiles.schema import Device, MemoryClass, Profile
-from advisor.report import model_error
+from advisor.report import model_error, page_of
 from advisor.report.model_beside import beside_model
+from advisor.report.page import Group, Prose
 
 KNOWN: dict[str, Any] = {
     "cases": 31,
@@ -98,7 +98,9 @@ def test_every_form_has_the_error_beside_its_predictions() -> None:
 
 def test_a_device_of_which_nothing_is_predicted_needs_no_error() -> None:
     declined = prediction(results=(skipped(),), recommendation=None)
-    assert view(cpu_profile(predictions=(declined,))).predictions[0].error == ""
+    page = page_of(cpu_profile(predictions=(declined,)))
+    assert blocks(page, Group, "predictions")
+    assert not [prose for prose in blocks(page, Prose) if "published figures of this memory" in prose.text]
 
 
 def on_rtx_4090(**seconds: float) -> Profile:
@@ -112,12 +114,12 @@ def test_predicted_stands_beside_measured_on_the_same_device() -> None:
     likely = {row.strategy: row.likely for row in compare(on_rtx_4090(pageable=1.0, pinned=1.0)).rows}
     run = on_rtx_4090(pageable=likely["pageable"], pinned=100 * likely["pinned"], zero_copy=1e-6)
     told = beside_model(run)
-    assert [(row.strategy, row.verdict) for row in told.rows] == [
+    assert [(row.name, row.cells[3].value) for row in told.rows] == [
         ("zero-copy", "outside: faster than predicted"),
         ("pageable", "inside"),
         ("pinned", "outside: slower than predicted"),
     ]
-    assert (told.rows[1].ratio, told.rows[2].ratio) == ("1.00×", "0.0100×")
+    assert (told.rows[1].cells[2].value, told.rows[2].cells[2].value) == ("1.00×", "0.0100×")
     assert told.summary == "1 of 3 measured times lie in the predicted range."
     html = shown(run, "html")
     assert html.count("Predicted against measured on this device</h3>") == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from advisor.report.brevity import brief_forecasts, brief_rows
 from builders import (
     MIB,
     cpu_profile,
@@ -13,11 +12,12 @@ from builders import (
     profile,
     recommendation,
 )
-from rendering import shown
+from rendering import blocks, shown
 
 from advisor.profiles.schema import Profile
+from advisor.report import page_of
 from advisor.report.evidence import fastest_first
-from advisor.report.forecasting import forecasting
+from advisor.report.page import Table, kept_rows
 from advisor.report.ranking import certainties
 from advisor.report.tables import rows
 
@@ -64,17 +64,18 @@ def test_a_verdict_needs_no_certainties() -> None:
 def test_brief_rows_keep_the_baseline_and_the_order() -> None:
     many = tuple(measured(f"s{i}", 0.01 + i / 1e3) for i in range(12))
     run = fastest_first(profile(results=(measured("pageable", 0.5), *many)))
-    kept = brief_rows(rows(run))
-    assert [row.strategy for row in kept] == [*(f"s{i}" for i in range(9)), "pageable"]
+    kept = kept_rows(rows(run), 10)
+    assert [row.name for row in kept] == [*(f"s{i}" for i in range(9)), "pageable"]
 
 
 def test_brief_forecasts_keep_the_baseline_and_the_recommended_one() -> None:
     """Both are the slowest of twelve: what is recommended may be what needs the least memory."""
     rows = [predicted(f"s{i}", 0.010 + 0.001 * i) for i in range(10)]
     slow = (predicted("lean", 0.050), predicted("pageable", 0.060))
-    shown = prediction(results=(*slow, *rows), recommendation=recommendation("lean"))
-    run = cpu_profile(predictions=(shown,))
-    kept = [strategy for strategy, _ in brief_forecasts(forecasting(run).forecasts, 4)]
+    made = prediction(results=(*slow, *rows), recommendation=recommendation("lean"))
+    run = cpu_profile(predictions=(made,))
+    (table, *_) = blocks(page_of(run), Table, "predictions")
+    kept = [row.name for row in kept_rows(table.rows, 10)]
     assert kept == ["lean", "pageable", *(f"s{i}" for i in range(8))]
     assert "| `pageable` | 60.0 ms" in shown(run, "md")
 

@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 import rules_report
-from advisor.report.view import view
 from builders import advice, measured, profile, recommendation, vector_add_trace
-from rendering import shown
+from rendering import blocks, shown
 from rules_report import Change, found, possible, proposed, summary, table, tables
 
 from advisor.model.gains import with_estimates
 from advisor.model.measured import compare
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Advice, Device, Gain, Profile
+from advisor.report import page_of
+from advisor.report.page import Findings
 from advisor.rules.advise import advise
 
 DATA = Path(__file__).parent / "data"
@@ -116,5 +117,5 @@ def test_the_change_from_the_baseline_stands_before_larger_gains_over_what_nobod
         told("copies", "registered", "pageable", 0.1),
     )
     undecided = recommendation(None, verdict="inconclusive", speedup=None, interval=None, safest="registered")
-    report = view(profile(advice=found, recommendation=undecided))
-    assert [f.rule for f in report.fired] == ["copies", "faults", "other"]
+    page = page_of(profile(advice=found, recommendation=undecided))
+    assert [f.rule for f in blocks(page, Findings)[0].items] == ["copies", "faults", "other"]

@@ -106,7 +106,7 @@ class _Writer:
 
     def prose(self, block: Prose) -> Iterator[str]:
         label = f"**{block.label}:** " if block.label else ""
-        yield label + prose(f"{block.text} {block.link[0]}".strip())
+        yield label + prose(block.whole)
 
     def banners(self, block: Banners) -> Iterator[str]:
         for text in block.texts[:_MOST]:
@@ -204,8 +204,8 @@ def _in_a_line(verdict: Verdict, reasons: bool) -> str:
         f"; {escape(f.label).lower()} {escape(f.value)}, {escape(f.note)}" for f in verdict.facts if f.brief
     )
     reason = f". {prose(verdict.reason)}" if verdict.reason and reasons else ""
-    next_step = f" **Next:** {prose(verdict.next_step, 200)}" if verdict.next_step else ""
-    return f"{prose(verdict.headline, 240)}{certainty}{facts}{reason}{next_step}"
+    told = f"{prose(verdict.headline, 240)}{certainty}{facts}{reason}"
+    return f"{told.rstrip('.')}. **Next:** {prose(verdict.next_step, 200)}" if verdict.next_step else told
 
 
 def _heads(column: Column, table: Table) -> list[str]:

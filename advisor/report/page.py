@@ -27,7 +27,7 @@ NOTHING = "–"
 SIGNS = {"chosen": "→ ", "rival": "≈ "}
 """Marks of a cell as characters."""
 _NUMBER = re.compile(r"[-+.e\d]+")
-_CONTENTS = ("items", "texts", "facts", "rows", "blocks", "text")
+_CONTENTS = ("items", "texts", "facts", "rows", "blocks", "text", "link")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,8 +213,13 @@ class Prose(Block):
 
     text: str
     label: str = ""
-    link: tuple[str, str] = ("", "")
+    link: tuple[str, str] | None = None
     kind: str = "quiet"
+
+    @property
+    def whole(self) -> str:
+        """The text with that of the link, for forms that link to nothing."""
+        return f"{self.text} {self.link[0] if self.link else ''}".strip()
 
 
 @dataclass(frozen=True)

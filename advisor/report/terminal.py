@@ -67,11 +67,12 @@ class _Writer:
 
     def prose(self, block: Prose) -> Iterator[list[str]]:
         label = f"{block.label}: " if block.label else ""
-        yield wrap(f"{label}{block.text} {block.link[0]}", self.indent)
+        yield wrap(f"{label}{block.whole}", self.indent)
 
     def banners(self, block: Banners) -> Iterator[list[str]]:
-        for text in block.texts:
-            yield wrap(f"{block.label.capitalize()}: {text}", self.indent, "  " if self.indent else "    ")
+        hanging = "  " if self.indent else "    "
+        texts = (f"{block.label.capitalize()}: {text}" for text in block.texts)
+        yield [line for text in texts for line in wrap(text, self.indent, hanging)]
 
     def failures(self, block: Failures) -> Iterator[list[str]]:
         """What failed, the end of its traceback, and what to do."""
