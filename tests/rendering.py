@@ -8,7 +8,8 @@ from typing import TypeVar
 from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import Series
 from advisor.report import page_of, render
-from advisor.report.page import Block, Fold, Group, Page
+from advisor.report.blocks import Block, Fold, Group
+from advisor.report.page import Page
 from advisor.verdicts.device_comparison import Lineup
 
 

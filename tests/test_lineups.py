@@ -30,8 +30,8 @@ from advisor.errors import FileProblem, UsageError
 from advisor.profiles.schema import Device, Profile, Recommendation
 from advisor.profiles.sweeps import Series
 from advisor.report import page_of, render, write
+from advisor.report.blocks import Group, Verdict, Verdicts
 from advisor.report.markdown import LIMIT
-from advisor.report.page import Group, Verdict, Verdicts
 from advisor.verdicts.agreement import agreement, one_for_all
 from advisor.verdicts.crossings import Standing
 from advisor.verdicts.device_comparison import Lineup, Member, lineup, together

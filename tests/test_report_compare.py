@@ -28,9 +28,9 @@ from test_report_escaping import everywhere, joined, markdown_structure, pieces,
 
 from advisor.profiles.schema import Profile
 from advisor.report import comparison_page, render, write
+from advisor.report.blocks import Verdicts
 from advisor.report.intervals import WIDTH, scale, strip
 from advisor.report.markdown import LIMIT
-from advisor.report.page import Verdicts
 from advisor.verdicts.comparing import Comparison, Ruling, compare, judge, parse_gates
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -28,8 +28,8 @@ from advisor.errors import FileProblem
 from advisor.profiles.reading import parse
 from advisor.profiles.schema import Environment, Profile
 from advisor.report import page_of, words
+from advisor.report.blocks import Banners
 from advisor.report.markdown import LIMIT, escape
-from advisor.report.page import Banners
 
 HOSTILE = (
     "<script>document.title='taken'</script>", "<img src=x onerror=alert(1)>", "</title></style></svg>",

@@ -22,9 +22,9 @@ from advisor.profiles.schema import Failed, Gain, Profile
 from advisor.profiles.sweeps import Point, Series, series
 from advisor.report import evidence, page_of, render
 from advisor.report.advising import changes, findings
+from advisor.report.blocks import Banners, Code
 from advisor.report.failures import excerpt, failures
 from advisor.report.markdown import escape, prose
-from advisor.report.page import Banners, Code
 from advisor.report.recommendations import verdicts
 from advisor.report.sweep_failures import sweep_failures
 from advisor.report.tables import rows

@@ -21,8 +21,8 @@ from advisor.model.accuracy import Accuracy
 from advisor.model.measured import compare
 from advisor.profiles.schema import Device, MemoryClass, Profile
 from advisor.report import model_error, page_of
+from advisor.report.blocks import Group, Prose
 from advisor.report.model_beside import beside_model
-from advisor.report.page import Group, Prose
 
 KNOWN: dict[str, Any] = {
     "cases": 31,

@@ -16,8 +16,8 @@ from rendering import blocks, shown
 
 from advisor.profiles.schema import Profile
 from advisor.report import page_of
+from advisor.report.blocks import Table, kept_rows
 from advisor.report.evidence import fastest_first
-from advisor.report.page import Table, kept_rows
 from advisor.report.ranking import certainties
 from advisor.report.tables import rows
 

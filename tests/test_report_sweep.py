@@ -30,9 +30,9 @@ from advisor.profiles.schema import Profile, Recommendation
 from advisor.profiles.sweeps import Point, Series, series
 from advisor.report import page_of, render, write
 from advisor.report.axes import compact, time_axis, value_axis
+from advisor.report.blocks import Banners
 from advisor.report.lines import LABEL_GAP, Curve, Sample, line_chart, styles
 from advisor.report.markdown import LIMIT
-from advisor.report.page import Banners
 from advisor.report.sweep_verdicts import sweep_verdict
 from advisor.report.tracks import tracks
 from advisor.sweep import parse_sweep

@@ -20,7 +20,7 @@ from advisor.profiles.reading import load
 from advisor.profiles.schema import Profile
 from advisor.profiles.traces import NoTrace, NsysTrace, Span, Timeline
 from advisor.report import render, trace_page
-from advisor.report.page import Block, Fact, Facts, Fold, Prose
+from advisor.report.blocks import Block, Fact, Facts, Fold, Prose
 from advisor.report.timelines import MOST_DRAWN, TimelineView
 from advisor.report.traces import traces
 from advisor.rules.advise import advise

@@ -22,10 +22,11 @@ from rendering import blocks, shown
 from advisor.profiles.schema import Device, Evidence, Gain, Measured, Recommendation
 from advisor.report import page_of, words
 from advisor.report.advising import changes, findings
+from advisor.report.blocks import Items, Prose, Verdicts
 from advisor.report.charts import Chart
 from advisor.report.machine import absent
 from advisor.report.methods import measured_label, workload
-from advisor.report.page import Items, Page, Prose, Verdicts
+from advisor.report.page import Page
 from advisor.report.recommendations import predicted_verdict, verdicts
 from advisor.report.setup_costs import break_even, setup_costs
 from advisor.report.tables import forecasts, rows

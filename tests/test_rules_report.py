@@ -15,7 +15,7 @@ from advisor.model.measured import compare
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Advice, Device, Gain, Profile
 from advisor.report import page_of
-from advisor.report.page import Findings
+from advisor.report.blocks import Findings
 from advisor.rules.advise import advise
 
 DATA = Path(__file__).parent / "data"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from advisor import units
 from advisor.profiles.schema import Advice, Evidence, Gain, Profile, Recommendation, Unit
 from advisor.report import words
-from advisor.report.page import Fact, Finding
+from advisor.report.blocks import Fact, Finding
 from advisor.strategies.registry import BASELINE
 
 _WRITE: dict[Unit, Callable[[float], str]] = {

@@ -7,31 +7,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from advisor import units
 from advisor.profiles.schema import Advice, Profile
 from advisor.report import words
-from advisor.report.dates import created
-from advisor.report.intervals import Scale, scale, strip
-from advisor.report.page import (
-    MARKDOWN,
-    PAGE,
-    SHORT,
-    TEXT,
+from advisor.report.blocks import (
     Banners,
     Block,
     Column,
     Fact,
     Facts,
-    Forms,
     Item,
     Items,
-    Page,
     Prose,
     Row,
-    Section,
     Table,
     TableCell,
     Verdict,
     Verdicts,
-    filled,
 )
+from advisor.report.dates import created
+from advisor.report.intervals import Scale, scale, strip
+from advisor.report.page import Page, Section, filled
 from advisor.report.parts import lead
 from advisor.report.tables import together
 from advisor.verdicts.comparing import Compared, Comparison, DeviceComparison, OneSided, Ruling
@@ -39,7 +32,6 @@ from advisor.verdicts.comparing.conditions import Condition
 from advisor.verdicts.comparing.recommended import Recommended
 from advisor.version import __version__
 
-_DIFFERENCES = "What differs, and what is the same"
 _PREDICTED = (
     "Neither profile was measured on a GPU. Every figure on this page is computed by a model and comes with "
     "its range."
@@ -69,10 +61,9 @@ def comparison_page(
         sections=(
             *(_gates(rulings, opening) for _ in (1,) if rulings),
             _lead(found, devices, () if rulings else opening),
-            _comparable(found),
+            _comparable(found, sides),
             *(_device(device, name, i, found) for i, (name, device) in enumerate(devices, 1)),
             _advice(found),
-            _differences(found, sides),
         ),
         tool=f"advisor {__version__}",
     )
@@ -86,8 +77,8 @@ def _side(file: str, profile: Profile) -> str:
 def _opening(found: Comparison, sides: Mapping[str, str]) -> tuple[Block, ...]:
     """Before anything else: that nothing was measured, and for a terminal what the two profiles are."""
     told = tuple(Fact(label, side) for label, side in sides.items())
-    banner = Banners("predicted", (_PREDICTED,) * found.predicted, "predicted", forms=PAGE)
-    return banner, Facts(told, forms=TEXT)
+    banner = Banners("predicted", (_PREDICTED,) * found.predicted, "predicted", forms="html")
+    return banner, Facts(told, forms="txt")
 
 
 def _gates(rulings: Sequence[Ruling], opening: tuple[Block, ...]) -> Section:
@@ -102,73 +93,47 @@ def _lead(
     found: Comparison, devices: Sequence[tuple[str, DeviceComparison]], opening: tuple[Block, ...]
 ) -> Section:
     told = tuple(_verdict(device, name, units.percent(found.confidence)) for name, device in devices)
-    return lead(*opening, Verdicts(told, named=len(told) > 1))
-
-
-def _comparable(found: Comparison) -> Section:
-    """What differs around the two, so that a reader knows what the ratios show the effect of."""
-    apart = _apart(found)
-    facts = tuple(Fact(c.what, f"{c.base}; now {c.head}") for c in apart)
-    blocks = (
-        Prose(_statement(apart), kind=""),
-        _conditions(apart, {}, PAGE),
-        Facts(facts, forms=TEXT),
-        Prose(_same(found), forms=(*PAGE, *TEXT)),
-        Banners("note", _notes(found), forms=PAGE),
+    apart = tuple(map(_clean, (c for c in found.conditions if c.status == "differs")))
+    return lead(
+        *opening,
+        Verdicts(told, named=len(told) > 1),
+        Prose(_statement(apart), label="Comparable", forms="md"),
     )
-    return Section("comparable", "Comparable?", filled(*blocks), nav="Comparable?")
 
 
-def _apart(found: Comparison) -> tuple[Condition, ...]:
-    return tuple(map(_clean, (c for c in found.conditions if c.status == "differs")))
+def _comparable(found: Comparison, sides: Mapping[str, str]) -> Section:
+    """What differs around the two, so that a reader knows what the ratios show the effect of."""
+    apart = tuple(map(_clean, (c for c in found.conditions if c.status == "differs")))
+    around = {"condition": "around the workload"}
+    rows = (Row(c.what, (TableCell(c.base), TableCell(c.head)), note=around.get(c.kind, "")) for c in apart)
+    columns = Column("BASE", figures=False), Column("HEAD", figures=False)
+    parts = filled(
+        Facts(tuple(Fact(label, side) for label, side in sides.items()), forms="md"),
+        Prose(_statement(apart), kind="", forms="html txt"),
+        Table(
+            "conditions", "differs", columns, tuple(rows), label="What differs", codes=False, forms="html md"
+        ),
+        Facts(tuple(Fact(c.what, f"{c.base}; now {c.head}") for c in apart), forms="txt"),
+        Prose(_same(found)),
+        Banners("note", tuple(words.line(note, _LIMIT) for note in (*found.notes, *_unmatched(found)))),
+    )
+    return Section("comparable", "Comparable?", parts, nav="Comparable?", folded=True)
 
 
 def _same(found: Comparison) -> str:
     """What is the same, and what is not known of both."""
-    by_status = {
-        status: words.listing((c.what for c in found.conditions if c.status == status), limit=20)
-        for status in ("same", "not known")
-    }
-    same = f"The same: {by_status['same']}." if by_status["same"] else ""
-    unknown = f"Not known of both: {by_status['not known']}." if by_status["not known"] else ""
-    return f"{same} {unknown}".strip()
-
-
-def _conditions(apart: Sequence[Condition], sides: Mapping[str, str], forms: Forms) -> Table:
-    profiles = [Row("profile", tuple(map(TableCell, sides.values())))] if sides else []
-    around = {"condition": "around the workload"}
-    rows = [Row(c.what, (TableCell(c.base), TableCell(c.head)), note=around.get(c.kind, "")) for c in apart]
-    columns = (Column("BASE", figures=False), Column("HEAD", figures=False))
-    return Table(
-        "conditions",
-        "differs",
-        columns,
-        (*profiles, *rows),
-        label="What differs",
-        codes=False,
-        forms=forms,
-    )
-
-
-def _differences(found: Comparison, sides: Mapping[str, str]) -> Section:
-    """The same once more for Markdown, folded beneath the figures."""
-    blocks = (
-        _conditions(_apart(found), sides, MARKDOWN),
-        Prose(_same(found), forms=MARKDOWN),
-        Banners("note", _notes(found)),
-    )
-    return Section("differences", _DIFFERENCES, filled(*blocks), folded=True, forms=SHORT)
-
-
-def _notes(found: Comparison) -> tuple[str, ...]:
-    return tuple(words.line(note, _LIMIT) for note in (*found.notes, *_unmatched(found)))
+    told = []
+    for status, said in (("same", "The same"), ("not known", "Not known of both")):
+        alike = words.listing((c.what for c in found.conditions if c.status == status), limit=20)
+        told += [f"{said}: {alike}."] if alike else []
+    return " ".join(told)
 
 
 def _device(device: DeviceComparison, name: str, number: int, found: Comparison) -> Section:
     blocks = filled(
         _table(device, name, number, found) if device.rows else None,
         Items(together(map(_gap, device.one_sided)), "Figures on one side alone"),
-        Facts(_memory(device), forms=TEXT),
+        Facts(_memory(device), forms="txt"),
     )
     return Section(f"device-{number}", name, blocks, nav=name, badge=device.basis)
 
@@ -184,9 +149,9 @@ def _table(device: DeviceComparison, name: str, number: int, found: Comparison) 
             Column(f"{word}BASE", brief="BASE"),
             Column(f"{word}HEAD", brief="HEAD"),
             Column("HEAD / BASE", notes=interval, brief="ratio"),
-            Column(f"{axis.low} to {axis.high}", figures=False, forms=PAGE),
+            Column(f"{axis.low} to {axis.high}", figures=False, forms="html"),
             Column("verdict", figures=False),
-            Column("memory", forms=(*PAGE, *MARKDOWN)),
+            Column("memory", forms="html md"),
         ),
         tuple(_row(row, device.recommended, axis) for row in device.rows),
         caption=f"{'Predicted time' if predicted else 'Time'} per frame; the ratio is HEAD's over BASE's, "
@@ -212,10 +177,10 @@ def _advice(found: Comparison) -> Section:
     )
     blocks: list[Block] = []
     for title, label, advice in told:
-        blocks.append(Items(tuple(_advised(a, detail=True) for a in advice), title, forms=PAGE))
-        blocks.append(Items(tuple(_advised(a, detail=False) for a in advice), label=label, forms=SHORT))
+        blocks.append(Items(tuple(_advised(a, detail=True) for a in advice), title, forms="html"))
+        blocks.append(Items(tuple(_advised(a, detail=False) for a in advice), label=label, forms="md txt"))
     if not found.new_advice and not found.gone_advice:
-        blocks.append(Prose("The rules advise the same in both.", forms=PAGE))
+        blocks.append(Prose("The rules advise the same in both.", forms="html"))
     return Section("advice", "Advice", filled(*blocks), nav="Advice")
 
 

@@ -10,13 +10,7 @@ from advisor import units
 from advisor.devices.memory_class import EXPLAINED
 from advisor.profiles.schema import Device, Profile
 from advisor.report import words
-from advisor.report.caveats import Doubt, doubt
-from advisor.report.dates import created
-from advisor.report.failures import all_failed, failures
-from advisor.report.methods import pairs
-from advisor.report.page import (
-    PAGE,
-    SHORT,
+from advisor.report.blocks import (
     Banners,
     Block,
     Column,
@@ -26,17 +20,19 @@ from advisor.report.page import (
     Failures,
     Group,
     Items,
-    Page,
     Prose,
     Row,
-    Section,
     Table,
     Verdict,
     Verdicts,
-    filled,
 )
+from advisor.report.caveats import Doubt, doubt
+from advisor.report.dates import created
+from advisor.report.failures import all_failed, failures
+from advisor.report.methods import pairs
+from advisor.report.page import Page, Section, filled
 from advisor.report.parts import MARKED, lead, legend
-from advisor.report.recommendations import measured_verdict, prediction_verdict
+from advisor.report.recommendations import measured_verdict, nothing, prediction_verdict
 from advisor.report.tables import gaps
 from advisor.report.tracks import Stop, cell, measured_stop, predicted_stop
 from advisor.verdicts.agreement import Agreement, agreement, one_for_all
@@ -87,7 +83,7 @@ def devices_page(lineup: Lineup) -> Page:
             _lead(lineup, found, predicted),
             Section("times", "Side by side", _times(found), nav="Side by side"),
             Section(
-                "devices", "Device by device", tuple(map(_card, found)), nav="Device by device", forms=PAGE
+                "devices", "Device by device", tuple(map(_card, found)), nav="Device by device", forms="html"
             ),
             _short(lineup, found, parameters),
         ),
@@ -97,17 +93,17 @@ def devices_page(lineup: Lineup) -> Page:
 
 def _lead(lineup: Lineup, found: Sequence[Place], predicted: bool) -> Section:
     return lead(
-        Banners("predicted", (_PREDICTED,) * predicted, "predicted", forms=PAGE),
+        Banners("predicted", (_PREDICTED,) * predicted, "predicted", forms="html"),
         Failures(tuple(_failures(lineup))),
         Verdicts(tuple(_verdicts(found))),
-        Banners("note", tuple(_notes(lineup, found)), forms=PAGE),
+        Banners("note", tuple(_notes(lineup, found)), forms="html"),
     )
 
 
 def _times(found: Sequence[Place]) -> tuple[Block, ...]:
     strategies = dict.fromkeys(s for place in found for s in place.stop.results if _somewhere(found, s))
     if not strategies:
-        return (Prose("No strategy has figures on any device.", forms=PAGE),)
+        return (Prose("No strategy has figures on any device.", forms="html"),)
     table = Table(
         "sweep lineup",
         "strategy",
@@ -119,7 +115,7 @@ def _times(found: Sequence[Place]) -> tuple[Block, ...]:
         identifier="times",
         brief_notes=False,
     )
-    return table, Prose(legend(table), forms=SHORT)
+    return table, Prose(legend(table), forms="md txt")
 
 
 def _card(place: Place) -> Group:
@@ -146,7 +142,7 @@ def _short(lineup: Lineup, found: Sequence[Place], parameters: str) -> Section:
         Facts((*told, *(Fact("parameters", parameters) for _ in (1,) if parameters))),
         Banners("note", tuple(_notes(lineup, found))),
     )
-    return Section("each", _EACH, blocks, folded=True, forms=SHORT)
+    return Section("each", _EACH, blocks, folded=True, forms="md txt")
 
 
 def _somewhere(found: Sequence[Place], strategy: str) -> bool:
@@ -182,7 +178,7 @@ def _verdicts(found: Sequence[Place]) -> Iterator[Verdict]:
         if places:
             yield _verdict(places, basis == "predicted")
     if not found:
-        yield Verdict("nothing", "none", "", "No device has figures: nothing was measured or predicted")
+        yield nothing("", "No device has figures: nothing was measured or predicted")
 
 
 def _verdict(places: Sequence[Place], predicted: bool) -> Verdict:
@@ -190,7 +186,7 @@ def _verdict(places: Sequence[Place], predicted: bool) -> Verdict:
     basis: Basis = "predicted" if predicted else "measured"
     who = words.count(len(places), f"{basis} device")
     if told is None:
-        return Verdict("nothing", "none", who, f"Nothing is recommended on {_where(places)}")
+        return nothing(who, f"Nothing is recommended on {_where(places)}")
     sentence = _sentence(places, told)
     return Verdict(
         basis=basis,

@@ -13,8 +13,8 @@ from advisor import units
 from advisor.profiles.schema import Measured
 from advisor.report import words
 from advisor.report.axes import Label, Scale, span_axis
+from advisor.report.blocks import Block
 from advisor.report.charts import LABEL_LENGTH
-from advisor.report.page import Block
 
 BINS = 48
 HEIGHT = 44

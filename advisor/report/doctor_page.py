@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from advisor.profiles.checkup import Checkup
-from advisor.report.page import Finding, Findings, Page, Section
+from advisor.report.blocks import Finding, Findings
+from advisor.report.page import Page, Section
 from advisor.version import __version__
 
 

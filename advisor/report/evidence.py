@@ -8,15 +8,7 @@ from dataclasses import replace
 from advisor import units
 from advisor.profiles.schema import Measured, Profile
 from advisor.report import words
-from advisor.report.caveats import undoubted
-from advisor.report.distribution import distribution, spread
-from advisor.report.methods import measured_label
-from advisor.report.model_beside import ModelBeside
-from advisor.report.page import (
-    ALL,
-    PAGE,
-    SHORT,
-    TEXT,
+from advisor.report.blocks import (
     Block,
     Column,
     Fold,
@@ -25,10 +17,13 @@ from advisor.report.page import (
     Item,
     Items,
     Prose,
-    Section,
     Table,
-    filled,
 )
+from advisor.report.caveats import undoubted
+from advisor.report.distribution import distribution, spread
+from advisor.report.methods import measured_label
+from advisor.report.model_beside import ModelBeside
+from advisor.report.page import Section, filled
 from advisor.report.setup_costs import setup_costs
 from advisor.report.stacks import footprint_chart, frame_chart, overlap_note
 from advisor.report.tables import apart, baseline, gaps, overlaps, rows
@@ -49,7 +44,7 @@ def evidence(profile: Profile, against: ModelBeside) -> Section:
     """All of it; charts where something was measured. `against` is the model's comparison with the run."""
     cpu, missing = profile.device.kind == "cpu", gaps(profile.results)
     blocks = filled(
-        Prose(_ON_CPU if cpu else "", forms=PAGE),
+        Prose(_ON_CPU if cpu else "", forms="html"),
         *(_side_by_side(profile, missing) if profile.measured() else ()),
         *(() if profile.measured() else _gaps(missing)),
         *(_comparison(against) if against.rows else ()),
@@ -57,7 +52,7 @@ def evidence(profile: Profile, against: ModelBeside) -> Section:
     return Section(
         "evidence",
         "Measured on this CPU, not on a GPU" if cpu else "Strategies side by side",
-        blocks if profile.results else (Prose("Nothing was run.", forms=PAGE),),
+        blocks if profile.results else (Prose("Nothing was run.", forms="html"),),
         nav="On this CPU" if cpu else "Strategies",
     )
 
@@ -71,23 +66,23 @@ def _side_by_side(profile: Profile, missing: tuple[Item, ...]) -> Iterator[Block
     yield Heading("Where the time of a frame goes", "stages")
     yield replace(frame_chart(ordered), notes=tuple(filter(None, (_PARTS, overlap_note(profile)))))
     if not cpu:
-        yield Heading("Memory", "memory")
+        yield Heading("Memory", "memory", "Memory")
         note = "The physical total counts memory that both sides see once."
         yield replace(footprint_chart(ordered), notes=(note,))
-    yield Heading("Spread of the frames", "spread")
+    yield Heading("Spread of the frames", "spread", "" if cpu else "Frames")
     yield spread(measured)
     own = tuple(distribution(row, i) for i, row in enumerate(measured, 1))
     yield Fold("Each strategy on its own axis", (Group("strips", own),), kind="folded own")
     if not cpu:
-        yield Heading("Set-up, and when it pays", "setup")
+        yield Heading("Set-up, and when it pays", "setup", "Set-up")
         yield _setup(profile, measured)
 
 
 def _gaps(missing: tuple[Item, ...]) -> tuple[Block, ...]:
     """The short forms tell failures before the verdict."""
     return (
-        Items(missing, "Strategies without figures", forms=PAGE),
-        Items(tuple(gap for gap in missing if gap.status != "failed"), forms=SHORT),
+        Items(missing, "Strategies without figures", forms="html"),
+        Items(tuple(gap for gap in missing if gap.status != "failed"), forms="md txt"),
     )
 
 
@@ -106,8 +101,8 @@ def strategies(profile: Profile) -> Table:
             replace(time, ascending=True),
             Column(f"speed against `{named}`", brief=f"vs {named}"),
             Column("memory", "host and device" if apart(profile.device) else ""),
-            Column("device path", forms=PAGE),
-            *(Column("results", figures=False, forms=PAGE) for _ in (1,) if not checked),
+            Column("device path", forms="html"),
+            *(Column("results", figures=False, forms="html") for _ in (1,) if not checked),
         ),
         tuple(replace(row, cells=row.cells[:4]) for row in told) if checked else told,
         caption=f"Fastest first, {label}. Beneath each figure its {confidence} interval or what qualifies it."
@@ -115,7 +110,7 @@ def strategies(profile: Profile) -> Table:
         title=f"Frames {label}:" * cpu,
         identifier="strategies",
         sortable=True,
-        forms=(*PAGE, *TEXT) if cpu and profile.predictions else ALL,
+        forms="html txt" if cpu and profile.predictions else "html md txt",
     )
 
 
@@ -131,7 +126,7 @@ def _setup(profile: Profile, measured: tuple[Measured, ...]) -> Table:
         f"of it than `{named}` pays after so many frames; a program that runs fewer should not change.",
         identifier="setup",
         sortable=True,
-        forms=PAGE,
+        forms="html",
     )
 
 
@@ -148,13 +143,17 @@ def _comparison(against: ModelBeside) -> tuple[Block, ...]:
         ),
         against.rows,
         label=_BESIDE,
-        forms=PAGE,
+        forms="html",
     )
     knew = (
         f"{against.summary} The model knew the catalogue's figures for {against.entry} and what was traced, "
         "none of these times."
     )
-    return Heading(_BESIDE), Prose(knew, forms=PAGE), Fold("Strategy by strategy", (figures,), kind="folded")
+    return (
+        Heading(_BESIDE),
+        Prose(knew, forms="html"),
+        Fold("Strategy by strategy", (figures,), kind="folded"),
+    )
 
 
 def fastest_first(profile: Profile) -> Profile:

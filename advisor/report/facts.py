@@ -7,7 +7,7 @@ from typing import Literal
 from advisor import units
 from advisor.profiles.schema import Device, Measured, Predicted, Prediction, Profile, Recommendation
 from advisor.report import words
-from advisor.report.page import Fact
+from advisor.report.blocks import Fact
 from advisor.report.tables import apart
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from advisor.profiles.schema import Failed, Profile
 from advisor.report import words
-from advisor.report.page import Failure
+from advisor.report.blocks import Failure
 
 MEND = "Mend what it names, then profile again."
 FIGURES = re.compile(r"\d+(\.\d+)?")

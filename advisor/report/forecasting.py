@@ -7,11 +7,7 @@ from dataclasses import replace
 from advisor.devices.memory_class import EXPLAINED
 from advisor.profiles.schema import Prediction, Profile, Skipped
 from advisor.report import model_error, words
-from advisor.report.caveats import undoubted
-from advisor.report.page import (
-    MARKDOWN,
-    PAGE,
-    TEXT,
+from advisor.report.blocks import (
     Block,
     Bullets,
     Column,
@@ -20,11 +16,11 @@ from advisor.report.page import (
     Item,
     Items,
     Prose,
-    Section,
     Table,
     Verdicts,
-    filled,
 )
+from advisor.report.caveats import undoubted
+from advisor.report.page import Section, filled
 from advisor.report.recommendations import prediction_verdict
 from advisor.report.stacks import predicted_overlap_note, prediction_chart
 from advisor.report.tables import apart, forecast_rows, forecasts, gaps, overlaps
@@ -48,13 +44,13 @@ def predictions(profile: Profile) -> Section:
         identifier="forecasts",
         sortable=True,
         predicted=True,
-        forms=(*PAGE, *MARKDOWN) if cpu else PAGE,
+        forms="html md" if cpu else "html",
     )
     blocks = filled(
         table,
         *(_in_text(made, said) for made, said in zip(marked, notes, strict=True)),
-        Prose(model_error.line(profile.predictions), forms=MARKDOWN) if cpu else None,
-        Prose(model_error.brief(profile.predictions), forms=TEXT),
+        Prose(model_error.line(profile.predictions), forms="md") if cpu else None,
+        Prose(model_error.brief(profile.predictions), forms="txt"),
         *(_device(profile, one, i) for i, one in enumerate(marked)),
     )
     return Section("predictions", "Predictions by device", blocks, nav="Predictions", badge="predicted")
@@ -69,7 +65,7 @@ def _in_text(made: Prediction, notes: dict[str, str]) -> Table:
         (Column("predicted", notes="range", bars="predicted"), Column("memory")),
         forecast_rows(made, notes),
         title=f"Predicted time per frame on {words.name(made.device.name)}{both}:",
-        forms=TEXT,
+        forms="txt",
     )
 
 
@@ -80,11 +76,11 @@ def _device(profile: Profile, marked: Prediction, index: int) -> Group:
     notes = filter(None, (_RANGE, predicted_overlap_note(profile, prediction)))
     chart = replace(prediction_chart(marked, index + 1), notes=tuple(notes)) if told else None
     verdict = None if profile.device.kind == "cpu" else prediction_verdict(profile, prediction)
-    assumptions = Bullets(tuple(map(words.line, prediction.assumptions)), forms=PAGE)
+    assumptions = Bullets(tuple(map(words.line, prediction.assumptions)), forms="html")
     blocks = filled(
-        Prose(EXPLAINED[memory] if memory else "", forms=PAGE),
-        Verdicts((verdict,), level=4, forms=PAGE) if verdict else None,
-        Prose(model_error.sentence(memory) if told else "", forms=PAGE),
+        Prose(EXPLAINED[memory] if memory else "", forms="html"),
+        Verdicts((verdict,), level=4, forms="html") if verdict else None,
+        Prose(model_error.sentence(memory) if told else "", forms="html"),
         chart,
         *_declined(gaps(declined), name),
         Fold("Assumptions", filled(assumptions)),
@@ -95,4 +91,4 @@ def _device(profile: Profile, marked: Prediction, index: int) -> Group:
 def _declined(missing: tuple[Item, ...], device: str) -> tuple[Block, ...]:
     plain = tuple(replace(gap, status="") for gap in missing)
     named = tuple(replace(gap, status=f"not predicted on {device}") for gap in missing)
-    return Items(plain, "Not predicted", forms=PAGE), Items(named, forms=TEXT)
+    return Items(plain, "Not predicted", forms="html"), Items(named, forms="txt")

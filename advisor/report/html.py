@@ -16,7 +16,8 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from advisor.report import templates
-from advisor.report.page import Block, Download, Fold, Group, Page
+from advisor.report.blocks import Block, Download, Fold, Group
+from advisor.report.page import Page
 
 # The page stays below 400 KB: a larger profile is packed, and one that is too large even so is left out.
 PLAIN_LENGTH = 50_000

@@ -11,7 +11,7 @@ from advisor.profiles.redaction import WITHHELD
 from advisor.profiles.schema import Measured, Profile
 from advisor.profiles.system_state import CpuClocks, GpuState, HostState, Limit, TegraState
 from advisor.report import words
-from advisor.report.page import NOTHING, Column, Fact, Row, Table, TableCell
+from advisor.report.blocks import NOTHING, Column, Fact, Row, Table, TableCell
 
 _State = TypeVar("_State", GpuState, TegraState)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from advisor.report import words
-from advisor.report.page import (
+from advisor.report.blocks import (
     SIGNS,
     Banners,
     Block,
@@ -20,17 +20,15 @@ from advisor.report.page import (
     Findings,
     Item,
     Items,
-    Page,
     Prose,
     Row,
-    Section,
     Table,
     TableCell,
     Verdict,
     Verdicts,
     kept_rows,
-    shown,
 )
+from advisor.report.page import Page, Section, shown
 
 LIMIT = 10_000
 

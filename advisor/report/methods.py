@@ -7,7 +7,7 @@ from collections import Counter
 from advisor import units
 from advisor.profiles.schema import Profile, StageRecord, Traffic
 from advisor.report import words
-from advisor.report.page import Fact
+from advisor.report.blocks import Fact
 
 CPU_LABEL = "measured on this CPU, not on a GPU"
 

@@ -9,7 +9,7 @@ from advisor.model import measured
 from advisor.model.measured import RowAgainstRun
 from advisor.profiles.schema import Profile
 from advisor.report import words
-from advisor.report.page import Row, TableCell
+from advisor.report.blocks import Row, TableCell
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from advisor.report import html, templates
-from advisor.report.page import Page, Verdicts
+from advisor.report.blocks import Verdicts
+from advisor.report.page import Page
 
 
 def cell(page: Page) -> str:

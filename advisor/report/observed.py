@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from advisor import units
 from advisor.profiles.traces import Activity, Migrations, StrategyTrace
 from advisor.report import words
-from advisor.report.page import Fact
+from advisor.report.blocks import Fact
 
 NONE = "none"
 """It was looked for, and not there."""

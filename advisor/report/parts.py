@@ -5,18 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor.profiles.schema import Profile
-from advisor.report.page import (
-    MARKDOWN,
-    SHORT,
-    Banners,
-    Block,
-    Download,
-    Fact,
-    Facts,
-    Section,
-    Table,
-    filled,
-)
+from advisor.report.blocks import Banners, Block, Download, Fact, Facts, Table
+from advisor.report.page import Section, filled
 
 MOST_FRAMES = 150_000
 """More than these do not fit, so that nobody need try: a frame takes more than two bytes, packed."""
@@ -37,8 +27,8 @@ def circumstances(
     *blocks: Block | None, facts: Sequence[Fact], notes: tuple[str, ...], made: str, title: str = ""
 ) -> Section:
     """The section on method and machine; `facts` and `notes` are what the short forms say there."""
-    told = Facts(tuple(f for f in (*facts, Fact("advisor", made)) if f.value), forms=MARKDOWN)
-    noted = Banners("note", notes, forms=SHORT)
+    told = Facts(tuple(f for f in (*facts, Fact("advisor", made)) if f.value), forms="md")
+    noted = Banners("note", notes, forms="md txt")
     return Section(
         "method", title or "Method and environment", filled(*blocks, told, noted), nav="Method", folded=True
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from advisor import units
 from advisor.profiles.schema import Profile
 from advisor.report import words
-from advisor.report.page import Fact
+from advisor.report.blocks import Fact
 from advisor.rules import RULES
 from advisor.rules.advise import silences
 from advisor.rules.explaining import written

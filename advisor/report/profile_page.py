@@ -7,18 +7,7 @@ from dataclasses import replace
 from advisor.profiles.schema import Profile
 from advisor.report import words
 from advisor.report.advising import changes, findings
-from advisor.report.caveats import FIRST_FRAMES
-from advisor.report.dates import created
-from advisor.report.evidence import evidence
-from advisor.report.failures import all_failed, failures
-from advisor.report.forecasting import predictions
-from advisor.report.machine import absent, environment, readings
-from advisor.report.methods import measured_label, method, pairs, workload
-from advisor.report.model_beside import ModelBeside, beside_model
-from advisor.report.page import (
-    MARKDOWN,
-    PAGE,
-    TEXT,
+from advisor.report.blocks import (
     Banners,
     Block,
     Code,
@@ -30,16 +19,22 @@ from advisor.report.page import (
     Findings,
     Fold,
     Group,
-    Page,
     Prose,
     Row,
-    Section,
     Table,
     TableCell,
     Verdict,
     Verdicts,
-    filled,
 )
+from advisor.report.caveats import FIRST_FRAMES
+from advisor.report.dates import created
+from advisor.report.evidence import evidence
+from advisor.report.failures import all_failed, failures
+from advisor.report.forecasting import predictions
+from advisor.report.machine import absent, environment, readings
+from advisor.report.methods import measured_label, method, pairs, workload
+from advisor.report.model_beside import ModelBeside, beside_model
+from advisor.report.page import Page, Section, filled
 from advisor.report.parts import NO_GPU, circumstances, download, lead
 from advisor.report.preferring import preferences
 from advisor.report.recommendations import verdicts
@@ -81,7 +76,7 @@ def profile_page(profile: Profile) -> Page:
             *last,
             *(Section("frames", "Within a frame", seen, nav="Frames") for seen in (traces(profile),) if seen),
             _circumstances(profile, against),
-            Section("raw", "Raw data", (download(profile),), nav="Raw data", forms=PAGE),
+            Section("raw", "Raw data", (download(profile),), nav="Raw data", forms="html"),
         ),
         tool=f"advisor {words.name(profile.tool.version)}",
         created=made,
@@ -115,7 +110,7 @@ def _lead(profile: Profile) -> Section:
     doubt = (f"{FIRST_FRAMES}.",) if _doubtful(profile) else ()
     return lead(
         _no_gpu(profile) if cpu else None,
-        Banners("note", _notes(profile), forms=PAGE),
+        Banners("note", _notes(profile), forms="html"),
         Failures(failures(profile)),
         Banners("doubtful", doubt, "doubt"),
         Verdicts(told, named=cpu, reasons=told[0].basis != "predicted"),
@@ -127,8 +122,8 @@ def _lead(profile: Profile) -> Section:
 
 def _no_gpu(profile: Profile) -> Banners:
     if profile.predictions:
-        return Banners("predicted", (NO_GPU,), "predicted", forms=PAGE)
-    return Banners("no GPU", (_NOTHING_PREDICTED,), forms=PAGE)
+        return Banners("predicted", (NO_GPU,), "predicted", forms="html")
+    return Banners("no GPU", (_NOTHING_PREDICTED,), forms="html")
 
 
 def _further(left: int) -> tuple[Block, ...]:
@@ -137,9 +132,9 @@ def _further(left: int) -> tuple[Block, ...]:
         return ()
     more = words.count(left, "more warning")
     return (
-        Prose("", link=(f"and {left} more below", "#method"), forms=PAGE),
-        Prose(f"and {more} below", forms=TEXT),
-        Prose(f"and {left} more in the report", forms=MARKDOWN),
+        Prose("", link=(f"and {left} more below", "#method"), forms="html"),
+        Prose(f"and {more} below", forms="txt"),
+        Prose(f"and {left} more in the report", forms="md"),
     )
 
 
@@ -161,10 +156,10 @@ def _change(profile: Profile, found: tuple[Finding, ...]) -> Section:
     elif any(f.snippet for f in fired):
         why = f"Nothing: the verdict is to keep {words.code(kept.strategy if kept else 'baseline')}."
     if fired:
-        instead = Prose(f"{why} What the rules advise is", link=("below.", "#advice"), forms=PAGE)
+        instead = Prose(f"{why} What the rules advise is", link=("below.", "#advice"), forms="html")
     else:
-        instead = Prose(why, forms=PAGE)
-    blocks = (Code(proposed, forms=PAGE),) if proposed else (instead,)
+        instead = Prose(why, forms="html")
+    blocks = (Code(proposed, forms="html"),) if proposed else (instead,)
     return Section("change", "What to change in the code", blocks, nav="What to change")
 
 
@@ -173,10 +168,10 @@ def _advice(profile: Profile, found: tuple[Finding, ...]) -> Section:
     doubtful, silenced = _doubtful(profile), any(f.outcome == "silenced" for f in quiet)
     more = f"{len(quiet)} more: rules that passed{', are silenced' * silenced} or do not apply"
     blocks = filled(
-        Prose(_FROM_FIRST_FRAMES * doubtful, forms=PAGE),
-        Findings(fired, forms=PAGE if doubtful else (*PAGE, *MARKDOWN)),
-        None if fired else Prose("No rule found anything to change.", forms=PAGE),
-        Code(() if doubtful else changes(profile, found), forms=MARKDOWN),
+        Prose(_FROM_FIRST_FRAMES * doubtful, forms="html"),
+        Findings(fired, forms="html" if doubtful else "html md"),
+        None if fired else Prose("No rule found anything to change.", forms="html"),
+        Code(() if doubtful else changes(profile, found), forms="md"),
         _in_text(profile, fired),
         Fold(more, filled(Findings(quiet)), kind="folded"),
     )
@@ -197,7 +192,7 @@ def _in_text(profile: Profile, fired: tuple[Finding, ...]) -> Table | None:
         tuple(Row(finding.title, (TableCell(finding.saves),)) for finding in told[:_ADVICE]),
         title="Advice (times are per frame):",
         note=f"{more}reasons and code: see the report",
-        forms=TEXT,
+        forms="txt",
     )
 
 
@@ -208,9 +203,9 @@ def _circumstances(profile: Profile, against: ModelBeside) -> Section:
     device = words.name(profile.device.name) + f" ({here})" * (profile.device.kind == "cpu")
     ran = f"{words.line(profile.workload.file, 120)} {pairs(profile.workload.parameters)}"
     return circumstances(
-        Banners("warning", further, forms=(*PAGE, *TEXT)),
+        Banners("warning", further, forms="html txt"),
         Fold("What the conclusions go by", filled(Facts(wanted)), open=True),
-        Facts(wanted, forms=TEXT),
+        Facts(wanted, forms="txt"),
         Group(
             "sheet",
             filled(
@@ -223,7 +218,7 @@ def _circumstances(profile: Profile, against: ModelBeside) -> Section:
                 Fold("The machine and its software", filled(Facts(machine), *readings(profile))),
                 Fold("What could not be read", filled(missing)),
             ),
-            forms=PAGE,
+            forms="html",
         ),
         facts=(
             Fact("device", device),

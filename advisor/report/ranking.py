@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from advisor import units
 from advisor.profiles.schema import Measured, Profile
 from advisor.report import words
-from advisor.report.page import Fact
+from advisor.report.blocks import Fact
 from advisor.verdicts.counting import counted
 from advisor.verdicts.ties import code_change
 

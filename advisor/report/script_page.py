@@ -9,14 +9,8 @@ from advisor import units
 from advisor.profiles.schema import Profile
 from advisor.profiles.scripts import ScriptMeasured, ScriptMemory, ScriptRange, ScriptRun
 from advisor.report import words
-from advisor.report.dates import created
-from advisor.report.machine import environment
-from advisor.report.page import (
-    ALL,
-    MARKDOWN,
+from advisor.report.blocks import (
     NOTHING,
-    PAGE,
-    TEXT,
     Banners,
     Block,
     Bullets,
@@ -28,16 +22,16 @@ from advisor.report.page import (
     Fold,
     Group,
     Items,
-    Page,
     Prose,
     Row,
-    Section,
     Table,
     TableCell,
     Verdict,
     Verdicts,
-    filled,
 )
+from advisor.report.dates import created
+from advisor.report.machine import environment
+from advisor.report.page import Page, Section, filled
 from advisor.report.parts import circumstances, download, lead
 from advisor.report.tables import gaps
 from advisor.strategies.scripts import SCRIPT_STRATEGIES, code
@@ -90,7 +84,7 @@ def _lead(profile: Profile, script: ScriptRun) -> Section:
     shown = code(chosen.strategy) if chosen and chosen.strategy else ""
     found = Finding("", "", "Code", strategy=(chosen and chosen.strategy) or "", snippet=shown)
     return lead(
-        Banners("note", notes, forms=PAGE),
+        Banners("note", notes, forms="html"),
         Verdicts((_verdict(profile, script),)),
         Banners("warning", warnings, "caution"),
         *(Code((found,)) for _ in (1,) if shown),
@@ -125,14 +119,14 @@ def _evidence(profile: Profile, script: ScriptRun) -> Iterator[Block]:
         yield Table(
             "ranges",
             "range",
-            tuple(Column(n, forms=ALL if n == names[0] else PAGE) for n in names),
+            tuple(Column(n, forms="html md txt" if n == names[0] else "html") for n in names),
             ranges[:_RANGES],
             caption="The script's own ranges: seconds by the stream's clock in one observed run, and how "
             f"often.{left}",
             title=f"Ranges under {names[0]} (times in one run):",
             identifier="ranges",
             code_heads=True,
-            forms=(*PAGE, *TEXT),
+            forms="html txt",
         )
     yield Items(gaps(profile.results), "Strategies without figures")
 
@@ -145,10 +139,10 @@ def _strategies(profile: Profile, script: ScriptRun) -> Table:
         (
             Column("time per run", notes=f"{confidence} interval", brief="run"),
             Column(f"speed against `{script.baseline}`", brief=f"vs {script.baseline}"),
-            Column("copied to the device", _SEEN, forms=(*PAGE, *MARKDOWN)),
-            Column("copied back", _SEEN, forms=(*PAGE, *MARKDOWN)),
-            Column("taken from CUDA", forms=PAGE),
-            Column("results", figures=False, forms=PAGE),
+            Column("copied to the device", _SEEN, forms="html md"),
+            Column("copied back", _SEEN, forms="html md"),
+            Column("taken from CUDA", forms="html"),
+            Column("results", figures=False, forms="html"),
         ),
         tuple(_row(profile, script, row) for row in script.measured),
         caption=f"The script under each strategy. Beneath each figure its {confidence} interval. Copies and "
@@ -162,9 +156,9 @@ def _unknown() -> Section:
         "unknown",
         "What script mode cannot know",
         (
-            Bullets(UNKNOWN, forms=(*PAGE, *MARKDOWN)),
-            Prose(MORE, kind="", forms=(*PAGE, *MARKDOWN)),
-            Prose(f"A script tells less than a workload. {MORE}", forms=TEXT),
+            Bullets(UNKNOWN, forms="html md"),
+            Prose(MORE, kind="", forms="html md"),
+            Prose(f"A script tells less than a workload. {MORE}", forms="txt"),
         ),
         nav="What is not known",
         folded=True,

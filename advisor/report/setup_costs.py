@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from advisor import stats, units
 from advisor.profiles.schema import Measured
 from advisor.report import words
-from advisor.report.page import NOTHING, Row, TableCell
+from advisor.report.blocks import NOTHING, Row, TableCell
 
 
 def setup_costs(rows: Sequence[Measured], base: Measured | None, confidence: float = 0.95) -> tuple[Row, ...]:

@@ -9,15 +9,7 @@ from advisor.devices.memory_class import EXPLAINED
 from advisor.profiles.schema import Failed, Measured, Predicted, Profile
 from advisor.profiles.sweeps import Point, Series
 from advisor.report import words
-from advisor.report.dates import created
-from advisor.report.failures import FIGURES
-from advisor.report.lines import Curve, LineChart, Sample, Style, line_chart, styles
-from advisor.report.machine import environment
-from advisor.report.methods import CPU_LABEL, method, workload
-from advisor.report.page import (
-    ALL,
-    PAGE,
-    SHORT,
+from advisor.report.blocks import (
     Banners,
     Block,
     Column,
@@ -27,16 +19,20 @@ from advisor.report.page import (
     Fold,
     Item,
     Items,
-    Page,
     Prose,
     Row,
-    Section,
     Table,
     Verdict,
     Verdicts,
-    filled,
 )
+from advisor.report.dates import created
+from advisor.report.failures import FIGURES
+from advisor.report.lines import Curve, LineChart, Sample, Style, line_chart, styles
+from advisor.report.machine import environment
+from advisor.report.methods import CPU_LABEL, method, workload
+from advisor.report.page import Page, Section, filled
 from advisor.report.parts import MARKED, NO_GPU, circumstances, lead, legend
+from advisor.report.recommendations import nothing
 from advisor.report.sweep_failures import sweep_failures
 from advisor.report.sweep_verdicts import at, sweep_verdict, value_text
 from advisor.report.tables import together
@@ -90,11 +86,11 @@ def _lead(series: Series, found: Sequence[Track], parameter: str, predicted: boo
     told = tuple(sweep_verdict(track, parameter) for track in found if track.basis != "cpu")
     bet = predicted and any(verdict.basis != "nothing" for verdict in told)
     return lead(
-        Banners("predicted", (NO_GPU,) * predicted, "predicted", forms=PAGE),
+        Banners("predicted", (NO_GPU,) * predicted, "predicted", forms="html"),
         Failures(sweep_failures(series, parameter)),
         Verdicts(told or (_nothing(parameter),), named=len(told) > 1 or predicted),
         Prose(_BET * bet, label="Next", kind="next together"),
-        Banners("note", tuple(_notes(series, parameter)), forms=PAGE),
+        Banners("note", tuple(_notes(series, parameter)), forms="html"),
         Items(tuple(_missing(series.points, parameter)), "Values that were not run"),
     )
 
@@ -106,7 +102,7 @@ def _circumstances(series: Series, first: Profile | None, parameter: str, fixed:
         Fold("How the figures were taken", (Facts(_method(series, first)),), open=True),
         Fold("The workload", filled(Facts(ran))),
         Fold("The machine and its software", filled(Facts(machine))),
-        Prose(_LINKS, forms=PAGE),
+        Prose(_LINKS, forms="html"),
         facts=(
             *(ran[:1] + machine)[:8],
             Fact("other parameters", fixed),
@@ -135,35 +131,30 @@ _BET = "A prediction is a bet: run the same command on the device to be sure."
 
 
 def _nothing(parameter: str) -> Verdict:
-    return Verdict(
-        "nothing",
-        "none",
-        "",
-        f"Nothing could be measured or predicted at any value of {parameter}",
-        next_step="Mend what the rows name, then sweep again.",
-    )
+    what = f"Nothing could be measured or predicted at any value of {parameter}"
+    return nothing("", what, next_step="Mend what the rows name, then sweep again.")
 
 
 def _device(track: Track, series: Series, parameter: str, looks: dict[str, Style], number: int) -> Section:
     """One device over all values: its lines, its table, and what has no figures."""
     cpu, device, gaps = track.basis == "cpu", words.name(track.device.name), together(_gaps(track, parameter))
     memory = EXPLAINED[track.device.memory_class] if track.device.memory_class else ""
-    figures: tuple[Block, ...] = (Prose("No strategy has figures here.", forms=PAGE),)
+    figures: tuple[Block, ...] = (Prose("No strategy has figures here.", forms="html"),)
     if track.with_figures:
         table = _table(track, series, parameter, number)
-        figures = _chart(track, parameter, looks, number), table, Prose(legend(table), forms=SHORT)
+        figures = _chart(track, parameter, looks, number), table, Prose(legend(table), forms="md txt")
     return Section(
         f"device-{number}",
         "Measured on this CPU, not on a GPU" if cpu else device,
         filled(
-            Prose(_ON_CPU if cpu else memory, forms=PAGE),
+            Prose(_ON_CPU if cpu else memory, forms="html"),
             *figures,
-            Items(gaps, "Strategies without figures", forms=PAGE),
-            Items(_further(gaps, track), forms=SHORT),
+            Items(gaps, "Strategies without figures", forms="html"),
+            Items(_further(gaps, track), forms="md txt"),
         ),
         nav="On this CPU" if cpu else device,
         badge="" if cpu else track.basis,
-        forms=PAGE if cpu else ALL,
+        forms="html" if cpu else "html md txt",
     )
 
 

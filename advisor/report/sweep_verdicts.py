@@ -8,8 +8,8 @@ from typing import Literal
 from advisor import units
 from advisor.profiles.sweeps import Value, is_number
 from advisor.report import words
+from advisor.report.blocks import Fact, Verdict
 from advisor.report.caveats import FIRST_FRAMES, HOST_ONLY, Doubt
-from advisor.report.page import Fact, Verdict
 from advisor.report.tracks import Stop, Track
 from advisor.verdicts.crossings import Change, Stretch, changes, group, runs, stretches
 

@@ -10,7 +10,7 @@ from advisor import units
 from advisor.profiles.preferences import begin_to_end
 from advisor.profiles.schema import Device, Failed, Measured, Predicted, Prediction, Profile, Result, Skipped
 from advisor.report import words
-from advisor.report.page import NOTHING, Item, Row, TableCell
+from advisor.report.blocks import NOTHING, Item, Row, TableCell
 from advisor.rules.base import shares_dram
 from advisor.stats import ratio_interval
 from advisor.strategies.registry import BASELINE

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from advisor.report import words
-from advisor.report.page import (
+from advisor.report.blocks import (
     SIGNS,
     Banners,
     Block,
@@ -17,15 +17,14 @@ from advisor.report.page import (
     Findings,
     Item,
     Items,
-    Page,
     Prose,
     Row,
     Table,
     TableCell,
     Verdict,
     Verdicts,
-    shown,
 )
+from advisor.report.page import Page, shown
 
 WIDTH = 80
 MARK = "→ "

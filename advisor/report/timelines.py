@@ -11,8 +11,8 @@ from advisor.profiles.lanes import TRACKS, lanes, thinned, worked
 from advisor.profiles.schema import Measured
 from advisor.profiles.traces import Span, Timeline, Track
 from advisor.report import words
+from advisor.report.blocks import Block
 from advisor.report.charts import Category, Tick, percent
-from advisor.report.page import Block
 
 LINE_HEIGHT = 40
 AXIS_HEIGHT = 22

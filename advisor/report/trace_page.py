@@ -6,8 +6,9 @@ from advisor import units
 from advisor.nsys.exports import FileTrace, WholeTrace
 from advisor.profiles.traces import StrategyTrace
 from advisor.report import words
+from advisor.report.blocks import Banners, Block, Fact, Facts, Prose
 from advisor.report.observed import facts, not_observed, steps
-from advisor.report.page import Banners, Block, Fact, Facts, Page, Prose, Section
+from advisor.report.page import Page, Section
 from advisor.version import __version__
 
 SLOWER = "Times under a tool are mostly longer than without it; they are not the measured ones."

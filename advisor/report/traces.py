@@ -9,8 +9,9 @@ from advisor import units
 from advisor.profiles.schema import Measured, Profile
 from advisor.profiles.traces import StrategyTrace
 from advisor.report import words
+from advisor.report.blocks import Block, Fact, Facts, Fold, Prose
 from advisor.report.observed import facts, not_observed, steps
-from advisor.report.page import MARKDOWN, PAGE, Block, Fact, Facts, Fold, Prose, filled
+from advisor.report.page import filled
 from advisor.report.timelines import timeline_view
 
 _PAGE = 4096
@@ -26,7 +27,7 @@ def traces(profile: Profile) -> tuple[Block, ...]:
     Nothing where no timeline was recorded and no trace was asked for.
     """
     asked = profile.trace.reason != "not asked for"
-    notes = (Prose(words.line(note, 300), forms=PAGE) for note in profile.trace.notes)
+    notes = (Prose(words.line(note, 300), forms="html") for note in profile.trace.notes)
     found = [
         frame
         for number, row in enumerate(profile.measured().values(), 1)
@@ -35,7 +36,7 @@ def traces(profile: Profile) -> tuple[Block, ...]:
     if not found and not asked:
         return ()
     alone = [replace(frame, open=True) for frame in found] if len(found) == 1 else found
-    return filled(Prose(_nsys(profile) if asked else "", forms=(*PAGE, *MARKDOWN)), *notes, *alone)
+    return filled(Prose(_nsys(profile) if asked else "", forms="html md"), *notes, *alone)
 
 
 def _nsys(profile: Profile) -> str:

@@ -10,8 +10,8 @@ from advisor import units
 from advisor.profiles.schema import Device, Failed, Measured, Predicted, Prediction, Profile, Skipped
 from advisor.profiles.sweeps import Series, Value, was_interrupted
 from advisor.report import words
+from advisor.report.blocks import NOTHING, TableCell
 from advisor.report.caveats import Doubt, asked_for_one, doubt
-from advisor.report.page import NOTHING, TableCell
 from advisor.verdicts.counting import counted
 from advisor.verdicts.crossings import Standing, standing
 
