@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from builders import MIB, footprint, measured, profile, vector_add_trace, vector_add_workload
+from rendering import shown
 from running import REPOSITORY, Command
 
 from advisor import configuration, pipeline, units
@@ -14,7 +15,6 @@ from advisor.errors import FileProblem, UsageError, WorkloadError
 from advisor.profiles import reading
 from advisor.profiles.preferences import OBJECTIVES, Preferences
 from advisor.profiles.schema import Profile
-from advisor.report import render_html, render_markdown, summary
 from advisor.rules import RULES
 from advisor.rules.advise import advise, require_rules
 from advisor.rules.base import apply
@@ -249,7 +249,7 @@ def test_every_form_of_the_report_says_what_was_changed() -> None:
         ignored={"pageable-transfer": "--ignore"},
     )
     run = advise(twice_read(preferences=wanted))
-    html, text = render_html(run).replace("\N{NO-BREAK SPACE}", " "), summary(run)
+    html, text = shown(run, "html").replace("\N{NO-BREAK SPACE}", " "), shown(run, "txt")
     for told in (
         "the least memory, then time",
         "200 MiB",
@@ -260,14 +260,14 @@ def test_every_form_of_the_report_says_what_was_changed() -> None:
     ):
         assert told in html
         assert told in " ".join(text.split())
-    assert "pageable-transfer, by --ignore" in render_markdown(run)
+    assert "pageable-transfer, by --ignore" in shown(run, "md")
     assert '<ol class="steps"><li>Over the memory budget' in html
     assert "future" not in text
     assert "rules that passed, are silenced or do not apply" in html
     plain = advise(twice_read())
-    assert "rules that passed or do not apply" in render_html(plain)
-    assert "What the conclusions go by" not in render_html(plain)
-    assert "Silenced" not in summary(plain)
+    assert "rules that passed or do not apply" in shown(plain, "html")
+    assert "What the conclusions go by" not in shown(plain, "html")
+    assert "Silenced" not in shown(plain, "txt")
 
 
 def test_report_makes_advice_again_and_records_by_what(command: Command, tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def swept(
         parsed(text),
         Silent(),
         directory=directory,
-        keep=lambda made, folder: report.write(made, folder, formats),
+        keep=lambda made, folder: report.write(report.page_of(made), folder, formats),
         launcher=launcher,
     )
 

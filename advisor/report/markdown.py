@@ -154,7 +154,8 @@ class _Writer:
         yield _list(map(prose, block.texts))
 
     def table(self, table: Table) -> Iterator[str]:
-        shown = [i for i, column in enumerate(table.columns) if "md" in column.forms][: self.room.columns]
+        known = [i for i, column in enumerate(table.columns) if "md" in column.forms]
+        shown = known[: self.room.columns]
         heads = {i: _heads(table.columns[i], table) for i in shown}
         first = [escape(table.names, 40), *(head for each in heads.values() for head in each)]
         right = [table.by_number, *(table.columns[i].figures for i in shown for _ in heads[i])]
@@ -167,6 +168,8 @@ class _Writer:
         )
         if len(rows) < len(table.rows):
             yield f"{len(table.rows) - len(rows)} more in the report."
+        if len(shown) < len(known):
+            yield f"{words.count(len(known) - len(shown), 'more column')} in the report."
 
 
 def _more(left: int, noun: str) -> Iterator[str]:
