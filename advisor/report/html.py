@@ -22,7 +22,7 @@ from advisor.report.page import Page
 # The page stays below 400 KB: a larger profile is packed, and one that is too large even so is left out.
 PLAIN_LENGTH = 50_000
 EMBEDDED_LENGTH = 245_000
-_MACROS = ("blocks.html.j2", "charts.svg.j2", "lines.svg.j2")
+MACROS = ("blocks.html.j2", "charts.svg.j2", "lines.svg.j2")
 """A block is drawn by the macro of its name in one of these."""
 
 
@@ -57,7 +57,7 @@ def draw(block: Block) -> Markup:
     if "html" not in block.forms:
         return Markup("")
     name = type(block).__name__.lower()
-    modules = (templates.page_environment().get_template(file).module for file in _MACROS)
+    modules = (templates.page_environment().get_template(file).module for file in MACROS)
     macro = next(getattr(module, name) for module in modules if hasattr(module, name))
     if isinstance(block, (Group, Fold)):
         return Markup(macro(block, Markup("\n").join(map(draw, block.blocks))))

@@ -140,7 +140,7 @@ class _Writer:
 
     def findings(self, block: Findings) -> Iterator[str]:
         told = enumerate(block.items[:_MOST], 1)
-        yield "\n".join(f"{i}. **{prose(f.title, 120)}** on {_finding(f)}" for i, f in told)
+        yield "\n".join(f"{i}. {_finding(f)}" for i, f in told)
 
     def code(self, block: Code) -> Iterator[str]:
         """The first snippet."""
@@ -178,8 +178,9 @@ def _more(left: int, noun: str) -> Iterator[str]:
 
 
 def _finding(found: Finding) -> str:
-    gain = f": {escape(found.gain)}" if found.gain else ""
-    return f"{escape(found.where, 120)}{gain}. {prose(found.detail, 240)}"
+    title, gain = f"**{prose(found.title, 120)}**", f": {escape(found.gain)}" if found.gain else ""
+    where = f"{title} on {escape(found.where, 120)}" if found.devices else f"{escape(found.rule)}: {title}"
+    return f"{where}{gain}. {prose(found.detail, 240)}"
 
 
 def _list(texts: Iterable[str]) -> str:
