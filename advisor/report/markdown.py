@@ -73,7 +73,7 @@ def _written(page: Page, room: Room) -> str:
     tables = [b for s in page.sections if not s.folded for b in shown(s, "md") if isinstance(b, Table)]
     hidden = {id(table) for table in tables[room.devices :]}
     writer, parts = _Writer(room), [_title(page)]
-    for section in page.sections:
+    for section in sorted(page.sections, key=lambda section: section.folded):  # what is folded comes last
         blocks = [block for block in shown(section, "md") if id(block) not in hidden]
         inside = "\n\n".join(part for block in blocks for part in writer.write(block))
         if inside:
