@@ -40,6 +40,7 @@ from advisor.report.preferring import preferences
 from advisor.report.recommendations import verdicts
 from advisor.report.tables import baseline
 from advisor.report.traces import traces
+from advisor.verdicts.counting import counted
 
 BESIDE_VERDICT = 3
 """So many warnings stand beside the verdict."""
@@ -55,7 +56,7 @@ def profile_page(profile: Profile) -> Page:
     """Everything a profile of a workload says."""
     cpu, name = profile.device.kind == "cpu", words.name(profile.workload.name)
     parameters, made = pairs(profile.workload.parameters), created(profile.created)
-    found, against = findings(profile), beside_model(profile)
+    found, against = findings(profile), beside_model(counted(profile))
     predicted = (predictions(profile),) if profile.predictions else ()
     first, last = (predicted, ()) if cpu else ((), predicted)
     return Page(
