@@ -86,10 +86,7 @@ def _joined(same: list[Finding]) -> Finding:
     if len({finding.gain for finding in told}) > 1 or 0 < len(told) < len(same):
         gain = "; ".join(f"{finding.gain} on {finding.where}" for finding in told)
     return replace(
-        same[0],
-        devices=tuple(devices),
-        gain=gain,
-        estimated=any(finding.estimated for finding in told),
+        same[0], devices=tuple(devices), gain=gain, estimated=any(finding.estimated for finding in told)
     )
 
 

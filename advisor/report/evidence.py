@@ -8,17 +8,7 @@ from dataclasses import replace
 from advisor import units
 from advisor.profiles.schema import Measured, Profile
 from advisor.report import words
-from advisor.report.blocks import (
-    Block,
-    Column,
-    Fold,
-    Group,
-    Heading,
-    Item,
-    Items,
-    Prose,
-    Table,
-)
+from advisor.report.blocks import Block, Column, Fold, Group, Heading, Item, Items, Prose, Table
 from advisor.report.caveats import undoubted
 from advisor.report.distribution import distribution, spread
 from advisor.report.methods import measured_label

@@ -7,18 +7,7 @@ from dataclasses import replace
 from advisor.devices.memory_class import EXPLAINED
 from advisor.profiles.schema import Prediction, Profile, Skipped
 from advisor.report import model_error, words
-from advisor.report.blocks import (
-    Block,
-    Bullets,
-    Column,
-    Fold,
-    Group,
-    Item,
-    Items,
-    Prose,
-    Table,
-    Verdicts,
-)
+from advisor.report.blocks import Block, Bullets, Column, Fold, Group, Item, Items, Prose, Table, Verdicts
 from advisor.report.caveats import undoubted
 from advisor.report.page import Section, filled
 from advisor.report.recommendations import prediction_verdict

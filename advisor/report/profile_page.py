@@ -210,11 +210,7 @@ def _circumstances(profile: Profile, against: ModelBeside) -> Section:
         Group(
             "sheet",
             filled(
-                Fold(
-                    "How the figures were taken",
-                    (Facts(taken),),
-                    open=True,
-                ),
+                Fold("How the figures were taken", (Facts(taken),), open=True),
                 Fold("The workload", (Facts(workload(profile)),)),
                 Fold("The machine and its software", filled(Facts(machine), *readings(profile))),
                 Fold("What could not be read", filled(missing)),
