@@ -46,7 +46,7 @@ class Profile(schema.Profile):
 
     def _repr_html_(self) -> str:
         """The report in a notebook's cell."""
-        return notebook.profile_cell(self, pages.render_html(self))
+        return notebook.cell(pages.page_of(self))
 
 
 class Comparison(comparing.Comparison):
@@ -54,7 +54,7 @@ class Comparison(comparing.Comparison):
 
     def _repr_html_(self) -> str:
         """The comparison in a notebook's cell."""
-        return notebook.comparison_cell(self, pages.render_compare_html(self))
+        return notebook.cell(pages.comparison_page(self))
 
 
 def load(path: Path | str) -> Profile:

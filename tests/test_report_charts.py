@@ -115,7 +115,7 @@ def test_any_bar_fits_its_chart(amounts: list[float], predicted: bool) -> None:
     assert len(made.legend) <= LEGEND_LIMIT
     assert sum(share(s.width) for s in made.bars[0].segments) == pytest.approx(100 / 1.02, abs=0.5)
     assert 2 <= len(made.ticks) <= 6
-    assert all(0 <= share(t.x) <= 100 for t in made.ticks)
+    assert all(0 <= share(t.at) <= 100 for t in made.ticks)
 
 
 def test_nothing_to_draw_is_an_empty_chart() -> None:

@@ -14,15 +14,16 @@ from builders import (
     skipped,
     vector_add_trace,
 )
+from rendering import blocks, shown
 
 from advisor.model import accuracy
 from advisor.model.accuracy import Accuracy
 from advisor.model.measured import compare
 from advisor.profiles.schema import Device, MemoryClass, Profile
 from advisor.report import model_error
+from advisor.report.blocks import Group, Prose
 from advisor.report.model_beside import beside_model
-from advisor.report.pages import render_html, render_markdown, summary
-from advisor.report.view import view
+from advisor.report.pages import page_of
 
 KNOWN: dict[str, Any] = {
     "cases": 31,
@@ -89,16 +90,18 @@ def test_short_forms_say_it_for_all_devices(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_every_form_has_the_error_beside_its_predictions() -> None:
     run = cpu_profile()
-    html = render_html(run)
+    html = shown(run, "html")
     assert html.count("The model against ") == len(run.predictions)
-    assert render_markdown(run).count("Model against published figures") == 1
-    assert len([line for line in summary(run).splitlines() if "Published figures" in line]) == 1
-    assert "ublished figures" not in render_html(profile()) + summary(profile())
+    assert shown(run, "md").count("Model against published figures") == 1
+    assert len([line for line in shown(run, "txt").splitlines() if "Published figures" in line]) == 1
+    assert "ublished figures" not in shown(profile(), "html") + shown(profile(), "txt")
 
 
 def test_a_device_of_which_nothing_is_predicted_needs_no_error() -> None:
     declined = prediction(results=(skipped(),), recommendation=None)
-    assert view(cpu_profile(predictions=(declined,))).predictions[0].error == ""
+    page = page_of(cpu_profile(predictions=(declined,)))
+    assert blocks(page, Group, "predictions")
+    assert not [prose for prose in blocks(page, Prose) if "published figures of this memory" in prose.text]
 
 
 def on_rtx_4090(**seconds: float) -> Profile:
@@ -112,22 +115,22 @@ def test_predicted_stands_beside_measured_on_the_same_device() -> None:
     likely = {row.strategy: row.likely for row in compare(on_rtx_4090(pageable=1.0, pinned=1.0)).rows}
     run = on_rtx_4090(pageable=likely["pageable"], pinned=100 * likely["pinned"], zero_copy=1e-6)
     told = beside_model(run)
-    assert [(row.strategy, row.verdict) for row in told.rows] == [
+    assert [(row.name, row.cells[3].value) for row in told.rows] == [
         ("zero-copy", "outside: faster than predicted"),
         ("pageable", "inside"),
         ("pinned", "outside: slower than predicted"),
     ]
-    assert (told.rows[1].ratio, told.rows[2].ratio) == ("1.00×", "0.0100×")
+    assert (told.rows[1].cells[2].value, told.rows[2].cells[2].value) == ("1.00×", "0.0100×")
     assert told.summary == "1 of 3 measured times lie in the predicted range."
-    html = render_html(run)
+    html = shown(run, "html")
     assert html.count("Predicted against measured on this device</h3>") == 1
     assert '<td class="outside">outside: slower than predicted</td>' in html
     assert "not compared" not in html
 
 
 def test_without_an_entry_there_is_no_comparison_but_its_reason() -> None:
-    html = render_html(profile())
+    html = shown(profile(), "html")
     assert "Predicted against measured" not in html
     assert "not compared with these figures: the catalogue has no entry for Test discrete" in html
-    assert "not compared" not in render_html(cpu_profile()), "nobody expects it of a CPU"
-    assert "not compared" not in render_html(profile(results=(skipped(),)))
+    assert "not compared" not in shown(cpu_profile(), "html"), "nobody expects it of a CPU"
+    assert "not compared" not in shown(profile(results=(skipped(),)), "html")

@@ -23,15 +23,16 @@ from builders import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rendering import blocks
 from test_report_escaping import everywhere, joined, markdown_structure, pieces, structure, times
 
 from advisor.profiles.schema import Profile, Recommendation
 from advisor.profiles.sweeps import Point, Series, series
 from advisor.report.axes import compact, time_axis, value_axis
+from advisor.report.blocks import Banners
 from advisor.report.lines import LABEL_GAP, Curve, Sample, line_chart, styles
 from advisor.report.markdown import LIMIT
-from advisor.report.pages import render_sweep_html, render_sweep_markdown, sweep_summary, write_sweep
-from advisor.report.sweep import sweep_view
+from advisor.report.pages import page_of, render, write
 from advisor.report.sweep_verdicts import sweep_verdict
 from advisor.report.tracks import tracks
 from advisor.sweep import parse_sweep
@@ -108,18 +109,14 @@ SERIES: dict[str, Callable[[], Series]] = {
     "nothing": nothing_series,
     "one": lambda: over(clear("pinned")),
 }
-FORMS: dict[str, Callable[[Series], str]] = {
-    "html": render_sweep_html,
-    "md": render_sweep_markdown,
-    "txt": sweep_summary,
-}
+FORMS = ("html", "md", "txt")
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", SERIES)
 def test_sweep_looks_as_accepted(name: str, form: str, request: pytest.FixtureRequest) -> None:
     path = GOLDEN / f"sweep-{name}.{form}"
-    now = re.sub(r"<style>.*</style>", "", FORMS[form](SERIES[name]()), flags=re.DOTALL)
+    now = re.sub(r"<style>.*</style>", "", render(page_of(SERIES[name]()), form), flags=re.DOTALL)
     now = re.sub(r"sha256-[^']+", "…", now)
     if request.config.getoption("--accept"):
         path.write_text(now, encoding="utf-8")
@@ -317,7 +314,8 @@ def test_labels_at_the_ends_do_not_cover_one_another(last: float) -> None:
 
 def noted(*notes: str) -> list[str]:
     made = [Point(i, at_n(i, A, notes=(note,) if note else ())) for i, note in enumerate(notes, 1)]
-    return list(sweep_view(series("w", "n", made)).notes)
+    (told, *_) = [*blocks(page_of(series("w", "n", made)), Banners)] or [Banners("", ())]
+    return list(told.texts)
 
 
 def test_notes_are_told_once() -> None:
@@ -333,7 +331,7 @@ def test_strategies_differ_in_shape_and_colour() -> None:
 
 
 def test_measured_and_predicted_lines_look_different() -> None:
-    gpu, cpu = render_sweep_html(gpu_series()), render_sweep_html(cpu_series())
+    gpu, cpu = render(page_of(gpu_series()), "html"), render(page_of(cpu_series()), "html")
     assert 'class="chart lines predicted"' not in gpu
     assert 'class="interval' in gpu
     shown = re.search(r'<figure class="chart lines predicted".*?</figure>', cpu, re.DOTALL)
@@ -344,7 +342,7 @@ def test_measured_and_predicted_lines_look_different() -> None:
 
 
 def test_page_needs_no_network_and_links_beside_itself() -> None:
-    html = render_sweep_html(over(A, B))
+    html = render(page_of(over(A, B)), "html")
     assert html.count("<script") == html.count("script-src 'sha256-") == 1
     assert " style=" not in html
     links = re.findall(r"""(?:src|href)=["'](?!#|data:)([^"']*)""", html)
@@ -356,7 +354,7 @@ def test_terminal_fits_and_keeps_what_is_recommended(strategies: int) -> None:
     rows = tuple(measured(f"strategy-{i}", 0.01) for i in range(strategies))
     last = f"strategy-{strategies - 1}"
     made = [Point(n, at_n(n, clear(last), results=rows)) for n in (1, 10**6)]
-    text = sweep_summary(series("w", "n", made))
+    text = render(page_of(series("w", "n", made)), "txt")
     assert max(map(len, text.splitlines())) <= 80
     assert "→ 10.0 ms" in text
     assert ("more strateg" in text) == (strategies > 4)
@@ -368,19 +366,19 @@ def hostile_series(text: str) -> Series:
     return series(text, text, [*points, Point(f"{text}9", None, "failed", text, text)], text)
 
 
-PLAIN_PAGE = structure(render_sweep_html(hostile_series("plain")))
-PLAIN_MARKDOWN = markdown_structure(render_sweep_markdown(hostile_series("plain")))
+PLAIN_PAGE = structure(render(page_of(hostile_series("plain")), "html"))
+PLAIN_MARKDOWN = markdown_structure(render(page_of(hostile_series("plain")), "md"))
 
 
 @settings(max_examples=25, deadline=None)
 @given(pieces, times)
 def test_hostile_names_change_no_structure(pieces: list[str], times: int) -> None:
     made = hostile_series(joined(pieces, times))
-    assert structure(render_sweep_html(made)) == PLAIN_PAGE
-    written = render_sweep_markdown(made)
+    assert structure(render(page_of(made), "html")) == PLAIN_PAGE
+    written = render(page_of(made), "md")
     assert markdown_structure(written) == PLAIN_MARKDOWN
     assert len(written) < LIMIT
-    lines = sweep_summary(made).split("\n")
+    lines = render(page_of(made), "txt").split("\n")
     assert max(map(len, lines)) <= 80
     assert not any(re.search(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e]", line) for line in lines)
 
@@ -389,11 +387,11 @@ def test_markdown_of_a_large_sweep_stays_small() -> None:
     predictions = tuple(prediction(f"Device {i} {'@' * 300}") for i in range(9))
     rows = tuple(measured(f"{'|' * 200}{i}", 0.02) for i in range(14))
     made = [Point(n, at_n(n, A, results=rows, predictions=predictions)) for n in range(1, 40)]
-    assert len(render_sweep_markdown(series("w", "n", made))) < LIMIT
+    assert len(render(page_of(series("w", "n", made)), "md")) < LIMIT
 
 
 def test_files_that_were_asked_for(tmp_path: Path) -> None:
-    assert write_sweep(over(A, B), tmp_path, ("md", "json")) == [tmp_path / "sweep.md"]
+    assert write(page_of(over(A, B)), tmp_path, ("md", "json")) == [tmp_path / "sweep.md"]
     assert [path.name for path in tmp_path.iterdir()] == ["sweep.md"]
 
 

@@ -149,7 +149,7 @@ def swept(
         parsed(text),
         Silent(),
         directory=directory,
-        keep=lambda made, folder: pages.write(made, folder, formats),
+        keep=lambda made, folder: pages.write(pages.page_of(made), folder, formats),
         launcher=launcher,
     )
 
@@ -307,7 +307,9 @@ def test_profiles_of_different_runs_are_noted(changes: dict[str, str], note: str
     assert len(made.notes) == (note is not None)
     if note:
         assert note in made.notes[0]
-        assert note.replace("`", "") in " ".join(pages.sweep_summary(made).replace("`", "").split())
+        assert note.replace("`", "") in " ".join(
+            pages.render(pages.page_of(made), "txt").replace("`", "").split()
+        )
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from typing import Literal
 
 from advisor import units
 from advisor.report import words
+from advisor.report.blocks import Block
 
 Category = Literal[
     "host", "host-2", "host-copy", "transfer", "transfer-2", "kernel", "kernel-2", "wait", "rest",
@@ -85,11 +86,12 @@ class Bar:
 
 @dataclass(frozen=True)
 class Tick:
-    """A line of the axis and its label."""
+    """A line of an axis with its label, percent across or pixels down. A phone shows the `narrow` ones."""
 
-    x: str
+    at: str
     label: str
-    anchor: Literal["start", "middle", "end"]
+    anchor: Literal["start", "middle", "end"] = "middle"
+    narrow: bool = True
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Chart:
+class Chart(Block):
     """Stacked bars over one axis."""
 
     identifier: str
@@ -112,6 +114,8 @@ class Chart:
     bars: tuple[Bar, ...]
     ticks: tuple[Tick, ...]
     legend: tuple[Key, ...]
+    notes: tuple[str, ...] = ()
+    """What must be known to read it."""
 
 
 def chart(

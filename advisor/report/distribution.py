@@ -13,6 +13,7 @@ from advisor import units
 from advisor.profiles.schema import Measured
 from advisor.report import words
 from advisor.report.axes import Label, Scale, span_axis
+from advisor.report.blocks import Block
 from advisor.report.charts import LABEL_LENGTH
 
 BINS = 48
@@ -38,7 +39,7 @@ class Histogram:
 
 
 @dataclass(frozen=True)
-class Distribution:
+class Distribution(Block):
     """The frames of one strategy on their own axis, from the fastest to the last that is drawn."""
 
     identifier: str
@@ -62,7 +63,7 @@ class SpreadRow:
 
 
 @dataclass(frozen=True)
-class Spread:
+class Spread(Block):
     """All strategies under one another on one axis."""
 
     description: str

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from advisor import units
 from advisor.profiles.schema import Device, Measured, Predicted, Prediction, Profile, Recommendation
 from advisor.report import words
+from advisor.report.blocks import Fact
 from advisor.report.tables import apart
-
-
-@dataclass(frozen=True)
-class Fact:
-    """One figure beside the verdict, with what qualifies it."""
-
-    label: str
-    value: str
-    note: str = ""
 
 
 def measured_facts(profile: Profile, chosen: Recommendation) -> tuple[Fact, ...]:
@@ -39,7 +30,7 @@ def measured_facts(profile: Profile, chosen: Recommendation) -> tuple[Fact, ...]
         Fact(
             f"{row.samples.capitalize()} measured",
             f"{len(row.frame_seconds):,}",
-            f"in {words.count(len(row.frames_per_round), 'process', 'processes')}",
+            f"in {words.count(len(row.frames_per_round), 'process')}",
         ),
     )
 
@@ -65,7 +56,7 @@ def predicted_facts(prediction: Prediction, chosen: Recommendation) -> tuple[Fac
         return ()
     between = words.seconds_between(row.low_seconds, row.high_seconds)
     return (
-        Fact("Predicted time per frame", units.seconds(row.likely_seconds), f"range {between}"),
+        Fact("Predicted time per frame", units.seconds(row.likely_seconds), f"range {between}", brief=True),
         Fact(_memory(prediction.device), units.size(row.physical_bytes)),
         *_latency(row),
         Fact("Largest part", words.name(row.dominant), units.seconds(row.terms[row.dominant])),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from advisor.profiles.schema import Failed, Profile
 from advisor.report import words
+from advisor.report.blocks import Failure
 
 MEND = "Mend what it names, then profile again."
 FIGURES = re.compile(r"\d+(\.\d+)?")
@@ -15,17 +15,6 @@ FIGURES = re.compile(r"\d+(\.\d+)?")
 _FRAME = re.compile(r'\s*File ".+", line \d+')
 _EXCERPT_LINES = 5
 _EXCERPT_WIDTH = 74
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Strategies, or values of a sweep, that failed alike. `excerpt` is the end of the user's traceback."""
-
-    headline: str
-    excerpt: str = ""
-    next_step: str = MEND
-    detail: str = ""
-    """All that the process said, where the page shows it nowhere else."""
 
 
 def all_failed(profile: Profile) -> bool:

@@ -33,8 +33,9 @@ class Scale:
 
 @dataclass(frozen=True)
 class Strip:
-    """One interval: its ends and its middle, in the scale's units."""
+    """One interval: its ends and its middle, in the units of its scale."""
 
+    scale: Scale
     low: float
     middle: float
     high: float
@@ -56,4 +57,4 @@ def scale(ends: Sequence[tuple[float, float]]) -> Scale:
 
 def strip(axis: Scale, value: float, low: float, high: float) -> Strip:
     """Where an interval lies on the axis."""
-    return Strip(axis.place(low), axis.place(value), axis.place(high))
+    return Strip(axis, axis.place(low), axis.place(value), axis.place(high))

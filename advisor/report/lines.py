@@ -13,7 +13,8 @@ from advisor import units
 from advisor.profiles.sweeps import Value
 from advisor.report import words
 from advisor.report.axes import Scale, time_axis, value_axis
-from advisor.report.charts import percent
+from advisor.report.blocks import Block
+from advisor.report.charts import Tick, percent
 
 GRID = 1000
 HEIGHT = 280
@@ -80,16 +81,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Tick:
-    """A grid line with its label: percent across or pixels down."""
-
-    at: str
-    label: str
-    narrow: bool = True
-
-
-@dataclass(frozen=True)
-class LineChart:
+class LineChart(Block):
     """Lines over a parameter, with both axes."""
 
     identifier: str
@@ -101,6 +93,7 @@ class LineChart:
     lines: tuple[Line, ...]
     across: tuple[Tick, ...]
     down: tuple[Tick, ...]
+    note: str = ""
 
 
 def styles(strategies: Sequence[str]) -> dict[str, Style]:
@@ -119,12 +112,13 @@ def line_chart(
     curves: Sequence[Curve],
     *,
     predicted: bool = False,
+    note: str = "",
 ) -> LineChart:
     """Lays the curves out; each has a sample or None for each value, and one of them has a sample."""
     shares, labels, kind = value_axis(values)
     drawn = [sample for curve in curves for sample in curve.samples if sample]
     scale, ticks = time_axis(min(s.low for s in drawn), max(s.high for s in drawn))
-    across = [_INSET + share * (1 - 2 * _INSET) for share in shares]
+    across = list(map(_inset, shares))
     lines = [_line(curve, across, scale, connected=bool(kind)) for curve in curves if any(curve.samples)]
     return LineChart(
         identifier=identifier,
@@ -134,9 +128,16 @@ def line_chart(
         predicted=predicted,
         height=HEIGHT,
         lines=_spread(lines),
-        across=tuple(Tick(percent(_INSET + t.share * (1 - 2 * _INSET)), t.text, t.narrow) for t in labels),
+        across=tuple(
+            Tick(percent(_INSET + t.share * (1 - 2 * _INSET)), t.text, narrow=t.narrow) for t in labels
+        ),
         down=tuple(Tick(_pixels(t.share), t.text) for t in ticks),
+        note=note,
     )
+
+
+def _inset(share: float) -> float:
+    return _INSET + share * (1 - 2 * _INSET)
 
 
 def _line(curve: Curve, across: Sequence[float], scale: Scale, *, connected: bool) -> Line:

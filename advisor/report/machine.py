@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TypeVar
 
 from advisor import units
@@ -11,22 +11,12 @@ from advisor.profiles.redaction import WITHHELD
 from advisor.profiles.schema import Measured, Profile
 from advisor.profiles.system_state import CpuClocks, GpuState, HostState, Limit, TegraState
 from advisor.report import words
-from advisor.report.methods import Entry
+from advisor.report.blocks import NOTHING, Column, Fact, Row, Table, TableCell
 
-_NONE = "–"
 _State = TypeVar("_State", GpuState, TegraState)
 
 
-@dataclass(frozen=True)
-class Readings:
-    """Figures of one device down, the moments they were read at across."""
-
-    title: str
-    moments: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[str, ...]], ...]
-
-
-def environment(profile: Profile) -> tuple[Entry, ...]:
+def environment(profile: Profile) -> tuple[Fact, ...]:
     """System, software, host and the device's attributes."""
     told = profile.environment
     known = (
@@ -38,7 +28,7 @@ def environment(profile: Profile) -> tuple[Entry, ...]:
         ("Memory", units.size(told.memory_bytes) if told.memory_bytes else None),
     )
     return (
-        *(Entry(label, words.line(str(value), 200)) for label, value in known if value is not None),
+        *(Fact(label, words.line(str(value), 200)) for label, value in known if value is not None),
         *_entries(told.gpu.items()),
         *_entries(told.packages.items()),
         *(_host(told.host) if told.host else ()),
@@ -46,14 +36,14 @@ def environment(profile: Profile) -> tuple[Entry, ...]:
     )
 
 
-def readings(profile: Profile) -> tuple[Readings, ...]:
+def readings(profile: Profile) -> tuple[Table, ...]:
     """What the GPU and the Jetson board read at each moment; a figure that no moment has is left out."""
     told = profile.environment
     tables = (_gpu(told.gpu_readings), _tegra(told.tegra_readings))
     return tuple(table for table in tables if table.rows)
 
 
-def absent(profile: Profile) -> tuple[Entry, ...]:
+def absent(profile: Profile) -> tuple[Fact, ...]:
     """What could not be read; figures of one source with the same reason stand together."""
     told = profile.environment
     found = dict(told.absent)
@@ -67,7 +57,7 @@ def absent(profile: Profile) -> tuple[Entry, ...]:
     )
 
 
-def _alike(source: str, absent: Mapping[str, Mapping[str, str]]) -> Iterable[Entry]:
+def _alike(source: str, absent: Mapping[str, Mapping[str, str]]) -> Iterable[Fact]:
     """Figures with the same reason at the same moments; `absent` is by moment, then by figure."""
     moments: dict[tuple[str, str], list[str]] = {}
     for moment, why in absent.items():
@@ -78,14 +68,14 @@ def _alike(source: str, absent: Mapping[str, Mapping[str, str]]) -> Iterable[Ent
         figures.setdefault((reason, tuple(when)), []).append(words.name(figure))
     for (reason, at), names in figures.items():
         where = source if len(at) == len(absent) else f"{source} {words.listing(at).replace('-', ' ')}"
-        yield Entry(f"{where}: {words.listing(names, limit=20)}", words.line(reason, 200))
+        yield Fact(f"{where}: {words.listing(names, limit=20)}", words.line(reason, 200))
 
 
-def _entries(items: Iterable[tuple[str, object]]) -> list[Entry]:
-    return [Entry(words.name(key), words.line(str(value), 200)) for key, value in items]
+def _entries(items: Iterable[tuple[str, object]]) -> list[Fact]:
+    return [Fact(words.name(key), words.line(str(value), 200)) for key, value in items]
 
 
-def _host(host: HostState) -> Iterable[Entry]:
+def _host(host: HostState) -> Iterable[Fact]:
     nodes = "; ".join(_node(n.node, n.cpus, n.memory_bytes) for n in host.numa_nodes[:16])
     inside = words.listing(
         name for name, there in (("WSL", host.wsl), ("a container", host.container)) if there
@@ -99,7 +89,7 @@ def _host(host: HostState) -> Iterable[Entry]:
         ("Limit of locked memory", _limit(host.locked_memory_limit)),
         ("Runs in", inside),
     )
-    return [Entry(label, words.line(value, 300)) for label, value in known if value]
+    return [Fact(label, words.line(value, 300)) for label, value in known if value]
 
 
 def _node(number: int, cpus: str, memory: int | None) -> str:
@@ -107,7 +97,7 @@ def _node(number: int, cpus: str, memory: int | None) -> str:
     return f"{number} ({told})"
 
 
-def _gpu(states: Sequence[GpuState]) -> Readings:
+def _gpu(states: Sequence[GpuState]) -> Table:
     first = states[0].throttled_seconds if states else {}
     figures: tuple[tuple[str, Callable[[GpuState], str]], ...] = (
         ("driver", lambda s: s.driver or ""),
@@ -130,7 +120,7 @@ def _gpu(states: Sequence[GpuState]) -> Readings:
     return _table("GPU", states, figures)
 
 
-def _tegra(states: Sequence[TegraState]) -> Readings:
+def _tegra(states: Sequence[TegraState]) -> Table:
     zones = dict.fromkeys(zone for s in states for zone in s.temperatures_celsius)
     events = dict.fromkeys(cause for s in states for cause in s.over_current_events)
     figures: tuple[tuple[str, Callable[[TegraState], str]], ...] = (
@@ -151,14 +141,22 @@ def _tegra(states: Sequence[TegraState]) -> Readings:
 
 def _table(
     title: str, states: Sequence[_State], figures: Iterable[tuple[str, Callable[[_State], str]]]
-) -> Readings:
+) -> Table:
     rows = [
-        (words.name(label, 80), tuple(words.line(tell(s), 120) for s in states)) for label, tell in figures
+        Row(words.name(label, 80), tuple(TableCell(words.line(tell(s), 120)) for s in states))
+        for label, tell in figures
     ]
-    return Readings(
+    return Table(
+        "readings",
         title,
-        tuple(s.moment.replace("-", " ") for s in states),
-        tuple((label, tuple(c or _NONE for c in cells)) for label, cells in rows if any(cells)),
+        tuple(Column(s.moment.replace("-", " "), figures=False) for s in states),
+        tuple(
+            replace(row, cells=tuple(cell if cell.value else TableCell(NOTHING) for cell in row.cells))
+            for row in rows
+            if any(cell.value for cell in row.cells)
+        ),
+        label=f"{title}, readings",
+        codes=False,
     )
 
 

@@ -9,20 +9,7 @@ from advisor.model import measured
 from advisor.model.measured import RowAgainstRun
 from advisor.profiles.schema import Profile
 from advisor.report import words
-
-
-@dataclass(frozen=True)
-class Beside:
-    """One strategy; `verdict` says in words where the measured time lies."""
-
-    strategy: str
-    measured: str
-    predicted: str
-    between: str
-    ratio: str
-    """Predicted over measured."""
-    inside: bool
-    verdict: str
+from advisor.report.blocks import Row, TableCell
 
 
 @dataclass(frozen=True)
@@ -32,7 +19,7 @@ class ModelBeside:
     entry: str
     """The catalogue's name of the device."""
     summary: str
-    rows: tuple[Beside, ...]
+    rows: tuple[Row, ...]
     reason: str
 
 
@@ -46,16 +33,15 @@ def beside_model(profile: Profile) -> ModelBeside:
     return ModelBeside(words.name(found.device), summary, rows, words.line(found.reason))
 
 
-def _beside(row: RowAgainstRun) -> Beside:
-    outside = (
-        "outside: slower than predicted" if row.measured > row.high else "outside: faster than predicted"
-    )
-    return Beside(
-        strategy=words.name(row.strategy),
-        measured=units.seconds(row.measured),
-        predicted=units.seconds(row.likely),
-        between=words.seconds_between(row.low, row.high),
-        ratio=units.ratio(row.ratio),
-        inside=row.inside,
-        verdict="inside" if row.inside else outside,
+def _beside(row: RowAgainstRun) -> Row:
+    """Measured, predicted, predicted over measured, and in words where the measured time lies."""
+    outside = f"outside: {'slower' if row.measured > row.high else 'faster'} than predicted"
+    return Row(
+        words.name(row.strategy),
+        (
+            TableCell(units.seconds(row.measured)),
+            TableCell(units.seconds(row.likely), words.seconds_between(row.low, row.high), mark="forecast"),
+            TableCell(units.ratio(row.ratio)),
+            TableCell("inside") if row.inside else TableCell(outside, mark="outside"),
+        ),
     )

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from advisor.profiles.schema import Profile
-from advisor.report import templates, words
-from advisor.report.verdicts import verdicts
-from advisor.verdicts.comparing import Comparison
+from advisor.report import html, templates
+from advisor.report.blocks import Verdicts
+from advisor.report.page import Page
 
 
-def profile_cell(profile: Profile, page: str) -> str:
-    """The verdict as a line of text, for viewers that drop frames, and the report below it."""
-    told = verdicts(profile)[0]
-    return _cell(f"{words.name(profile.workload.name)}, {told.device}: {told.headline}", page)
-
-
-def comparison_cell(found: Comparison, page: str) -> str:
-    """The same of a comparison."""
-    return _cell(f"{words.name(found.head.workload.name)}: HEAD against BASE", page)
-
-
-def _cell(line: str, page: str) -> str:
-    return templates.environment().get_template("notebook.html.j2").render(line=line, page=page)
+def cell(page: Page) -> str:
+    """The verdict as a line of text, for viewers that drop frames, and the page below it."""
+    told = next(b for section in page.sections for b in section.blocks if isinstance(b, Verdicts)).items[0]
+    line = f"{page.name}, {told.device}: {told.headline}"
+    return templates.environment().get_template("notebook.html.j2").render(line=line, page=html.render(page))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from advisor import units
 from advisor.profiles.schema import Profile
 from advisor.report import words
-from advisor.report.methods import Entry
+from advisor.report.blocks import Fact
 from advisor.rules.advise import silences
 from advisor.rules.limits import changed
 from advisor.rules.registry import RULES
@@ -17,30 +17,30 @@ _OBJECTIVES = {
 }
 
 
-def preferences(profile: Profile) -> tuple[Entry, ...]:
+def preferences(profile: Profile) -> tuple[Fact, ...]:
     """Objective, memory budget, changed thresholds and silenced rules; nothing where all is by default."""
     wanted = profile.preferences
     return (
-        *(Entry("Objective", _OBJECTIVES[wanted.objective]) for _ in (1,) if wanted.objective != "time"),
-        *(Entry("Memory budget", units.size(b)) for b in (wanted.memory_budget_bytes,) if b),
+        *(Fact("Objective", _OBJECTIVES[wanted.objective]) for _ in (1,) if wanted.objective != "time"),
+        *(Fact("Memory budget", units.size(b)) for b in (wanted.memory_budget_bytes,) if b),
         *_left_out(profile),
         *(
-            Entry(f"Threshold {name}", f"{t.written(value)} (default {t.written(t.default)})")
+            Fact(f"Threshold {name}", f"{t.written(value)} (default {t.written(t.default)})")
             for name, (t, value) in changed(wanted, RULES).items()
         ),
         *(
-            Entry("Silenced", f"{words.name(rule)}, by {words.line(by, 200)}")
+            Fact("Silenced", f"{words.name(rule)}, by {words.line(by, 200)}")
             for rule, by in silences(profile).items()
         ),
     )
 
 
-def _left_out(profile: Profile) -> tuple[Entry, ...]:
+def _left_out(profile: Profile) -> tuple[Fact, ...]:
     """What the budget excludes, on the measured device and on each that was predicted."""
     chosen = [(profile.device, profile.recommendation)]
     chosen += [(p.device, p.recommendation) for p in profile.predictions]
     return tuple(
-        Entry(
+        Fact(
             f"Over the budget on {words.name(device.name)}",
             "; ".join(f"{words.name(name)} {why}" for name, why in recommendation.excluded.items()),
         )

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from advisor.profiles.schema import Failed
 from advisor.profiles.sweeps import Point, Series, Value
 from advisor.report import words
-from advisor.report.failures import FIGURES, MEND, Failure, excerpt, failed_rows, listing
+from advisor.report.blocks import Failure
+from advisor.report.failures import FIGURES, MEND, excerpt, failed_rows, listing
 from advisor.report.sweep_verdicts import value_text
 
 _MEND = "Mend what it names, then sweep again."

@@ -8,10 +8,9 @@ from typing import Literal
 from advisor import units
 from advisor.profiles.sweeps import Value, is_number
 from advisor.report import words
+from advisor.report.blocks import Fact, Verdict
 from advisor.report.caveats import FIRST_FRAMES, HOST_ONLY, Doubt
-from advisor.report.facts import Fact
 from advisor.report.tracks import Stop, Track
-from advisor.report.verdicts import Verdict
 from advisor.verdicts.crossings import Change, Stretch, changes, group, runs, stretches
 
 _MOST_PARTS = 6
@@ -62,7 +61,7 @@ def _in_order(track: Track, parameter: str, found: Sequence[Stretch]) -> str:
     parts = [_part(track, parameter, found, i) for i in range(len(found))]
     if len(parts) > _MOST_PARTS:
         shown = parts[: _MOST_PARTS - 2]
-        left = words.count(len(parts) - len(shown) - 1, "more stretch", "more stretches")
+        left = words.count(len(parts) - len(shown) - 1, "more stretch")
         parts = [*shown, left, parts[-1]]
     return ", ".join(parts)
 

@@ -31,6 +31,7 @@ def page_environment() -> Environment:
     """For pages: as `environment`, but a number is not parted from its unit at the end of a line."""
     made = environment().overlay(finalize=_unparted)
     made.filters["verbatim"] = Verbatim
+    made.filters["shown"] = lambda columns: [column for column in columns if "html" in column.forms]
     return made
 
 

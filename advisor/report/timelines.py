@@ -10,6 +10,7 @@ from advisor import units
 from advisor.profiles.schema import Measured
 from advisor.profiles.traces import TRACKS, Span, Timeline, Track, lanes, thinned, worked
 from advisor.report import words
+from advisor.report.blocks import Block
 from advisor.report.charts import Category, Tick, percent
 
 LINE_HEIGHT = 40
@@ -66,7 +67,7 @@ class TimelineRow:
 
 
 @dataclass(frozen=True)
-class TimelineView:
+class TimelineView(Block):
     """One frame."""
 
     identifier: str

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from advisor import units
 from advisor.profiles.schema import Measured, Profile
 from advisor.profiles.scripts import ScriptRun
 from advisor.profiles.traces import StrategyTrace
 from advisor.report import words
-from advisor.report.methods import Entry
-from advisor.report.timelines import TimelineView, timeline_view
-from advisor.report.trace_text import figures, not_observed, steps
+from advisor.report.blocks import Block, Fact, Facts, Fold, Prose
+from advisor.report.observed import facts, not_observed, steps
+from advisor.report.page import filled
+from advisor.report.timelines import timeline_view
 
 _PAGE = 4096
 """Bytes: static memory below it comes with loading any kernel, and says nothing of a strategy."""
@@ -21,57 +22,28 @@ NOT_HEADLINE = (
 )
 
 
-@dataclass(frozen=True)
-class StrategyFrame:
-    """One strategy: the timeline of a frame and, where nsys looked on, its figures per frame."""
+def traces(profile: Profile) -> tuple[Block, ...]:
+    """The timelines of all measured strategies, nsys's in the place of our own where there is one.
 
-    strategy: str
-    chosen: bool
-    timeline: TimelineView | None
-    figures: tuple[Entry, ...]
-    figures_title: str
-    steps: tuple[Entry, ...]
-    absent: str
+    Nothing where no timeline was recorded and no trace was asked for.
+    """
+    rows = enumerate(profile.measured().values(), 1)
+    return _told(profile, [frame for number, row in rows if (frame := _frame(profile, row, number))])
 
 
-@dataclass(frozen=True)
-class Traces:
-    """The section; empty where no timeline was recorded. `nsys` says what became of the trace."""
-
-    frames: tuple[StrategyFrame, ...]
-    nsys: str
-    notes: tuple[str, ...]
-    title: str = "Within a frame"
-
-    @property
-    def any(self) -> bool:
-        """Whether there is anything to show."""
-        return bool(self.frames or self.nsys)
-
-
-def traces(profile: Profile) -> Traces:
-    """The timelines of all measured strategies, nsys's in the place of our own where there is one."""
-    chosen = profile.recommendation.strategy if profile.recommendation else None
-    rows = profile.measured()
-    frames = [
-        _frame(row, profile.trace.of(name), name == chosen, number)
-        for number, (name, row) in enumerate(rows.items(), start=1)
-    ]
-    asked = profile.trace.reason != "not asked for"
-    return Traces(
-        frames=tuple(frame for frame in frames if frame),
-        nsys=_nsys(profile) if asked else "",
-        notes=tuple(words.line(note, 300) for note in profile.trace.notes),
-    )
-
-
-def run_traces(profile: Profile, script: ScriptRun) -> Traces:
+def run_traces(profile: Profile, script: ScriptRun) -> tuple[Block, ...]:
     """What nsys saw of a script's runs, which have no frames: in figures alone."""
-    chosen = profile.recommendation.strategy if profile.recommendation else None
     traced = filter(None, (profile.trace.of(row.strategy) for row in script.measured))
-    made = traces(profile)
-    frames = tuple(_traced(words.name(t.strategy), t.strategy == chosen, None, t, "run") for t in traced)
-    return replace(made, frames=frames, title="Within a run")
+    return _told(profile, [_fold(profile, t.strategy, _seen(t, "run")) for t in traced])
+
+
+def _told(profile: Profile, found: list[Fold]) -> tuple[Block, ...]:
+    asked = profile.trace.reason != "not asked for"
+    if not found and not asked:
+        return ()
+    notes = (Prose(words.line(note, 300), forms="html") for note in profile.trace.notes)
+    alone = [replace(frame, open=True) for frame in found] if len(found) == 1 else found
+    return filled(Prose(_nsys(profile) if asked else "", forms="html md"), *notes, *alone)
 
 
 def _nsys(profile: Profile) -> str:
@@ -86,25 +58,29 @@ def _nsys(profile: Profile) -> str:
     return f"{tool} looked on while each strategy ran {more}. {NOT_HEADLINE}{missing}"
 
 
-def _frame(row: Measured, traced: StrategyTrace | None, chosen: bool, number: int) -> StrategyFrame | None:
+def _frame(profile: Profile, row: Measured, number: int) -> Fold | None:
+    """One strategy: the timeline of a frame and, where nsys looked on, its figures per frame."""
+    traced = profile.trace.of(row.strategy)
     timeline = (traced and traced.timeline) or row.timeline
     if timeline is None:
         return None
-    return _traced(words.name(row.strategy), chosen, timeline_view(row, timeline, number), traced, "frame")
+    figures = _seen(traced, "frame") if traced else ()
+    return _fold(profile, row.strategy, (timeline_view(row, timeline, number), *figures))
 
 
-def _traced(
-    strategy: str, chosen: bool, drawn: TimelineView | None, traced: StrategyTrace | None, unit: str
-) -> StrategyFrame:
+def _fold(profile: Profile, strategy: str, blocks: tuple[Block, ...]) -> Fold:
+    here = profile.recommendation is not None and profile.recommendation.strategy == strategy
+    return Fold(f"{words.code(strategy)}{' (recommended)' * here}", blocks, open=here)
+
+
+def _seen(traced: StrategyTrace, unit: str) -> tuple[Block, ...]:
     """`unit` is what the figures are of: a frame, or a run."""
-    return StrategyFrame(
-        strategy=strategy,
-        chosen=chosen,
-        timeline=drawn,
-        figures=tuple(_figures(traced, unit)) if traced else (),
-        figures_title=_figures_title(traced, unit) if traced else "",
-        steps=tuple(Entry(name, value) for name, value in steps(traced)) if traced else (),
-        absent=_absent(traced) if traced else "",
+    ranges = Facts(tuple(Fact(name, value) for name, value in steps(traced)))
+    absent = f" Not observed: {'; '.join(not_observed(traced.absent))}." if traced.absent else ""
+    return filled(
+        Prose(f"{_figures_title(traced, unit)}.{absent}"),
+        Facts(tuple(_figures(traced, unit))),
+        Fold("By range", filled(ranges)),
     )
 
 
@@ -115,18 +91,12 @@ def _figures_title(traced: StrategyTrace, unit: str) -> str:
     return f"Seen by nsys, per frame, over {frames} of {units.seconds(traced.frame_seconds)}"
 
 
-def _figures(traced: StrategyTrace, unit: str) -> Iterator[Entry]:
-    for label, value, note in figures(traced.activity, traced.frames):
-        yield Entry(label, f"{value} ({note})" if note else value)
+def _figures(traced: StrategyTrace, unit: str) -> Iterator[Fact]:
+    yield from facts(traced.activity, traced.frames)
     if traced.idle_share is not None:
-        yield Entry("GPU idle", f"{units.percent(traced.idle_share)} of the traced {unit}")
+        yield Fact("GPU idle", f"{units.percent(traced.idle_share)} of the traced {unit}")
     for made in traced.allocations or ():
         if made.kind.endswith("static") and made.bytes < _PAGE:
             continue
         sizes = f"{words.count(made.count, 'allocation')}, the largest {units.size(made.largest_bytes)}"
-        yield Entry(f"allocated, {words.name(made.kind)}", f"{units.size(made.bytes)} ({sizes})")
-
-
-def _absent(traced: StrategyTrace) -> str:
-    told = (f"{words.listing(names)} ({words.line(why, 200)})" for why, names in not_observed(traced.absent))
-    return f"Not observed: {'; '.join(told)}." if traced.absent else ""
+        yield Fact(f"allocated, {words.name(made.kind)}", f"{units.size(made.bytes)} ({sizes})")

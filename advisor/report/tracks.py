@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from advisor import units
 from advisor.profiles.schema import Device, Failed, Measured, Predicted, Prediction, Profile, Skipped
 from advisor.profiles.sweeps import Series, Value, was_interrupted
+from advisor.report import words
+from advisor.report.blocks import NOTHING, TableCell
 from advisor.report.caveats import Doubt, asked_for_one, doubt
 from advisor.verdicts.counting import counted
 from advisor.verdicts.crossings import Standing, standing
@@ -114,3 +117,24 @@ def _overlapping(made: Prediction) -> list[str]:
     best = min(rows, key=lambda row: row.likely_seconds, default=None)
     chosen = made.recommendation.strategy if made.recommendation else None
     return [r.strategy for r in rows if best and r.low_seconds <= best.high_seconds and r.strategy != chosen]
+
+
+def cell(stop: Stop, strategy: str) -> TableCell:
+    """The time of a strategy at one value or on one device, marked where it is the best there."""
+    figures = stop.seconds(strategy)
+    if figures is None:
+        return TableCell(_status(stop, strategy))
+    middle, low, high = figures
+    mark = "rival" if strategy in stop.standing.rivals else ""
+    if strategy == stop.standing.chosen:
+        mark = "chosen"
+    return TableCell(units.seconds(middle), words.seconds_between(low, high), mark=mark)
+
+
+def _status(stop: Stop, strategy: str) -> str:
+    """failed, skipped or not predicted; a dash where the strategy was not asked for."""
+    row = stop.results.get(strategy)
+    if row is None:
+        return NOTHING
+    predicted = any(isinstance(result, Predicted) for result in stop.results.values())
+    return "not predicted" if predicted and row.status == "skipped" else row.status

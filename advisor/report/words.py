@@ -60,9 +60,9 @@ def name(text: str, limit: int = NAME_LENGTH) -> str:
     return line(text.replace("`", "'"), limit) or "(no name)"
 
 
-def code(text: str) -> str:
+def code(text: str, limit: int = NAME_LENGTH) -> str:
     """A name marked as code within prose."""
-    return f"`{name(text)}`"
+    return f"`{name(text, limit)}`"
 
 
 def block(text: str, limit: int = BLOCK_LENGTH) -> str:
@@ -80,9 +80,16 @@ def listing(items: Iterable[str], last: str = "and", limit: int = 6) -> str:
     return f" {last} ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
 
 
-def count(number: int, noun: str, plural: str = "") -> str:
+def count(number: int, noun: str) -> str:
     """1 frame, 1,234 frames."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+    return f"{number:,} {noun if number == 1 else plural(noun)}"
+
+
+def plural(noun: str) -> str:
+    """frames, copies, processes, stretches."""
+    if noun.endswith("y"):
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith(("ss", "ch")) else f"{noun}s"
 
 
 def seconds_between(low: float, high: float) -> str:

@@ -11,7 +11,7 @@ from builders import all_strategies
 from test_report_sweep import at_n, cpu_series, hostile_series
 
 from advisor.profiles.sweeps import Point, series
-from advisor.report.pages import render_sweep_html
+from advisor.report.pages import page_of, render
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -23,7 +23,7 @@ SERIES = {"cpu": cpu_series(), "hostile": hostile_series(HOSTILE + "endless" * 5
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("name", SERIES)
 def test_page_fits_its_window(name: str, width: int, browser: Browser, tmp_path: Path) -> None:
-    with visit(browser, render_sweep_html(SERIES[name]), tmp_path, width=width) as seen:
+    with visit(browser, render(page_of(SERIES[name]), "html"), tmp_path, width=width) as seen:
         assert seen.ask(WIDE) == {"scroll": width, "client": width, "wide": []}
         assert seen.complaints == []
         if name != "hostile":
@@ -35,7 +35,7 @@ def test_page_fits_its_window(name: str, width: int, browser: Browser, tmp_path:
 def test_table_of_thirteen_strategies_is_not_cut_off_on_a_desk(browser: Browser, tmp_path: Path) -> None:
     rows = all_strategies().results
     made = series("w", "n", [Point(n, at_n(n, None, results=rows)) for n in (2**16, 2**20, 2**24)])
-    with visit(browser, render_sweep_html(made), tmp_path) as seen:
+    with visit(browser, render(page_of(made), "html"), tmp_path) as seen:
         cut = "[...document.querySelectorAll('.scroll')].filter((e) => e.scrollWidth > e.clientWidth).length"
         assert seen.page.locator("table.sweep thead th").count() == 14
         assert seen.ask(cut) == 0

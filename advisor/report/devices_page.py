@@ -1,4 +1,4 @@
-"""Several devices as data for one page: who recommends what, where they agree, all times side by side."""
+"""The page over several devices: who recommends what, where they agree, all times side by side."""
 
 from __future__ import annotations
 
@@ -10,19 +10,41 @@ from advisor import units
 from advisor.devices.memory_class import EXPLAINED
 from advisor.profiles.schema import Device, Profile
 from advisor.report import words
+from advisor.report.blocks import (
+    Banners,
+    Block,
+    Column,
+    Fact,
+    Facts,
+    Failure,
+    Failures,
+    Group,
+    Items,
+    Prose,
+    Row,
+    Table,
+    Verdict,
+    Verdicts,
+)
 from advisor.report.caveats import Doubt, doubt
 from advisor.report.dates import created
-from advisor.report.facts import Fact
-from advisor.report.failures import Failure, all_failed, failures
-from advisor.report.sweep import SweepCell, cell
-from advisor.report.tables import Gap, gaps
-from advisor.report.tracks import Stop, measured_stop, predicted_stop
-from advisor.report.verdicts import Verdict, measured_verdict, prediction_verdict
+from advisor.report.failures import all_failed, failures
+from advisor.report.methods import pairs
+from advisor.report.page import Page, Section, filled
+from advisor.report.parts import MARKED, lead, legend
+from advisor.report.recommendations import measured_verdict, nothing, prediction_verdict
+from advisor.report.tables import gaps
+from advisor.report.tracks import Stop, cell, measured_stop, predicted_stop
 from advisor.verdicts.agreement import Agreement, agreement, one_for_all
 from advisor.verdicts.counting import counted
 from advisor.verdicts.device_comparison import Lineup, Member
 from advisor.version import __version__
 
+_EACH = "Device by device"
+_PREDICTED = (
+    "None of these profiles was measured on a GPU. Every figure on this page is computed by a model and "
+    "comes with its range."
+)
 Basis = Literal["measured", "predicted"]
 
 
@@ -43,56 +65,84 @@ class Place:
         return words.name(self.device.name)
 
 
-@dataclass(frozen=True)
-class Column:
-    """A device over its times: what it recommends, and where its figures are from."""
-
-    device: str
-    basis: Basis
-    memory: str
-    href: str
-    verdict: Verdict
-    origin: str
-    gaps: tuple[Gap, ...]
-
-
-@dataclass(frozen=True)
-class LineupReport:
-    """All of the page over several devices. `predicted` says that nothing was measured on a GPU."""
-
-    title: str
-    workload: str
-    summary: str
-    parameters: str
-    predicted: bool
-    tool: str
-    failures: tuple[Failure, ...]
-    verdicts: tuple[Verdict, ...]
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[str, tuple[SweepCell, ...]], ...]
-    notes: tuple[str, ...]
-
-
-def lineup_view(lineup: Lineup) -> LineupReport:
-    """Everything the profiles say of their devices, in words."""
+def devices_page(lineup: Lineup) -> Page:
+    """Everything the profiles say of their devices."""
     first, found = lineup.members[0].profile, tuple(_places(lineup))
-    workload = words.name(lineup.workload)
-    strategies = dict.fromkeys(s for place in found for s in place.stop.results if _somewhere(found, s))
-    return LineupReport(
+    workload, parameters = words.name(lineup.workload), pairs(first.workload.parameters)
+    predicted = all(place.basis == "predicted" for place in found)
+    return Page(
+        kind="devices",
+        brand="several devices",
         title=f"{workload} on {words.listing((place.name for place in found), limit=4)}",
-        workload=workload,
+        name=workload,
+        where=f"on {words.count(len(found), 'device')}",
+        basis="predicted" if predicted else "measured",
         summary=words.line(first.workload.summary, 300),
-        parameters=", ".join(
-            f"{words.name(k)} = {words.name(str(v))}" for k, v in first.workload.parameters.items()
+        meta=(f"`{parameters}`",) if parameters else (),
+        sections=(
+            _lead(lineup, found, predicted),
+            Section("times", "Side by side", _times(found), nav="Side by side"),
+            Section(
+                "devices", "Device by device", tuple(map(_card, found)), nav="Device by device", forms="html"
+            ),
+            _short(lineup, found, parameters),
         ),
-        predicted=all(place.basis == "predicted" for place in found),
         tool=f"advisor {__version__}",
-        failures=tuple(_failures(lineup)),
-        verdicts=tuple(_verdicts(found)),
-        columns=tuple(map(_column, found)),
-        rows=tuple((words.name(s), tuple(cell(place.stop, s) for place in found)) for s in strategies),
-        notes=tuple(_notes(lineup, found)),
     )
+
+
+def _lead(lineup: Lineup, found: Sequence[Place], predicted: bool) -> Section:
+    return lead(
+        Banners("predicted", (_PREDICTED,) * predicted, "predicted", forms="html"),
+        Failures(tuple(_failures(lineup))),
+        Verdicts(tuple(_verdicts(found))),
+        Banners("note", tuple(_notes(lineup, found)), forms="html"),
+    )
+
+
+def _times(found: Sequence[Place]) -> tuple[Block, ...]:
+    strategies = dict.fromkeys(s for place in found for s in place.stop.results if _somewhere(found, s))
+    if not strategies:
+        return (Prose("No strategy has figures on any device.", forms="html"),)
+    table = Table(
+        "sweep lineup",
+        "strategy",
+        tuple(Column(place.name, basis=place.basis) for place in found),
+        tuple(Row(words.name(s), tuple(cell(place.stop, s) for place in found)) for s in strategies),
+        caption="Time per frame, beneath it the interval of the median; of a predicted device the likely "
+        f"time and its range. {MARKED}",
+        title="Time per frame:",
+        identifier="times",
+        brief_notes=False,
+    )
+    return table, Prose(legend(table), forms="md txt")
+
+
+def _card(place: Place) -> Group:
+    memory = place.device.memory_class
+    said = f"Memory: {EXPLAINED[memory]}. " if memory else ""
+    blocks = filled(
+        Prose(f"{said}Profiled {_origin(place)}."),
+        Verdicts((place.verdict,), level=4),
+        Items(gaps(place.stop.results.values()), "Strategies without figures"),
+    )
+    href = place.href if place.basis == "measured" else ""
+    return Group("prediction", blocks, place.name, place.basis, href)
+
+
+def _origin(place: Place) -> str:
+    here = f"by the profile of {words.name(place.profile.device.name)}, " * (place.basis == "predicted")
+    return f"{here}{created(place.profile.created)}"
+
+
+def _short(lineup: Lineup, found: Sequence[Place], parameters: str) -> Section:
+    """The devices' own verdicts and the notes, for the short forms."""
+    told = [Fact(f"{p.name} ({p.basis}, {_origin(p)})", p.verdict.headline) for p in found]
+    blocks = filled(
+        Facts((*told, *(Fact("parameters", parameters) for _ in (1,) if parameters))),
+        Banners("note", tuple(_notes(lineup, found))),
+    )
+    return Section("each", _EACH, blocks, folded=True, forms="md txt")
 
 
 def _somewhere(found: Sequence[Place], strategy: str) -> bool:
@@ -121,21 +171,6 @@ def _measured(member: Member) -> Place:
     return Place(profile.device, "measured", profile, stop, measured_verdict(profile), member.href)
 
 
-def _column(place: Place) -> Column:
-    memory = place.device.memory_class
-    made = created(place.profile.created)
-    here = f"by the profile of {words.name(place.profile.device.name)}, " * (place.basis == "predicted")
-    return Column(
-        device=place.name,
-        basis=place.basis,
-        memory=EXPLAINED[memory] if memory else "",
-        href=place.href,
-        verdict=place.verdict,
-        origin=f"{here}{made}",
-        gaps=gaps(place.stop.results.values()),
-    )
-
-
 def _verdicts(found: Sequence[Place]) -> Iterator[Verdict]:
     """One over the measured devices, one over the predicted ones."""
     for basis in ("measured", "predicted"):
@@ -143,7 +178,7 @@ def _verdicts(found: Sequence[Place]) -> Iterator[Verdict]:
         if places:
             yield _verdict(places, basis == "predicted")
     if not found:
-        yield Verdict("nothing", "none", "", "No device has figures: nothing was measured or predicted")
+        yield nothing("", "No device has figures: nothing was measured or predicted")
 
 
 def _verdict(places: Sequence[Place], predicted: bool) -> Verdict:
@@ -151,7 +186,7 @@ def _verdict(places: Sequence[Place], predicted: bool) -> Verdict:
     basis: Basis = "predicted" if predicted else "measured"
     who = words.count(len(places), f"{basis} device")
     if told is None:
-        return Verdict("nothing", "none", who, f"Nothing is recommended on {_where(places)}")
+        return nothing(who, f"Nothing is recommended on {_where(places)}")
     sentence = _sentence(places, told)
     return Verdict(
         basis=basis,
@@ -216,7 +251,7 @@ def _facts(places: Sequence[Place]) -> Iterator[Fact]:
     if cost.high > 1:
         between = words.ratio_between(cost.low, cost.high)
         told = f"takes at most {units.ratio(cost.value)} the best time ({between}, on {where})"
-    yield Fact("One strategy for all", words.name(found.strategy), told)
+    yield Fact("One strategy for all", words.name(found.strategy), told, brief=True)
 
 
 def _where(places: Sequence[Place]) -> str:

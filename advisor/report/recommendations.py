@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import replace
 
 from advisor import units
 from advisor.profiles.schema import Failed, Predicted, Prediction, Profile, Recommendation, Result, Skipped
 from advisor.report import words
+from advisor.report.blocks import Fact, Verdict
 from advisor.report.caveats import FIRST_FRAMES, HOST_ONLY, asked_for_one, doubt
-from advisor.report.facts import Fact, measured_facts, predicted_facts
+from advisor.report.facts import measured_facts, predicted_facts
 from advisor.report.failures import MEND, failed_rows, first_reason
 from advisor.report.headlines import TONES, certainty_of, headline, names, uncapitalised
 from advisor.report.tables import gaps
 
-Basis = Literal["measured", "predicted", "nothing"]
 _DECLINED = "the model declines every strategy"
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A verdict in words. `tone` is how sure it is, `certainty` the interval behind the headline."""
-
-    basis: Basis
-    tone: Literal["clear", "tie", "inconclusive", "none"]
-    device: str
-    headline: str
-    certainty: str = ""
-    reason: str = ""
-    next_step: str = ""
-    facts: tuple[Fact, ...] = ()
-    steps: tuple[str, ...] = ()
-    """The reason in steps, where there are several."""
 
 
 def verdicts(profile: Profile) -> tuple[Verdict, ...]:
@@ -102,13 +85,10 @@ def _declined(prediction: Prediction, failed: str) -> Verdict:
     """No prediction: because the workload failed, or for the reason that the model gives."""
     reasons = {row.reason for row in prediction.results if isinstance(row, Skipped)}
     why = failed or (words.line(reasons.pop(), 300) if len(reasons) == 1 else _DECLINED)
-    return Verdict(
-        "predicted",
-        "none",
-        words.name(prediction.device.name),
-        f"Nothing predicted: {why}",
-        reason=_first_reason(prediction.results),
+    told = nothing(
+        words.name(prediction.device.name), f"Nothing predicted: {why}", _first_reason(prediction.results)
     )
+    return replace(told, basis="predicted")
 
 
 def _doubtful(prediction: Prediction, chosen: Recommendation) -> Verdict:
@@ -146,53 +126,39 @@ def _alone(
 
 
 def _host_only(profile: Profile) -> Verdict:
-    return Verdict(
-        "nothing",
-        "none",
-        words.name(profile.device.name),
-        HOST_ONLY,
-        reason="The buffers never leave the host: every strategy runs the same frame.",
-        next_step="Wrap what is to run on the GPU in device(...), in Workload(frame=[...]).",
-    )
+    why = "The buffers never leave the host: every strategy runs the same frame."
+    step = "Wrap what is to run on the GPU in device(...), in Workload(frame=[...])."
+    return nothing(words.name(profile.device.name), HOST_ONLY, why, step)
+
+
+def nothing(device: str, headline: str, reason: str = "", next_step: str = "") -> Verdict:
+    """That there is no verdict, why, and what to do."""
+    return Verdict("nothing", "none", device, headline, reason=reason, next_step=next_step)
 
 
 def _unmeasured(profile: Profile) -> Verdict:
     device, rows = words.name(profile.device.name), profile.measured()
     if rows:
-        what = f"{words.count(len(rows), 'strategy', 'strategies')} measured"
-        return Verdict(
-            "nothing",
-            "none",
-            device,
-            f"No recommendation: {what}",
-            reason="There is nothing to compare, or the comparison was not made.",
-            next_step="Profile again with at least two strategies.",
-        )
+        what = f"No recommendation: {words.count(len(rows), 'strategy')} measured"
+        why = "There is nothing to compare, or the comparison was not made."
+        return nothing(device, what, why, "Profile again with at least two strategies.")
     failed = sum(isinstance(r, Failed) for r in profile.results)
     skipped = sum(isinstance(r, Skipped) for r in profile.results)
     alike = len({row.reason for row in failed_rows(profile)}) == 1
     why = first_reason(profile) if alike else f"{failed} failed, {skipped} skipped"
-    return Verdict(
-        "nothing",
-        "none",
-        device,
-        f"Nothing could be measured: {why}",
-        reason="" if alike else _first_reason(profile.results),
-        next_step=MEND,
-    )
+    reason = "" if alike else _first_reason(profile.results)
+    return nothing(device, f"Nothing could be measured: {why}", reason, MEND)
 
 
 def _first_reason(results: Iterable[Result | Predicted]) -> str:
     told = gaps(results)
-    return f"`{told[0].strategies[0]}`: {told[0].reason}" if told else "No strategy was tried."
+    return f"`{told[0].names[0]}`: {told[0].text}" if told else "No strategy was tried."
 
 
 def _unpredicted(profile: Profile) -> Verdict:
-    return Verdict(
-        "nothing",
-        "none",
+    return nothing(
         words.name(profile.device.name),
         "Nothing was measured on a GPU, and nothing was predicted for one",
-        reason=_first_reason(profile.results) if not profile.measured() else "No target device was given.",
-        next_step="Name a device with --target, or run the same command on a machine with a CUDA GPU.",
+        _first_reason(profile.results) if not profile.measured() else "No target device was given.",
+        "Name a device with --target, or run the same command on a machine with a CUDA GPU.",
     )

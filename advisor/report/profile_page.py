@@ -1,0 +1,235 @@
+"""The page of a workload's profile: the verdict, what to change, and everything that speaks for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from advisor.profiles.schema import Profile
+from advisor.report import words
+from advisor.report.advising import changes, findings
+from advisor.report.blocks import (
+    Banners,
+    Block,
+    Code,
+    Column,
+    Fact,
+    Facts,
+    Failures,
+    Finding,
+    Findings,
+    Fold,
+    Group,
+    Prose,
+    Row,
+    Table,
+    TableCell,
+    Verdict,
+    Verdicts,
+)
+from advisor.report.caveats import FIRST_FRAMES
+from advisor.report.dates import created
+from advisor.report.evidence import evidence
+from advisor.report.failures import all_failed, failures
+from advisor.report.forecasting import predictions
+from advisor.report.machine import absent, environment, readings
+from advisor.report.methods import measured_label, method, pairs, workload
+from advisor.report.model_beside import ModelBeside, beside_model
+from advisor.report.page import Page, Section, filled
+from advisor.report.parts import NO_GPU, circumstances, download, lead
+from advisor.report.preferring import preferences
+from advisor.report.recommendations import verdicts
+from advisor.report.tables import baseline
+from advisor.report.traces import traces
+from advisor.verdicts.counting import counted
+
+BESIDE_VERDICT = 3
+"""So many warnings stand beside the verdict."""
+_ADVICE = 3
+"""So many pieces of advice in a terminal."""
+_NOTHING_PREDICTED = (
+    "This machine offered no GPU, and nothing was predicted for one: no figure on this page is a GPU's."
+)
+_FROM_FIRST_FRAMES = "The workload failed under every strategy here: what follows rests on its first frames."
+
+
+def profile_page(profile: Profile) -> Page:
+    """Everything a profile of a workload says."""
+    cpu, name = profile.device.kind == "cpu", words.name(profile.workload.name)
+    parameters, made = pairs(profile.workload.parameters), created(profile.created)
+    found, against = findings(profile), beside_model(counted(profile))
+    predicted = (predictions(profile),) if profile.predictions else ()
+    first, last = (predicted, ()) if cpu else ((), predicted)
+    return Page(
+        kind="report",
+        brand="memory strategy report",
+        title=_title(profile, name),
+        name=name,
+        where="" if cpu else f"on {words.name(profile.device.name)}",
+        basis="measured" if not cpu else "predicted" if predicted else "nothing",
+        summary=words.line(profile.workload.summary, 300),
+        meta=tuple(filter(None, (f"`{parameters}`" if parameters else "", made))),
+        sections=(
+            _lead(profile),
+            _change(profile, found),
+            *first,
+            evidence(profile, against),
+            _advice(profile, found),
+            *last,
+            *(Section("frames", "Within a frame", seen, nav="Frames") for seen in (traces(profile),) if seen),
+            _circumstances(profile, against),
+            Section("raw", "Raw data", (download(profile),), nav="Raw data", forms="html"),
+        ),
+        tool=f"advisor {words.name(profile.tool.version)}",
+        created=made,
+        profile=profile,
+    )
+
+
+def _title(profile: Profile, name: str) -> str:
+    if profile.device.kind != "cpu":
+        return f"{name} on {words.name(profile.device.name)}"
+    targets = words.listing(words.name(p.device.name) for p in profile.predictions)
+    return f"{name}, predicted for {targets}" if targets else f"{name}, without a GPU"
+
+
+def _doubtful(profile: Profile) -> bool:
+    """Whether predictions rest on a workload that failed: none of them is a recommendation then."""
+    return all_failed(profile) and any(p.recommendation for p in profile.predictions)
+
+
+def _warnings(profile: Profile) -> tuple[str, ...]:
+    return tuple(map(words.line, profile.environment.warnings))
+
+
+def _notes(profile: Profile) -> tuple[str, ...]:
+    return tuple(map(words.line, profile.notes))
+
+
+def _lead(profile: Profile) -> Section:
+    told, next_step = _shared_next_step(verdicts(profile))
+    warnings, cpu = _warnings(profile), profile.device.kind == "cpu"
+    doubt = (f"{FIRST_FRAMES}.",) if _doubtful(profile) else ()
+    return lead(
+        _no_gpu(profile) if cpu else None,
+        Banners("note", _notes(profile), forms="html"),
+        Failures(failures(profile)),
+        Banners("doubtful", doubt, "doubt"),
+        Verdicts(told, named=cpu, reasons=told[0].basis != "predicted"),
+        Banners("warning", warnings[:BESIDE_VERDICT], "caution"),
+        *_further(len(warnings) - BESIDE_VERDICT),
+        Prose(next_step, label="Next", kind="next together"),
+    )
+
+
+def _no_gpu(profile: Profile) -> Banners:
+    if profile.predictions:
+        return Banners("predicted", (NO_GPU,), "predicted", forms="html")
+    return Banners("no GPU", (_NOTHING_PREDICTED,), forms="html")
+
+
+def _further(left: int) -> tuple[Block, ...]:
+    """That there are more warnings, and where."""
+    if left <= 0:
+        return ()
+    more = words.count(left, "more warning")
+    return (
+        Prose("", link=(f"and {left} more below", "#method"), forms="html"),
+        Prose(f"and {more} below", forms="txt"),
+        Prose(f"and {left} more in the report", forms="md"),
+    )
+
+
+def _shared_next_step(told: tuple[Verdict, ...]) -> tuple[tuple[Verdict, ...], str]:
+    """Verdicts on several devices that end in the same next step say it once, together."""
+    steps = {verdict.next_step for verdict in told}
+    if len(told) == 1 or len(steps) > 1:
+        return told, ""
+    return tuple(replace(verdict, next_step="") for verdict in told), steps.pop()
+
+
+def _change(profile: Profile, found: tuple[Finding, ...]) -> Section:
+    proposed = () if _doubtful(profile) else changes(profile, found)
+    fired = [f for f in found if f.fired]
+    kept = baseline(profile)
+    why = "No rule has code to propose."
+    if _doubtful(profile):
+        why = "The workload itself, first: it failed under every strategy here."
+    elif any(f.snippet for f in fired):
+        why = f"Nothing: the verdict is to keep {words.code(kept.strategy if kept else 'baseline')}."
+    if fired:
+        instead = Prose(f"{why} What the rules advise is", link=("below.", "#advice"), forms="html")
+    else:
+        instead = Prose(why, forms="html")
+    blocks = (Code(proposed, forms="html"),) if proposed else (instead,)
+    return Section("change", "What to change in the code", blocks, nav="What to change")
+
+
+def _advice(profile: Profile, found: tuple[Finding, ...]) -> Section:
+    fired, quiet = tuple(f for f in found if f.fired), tuple(f for f in found if not f.fired)
+    doubtful, silenced = _doubtful(profile), any(f.outcome == "silenced" for f in quiet)
+    more = f"{len(quiet)} more: rules that passed{', are silenced' * silenced} or do not apply"
+    blocks = filled(
+        Prose(_FROM_FIRST_FRAMES * doubtful, forms="html"),
+        Findings(fired, forms="html" if doubtful else "html md"),
+        None if fired else Prose("No rule found anything to change.", forms="html"),
+        Code(() if doubtful else changes(profile, found), forms="md"),
+        _in_text(profile, fired),
+        Fold(more, filled(Findings(quiet)), kind="folded"),
+    )
+    return Section("advice", "Advice", blocks, nav="Advice")
+
+
+def _in_text(profile: Profile, fired: tuple[Finding, ...]) -> Table | None:
+    """Titles of the first pieces of advice on what was measured, a line each, with what they save."""
+    here = words.name(profile.device.name)
+    told = [f for f in fired if f.outcome == "advice" and here in f.devices]
+    if profile.device.kind == "cpu" or _doubtful(profile) or not told:
+        return None
+    more = f"{len(told) - _ADVICE} more, " if len(told) > _ADVICE else ""
+    return Table(
+        "advice",
+        "",
+        (Column(""),),
+        tuple(Row(finding.title, (TableCell(finding.saves),)) for finding in told[:_ADVICE]),
+        title="Advice (times are per frame):",
+        note=f"{more}reasons and code: see the report",
+        forms="txt",
+    )
+
+
+def _circumstances(profile: Profile, against: ModelBeside) -> Section:
+    wanted, further, machine = preferences(profile), _warnings(profile)[BESIDE_VERDICT:], environment(profile)
+    missing, here = Facts(absent(profile)), measured_label(profile)
+    taken = method(profile, _unmatched(profile, against))
+    device = words.name(profile.device.name) + f" ({here})" * (profile.device.kind == "cpu")
+    ran = f"{words.line(profile.workload.file, 120)} {pairs(profile.workload.parameters)}"
+    return circumstances(
+        Banners("warning", further, forms="html txt"),
+        Fold("What the conclusions go by", filled(Facts(wanted)), open=True),
+        Facts(wanted, forms="txt"),
+        Group(
+            "sheet",
+            filled(
+                Fold("How the figures were taken", (Facts(taken),), open=True),
+                Fold("The workload", (Facts(workload(profile)),)),
+                Fold("The machine and its software", filled(Facts(machine), *readings(profile))),
+                Fold("What could not be read", filled(missing)),
+            ),
+            forms="html",
+        ),
+        facts=(
+            Fact("device", device),
+            Fact("workload", ran),
+            Fact("command", words.code(profile.command, 500)),
+            *machine[:10],
+            *wanted[:10],
+        ),
+        notes=_notes(profile),
+        made=f"advisor {words.name(profile.tool.version)}, {created(profile.created)}",
+    )
+
+
+def _unmatched(profile: Profile, against: ModelBeside) -> str:
+    """Why figures measured on a GPU stand without the model's beside them."""
+    wanted = profile.device.kind == "cuda" and profile.measured() and not against.rows
+    return against.reason if wanted else ""
