@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from advisor.profiles.schema import Profile
-from advisor.profiles.sweeps import Series
+from advisor.profiles.sweeps import SweepResults
 from advisor.report.blocks import Block, Fold, Group
 from advisor.report.page import Page
 from advisor.report.pages import page_of, render
-from advisor.verdicts.device_comparison import Lineup
+from advisor.verdicts.device_comparison import DeviceComparison
 
 
-def shown(found: Profile | Series | Lineup, form: str, *, bars: bool = False) -> str:
+def shown(found: Profile | SweepResults | DeviceComparison, form: str, *, bars: bool = False) -> str:
     """What is made of profiles, in one form."""
     return render(page_of(found), form, bars=bars)
 

@@ -13,7 +13,7 @@ from builders import cpu_profile, failed, measured, profile, vector_add_trace, v
 from rendering import shown
 from running import FILES, QUICK, REPOSITORY, Command, Said, environment
 from test_comparing import later
-from test_lineups import on
+from test_device_comparison import on
 
 from advisor.cli.app import app
 from advisor.errors import FileProblem, NothingMeasured, UsageError, WorkloadError

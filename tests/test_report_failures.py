@@ -19,7 +19,7 @@ from builders import (
 from rendering import blocks, shown
 
 from advisor.profiles.schema import Failed, Gain, Profile
-from advisor.profiles.sweeps import Point, Series, series
+from advisor.profiles.sweeps import Point, SweepResults, sweep_results
 from advisor.report import evidence
 from advisor.report.advising import changes, findings
 from advisor.report.blocks import Banners, Code
@@ -157,12 +157,12 @@ def test_without_device_stages_no_strategy_matters(run: Profile) -> None:
     assert "→" in shown(run, "txt")
 
 
-def over(*made: Profile | None) -> Series:
+def over(*made: Profile | None) -> SweepResults:
     points = [
         Point(i, run) if run else Point(i, status="failed", reason="E: no", detail=TRACEBACK)
         for i, run in enumerate(made, 1)
     ]
-    return series("w", "n", points)
+    return sweep_results("w", "n", points)
 
 
 @pytest.mark.parametrize("form", SWEEPS)
@@ -186,7 +186,7 @@ def test_failures_of_a_sweep_that_differ_in_figures_only_are_one() -> None:
 
 def test_sweeps_recommend_nothing_that_a_value_does_not() -> None:
     assert "No recommendation: the workload failed" in render(page_of(over(broken(), broken())), "txt")
-    assert "A prediction is a bet" not in render(page_of(over(broken(), broken())), "txt")
+    assert "Predicted, not measured" not in render(page_of(over(broken(), broken())), "txt")
     text = render(page_of(over(host_only(cpu_profile()), host_only(cpu_profile()))), "txt")
     assert "No stage of a frame runs on the device" in text
     alone = profile(results=(measured("pinned", 0.02),), recommendation=recommendation())

@@ -174,7 +174,7 @@ def test_latency_stands_beside_the_rate_of_frames() -> None:
     run = overlapped()
     assert [row.cells[0].more for row in strategies(run).rows] == ["latency 20.0 ms, 100 frames/s", ""]
     fact = next(f for f in verdicts(run)[0].facts if f.label == "Latency")
-    assert (fact.value, fact.note) == ("20.0 ms", "begin to end of a frame")
+    assert (fact.value, fact.note) == ("20.0 ms", "of one frame, start to finish")
     for text in (shown(run, "html").replace("\N{NO-BREAK SPACE}", " "), shown(run, "md"), shown(run, "txt")):
         assert "latency 20.0 ms, 100 frames/s" in text
     assert "latency" not in shown(profile(), "md") + shown(profile(), "txt")
@@ -186,12 +186,12 @@ def test_tables_and_charts_show_a_frame_as_the_objective_counts_it() -> None:
     (row,) = [row for row in strategies(run).rows if row.name == "pinned-pipelined"]
     frame = row.cells[0]
     assert frame.value == "20.0 ms"
-    assert frame.more == "begin to end; one is done every 10.0 ms, 100 frames/s"
+    assert frame.more == "latency; 10.0 ms between finished frames, 100 frames/s"
     low, high = run.measured()["pinned-pipelined"].interval_seconds
     assert frame.note == words.seconds_between(2 * low, 2 * high)
     chart = blocks(page, Chart)[0]
     assert [bar.value for bar in chart.bars] == ["20.0 ms", "20.0 ms"]
-    assert "from begin to end" in chart.notes[1]
+    assert "the latency of a frame" in chart.notes[1]
     assert blocks(page, Spread), "raw frames stay as they were taken"
     assert counted(run).measured()["pageable"] == run.measured()["pageable"]
     assert strategies(overlapped("throughput")).rows[0].cells[0].value == "10.0 ms"
@@ -203,22 +203,22 @@ def test_predictions_show_a_frame_as_the_objective_counts_it() -> None:
     table = blocks(page_of(made), Table, "predictions")[0]
     (cell,) = next(row.cells for row in table.rows if row.name == "pinned-pipelined")
     assert (cell.value, cell.sort) == ("20.0 ms", 0.02)
-    assert cell.more == "begin to end; one is done every 10.0 ms, 100 frames/s"
+    assert cell.more == "latency; 10.0 ms between finished frames, 100 frames/s"
 
 
 def test_predictions_say_beside_table_and_chart_what_overlapping_frames_mean() -> None:
     pipelined = predicted("pinned-pipelined", 0.01, latency_seconds=0.02)
     made = prediction(results=(pipelined, predicted("pageable", 0.02)))
     run = cpu_profile(predictions=(made, prediction("NVIDIA H200")))
-    told = "begin to end; one is done every 10.0 ms, 100 frames/s"
+    told = "latency; 10.0 ms between finished frames, 100 frames/s"
     assert shown(run, "txt").count(f"\n  (pinned-pipelined: {told})\n") == 1
     assert told in shown(run, "md")
     first, second = blocks(page_of(run), Chart, "predictions")
     assert first.notes[1].startswith(
-        "Where frames overlap (`pinned-pipelined`), the bracket shows a frame from begin"
+        "Where frames overlap (`pinned-pipelined`), the bracket shows the latency of a frame"
     )
     assert len(second.notes) == 1
-    assert shown(run, "html").count("the bracket shows a frame from begin to end") == 1
+    assert shown(run, "html").count("the bracket shows the latency of a frame") == 1
 
 
 def test_predicted_latency_is_called_so() -> None:

@@ -96,7 +96,7 @@ def test_a_bet_is_not_worded_as_a_verdict() -> None:
     assert verdict.certainty == ""
 
 
-def together(page: Page) -> list[str]:
+def next_steps(page: Page) -> list[str]:
     """The next step that all verdicts share."""
     return [prose.text for prose in blocks(page, Prose) if prose.label == "Next"]
 
@@ -104,9 +104,9 @@ def together(page: Page) -> list[str]:
 def test_next_step_that_is_the_same_everywhere_is_said_once() -> None:
     alike = recommendation(next_step="Run it there.")
     told = page_of(cpu_profile(predictions=tuple(prediction(n, recommendation=alike) for n in "ab")))
-    assert together(told) == ["Run it there."]
+    assert next_steps(told) == ["Run it there."]
     assert [v.next_step for v in blocks(told, Verdicts)[0].items] == ["", ""]
-    assert (together(page_of(cpu_profile())), together(page_of(profile()))) == ([], [])
+    assert (next_steps(page_of(cpu_profile())), next_steps(page_of(profile()))) == ([], [])
 
 
 def test_slower_recommendation_is_not_called_faster() -> None:

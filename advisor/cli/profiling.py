@@ -141,14 +141,14 @@ def _profile_sweep(made: Settings, swept: Sweep, out: Path, wanted: tuple[str, .
         with configuration.output_directory(out) as directory:
             with make_progress(quiet=quiet) as progress:
                 result = sweep_runs.run(made, swept, progress, directory=directory, keep=keep)
-            page = pages.page_of(result.series)
+            page = pages.page_of(result.results)
             paths = pages.write(page, directory, wanted)
     except KeyboardInterrupt:
         say(f"interrupted: finished values are in {out}" if kept else "interrupted: no value was finished")
         raise typer.Exit(INTERRUPTED) from None
     show(pages.render(page, "txt"), paths, quiet)
     pages.append_step_summary(pages.render(page, "md"))
-    if result.series.interrupted:
+    if result.results.interrupted:
         sys.exit(INTERRUPTED)
-    if not result.series.has_figures:
+    if not result.results.has_figures:
         raise next(iter(result.problems), NothingMeasured("no value could be measured or predicted"))

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from advisor.profiles.schema import Profile
-    from advisor.profiles.sweeps import Series
+    from advisor.profiles.sweeps import SweepResults
     from advisor.report.page import Page
-    from advisor.verdicts.device_comparison import Lineup
+    from advisor.verdicts.device_comparison import DeviceComparison
 
 
 @options.takes("objective", "memory_budget", "rules", "ignore")
@@ -52,7 +52,7 @@ def report(
     if len(loaded) == 1:
         _one(loaded[0][1], directory, wanted, form, quiet)
     else:
-        _several(device_comparison.together(loaded, directory), directory, wanted, form, quiet)
+        _several(device_comparison.combine(loaded, directory), directory, wanted, form, quiet)
 
 
 def _one(profile: Profile, directory: Path, wanted: Sequence[str], form: str | None, quiet: bool) -> None:
@@ -63,7 +63,11 @@ def _one(profile: Profile, directory: Path, wanted: Sequence[str], form: str | N
 
 
 def _several(
-    found: Series | Lineup, directory: Path, wanted: Sequence[str], form: str | None, quiet: bool
+    found: SweepResults | DeviceComparison,
+    directory: Path,
+    wanted: Sequence[str],
+    form: str | None,
+    quiet: bool,
 ) -> None:
     """The same of a page over several profiles."""
     from advisor.report import pages

@@ -26,8 +26,8 @@ from advisor.report.dates import created
 from advisor.report.intervals import Scale, scale, strip
 from advisor.report.page import Page, Section, filled
 from advisor.report.parts import lead
-from advisor.report.tables import together
-from advisor.verdicts.comparing import Compared, Comparison, DeviceComparison, OneSided, Ruling
+from advisor.report.tables import merged
+from advisor.verdicts.comparing import Compared, ComparedDevice, Comparison, OneSided, Ruling
 from advisor.verdicts.comparing.conditions import Condition
 from advisor.verdicts.comparing.recommended import Recommended
 from advisor.version import __version__
@@ -39,6 +39,7 @@ _PREDICTED = (
 _LIMIT = 500
 _FEW = 3
 """So many strategies are named in a headline; more are counted, and the table has them."""
+PREDICTED_BOTH = "Predicted, not measured. Profile both on the device to confirm."
 MORE_ROUNDS = "Profile both again with --rounds 10, on a machine that does nothing else."
 
 
@@ -90,7 +91,7 @@ def _gates(rulings: Sequence[Ruling], opening: tuple[Block, ...]) -> Section:
 
 
 def _lead(
-    found: Comparison, devices: Sequence[tuple[str, DeviceComparison]], opening: tuple[Block, ...]
+    found: Comparison, devices: Sequence[tuple[str, ComparedDevice]], opening: tuple[Block, ...]
 ) -> Section:
     told = tuple(_verdict(device, name, units.percent(found.confidence)) for name, device in devices)
     apart = tuple(map(_clean, (c for c in found.conditions if c.status == "differs")))
@@ -129,16 +130,16 @@ def _same(found: Comparison) -> str:
     return " ".join(told)
 
 
-def _device(device: DeviceComparison, name: str, number: int, found: Comparison) -> Section:
+def _device(device: ComparedDevice, name: str, number: int, found: Comparison) -> Section:
     blocks = filled(
         _table(device, name, number, found) if device.rows else None,
-        Items(together(map(_gap, device.one_sided)), "Figures on one side alone"),
+        Items(merged(map(_gap, device.one_sided)), "Figures on one side alone"),
         Facts(_memory(device), forms="txt"),
     )
     return Section(f"device-{number}", name, blocks, nav=name, badge=device.basis)
 
 
-def _table(device: DeviceComparison, name: str, number: int, found: Comparison) -> Table:
+def _table(device: ComparedDevice, name: str, number: int, found: Comparison) -> Table:
     predicted, axis = device.basis == "predicted", scale([(r.ratio.low, r.ratio.high) for r in device.rows])
     interval = "range" if predicted else f"{units.percent(found.confidence)} interval"
     word, unit = "predicted " * predicted, "run" if found.head.script else "frame"
@@ -163,7 +164,7 @@ def _table(device: DeviceComparison, name: str, number: int, found: Comparison) 
     )
 
 
-def _memory(device: DeviceComparison) -> tuple[Fact, ...]:
+def _memory(device: ComparedDevice) -> tuple[Fact, ...]:
     """The terminal has no column for it."""
     changed = (row for row in device.rows if row.base_bytes != row.head_bytes)
     return tuple(Fact(words.name(row.strategy), f"memory {_bytes(row)}") for row in changed)
@@ -189,7 +190,7 @@ def _advised(told: Advice, *, detail: bool) -> Item:
     return Item((words.name(told.rule),), "", f"{text}. {words.line(told.detail)}" if detail else text)
 
 
-def _name(device: DeviceComparison, found: Comparison) -> str:
+def _name(device: ComparedDevice, found: Comparison) -> str:
     return words.name(device.device.name) if device.basis == "predicted" else _where(found)
 
 
@@ -224,7 +225,7 @@ def _unmatched(found: Comparison) -> Iterator[str]:
         yield f"Predicted in one of the two alone: {names}."
 
 
-def _verdict(device: DeviceComparison, name: str, confidence: str) -> Verdict:
+def _verdict(device: ComparedDevice, name: str, confidence: str) -> Verdict:
     outcomes = {row.outcome for row in device.rows}
     sure = "slower" not in outcomes and "cannot tell" not in outcomes
     predicted = device.basis == "predicted"
@@ -258,7 +259,7 @@ def _headline(rows: Sequence[Compared]) -> str:
     return joined[:1].upper() + joined[1:]
 
 
-def _recommended(device: DeviceComparison) -> str:
+def _recommended(device: ComparedDevice) -> str:
     """What both recommend, and how the one that BASE recommends does now."""
     told = device.recommended
     base, head = (words.code(name) if name else "no single strategy" for name in (told.base, told.head))
@@ -275,12 +276,10 @@ def _recommended(device: DeviceComparison) -> str:
     return f"{sentence}. {base} takes {units.ratio(row.ratio.value)} the time of BASE ({between})."
 
 
-def _next_step(device: DeviceComparison) -> str:
-    if any(row.outcome == "cannot tell" for row in device.rows):
-        return "A prediction is a bet: profile both on the device." * (device.basis == "predicted") or (
-            MORE_ROUNDS
-        )
-    return ""
+def _next_step(device: ComparedDevice) -> str:
+    if all(row.outcome != "cannot tell" for row in device.rows):
+        return ""
+    return PREDICTED_BOTH if device.basis == "predicted" else MORE_ROUNDS
 
 
 def _row(row: Compared, told: Recommended, axis: Scale) -> Row:

@@ -37,7 +37,7 @@ from advisor.report.tables import gaps
 from advisor.report.tracks import Stop, cell, measured_stop, predicted_stop
 from advisor.verdicts.agreement import Agreement, agreement, one_for_all
 from advisor.verdicts.counting import counted
-from advisor.verdicts.device_comparison import Lineup, Member
+from advisor.verdicts.device_comparison import DeviceComparison, Member
 from advisor.version import __version__
 
 _EACH = "Device by device"
@@ -65,10 +65,10 @@ class Place:
         return words.name(self.device.name)
 
 
-def devices_page(lineup: Lineup) -> Page:
+def devices_page(compared: DeviceComparison) -> Page:
     """Everything the profiles say of their devices."""
-    first, found = lineup.members[0].profile, tuple(_places(lineup))
-    workload, parameters = words.name(lineup.workload), pairs(first.workload.parameters)
+    first, found = compared.members[0].profile, tuple(_places(compared))
+    workload, parameters = words.name(compared.workload), pairs(first.workload.parameters)
     predicted = all(place.basis == "predicted" for place in found)
     return Page(
         kind="devices",
@@ -80,23 +80,23 @@ def devices_page(lineup: Lineup) -> Page:
         summary=words.line(first.workload.summary, 300),
         meta=(f"`{parameters}`",) if parameters else (),
         sections=(
-            _lead(lineup, found, predicted),
+            _lead(compared, found, predicted),
             Section("times", "Side by side", _times(found), nav="Side by side"),
             Section(
                 "devices", "Device by device", tuple(map(_card, found)), nav="Device by device", forms="html"
             ),
-            _short(lineup, found, parameters),
+            _short(compared, found, parameters),
         ),
         tool=f"advisor {__version__}",
     )
 
 
-def _lead(lineup: Lineup, found: Sequence[Place], predicted: bool) -> Section:
+def _lead(compared: DeviceComparison, found: Sequence[Place], predicted: bool) -> Section:
     return lead(
         Banners("predicted", (_PREDICTED,) * predicted, "predicted", forms="html"),
-        Failures(tuple(_failures(lineup))),
+        Failures(tuple(_failures(compared))),
         Verdicts(tuple(_verdicts(found))),
-        Banners("note", tuple(_notes(lineup, found)), forms="html"),
+        Banners("note", tuple(_notes(compared, found)), forms="html"),
     )
 
 
@@ -105,7 +105,7 @@ def _times(found: Sequence[Place]) -> tuple[Block, ...]:
     if not strategies:
         return (Prose("No strategy has figures on any device.", forms="html"),)
     table = Table(
-        "sweep lineup",
+        "sweep devices",
         "strategy",
         tuple(Column(place.name, basis=place.basis) for place in found),
         tuple(Row(words.name(s), tuple(cell(place.stop, s) for place in found)) for s in strategies),
@@ -135,12 +135,12 @@ def _origin(place: Place) -> str:
     return f"{here}{created(place.profile.created)}"
 
 
-def _short(lineup: Lineup, found: Sequence[Place], parameters: str) -> Section:
+def _short(compared: DeviceComparison, found: Sequence[Place], parameters: str) -> Section:
     """The devices' own verdicts and the notes, for the short forms."""
     told = [Fact(f"{p.name} ({p.basis}, {_origin(p)})", p.verdict.headline) for p in found]
     blocks = filled(
         Facts((*told, *(Fact("parameters", parameters) for _ in (1,) if parameters))),
-        Banners("note", tuple(_notes(lineup, found))),
+        Banners("note", tuple(_notes(compared, found))),
     )
     return Section("each", _EACH, blocks, folded=True, forms="md txt")
 
@@ -149,14 +149,14 @@ def _somewhere(found: Sequence[Place], strategy: str) -> bool:
     return any(place.stop.seconds(strategy) for place in found)
 
 
-def _places(lineup: Lineup) -> Iterator[Place]:
+def _places(compared: DeviceComparison) -> Iterator[Place]:
     """The measured devices, then each device that one of the profiles predicts for and none measured."""
     seen = set()
-    for member in lineup.members:
+    for member in compared.members:
         if member.profile.device.kind == "cuda":
             seen.add(member.device)
             yield _measured(member)
-    for member in lineup.members:
+    for member in compared.members:
         for made in member.profile.predictions:
             if made.device.name not in seen:
                 seen.add(made.device.name)
@@ -194,7 +194,7 @@ def _verdict(places: Sequence[Place], predicted: bool) -> Verdict:
         device=who,
         headline=f"Predicted: {sentence}" if predicted else sentence,
         reason=_reason(places, told),
-        next_step="A prediction is a bet: run `advisor profile` on the device to be sure." * predicted,
+        next_step="Predicted, not measured. Run `advisor profile` on the device to confirm." * predicted,
         facts=() if predicted else tuple(_facts(places)),
     )
 
@@ -250,7 +250,7 @@ def _facts(places: Sequence[Place]) -> Iterator[Fact]:
     told = "the fastest on each"
     if cost.high > 1:
         between = words.ratio_between(cost.low, cost.high)
-        told = f"takes at most {units.ratio(cost.value)} the best time ({between}, on {where})"
+        told = f"at most {units.ratio(cost.value)} the best time ({between}, on {where})"
     yield Fact("One strategy for all", words.name(found.strategy), told, brief=True)
 
 
@@ -258,21 +258,21 @@ def _where(places: Sequence[Place]) -> str:
     return words.listing(place.name for place in places)
 
 
-def _failures(lineup: Lineup) -> Iterator[Failure]:
-    for member in lineup.members:
+def _failures(compared: DeviceComparison) -> Iterator[Failure]:
+    for member in compared.members:
         for told in failures(member.profile):
             where = words.name(member.device)
             yield Failure(f"{told.headline} (on {where})", told.excerpt, told.next_step, told.detail)
 
 
-def _notes(lineup: Lineup, found: Sequence[Place]) -> Iterator[str]:
+def _notes(compared: DeviceComparison, found: Sequence[Place]) -> Iterator[str]:
     shown = {id(place.profile) for place in found}
-    for member in lineup.members:
+    for member in compared.members:
         name = words.name(member.device)
         for note in (*member.profile.notes, *member.profile.environment.warnings):
             yield f"{name}: {words.line(note, 500)}"
         if id(member.profile) not in shown:
             yield f"{name}: its profile has no device that is not here already."
-    versions = {m.profile.tool.version for m in lineup.members}
+    versions = {m.profile.tool.version for m in compared.members}
     if len(versions) > 1:
         yield f"The profiles were made by different versions of advisor: {words.listing(sorted(versions))}."

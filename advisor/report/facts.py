@@ -68,4 +68,4 @@ def _latency(row: Measured | Predicted) -> tuple[Fact, ...]:
     if row.latency_seconds is None:
         return ()
     word = "Predicted latency" if isinstance(row, Predicted) else "Latency"
-    return (Fact(word, units.seconds(row.latency_seconds), "begin to end of a frame"),)
+    return (Fact(word, units.seconds(row.latency_seconds), "of one frame, start to finish"),)

@@ -9,7 +9,7 @@ from advisor.profiles.schema import Failed, Profile
 from advisor.report import words
 from advisor.report.blocks import Failure
 
-MEND = "Mend what it names, then profile again."
+MEND = "Fix the error above and run again."
 FIGURES = re.compile(r"\d+(\.\d+)?")
 """Reasons that differ in their figures only are told once."""
 _FRAME = re.compile(r'\s*File ".+", line \d+')

@@ -39,7 +39,7 @@ def predictions(profile: Profile) -> Section:
         table,
         *(_in_text(made, said) for made, said in zip(marked, notes, strict=True)),
         Prose(model_error.line(profile.predictions), forms="md") if cpu else None,
-        Prose(model_error.brief(profile.predictions), forms="txt"),
+        Prose(f"How accurate predictions are: {model_error.WHERE}", forms="txt"),
         *(_device(profile, one, i) for i, one in enumerate(marked)),
     )
     return Section("predictions", "Predictions by device", blocks, nav="Predictions", badge="predicted")

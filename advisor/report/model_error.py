@@ -11,8 +11,8 @@ from advisor.report import words
 
 FEW_CASES = 10
 """Below so many published cases a share says little; chosen."""
-_WHERE = "docs/accuracy.md"
-_UNKNOWN = f"No published figures of this memory class: the model's error for it is not known ({_WHERE})."
+WHERE = "docs/accuracy.md"
+_UNKNOWN = f"No published figures of this memory class: the model's error for it is not known ({WHERE})."
 
 
 def sentence(memory: MemoryClass | None) -> str:
@@ -23,7 +23,7 @@ def sentence(memory: MemoryClass | None) -> str:
     told = "; ".join(filter(None, (_choices(known), _ranges(known))))
     few = f" {words.count(known.cases, 'case')} only: these shares say little." if _few(known) else ""
     figures = words.count(known.figures, "published figure")
-    return f"The model against {figures} of this memory class, some of which it uses: {told} ({_WHERE}).{few}"
+    return f"The model against {figures} of this memory class, some of which it uses: {told} ({WHERE}).{few}"
 
 
 def line(predictions: Sequence[Prediction]) -> str:
@@ -34,25 +34,6 @@ def line(predictions: Sequence[Prediction]) -> str:
     classes = dict.fromkeys(p.device.memory_class for p in predictions)
     told = [_short(memory, known.get(memory) if memory else None) for memory in classes]
     return f"Model against published figures: {'; '.join(told)}"
-
-
-def brief(predictions: Sequence[Prediction]) -> str:
-    """How many published figures lie in the ranges, from the worst to the best of the devices' classes."""
-    known = accuracy.by_class()
-    rows = [known[p.device.memory_class] for p in predictions if p.device.memory_class in known]
-    shares = sorted(row.inside_share for row in rows if row.inside_share is not None)
-    if not shares:
-        return ""
-    ends = dict.fromkeys(units.percent(share) for share in (shares[0], shares[-1]))
-    few = dict.fromkeys(p.device.memory_class or "" for p in predictions if _known_by_few(p))
-    told = f"; few cases of {words.listing(few)}" if few else ""
-    return f"Published figures that lie in the model's ranges: {' to '.join(ends)}{told} ({_WHERE})."
-
-
-def _known_by_few(prediction: Prediction) -> bool:
-    memory = prediction.device.memory_class
-    known = accuracy.by_class().get(memory) if memory else None
-    return known is not None and known.inside_share is not None and _few(known)
 
 
 def _few(known: accuracy.Accuracy) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from advisor.profiles.schema import Profile
-from advisor.profiles.sweeps import Series
+from advisor.profiles.sweeps import SweepResults
 from advisor.profiles.text_files import write_atomically
 from advisor.report import html, markdown, terminal
 from advisor.report.comparison_page import comparison_page
@@ -18,7 +18,7 @@ from advisor.report.script_page import script_page
 from advisor.report.step_summary import append_step_summary
 from advisor.report.sweep_page import sweep_page
 from advisor.report.trace_page import trace_page
-from advisor.verdicts.device_comparison import Lineup
+from advisor.verdicts.device_comparison import DeviceComparison
 
 __all__ = [
     "FORMATS",
@@ -37,11 +37,11 @@ PAGES = ("html", "md")
 """What there is of a comparison, and of several profiles."""
 
 
-def page_of(found: Profile | Series | Lineup) -> Page:
+def page_of(found: Profile | SweepResults | DeviceComparison) -> Page:
     """The page of one profile, of a workload or of a script, or over several."""
-    if isinstance(found, Series):
+    if isinstance(found, SweepResults):
         return sweep_page(found)
-    if isinstance(found, Lineup):
+    if isinstance(found, DeviceComparison):
         return devices_page(found)
     return script_page(found, found.script) if found.script else profile_page(found)
 

@@ -11,7 +11,7 @@ from advisor.rules.limits import changed
 from advisor.rules.registry import RULES
 
 _OBJECTIVES = {
-    "time": "time, from begin to end of a frame",
+    "time": "time, the latency of a frame",
     "footprint": "footprint: the least memory, then time",
     "throughput": "throughput: frames per second",
 }

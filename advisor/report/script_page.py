@@ -51,7 +51,7 @@ MORE = (
     "predicted and advice given: `advisor new mine.py` writes one to start from."
 )
 _RANGES = 12
-_MEND = "Mend what the reasons name, then profile again."
+_MEND = "Fix the errors above and run again."
 _SEEN = "by CuPy"
 
 

@@ -16,7 +16,7 @@ _OVERLAPPING = (
     "together they may exceed the time per frame, which the bracket shows."
 )
 _BEGIN_TO_END = (
-    "Where frames overlap ({}), the bracket shows a frame from begin to end: beside its parts it holds the "
+    "Where frames overlap ({}), the bracket shows the latency of a frame: beside its parts it holds the "
     "time in which it waits for the frames around it."
 )
 _ROUNDING = 1e-9

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from advisor.profiles.schema import Failed
-from advisor.profiles.sweeps import Point, Series, Value
+from advisor.profiles.sweeps import Point, SweepResults, Value
 from advisor.report import words
 from advisor.report.blocks import Failure
 from advisor.report.failures import FIGURES, MEND, excerpt, failed_rows, listing
 from advisor.report.sweep_verdicts import value_text
 
-_MEND = "Mend what it names, then sweep again."
+_MEND = "Fix the error above and run again."
 
 
-def sweep_failures(series: Series, parameter: str) -> tuple[Failure, ...]:
+def sweep_failures(sweep: SweepResults, parameter: str) -> tuple[Failure, ...]:
     """Each failure once, with the strategies and values it holds for; `parameter` as it is shown."""
-    return (*_of_values(series.points, parameter), *_of_strategies(series, parameter))
+    return (*_of_values(sweep.points, parameter), *_of_strategies(sweep, parameter))
 
 
 def _of_values(points: Sequence[Point], parameter: str) -> Iterator[Failure]:
@@ -30,9 +30,9 @@ def _of_values(points: Sequence[Point], parameter: str) -> Iterator[Failure]:
         yield Failure(headline, excerpt(first.detail), _MEND, words.block(first.detail))
 
 
-def _of_strategies(series: Series, parameter: str) -> Iterator[Failure]:
+def _of_strategies(sweep: SweepResults, parameter: str) -> Iterator[Failure]:
     alike: dict[tuple[str, str], list[tuple[Value, Failed]]] = {}
-    for point in series.points:
+    for point in sweep.points:
         for row in failed_rows(point.profile) if point.profile else ():
             key = FIGURES.sub("0", row.reason), excerpt(row.detail)
             alike.setdefault(key, []).append((point.value, row))

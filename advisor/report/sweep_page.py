@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from advisor.devices.memory_class import EXPLAINED
 from advisor.profiles.schema import Failed, Measured, Predicted, Profile
-from advisor.profiles.sweeps import Point, Series
+from advisor.profiles.sweeps import Point, SweepResults
 from advisor.report import words
 from advisor.report.blocks import (
     Banners,
@@ -35,7 +35,7 @@ from advisor.report.parts import MARKED, NO_GPU, circumstances, lead, legend
 from advisor.report.recommendations import nothing
 from advisor.report.sweep_failures import sweep_failures
 from advisor.report.sweep_verdicts import at, sweep_verdict, value_text
-from advisor.report.tables import together
+from advisor.report.tables import merged
 from advisor.report.tracks import Stop, Track, cell, tracks
 from advisor.version import __version__
 
@@ -53,12 +53,12 @@ _LINKS = (
 _ON_CPU = "The workload ran here with NumPy for CuPy. These times say nothing about a GPU's."
 
 
-def sweep_page(series: Series) -> Page:
-    """Everything a series says: where the best strategy changes, and the times of all at each value."""
-    first = series.profiles[0] if series.profiles else None
-    parameter, found = words.name(series.parameter, 40), tracks(series)
+def sweep_page(sweep: SweepResults) -> Page:
+    """Everything a sweep says: where the best strategy changes, and the times of all at each value."""
+    first = sweep.profiles[0] if sweep.profiles else None
+    parameter, found = words.name(sweep.parameter, 40), tracks(sweep)
     looks = styles(list(dict.fromkeys(name for track in found for name in track.strategies)))
-    workload, span, fixed = words.name(series.workload), _span(series, parameter), _fixed(series)
+    workload, span, fixed = words.name(sweep.workload), _span(sweep, parameter), _fixed(sweep)
     predicted = first is not None and first.device.kind == "cpu"
     on_device = f" on {words.name(first.device.name)}" if first and not predicted else ""
     made = created(first.created) if first else ""
@@ -73,75 +73,79 @@ def sweep_page(series: Series) -> Page:
         summary=words.line(first.workload.summary, 300) if first else "",
         meta=tuple(filter(None, (f"`{fixed}`" if fixed else "", made))),
         sections=(
-            _lead(series, found, parameter, predicted),
-            *(_device(track, series, parameter, looks, i) for i, track in enumerate(found, 1)),
-            _circumstances(series, first, parameter, fixed, ", ".join(filter(None, (tool, made)))),
+            _lead(sweep, found, parameter, predicted),
+            *(_device(track, sweep, parameter, looks, i) for i, track in enumerate(found, 1)),
+            _circumstances(sweep, first, parameter, fixed, ", ".join(filter(None, (tool, made)))),
         ),
         tool=tool,
         created=made,
     )
 
 
-def _lead(series: Series, found: Sequence[Track], parameter: str, predicted: bool) -> Section:
+def _lead(sweep: SweepResults, found: Sequence[Track], parameter: str, predicted: bool) -> Section:
     told = tuple(sweep_verdict(track, parameter) for track in found if track.basis != "cpu")
     bet = predicted and any(verdict.basis != "nothing" for verdict in told)
     return lead(
         Banners("predicted", (NO_GPU,) * predicted, "predicted", forms="html"),
-        Failures(sweep_failures(series, parameter)),
+        Failures(sweep_failures(sweep, parameter)),
         Verdicts(told or (_nothing(parameter),), named=len(told) > 1 or predicted),
         Prose(_BET * bet, label="Next", kind="next together"),
-        Banners("note", tuple(_notes(series, parameter)), forms="html"),
-        Items(tuple(_missing(series.points, parameter)), "Values that were not run"),
+        Banners("note", tuple(_notes(sweep, parameter)), forms="html"),
+        Items(tuple(_missing(sweep.points, parameter)), "Values that were not run"),
     )
 
 
-def _circumstances(series: Series, first: Profile | None, parameter: str, fixed: str, made: str) -> Section:
+def _circumstances(
+    sweep: SweepResults, first: Profile | None, parameter: str, fixed: str, made: str
+) -> Section:
     ran = tuple(f for f in workload(first) if f.label in _WORKLOAD) if first else ()
     machine = environment(first) if first else ()
     return circumstances(
-        Fold("How the figures were taken", (Facts(_method(series, first)),), open=True),
+        Fold("How the figures were taken", (Facts(_method(sweep, first)),), open=True),
         Fold("The workload", filled(Facts(ran))),
         Fold("The machine and its software", filled(Facts(machine))),
         Prose(_LINKS, forms="html"),
         facts=(
             *(ran[:1] + machine)[:8],
             Fact("other parameters", fixed),
-            Fact("command", words.code(series.command, 500) if series.command else ""),
+            Fact("command", words.code(sweep.command, 500) if sweep.command else ""),
         ),
-        notes=tuple(_notes(series, parameter)),
+        notes=tuple(_notes(sweep, parameter)),
         made=made,
     )
 
 
-def _span(series: Series, parameter: str) -> str:
-    values = [value_text(point.value) for point in series.points]
-    if not series.ordered or len(values) < 3:
+def _span(sweep: SweepResults, parameter: str) -> str:
+    values = [value_text(point.value) for point in sweep.points]
+    if not sweep.ordered or len(values) < 3:
         return f"{parameter} = {words.listing(values)}"
     return f"{parameter} = {values[0]} to {values[-1]}"
 
 
-def _fixed(series: Series) -> str:
+def _fixed(sweep: SweepResults) -> str:
     """The parameters that stay, of the first profile."""
-    held = series.profiles[0].workload.parameters if series.profiles else {}
-    others = [f"{words.name(k)} = {words.name(str(v))}" for k, v in held.items() if k != series.parameter]
+    held = sweep.profiles[0].workload.parameters if sweep.profiles else {}
+    others = [f"{words.name(k)} = {words.name(str(v))}" for k, v in held.items() if k != sweep.parameter]
     return ", ".join(others[:20])
 
 
-_BET = "A prediction is a bet: run the same command on the device to be sure."
+_BET = "Predicted, not measured. Run the same command on the device to confirm."
 
 
 def _nothing(parameter: str) -> Verdict:
     what = f"Nothing could be measured or predicted at any value of {parameter}"
-    return nothing("", what, next_step="Mend what the rows name, then sweep again.")
+    return nothing("", what, next_step="Fix the errors in the rows and run again.")
 
 
-def _device(track: Track, series: Series, parameter: str, looks: dict[str, Style], number: int) -> Section:
+def _device(
+    track: Track, sweep: SweepResults, parameter: str, looks: dict[str, Style], number: int
+) -> Section:
     """One device over all values: its lines, its table, and what has no figures."""
-    cpu, device, gaps = track.basis == "cpu", words.name(track.device.name), together(_gaps(track, parameter))
+    cpu, device, gaps = track.basis == "cpu", words.name(track.device.name), merged(_gaps(track, parameter))
     memory = EXPLAINED[track.device.memory_class] if track.device.memory_class else ""
     figures: tuple[Block, ...] = (Prose("No strategy has figures here.", forms="html"),)
     if track.with_figures:
-        table = _table(track, series, parameter, number)
+        table = _table(track, sweep, parameter, number)
         figures = _chart(track, parameter, looks, number), table, Prose(legend(table), forms="md txt")
     return Section(
         f"device-{number}",
@@ -158,14 +162,14 @@ def _device(track: Track, series: Series, parameter: str, looks: dict[str, Style
     )
 
 
-def _table(track: Track, series: Series, parameter: str, number: int) -> Table:
+def _table(track: Track, sweep: SweepResults, parameter: str, number: int) -> Table:
     shown, device = track.with_figures, words.name(track.device.name)
     word = "Predicted time" if track.basis == "predicted" else "Time"
     return Table(
         "sweep",
         parameter,
         tuple(Column(words.name(name)) for name in shown),
-        tuple(_row(point, stop, shown) for point, stop in zip(series.points, track.stops, strict=True)),
+        tuple(_row(point, stop, shown) for point, stop in zip(sweep.points, track.stops, strict=True)),
         caption=_caption(track, device),
         title=f"{word} per frame on {device}:",
         identifier=f"device-{number}",
@@ -252,10 +256,10 @@ def _missing(points: Sequence[Point], parameter: str) -> Iterator[Item]:
         yield Item((f"{parameter} = {values}",), "not run", words.line(reason))
 
 
-def _method(series: Series, first: Profile | None) -> tuple[Fact, ...]:
+def _method(sweep: SweepResults, first: Profile | None) -> tuple[Fact, ...]:
     told = [fact for fact in method(first) if fact.label in _METHOD] if first else []
     return (
-        Fact("Command", words.line(series.command, 500)),
+        Fact("Command", words.line(sweep.command, 500)),
         Fact(
             "Values", "each is a whole run of its own, one after the other; between them nothing was tested"
         ),
@@ -268,11 +272,11 @@ def _method(series: Series, first: Profile | None) -> tuple[Fact, ...]:
     )
 
 
-def _notes(series: Series, parameter: str) -> Iterator[str]:
-    """Notes of the series, then those of all values; what differs in its figures only is told once."""
-    yield from (words.line(note, 500) for note in series.notes)
+def _notes(sweep: SweepResults, parameter: str) -> Iterator[str]:
+    """Notes of the sweep, then those of all values; what differs in its figures only is told once."""
+    yield from (words.line(note, 500) for note in sweep.notes)
     alike: dict[str, list[tuple[Point, str]]] = {}
-    for point in series.points:
+    for point in sweep.points:
         for note in _said(point.profile):
             alike.setdefault(FIGURES.sub("0", note), []).append((point, note))
     for told in alike.values():
@@ -281,7 +285,7 @@ def _notes(series: Series, parameter: str) -> Iterator[str]:
         if len({text for _, text in told}) > 1:
             more = words.count(len(others), "other value")
             yield f"{note} (at {parameter} = {where}; much the same at {more})."
-        elif len(told) == len(series.profiles):
+        elif len(told) == len(sweep.profiles):
             yield f"{note}."
         else:
             values = words.listing([where, *(value_text(point.value) for point in others)])

@@ -72,7 +72,7 @@ def overlaps(profile: Profile, prediction: Prediction | None = None) -> dict[str
             between = row.median_seconds if isinstance(row, Measured) else row.likely_seconds
             rate = f"{units.digits(1 / between)} frames/s"
             if begin_to_end(profile.preferences.objective):
-                told[row.strategy] = f"begin to end; one is done every {units.seconds(between)}, {rate}"
+                told[row.strategy] = f"latency; {units.seconds(between)} between finished frames, {rate}"
             else:
                 told[row.strategy] = f"latency {units.seconds(row.latency_seconds)}, {rate}"
     return told
@@ -103,7 +103,7 @@ def _footprint(row: Measured) -> TableCell:
 def gaps(results: Iterable[Result | Predicted]) -> tuple[Item, ...]:
     """Failed strategies, then skipped ones; those that say the same stand together."""
     without = [r for r in results if isinstance(r, (Failed, Skipped))]
-    return together(_gap(r) for r in sorted(without, key=lambda r: r.status))
+    return merged(_gap(r) for r in sorted(without, key=lambda r: r.status))
 
 
 def _gap(row: Failed | Skipped) -> Item:
@@ -111,7 +111,7 @@ def _gap(row: Failed | Skipped) -> Item:
     return Item((words.name(row.strategy),), row.status, words.line(row.reason), detail)
 
 
-def together(single: Iterable[Item]) -> tuple[Item, ...]:
+def merged(single: Iterable[Item]) -> tuple[Item, ...]:
     """Those with the same status, text and detail as one, in the order of the first of each."""
     alike: dict[tuple[str, str, str], list[str]] = {}
     for gap in single:

@@ -17,9 +17,6 @@ from advisor.report.timelines import timeline_view
 
 _PAGE = 4096
 """Bytes: static memory below it comes with loading any kernel, and says nothing of a strategy."""
-NOT_HEADLINE = (
-    "Times under a trace are not the measured ones above, mostly longer, and never take their place."
-)
 
 
 def traces(profile: Profile) -> tuple[Block, ...]:
@@ -54,12 +51,11 @@ def _nsys(profile: Profile) -> str:
         f" `{words.name(m.strategy)}` is not in it: {words.line(m.reason, 200)}." for m in trace.missing
     )
     tool = words.name(trace.tool or "nsys")
-    more = "a few more frames" if profile.script is None else "once more"
-    return f"{tool} looked on while each strategy ran {more}. {NOT_HEADLINE}{missing}"
+    return f"Each strategy also ran under {tool}; traced times are not used.{missing}"
 
 
 def _frame(profile: Profile, row: Measured, number: int) -> Fold | None:
-    """One strategy: the timeline of a frame and, where nsys looked on, its figures per frame."""
+    """One strategy: the timeline of a frame and, where it was traced, its figures per frame."""
     traced = profile.trace.of(row.strategy)
     timeline = (traced and traced.timeline) or row.timeline
     if timeline is None:

@@ -1,4 +1,4 @@
-"""A series seen from each device: what every strategy takes there, value by value."""
+"""A sweep seen from each device: what every strategy takes there, value by value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 from advisor import units
 from advisor.profiles.schema import Device, Failed, Measured, Predicted, Prediction, Profile, Skipped
-from advisor.profiles.sweeps import Series, Value, was_interrupted
+from advisor.profiles.sweeps import SweepResults, Value, was_interrupted
 from advisor.report import words
 from advisor.report.blocks import NOTHING, TableCell
 from advisor.report.caveats import Doubt, asked_for_one, doubt
@@ -58,21 +58,21 @@ class Track:
         return tuple(s for s in self.strategies if any(stop.seconds(s) for stop in self.stops))
 
 
-def tracks(series: Series) -> tuple[Track, ...]:
+def tracks(sweep: SweepResults) -> tuple[Track, ...]:
     """The measured GPU, then the predicted devices, then the CPU where there was no GPU."""
-    found = list(_measured(series))
+    found = list(_measured(sweep))
     return (
         *(track for track in found if track.basis == "measured"),
-        *_predicted(series),
+        *_predicted(sweep),
         *(track for track in found if track.basis == "cpu"),
     )
 
 
-def _measured(series: Series) -> Iterator[Track]:
-    if not series.profiles:
+def _measured(sweep: SweepResults) -> Iterator[Track]:
+    if not sweep.profiles:
         return
-    device = series.profiles[0].device
-    stops = [measured_stop(point.value, point.profile) for point in series.points]
+    device = sweep.profiles[0].device
+    stops = [measured_stop(point.value, point.profile) for point in sweep.points]
     yield Track(device, "cpu" if device.kind == "cpu" else "measured", tuple(stops))
 
 
@@ -92,10 +92,10 @@ def _doubt(profile: Profile, made: Prediction | None = None) -> Doubt:
     return "" if found == "alone" and not asked_for_one(profile, made) else found
 
 
-def _predicted(series: Series) -> Iterator[Track]:
-    devices = {p.device.name: p.device for profile in series.profiles for p in profile.predictions}
+def _predicted(sweep: SweepResults) -> Iterator[Track]:
+    devices = {p.device.name: p.device for profile in sweep.profiles for p in profile.predictions}
     for name, device in devices.items():
-        stops = [predicted_stop(point.value, point.profile, name) for point in series.points]
+        stops = [predicted_stop(point.value, point.profile, name) for point in sweep.points]
         yield Track(device, "predicted", tuple(stops))
 
 

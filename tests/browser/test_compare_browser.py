@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from browser.browsing import HOSTILE, NEEDS_A_BROWSER, WIDE, visit
 from builders import profile
-from test_lineups import hostile as hostile_lineup
-from test_lineups import mixed
+from test_device_comparison import hostile as hostile_devices
+from test_device_comparison import mixed
 from test_report_compare import cpu, gpu
 from test_report_compare import hostile as hostile_pair
 
@@ -27,7 +27,7 @@ PAGES = {
     "cpu": lambda: render(comparison_page(*cpu()), "html"),
     "hostile": lambda: render(comparison_page(*hostile_pair(LONG), (LONG, LONG)), "html"),
     "devices": lambda: render(page_of(mixed()), "html"),
-    "hostile devices": lambda: render(page_of(hostile_lineup(LONG)), "html"),
+    "hostile devices": lambda: render(page_of(hostile_devices(LONG)), "html"),
 }
 
 
