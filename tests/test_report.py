@@ -36,10 +36,10 @@ from advisor.model.accuracy import Accuracy
 from advisor.pipeline import concluded
 from advisor.profiles.reading import load, parse
 from advisor.profiles.schema import Environment, Gain, Profile
-from advisor.report import markdown, templates
+from advisor.report import html, markdown
 from advisor.report.html import link
+from advisor.report.page import download
 from advisor.report.pages import page_of, write
-from advisor.report.parts import download
 
 GOLDEN = Path(__file__).parent / "golden"
 ACCURACY = Accuracy(
@@ -175,7 +175,7 @@ def test_policy_allows_our_style_and_our_script_and_nothing_else() -> None:
 
 
 def test_browsers_without_light_dark_get_the_light_colours() -> None:
-    style = (templates.directory() / "report.css").read_text(encoding="utf-8")
+    style = (html.directory() / "report.css").read_text(encoding="utf-8")
     before, _, rest = style.partition("@supports not (color: light-dark(#000, #fff)) {")
     named = dict(re.findall(r"(--[\w-]+): light-dark\(([^,]+), [^)]+\);", before))
     fallback = dict(re.findall(r"(--[\w-]+): (#\w+);", rest[: rest.index("}")]))
@@ -357,16 +357,16 @@ def test_a_number_stays_with_its_unit_but_code_keeps_its_blanks() -> None:
 
 
 def test_templates_are_found_in_a_checkout_and_in_an_installed_package(tmp_path: Path) -> None:
-    assert (templates.directory() / "page.html.j2").is_file()
+    assert (html.directory() / "page.html.j2").is_file()
     package = tmp_path / "advisor"
     (package / "templates").mkdir(parents=True)
-    assert templates.directory(package) == package / "templates"
+    assert html.directory(package) == package / "templates"
     (package / "templates").rmdir()
-    assert templates.directory(package) == tmp_path / "templates"
+    assert html.directory(package) == tmp_path / "templates"
 
 
 def test_every_template_escapes_and_stops_at_an_unknown_name() -> None:
-    made = templates.environment()
+    made = html.environment()
     assert made.from_string("{{ x }}").render(x="<b>") == "&lt;b&gt;"
     with pytest.raises(UndefinedError):
         made.from_string("{{ missing }}").render()

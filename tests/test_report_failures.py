@@ -23,11 +23,10 @@ from advisor.profiles.sweeps import Point, SweepResults, sweep_results
 from advisor.report import evidence
 from advisor.report.advising import changes, findings
 from advisor.report.blocks import Banners, Code
-from advisor.report.failures import excerpt, failures
+from advisor.report.failures import excerpt, failures, sweep_failures
 from advisor.report.markdown import escape, prose
 from advisor.report.pages import page_of, render
 from advisor.report.recommendations import verdicts
-from advisor.report.sweep_failures import sweep_failures
 from advisor.report.tables import rows
 
 TRACEBACK = """Traceback (most recent call last):

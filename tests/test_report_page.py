@@ -12,7 +12,7 @@ from test_nsys_exports import pinned
 from advisor.nsys.exports import read
 from advisor.profiles.checkup import Checkup
 from advisor.profiles.checkup import Finding as Found
-from advisor.report import html, templates
+from advisor.report import html
 from advisor.report.blocks import Banners, Block, Column, Fold, Form, Heading, Prose, Row, Table, TableCell
 from advisor.report.page import Page, Section, filled
 from advisor.report.pages import doctor_page, render, trace_page
@@ -31,7 +31,7 @@ def kinds(base: type[Block] = Block) -> list[type[Block]]:
 
 @pytest.mark.parametrize("kind", kinds())
 def test_a_page_can_draw_every_kind_of_block(kind: type[Block]) -> None:
-    drawn = [templates.page_environment().get_template(name).module for name in html.MACROS]
+    drawn = [html.page_environment().get_template(name).module for name in html.MACROS]
     assert any(hasattr(module, kind.__name__.lower()) for module in drawn)
 
 

@@ -29,8 +29,7 @@ from advisor.report.methods import measured_label, workload
 from advisor.report.page import Page
 from advisor.report.pages import page_of
 from advisor.report.recommendations import predicted_verdict, verdicts
-from advisor.report.setup_costs import break_even, setup_costs
-from advisor.report.tables import forecasts, rows
+from advisor.report.tables import break_even, forecasts, rows, setup_costs
 
 
 def headline(**fields: object) -> str:

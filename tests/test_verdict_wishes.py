@@ -26,7 +26,7 @@ from advisor.errors import UsageError
 from advisor.profiles import reading
 from advisor.profiles.preferences import Preferences
 from advisor.profiles.schema import Measured, Profile, Recommendation
-from advisor.report.headlines import headline
+from advisor.report.recommendations import headline
 from advisor.rules.advise import advise
 from advisor.rules.case import cases
 from advisor.rules.findings import Finding

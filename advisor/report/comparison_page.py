@@ -22,10 +22,8 @@ from advisor.report.blocks import (
     Verdict,
     Verdicts,
 )
-from advisor.report.dates import created
 from advisor.report.intervals import Scale, scale, strip
-from advisor.report.page import Page, Section, filled
-from advisor.report.parts import lead
+from advisor.report.page import Page, Section, filled, lead
 from advisor.report.tables import merged
 from advisor.verdicts.comparing import Compared, ComparedDevice, Comparison, OneSided, Ruling
 from advisor.verdicts.comparing.conditions import Condition
@@ -72,7 +70,7 @@ def comparison_page(
 
 def _side(file: str, profile: Profile) -> str:
     tool = f"advisor {words.name(profile.tool.version)}"
-    return ", ".join(filter(None, (words.name(file) if file else "", created(profile.created), tool)))
+    return ", ".join(filter(None, (words.name(file) if file else "", words.created(profile.created), tool)))
 
 
 def _opening(found: Comparison, sides: Mapping[str, str]) -> tuple[Block, ...]:

@@ -26,12 +26,9 @@ from advisor.report.blocks import (
     Verdict,
     Verdicts,
 )
-from advisor.report.caveats import Doubt, doubt
-from advisor.report.dates import created
-from advisor.report.failures import all_failed, failures
+from advisor.report.failures import Doubt, all_failed, doubt, failures
 from advisor.report.methods import pairs
-from advisor.report.page import Page, Section, filled
-from advisor.report.parts import MARKED, lead, legend
+from advisor.report.page import MARKED, Page, Section, filled, lead, legend
 from advisor.report.recommendations import measured_verdict, nothing, prediction_verdict
 from advisor.report.tables import gaps
 from advisor.report.tracks import Stop, cell, measured_stop, predicted_stop
@@ -132,7 +129,7 @@ def _card(place: Place) -> Group:
 
 def _origin(place: Place) -> str:
     here = f"by the profile of {words.name(place.profile.device.name)}, " * (place.basis == "predicted")
-    return f"{here}{created(place.profile.created)}"
+    return f"{here}{words.created(place.profile.created)}"
 
 
 def _short(compared: DeviceComparison, found: Sequence[Place], parameters: str) -> Section:

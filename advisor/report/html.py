@@ -9,14 +9,18 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from urllib.parse import quote
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from advisor.report import templates
-from advisor.report.blocks import Block, Download, Fold, Group
+from advisor.report import words
+from advisor.report.blocks import Block, Download, Fold, Group, Verdicts
 from advisor.report.page import Page
 
 # The page stays below 400 KB: a larger profile is packed, and one that is too large even so is left out.
@@ -38,7 +42,7 @@ def render(page: Page) -> str:
     """A page with our style and script, which alone are not escaped, and the digests its policy allows."""
     style, script = _asset("report.css"), _asset("report.js")
     return (
-        templates.page_environment()
+        page_environment()
         .get_template("page.html.j2")
         .render(
             page=page,
@@ -57,7 +61,7 @@ def draw(block: Block) -> Markup:
     if "html" not in block.forms:
         return Markup("")
     name = type(block).__name__.lower()
-    modules = (templates.page_environment().get_template(file).module for file in MACROS)
+    modules = (page_environment().get_template(file).module for file in MACROS)
     macro = next(getattr(module, name) for module in modules if hasattr(module, name))
     if isinstance(block, (Group, Fold)):
         return Markup(macro(block, Markup("\n").join(map(draw, block.blocks))))
@@ -84,8 +88,59 @@ def link(json: Callable[[], str] | None) -> Link:
 
 
 def _asset(name: str) -> str:
-    return (templates.directory() / name).read_text(encoding="utf-8")
+    return (directory() / name).read_text(encoding="utf-8")
 
 
 def _digest(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[KMGT]iB|B|GB/s|%)(?![\w/]))")
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def directory(package: Path = _PACKAGE) -> Path:
+    """Where the templates are: inside the installed package, or at the root of a checkout."""
+    installed = package / "templates"
+    return installed if installed.is_dir() else package.parent / "templates"
+
+
+class Verbatim(str):
+    """Text of a program or for one, whose blanks must stay what they are."""
+
+    __slots__ = ()
+
+
+@cache
+def page_environment() -> Environment:
+    """For pages: as `environment`, but a number is not parted from its unit at the end of a line."""
+    made = environment().overlay(finalize=_unparted)
+    made.filters["verbatim"] = Verbatim
+    made.filters["shown"] = lambda columns: [column for column in columns if "html" in column.forms]
+    return made
+
+
+def _unparted(value: object) -> object:
+    return value if type(value) is not str else _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", value)
+
+
+@cache
+def environment() -> Environment:
+    """One environment for all templates. Their names end in .j2, so escaping is not left to the name."""
+    made = Environment(
+        loader=FileSystemLoader(directory()),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    made.filters["spans"] = words.spans
+    return made
+
+
+def notebook_cell(page: Page) -> str:
+    """The verdict as a line of text, for viewers that drop frames, and the page below it."""
+    told = next(b for section in page.sections for b in section.blocks if isinstance(b, Verdicts)).items[0]
+    line = f"{page.name}, {told.device}: {told.headline}"
+    return environment().get_template("notebook.html.j2").render(line=line, page=render(page))

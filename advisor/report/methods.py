@@ -9,6 +9,9 @@ from advisor import units
 from advisor.profiles.schema import Profile, StageRecord, Traffic
 from advisor.report import words
 from advisor.report.blocks import Fact
+from advisor.rules.advise import silences
+from advisor.rules.limits import changed
+from advisor.rules.registry import RULES
 
 CPU_LABEL = "measured on this CPU, not on a GPU"
 
@@ -138,3 +141,42 @@ def _moved(row: Traffic, size: int) -> str:
 def pairs(values: dict[str, int | float | bool | str]) -> str:
     """a = 1, b = 2."""
     return ", ".join(f"{words.name(k)} = {words.name(str(v))}" for k, v in list(values.items())[:20])
+
+
+_OBJECTIVES = {
+    "time": "time, the latency of a frame",
+    "footprint": "footprint: the least memory, then time",
+    "throughput": "throughput: frames per second",
+}
+
+
+def preferences(profile: Profile) -> tuple[Fact, ...]:
+    """Objective, memory budget, changed thresholds and silenced rules; nothing where all is by default."""
+    wanted = profile.preferences
+    return (
+        *(Fact("Objective", _OBJECTIVES[wanted.objective]) for _ in (1,) if wanted.objective != "time"),
+        *(Fact("Memory budget", units.size(b)) for b in (wanted.memory_budget_bytes,) if b),
+        *_left_out(profile),
+        *(
+            Fact(f"Threshold {name}", f"{t.written(value)} (default {t.written(t.default)})")
+            for name, (t, value) in changed(wanted, RULES).items()
+        ),
+        *(
+            Fact("Silenced", f"{words.name(rule)}, by {words.line(by, 200)}")
+            for rule, by in silences(profile).items()
+        ),
+    )
+
+
+def _left_out(profile: Profile) -> tuple[Fact, ...]:
+    """What the budget excludes, on the measured device and on each that was predicted."""
+    chosen = [(profile.device, profile.recommendation)]
+    chosen += [(p.device, p.recommendation) for p in profile.predictions]
+    return tuple(
+        Fact(
+            f"Over the budget on {words.name(device.name)}",
+            "; ".join(f"{words.name(name)} {why}" for name, why in recommendation.excluded.items()),
+        )
+        for device, recommendation in chosen
+        if recommendation and recommendation.excluded
+    )

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from advisor.errors import FileProblem
+from advisor.profiles.checkup import Checkup
 from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import SweepResults
 from advisor.profiles.text_files import write_atomically
 from advisor.report import html, markdown, terminal
+from advisor.report.blocks import Finding, Findings
 from advisor.report.comparison_page import comparison_page
 from advisor.report.devices_page import devices_page
-from advisor.report.doctor_page import doctor_page
-from advisor.report.page import Page
+from advisor.report.page import Page, Section
 from advisor.report.profile_page import profile_page
 from advisor.report.script_page import script_page
-from advisor.report.step_summary import append_step_summary
 from advisor.report.sweep_page import sweep_page
-from advisor.report.trace_page import trace_page
+from advisor.report.traces import trace_page
 from advisor.verdicts.device_comparison import DeviceComparison
+from advisor.version import __version__
 
 __all__ = [
     "FORMATS",
@@ -70,3 +73,41 @@ def write(page: Page, directory: Path, formats: Sequence[str] = FORMATS) -> list
             written.append(directory / f"{page.kind}.{form}")
             write_atomically(written[-1], render(page, form))
     return written
+
+
+_VARIABLE = "GITHUB_STEP_SUMMARY"
+
+
+def append_step_summary(markdown: str) -> None:
+    """Appends a report in Markdown to the file that $GITHUB_STEP_SUMMARY names, if it names one.
+
+    Raises `FileProblem` where that file cannot be written.
+    """
+    name = os.environ.get(_VARIABLE)
+    if not name:
+        return
+    try:
+        with Path(name).open("a", encoding="utf-8") as file:
+            file.write(markdown + "\n")
+    except OSError as problem:
+        raise FileProblem(
+            f"${_VARIABLE} names {name}, which cannot be written: {problem.strerror}",
+            next_step="The report itself is written; unset the variable or correct it.",
+        ) from None
+
+
+def doctor_page(checkup: Checkup) -> Page:
+    """The verdict, then for each finding what was found, what it means, what to do."""
+    found = tuple(
+        Finding(f.subject, f.state, f.found, f.means, next_step=f.next_step) for f in checkup.findings
+    )
+    return Page(
+        kind="doctor",
+        brand="doctor",
+        title="advisor doctor",
+        name=checkup.verdict,
+        where="",
+        basis="measured",
+        sections=(Section("findings", "Findings", (Findings(found),)),),
+        tool=f"advisor {__version__}",
+    )

@@ -26,17 +26,12 @@ from advisor.report.blocks import (
     Verdict,
     Verdicts,
 )
-from advisor.report.caveats import FIRST_FRAMES
-from advisor.report.dates import created
 from advisor.report.evidence import evidence
-from advisor.report.failures import all_failed, failures
-from advisor.report.forecasting import predictions
+from advisor.report.failures import FIRST_FRAMES, all_failed, failures
+from advisor.report.forecasting import ModelBeside, beside_model, predictions
 from advisor.report.machine import absent, environment, readings
-from advisor.report.methods import measured_label, method, pairs, workload
-from advisor.report.model_beside import ModelBeside, beside_model
-from advisor.report.page import Page, Section, filled
-from advisor.report.parts import NO_GPU, circumstances, download, lead
-from advisor.report.preferring import preferences
+from advisor.report.methods import measured_label, method, pairs, preferences, workload
+from advisor.report.page import NO_GPU, Page, Section, circumstances, download, filled, lead
 from advisor.report.recommendations import verdicts
 from advisor.report.tables import baseline
 from advisor.report.traces import traces
@@ -55,7 +50,7 @@ _FROM_FIRST_FRAMES = "The workload failed under every strategy here: what follow
 def profile_page(profile: Profile) -> Page:
     """Everything a profile of a workload says."""
     cpu, name = profile.device.kind == "cpu", words.name(profile.workload.name)
-    parameters, made = pairs(profile.workload.parameters), created(profile.created)
+    parameters, made = pairs(profile.workload.parameters), words.created(profile.created)
     found, against = findings(profile), beside_model(counted(profile))
     predicted = (predictions(profile),) if profile.predictions else ()
     first, last = (predicted, ()) if cpu else ((), predicted)
@@ -225,7 +220,7 @@ def _circumstances(profile: Profile, against: ModelBeside) -> Section:
             *wanted[:10],
         ),
         notes=_notes(profile),
-        made=f"advisor {words.name(profile.tool.version)}, {created(profile.created)}",
+        made=f"advisor {words.name(profile.tool.version)}, {words.created(profile.created)}",
     )
 
 

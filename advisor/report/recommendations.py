@@ -4,16 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Literal
 
 from advisor import units
-from advisor.profiles.schema import Failed, Predicted, Prediction, Profile, Recommendation, Result, Skipped
+from advisor.profiles.schema import (
+    Device,
+    Failed,
+    Measured,
+    Predicted,
+    Prediction,
+    Profile,
+    Recommendation,
+    Result,
+    Skipped,
+)
 from advisor.report import words
 from advisor.report.blocks import Fact, Verdict
-from advisor.report.caveats import FIRST_FRAMES, HOST_ONLY, asked_for_one, doubt
-from advisor.report.facts import measured_facts, predicted_facts
-from advisor.report.failures import MEND, failed_rows, first_reason
-from advisor.report.headlines import TONES, certainty_of, headline, names, uncapitalised
-from advisor.report.tables import gaps
+from advisor.report.failures import (
+    FIRST_FRAMES,
+    HOST_ONLY,
+    MEND,
+    asked_for_one,
+    doubt,
+    failed_rows,
+    first_reason,
+)
+from advisor.report.tables import apart, gaps
+from advisor.stats import EQUIVALENCE
+from advisor.verdicts.words import headline as verdict_headline
 
 _DECLINED = "the model declines every strategy"
 
@@ -162,3 +180,122 @@ def _unpredicted(profile: Profile) -> Verdict:
         _first_reason(profile.results) if not profile.measured() else "No target device was given.",
         "Name a device with --target, or run the same command on a machine with a CUDA GPU.",
     )
+
+
+def measured_facts(profile: Profile, chosen: Recommendation) -> tuple[Fact, ...]:
+    """Time, memory and set-up of the recommended strategy, beside the baseline's."""
+    row = profile.measured().get(chosen.strategy or "")
+    if row is None:
+        return ()
+    base = profile.measured().get(chosen.baseline or "")
+    compared = base is not None and base is not row
+    return (
+        Fact("Time per frame", units.seconds(row.median_seconds), _instead(base, "time") if compared else ""),
+        Fact(
+            _memory(profile.device),
+            units.size(row.footprint.physical_bytes),
+            _instead(base, "memory") if compared else "",
+        ),
+        *_latency(row),
+        Fact("Set-up", units.seconds(row.setup_seconds), "once, before the frames"),
+        Fact(
+            f"{row.samples.capitalize()} measured",
+            f"{len(row.frame_seconds):,}",
+            f"in {words.count(len(row.frames_per_round), 'process')}",
+        ),
+    )
+
+
+def _memory(device: Device) -> str:
+    return "Memory, host and device" if apart(device) else "Memory"
+
+
+def _instead(base: Measured | None, what: Literal["time", "memory"]) -> str:
+    if base is None:
+        return ""
+    value = (
+        units.seconds(base.median_seconds) if what == "time" else units.size(base.footprint.physical_bytes)
+    )
+    return f"{words.code(base.strategy)}: {value}"
+
+
+def predicted_facts(prediction: Prediction, chosen: Recommendation) -> tuple[Fact, ...]:
+    """The same as the model has it, with its range."""
+    rows = {r.strategy: r for r in prediction.results if isinstance(r, Predicted)}
+    row = rows.get(chosen.strategy or "")
+    if row is None:
+        return ()
+    between = words.seconds_between(row.low_seconds, row.high_seconds)
+    return (
+        Fact("Predicted time per frame", units.seconds(row.likely_seconds), f"range {between}", brief=True),
+        Fact(_memory(prediction.device), units.size(row.physical_bytes)),
+        *_latency(row),
+        Fact("Largest part", words.name(row.dominant), units.seconds(row.terms[row.dominant])),
+    )
+
+
+def _latency(row: Measured | Predicted) -> tuple[Fact, ...]:
+    """How long one frame takes where frames overlap: the price of their rate."""
+    if row.latency_seconds is None:
+        return ()
+    word = "Predicted latency" if isinstance(row, Predicted) else "Latency"
+    return (Fact(word, units.seconds(row.latency_seconds), "of one frame, start to finish"),)
+
+
+NAMED = 3
+"""More strategies than these are counted in a headline, not named."""
+TONES: dict[str, Literal["clear", "tie", "inconclusive"]] = {
+    "fastest": "clear",
+    "near": "tie",
+    "keep": "tie",
+    "open": "inconclusive",
+    "untrusted": "inconclusive",
+}
+"""How the page colours a verdict."""
+
+
+def headline(chosen: Recommendation, *, predicted: bool = False) -> str:
+    """What to use and how sure, in one line, with what it gains; of a prediction it says that it is one."""
+    if chosen.strategy is None or chosen.verdict in ("keep", "untrusted"):
+        return decided(chosen)
+    likely = "likely " * (predicted and chosen.verdict != "open")
+    gain = "" if chosen.strategy == chosen.baseline else _faster(chosen, likely)
+    if predicted and chosen.verdict == "open":
+        # A prediction whose ranges overlap still names its best; it must not read as a verdict.
+        return ", ".join(filter(None, (f"Likely {words.code(chosen.strategy)}", gain)))
+    return ", ".join(filter(None, (decided(chosen), gain)))
+
+
+def decided(chosen: Recommendation) -> str:
+    """The verdict's own words; a name from a file may hold anything."""
+    name = chosen.strategy and words.name(chosen.strategy)
+    return verdict_headline(chosen.model_copy(update={"strategy": name}))
+
+
+def uncapitalised(sentence: str) -> str:
+    """For the middle of another sentence."""
+    return sentence[:1].lower() + sentence[1:]
+
+
+def names(strategies: tuple[str, ...]) -> str:
+    """`a` and `b`."""
+    return words.listing(map(words.code, strategies))
+
+
+def _faster(chosen: Recommendation, likely: str = "") -> str:
+    if chosen.speedup is None or chosen.baseline is None:
+        return ""
+    low, high = chosen.interval or (chosen.speedup, chosen.speedup)
+    if low <= 1 <= high and abs(chosen.speedup - 1) <= EQUIVALENCE:
+        return f"as fast as {words.code(chosen.baseline)}"
+    direction = "faster than" if chosen.speedup >= 1 else "the speed of"
+    if chosen.objective == "throughput":
+        direction = "the frames per second of"
+    return f"{likely}{units.ratio(chosen.speedup)} {direction} {words.code(chosen.baseline)}"
+
+
+def certainty_of(chosen: Recommendation, kind: str) -> str:
+    """The interval of the gain; nothing where nothing is gained."""
+    if chosen.interval is None or chosen.strategy in (None, chosen.baseline):
+        return ""
+    return f"{kind} {words.ratio_between(*chosen.interval)}"

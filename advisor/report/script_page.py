@@ -29,11 +29,9 @@ from advisor.report.blocks import (
     Verdict,
     Verdicts,
 )
-from advisor.report.dates import created
-from advisor.report.headlines import TONES, decided
 from advisor.report.machine import environment
-from advisor.report.page import Page, Section, filled
-from advisor.report.parts import circumstances, download, lead
+from advisor.report.page import Page, Section, circumstances, download, filled, lead
+from advisor.report.recommendations import TONES, decided
 from advisor.report.tables import gaps
 from advisor.report.traces import run_traces
 from advisor.strategies.scripts import SCRIPT_STRATEGIES, code
@@ -67,7 +65,7 @@ def script_page(profile: Profile, script: ScriptRun) -> Page:
         where=f"on {device}, as a script",
         basis="measured",
         summary=words.line(profile.workload.summary, 300),
-        meta=(created(profile.created),),
+        meta=(words.created(profile.created),),
         sections=(
             _lead(profile, script),
             Section("evidence", "Evidence", filled(*_evidence(profile, script)), nav="Evidence"),
@@ -76,7 +74,7 @@ def script_page(profile: Profile, script: ScriptRun) -> Page:
             _circumstances(profile, script),
         ),
         tool=f"advisor {words.name(profile.tool.version)}",
-        created=created(profile.created),
+        created=words.created(profile.created),
         profile=profile,
     )
 
@@ -186,7 +184,7 @@ def _circumstances(profile: Profile, script: ScriptRun) -> Section:
         download(profile),
         facts=(Fact("command", words.code(profile.command, 500)), *machine[:10]),
         notes=notes,
-        made=f"advisor {words.name(profile.tool.version)}, {created(profile.created)}",
+        made=f"advisor {words.name(profile.tool.version)}, {words.created(profile.created)}",
     )
 
 

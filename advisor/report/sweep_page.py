@@ -25,16 +25,13 @@ from advisor.report.blocks import (
     Verdict,
     Verdicts,
 )
-from advisor.report.dates import created
-from advisor.report.failures import FIGURES
+from advisor.report.failures import FIGURES, sweep_failures
 from advisor.report.lines import Curve, LineChart, Sample, Style, line_chart, styles
 from advisor.report.machine import environment
 from advisor.report.methods import CPU_LABEL, method, workload
-from advisor.report.page import Page, Section, filled
-from advisor.report.parts import MARKED, NO_GPU, circumstances, lead, legend
+from advisor.report.page import MARKED, NO_GPU, Page, Section, circumstances, filled, lead, legend
 from advisor.report.recommendations import nothing
-from advisor.report.sweep_failures import sweep_failures
-from advisor.report.sweep_verdicts import at, sweep_verdict, value_text
+from advisor.report.sweep_verdicts import at, sweep_verdict
 from advisor.report.tables import merged
 from advisor.report.tracks import Stop, Track, cell, tracks
 from advisor.version import __version__
@@ -61,7 +58,7 @@ def sweep_page(sweep: SweepResults) -> Page:
     workload, span, fixed = words.name(sweep.workload), _span(sweep, parameter), _fixed(sweep)
     predicted = first is not None and first.device.kind == "cpu"
     on_device = f" on {words.name(first.device.name)}" if first and not predicted else ""
-    made = created(first.created) if first else ""
+    made = words.created(first.created) if first else ""
     tool = f"advisor {words.name(first.tool.version)}" if first else f"advisor {__version__}"
     return Page(
         kind="sweep",
@@ -116,7 +113,7 @@ def _circumstances(
 
 
 def _span(sweep: SweepResults, parameter: str) -> str:
-    values = [value_text(point.value) for point in sweep.points]
+    values = [words.value(point.value) for point in sweep.points]
     if not sweep.ordered or len(values) < 3:
         return f"{parameter} = {words.listing(values)}"
     return f"{parameter} = {values[0]} to {values[-1]}"
@@ -220,7 +217,7 @@ def _sample(stop: Stop, strategy: str) -> Sample | None:
 
 
 def _row(point: Point, stop: Stop, strategies: Sequence[str]) -> Row:
-    value = value_text(point.value)
+    value = words.value(point.value)
     if point.profile is None:
         return Row(value, (), missing=f"{point.status}: {words.line(point.reason, 200)}")
     if not any(stop.seconds(strategy) for strategy in strategies):
@@ -252,7 +249,7 @@ def _missing(points: Sequence[Point], parameter: str) -> Iterator[Item]:
         if point.status == "not run":
             alike.setdefault(point.reason, []).append(point)
     for reason, where in alike.items():
-        values = words.listing([value_text(point.value) for point in where], limit=12)
+        values = words.listing([words.value(point.value) for point in where], limit=12)
         yield Item((f"{parameter} = {values}",), "not run", words.line(reason))
 
 
@@ -280,7 +277,7 @@ def _notes(sweep: SweepResults, parameter: str) -> Iterator[str]:
         for note in _said(point.profile):
             alike.setdefault(FIGURES.sub("0", note), []).append((point, note))
     for told in alike.values():
-        where, note = value_text(told[0][0].value), words.line(told[0][1], 500).rstrip(".")
+        where, note = words.value(told[0][0].value), words.line(told[0][1], 500).rstrip(".")
         others = [point for point, _ in told[1:]]
         if len({text for _, text in told}) > 1:
             more = words.count(len(others), "other value")
@@ -288,7 +285,7 @@ def _notes(sweep: SweepResults, parameter: str) -> Iterator[str]:
         elif len(told) == len(sweep.profiles):
             yield f"{note}."
         else:
-            values = words.listing([where, *(value_text(point.value) for point in others)])
+            values = words.listing([where, *(words.value(point.value) for point in others)])
             yield f"{note} (at {parameter} = {values})."
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from advisor import units
+from advisor.nsys.exports import FileTrace, WholeTrace
 from advisor.profiles.schema import Measured, Profile
 from advisor.profiles.scripts import ScriptRun
-from advisor.profiles.traces import StrategyTrace
+from advisor.profiles.traces import Activity, Migrations, StrategyTrace
 from advisor.report import words
-from advisor.report.blocks import Block, Fact, Facts, Fold, Prose
-from advisor.report.observed import facts, not_observed, steps
-from advisor.report.page import filled
+from advisor.report.blocks import Banners, Block, Fact, Facts, Fold, Prose
+from advisor.report.page import Page, Section, filled
 from advisor.report.timelines import timeline_view
+from advisor.version import __version__
 
 _PAGE = 4096
 """Bytes: static memory below it comes with loading any kernel, and says nothing of a strategy."""
@@ -96,3 +97,127 @@ def _figures(traced: StrategyTrace, unit: str) -> Iterator[Fact]:
             continue
         sizes = f"{words.count(made.count, 'allocation')}, the largest {units.size(made.largest_bytes)}"
         yield Fact(f"allocated, {words.name(made.kind)}", f"{units.size(made.bytes)} ({sizes})")
+
+
+NONE = "none"
+"""It was looked for, and not there."""
+_CALLED = {"cpu_page_faults": "page faults by the CPU", "gpu_page_faults": "page faults by the GPU"}
+
+
+def facts(seen: Activity, frames: int) -> Iterator[Fact]:
+    """All of it, per frame."""
+    for label, value, note in figures(seen, frames):
+        yield Fact(label, f"{value} ({note})" if note else value)
+
+
+def steps(trace: StrategyTrace) -> Iterator[tuple[str, str]]:
+    """Each range with the host's time in it, and what was launched or happened there; per frame."""
+    for step in trace.ranges:
+        times = _number(step.count, trace.frames, "time")
+        seen = [
+            f"{label} {value}"
+            for label, value, _ in figures(step.activity, trace.frames)
+            if value not in ("0", NONE)
+        ]
+        yield words.name(step.name), "; ".join([f"{units.seconds(step.seconds)} each, {times}", *seen])
+
+
+def figures(seen: Activity, frames: int) -> Iterator[tuple[str, str, str]]:
+    """Label, value and what qualifies it, of everything that was observed; per frame."""
+    if seen.copies == ():
+        yield "copies", NONE, ""
+    for c in seen.copies or ():
+        path = " to ".join(part for part in (c.source, c.destination) if part)
+        rate = c.bytes_per_second
+        each = f"{_number(c.count, frames, 'copy')}, {units.seconds(c.seconds / frames)}"
+        yield f"copies {c.kind}", units.size(round(c.bytes / frames)), _joined(path, each, rate)
+    yield from _migrations(seen.migrations or (), frames)
+    for who, faults in (("CPU", seen.cpu_page_faults), ("GPU", seen.gpu_page_faults)):
+        if faults is not None:
+            yield f"page faults by the {who}", _plain(faults / frames), ""
+    for k in seen.kernels or ():
+        runs = _number(k.count, frames, "run")
+        yield f"kernel {words.name(k.name)}", units.seconds(k.seconds / frames), runs
+    for s in seen.synchronizations or ():
+        yield f"waits, {s.kind}", units.seconds(s.seconds / frames), _number(s.count, frames, "wait")
+
+
+def _migrations(seen: Sequence[Migrations], frames: int) -> Iterator[tuple[str, str, str]]:
+    """All that moved one way, then by cause."""
+    for direction in dict.fromkeys(m.direction for m in seen):
+        mine = [m for m in seen if m.direction == direction]
+        total = units.size(round(sum(m.bytes for m in mine) / frames))
+        causes = [
+            (m.cause or "cause unknown")
+            + (f" {units.size(round(m.bytes / frames))}" if len(mine) > 1 else "")
+            + f" in {_number(m.count, frames, 'move')}"
+            for m in mine
+        ]
+        lasted = units.seconds(sum(m.seconds for m in mine) / frames)
+        yield f"migrations {direction}", total, f"{', '.join(causes)}; {lasted}"
+
+
+def _number(count: int, frames: int, noun: str) -> str:
+    """How many a frame: 1 run, 2.5 runs."""
+    return f"{_plain(count / frames)} {noun if count == frames else words.plural(noun)}"
+
+
+def _plain(value: float) -> str:
+    return str(round(value)) if value == round(value) else units.digits(value)
+
+
+def _joined(path: str, each: str, rate: float | None) -> str:
+    parts = [path, each, units.rate(rate) if rate else ""]
+    return "; ".join(part for part in parts if part)
+
+
+def not_observed(absent: Mapping[str, str]) -> list[str]:
+    """The figures that are absent, called as where they are there; those with the same reason together."""
+    by_reason: dict[str, list[str]] = {}
+    for figure, why in absent.items():
+        by_reason.setdefault(why, []).append(_CALLED.get(figure, figure.replace("_", " ")))
+    return [f"{words.listing(names)} ({words.line(why, 200)})" for why, names in by_reason.items()]
+
+
+SLOWER = "Times under a tool are mostly longer than without it; they are not the measured ones."
+
+
+def trace_page(told: FileTrace) -> Page:
+    """One file: each strategy with its figures per frame, or the totals."""
+    tool = told.tool or "an export of nsys that does not say its version"
+    blocks: list[Block] = [Banners("note", tuple(map(words.line, told.notes)))] if told.notes else []
+    blocks += map(_strategy, told.strategies)
+    if told.whole:
+        blocks.append(_whole(told.whole))
+    return Page(
+        kind="trace",
+        brand="trace",
+        title=tool,
+        name=tool,
+        where="",
+        basis="measured",
+        sections=(Section("figures", "Figures", (*blocks, Prose(SLOWER))),),
+        tool=f"advisor {__version__}",
+    )
+
+
+def _strategy(trace: StrategyTrace) -> Facts:
+    frames = words.count(trace.frames, "steady frame")
+    seen = list(facts(trace.activity, trace.frames))
+    if trace.idle_share is not None:
+        seen.append(Fact("GPU idle", f"{units.percent(trace.idle_share)} of the frame"))
+    seen += [Fact(f"in {name}", value) for name, value in steps(trace)]
+    seen += [Fact("not observed", why) for why in not_observed(trace.absent)]
+    title = (
+        f"{words.name(trace.strategy)}: {frames} of {units.seconds(trace.frame_seconds)}, figures per frame"
+    )
+    return Facts(tuple(seen), title)
+
+
+def _whole(whole: WholeTrace) -> Facts:
+    seen = list(facts(whole.activity, 1))
+    if whole.idle_share is not None and whole.seconds is not None:
+        idle = f"{units.percent(whole.idle_share)} of {units.seconds(whole.seconds)}"
+        seen.append(Fact("GPU idle", idle))
+    seen += [Fact("not observed", why) for why in not_observed(whole.absent)]
+    return Facts(tuple(seen), "None of advisor's ranges is in it; in all:")

@@ -11,7 +11,7 @@ from advisor.profiles.schema import Device, Failed, Measured, Predicted, Predict
 from advisor.profiles.sweeps import SweepResults, Value, was_interrupted
 from advisor.report import words
 from advisor.report.blocks import NOTHING, TableCell
-from advisor.report.caveats import Doubt, asked_for_one, doubt
+from advisor.report.failures import Doubt, asked_for_one, doubt
 from advisor.verdicts.counting import counted
 from advisor.verdicts.crossings import Standing, standing
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from advisor import units
+from advisor.profiles.sweeps import Value
+from advisor.report import words
 
 NAME_LENGTH = 60
 PROSE_LENGTH = 1_000
@@ -131,3 +133,15 @@ def table(rows: Sequence[Sequence[str]], right: Sequence[bool], gap: str = "  ")
         ).rstrip()
         for row in rows
     ]
+
+
+def created(text: str) -> str:
+    """`2026-01-02T03:04:05+00:00` as `2026-01-02 03:04 UTC`; any other form as it is."""
+    day, separator, time = text.partition("T")
+    utc = time.endswith(("+00:00", "Z"))
+    return words.name(f"{day} {time[:5]} UTC" if separator and utc else text)
+
+
+def value(of: Value) -> str:
+    """A value of a parameter as one types it."""
+    return name(f"{of:.6g}" if isinstance(of, float) else str(of), 40)

@@ -12,7 +12,7 @@ from test_device_comparison import mixed
 from test_report_compare import cpu, gpu
 from test_report_compare import hostile as hostile_pair
 
-from advisor.report import notebook
+from advisor.report import html
 from advisor.report.pages import comparison_page, page_of, render
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def test_the_strip_of_a_slower_strategy_lies_right_of_one(browser: Browser, tmp_
 
 def test_a_notebooks_frame_shows_the_report_and_reaches_nothing(browser: Browser, tmp_path: Path) -> None:
 
-    cell = notebook.cell(page_of(profile()))
+    cell = html.notebook_cell(page_of(profile()))
     with visit(browser, f"<!doctype html><title>notebook</title>{cell}", tmp_path) as seen:
         frame = seen.page.frames[1]
         assert "vector_add" in (frame.text_content("h1") or "")
