@@ -27,8 +27,8 @@ from test_comparing import LATER, later
 from test_report_escaping import everywhere, joined, markdown_structure, pieces, structure, times
 
 from advisor.profiles.schema import Profile
+from advisor.report.axes import WIDTH, ratio_axis
 from advisor.report.blocks import Verdicts
-from advisor.report.intervals import WIDTH, scale, strip
 from advisor.report.markdown import LIMIT
 from advisor.report.pages import comparison_page, render, write
 from advisor.verdicts.comparing import Comparison, Ruling, compare, judge, parse_gates
@@ -210,16 +210,16 @@ ratios = st.floats(0.01, 100)
 @settings(deadline=None)
 @given(st.lists(st.tuples(ratios, ratios, ratios).map(lambda t: tuple(sorted(t))), min_size=1, max_size=5))
 def test_strips_lie_on_their_axis_in_their_order(found: list[tuple[float, float, float]]) -> None:
-    axis = scale([(low, high) for low, _, high in found])
+    axis = ratio_axis([(low, high) for low, _, high in found])
     assert 0 < axis.same[0] < axis.one == WIDTH / 2 < axis.same[1] < WIDTH
     for low, value, high in found:
-        drawn = strip(axis, value, low, high)
+        drawn = axis.strip(value, low, high)
         assert 0 <= drawn.low <= drawn.middle <= drawn.high <= WIDTH
         assert drawn.width >= 1
 
 
 def test_twice_and_half_are_as_far_from_one() -> None:
-    axis = scale([(0.5, 2.0)])
+    axis = ratio_axis([(0.5, 2.0)])
     assert axis.place(2.0) - axis.one == pytest.approx(axis.one - axis.place(0.5))
 
 

@@ -26,14 +26,13 @@ from advisor.profiles.schema import Environment, Profile
 from advisor.profiles.system_state import CpuClocks, TegraState
 from advisor.report import words
 from advisor.report.blocks import Table
-from advisor.report.charts import Chart
+from advisor.report.charts import Chart, frame_chart, overlap_note, prediction_chart
 from advisor.report.distribution import Spread
 from advisor.report.evidence import strategies
 from advisor.report.machine import absent, environment, readings
 from advisor.report.methods import method
 from advisor.report.pages import page_of
 from advisor.report.recommendations import prediction_verdict, verdicts
-from advisor.report.stacks import frame_chart, overlap_note, prediction_chart
 from advisor.report.tables import gaps
 from advisor.verdicts.counting import counted
 

@@ -270,7 +270,7 @@ def test_labels_keep_their_distance() -> None:
     gaps = [b.share - a.share for a, b in pairwise(labels)]
     assert 4 <= len(labels) <= 9
     assert min(gaps) >= 1 / 9
-    assert labels[-1].text == "100"
+    assert labels[-1].label == "100"
     assert 2 <= sum(label.narrow for label in labels) <= 5
 
 
@@ -286,10 +286,18 @@ def test_compact_values(value: Any, text: str) -> None:
 def test_axis_of_the_times() -> None:
     scale, labels = time_axis(1e-4, 1e-2)
     assert scale.logarithmic
-    assert [label.text for label in labels] == ["100 µs", "200 µs", "500 µs", "1 ms", "2 ms", "5 ms", "10 ms"]
+    assert [label.label for label in labels] == [
+        "100 µs",
+        "200 µs",
+        "500 µs",
+        "1 ms",
+        "2 ms",
+        "5 ms",
+        "10 ms",
+    ]
     scale, labels = time_axis(1e-3, 4e-3)
     assert not scale.logarithmic
-    assert [label.text for label in labels] == ["0", "1 ms", "2 ms", "3 ms", "4 ms"]
+    assert [label.label for label in labels] == ["0", "1 ms", "2 ms", "3 ms", "4 ms"]
     assert len(time_axis(1e-6, 10.0)[1]) == 8
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from advisor.report import words
-from advisor.report.intervals import Strip
+from advisor.report.axes import Strip
 
 Form = Literal["html", "md", "txt"]
 Forms = Literal["html md txt", "html", "md", "txt", "html md", "html txt", "md txt"]

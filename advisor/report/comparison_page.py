@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from advisor import units
 from advisor.profiles.schema import Advice, Profile
 from advisor.report import words
+from advisor.report.axes import RatioScale, ratio_axis
 from advisor.report.blocks import (
     Banners,
     Block,
@@ -22,7 +23,6 @@ from advisor.report.blocks import (
     Verdict,
     Verdicts,
 )
-from advisor.report.intervals import Scale, scale, strip
 from advisor.report.page import Page, Section, filled, lead
 from advisor.report.tables import merged
 from advisor.verdicts.comparing import Compared, ComparedDevice, Comparison, OneSided, Ruling
@@ -138,7 +138,10 @@ def _device(device: ComparedDevice, name: str, number: int, found: Comparison) -
 
 
 def _table(device: ComparedDevice, name: str, number: int, found: Comparison) -> Table:
-    predicted, axis = device.basis == "predicted", scale([(r.ratio.low, r.ratio.high) for r in device.rows])
+    predicted, axis = (
+        device.basis == "predicted",
+        ratio_axis([(r.ratio.low, r.ratio.high) for r in device.rows]),
+    )
     interval = "range" if predicted else f"{units.percent(found.confidence)} interval"
     word, unit = "predicted " * predicted, "run" if found.head.script else "frame"
     return Table(
@@ -148,13 +151,13 @@ def _table(device: ComparedDevice, name: str, number: int, found: Comparison) ->
             Column(f"{word}BASE", brief="BASE"),
             Column(f"{word}HEAD", brief="HEAD"),
             Column("HEAD / BASE", notes=interval, brief="ratio"),
-            Column(f"{axis.low} to {axis.high}", figures=False, forms="html"),
+            Column(f"{' to '.join(axis.ends)}", figures=False, forms="html"),
             Column("verdict", figures=False),
             Column("memory", forms="html md"),
         ),
         tuple(_row(row, device.recommended, axis) for row in device.rows),
         caption=f"{'Predicted time' if predicted else 'Time'} per {unit}; the ratio is HEAD's over BASE's, "
-        f"beneath it its {interval}. The strip runs from {axis.low} to {axis.high}, the shaded part counts "
+        f"beneath it its {interval}. The strip runs from {' to '.join(axis.ends)}, the shaded part counts "
         "as the same.",
         title=f"Predicted time per frame on {name}:" * predicted,
         identifier=f"device-{number}",
@@ -280,11 +283,11 @@ def _next_step(device: ComparedDevice) -> str:
     return PREDICTED_BOTH if device.basis == "predicted" else MORE_ROUNDS
 
 
-def _row(row: Compared, told: Recommended, axis: Scale) -> Row:
+def _row(row: Compared, told: Recommended, axis: RatioScale) -> Row:
     tags = [side for side, name in (("BASE", told.base), ("HEAD", told.head)) if name == row.strategy]
     outcome = row.outcome.replace(" ", "-")
     ratio = TableCell(units.ratio(row.ratio.value), words.ratio_between(row.ratio.low, row.ratio.high))
-    drawn = strip(axis, row.ratio.value, row.ratio.low, row.ratio.high)
+    drawn = axis.strip(row.ratio.value, row.ratio.low, row.ratio.high)
     return Row(
         words.name(row.strategy),
         (

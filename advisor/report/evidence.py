@@ -9,12 +9,12 @@ from advisor import units
 from advisor.profiles.schema import Measured, Profile
 from advisor.report import words
 from advisor.report.blocks import Block, Column, Fold, Group, Heading, Item, Items, Prose, Table
+from advisor.report.charts import footprint_chart, frame_chart, overlap_note
 from advisor.report.distribution import distribution, spread
 from advisor.report.failures import undoubted
 from advisor.report.forecasting import ModelBeside
 from advisor.report.methods import measured_label
 from advisor.report.page import Section, filled
-from advisor.report.stacks import footprint_chart, frame_chart, overlap_note
 from advisor.report.tables import apart, baseline, gaps, overlaps, rows, setup_costs
 from advisor.verdicts.counting import counted
 

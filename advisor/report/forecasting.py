@@ -25,10 +25,10 @@ from advisor.report.blocks import (
     TableCell,
     Verdicts,
 )
+from advisor.report.charts import overlap_note, prediction_chart
 from advisor.report.failures import undoubted
 from advisor.report.page import Section, filled
 from advisor.report.recommendations import prediction_verdict
-from advisor.report.stacks import predicted_overlap_note, prediction_chart
 from advisor.report.tables import apart, forecast_rows, forecasts, gaps, overlaps
 from advisor.verdicts.counting import counted
 
@@ -79,7 +79,7 @@ def _device(profile: Profile, marked: Prediction, index: int) -> Group:
     prediction, name = profile.predictions[index], words.name(marked.device.name)
     declined = tuple(r for r in prediction.results if isinstance(r, Skipped))
     told, memory = len(declined) < len(prediction.results), prediction.device.memory_class
-    notes = filter(None, (_RANGE, predicted_overlap_note(profile, prediction)))
+    notes = filter(None, (_RANGE, overlap_note(profile, prediction)))
     chart = replace(prediction_chart(marked, index + 1), notes=tuple(notes)) if told else None
     verdict = None if profile.device.kind == "cpu" else prediction_verdict(profile, prediction)
     assumptions = Bullets(tuple(map(words.line, prediction.assumptions)), forms="html")
