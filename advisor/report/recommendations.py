@@ -34,12 +34,22 @@ from advisor.stats import EQUIVALENCE
 from advisor.verdicts.words import headline as verdict_headline
 
 _DECLINED = "the model declines every strategy"
+TONES: dict[str, Literal["clear", "tie", "inconclusive"]] = {
+    "fastest": "clear",
+    "near": "tie",
+    "keep": "tie",
+    "open": "inconclusive",
+    "untrusted": "inconclusive",
+}
+"""How the page colours a verdict."""
 
 
 def verdicts(profile: Profile) -> tuple[Verdict, ...]:
     """The measured verdict of a GPU run; without a GPU, one predicted verdict per target device."""
     if doubt(profile) == "host only":
-        return (_host_only(profile),)
+        why = "The buffers never leave the host: every strategy runs the same frame."
+        step = "Wrap what is to run on the GPU in device(...), in Workload(frame=[...])."
+        return (nothing(words.name(profile.device.name), HOST_ONLY, why, step),)
     if profile.device.kind == "cpu":
         return tuple(prediction_verdict(profile, p) for p in profile.predictions) or (_unpredicted(profile),)
     return (measured_verdict(profile),)
@@ -50,75 +60,74 @@ def measured_verdict(profile: Profile) -> Verdict:
     chosen = profile.recommendation
     if chosen is None:
         return _unmeasured(profile)
+    facts = measured_facts(profile, chosen)
     if doubt(profile) == "alone":
-        return _alone(profile, None, chosen, measured_facts(profile, chosen))
-    return Verdict(
-        basis="measured",
-        tone=TONES[chosen.verdict],
-        device=words.name(profile.device.name),
-        headline=headline(chosen),
-        certainty=certainty_of(chosen, f"{units.percent(profile.method.confidence)} interval"),
-        reason=words.line(chosen.reason),
-        next_step=words.line(chosen.next_step),
-        facts=measured_facts(profile, chosen),
-        steps=_steps(chosen),
-    )
+        return _alone(profile, None, chosen, facts)
+    interval = f"{units.percent(profile.method.confidence)} interval"
+    return _verdict("measured", profile.device, chosen, headline(chosen), interval, facts)
 
 
 def prediction_verdict(profile: Profile, prediction: Prediction) -> Verdict:
     """What the model expects of one device, with what stands against it in this very run."""
     against, chosen = doubt(profile, prediction), prediction.recommendation
-    if chosen is None:
-        return _declined(prediction, first_reason(profile))
-    if against == "failed":
+    if chosen is not None and against == "failed":
         return _doubtful(prediction, chosen)
-    if against == "alone":
+    if chosen is not None and against == "alone":
         return _alone(profile, prediction, chosen, predicted_facts(prediction, chosen))
-    return predicted_verdict(prediction)
+    return predicted_verdict(prediction, first_reason(profile))
 
 
-def predicted_verdict(prediction: Prediction) -> Verdict:
-    """What the model expects of one device. The word "predicted" stands in the headline itself."""
-    device, chosen = words.name(prediction.device.name), prediction.recommendation
+def predicted_verdict(prediction: Prediction, failed: str = "") -> Verdict:
+    """What the model expects of one device. The word "predicted" stands in the headline itself.
+
+    `failed` is why the workload failed, where that is why nothing is predicted.
+    """
+    chosen = prediction.recommendation
     if chosen is None:
-        return _declined(prediction, "")
+        reasons = {row.reason for row in prediction.results if isinstance(row, Skipped)}
+        why = failed or (words.line(reasons.pop(), 300) if len(reasons) == 1 else _DECLINED)
+        told = f"Nothing predicted: {why}"
+        device = words.name(prediction.device.name)
+        return replace(nothing(device, told, _first_reason(prediction.results)), basis="predicted")
+    told, facts = uncapitalised(headline(chosen, predicted=True)), predicted_facts(prediction, chosen)
+    return _verdict("predicted", prediction.device, chosen, f"Predicted: {told}", "predicted range", facts)
+
+
+def _verdict(
+    basis: Literal["measured", "predicted"],
+    device: Device,
+    chosen: Recommendation,
+    told: str,
+    interval: str,
+    facts: tuple[Fact, ...],
+) -> Verdict:
+    """`interval` is what that of the gain is called; it stays out where nothing is gained."""
+    gains = chosen.interval is not None and chosen.strategy not in (None, chosen.baseline)
     return Verdict(
-        basis="predicted",
+        basis=basis,
         tone=TONES[chosen.verdict],
-        device=device,
-        headline=f"Predicted: {uncapitalised(headline(chosen, predicted=True))}",
-        certainty=certainty_of(chosen, "predicted range"),
+        device=words.name(device.name),
+        headline=told,
+        certainty=f"{interval} {words.ratio_between(*chosen.interval)}" if gains and chosen.interval else "",
         reason=words.line(chosen.reason),
         next_step=words.line(chosen.next_step),
-        facts=predicted_facts(prediction, chosen),
-        steps=_steps(chosen),
+        facts=facts,
+        steps=tuple(map(words.line, chosen.steps)) if len(chosen.steps) > 1 else (),
     )
-
-
-def _steps(chosen: Recommendation) -> tuple[str, ...]:
-    return tuple(map(words.line, chosen.steps)) if len(chosen.steps) > 1 else ()
-
-
-def _declined(prediction: Prediction, failed: str) -> Verdict:
-    """No prediction: because the workload failed, or for the reason that the model gives."""
-    reasons = {row.reason for row in prediction.results if isinstance(row, Skipped)}
-    why = failed or (words.line(reasons.pop(), 300) if len(reasons) == 1 else _DECLINED)
-    told = nothing(
-        words.name(prediction.device.name), f"Nothing predicted: {why}", _first_reason(prediction.results)
-    )
-    return replace(told, basis="predicted")
 
 
 def _doubtful(prediction: Prediction, chosen: Recommendation) -> Verdict:
     """A prediction of a workload that failed here: never worded as a recommendation."""
-    strategy = words.code(chosen.strategy) if chosen.strategy else ""
-    tied = f"equal to {names(chosen.tied_with)}" if chosen.verdict == "near" and chosen.tied_with else ""
-    best = ", ".join(filter(None, (f"{strategy} predicted as the best", tied)))
+    told = uncapitalised(headline(chosen))
+    if chosen.strategy:
+        told = f"{words.code(chosen.strategy)} predicted as the best"
+        if chosen.verdict == "near" and chosen.tied_with:
+            told += f", equal to {words.listing(map(words.code, chosen.tied_with))}"
     return Verdict(
         basis="predicted",
         tone="inconclusive",
         device=words.name(prediction.device.name),
-        headline=f"Doubtful: {best if strategy else uncapitalised(headline(chosen))}",
+        headline=f"Doubtful: {told}",
         reason=words.line(f"{FIRST_FRAMES}. {chosen.reason}"),
         facts=predicted_facts(prediction, chosen),
     )
@@ -128,25 +137,18 @@ def _alone(
     profile: Profile, prediction: Prediction | None, chosen: Recommendation, facts: tuple[Fact, ...]
 ) -> Verdict:
     """One strategy with figures: nothing was compared, so nothing is recommended."""
-    strategy, asked = words.code(chosen.strategy or ""), asked_for_one(profile, prediction)
-    done = "was predicted" if prediction else "was run"
+    asked, done = asked_for_one(profile, prediction), "was predicted" if prediction else "was run"
+    step = "Leave --strategy out to compare it with the others."
     return Verdict(
         basis="predicted" if prediction else "measured",
         tone="none",
         device=words.name((prediction or profile).device.name),
-        headline=f"Only {strategy} {done if asked else 'has figures'}: nothing was compared",
+        headline=f"Only {words.code(chosen.strategy or '')} {done if asked else 'has figures'}: "
+        "nothing was compared",
         reason=words.line(chosen.reason),
-        next_step="Leave --strategy out to compare it with the others."
-        if asked
-        else words.line(chosen.next_step),
+        next_step=step if asked else words.line(chosen.next_step),
         facts=facts,
     )
-
-
-def _host_only(profile: Profile) -> Verdict:
-    why = "The buffers never leave the host: every strategy runs the same frame."
-    step = "Wrap what is to run on the GPU in device(...), in Workload(frame=[...])."
-    return nothing(words.name(profile.device.name), HOST_ONLY, why, step)
 
 
 def nothing(device: str, headline: str, reason: str = "", next_step: str = "") -> Verdict:
@@ -160,12 +162,12 @@ def _unmeasured(profile: Profile) -> Verdict:
         what = f"No recommendation: {words.count(len(rows), 'strategy')} measured"
         why = "There is nothing to compare, or the comparison was not made."
         return nothing(device, what, why, "Profile again with at least two strategies.")
+    if len({row.reason for row in failed_rows(profile)}) == 1:
+        return nothing(device, f"Nothing could be measured: {first_reason(profile)}", "", MEND)
     failed = sum(isinstance(r, Failed) for r in profile.results)
     skipped = sum(isinstance(r, Skipped) for r in profile.results)
-    alike = len({row.reason for row in failed_rows(profile)}) == 1
-    why = first_reason(profile) if alike else f"{failed} failed, {skipped} skipped"
-    reason = "" if alike else _first_reason(profile.results)
-    return nothing(device, f"Nothing could be measured: {why}", reason, MEND)
+    why = f"Nothing could be measured: {failed} failed, {skipped} skipped"
+    return nothing(device, why, _first_reason(profile.results), MEND)
 
 
 def _first_reason(results: Iterable[Result | Predicted]) -> str:
@@ -184,18 +186,18 @@ def _unpredicted(profile: Profile) -> Verdict:
 
 def measured_facts(profile: Profile, chosen: Recommendation) -> tuple[Fact, ...]:
     """Time, memory and set-up of the recommended strategy, beside the baseline's."""
-    row = profile.measured().get(chosen.strategy or "")
+    rows = profile.measured()
+    row, base = rows.get(chosen.strategy or ""), rows.get(chosen.baseline or "")
     if row is None:
         return ()
-    base = profile.measured().get(chosen.baseline or "")
-    compared = base is not None and base is not row
+    time = memory = ""
+    if base is not None and base is not row:
+        name = words.code(base.strategy)
+        time = f"{name}: {units.seconds(base.median_seconds)}"
+        memory = f"{name}: {units.size(base.footprint.physical_bytes)}"
     return (
-        Fact("Time per frame", units.seconds(row.median_seconds), _instead(base, "time") if compared else ""),
-        Fact(
-            _memory(profile.device),
-            units.size(row.footprint.physical_bytes),
-            _instead(base, "memory") if compared else "",
-        ),
+        Fact("Time per frame", units.seconds(row.median_seconds), time),
+        Fact(_memory(profile.device), units.size(row.footprint.physical_bytes), memory),
         *_latency(row),
         Fact("Set-up", units.seconds(row.setup_seconds), "once, before the frames"),
         Fact(
@@ -206,24 +208,10 @@ def measured_facts(profile: Profile, chosen: Recommendation) -> tuple[Fact, ...]
     )
 
 
-def _memory(device: Device) -> str:
-    return "Memory, host and device" if apart(device) else "Memory"
-
-
-def _instead(base: Measured | None, what: Literal["time", "memory"]) -> str:
-    if base is None:
-        return ""
-    value = (
-        units.seconds(base.median_seconds) if what == "time" else units.size(base.footprint.physical_bytes)
-    )
-    return f"{words.code(base.strategy)}: {value}"
-
-
 def predicted_facts(prediction: Prediction, chosen: Recommendation) -> tuple[Fact, ...]:
     """The same as the model has it, with its range."""
-    rows = {r.strategy: r for r in prediction.results if isinstance(r, Predicted)}
-    row = rows.get(chosen.strategy or "")
-    if row is None:
+    row = next((r for r in prediction.results if r.strategy == chosen.strategy), None)
+    if not isinstance(row, Predicted):
         return ()
     between = words.seconds_between(row.low_seconds, row.high_seconds)
     return (
@@ -234,6 +222,10 @@ def predicted_facts(prediction: Prediction, chosen: Recommendation) -> tuple[Fac
     )
 
 
+def _memory(device: Device) -> str:
+    return "Memory, host and device" if apart(device) else "Memory"
+
+
 def _latency(row: Measured | Predicted) -> tuple[Fact, ...]:
     """How long one frame takes where frames overlap: the price of their rate."""
     if row.latency_seconds is None:
@@ -242,28 +234,16 @@ def _latency(row: Measured | Predicted) -> tuple[Fact, ...]:
     return (Fact(word, units.seconds(row.latency_seconds), "of one frame, start to finish"),)
 
 
-NAMED = 3
-"""More strategies than these are counted in a headline, not named."""
-TONES: dict[str, Literal["clear", "tie", "inconclusive"]] = {
-    "fastest": "clear",
-    "near": "tie",
-    "keep": "tie",
-    "open": "inconclusive",
-    "untrusted": "inconclusive",
-}
-"""How the page colours a verdict."""
-
-
 def headline(chosen: Recommendation, *, predicted: bool = False) -> str:
     """What to use and how sure, in one line, with what it gains; of a prediction it says that it is one."""
     if chosen.strategy is None or chosen.verdict in ("keep", "untrusted"):
         return decided(chosen)
     likely = "likely " * (predicted and chosen.verdict != "open")
     gain = "" if chosen.strategy == chosen.baseline else _faster(chosen, likely)
-    if predicted and chosen.verdict == "open":
-        # A prediction whose ranges overlap still names its best; it must not read as a verdict.
-        return ", ".join(filter(None, (f"Likely {words.code(chosen.strategy)}", gain)))
-    return ", ".join(filter(None, (decided(chosen), gain)))
+    # A prediction whose ranges overlap still names its best; it must not read as a verdict.
+    open_one = predicted and chosen.verdict == "open"
+    told = f"Likely {words.code(chosen.strategy)}" if open_one else decided(chosen)
+    return f"{told}, {gain}" if gain else told
 
 
 def decided(chosen: Recommendation) -> str:
@@ -277,12 +257,7 @@ def uncapitalised(sentence: str) -> str:
     return sentence[:1].lower() + sentence[1:]
 
 
-def names(strategies: tuple[str, ...]) -> str:
-    """`a` and `b`."""
-    return words.listing(map(words.code, strategies))
-
-
-def _faster(chosen: Recommendation, likely: str = "") -> str:
+def _faster(chosen: Recommendation, likely: str) -> str:
     if chosen.speedup is None or chosen.baseline is None:
         return ""
     low, high = chosen.interval or (chosen.speedup, chosen.speedup)
@@ -292,10 +267,3 @@ def _faster(chosen: Recommendation, likely: str = "") -> str:
     if chosen.objective == "throughput":
         direction = "the frames per second of"
     return f"{likely}{units.ratio(chosen.speedup)} {direction} {words.code(chosen.baseline)}"
-
-
-def certainty_of(chosen: Recommendation, kind: str) -> str:
-    """The interval of the gain; nothing where nothing is gained."""
-    if chosen.interval is None or chosen.strategy in (None, chosen.baseline):
-        return ""
-    return f"{kind} {words.ratio_between(*chosen.interval)}"

@@ -1,4 +1,4 @@
-"""Rows of the tables: the strategies side by side, what is missing and why, and the predictions."""
+"""Rows of the tables: the strategies side by side, what is missing and why, the predictions, set-up costs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from advisor.profiles.schema import Device, Failed, Measured, Predicted, Predict
 from advisor.report import words
 from advisor.report.blocks import NOTHING, Item, Row, TableCell
 from advisor.rules.base import shares_dram
-from advisor.stats import ratio_interval
 from advisor.strategies.registry import BASELINE
 
 _FIRST = 4
@@ -43,11 +42,11 @@ def rows(profile: Profile, notes: Mapping[str, str] = MappingProxyType({})) -> t
 def _row(profile: Profile, row: Measured, base: Measured | None, note: str) -> Row:
     chosen = profile.recommendation.strategy if profile.recommendation else None
     tag = "recommended" if row.strategy == chosen else "baseline" if row is base else ""
-    interval = words.seconds_between(*row.interval_seconds)
+    more = "; ".join(filter(None, (note, words.line(row.outside, 100) if row.outside else "")))
     return Row(
         words.name(row.strategy),
         (
-            TableCell(units.seconds(row.median_seconds), interval, _more(row, note), row.median_seconds),
+            _time(row.median_seconds, row.interval_seconds, more),
             _ratio(profile, row, base),
             _footprint(row),
             TableCell(units.seconds(row.device_path_seconds), sort=row.device_path_seconds),
@@ -59,16 +58,14 @@ def _row(profile: Profile, row: Measured, base: Measured | None, note: str) -> R
     )
 
 
-def _more(row: Measured, note: str) -> str:
-    """What else must be known of its time: of frames that overlap, and why the final was without it."""
-    return "; ".join(filter(None, (note, words.line(row.outside, 100) if row.outside else "")))
+def _time(seconds: float, interval: tuple[float, float], more: str, mark: str = "") -> TableCell:
+    return TableCell(units.seconds(seconds), words.seconds_between(*interval), more, seconds, mark=mark)
 
 
 def overlaps(profile: Profile, prediction: Prediction | None = None) -> dict[str, str]:
     """Of frames that overlap, by strategy: the other one of the two times, and the rate of frames."""
-    results = prediction.results if prediction else profile.results
     told: dict[str, str] = {}
-    for row in results:
+    for row in prediction.results if prediction else profile.results:
         if isinstance(row, (Measured, Predicted)) and row.latency_seconds is not None:
             between = row.median_seconds if isinstance(row, Measured) else row.likely_seconds
             rate = f"{units.digits(1 / between)} frames/s"
@@ -84,40 +81,39 @@ def _ratio(profile: Profile, row: Measured, base: Measured | None) -> TableCell:
         return TableCell(NOTHING, "no baseline")
     if row is base:
         return TableCell(units.ratio(1.0), sort=1.0)
-    chosen = profile.recommendation
+    chosen, method = profile.recommendation, profile.method
     if chosen and chosen.strategy == row.strategy and chosen.speedup and chosen.interval:
-        return TableCell(
-            units.ratio(chosen.speedup), words.ratio_between(*chosen.interval), sort=chosen.speedup
-        )
-    method = profile.method
-    found = ratio_interval(base.rounds, row.rounds, confidence=method.confidence, seed=method.seed)
-    return TableCell(units.ratio(found.value), words.ratio_between(found.low, found.high), sort=found.value)
+        value, (low, high) = chosen.speedup, chosen.interval
+    else:
+        found = stats.ratio_interval(base.rounds, row.rounds, confidence=method.confidence, seed=method.seed)
+        value, low, high = found.value, found.low, found.high
+    return TableCell(units.ratio(value), words.ratio_between(low, high), sort=value)
 
 
 def _footprint(row: Measured) -> TableCell:
-    requested = sum(row.footprint.requested.values())
-    reserved = sum(row.footprint.reserved.values())
+    requested, reserved = (sum(asked.values()) for asked in (row.footprint.requested, row.footprint.reserved))
     note = f"asked for {units.size(requested)}" if reserved > requested else ""
     return TableCell(units.size(row.footprint.physical_bytes), note, sort=row.footprint.physical_bytes)
 
 
 def gaps(results: Iterable[Result | Predicted]) -> tuple[Item, ...]:
     """Failed strategies, then skipped ones; those that say the same stand together."""
-    without = [r for r in results if isinstance(r, (Failed, Skipped))]
-    return merged(_gap(r) for r in sorted(without, key=lambda r: r.status))
-
-
-def _gap(row: Failed | Skipped) -> Item:
-    detail = words.block(row.detail) if isinstance(row, Failed) else ""
-    return Item((words.name(row.strategy),), row.status, words.line(row.reason), detail)
+    without = [row for row in results if isinstance(row, (Failed, Skipped))]
+    return merged(
+        Item(
+            (words.name(row.strategy),),
+            row.status,
+            words.line(row.reason),
+            words.block(row.detail) if isinstance(row, Failed) else "",
+        )
+        for row in sorted(without, key=lambda row: row.status)
+    )
 
 
 def merged(single: Iterable[Item]) -> tuple[Item, ...]:
     """Those with the same status, text and detail as one, in the order of the first of each."""
-    alike: dict[tuple[str, str, str], list[str]] = {}
-    for gap in single:
-        alike.setdefault((gap.status, gap.text, gap.detail), []).extend(gap.names)
-    return tuple(Item(tuple(names), *told) for told, names in alike.items())
+    alike = words.grouped(single, lambda item: (item.status, item.text, item.detail))
+    return tuple(Item(tuple(n for item in same for n in item.names), *told) for told, same in alike.items())
 
 
 def forecasts(predictions: Sequence[Prediction], notes: Sequence[Mapping[str, str]]) -> tuple[Row, ...]:
@@ -142,10 +138,7 @@ def _forecast(prediction: Prediction, row: Predicted | Skipped, note: str) -> Ta
     if isinstance(row, Skipped):
         return TableCell("not predicted", mark="quiet")
     chosen = prediction.recommendation is not None and prediction.recommendation.strategy == row.strategy
-    between = words.seconds_between(row.low_seconds, row.high_seconds)
-    return TableCell(
-        units.seconds(row.likely_seconds), between, note, row.likely_seconds, mark="chosen" if chosen else ""
-    )
+    return _time(row.likely_seconds, (row.low_seconds, row.high_seconds), note, "chosen" if chosen else "")
 
 
 def _rank(
@@ -163,33 +156,28 @@ def _rank(
 def forecast_rows(prediction: Prediction, notes: Mapping[str, str]) -> tuple[Row, ...]:
     """One device's strategies with the range and the memory, for a terminal."""
     told = [row for row in prediction.results if isinstance(row, Predicted)]
-    cells = {r.strategy: _forecast(prediction, r, notes.get(r.strategy, "")) for r in told}
+    cells = [_forecast(prediction, row, notes.get(row.strategy, "")) for row in told]
     return tuple(
         Row(
             words.name(row.strategy),
-            (replace(cells[row.strategy], mark=""), TableCell(units.size(row.physical_bytes))),
-            chosen=cells[row.strategy].mark == "chosen",
+            (replace(cell, mark=""), TableCell(units.size(row.physical_bytes))),
+            chosen=cell.mark == "chosen",
         )
-        for row in told
+        for row, cell in zip(told, cells, strict=True)
     )
 
 
 def setup_costs(rows: Sequence[Measured], base: Measured | None, confidence: float = 0.95) -> tuple[Row, ...]:
     """Set-up, what it costs more than the baseline's, what a frame saves, when that pays."""
-    return tuple(_setup_cost(row, base, confidence) for row in rows)
-
-
-def _setup_cost(row: Measured, base: Measured | None, confidence: float) -> Row:
-    setup, compared = row.setup_seconds, base is not None and base is not row
-    return Row(
-        words.name(row.strategy),
-        (
-            TableCell(units.seconds(setup), sort=setup),
-            _signed(setup - base.setup_seconds) if base and compared else TableCell(NOTHING),
-            _signed(base.median_seconds - row.median_seconds) if base and compared else TableCell(NOTHING),
-            break_even(row, base, confidence) if base and compared else TableCell(NOTHING),
-        ),
-    )
+    made = []
+    for row in rows:
+        against = (TableCell(NOTHING),) * 3
+        if base is not None and base is not row:
+            more, saved = row.setup_seconds - base.setup_seconds, base.median_seconds - row.median_seconds
+            against = _signed(more), _signed(saved), break_even(row, base, confidence)
+        setup = TableCell(units.seconds(row.setup_seconds), sort=row.setup_seconds)
+        made.append(Row(words.name(row.strategy), (setup, *against)))
+    return tuple(made)
 
 
 def _signed(seconds: float) -> TableCell:

@@ -10,10 +10,14 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from advisor import units
 from advisor.profiles.sweeps import Value
 from advisor.report import words
+
+Item = TypeVar("Item")
+Key = TypeVar("Key")
 
 NAME_LENGTH = 60
 PROSE_LENGTH = 1_000
@@ -82,6 +86,14 @@ def listing(items: Iterable[str], last: str = "and", limit: int = 6) -> str:
     return f" {last} ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
 
 
+def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """The items by their key, in the order of the first of each."""
+    found: dict[Key, list[Item]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
+
+
 def count(number: int, noun: str) -> str:
     """1 frame, 1,234 frames."""
     return f"{number:,} {noun if number == 1 else plural(noun)}"
@@ -108,19 +120,14 @@ def _between(low: float, high: float, write: Callable[[float, int], str]) -> str
     texts = next((pair for d in (3, 4, 5) if len(set(pair := (write(low, d), write(high, d)))) == 2), None)
     if texts is None:
         return write(low, 3)
-    (first, first_unit), (second, second_unit) = (_split_unit(text) for text in texts)
-    return f"{first} to {second}{second_unit}" if first_unit == second_unit else " to ".join(texts)
+    (first, _, first_unit), (_, _, second_unit) = (text.partition(" ") for text in texts)
+    return f"{first} to {texts[1]}" if first_unit == second_unit else " to ".join(texts)
 
 
 def _seconds(value: float, digits: int) -> str:
     number, unit = units.seconds(value).split(" ")
     scale = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}[unit]
     return f"{units.digits(value / scale, digits) if digits > 3 else number} {unit}"
-
-
-def _split_unit(text: str) -> tuple[str, str]:
-    number, space, unit = text.partition(" ")
-    return (number, space + unit) if space else (text, "")
 
 
 def table(rows: Sequence[Sequence[str]], right: Sequence[bool], gap: str = "  ") -> list[str]:
