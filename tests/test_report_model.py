@@ -21,8 +21,8 @@ from advisor.model.accuracy import Accuracy
 from advisor.model.measured import compare
 from advisor.profiles.schema import Device, MemoryClass, Profile
 from advisor.report import forecasting
-from advisor.report.blocks import Group, Prose
-from advisor.report.forecasting import beside_model
+from advisor.report.blocks import Fold, Group, Prose, Table
+from advisor.report.evidence import beside_model
 from advisor.report.pages import page_of
 
 KNOWN: dict[str, Any] = {
@@ -114,14 +114,16 @@ def on_rtx_4090(**seconds: float) -> Profile:
 def test_predicted_stands_beside_measured_on_the_same_device() -> None:
     likely = {row.strategy: row.likely for row in compare(on_rtx_4090(pageable=1.0, pinned=1.0)).rows}
     run = on_rtx_4090(pageable=likely["pageable"], pinned=100 * likely["pinned"], zero_copy=1e-6)
-    told = beside_model(run)
-    assert [(row.name, row.cells[3].value) for row in told.rows] == [
+    _, said, fold = beside_model(compare(run))
+    assert isinstance(said, Prose) and isinstance(fold, Fold) and isinstance(fold.blocks[0], Table)
+    rows = fold.blocks[0].rows
+    assert [(row.name, row.cells[3].value) for row in rows] == [
         ("zero-copy", "outside: faster than predicted"),
         ("pageable", "inside"),
         ("pinned", "outside: slower than predicted"),
     ]
-    assert (told.rows[1].cells[2].value, told.rows[2].cells[2].value) == ("1.00×", "0.0100×")
-    assert told.summary == "1 of 3 measured times lie in the predicted range."
+    assert (rows[1].cells[2].value, rows[2].cells[2].value) == ("1.00×", "0.0100×")
+    assert said.text.startswith("1 of 3 measured times lie in the predicted range.")
     html = shown(run, "html")
     assert html.count("Predicted against measured on this device</h3>") == 1
     assert '<td class="outside">outside: slower than predicted</td>' in html

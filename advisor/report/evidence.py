@@ -6,13 +6,25 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from advisor import units
+from advisor.model.measured import ModelAgainstRun
 from advisor.profiles.schema import Measured, Profile
 from advisor.report import words
-from advisor.report.blocks import Block, Column, Fold, Group, Heading, Item, Items, Prose, Table
+from advisor.report.blocks import (
+    Block,
+    Column,
+    Fold,
+    Group,
+    Heading,
+    Item,
+    Items,
+    Prose,
+    Row,
+    Table,
+    TableCell,
+)
 from advisor.report.charts import footprint_chart, frame_chart, overlap_note
 from advisor.report.distribution import distribution, spread
 from advisor.report.failures import undoubted
-from advisor.report.forecasting import ModelBeside
 from advisor.report.methods import measured_label
 from advisor.report.page import Section, filled
 from advisor.report.tables import apart, baseline, gaps, overlaps, rows, setup_costs
@@ -29,14 +41,13 @@ _PARTS = (
 _BESIDE = "Predicted against measured on this device"
 
 
-def evidence(profile: Profile, against: ModelBeside) -> Section:
+def evidence(profile: Profile, against: ModelAgainstRun) -> Section:
     """All of it; charts where something was measured. `against` is the model's comparison with the run."""
     cpu, missing = profile.device.kind == "cpu", gaps(profile.results)
     blocks = filled(
         Prose(_ON_CPU if cpu else "", forms="html"),
-        *(_side_by_side(profile, missing) if profile.measured() else ()),
-        *(() if profile.measured() else _gaps(missing)),
-        *(_comparison(against) if against.rows else ()),
+        *(_side_by_side(profile, missing) if profile.measured() else _gaps(missing)),
+        *(beside_model(against) if against.rows else ()),
     )
     return Section(
         "evidence",
@@ -75,26 +86,31 @@ def _gaps(missing: tuple[Item, ...]) -> tuple[Block, ...]:
     )
 
 
+def _base_name(profile: Profile) -> str:
+    base = baseline(profile)
+    return words.name(base.strategy) if base else "baseline"
+
+
 def strategies(profile: Profile) -> Table:
     """The measured strategies; Markdown has it where there is no table of predictions."""
-    ordered, base = fastest_first(counted(undoubted(profile))), baseline(profile)
-    label, confidence = measured_label(profile), units.percent(profile.method.confidence)
-    cpu, checked = profile.device.kind == "cpu", all(row.verified for row in profile.measured().values())
-    named = words.name(base.strategy) if base else "baseline"
-    time = Column("time per frame", notes=f"{confidence} interval", brief="frame", bars="measured")
-    told = rows(ordered, overlaps(profile))
+    named, label, cpu = _base_name(profile), measured_label(profile), profile.device.kind == "cpu"
+    interval = f"{units.percent(profile.method.confidence)} interval"
+    told = rows(fastest_first(counted(undoubted(profile))), overlaps(profile))
+    columns = (
+        Column("time per frame", notes=interval, brief="frame", bars="measured", ascending=True),
+        Column(f"speed against `{named}`", brief=f"vs {named}"),
+        Column("memory", "host and device" if apart(profile.device) else ""),
+        Column("device path", forms="html"),
+        Column("results", figures=False, forms="html"),
+    )
+    checked = all(row.verified for row in profile.measured().values())
+    kept = len(columns) - checked
     return Table(
         "strategies",
         "strategy",
-        (
-            replace(time, ascending=True),
-            Column(f"speed against `{named}`", brief=f"vs {named}"),
-            Column("memory", "host and device" if apart(profile.device) else ""),
-            Column("device path", forms="html"),
-            *(Column("results", figures=False, forms="html") for _ in (1,) if not checked),
-        ),
-        tuple(replace(row, cells=row.cells[:4]) for row in told) if checked else told,
-        caption=f"Fastest first, {label}. Beneath each figure its {confidence} interval or what qualifies it."
+        columns[:kept],
+        tuple(replace(row, cells=row.cells[:kept]) for row in told),
+        caption=f"Fastest first, {label}. Beneath each figure its {interval} or what qualifies it."
         + " The results of all were compared and agree." * checked,
         title=f"Frames {label}:" * cpu,
         identifier="strategies",
@@ -104,45 +120,47 @@ def strategies(profile: Profile) -> Table:
 
 
 def _setup(profile: Profile, measured: tuple[Measured, ...]) -> Table:
-    base = baseline(profile)
-    named = words.name(base.strategy) if base else "baseline"
     return Table(
         "setup",
         "strategy",
         tuple(map(Column, ("set-up, once", "more set-up", "saved per frame", "pays"))),
-        setup_costs(measured, base, profile.method.confidence),
+        setup_costs(measured, baseline(profile), profile.method.confidence),
         caption="Set-up is paid once: allocate, pin, set-up stages, first frame. A strategy that costs more "
-        f"of it than `{named}` pays after so many frames; a program that runs fewer should not change.",
+        f"of it than `{_base_name(profile)}` pays after so many frames; a program that runs fewer should not "
+        "change.",
         identifier="setup",
         sortable=True,
         forms="html",
     )
 
 
-def _comparison(against: ModelBeside) -> tuple[Block, ...]:
-    """Predicted beside measured."""
-    figures = Table(
-        "compared",
-        "strategy",
-        (
-            Column("measured"),
-            Column("", basis="predicted"),
-            Column("predicted / measured"),
-            Column("measured lies in the range", figures=False),
-        ),
-        against.rows,
-        label=_BESIDE,
-        forms="html",
+def beside_model(found: ModelAgainstRun) -> tuple[Block, ...]:
+    """Measured, predicted, predicted over measured, and where the measured time lies; the fastest first."""
+    told = []
+    for row in sorted(found.rows, key=lambda row: row.measured):
+        between = words.seconds_between(row.low, row.high)
+        outside = f"outside: {'slower' if row.measured > row.high else 'faster'} than predicted"
+        cells = (
+            TableCell(units.seconds(row.measured)),
+            TableCell(units.seconds(row.likely), between, mark="forecast"),
+            TableCell(units.ratio(row.ratio)),
+            TableCell("inside") if row.inside else TableCell(outside, mark="outside"),
+        )
+        told.append(Row(words.name(row.strategy), cells))
+    columns = (
+        Column("measured"),
+        Column("", basis="predicted"),
+        Column("predicted / measured"),
+        Column("measured lies in the range", figures=False),
     )
+    times = f"{words.count(len(told), 'measured time')} {'lies' if len(told) == 1 else 'lie'}"
     knew = (
-        f"{against.summary} The model knew the catalogue's figures for {against.entry} and what was traced, "
-        "none of these times."
+        f"{found.inside} of {times} in the predicted range. The model knew the catalogue's figures for "
+        f"{words.name(found.device)} and what was traced, none of these times."
     )
-    return (
-        Heading(_BESIDE),
-        Prose(knew, forms="html"),
-        Fold("Strategy by strategy", (figures,), kind="folded"),
-    )
+    figures = Table("compared", "strategy", columns, tuple(told), label=_BESIDE, forms="html")
+    fold = Fold("Strategy by strategy", (figures,), kind="folded")
+    return Heading(_BESIDE), Prose(knew, forms="html"), fold
 
 
 def fastest_first(profile: Profile) -> Profile:

@@ -56,12 +56,8 @@ class Page:
 
 def filled(*blocks: Block | None) -> tuple[Block, ...]:
     """The blocks that hold something."""
-    return tuple(block for block in blocks if block is not None and _holds(block))
-
-
-def _holds(block: Block) -> bool:
-    contents = [getattr(block, name) for name in _CONTENTS if hasattr(block, name)]
-    return not contents or any(contents)
+    held = ((block, [getattr(block, n) for n in _CONTENTS if hasattr(block, n)]) for block in blocks if block)
+    return tuple(block for block, contents in held if not contents or any(contents))
 
 
 def shown(section: Section, form: Form) -> tuple[Block, ...]:
@@ -92,15 +88,11 @@ def lead(*blocks: Block | None) -> Section:
     return Section("verdict", "Verdict and next step", filled(*blocks), nav="Verdict", lead=True)
 
 
-def circumstances(
-    *blocks: Block | None, facts: Sequence[Fact], notes: tuple[str, ...], made: str, title: str = ""
-) -> Section:
+def circumstances(*blocks: Block | None, facts: Sequence[Fact], notes: tuple[str, ...], made: str) -> Section:
     """The section on method and machine; `facts` and `notes` are what the short forms say there."""
     told = Facts(tuple(f for f in (*facts, Fact("advisor", made)) if f.value), forms="md")
-    noted = Banners("note", notes, forms="md txt")
-    return Section(
-        "method", title or "Method and environment", filled(*blocks, told, noted), nav="Method", folded=True
-    )
+    inside = filled(*blocks, told, Banners("note", notes, forms="md txt"))
+    return Section("method", "Method and environment", inside, nav="Method", folded=True)
 
 
 def legend(table: Table) -> str:
@@ -112,12 +104,8 @@ def legend(table: Table) -> str:
 
 
 def download(profile: Profile) -> Download:
-    """The profile to save."""
-    frames = sum(len(row.frame_seconds) for row in profile.measured().values())
-    return Download(_without_frames(profile).model_dump_json if frames <= MOST_FRAMES else None)
-
-
-def _without_frames(profile: Profile) -> Profile:
-    """The page carries the final's blocks, not the frames in them; profile.json has both."""
+    """The profile to save: with the final's blocks, not the frames in them, which profile.json has too."""
+    if sum(len(row.frame_seconds) for row in profile.measured().values()) > MOST_FRAMES:
+        return Download(None)
     blocks = tuple(block.model_copy(update={"frame_seconds": ()}) for block in profile.blocks)
-    return profile.model_copy(update={"blocks": blocks})
+    return Download(profile.model_copy(update={"blocks": blocks}).model_dump_json)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from advisor.model import measured
 from advisor.profiles.schema import Profile
 from advisor.report import words
 from advisor.report.advising import changes, findings
@@ -23,12 +24,11 @@ from advisor.report.blocks import (
     Row,
     Table,
     TableCell,
-    Verdict,
     Verdicts,
 )
 from advisor.report.evidence import evidence
 from advisor.report.failures import FIRST_FRAMES, all_failed, failures
-from advisor.report.forecasting import ModelBeside, beside_model, predictions
+from advisor.report.forecasting import predictions
 from advisor.report.machine import absent, environment, readings
 from advisor.report.methods import measured_label, method, pairs, preferences, workload
 from advisor.report.page import NO_GPU, Page, Section, circumstances, download, filled, lead
@@ -50,28 +50,30 @@ _FROM_FIRST_FRAMES = "The workload failed under every strategy here: what follow
 def profile_page(profile: Profile) -> Page:
     """Everything a profile of a workload says."""
     cpu, name = profile.device.kind == "cpu", words.name(profile.workload.name)
-    parameters, made = pairs(profile.workload.parameters), words.created(profile.created)
-    found, against = findings(profile), beside_model(counted(profile))
+    device, parameters = words.name(profile.device.name), pairs(profile.workload.parameters)
+    made, found, seen = words.created(profile.created), findings(profile), traces(profile)
     predicted = (predictions(profile),) if profile.predictions else ()
-    first, last = (predicted, ()) if cpu else ((), predicted)
+    targets = words.listing(words.name(p.device.name) for p in profile.predictions)
+    where = (f", predicted for {targets}" if targets else ", without a GPU") if cpu else f" on {device}"
+    against = measured.compare(counted(profile))
     return Page(
         kind="report",
         brand="memory strategy report",
-        title=_title(profile, name),
+        title=f"{name}{where}",
         name=name,
-        where="" if cpu else f"on {words.name(profile.device.name)}",
+        where="" if cpu else f"on {device}",
         basis="measured" if not cpu else "predicted" if predicted else "nothing",
         summary=words.line(profile.workload.summary, 300),
         meta=tuple(filter(None, (f"`{parameters}`" if parameters else "", made))),
         sections=(
             _lead(profile),
             _change(profile, found),
-            *first,
+            *(predicted if cpu else ()),
             evidence(profile, against),
             _advice(profile, found),
-            *last,
-            *(Section("frames", "Within a frame", seen, nav="Frames") for seen in (traces(profile),) if seen),
-            _circumstances(profile, against),
+            *(() if cpu else predicted),
+            *([Section("frames", "Within a frame", seen, nav="Frames")] if seen else []),
+            _circumstances(profile, "" if against.rows else against.reason),
             Section("raw", "Raw data", (download(profile),), nav="Raw data", forms="html"),
         ),
         tool=f"advisor {words.name(profile.tool.version)}",
@@ -80,35 +82,24 @@ def profile_page(profile: Profile) -> Page:
     )
 
 
-def _title(profile: Profile, name: str) -> str:
-    if profile.device.kind != "cpu":
-        return f"{name} on {words.name(profile.device.name)}"
-    targets = words.listing(words.name(p.device.name) for p in profile.predictions)
-    return f"{name}, predicted for {targets}" if targets else f"{name}, without a GPU"
-
-
 def _doubtful(profile: Profile) -> bool:
     """Whether predictions rest on a workload that failed: none of them is a recommendation then."""
     return all_failed(profile) and any(p.recommendation for p in profile.predictions)
 
 
-def _warnings(profile: Profile) -> tuple[str, ...]:
-    return tuple(map(words.line, profile.environment.warnings))
-
-
-def _notes(profile: Profile) -> tuple[str, ...]:
-    return tuple(map(words.line, profile.notes))
-
-
 def _lead(profile: Profile) -> Section:
-    told, next_step = _shared_next_step(verdicts(profile))
-    warnings, cpu = _warnings(profile), profile.device.kind == "cpu"
-    doubt = (f"{FIRST_FRAMES}.",) if _doubtful(profile) else ()
+    told, next_step = verdicts(profile), ""
+    if len(told) > 1 and len({verdict.next_step for verdict in told}) == 1:  # said once, for all devices
+        next_step, told = told[0].next_step, tuple(replace(verdict, next_step="") for verdict in told)
+    warnings, cpu = tuple(map(words.line, profile.environment.warnings)), profile.device.kind == "cpu"
+    none = Banners("no GPU", (_NOTHING_PREDICTED,), forms="html")
+    if profile.predictions:
+        none = Banners("predicted", (NO_GPU,), "predicted", forms="html")
     return lead(
-        _no_gpu(profile) if cpu else None,
-        Banners("note", _notes(profile), forms="html"),
+        none if cpu else None,
+        Banners("note", tuple(map(words.line, profile.notes)), forms="html"),
         Failures(failures(profile)),
-        Banners("doubtful", doubt, "doubt"),
+        Banners("doubtful", (f"{FIRST_FRAMES}.",) * _doubtful(profile), "doubt"),
         Verdicts(told, named=cpu, reasons=told[0].basis != "predicted"),
         Banners("warning", warnings[:BESIDE_VERDICT], "caution"),
         *_further(len(warnings) - BESIDE_VERDICT),
@@ -116,47 +107,30 @@ def _lead(profile: Profile) -> Section:
     )
 
 
-def _no_gpu(profile: Profile) -> Banners:
-    if profile.predictions:
-        return Banners("predicted", (NO_GPU,), "predicted", forms="html")
-    return Banners("no GPU", (_NOTHING_PREDICTED,), forms="html")
-
-
 def _further(left: int) -> tuple[Block, ...]:
     """That there are more warnings, and where."""
     if left <= 0:
         return ()
-    more = words.count(left, "more warning")
     return (
         Prose("", link=(f"and {left} more below", "#method"), forms="html"),
-        Prose(f"and {more} below", forms="txt"),
+        Prose(f"and {words.count(left, 'more warning')} below", forms="txt"),
         Prose(f"and {left} more in the report", forms="md"),
     )
 
 
-def _shared_next_step(told: tuple[Verdict, ...]) -> tuple[tuple[Verdict, ...], str]:
-    """Verdicts on several devices that end in the same next step say it once, together."""
-    steps = {verdict.next_step for verdict in told}
-    if len(told) == 1 or len(steps) > 1:
-        return told, ""
-    return tuple(replace(verdict, next_step="") for verdict in told), steps.pop()
-
-
 def _change(profile: Profile, found: tuple[Finding, ...]) -> Section:
     proposed = () if _doubtful(profile) else changes(profile, found)
-    fired = [f for f in found if f.fired]
-    kept = baseline(profile)
+    fired, kept = [f for f in found if f.fired], baseline(profile)
     why = "No rule has code to propose."
     if _doubtful(profile):
         why = "The workload itself, first: it failed under every strategy here."
     elif any(f.snippet for f in fired):
         why = f"Nothing: the verdict is to keep {words.code(kept.strategy if kept else 'baseline')}."
+    instead = Prose(why, forms="html")
     if fired:
         instead = Prose(f"{why} What the rules advise is", link=("below.", "#advice"), forms="html")
-    else:
-        instead = Prose(why, forms="html")
-    blocks = (Code(proposed, forms="html"),) if proposed else (instead,)
-    return Section("change", "What to change in the code", blocks, nav="What to change")
+    block = Code(proposed, forms="html") if proposed else instead
+    return Section("change", "What to change in the code", (block,), nav="What to change")
 
 
 def _advice(profile: Profile, found: tuple[Finding, ...]) -> Section:
@@ -178,7 +152,7 @@ def _in_text(profile: Profile, fired: tuple[Finding, ...]) -> Table | None:
     """Titles of the first pieces of advice on what was measured, a line each, with what they save."""
     here = words.name(profile.device.name)
     told = [f for f in fired if f.outcome == "advice" and here in f.devices]
-    if profile.device.kind == "cpu" or _doubtful(profile) or not told:
+    if profile.device.kind == "cpu" or _doubtful(profile):
         return None
     more = f"{len(told) - _ADVICE} more, " if len(told) > _ADVICE else ""
     return Table(
@@ -192,12 +166,11 @@ def _in_text(profile: Profile, fired: tuple[Finding, ...]) -> Table | None:
     )
 
 
-def _circumstances(profile: Profile, against: ModelBeside) -> Section:
-    wanted, further, machine = preferences(profile), _warnings(profile)[BESIDE_VERDICT:], environment(profile)
-    missing, here = Facts(absent(profile)), measured_label(profile)
-    taken = method(profile, _unmatched(profile, against))
-    device = words.name(profile.device.name) + f" ({here})" * (profile.device.kind == "cpu")
-    ran = f"{words.line(profile.workload.file, 120)} {pairs(profile.workload.parameters)}"
+def _circumstances(profile: Profile, unmatched: str) -> Section:
+    """`unmatched` is why figures measured on a GPU stand without the model's beside them."""
+    cpu, wanted, machine = profile.device.kind == "cpu", preferences(profile), environment(profile)
+    taken = method(profile, "" if cpu or not profile.measured() else words.line(unmatched))
+    further = tuple(map(words.line, profile.environment.warnings[BESIDE_VERDICT:]))
     return circumstances(
         Banners("warning", further, forms="html txt"),
         Fold("What the conclusions go by", filled(Facts(wanted)), open=True),
@@ -208,23 +181,19 @@ def _circumstances(profile: Profile, against: ModelBeside) -> Section:
                 Fold("How the figures were taken", (Facts(taken),), open=True),
                 Fold("The workload", (Facts(workload(profile)),)),
                 Fold("The machine and its software", filled(Facts(machine), *readings(profile))),
-                Fold("What could not be read", filled(missing)),
+                Fold("What could not be read", filled(Facts(absent(profile)))),
             ),
             forms="html",
         ),
         facts=(
-            Fact("device", device),
-            Fact("workload", ran),
+            Fact("device", words.name(profile.device.name) + f" ({measured_label(profile)})" * cpu),
+            Fact(
+                "workload", f"{words.line(profile.workload.file, 120)} {pairs(profile.workload.parameters)}"
+            ),
             Fact("command", words.code(profile.command, 500)),
             *machine[:10],
             *wanted[:10],
         ),
-        notes=_notes(profile),
+        notes=tuple(map(words.line, profile.notes)),
         made=f"advisor {words.name(profile.tool.version)}, {words.created(profile.created)}",
     )
-
-
-def _unmatched(profile: Profile, against: ModelBeside) -> str:
-    """Why figures measured on a GPU stand without the model's beside them."""
-    wanted = profile.device.kind == "cuda" and profile.measured() and not against.rows
-    return against.reason if wanted else ""
