@@ -34,14 +34,19 @@ from advisor.report.tables import gaps
 from advisor.report.tracks import Stop, cell, measured_stop, predicted_stop
 from advisor.verdicts.agreement import Agreement, agreement, one_for_all
 from advisor.verdicts.counting import counted
-from advisor.verdicts.device_comparison import DeviceComparison, Member
+from advisor.verdicts.device_comparison import DeviceComparison
 from advisor.version import __version__
 
-_EACH = "Device by device"
 _PREDICTED = (
     "None of these profiles was measured on a GPU. Every figure on this page is computed by a model and "
     "comes with its range."
 )
+_REASONS: dict[Doubt, str] = {
+    "failed": "the workload failed there",
+    "host only": "no stage runs on the device",
+    "alone": "one strategy alone has figures",
+    "": "there are too few figures",
+}
 Basis = Literal["measured", "predicted"]
 
 
@@ -61,12 +66,21 @@ class Place:
         """The device's name, fit to print."""
         return words.name(self.device.name)
 
+    @property
+    def origin(self) -> str:
+        """Whose profile it is in, and of when."""
+        here = f"by the profile of {words.name(self.profile.device.name)}, " * (self.basis == "predicted")
+        return f"{here}{words.created(self.profile.created)}"
+
 
 def devices_page(compared: DeviceComparison) -> Page:
     """Everything the profiles say of their devices."""
     first, found = compared.members[0].profile, tuple(_places(compared))
     workload, parameters = words.name(compared.workload), pairs(first.workload.parameters)
     predicted = all(place.basis == "predicted" for place in found)
+    notes, each = tuple(_notes(compared, found)), "Device by device"
+    told = [Fact(f"{p.name} ({p.basis}, {p.origin})", p.verdict.headline) for p in found]
+    told += [Fact("parameters", parameters)] if parameters else []
     return Page(
         kind="devices",
         brand="several devices",
@@ -77,28 +91,43 @@ def devices_page(compared: DeviceComparison) -> Page:
         summary=words.line(first.workload.summary, 300),
         meta=(f"`{parameters}`",) if parameters else (),
         sections=(
-            _lead(compared, found, predicted),
-            Section("times", "Side by side", _times(found), nav="Side by side"),
-            Section(
-                "devices", "Device by device", tuple(map(_card, found)), nav="Device by device", forms="html"
+            lead(
+                Banners("predicted", (_PREDICTED,) * predicted, "predicted", forms="html"),
+                Failures(tuple(_failures(compared))),
+                Verdicts(tuple(_verdicts(found))),
+                Banners("note", notes, forms="html"),
             ),
-            _short(compared, found, parameters),
+            Section("times", "Side by side", _times(found), nav="Side by side"),
+            Section("devices", each, tuple(map(_card, found)), nav=each, forms="html"),
+            Section(
+                "each", each, filled(Facts(tuple(told)), Banners("note", notes)), folded=True, forms="md txt"
+            ),
         ),
         tool=f"advisor {__version__}",
     )
 
 
-def _lead(compared: DeviceComparison, found: Sequence[Place], predicted: bool) -> Section:
-    return lead(
-        Banners("predicted", (_PREDICTED,) * predicted, "predicted", forms="html"),
-        Failures(tuple(_failures(compared))),
-        Verdicts(tuple(_verdicts(found))),
-        Banners("note", tuple(_notes(compared, found)), forms="html"),
-    )
+def _places(compared: DeviceComparison) -> Iterator[Place]:
+    """The measured devices, then each device that one of the profiles predicts for and none measured."""
+    seen = set()
+    for member in compared.members:
+        profile = member.profile
+        if profile.device.kind == "cuda":
+            seen.add(member.device)
+            stop, verdict = measured_stop(member.device, profile), measured_verdict(profile)
+            yield Place(profile.device, "measured", profile, stop, verdict, member.href)
+    for member in compared.members:
+        for made in member.profile.predictions:
+            if made.device.name not in seen:
+                seen.add(made.device.name)
+                stop = predicted_stop(made.device.name, member.profile, made.device.name)
+                verdict = prediction_verdict(member.profile, made)
+                yield Place(made.device, "predicted", member.profile, stop, verdict, member.href)
 
 
 def _times(found: Sequence[Place]) -> tuple[Block, ...]:
-    strategies = dict.fromkeys(s for place in found for s in place.stop.results if _somewhere(found, s))
+    named = dict.fromkeys(strategy for place in found for strategy in place.stop.results)
+    strategies = [s for s in named if any(place.stop.seconds(s) for place in found)]
     if not strategies:
         return (Prose("No strategy has figures on any device.", forms="html"),)
     table = Table(
@@ -119,7 +148,7 @@ def _card(place: Place) -> Group:
     memory = place.device.memory_class
     said = f"Memory: {EXPLAINED[memory]}. " if memory else ""
     blocks = filled(
-        Prose(f"{said}Profiled {_origin(place)}."),
+        Prose(f"{said}Profiled {place.origin}."),
         Verdicts((place.verdict,), level=4),
         Items(gaps(place.stop.results.values()), "Strategies without figures"),
     )
@@ -127,69 +156,24 @@ def _card(place: Place) -> Group:
     return Group("prediction", blocks, place.name, place.basis, href)
 
 
-def _origin(place: Place) -> str:
-    here = f"by the profile of {words.name(place.profile.device.name)}, " * (place.basis == "predicted")
-    return f"{here}{words.created(place.profile.created)}"
-
-
-def _short(compared: DeviceComparison, found: Sequence[Place], parameters: str) -> Section:
-    """The devices' own verdicts and the notes, for the short forms."""
-    told = [Fact(f"{p.name} ({p.basis}, {_origin(p)})", p.verdict.headline) for p in found]
-    blocks = filled(
-        Facts((*told, *(Fact("parameters", parameters) for _ in (1,) if parameters))),
-        Banners("note", tuple(_notes(compared, found))),
-    )
-    return Section("each", _EACH, blocks, folded=True, forms="md txt")
-
-
-def _somewhere(found: Sequence[Place], strategy: str) -> bool:
-    return any(place.stop.seconds(strategy) for place in found)
-
-
-def _places(compared: DeviceComparison) -> Iterator[Place]:
-    """The measured devices, then each device that one of the profiles predicts for and none measured."""
-    seen = set()
-    for member in compared.members:
-        if member.profile.device.kind == "cuda":
-            seen.add(member.device)
-            yield _measured(member)
-    for member in compared.members:
-        for made in member.profile.predictions:
-            if made.device.name not in seen:
-                seen.add(made.device.name)
-                stop = predicted_stop(made.device.name, member.profile, made.device.name)
-                verdict = prediction_verdict(member.profile, made)
-                yield Place(made.device, "predicted", member.profile, stop, verdict, member.href)
-
-
-def _measured(member: Member) -> Place:
-    profile = member.profile
-    stop = measured_stop(member.device, profile)
-    return Place(profile.device, "measured", profile, stop, measured_verdict(profile), member.href)
-
-
 def _verdicts(found: Sequence[Place]) -> Iterator[Verdict]:
     """One over the measured devices, one over the predicted ones."""
-    for basis in ("measured", "predicted"):
-        places = [place for place in found if place.basis == basis]
-        if places:
-            yield _verdict(places, basis == "predicted")
+    for basis, places in words.grouped(found, lambda place: place.basis).items():
+        yield _verdict(places, basis)
     if not found:
         yield nothing("", "No device has figures: nothing was measured or predicted")
 
 
-def _verdict(places: Sequence[Place], predicted: bool) -> Verdict:
-    told = agreement([place.stop.standing for place in places])
-    basis: Basis = "predicted" if predicted else "measured"
+def _verdict(places: Sequence[Place], basis: Basis) -> Verdict:
+    told, predicted = agreement([place.stop.standing for place in places]), basis == "predicted"
     who = words.count(len(places), f"{basis} device")
     if told is None:
         return nothing(who, f"Nothing is recommended on {_where(places)}")
-    sentence = _sentence(places, told)
     return Verdict(
         basis=basis,
         tone="inconclusive" if not told.sure else "clear" if told.everywhere else "tie",
         device=who,
-        headline=f"Predicted: {sentence}" if predicted else sentence,
+        headline=f"{'Predicted: ' * predicted}{_sentence(places, told)}",
         reason=_reason(places, told),
         next_step="Predicted, not measured. Run `advisor profile` on the device to confirm." * predicted,
         facts=() if predicted else tuple(_facts(places)),
@@ -201,8 +185,7 @@ def _sentence(places: Sequence[Place], told: Agreement) -> str:
     every = {1: _where(places), 2: "both devices"}.get(len(places), f"all {len(places)} devices")
     whole = sum(map(len, told.groups.values())) == len(places)
     if told.unanimous and whole:
-        likely = "" if told.sure else "likely "
-        return f"{likely}{words.code(told.unanimous)} on {every}"
+        return f"{'' if told.sure else 'likely '}{words.code(told.unanimous)} on {every}"
     if told.everywhere and whole:
         verb = "is" if len(told.everywhere) == 1 else "are"
         may = f"{verb} among the best" if told.sure else "may be the best"
@@ -213,22 +196,11 @@ def _sentence(places: Sequence[Place], told: Agreement) -> str:
 
 def _reason(places: Sequence[Place], told: Agreement) -> str:
     silent = [p for i, p in enumerate(places) if not any(i in where for where in told.groups.values())]
-    said = []
-    if not told.everywhere:
-        said.append("No strategy may be the best on all of them: choose by device.")
+    said = [] if told.everywhere else ["No strategy may be the best on all of them: choose by device."]
     if silent:
-        said.append(f"Nothing is recommended on {_where(silent)}: {_why(silent)}.")
+        why = words.listing(dict.fromkeys(_REASONS[_doubt(place)] for place in silent))
+        said.append(f"Nothing is recommended on {_where(silent)}: {why}.")
     return " ".join(said)
-
-
-def _why(places: Sequence[Place]) -> str:
-    reasons: dict[Doubt, str] = {
-        "failed": "the workload failed there",
-        "host only": "no stage runs on the device",
-        "alone": "one strategy alone has figures",
-        "": "there are too few figures",
-    }
-    return words.listing(dict.fromkeys(reasons[_doubt(place)] for place in places))
 
 
 def _doubt(place: Place) -> Doubt:
@@ -243,11 +215,10 @@ def _facts(places: Sequence[Place]) -> Iterator[Fact]:
     found = one_for_all(rows, max(place.profile.method.confidence for place in places))
     if found is None:
         return
-    cost, where = found.cost, places[found.device].name
-    told = "the fastest on each"
+    cost, told = found.cost, "the fastest on each"
     if cost.high > 1:
         between = words.ratio_between(cost.low, cost.high)
-        told = f"at most {units.ratio(cost.value)} the best time ({between}, on {where})"
+        told = f"at most {units.ratio(cost.value)} the best time ({between}, on {places[found.device].name})"
     yield Fact("One strategy for all", words.name(found.strategy), told, brief=True)
 
 
