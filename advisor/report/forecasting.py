@@ -9,8 +9,7 @@ from advisor import units
 from advisor.devices.memory_class import EXPLAINED
 from advisor.model import accuracy
 from advisor.profiles.schema import MemoryClass, Prediction, Profile, Skipped
-from advisor.report import words
-from advisor.report.blocks import Bullets, Column, Fold, Group, Items, Prose, Table, Verdicts
+from advisor.report import blocks, words
 from advisor.report.charts import overlap_note, prediction_chart
 from advisor.report.failures import undoubted
 from advisor.report.page import Section, filled
@@ -28,10 +27,10 @@ def predictions(profile: Profile) -> Section:
     """All predictions; none of them marked as recommended where the workload failed."""
     marked, cpu = counted(undoubted(profile)).predictions, profile.device.kind == "cpu"
     notes = [overlaps(profile, made) for made in profile.predictions]
-    table = Table(
+    table = blocks.Table(
         "forecasts",
         "strategy",
-        tuple(Column(words.name(made.device.name)) for made in marked),
+        tuple(blocks.Column(words.name(made.device.name)) for made in marked),
         forecasts(marked, notes),
         caption="Predicted time per frame: the likely value, beneath it the range. An arrow marks what is "
         "recommended.",
@@ -41,49 +40,49 @@ def predictions(profile: Profile) -> Section:
         predicted=True,
         forms="html md" if cpu else "html",
     )
-    blocks = filled(
+    parts = filled(
         table,
         *(_in_text(made, said) for made, said in zip(marked, notes, strict=True)),
-        Prose(error_line(profile.predictions), forms="md") if cpu else None,
-        Prose(f"How accurate predictions are: {WHERE}", forms="txt"),
+        blocks.Prose(error_line(profile.predictions), forms="md") if cpu else None,
+        blocks.Prose(f"How accurate predictions are: {WHERE}", forms="txt"),
         *(_device(profile, one, i) for i, one in enumerate(marked)),
     )
-    return Section("predictions", "Predictions by device", blocks, nav="Predictions", badge="predicted")
+    return Section("predictions", "Predictions by device", parts, nav="Predictions", badge="predicted")
 
 
-def _in_text(made: Prediction, notes: dict[str, str]) -> Table:
+def _in_text(made: Prediction, notes: dict[str, str]) -> blocks.Table:
     """A terminal has room for one device, with its memory."""
     both = " (memory: host and device together)" if apart(made.device) else ""
-    return Table(
+    return blocks.Table(
         "forecast",
         "strategy",
-        (Column("predicted", notes="range", bars="predicted"), Column("memory")),
+        (blocks.Column("predicted", notes="range", bars="predicted"), blocks.Column("memory")),
         forecast_rows(made, notes),
         title=f"Predicted time per frame on {words.name(made.device.name)}{both}:",
         forms="txt",
     )
 
 
-def _device(profile: Profile, marked: Prediction, index: int) -> Group:
+def _device(profile: Profile, marked: Prediction, index: int) -> blocks.Group:
     prediction, name = profile.predictions[index], words.name(marked.device.name)
     declined = tuple(r for r in prediction.results if isinstance(r, Skipped))
     told, memory = len(declined) < len(prediction.results), prediction.device.memory_class
     notes = filter(None, (_RANGE, overlap_note(profile, prediction)))
     chart = replace(prediction_chart(marked, index + 1), notes=tuple(notes)) if told else None
     verdict = None if profile.device.kind == "cpu" else prediction_verdict(profile, prediction)
-    assumptions = Bullets(tuple(map(words.line, prediction.assumptions)), forms="html")
+    assumptions = blocks.Bullets(tuple(map(words.line, prediction.assumptions)), forms="html")
     missing = gaps(declined)
     named = tuple(replace(gap, status=f"not predicted on {name}") for gap in missing)
-    blocks = filled(
-        Prose(EXPLAINED[memory] if memory else "", forms="html"),
-        Verdicts((verdict,), level=4, forms="html") if verdict else None,
-        Prose(error_sentence(memory) if told else "", forms="html"),
+    parts = filled(
+        blocks.Prose(EXPLAINED[memory] if memory else "", forms="html"),
+        blocks.Verdicts((verdict,), level=4, forms="html") if verdict else None,
+        blocks.Prose(error_sentence(memory) if told else "", forms="html"),
         chart,
-        Items(tuple(replace(gap, status="") for gap in missing), "Not predicted", forms="html"),
-        Items(named, forms="txt"),
-        Fold("Assumptions", filled(assumptions)),
+        blocks.Items(tuple(replace(gap, status="") for gap in missing), "Not predicted", forms="html"),
+        blocks.Items(named, forms="txt"),
+        blocks.Fold("Assumptions", filled(assumptions)),
     )
-    return Group("prediction", blocks, name, "predicted")
+    return blocks.Group("prediction", parts, name, "predicted")
 
 
 def error_sentence(memory: MemoryClass | None) -> str:
