@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from advisor import units
-from advisor.devices.memory_class import EXPLAINED
 from advisor.profiles.schema import Device, Profile
 from advisor.report import blocks, words
 from advisor.report.failures import Doubt, all_failed, doubt, failures
 from advisor.report.methods import pairs
 from advisor.report.page import MARKED, Page, Section, filled, lead, legend
 from advisor.report.recommendations import measured_verdict, nothing, prediction_verdict
-from advisor.report.tables import gaps
+from advisor.report.tables import gaps, memory_told
 from advisor.report.tracks import Stop, cell, measured_stop, predicted_stop
 from advisor.verdicts.agreement import Agreement, agreement, one_for_all
 from advisor.verdicts.counting import counted
@@ -133,10 +132,8 @@ def _times(found: Sequence[Place]) -> tuple[blocks.Block, ...]:
 
 
 def _card(place: Place) -> blocks.Group:
-    memory = place.device.memory_class
-    said = f"Memory: {EXPLAINED[memory]}. " if memory else ""
     parts = filled(
-        blocks.Prose(f"{said}Profiled {place.origin}."),
+        blocks.Prose(f"{memory_told(place.device)} Profiled {place.origin}.".strip()),
         blocks.Verdicts((place.verdict,), level=4),
         blocks.Items(gaps(place.stop.results.values()), "Strategies without figures"),
     )

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from advisor import units
-from advisor.devices.memory_class import EXPLAINED
 from advisor.model import accuracy
 from advisor.profiles.schema import MemoryClass, Prediction, Profile, Skipped
 from advisor.report import blocks, words
@@ -14,7 +13,7 @@ from advisor.report.charts import overlap_note, prediction_chart
 from advisor.report.failures import undoubted
 from advisor.report.page import Section, filled
 from advisor.report.recommendations import prediction_verdict
-from advisor.report.tables import apart, forecast_rows, forecasts, gaps, overlaps
+from advisor.report.tables import apart, forecast_rows, forecasts, gaps, memory_told, overlaps
 from advisor.verdicts.counting import counted
 
 FEW_CASES = 10
@@ -74,7 +73,7 @@ def _device(profile: Profile, marked: Prediction, index: int) -> blocks.Group:
     missing = gaps(declined)
     named = tuple(replace(gap, status=f"not predicted on {name}") for gap in missing)
     parts = filled(
-        blocks.Prose(EXPLAINED[memory] if memory else "", forms="html"),
+        blocks.Prose(memory_told(prediction.device), forms="html"),
         blocks.Verdicts((verdict,), level=4, forms="html") if verdict else None,
         blocks.Prose(error_sentence(memory) if told else "", forms="html"),
         chart,

@@ -54,7 +54,7 @@ def profile_page(profile: Profile) -> Page:
             evidence(profile, against),
             _advice(profile, found),
             *(() if cpu else predicted),
-            *([Section("frames", "Within a frame", seen, nav="Frames")] if seen else []),
+            *([Section("frames", "Within a frame", seen, nav="Timelines")] if seen else []),
             _circumstances(profile, "" if against.rows else against.reason),
             Section("raw", "Raw data", (download(profile),), nav="Raw data", forms="html"),
         ),

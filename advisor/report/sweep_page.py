@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from advisor.devices.memory_class import EXPLAINED
 from advisor.profiles.schema import Failed, Profile, Skipped
 from advisor.profiles.sweeps import Point, SweepResults
 from advisor.report import blocks, words
@@ -16,7 +15,7 @@ from advisor.report.methods import CPU_LABEL, method, pairs, workload
 from advisor.report.page import MARKED, NO_GPU, Page, Section, circumstances, filled, lead, legend
 from advisor.report.recommendations import nothing
 from advisor.report.sweep_verdicts import at, sweep_verdict
-from advisor.report.tables import merged
+from advisor.report.tables import memory_told, merged
 from advisor.report.tracks import Stop, Track, cell, tracks
 from advisor.version import __version__
 
@@ -139,7 +138,6 @@ def _device(
 ) -> Section:
     """One device over all values: its lines, its table, and what has no figures."""
     cpu, device, gaps = track.basis == "cpu", words.name(track.device.name), merged(_gaps(track, parameter))
-    memory = EXPLAINED[track.device.memory_class] if track.device.memory_class else ""
     figures: tuple[blocks.Block, ...] = (blocks.Prose("No strategy has figures here.", forms="html"),)
     if track.with_figures:
         table = _table(track, sweep, parameter, number)
@@ -151,7 +149,7 @@ def _device(
         f"device-{number}",
         "Measured on this CPU, not on a GPU" if cpu else device,
         filled(
-            blocks.Prose(_ON_CPU if cpu else memory, forms="html"),
+            blocks.Prose(_ON_CPU if cpu else memory_told(track.device), forms="html"),
             *figures,
             blocks.Items(gaps, "Strategies without figures", forms="html"),
             blocks.Items(tuple(further), forms="md txt"),
