@@ -14,7 +14,6 @@ from advisor.report.tables import merged
 from advisor.verdicts.comparing import Compared, ComparedDevice, Comparison, Ruling
 from advisor.verdicts.comparing.conditions import Condition
 from advisor.verdicts.comparing.recommended import Recommended
-from advisor.version import __version__
 
 _PREDICTED = (
     "Neither profile was measured on a GPU. Every figure on this page is computed by a model and comes with "
@@ -63,7 +62,6 @@ def comparison_page(
             *(_device(device, name, i, found) for i, (name, device) in enumerate(devices, 1)),
             _advice(found),
         ),
-        tool=f"advisor {__version__}",
     )
 
 

@@ -13,12 +13,11 @@ from advisor.report.failures import Doubt, all_failed, doubt, failures
 from advisor.report.methods import pairs
 from advisor.report.page import MARKED, Page, Section, filled, lead, legend
 from advisor.report.recommendations import measured_verdict, nothing, prediction_verdict
+from advisor.report.sweep_verdicts import Stop, cell, measured_stop, predicted_stop
 from advisor.report.tables import gaps, memory_told
-from advisor.report.tracks import Stop, cell, measured_stop, predicted_stop
 from advisor.verdicts.agreement import Agreement, agreement, one_for_all
 from advisor.verdicts.counting import counted
 from advisor.verdicts.device_comparison import DeviceComparison
-from advisor.version import __version__
 
 _PREDICTED = (
     "None of these profiles was measured on a GPU. Every figure on this page is computed by a model and "
@@ -90,7 +89,6 @@ def devices_page(compared: DeviceComparison) -> Page:
                 forms="md txt",
             ),
         ),
-        tool=f"advisor {__version__}",
     )
 
 

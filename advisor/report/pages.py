@@ -21,7 +21,6 @@ from advisor.report.script_page import script_page
 from advisor.report.sweep_page import sweep_page
 from advisor.report.traces import trace_page
 from advisor.verdicts.device_comparison import DeviceComparison
-from advisor.version import __version__
 
 __all__ = [
     "FORMATS",
@@ -103,8 +102,5 @@ def doctor_page(checkup: Checkup) -> Page:
         brand="doctor",
         title="advisor doctor",
         name=checkup.verdict,
-        where="",
-        basis="measured",
         sections=(Section("findings", "Findings", (Findings(found),)),),
-        tool=f"advisor {__version__}",
     )

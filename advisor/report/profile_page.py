@@ -8,9 +8,8 @@ from advisor.model import measured
 from advisor.profiles.schema import Profile
 from advisor.report import blocks, words
 from advisor.report.advising import changes, findings
-from advisor.report.evidence import evidence
+from advisor.report.evidence import evidence, predictions
 from advisor.report.failures import FIRST_FRAMES, all_failed, failures
-from advisor.report.forecasting import predictions
 from advisor.report.machine import absent, environment, readings
 from advisor.report.methods import measured_label, method, pairs, preferences, workload
 from advisor.report.page import NO_GPU, Page, Section, circumstances, download, filled, lead

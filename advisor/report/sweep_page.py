@@ -14,9 +14,8 @@ from advisor.report.machine import environment
 from advisor.report.methods import CPU_LABEL, method, pairs, workload
 from advisor.report.page import MARKED, NO_GPU, Page, Section, circumstances, filled, lead, legend
 from advisor.report.recommendations import nothing
-from advisor.report.sweep_verdicts import at, sweep_verdict
+from advisor.report.sweep_verdicts import Stop, Track, at, cell, sweep_verdict, tracks
 from advisor.report.tables import memory_told, merged
-from advisor.report.tracks import Stop, Track, cell, tracks
 from advisor.version import __version__
 
 _ON_CHART = {

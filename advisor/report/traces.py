@@ -13,7 +13,6 @@ from advisor.profiles.traces import Activity, Migrations, StrategyTrace
 from advisor.report import blocks, words
 from advisor.report.page import Page, Section, filled
 from advisor.report.timelines import timeline_view
-from advisor.version import __version__
 
 SLOWER = "Times under a tool are mostly longer than without it; they are not the measured ones."
 NONE = "none"
@@ -179,10 +178,7 @@ def trace_page(told: FileTrace) -> Page:
         brand="trace",
         title=tool,
         name=tool,
-        where="",
-        basis="measured",
         sections=(Section("figures", "Figures", filled(*parts, blocks.Prose(SLOWER))),),
-        tool=f"advisor {__version__}",
     )
 
 
