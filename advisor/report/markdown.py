@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from advisor.report import blocks, words
-from advisor.report.page import Page, Section, shown
+from advisor.report.page import Page, shown
 
 LIMIT = 10_000
 
@@ -56,7 +56,8 @@ def _written(page: Page, room: Room) -> str:
         told = (block for block in shown(section, "md") if id(block) not in hidden)
         inside = "\n\n".join(part for block in told for part in writer.write(block))
         if inside:
-            parts.append(_folded(section, inside) if section.folded else inside)
+            fold = f"<details><summary>{section.title}</summary>\n\n{inside}\n\n</details>"
+            parts.append(fold if section.folded else inside)
     if hidden:
         parts.append(f"{words.count(len(hidden), 'more table')} in the report.")
     return "\n\n".join(parts) + "\n"
@@ -66,10 +67,6 @@ def _title(page: Page) -> str:
     said = {"predicted": ", predicted: nothing was measured on a GPU", "nothing": ", without a GPU"}
     where = f" {escape(page.where, 120)}" if page.where else ""
     return f"### {escape(page.name, 120)}{where}{said.get(page.basis, '')}"
-
-
-def _folded(section: Section, inside: str) -> str:
-    return f"<details><summary>{section.title}</summary>\n\n{inside}\n\n</details>"
 
 
 class _Writer:

@@ -31,7 +31,7 @@ MORE = (
     "predicted and advice given: `advisor new mine.py` writes one to start from."
 )
 _RANGES = 12
-_MEND = "Fix the errors above and run again."
+_FIX = "Fix the errors above and run again."
 _SEEN = "by CuPy"
 _TIME = (
     "the whole script, from its first line until the GPU has done all; importing CuPy, the CUDA context and "
@@ -90,7 +90,7 @@ def _verdict(profile: Profile, script: ScriptRun) -> blocks.Verdict:
     basis: Literal["measured", "nothing"] = "measured" if script.measured else "nothing"
     if chosen is None:
         why = "Every strategy failed or was skipped; see below."
-        none = nothing(device, "Nothing could be measured.", why, _MEND)
+        none = nothing(device, "Nothing could be measured.", why, _FIX)
         return replace(none, basis=basis)
     headline, certain, gains = decided(chosen), "", chosen.strategy != script.baseline
     if chosen.interval and gains:

@@ -43,7 +43,9 @@ def sweep_page(sweep: SweepResults) -> Page:
     first = sweep.profiles[0] if sweep.profiles else None
     parameter, found = words.name(sweep.parameter, 40), tracks(sweep)
     looks = styles(list(dict.fromkeys(name for track in found for name in track.strategies)))
-    workload, span, fixed = words.name(sweep.workload), _span(sweep, parameter), _fixed(sweep)
+    workload, span = words.name(sweep.workload), _span(sweep, parameter)
+    held = first.workload.parameters if first else {}
+    fixed = pairs({name: value for name, value in held.items() if name != sweep.parameter})
     predicted = first is not None and first.device.kind == "cpu"
     on_device = f" on {words.name(first.device.name)}" if first and not predicted else ""
     made = words.created(first.created) if first else ""
@@ -124,12 +126,6 @@ def _span(sweep: SweepResults, parameter: str) -> str:
     if not sweep.ordered or len(values) < 3:
         return f"{parameter} = {words.listing(values)}"
     return f"{parameter} = {values[0]} to {values[-1]}"
-
-
-def _fixed(sweep: SweepResults) -> str:
-    """The parameters that stay, of the first profile."""
-    held = sweep.profiles[0].workload.parameters if sweep.profiles else {}
-    return pairs({name: value for name, value in held.items() if name != sweep.parameter})
 
 
 def _device(

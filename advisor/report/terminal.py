@@ -158,19 +158,13 @@ def _columns(table: blocks.Table, rows: Sequence[blocks.Row], bars: bool) -> lis
     for i, column in shown:
         cells = [row.cells[i] for row in rows]
         head = words.line(column.brief or column.head, _HEAD) + " (predicted)" * (column.basis == "predicted")
-        strips = [_Strip((head.replace("`", ""), *map(_value, cells)), column.figures)]
+        values = (blocks.SIGNS.get(cell.mark, "") + words.line(cell.value, _CELL) for cell in cells)
+        strips = [_Strip((head.replace("`", ""), *values), column.figures)]
         if table.brief_notes and any(c.note for c in cells) and (column.notes or not drawn):
-            strips.append(_Strip((column.notes, *(_short(c.note) for c in cells))))
+            notes = (words.line(c.note.replace("× to ", "–").replace("×", ""), _HEAD) for c in cells)
+            strips.append(_Strip((column.notes, *notes)))
         made.append(strips)
     return [*made, *([_Strip(("", *_bars(table, rows)), right=False)] for _ in (1,) if drawn)]
-
-
-def _value(cell: blocks.TableCell) -> str:
-    return blocks.SIGNS.get(cell.mark, "") + words.line(cell.value, _CELL)
-
-
-def _short(between: str) -> str:
-    return words.line(between.replace("× to ", "–").replace("×", ""), _HEAD)
 
 
 def _bars(table: blocks.Table, rows: Sequence[blocks.Row]) -> Iterator[str]:
