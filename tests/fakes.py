@@ -185,6 +185,7 @@ class RecordingBackend:
         self.pool: int | None = None
         self.locks = PageLocks()
         self.free_bytes: int | None = 1 << 30
+        self.discards = False
         self._haste: Haste = haste or ("lazy" if deferred else "eager")
         self._fail_at = fail_at
         self._broken_after = broken_after
@@ -278,6 +279,9 @@ class RecordingBackend:
         assert self.live[pointer] == ("managed", nbytes)
         self.submit("migration", lambda: None)
 
+    def discard(self, pointer: int, nbytes: int, side: Side) -> None:
+        self._call("discard", pointer, nbytes, side)
+
     def attach(self, pointer: int, side: Side) -> None:
         assert not self._device.attributes.get("concurrent_managed_access"), "no need to attach"
         self._call("attach", pointer, side)
@@ -336,6 +340,12 @@ class RecordingBackend:
 
         self.submit("mark", reach, mark.stream)
         return mark
+
+    def mark(self, stream: Any = None) -> Mark:
+        return self.timestamp(stream)
+
+    def hold(self, seconds: float) -> None:
+        self._call("hold", seconds)
 
     def order(self, stream: FakeStream, mark: Mark) -> None:
         self._call("order", stream.name, mark.stream.name)

@@ -302,7 +302,6 @@ def test_a_timed_frame_adds_up() -> None:
             "device:third": 3,
             "to-host": 4,
             "host:read": 0.5,
-            "frame": 5.5,
         }
         assert run.ranges.seen[-1] == ("host:read",)
 
