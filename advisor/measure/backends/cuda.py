@@ -246,7 +246,7 @@ class CudaBackend:
 
     def hold(self, seconds: float) -> None:
         """A kernel of one thread that counts clock cycles; none where kernels cannot be compiled."""
-        with contextlib.suppress(self.xp.cuda.compiler.CompileException, ImportError, RuntimeError):
+        with contextlib.suppress(Exception):  # where no kernel compiles, the workload says so
             self._holder((1,), (1,), (np.int64(seconds * self._clock_rate),))
 
     @cached_property
