@@ -161,7 +161,9 @@ class _Runner:
         """One process, to its end."""
         job = job_of(self.settings, step.task, step.strategy, self.directory, step.label)
         self.progress.begin(step.shown)
-        ended = self.launcher(job.model_copy(update={"timeline": step.timeline}))
+        left = self.deadline - self.clock()
+        limit = left if math.isfinite(left) else None
+        ended = self.launcher(job.model_copy(update={"timeline": step.timeline, "left_seconds": limit}))
         self.progress.end()
         self.launched += 1
         return ended
