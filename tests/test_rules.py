@@ -530,7 +530,6 @@ def test_a_rule_may_ask_for_one_dram_or_two(one_dram: bool | None, outcomes: str
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
 def test_every_rule_is_complete_described_and_documented(rule):
     text = describe(rule)
-    assert max(map(len, text.splitlines())) <= 80 or any("https://" in line for line in text.splitlines())
     flat = " ".join(text.split())
     assert rule.title in flat
     assert rule.why in flat

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from inspect import cleandoc
 from typing import Any, get_args
 
 from advisor import units
@@ -175,8 +176,10 @@ class Rule:
     id: str
     title: str
     why: str
-    example: str
-    """A run, and what the rule says of it, word for word."""
+    bad: str
+    """A few lines of Python that it warns against; `produce` and `compute` are the user's stages."""
+    good: str
+    """The same done right. What it calls of no library is in snippets/helpers.py."""
     judge: Callable[[Case, Limits], Finding]
     sources: tuple[str, ...]
     traced: Traced | None = None
@@ -189,6 +192,10 @@ class Rule:
     """Whether CPU and GPU must share one DRAM, or must not; None where it does not matter."""
     elsewhere: str = "The device's memory class is not known."
     """Why it does not apply to other memory."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bad", cleandoc(self.bad))
+        object.__setattr__(self, "good", cleandoc(self.good))
 
 
 def share_of_a_frame(meaning: str) -> Threshold:

@@ -46,11 +46,14 @@ RULE = Rule(
     "On Thor the coherence is the other way round: the GPU's L2 caches registered and ordinary memory, "
     "while memory from cudaHostAlloc and cudaMallocManaged stays uncached. Code that is moved from Orin to "
     "Thor as it is keeps the strategy that has become the wrong one.",
-    example="Example Jetson (tegra-coherent), made-up figures: On Xavier and Orin the GPU caches managed "
-    "memory and not page-locked memory. On Example Jetson (tegra-coherent) it caches registered and ordinary "
-    "memory in its L2, and neither managed nor allocated page-locked memory. Kernels take 11.0 ms with "
-    "managed and 3.00 ms with registered memory. zero-copy-registered takes 12.0 ms a frame and managed 20.0 "
-    "ms: 1.67× (1.66× to 1.67×) as fast. The gain is against managed.",
+    bad="""
+    host, device = managed_empty(shape, np.float32)  # right on Orin
+    produce(host)
+    compute(device)""",
+    good="""
+    host, device = mapped_registered_empty(shape, np.float32)
+    produce(host)
+    compute(device)  # Thor's L2 caches what it reads""",
     memory_classes=("tegra-coherent",),
     elsewhere="Only Thor's GPU caches registered and ordinary memory but not managed memory.",
     requires=(_CACHED, _UNCACHED),

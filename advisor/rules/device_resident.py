@@ -74,10 +74,16 @@ RULE = Rule(
     why="Intermediate results should stay in device memory: made there, used there, never mapped nor copied "
     "to the host. Even a stage that the GPU runs no faster than the CPU pays where it spares a round trip "
     "over the link.",
-    example="Example card, made-up figures: work leaves the GPU for clip and comes back in the same frame: "
-    "128 MiB both ways. Written with CuPy, this stage would work on the data where it lies. At the rate that "
-    "the copies of pinned reach, 6.00 ms a frame would be spared; what the stage takes on the GPU in place "
-    "of the CPU is not in that.",
+    bad="""
+    compute(device)
+    host = cupy.asnumpy(device)  # down
+    np.clip(host, 0, 1, out=host)
+    device.set(host)  # and up again
+    compute(device)""",
+    good="""
+    compute(device)
+    cupy.clip(device, 0, 1, out=device)  # where it lies
+    compute(device)""",
     memory_classes=("discrete", "discrete-hmm", "coherent"),
     elsewhere="CPU and GPU share one DRAM: a buffer need not leave it for either.",
     one_dram=False,

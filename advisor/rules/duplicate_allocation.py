@@ -66,9 +66,17 @@ RULE = Rule(
     why="On a Jetson the memory that cudaMalloc gives comes from the same DRAM as every NumPy array. A "
     "program written for a card, with a host array, a device array and a copy between them, holds everything "
     "twice; on a board of 4 or 8 GB that decides what fits.",
-    example="Example Jetson (tegra-io-coherent), made-up figures: On Example Jetson (tegra-io-coherent) CPU "
-    "and GPU share one DRAM, and pageable holds each buffer in it twice: 384 MiB. zero-copy and managed hold "
-    "it once. managed needs 192 MiB, 192 MiB less, and is 3.33× (3.33× to 3.34×) as fast.",
+    bad="""
+    host = np.empty(shape, np.float32)
+    device = cupy.empty(shape, np.float32)  # in the same DRAM
+    produce(host)
+    device.set(host)
+    compute(device)""",
+    good="""
+    host, device = managed_empty(shape, np.float32)  # one memory
+    produce(host)
+    compute(device)
+    stream.synchronize()  # before the CPU touches host again""",
     memory_classes=("tegra", "tegra-io-coherent", "tegra-coherent", "coherent"),
     elsewhere="The GPU has a memory of its own: its copy of a buffer takes none of the host's.",
     requires=(BASELINE,),

@@ -67,11 +67,18 @@ RULE = Rule(
     "remove, and the memory for it: a pass over the data on the CPU, often as slow as the transfer. Memory "
     "that somebody else allocated can be registered where it is; or the data is produced in the right "
     "memory to begin with.",
-    example="Example Jetson (tegra-io-coherent), made-up figures: The data of image arrives in other memory "
-    "than managed needs. The CPU's copies between the two take 6.00 ms, 100 % of a frame: the copy that the "
-    "strategy was to spare, made by hand. zero-copy-registered takes the memory as it is. "
-    "zero-copy-registered takes 14.0 ms a frame and managed 20.0 ms: 1.43× (1.43× to 1.43×) as fast. The "
-    "gain is against managed.",
+    bad="""
+    host = cupyx.empty_pinned(shape, np.float32)
+    for _ in range(frames):
+        np.copyto(host, image)  # the copy that it was to spare
+        device.set(host, stream=stream)
+        stream.synchronize()""",
+    good="""
+    pages = image.ctypes.data
+    cupy.cuda.runtime.hostRegister(pages, image.nbytes, 0)  # once
+    for _ in range(frames):
+        device.set(image, stream=stream)  # from where the data arrives
+        stream.synchronize()""",
     thresholds=(
         share_of_a_frame(
             "part of a frame that the CPU's own copies take, from which they are worth removing"

@@ -69,10 +69,14 @@ RULE = Rule(
     why="A memory strategy can only save what kernels, copies and waiting take. Where the CPU's own work "
     "fills the frame, every strategy looks alike, and a report that picks one among them sends its reader "
     "to the wrong place.",
-    example="Example card, made-up figures: The CPU's own stages are 92 % of a frame of pageable (produce "
-    "70.0 ms, consume 22.0 ms). If all kernels, copies and waits took no time at all, a frame would be at "
-    "most 1.09× as fast: what memory strategy is chosen hardly matters. Speed up these stages, move them to "
-    "the GPU, or let frames overlap.",
+    bad="""
+    for index, value in enumerate(raw):  # most of the frame
+        host[index] = value * gain + offset
+    device.set(host, stream=stream)""",
+    good="""
+    device.set(raw, stream=stream)
+    cupy.multiply(device, gain, out=device)  # the stage on the GPU
+    cupy.add(device, offset, out=device)""",
     thresholds=(
         Threshold(
             "share",

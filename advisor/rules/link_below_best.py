@@ -105,10 +105,17 @@ RULE = Rule(
     "power, so that only a reading under load counts. NVML's best is what is possible with this GPU and "
     "system: of a ×16 card in a slot of 8 lanes it tells 8, so that a slot which is too narrow is not seen "
     "here; compare the lanes with the card's data sheet.",
-    example="Example card, made-up figures: Under load the link ran at generation 3 ×8; this GPU and system "
-    "can do generation 4 ×16: copies, and kernels that use host memory in place, take up to 4.00× as long as "
-    "they could. Copies are 71 % of a frame of pinned; the gain is what is spared of them if their time "
-    "falls by that factor. Check the slot and its lanes, risers, and the firmware's settings for PCIe.",
+    bad="""
+    gpu = pynvml.nvmlDeviceGetHandleByIndex(0)
+    now = pynvml.nvmlDeviceGetCurrPcieLinkGeneration(gpu)  # idle: lowered""",
+    good="""
+    gpu = pynvml.nvmlDeviceGetHandleByIndex(0)
+    for _ in range(100):
+        device.set(host, stream=stream)  # page-locked, so that this returns
+    now = pynvml.nvmlDeviceGetCurrPcieLinkGeneration(gpu)  # under load
+    best = pynvml.nvmlDeviceGetMaxPcieLinkGeneration(gpu)
+    lanes = pynvml.nvmlDeviceGetCurrPcieLinkWidth(gpu)
+    most = pynvml.nvmlDeviceGetMaxPcieLinkWidth(gpu)""",
     memory_classes=("discrete", "discrete-hmm"),
     elsewhere="The device does not hang on PCIe, or its link is not what NVML tells of.",
     thresholds=(

@@ -84,11 +84,15 @@ RULE = Rule(
     "runs by giving pages up and fetching them again: a frame that sweeps over all of it finds nothing where "
     "it left it. Times vary by up to 100 with the pattern of access, and on a shared machine an "
     "oversubscribed GPU can hang. Explicit copies simply fail, and so does managed memory elsewhere.",
-    example="Example card, made-up figures: The buffers of the kernels need 192 MiB, 96 % of the 200 MiB of "
-    "Example card. That fits only just: contexts, code and other programs take their part too. zero-copy "
-    "takes 12.0 ms a frame and managed 200 ms: 16.7× (16.6× to 16.7×) as fast. The gain is against managed. "
-    "Cut the frame into parts that fit, each through the same buffers: then every strategy is open again, "
-    "and copies of one part can overlap the kernels of another.",
+    bad="""
+    device = cupy.asarray(data)  # larger than the GPU's memory
+    compute(device)""",
+    good="""
+    device = cupy.empty((rows, *data.shape[1:]), data.dtype)
+    for start in range(0, len(data), rows):
+        part = data[start : start + rows]
+        device[: len(part)].set(part)  # one part that fits after the other
+        compute(device[: len(part)])""",
     thresholds=(
         Threshold(
             "share",

@@ -108,10 +108,18 @@ RULE = Rule(
     "that is elsewhere is a fault of 10 to 50 µs that brings 64 KB, more where the driver's tree prefetcher "
     "sees a pattern: a kernel that streams 2 GB ran at 8 GB/s, and at 242 GB/s once it was prefetched (GTX "
     "1080).",
-    example="vector_add on NVIDIA H200, measured: Kernels take 16.6 ms on managed memory and 83.0 µs on "
-    "device memory (managed-prefetch): 29 % of a frame goes to faults, which bring the pages that the CPU "
-    "used last over a few at a time. Prefetched, kernels take 83.0 µs and the moves 16.8 ms. zero-copy takes "
-    "18.3 ms a frame and managed 55.3 ms: 3.03× (2.71× to 3.61×) as fast. The gain is against managed.",
+    bad="""
+    host, device = managed_empty(shape, np.float32)
+    produce(host)
+    compute(device)  # faults, a few pages at a time
+    stream.synchronize()""",
+    good="""
+    host, device = managed_empty(shape, np.float32)
+    produce(host)
+    prefetch(host, "device")  # all of it, before the kernel starts
+    compute(device)
+    prefetch(host, "host")
+    stream.synchronize()""",
     memory_classes=("discrete", "discrete-hmm"),
     elsewhere="No pages move by faults on one DRAM; over a coherent link see ping-pong-migration.",
     requires=(_SUBJECT,),

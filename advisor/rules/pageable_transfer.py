@@ -69,10 +69,19 @@ RULE = Rule(
     "all is staged, while the last piece may still be on its way, for a download until all has arrived. "
     "That is half the link's rate or less, and no overlap of the CPU's work. On a Jetson the copy is not "
     "needed at all, since CPU and GPU share one memory.",
-    example="vector_add on NVIDIA H200, measured: Copies from and to ordinary memory are 43 % of a frame of "
-    "pageable, 14.6 ms. The driver passes them through a page-locked buffer of its own, and the host waits; "
-    "zero-copy makes none. The same copies from page-locked memory take 3.67 ms. zero-copy takes 18.3 ms a "
-    "frame and pageable 35.0 ms: 1.91× (1.69× to 2.24×) as fast.",
+    bad="""
+    host = np.empty(shape, np.float32)  # pageable
+    for _ in range(frames):
+        produce(host)
+        device.set(host)  # the driver stages it, and the CPU waits
+        compute(device)""",
+    good="""
+    host = cupyx.empty_pinned(shape, np.float32)  # once
+    for _ in range(frames):
+        produce(host)
+        device.set(host, stream=stream)  # returns at once
+        compute(device)
+        stream.synchronize()  # before the CPU writes host again""",
     requires=(BASELINE,),
     thresholds=(
         share_of_a_frame("part of a baseline's frame that copies take, from which they are worth removing"),

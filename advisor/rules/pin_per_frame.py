@@ -42,10 +42,18 @@ RULE = Rule(
     why="cudaHostAlloc and cudaHostRegister lock page by page and tell the GPU of each, which costs more "
     "than a copy from page-locked memory saves: pinning for every transfer is up to twice as slow as a "
     "plain copy. It pays where memory is locked once and used again.",
-    example="Example card, made-up figures: In the frames of pageable the workload's own stages lock or "
-    "unlock pages 2.00 times each, 10.0 ms or 25 % of a frame. Locking walks over all pages of the memory, "
-    "and for a single copy costs more than it saves. Lock once, before the frames, and use the same memory "
-    "again; or leave the copy to ordinary memory. The gain is the time of these calls.",
+    bad="""
+    for _ in range(frames):
+        cupy.cuda.runtime.hostRegister(host.ctypes.data, host.nbytes, 0)
+        device.set(host, stream=stream)
+        stream.synchronize()
+        cupy.cuda.runtime.hostUnregister(host.ctypes.data)""",
+    good="""
+    cupy.cuda.runtime.hostRegister(host.ctypes.data, host.nbytes, 0)
+    for _ in range(frames):
+        device.set(host, stream=stream)
+        stream.synchronize()
+    cupy.cuda.runtime.hostUnregister(host.ctypes.data)""",
     thresholds=(
         Threshold(
             "calls",

@@ -73,9 +73,19 @@ RULE = Rule(
     why="Page-locked memory is a scarce resource. It stays in DRAM whether it is used or not; the more there "
     "is of it the less is left for other programs and the page cache, and allocations of it fail long before "
     "ordinary ones do. On a Jetson the GPU's memory comes out of the same DRAM.",
-    example="Example card, made-up figures: pinned page-locks 192 MiB, 50 % of the 384 MiB there are. Locked "
-    "pages cannot be swapped nor given to the page cache: other programs slow down or fail first, then "
-    "further page-locking does. managed-prefetch locks nothing: managed-prefetch takes 20.2 ms a frame.",
+    bad="""
+    host = cupyx.empty_pinned(total, np.uint8)  # all of the file
+    source.readinto(host)
+    device = cupy.empty(total, np.uint8)
+    device.set(host, stream=stream)
+    compute(device)""",
+    good="""
+    host = cupyx.empty_pinned(4 << 20, np.uint8)  # one part, again and again
+    device = cupy.empty(4 << 20, np.uint8)
+    while count := source.readinto(host):
+        device[:count].set(host[:count], stream=stream)
+        compute(device[:count])
+        stream.synchronize()  # before the next part replaces it""",
     requires=(_LOCKING,),
     thresholds=(
         Threshold(

@@ -56,12 +56,15 @@ RULE = Rule(
     "has, nor Windows, nor WSL. Code from a server that prefetches fails there, or is changed to do "
     "nothing. Attaching the memory to a stream is the hint that works: the driver then maintains the caches, "
     "or moves the pages, of that memory alone.",
-    example="Example Jetson (tegra-io-coherent), made-up figures: On Example Jetson (tegra-io-coherent) "
-    "cudaMemPrefetchAsync returns an error (concurrentManagedAccess is 0). cudaStreamAttachMemAsync does its "
-    "work: with cudaMemAttachSingle before a kernel it cleans the CPU's caches once, with cudaMemAttachHost "
-    "before the CPU's turn it gives the memory back, and buffers that no kernel uses are left alone. "
-    "managed-prefetch takes 10.0 ms a frame and managed 14.0 ms: 1.40× (1.40× to 1.40×) as fast. The gain is "
-    "against managed. It beats the baseline too.",
+    bad="""
+    memory = cupy.cuda.malloc_managed(size)
+    gpu = cupy.cuda.Device().id
+    cupy.cuda.runtime.memPrefetchAsync(memory.ptr, size, gpu, stream.ptr)""",
+    good="""
+    memory = cupy.cuda.malloc_managed(size)
+    stream = cupy.cuda.Stream(non_blocking=True)  # not the null stream
+    single = runtime.cudaMemAttachSingle  # from cuda.bindings import runtime
+    runtime.cudaStreamAttachMemAsync(stream.ptr, memory.ptr, 0, single)""",
     sources=(
         "https://docs.nvidia.com/cuda/cuda-for-tegra-appnote/index.html"
         "#effective-usage-of-unified-memory-on-tegra",

@@ -6,6 +6,8 @@ To add one: write its file here, list it in `RULES`, document it in docs/rules.m
 from __future__ import annotations
 
 import difflib
+import json
+from pathlib import Path
 
 from advisor.errors import UsageError
 from advisor.rules import (
@@ -64,6 +66,12 @@ RULES: tuple[Rule, ...] = (
     missing_synchronisation.RULE,
     unstable_measurement.RULE,
 )
+
+
+def examples() -> dict[str, str]:
+    """A run and what a rule says of it, word for word, by the rule's id; written by its test."""
+    text = Path(__file__).with_name("examples.json").read_text(encoding="utf-8")
+    return dict(json.loads(text))
 
 
 def by_id(rule_id: str) -> Rule:

@@ -94,11 +94,20 @@ RULE = Rule(
     why="A GPU has engines of its own for copies, one for each direction on most cards: uploads, kernels, "
     "downloads and the CPU's stages of neighbouring frames can all run at once, where page-locked memory "
     "and a second set of buffers let them. Then a frame takes as long as its slowest part, not as their sum.",
-    example="reread on NVIDIA H200, measured: In a frame of pinned, copies (193 µs), kernels (20.9 µs) and "
-    "host stages (381 µs) wait for one another. With two sets of buffers the next frame is produced and "
-    "uploaded while this one computes. pinned-pipelined finishes 1.43× (1.27× to 1.58×) as many frames per "
-    "second: one every 400 µs, where pinned takes 571 µs. It takes 16.0 MiB more memory, and a result comes "
-    "801 µs after its frame began: --objective throughput goes by the rate alone.",
+    bad="""
+    for host in batches:  # page-locked
+        device.set(host, stream=stream)
+        compute(device)
+        device.get(stream=stream, out=host)  # waits for all three""",
+    good="""
+    slots = [(cupy.empty_like(device), cupy.cuda.Stream()) for _ in range(2)]
+    for index, host in enumerate(batches):
+        device, stream = slots[index % 2]
+        with stream:  # beside the other slot's copies and kernels
+            device.set(host, stream=stream)
+            compute(device)
+            device.get(stream=stream, out=host, blocking=False)
+    cupy.cuda.Device().synchronize()  # before the CPU reads the batches""",
     memory_classes=("discrete", "discrete-hmm", "coherent"),
     elsewhere="On one DRAM copies are better dropped than hidden: see duplicate-allocation.",
     one_dram=False,

@@ -64,9 +64,16 @@ RULE = Rule(
     why="A copy costs 5 to 7 µs before its first byte moves. Up to some 16 to 64 KB that is most of what it "
     "costs: kernels that reach the few bytes in page-locked memory over the link are done before a copy has "
     "begun, and several copies that are made one cost a call instead of several.",
-    example="Example card, made-up figures: 3 copies of 8.00 KiB on average take 30.0 µs of a frame of 60.0 "
-    "µs: at that size the call is what costs, not the bytes. zero-copy takes 30.0 µs a frame and pageable "
-    "60.0 µs: 2.00× (2.00× to 2.00×) as fast.",
+    bad="""
+    gain = cupy.asarray(host_gain)  # 1 KiB each: three calls
+    offset = cupy.asarray(host_offset)
+    scale = cupy.asarray(host_scale)""",
+    good="""
+    host = cupyx.empty_pinned((3, 256), np.float32)
+    host_gain, host_offset, host_scale = host  # views of its rows
+    device = cupy.empty((3, 256), np.float32)
+    gain, offset, scale = device
+    device.set(host, stream=stream)  # one call""",
     requires=(BASELINE,),
     thresholds=(
         Threshold(

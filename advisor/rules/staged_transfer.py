@@ -64,11 +64,19 @@ RULE = Rule(
     "pool, then an asynchronous copy from there. The upload itself is quick, but each byte passes through "
     "the CPU first, and the pool rounds up to powers of two and keeps what it took. The array that one "
     "allocates page-locked needs neither.",
-    example="vector_add on NVIDIA H200, measured: cupy.asarray of a NumPy array first copies it on the CPU "
-    "into CuPy's page-locked pool, then over to the device: with the downloads that is 20.5 ms, 49 % of a "
-    "frame of staged. The pool keeps 192 MiB of page-locked memory beside the buffers. zero-copy makes no "
-    "copies. zero-copy takes 18.3 ms a frame and staged 42.8 ms: 2.34× (2.01× to 2.87×) as fast. The gain is "
-    "against staged.",
+    bad="""
+    for _ in range(frames):
+        produce(host)
+        device = cupy.asarray(host)  # a CPU copy, then the transfer
+        compute(device)""",
+    good="""
+    host = cupyx.empty_pinned(shape, np.float32)
+    device = cupy.empty(shape, np.float32)
+    for _ in range(frames):
+        produce(host)
+        device.set(host, stream=stream)  # the transfer alone
+        compute(device)
+        stream.synchronize()  # before the CPU writes host again""",
     requires=(_SUBJECT,),
     thresholds=(
         share_of_a_frame("part of a frame of staged that copies take, from which they are worth removing"),

@@ -107,12 +107,13 @@ RULE = Rule(
     why="Where pages land, which core runs the program, clocks that rise and fall and others on the machine "
     "move the times of two processes apart by more than strategies differ. More frames do not help, since "
     "they repeat the same draw; more processes and fixed clocks do.",
-    example="vector_add on NVIDIA H200, measured: The median of zero-copy-registered is known to ±43 % only, "
-    "and the strategies that may be the best lie closer together: its processes differ by 32 %, more than "
-    "the frames of one process (9.2 %): what a process draws at its start, such as where its pages lie, "
-    "decides. Nothing in the machine's readings explains it. Fix the clocks, stop what else runs, and "
-    "profile again with --rounds 10: the interval shrinks with the number of processes, not with the length "
-    "of a run.",
+    bad="""
+    times = cupyx.profiler.benchmark(compute, (device,), n_repeat=10_000)
+    seconds = np.median(times.gpu_times)  # one process: one draw""",
+    good="""
+    command = [sys.executable, "timed.py"]  # prints its own median
+    runs = [subprocess.check_output(command) for _ in range(10)]
+    seconds = np.median([float(run) for run in runs])  # ten draws""",
     thresholds=(
         Threshold(
             "width",

@@ -71,10 +71,19 @@ RULE = Rule(
     why="Write-combined memory is not cached: writes are gathered in a few line-sized buffers and go out in "
     "order, but each read goes to DRAM by itself. A sum into the array (a += x), a stage that reads back "
     "what it wrote, or writes in scattered places cost more than such memory can ever gain.",
-    example="Example card, made-up figures: produce takes 18.0 ms on write-combined memory and 4.00 ms on "
-    "plain page-locked memory (pinned). They read 32.0 MiB of it in a frame, which bypasses the caches. "
-    "pinned takes 20.0 ms a frame and write-combined 34.0 ms: 1.70× (1.70× to 1.70×) as fast. The gain is "
-    "against write-combined.",
+    bad="""
+    flags = cupy.cuda.runtime.hostAllocWriteCombined
+    host = pinned_empty(shape, np.float32, flags)
+    host.fill(0)
+    for term in terms:
+        host += term  # reads it back, past the caches
+    device.set(host, stream=stream)""",
+    good="""
+    host = pinned_empty(shape, np.float32)
+    host.fill(0)
+    for term in terms:
+        host += term
+    device.set(host, stream=stream)""",
     memory_classes=("tegra-io-coherent", "tegra-coherent", "discrete", "discrete-hmm", "coherent"),
     elsewhere="Page-locked memory is not cached by the CPU there, write-combined or not: see "
     "uncached-host-read.",

@@ -43,10 +43,15 @@ RULE = Rule(
     "not be asked for its lines. Where the I/O is coherent at no cost, or the link is not PCIe, nothing of "
     "that is left: on GH200 it halves the rate, and on an H200 over PCIe 5 it was measured to gain nothing "
     "(reports/h200). What stays is memory that the CPU must never read.",
-    example="Example card, made-up figures: write-combined takes 1.70× (1.70× to 1.70×) the time of pinned, "
-    "the same strategy with plain page-locked memory: write-combining costs here what it was to gain. pinned "
-    "takes 20.0 ms a frame and write-combined 34.0 ms: 1.70× (1.70× to 1.70×) as fast. The gain is against "
-    "write-combined.",
+    bad="""
+    flags = cupy.cuda.runtime.hostAllocWriteCombined
+    host = pinned_empty(shape, np.float32, flags)
+    produce(host)
+    device.set(host, stream=stream)  # no faster for it""",
+    good="""
+    host = pinned_empty(shape, np.float32)  # the CPU may read it, too
+    produce(host)
+    device.set(host, stream=stream)""",
     requires=(WRITE_COMBINED,),
     sources=(
         "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#write-combining-memory",

@@ -128,11 +128,18 @@ RULE = Rule(
     "but each further pass goes to DRAM again. On a card, each pass crosses PCIe again, and so does data "
     "that a copy would have brought over once. A kernel that reads its input many times can be 5 to 80 times "
     "slower on zero-copy memory.",
-    example="reread on NVIDIA H200, measured: Kernels read zero-copy memory again (a: 8.00 times). On NVIDIA "
-    "H200 each pass that the caches do not serve crosses the link. Up to 32.0 MiB a frame cross it. With "
-    "registered, kernels read the card's own memory. Kernels take 799 µs with zero-copy and 20.0 µs with "
-    "registered; a whole frame of zero-copy takes 2.05× (1.98× to 2.10×) the time. The gain is against "
-    "zero-copy.",
+    bad="""
+    host, device = mapped_empty(shape, np.float32)
+    produce(host)
+    for _ in range(8):
+        compute(device)  # reads all of it from host memory each time""",
+    good="""
+    host = cupyx.empty_pinned(shape, np.float32)
+    device = cupy.empty(shape, np.float32)
+    produce(host)
+    device.set(host, stream=stream)  # read from host memory once
+    for _ in range(8):
+        compute(device)""",
     memory_classes=("tegra", "tegra-io-coherent", "tegra-coherent", "discrete", "discrete-hmm"),
     elsewhere="Over a coherent link caches can hold host memory, and no published figure gives a penalty for "
     "re-reads: the measured frames decide.",

@@ -86,12 +86,16 @@ RULE = Rule(
     why="Over PCIe, and on a Jetson's uncached page-locked memory, a warp pays for each line it touches. "
     "Threads that read neighbouring elements share lines; threads that stride or pick at random fetch a "
     "line for a few bytes, again and again. In device memory the caches hide most of it.",
-    example="Example Jetson (tegra), made-up figures: Kernels use 128 MiB of zero-copy memory about once in "
-    "a frame, and take 25.0 ms for it, against 2.00 ms on device memory. The likely cause is strides: of "
-    "each line of 32 to 128 bytes that is fetched, a part is used, and no cache keeps the rest for the next "
-    "read. Read the buffer in order, neighbouring threads neighbouring elements, or copy it once and let "
-    "kernels pick from device memory. managed takes 12.0 ms a frame and zero-copy 30.0 ms: 2.50× (2.50× to "
-    "2.50×) as fast. The gain is against zero-copy.",
+    bad="""
+    host, device = mapped_empty(shape, np.float32)
+    produce(host)
+    picked = device[indices]  # a whole line for each 4 bytes""",
+    good="""
+    host = cupyx.empty_pinned(shape, np.float32)
+    device = cupy.empty(shape, np.float32)
+    produce(host)
+    device.set(host, stream=stream)  # in order
+    picked = device[indices]  # from device memory""",
     memory_classes=("tegra", "tegra-io-coherent", "tegra-coherent", "discrete", "discrete-hmm"),
     elsewhere="Over a coherent link the GPU caches the lines, and no published figure gives a penalty.",
     requires=(_SUBJECT, COPYING),
