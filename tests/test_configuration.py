@@ -22,8 +22,7 @@ from advisor.report.pages import render_html, render_markdown, summary
 from advisor.rules.advise import advise, require_rules
 from advisor.rules.base import apply
 from advisor.rules.case import cases
-from advisor.rules.limits import limits
-from advisor.rules.registry import RULES
+from advisor.rules.registry import RULES, limits
 from advisor.workloads.definition import Workload
 
 PASSES = "zero-copy-reread.passes"

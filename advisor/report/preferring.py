@@ -7,8 +7,7 @@ from advisor.profiles.schema import Profile
 from advisor.report import words
 from advisor.report.methods import Entry
 from advisor.rules.advise import silences
-from advisor.rules.limits import changed
-from advisor.rules.registry import RULES
+from advisor.rules.registry import RULES, changed
 
 _OBJECTIVES = {
     "time": "time, from begin to end of a frame",

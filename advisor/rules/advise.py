@@ -10,8 +10,7 @@ from advisor.model.gains import with_estimates
 from advisor.profiles.schema import Advice, Profile, WorkloadRecord
 from advisor.rules.base import Case, Row, Rule, apply
 from advisor.rules.case import cases
-from advisor.rules.limits import limits
-from advisor.rules.registry import RULES, by_id
+from advisor.rules.registry import RULES, by_id, limits
 from advisor.rules.snippets.writing import variants
 from advisor.verdicts.measured import recommend
 

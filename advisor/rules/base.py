@@ -49,6 +49,11 @@ class Kind:
 
 COPYING = Kind("pinned", lambda row: row.movements == {"copied"} and not row.overlaps)
 """Every buffer has a twin in device memory, and frames follow one another."""
+WRITE_COMBINED = Kind(
+    "write-combined",
+    lambda row: bool(row.write_combined),
+    "The host reads every buffer it shares: none is placed in write-combined memory.",
+)
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,11 @@ class Case:
     def copying(self) -> list[Row]:
         """The rows of `COPYING`, those that copy from page-locked memory first."""
         return sorted(self.of(COPYING), key=lambda row: not row.locks)
+
+    def twins(self) -> list[tuple[Row, Row]]:
+        """Rows that differ by write-combining alone, the combined one first; in order."""
+        plain = [row for row in self.rows.values() if not WRITE_COMBINED.has(row)]
+        return [(row, twin) for row in self.of(WRITE_COMBINED) for twin in plain if row.alike == twin.alike]
 
     def fastest(self, rows: Iterable[Row] | None = None) -> Row | None:
         """The fastest of these rows, or of all."""

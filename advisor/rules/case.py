@@ -19,10 +19,9 @@ from advisor.profiles.schema import (
     Trace,
     WorkloadRecord,
 )
-from advisor.rules import placed
 from advisor.rules.base import Case, Reads, Row
-from advisor.strategies.overlap import doubled
-from advisor.strategies.schedule import stage_uses
+from advisor.rules.rows import placements, strategy_named
+from advisor.strategies.schedule import doubled, stage_uses
 
 
 def cases(profile: Profile) -> tuple[Case, ...]:
@@ -69,7 +68,7 @@ def _placed(rows: Iterable[Row], profile: Profile, device: Device) -> dict[str, 
         row.strategy: replace(
             row,
             fits=budget is None or row.physical_bytes <= budget,
-            placements=placed.placements(row.strategy, profile.workload),
+            placements=placements(row.strategy, profile.workload),
             memory_class=device.memory_class,
             pinned_bytes=_pinned_bytes(row.strategy, profile.workload) if row.predicted else row.pinned_bytes,
         )
@@ -126,10 +125,10 @@ def _predicted_row(result: Predicted) -> Row:
 
 def _pinned_bytes(strategy: str, workload: WorkloadRecord) -> int:
     """What the strategy page-locks by its placements; 0 for one that this version does not know."""
-    known = placed.strategy(strategy)
+    known = strategy_named(strategy)
     sets = doubled(stage_uses(workload, "frame")) if known and known.pipelined else []
     sizes = {buffer.name: buffer.bytes * (2 if buffer.name in sets else 1) for buffer in workload.buffers}
-    return sum(sizes[name] for name, how in placed.placements(strategy, workload).items() if how.locks)
+    return sum(sizes[name] for name, how in placements(strategy, workload).items() if how.locks)
 
 
 def _reads(workload: WorkloadRecord, trace: Trace) -> Iterator[Reads]:

@@ -6,7 +6,7 @@ from advisor import units
 from advisor.profiles.schema import BufferRecord
 from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
 from advisor.rules.findings import Finding, estimate, not_applicable, passed
-from advisor.rules.placed import moves, shared
+from advisor.rules.rows import moves, shared
 from advisor.strategies.registry import BASELINE
 
 

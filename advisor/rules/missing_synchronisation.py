@@ -5,7 +5,7 @@ from __future__ import annotations
 from advisor.profiles.schema import WRONG_RESULTS, Evidence
 from advisor.rules.base import Case, Limits, Rule
 from advisor.rules.findings import Finding, not_applicable, passed
-from advisor.rules.placed import placements
+from advisor.rules.rows import placements
 
 
 def judge(case: Case, _: Limits) -> Finding:

@@ -6,7 +6,7 @@ from advisor import units
 from advisor.profiles.schema import Evidence
 from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
 from advisor.rules.findings import Finding, not_applicable, passed, text
-from advisor.rules.placed import shared
+from advisor.rules.rows import shared
 from advisor.rules.traced import Traced, migrations
 from advisor.strategies.registry import BASELINE
 

@@ -1,13 +1,26 @@
-"""What rules compare: a strategy's figures and how it places the buffers; how often kernels read a buffer."""
+"""What rules compare: a strategy's figures, where it places buffers and what it moves, what kernels read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from advisor import stats, units
-from advisor.profiles.schema import Evidence, MemoryClass, PageLocking, Unit
+from advisor.profiles.schema import (
+    BufferRecord,
+    Device,
+    Evidence,
+    MemoryClass,
+    PageLocking,
+    Side,
+    Unit,
+    WorkloadRecord,
+)
 from advisor.strategies.placements.base import Movement, Placement
+from advisor.strategies.registry import STRATEGIES, Strategy
+from advisor.strategies.registry import shared as shared
+from advisor.strategies.schedule import Step, plan, stage_uses
 
 
 @dataclass(frozen=True)
@@ -61,6 +74,20 @@ class Row:
     def movements(self) -> set[Movement]:
         """How the contents of its buffers get from side to side."""
         return {placement.movement(self.memory_class) for placement in self.placements.values()}
+
+    @property
+    def write_combined(self) -> set[str]:
+        """The buffers that lie in write-combined memory."""
+        return {name for name, placed in self.placements.items() if placed.own.write_combined}
+
+    @property
+    def alike(self) -> tuple[object, ...]:
+        """How frames follow one another and how each buffer is placed, write-combining apart."""
+        facts = (
+            (name, p.host_kind, p.own.host_kind, p.own.device_kind, p.own.registered, p.own.hints)
+            for name, p in self.placements.items()
+        )
+        return self.overlaps, *facts
 
     @property
     def locks(self) -> bool:
@@ -200,3 +227,46 @@ class Reads:
     """Traced or declared; otherwise each stage that reads it is taken to do so once."""
     new_each_frame: bool
     """A stage of the frame writes it, so that it has to reach the device again."""
+
+
+def strategy_named(name: str) -> Strategy | None:
+    """The strategy of that name; None for one that this version does not know."""
+    return next((s for s in STRATEGIES if s.name == name), None)
+
+
+def host_readers(workload: WorkloadRecord) -> dict[str, list[str]]:
+    """Shared buffers that host stages of a frame read, with these stages."""
+    found = {
+        buffer.name: [s for s, mode in workload.touching(buffer, "host").items() if mode != "out"]
+        for buffer in shared(workload)
+    }
+    return {name: stages for name, stages in found.items() if stages}
+
+
+def placements(name: str, workload: WorkloadRecord) -> dict[str, Placement]:
+    """How that strategy places each buffer that both sides use; nothing for one not known here."""
+    known = strategy_named(name)
+    placed = known.placements(workload) if known else {}
+    return {buffer.name: placed[buffer.name] for buffer in shared(workload) if known}
+
+
+def moves(name: str, workload: WorkloadRecord, device: Device) -> tuple[Step, ...]:
+    """The copies, or prefetches, of a steady frame under that strategy; none for one not known here."""
+    known = strategy_named(name)
+    if known is None:
+        return ()
+    placed = known.placements(workload)
+    traits = {buffer: placement.traits(device) for buffer, placement in placed.items()}
+    steps = plan(stage_uses(workload, "setup"), stage_uses(workload, "frame"), traits).steady
+    return tuple(step for step in steps if step.action in ("to-device", "to-host"))
+
+
+def changes_of_side(buffer: BufferRecord, workload: WorkloadRecord) -> int:
+    """How often the side that touches the buffer changes from frame to frame, in one frame."""
+    touched: list[Side] = [s.side for s in workload.frame_stages() if s.name in buffer.access]
+    return sum(before != after for before, after in _around(touched))
+
+
+def _around(sides: list[Side]) -> Iterator[tuple[Side, Side]]:
+    """Neighbours, the last and the first among them: a frame follows a frame."""
+    yield from pairwise([*sides, *sides[:1]])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from advisor import units
 from advisor.rules.base import Case, Limits, Rule, Threshold, share_of_a_frame
 from advisor.rules.findings import Finding, estimate, passed
-from advisor.rules.placed import moves
+from advisor.rules.rows import moves
 from advisor.strategies.registry import BASELINE
 
 

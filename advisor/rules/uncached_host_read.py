@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from advisor import units
 from advisor.rules.base import Case, Limits, Row, Rule, Threshold
 from advisor.rules.findings import Finding, not_applicable, passed
-from advisor.rules.placed import host_readers
+from advisor.rules.rows import host_readers
 
 
 def judge(case: Case, limits: Limits) -> Finding:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor import units
-from advisor.rules.base import Case, Limits, Row, Rule, Threshold
+from advisor.rules.base import WRITE_COMBINED, Case, Limits, Row, Rule, Threshold
 from advisor.rules.findings import Finding, not_applicable, passed
-from advisor.rules.twins import WRITE_COMBINED, combined_buffers, twins
 
 
 def judge(case: Case, limits: Limits) -> Finding:
     """Warns where host stages on write-combined memory are much slower than on plain page-locked memory."""
     if any(row.predicted for row in case.of(WRITE_COMBINED)):
         return not_applicable("The model takes it that the CPU never reads write-combined memory.")
-    pairs = [pair for pair in twins(case) if _stages(case, pair[0])]
+    pairs = [pair for pair in case.twins() if _stages(case, pair[0])]
     if not pairs:
         return not_applicable("No buffer that the host only writes has figures with and without it.")
     combined, plain = max(pairs, key=lambda pair: _slowdown(case, *pair))
@@ -41,7 +40,7 @@ def judge(case: Case, limits: Limits) -> Finding:
 
 def _stages(case: Case, combined: Row) -> Sequence[str]:
     """The host stages of a frame that touch write-combined memory."""
-    buffers = [b for b in case.workload.buffers if b.name in combined_buffers(combined)]
+    buffers = [b for b in case.workload.buffers if b.name in combined.write_combined]
     hosts = [stage.name for stage in case.workload.frame_stages("host")]
     return [stage for stage in hosts if any(stage in buffer.access for buffer in buffers)]
 
@@ -54,7 +53,7 @@ def _slowdown(case: Case, combined: Row, plain: Row) -> float:
 
 def _bytes_read(case: Case, combined: Row) -> float:
     """What these stages were seen to read of the memory that they say they only write."""
-    names, stages = combined_buffers(combined), _stages(case, combined)
+    names, stages = combined.write_combined, _stages(case, combined)
     seen = [t for t in case.traffic.traffic if t.stage in stages and t.buffer in names]
     return sum(t.bytes_read for t in seen if t.source == "traced")
 

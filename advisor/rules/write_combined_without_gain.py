@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from advisor import units
-from advisor.rules.base import Case, Limits, Row, Rule
+from advisor.rules.base import WRITE_COMBINED, Case, Limits, Row, Rule
 from advisor.rules.findings import Finding, passed
-from advisor.rules.twins import WRITE_COMBINED, twins
 
 
 def judge(case: Case, _: Limits) -> Finding:
     """Warns against write-combined memory where plain page-locked memory is surely faster."""
-    pairs = twins(case)
+    pairs = case.twins()
     if not pairs:
         return case.without("pinned")
     slower = [(row, plain) for row, plain in pairs if plain.beats(row)]

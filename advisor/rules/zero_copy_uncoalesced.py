@@ -5,7 +5,7 @@ from __future__ import annotations
 from advisor import units
 from advisor.rules.base import COPYING, Case, Limits, Row, Rule, Threshold
 from advisor.rules.findings import Finding, not_applicable, passed
-from advisor.rules.placed import shared
+from advisor.rules.rows import shared
 
 _SUBJECT = "zero-copy"
 

@@ -12,14 +12,25 @@ from dataclasses import dataclass
 
 from advisor.errors import UsageError
 from advisor.profiles.schema import BufferRecord, Device, Side, WorkloadRecord
-from advisor.strategies.overlap import obstacle
 from advisor.strategies.placements.base import Placement
-from advisor.strategies.placements.copied import Pageable, Pinned, Registered, Staged, WriteCombined
-from advisor.strategies.placements.external import External
-from advisor.strategies.placements.in_place import System, ZeroCopy, ZeroCopyRegistered, ZeroCopyWriteCombined
-from advisor.strategies.placements.managed import Managed, ManagedAdvised, ManagedPrefetch
-from advisor.strategies.placements.one_sided import DeviceOnly, HostOnly
-from advisor.strategies.schedule import stage_uses
+from advisor.strategies.placements.kinds import (
+    DeviceOnly,
+    External,
+    HostOnly,
+    Managed,
+    ManagedAdvised,
+    ManagedPrefetch,
+    Pageable,
+    Pinned,
+    Registered,
+    Staged,
+    System,
+    WriteCombined,
+    ZeroCopy,
+    ZeroCopyRegistered,
+    ZeroCopyWriteCombined,
+)
+from advisor.strategies.schedule import obstacle, stage_uses
 
 
 @dataclass(frozen=True)

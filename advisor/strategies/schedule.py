@@ -4,6 +4,7 @@
 transfers and synchronisations that are needed and no others: data is moved when a side reads what the
 other side wrote last, and the host waits when it touches memory that work in flight still uses.
 The model predicts from the same plan that the worker runs.
+Whether frames can overlap, and what there must be two of then, follows from the annotations alone.
 """
 
 from __future__ import annotations
@@ -223,3 +224,37 @@ class _Tracker:
         self.being_read.clear()
         self.being_written.clear()
         self.in_flight = False
+
+
+def obstacle(frame: Sequence[StageUse]) -> str | None:
+    """Why a frame cannot begin before the last one has ended, or None."""
+    if not any(stage.side == "device" for stage in frame):
+        return "no stage runs on the device"
+    renewed = set(renewed_each_frame(frame))
+    written = {name for stage in frame for name in stage.writes()}
+    for stage in frame:
+        for name in stage.access:
+            if stage.side == "host" and name in written and name not in renewed:
+                return (
+                    f"host stage {stage.name!r} uses buffer {name!r}, which carries data from frame to "
+                    "frame, so that no frame can begin before the last one has ended"
+                )
+    return None
+
+
+def renewed_each_frame(frame: Sequence[StageUse]) -> list[str]:
+    """Buffers that each frame overwrites before it reads them."""
+    first: dict[str, str] = {}
+    for stage in frame:
+        for name, mode in stage.access.items():
+            first.setdefault(name, mode)
+    return [name for name, mode in first.items() if mode == "out"]
+
+
+def doubled(frame: Sequence[StageUse]) -> list[str]:
+    """Buffers of which overlapping frames need two: renewed each frame, and touched by the host.
+
+    What only kernels touch is safe alone: kernels of successive frames run in order.
+    """
+    on_host = {name for stage in frame if stage.side == "host" for name in stage.access}
+    return [name for name in renewed_each_frame(frame) if name in on_host]

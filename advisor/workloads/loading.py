@@ -18,7 +18,7 @@ from advisor.errors import AdvisorError, FileProblem, WorkloadError, did_you_mea
 from advisor.profiles.schema import WorkloadRecord
 from advisor.workloads.binding import BoundWorkload, bind
 from advisor.workloads.definition import Definition, Workload
-from advisor.workloads.frameworks import numba_arrays
+from advisor.workloads.frameworks.libraries import is_numba_misfit, numba_that_fits
 from advisor.workloads.parameters import Value, require_readable, resolve
 
 MODULE_PREFIX = "advisor_workload_"
@@ -102,8 +102,8 @@ def user_error(what: str, error: BaseException, path: Path) -> WorkloadError:
     next_step = f"The traceback is of your own code, in {path}."
     if isinstance(error, ModuleNotFoundError) and error.name == "cupy":
         next_step = _NO_CUPY
-    elif numba_arrays.is_misfit(error):
-        next_step = numba_arrays.fitting()
+    elif is_numba_misfit(error):
+        next_step = numba_that_fits()
     return WorkloadError(
         f"{what} raised {type(error).__name__}", next_step=next_step, detail=user_traceback(error, path)
     )

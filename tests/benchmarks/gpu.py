@@ -23,7 +23,7 @@ from advisor.stats import ratio_interval
 from advisor.strategies.backend import Backend
 from advisor.strategies.placements.arena import Arena
 from advisor.strategies.placements.base import Layout
-from advisor.strategies.placements.copied import Pinned
+from advisor.strategies.placements.kinds import Pinned
 from advisor.verdicts.counting import counted
 from tests.benchmarks import frame_loop
 from tests.benchmarks.timing import command, show

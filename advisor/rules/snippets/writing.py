@@ -13,12 +13,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from advisor.profiles.schema import Device, WorkloadRecord
-from advisor.rules import placed
+from advisor.rules.rows import strategy_named
 from advisor.rules.snippets.base import Code, code
 from advisor.rules.snippets.libraries import CUPY, NUMBA, TORCH
-from advisor.strategies.overlap import doubled
 from advisor.strategies.registry import BASELINE, Strategy
-from advisor.strategies.schedule import Step, stage_uses
+from advisor.strategies.schedule import Step, doubled, stage_uses
 
 _QUEUED = ("device", "to-device", "to-host")
 
@@ -46,7 +45,7 @@ def variants(strategy: str, workload: WorkloadRecord, device: Device) -> dict[st
 
 def _known(name: str, device: Device) -> Strategy | None:
     """The strategy of that name, if it is a change and the device can use it."""
-    found = placed.strategy(name)
+    found = strategy_named(name)
     return None if found is None or name == BASELINE or found.unavailable(device) else found
 
 
