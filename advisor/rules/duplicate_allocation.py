@@ -40,15 +40,12 @@ def judge(case: Case, limits: Limits) -> Finding:
         f"On {case.device.name} CPU and GPU share one DRAM, and {BASELINE} holds each buffer in it twice: "
         f"{twice}. {_names(once)} {'hold' if len(once) > 1 else 'holds'} it once."
     )
-    return case.swap(baseline, better, cause, shown, worth=_worth(baseline, better))
-
-
-def _worth(baseline: Row, better: Row) -> str:
     saved = baseline.physical_bytes - better.physical_bytes
-    return (
+    worth = (
         f"{better.strategy} needs {units.size(better.physical_bytes)}, {units.size(saved)} less, and is "
         f"{units.times(baseline.over(better))} as fast{', as predicted' if better.predicted else ''}."
     )
+    return case.swap(baseline, better, cause, shown, worth=worth)
 
 
 def _names(rows: Sequence[Row]) -> str:

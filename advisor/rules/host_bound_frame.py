@@ -8,9 +8,6 @@ from advisor.rules.base import Case, Limits, Row, Rule, Threshold
 from advisor.rules.findings import Finding, not_applicable, passed
 from advisor.strategies.registry import BASELINE
 
-_SHOWN = 3
-"""Host stages that are named, the longest first."""
-
 
 def judge(case: Case, limits: Limits) -> Finding:
     """Says what a frame can gain at most where all kernels and copies cost nothing."""
@@ -52,7 +49,7 @@ def _enough(subject: Row, share: float, chosen: Row | None) -> str:
 
 
 def _longest(row: Row) -> list[tuple[str, float]]:
-    return sorted(row.host_stages.items(), key=lambda item: -item[1])[:_SHOWN]
+    return sorted(row.host_stages.items(), key=lambda item: -item[1])[:3]
 
 
 def _evidence(row: Row) -> tuple[Evidence, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from advisor import units
 from advisor.profiles.schema import Evidence
 from advisor.profiles.system_state import GpuState
-from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
+from advisor.rules.base import Case, Limits, Rule, share_of_a_frame
 from advisor.rules.findings import Finding, estimate, not_applicable, passed
 
 _AWAKE = (0, 1, 2)
@@ -40,11 +40,23 @@ def judge(case: Case, limits: Limits) -> Finding:
         why = case.machine.absent.get("gpu_readings")
         told = "The link's width and generation under load were not told"
         return not_applicable(f"{told}: {why.rstrip('.')}." if why else f"{told}.")
-    runs, shown = f"generation {link.generation} ×{link.width}", _readings(link)
+    figures = {
+        "PCIe generation under load": link.generation,
+        "PCIe generation at best": link.best_generation,
+        "PCIe lanes": link.width,
+        "PCIe lanes at best": link.best_width,
+    }
+    shown = [Evidence(label=label, value=value, unit="count") for label, value in figures.items()]
+    runs = f"generation {link.generation} ×{link.width}"
     if link.factor <= 1:
-        return passed(f"The link runs at {runs}, {_BEST}", *shown)
+        best = "the best that NVML holds possible with this GPU and system"
+        unseen = "whether another slot would give it more lanes NVML does not tell"
+        return passed(f"The link runs at {runs}, {best}; {unseen}.", *shown)
     runs += f"; this GPU and system can do generation {link.best_generation} ×{link.best_width}"
-    row = _most_copied(case)
+    # The recommended strategy where it copies, else page-locked copies, which are bound by the link. Not one
+    # whose copies run beside other work: what they spare is not their time.
+    rows = [row for row in (case.chosen, *case.copying()) if row is not None and not row.overlaps]
+    row = next((row for row in rows if row.transfer_seconds), None)
     share = row.part(row.transfer_seconds) if row else 0.0
     if row is None or share < limits["share"]:
         little = f"copies are only {units.percent(share)} of a frame."
@@ -61,12 +73,6 @@ def judge(case: Case, limits: Limits) -> Finding:
     )
 
 
-_BEST = (
-    "the best that NVML holds possible with this GPU and system; whether another slot would give it more "
-    "lanes NVML does not tell."
-)
-
-
 def _link(readings: Sequence[GpuState]) -> _Link | None:
     """From readings of a GPU at work; an idle one lowers its generation. The best seen counts."""
     awake = [r for r in readings if r.moment == "under-load" or r.performance_state in _AWAKE]
@@ -76,25 +82,6 @@ def _link(readings: Sequence[GpuState]) -> _Link | None:
     best_width = max((r.link_width_max or 0 for r in readings), default=0)
     known = generation and width and best_generation and best_width
     return _Link(generation, width, best_generation, best_width) if known else None
-
-
-def _most_copied(case: Case) -> Row | None:
-    """The recommended strategy where it copies, else page-locked copies, which are bound by the link.
-
-    Not one whose copies run beside other work: what they spare is not their time.
-    """
-    found = [row for row in (case.chosen, *case.copying()) if row is not None and not row.overlaps]
-    return next((row for row in found if row.transfer_seconds), None)
-
-
-def _readings(link: _Link) -> tuple[Evidence, ...]:
-    figures = {
-        "PCIe generation under load": link.generation,
-        "PCIe generation at best": link.best_generation,
-        "PCIe lanes": link.width,
-        "PCIe lanes at best": link.best_width,
-    }
-    return tuple(Evidence(label=label, value=value, unit="count") for label, value in figures.items())
 
 
 RULE = Rule(

@@ -19,7 +19,9 @@ def judge(case: Case, limits: Limits) -> Finding:
     total = case.device.attributes.get("total_global_mem")
     if not isinstance(total, int) or isinstance(total, bool) or total <= 0:
         return not_applicable("How much memory the device has is not known.")
-    needed = _needed(case)
+    kernels = {stage.name for stage in case.workload.stages if stage.side == "device"}
+    # On one DRAM the CPU's own buffers count too, copies of any do not.
+    needed = sum(b.bytes for b in case.workload.buffers if case.one_dram or kernels & b.access.keys())
     share = needed / total
     shown = (
         Evidence(label="memory that the buffers need", value=needed, unit="bytes"),
@@ -39,7 +41,12 @@ def judge(case: Case, limits: Limits) -> Finding:
     subject = case.fastest(case.of(_PAGED))
     better = case.proposal(case.rows.values(), subject) if subject else None
     if subject is None or better is None:
-        return Finding("advice", text(cause, _refused(case), _SPLIT), evidence=shown)
+        refused = (
+            f"{name} has no figures: {why}."
+            for name, why in case.absent.items()
+            if "memory" in why and ("needs" in why or "not enough" in why)
+        )
+        return Finding("advice", text(cause, next(refused, ""), _SPLIT), evidence=shown)
     return case.swap(subject, better, cause, shown, worth=text(compared(better, subject), _SPLIT))
 
 
@@ -61,20 +68,6 @@ def _follows(case: Case, share: float) -> str:
     if not concurrent:
         return "Without concurrentManagedAccess not even managed memory can be larger than the GPU's."
     return "Managed memory gives pages up to make room for others, and fetches them again later."
-
-
-def _needed(case: Case) -> int:
-    """What kernels use; on one DRAM the CPU's own buffers count too, copies of any not."""
-    kernels = {stage.name for stage in case.workload.stages if stage.side == "device"}
-    return sum(b.bytes for b in case.workload.buffers if case.one_dram or kernels & b.access.keys())
-
-
-def _refused(case: Case) -> str:
-    """A strategy that has no figures for want of memory, in its own words."""
-    for name, why in case.absent.items():
-        if "memory" in why and ("needs" in why or "not enough" in why):
-            return f"{name} has no figures: {why}."
-    return ""
 
 
 RULE = Rule(

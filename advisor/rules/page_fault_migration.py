@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from advisor import units
-from advisor.profiles.schema import Evidence
 from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
 from advisor.rules.findings import Finding, not_applicable, passed, text
 from advisor.rules.rows import shared
@@ -13,7 +12,6 @@ from advisor.strategies.registry import BASELINE
 _SUBJECT = "managed"
 _FAULT_SECONDS = 10e-6
 """The least that a fault takes (ObservUVM: 10 to 50 µs): in less there may have been none."""
-_TITLE_ELSEWHERE = "Avoid managed memory that faults page by page"
 
 
 def judge(case: Case, limits: Limits) -> Finding:
@@ -31,13 +29,21 @@ def judge(case: Case, limits: Limits) -> Finding:
     waiting = managed.device_seconds - resident.device_seconds
     shown = [managed.kernels(), resident.kernels()]
     if managed.part(waiting) < limits["share"]:
-        return passed(_little(managed, waiting), *shown)
+        lost = f"Kernels lose only {units.seconds(waiting)} of a frame of {units.seconds(managed.seconds)}"
+        fast = "Kernels on managed memory are as fast as on device memory"
+        told = f"{lost} to pages that are not there yet" if waiting > 0 else fast
+        return passed(f"{told}{' (predicted)' if managed.predicted else ''}.", *shown)
     better = case.proposal(case.rows.values(), managed)
     cause = _cause(managed, resident, waiting)
-    shown += [*_rate(managed, waiting, case), *_host(managed, case.rows.get(BASELINE))]
+    touched = sum(b.bytes for b in shared(case.workload) if case.workload.touching(b, "device"))
+    if touched and waiting >= _FAULT_SECONDS:
+        shown += [managed.figure("managed: rate of the migrations", touched / waiting, "bytes_per_second")]
+    baseline = case.rows.get(BASELINE)
+    if baseline is not None and managed.host_seconds > baseline.host_seconds:
+        shown += [managed.stages(), baseline.stages()]  # pages go back by faults too, in the CPU's own stages
     if better is None:
         return passed(f"{cause} But no other strategy is surely faster.", *shown)
-    title = None if _prefetches(better) else _TITLE_ELSEWHERE
+    title = None if _prefetches(better) else "Avoid managed memory that faults page by page"
     cause = text(cause, _prefetched(case, better))
     return case.swap(managed, better, cause, shown, title=title, inferred=True)
 
@@ -52,16 +58,6 @@ def _prefetches(row: Row) -> bool:
     return "prefetched" in row.movements
 
 
-def _little(managed: Row, waiting: float) -> str:
-    said = (
-        f"Kernels lose only {units.seconds(waiting)} of a frame of {units.seconds(managed.seconds)} to pages "
-        "that are not there yet"
-        if waiting > 0
-        else "Kernels on managed memory are as fast as on device memory"
-    )
-    return f"{said}{' (predicted)' if managed.predicted else ''}."
-
-
 def _cause(managed: Row, resident: Row, waiting: float) -> str:
     pages = (
         "faults, which bring the pages that the CPU used last over a few at a time"
@@ -73,21 +69,6 @@ def _cause(managed: Row, resident: Row, waiting: float) -> str:
         f"{units.seconds(resident.device_seconds)} on device memory ({resident.strategy}): "
         f"{units.percent(managed.part(waiting))} of a frame goes to {pages}."
     )
-
-
-def _rate(managed: Row, waiting: float, case: Case) -> list[Evidence]:
-    """How fast the pages that kernels touch arrive by faults; nothing where there may have been none."""
-    touched = sum(b.bytes for b in shared(case.workload) if case.workload.touching(b, "device"))
-    if not touched or waiting < _FAULT_SECONDS:
-        return []
-    return [managed.figure("managed: rate of the migrations", touched / waiting, "bytes_per_second")]
-
-
-def _host(managed: Row, baseline: Row | None) -> list[Evidence]:
-    """Pages go back by faults too, where the CPU touches them: in its own stages."""
-    if baseline is None or managed.host_seconds <= baseline.host_seconds:
-        return []
-    return [managed.stages(), baseline.stages()]
 
 
 def _prefetched(case: Case, better: Row) -> str:

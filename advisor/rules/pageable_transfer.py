@@ -24,19 +24,21 @@ def judge(case: Case, limits: Limits) -> Finding:
         others = (row for row in case.rows.values() if row is not baseline)
         return unbeaten(baseline, min(others, key=lambda row: row.seconds, default=None))
     locked = next((row for row in case.copying() if row.locks), None)
+    same = ""
+    if locked and locked.transfer_seconds:
+        took = units.seconds(locked.transfer_seconds)
+        same = f"The same copies from page-locked memory {locked.take} {took}."
     shown = {row.strategy: row for row in (baseline, locked or better, better)}
     cause = text(
         f"Copies from and to ordinary memory are {units.percent(share)} of a frame of {BASELINE}, "
         f"{units.seconds(baseline.transfer_seconds)}{' as predicted' if baseline.predicted else ''}.",
         _cause(case, better),
-        _page_locked(locked),
+        same,
     )
     evidence: list[Evidence] = [item for row in shown.values() for item in (row.copies(), *row.rate())]
-    title = _TITLE_SHARED if case.one_dram and not better.transfer_seconds else None
+    shared = case.one_dram and not better.transfer_seconds
+    title = "Drop the copies: CPU and GPU share one memory" if shared else None
     return case.swap(baseline, better, cause, evidence, title=title)
-
-
-_TITLE_SHARED = "Drop the copies: CPU and GPU share one memory"
 
 
 def _cause(case: Case, better: Row) -> str:
@@ -52,13 +54,6 @@ def _cause(case: Case, better: Row) -> str:
     if better.transfer_seconds:
         return f"{staged}; from page-locked memory the copy engine reads directly."
     return f"{staged}; {better.strategy} makes none."
-
-
-def _page_locked(row: Row | None) -> str:
-    """What page-locked memory makes of the same copies, also where another strategy is proposed."""
-    if row is None or not row.transfer_seconds:
-        return ""
-    return f"The same copies from page-locked memory {row.take} {units.seconds(row.transfer_seconds)}."
 
 
 RULE = Rule(

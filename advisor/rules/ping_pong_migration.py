@@ -39,17 +39,13 @@ def judge(case: Case, limits: Limits) -> Finding:
     others = [row for row in case.rows.values() if not _MANAGED.has(row)]
     better = case.proposal(others, managed)
     if better is not None:
-        return case.swap(managed, better, f"{cause} {_COST}", [*shown, better.kernels()])
+        cause += " At each change the pages that are touched move, by faults or by a prefetch, and a page "
+        cause += "that both sides keep using spends its time on the link."
+        return case.swap(managed, better, cause, [*shown, better.kernels()])
     nearest = case.fastest(row for row in others if row.strategy != BASELINE)
     beside = f", {nearest.takes}" if nearest else ""
     shown += [nearest.frame()] if nearest else []
     return passed(f"{cause} But nothing else is surely faster: {managed.takes} a frame{beside}.", *shown)
-
-
-_COST = (
-    "At each change the pages that are touched move, by faults or by a prefetch, and a page that both sides "
-    "keep using spends its time on the link."
-)
 
 
 RULE = Rule(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from advisor import units
-from advisor.profiles.schema import Evidence
-from advisor.rules.base import Case, Kind, Limits, Row, Rule, Threshold
+from advisor.rules.base import Case, Kind, Limits, Rule, Threshold
 from advisor.rules.findings import Finding, not_applicable, passed
 from advisor.strategies.registry import BASELINE
 
@@ -23,7 +22,9 @@ def judge(case: Case, limits: Limits) -> Finding:
     ]
     if not subject.pinned_bytes:
         return passed(f"{subject.strategy} page-locks nothing.", *shown)
-    shown += _limit(case, subject)
+    # RLIMIT_MEMLOCK binds mlock; what the driver locks does not count in VmLck.
+    limit = case.machine.host.locked_memory_limit if case.machine and case.machine.host else None
+    shown += [subject.figure("limit of mlock (ulimit -l)", limit, "bytes")] if isinstance(limit, int) else []
     share = subject.pinned_bytes / memory
     locks = f"{subject.strategy} page-locks {units.size(subject.pinned_bytes)}, {units.percent(share)} of the"
     if share < limits["share"]:
@@ -37,17 +38,15 @@ def judge(case: Case, limits: Limits) -> Finding:
     fitting = [row for row in lean if row.fits]
     better = case.fastest(row for row in fitting if row.no_slower(subject)) or case.proposal(lean, subject)
     if better is None:
-        return Finding("advice", f"{cause} {_IN_PARTS}", evidence=tuple(shown))
+        cause += (
+            " No strategy that locks less is as fast. Lock a few buffers of a fixed size and pass the data "
+        )
+        cause += "through them in parts, or lock only what is copied in every frame."
+        return Finding("advice", cause, evidence=tuple(shown))
     locked = units.size(better.pinned_bytes) if better.pinned_bytes else "nothing"
     worth = f"{better.strategy} locks {locked}: {better.takes} a frame."
     title = f"Lock less memory: {better.strategy} is as fast"
     return case.swap(subject, better, cause, shown, worth=worth, title=title)
-
-
-_IN_PARTS = (
-    "No strategy that locks less is as fast. Lock a few buffers of a fixed size and pass the data through "
-    "them in parts, or lock only what is copied in every frame."
-)
 
 
 def _memory(case: Case) -> int | None:
@@ -59,12 +58,6 @@ def _memory(case: Case) -> int | None:
     limit = machine.host.memory_limit if machine.host else None
     known = [size for size in (machine.memory_bytes, limit) if isinstance(size, int) and size > 0]
     return min(known, default=None)
-
-
-def _limit(case: Case, row: Row) -> list[Evidence]:
-    """RLIMIT_MEMLOCK, where there is one. It binds mlock; what the driver locks does not count in VmLck."""
-    limit = case.machine.host.locked_memory_limit if case.machine and case.machine.host else None
-    return [row.figure("limit of mlock (ulimit -l)", limit, "bytes")] if isinstance(limit, int) else []
 
 
 RULE = Rule(

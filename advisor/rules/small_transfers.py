@@ -43,19 +43,14 @@ def judge(case: Case, limits: Limits) -> Finding:
         return passed(f"{cause} They are as few as can be, and no other strategy is surely faster.", *shown)
     return Finding(
         "advice",
-        f"{cause} {_BATCH}: {spared} fewer, each about {units.seconds(each)} since their size hardly "
+        f"{cause} No other strategy is surely faster, but buffers that go the same way can be parts of one "
+        f"array and go in one copy: {spared} fewer, each about {units.seconds(each)} since their size hardly "
         "matters.",
         title="Batch the small copies: one array for what goes the same way",
         evidence=shown,
         gain=estimate(spared * each),
         inferred=True,
     )
-
-
-_BATCH = (
-    "No other strategy is surely faster, but buffers that go the same way can be parts of one array and go "
-    "in one copy"
-)
 
 
 RULE = Rule(

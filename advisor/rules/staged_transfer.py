@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from advisor import units
-from advisor.profiles.schema import Evidence
 from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
 from advisor.rules.findings import Finding, passed, unbeaten
 from advisor.rules.traced import Traced, copies
@@ -28,19 +27,13 @@ def judge(case: Case, limits: Limits) -> Finding:
     if better is None:
         others = (row for row in case.rows.values() if row.strategy not in (_SUBJECT, BASELINE))
         return unbeaten(staged, case.fastest(others))
-    shown = (staged.copies(), *staged.rate(), *_pool(staged), better.copies(), *better.rate())
-    title = _TITLE_SHARED if case.one_dram and not better.transfer_seconds else None
+    # The pool rounds up, so that it may hold twice the buffers.
+    pool = [staged.figure(f"{_SUBJECT}: page-locked pool", staged.pinned_bytes, "bytes")]
+    shown = [staged.copies(), *staged.rate(), *(pool if staged.pinned_bytes else ())]
+    shown += [better.copies(), *better.rate()]
+    shared = case.one_dram and not better.transfer_seconds
+    title = "Drop cupy.asarray from the frame: CPU and GPU share one memory" if shared else None
     return case.swap(staged, better, _cause(case, staged, better, share), shown, title=title)
-
-
-_TITLE_SHARED = "Drop cupy.asarray from the frame: CPU and GPU share one memory"
-
-
-def _pool(staged: Row) -> list[Evidence]:
-    """What the pool holds; it rounds up, so that this may be twice the buffers."""
-    if not staged.pinned_bytes:
-        return []
-    return [staged.figure(f"{_SUBJECT}: page-locked pool", staged.pinned_bytes, "bytes")]
 
 
 def _cause(case: Case, staged: Row, better: Row, share: float) -> str:

@@ -27,10 +27,13 @@ def judge(case: Case, limits: Limits) -> Finding:
             f"take on plain page-locked memory ({combined.strategy}).",
             *shown,
         )
+    why = "They read it back, or write it out of order, in pieces smaller than a line."
+    if read:
+        why = f"They read {units.size(read)} of it in a frame, which bypasses the caches."
     cause = (
         f"{', '.join(stages)} {'take' if len(stages) > 1 else 'takes'} "
         f"{units.seconds(combined.spent(stages))} on write-combined memory and "
-        f"{units.seconds(plain.spent(stages))} on plain page-locked memory ({plain.strategy}). {_why(read)}"
+        f"{units.seconds(plain.spent(stages))} on plain page-locked memory ({plain.strategy}). {why}"
     )
     better = case.proposal((row for row in case.rows.values() if not WRITE_COMBINED.has(row)), combined)
     if better is None:
@@ -56,12 +59,6 @@ def _bytes_read(case: Case, combined: Row) -> float:
     names, stages = combined.write_combined, _stages(case, combined)
     seen = [t for t in case.traffic.traffic if t.stage in stages and t.buffer in names]
     return sum(t.bytes_read for t in seen if t.source == "traced")
-
-
-def _why(read: float) -> str:
-    if read:
-        return f"They read {units.size(read)} of it in a frame, which bypasses the caches."
-    return "They read it back, or write it out of order, in pieces smaller than a line."
 
 
 RULE = Rule(

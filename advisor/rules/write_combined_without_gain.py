@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor import units
-from advisor.rules.base import WRITE_COMBINED, Case, Limits, Row, Rule
+from advisor.rules.base import WRITE_COMBINED, Case, Limits, Rule
 from advisor.rules.findings import Finding, passed
 
 
@@ -15,7 +15,10 @@ def judge(case: Case, _: Limits) -> Finding:
     slower = [(row, plain) for row, plain in pairs if plain.beats(row)]
     if not slower:
         row, plain = next((pair for pair in pairs if pair[0] is case.chosen), pairs[0])
-        return passed(_verdict(row, plain), row.frame(), plain.frame())
+        takes = "is predicted to take" if row.predicted else "takes"
+        how = f"{row.strategy} {takes} {units.times(row.over(plain))} the time of {plain.strategy}"
+        pays = "pays" if row.beats(plain) else "is not surely slower, nor surely worth the care that it needs"
+        return passed(f"{how}: write-combining {pays}.", row.frame(), plain.frame())
     row, plain = max(slower, key=lambda pair: pair[0].over(pair[1]).value)
     chosen = [one for one in [case.chosen] if one is not None and not WRITE_COMBINED.has(one)]
     better = case.proposal((*chosen, plain), row) or plain
@@ -25,14 +28,6 @@ def judge(case: Case, _: Limits) -> Finding:
     )
     shown = [one.copies() if row.transfer_seconds else one.kernels() for one in (row, plain)]
     return case.swap(row, better, cause, shown)
-
-
-def _verdict(row: Row, plain: Row) -> str:
-    takes = "is predicted to take" if row.predicted else "takes"
-    how = f"{row.strategy} {takes} {units.times(row.over(plain))} the time of {plain.strategy}"
-    if row.beats(plain):
-        return f"{how}: write-combining pays."
-    return f"{how}: write-combining is not surely slower, nor surely worth the care that it needs."
 
 
 RULE = Rule(

@@ -18,7 +18,8 @@ def judge(case: Case, limits: Limits) -> Finding:
     zero_copy = case.rows[_SUBJECT]
     if not case.reads:
         return not_applicable("No kernel reads a buffer that the CPU uses too.")
-    again = [read for read in case.reads if _reads_again(read, case, limits)]
+    # On a card, data that no frame renews is read again too: in each frame, where one copy would do.
+    again = [r for r in case.reads if r.passes >= limits["passes"] or not (r.new_each_frame or case.one_dram)]
     if not again and all(read.known for read in case.reads):
         most = max(case.reads, key=lambda read: read.passes)
         return passed(
@@ -38,17 +39,10 @@ def judge(case: Case, limits: Limits) -> Finding:
     shown = [*(_passes(read, zero_copy) for read in again), zero_copy.kernels(), better.kernels()]
     shown += [zero_copy.copies(), better.copies()]
     cause = f"{_cause(case, again, limits)} {_cure(case, better)}"
-    title = _TITLE_SHARED if case.one_dram else _TITLE_CARD
+    title = "Copy once instead of reading through the link"
+    if case.one_dram:
+        title = "Keep buffers that kernels re-read in memory the GPU caches"
     return case.swap(zero_copy, better, cause, shown, worth=worth, title=title)
-
-
-_TITLE_SHARED = "Keep buffers that kernels re-read in memory the GPU caches"
-_TITLE_CARD = "Copy once instead of reading through the link"
-
-
-def _reads_again(read: Reads, case: Case, limits: Limits) -> bool:
-    """On a card, data that no frame renews is read again too: in each frame, where one copy would do."""
-    return read.passes >= limits["passes"] or not (read.new_each_frame or case.one_dram)
 
 
 def _same_path(row: Row) -> bool:

@@ -31,13 +31,9 @@ def judge(case: Case, limits: Limits) -> Finding:
     better = case.proposal(case.rows.values(), zero_copy)
     if better is None:
         return passed(f"{cause} But no other strategy is surely faster: {zero_copy.takes} a frame.", *shown)
-    return case.swap(zero_copy, better, f"{cause} {_CURE}", shown, inferred=True)
-
-
-_CURE = (
-    "Read the buffer in order, neighbouring threads neighbouring elements, or copy it once and let kernels "
-    "pick from device memory."
-)
+    cause += " Read the buffer in order, neighbouring threads neighbouring elements, or copy it once and let "
+    cause += "kernels pick from device memory."
+    return case.swap(zero_copy, better, cause, shown, inferred=True)
 
 
 def _obstacle(zero_copy: Row, case: Case, least: float) -> str:
