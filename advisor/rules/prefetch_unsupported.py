@@ -40,9 +40,9 @@ def judge(case: Case, _: Limits) -> Finding:
     beaten = BASELINE in case.rows and attached.beats(case.baseline)
     worth = text(compared(attached, plain), "It beats the baseline too." if beaten else "")
     cause = (
-        f"{fact} cudaStreamAttachMemAsync does its work: with cudaMemAttachSingle before a kernel it cleans the "
-        "CPU's caches once, with cudaMemAttachHost before the CPU's turn it gives the memory back, and buffers "
-        "that no kernel uses are left alone."
+        f"{fact} cudaStreamAttachMemAsync does its work: with cudaMemAttachSingle before a kernel it cleans "
+        "the CPU's caches once, with cudaMemAttachHost before the CPU's turn it gives the memory back, and "
+        "buffers that no kernel uses are left alone."
     )
     return case.swap(plain, attached, cause, [flag], worth=worth)
 
