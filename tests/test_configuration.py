@@ -19,8 +19,7 @@ from advisor.profiles import reading
 from advisor.profiles.preferences import OBJECTIVES, Preferences
 from advisor.profiles.schema import Profile
 from advisor.report.pages import render_html, render_markdown, summary
-from advisor.rules.advise import advise, require_rules
-from advisor.rules.base import apply
+from advisor.rules.advise import advise, apply, require_rules
 from advisor.rules.case import cases
 from advisor.rules.registry import RULES, limits
 from advisor.workloads.definition import Workload

@@ -23,10 +23,9 @@ from judging import bet, predicted_run, read, row, says, workload
 from advisor.cli.explaining import describe
 from advisor.errors import UsageError
 from advisor.profiles.schema import MemoryClass, Profile, Trace
-from advisor.rules.advise import advise
-from advisor.rules.base import Kind, apply
+from advisor.rules.advise import advise, apply
+from advisor.rules.base import Kind, passed
 from advisor.rules.case import cases
-from advisor.rules.findings import passed
 from advisor.rules.registry import RULES, by_id
 
 JETSONS = ("tegra", "tegra-io-coherent", "tegra-coherent")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from advisor import units
-from advisor.rules.base import Case, Kind, Limits, Rule
-from advisor.rules.findings import Finding, passed
+from advisor.rules.base import Case, Finding, Kind, Limits, Rule, passed
 
 _CACHED = Kind("zero-copy-registered", lambda row: row.in_place and row.gpu_caches)
 _UNCACHED = Kind("managed", lambda row: row.in_place and not row.gpu_caches)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from advisor import units
 from advisor.profiles.schema import BufferRecord
-from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
-from advisor.rules.findings import Finding, estimate, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, estimate, frame_share, not_applicable, passed
 from advisor.rules.rows import moves, shared
 from advisor.strategies.registry import BASELINE
 
@@ -87,9 +86,7 @@ RULE = Rule(
     memory_classes=("discrete", "discrete-hmm", "coherent"),
     elsewhere="CPU and GPU share one DRAM: a buffer need not leave it for either.",
     one_dram=False,
-    thresholds=(
-        share_of_a_frame("part of a frame that the round trips take, from which they are worth sparing"),
-    ),
+    thresholds=(frame_share("part of a frame that the round trips take, from which they are worth sparing"),),
     sources=(
         "https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/index.html"
         "#data-transfer-between-host-and-device",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from advisor import units
 from advisor.profiles.schema import Evidence
-from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
-from advisor.rules.findings import Finding, estimate, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, estimate, frame_share, not_applicable, passed
 
 
 def judge(case: Case, limits: Limits) -> Finding:
@@ -80,9 +79,7 @@ RULE = Rule(
         device.set(image, stream=stream)  # from where the data arrives
         stream.synchronize()""",
     thresholds=(
-        share_of_a_frame(
-            "part of a frame that the CPU's own copies take, from which they are worth removing"
-        ),
+        frame_share("part of a frame that the CPU's own copies take, from which they are worth removing"),
     ),
     sources=("https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#page-locked-host-memory",),
     judge=judge,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from advisor import units
 from advisor.profiles.schema import Evidence
-from advisor.rules.base import Case, Limits, Row, Rule, Threshold
-from advisor.rules.findings import Finding, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, Threshold, not_applicable, passed
 from advisor.strategies.registry import BASELINE
 
 

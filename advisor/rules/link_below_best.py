@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from advisor import units
 from advisor.profiles.schema import Evidence
 from advisor.profiles.system_state import GpuState
-from advisor.rules.base import Case, Limits, Rule, share_of_a_frame
-from advisor.rules.findings import Finding, estimate, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Rule, estimate, frame_share, not_applicable, passed
 
 _AWAKE = (0, 1, 2)
 """CUDA runs in performance states P0 and P2; a GPU that saves power may have lowered its link."""
@@ -106,7 +105,7 @@ RULE = Rule(
     memory_classes=("discrete", "discrete-hmm"),
     elsewhere="The device does not hang on PCIe, or its link is not what NVML tells of.",
     thresholds=(
-        share_of_a_frame("part of a frame that copies take, from which a faster link is worth the trouble"),
+        frame_share("part of a frame that copies take, from which a faster link is worth the trouble"),
     ),
     sources=(
         "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html: the maximum is what is "

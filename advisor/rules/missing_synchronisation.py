@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from advisor.profiles.schema import WRONG_RESULTS, Evidence
-from advisor.rules.base import Case, Limits, Rule
-from advisor.rules.findings import Finding, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Rule, not_applicable, passed
 from advisor.rules.rows import placements
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from advisor import units
 from advisor.profiles.schema import Evidence, Method
 from advisor.profiles.system_state import HostState
-from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
-from advisor.rules.findings import Finding, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, frame_share, not_applicable, passed
 
 
 def judge(case: Case, limits: Limits) -> Finding:
@@ -69,9 +68,7 @@ RULE = Rule(
     bound = ["numactl", f"--cpunodebind={node}", f"--membind={node}"]
     subprocess.run([*bound, *program], check=True)""",
     thresholds=(
-        share_of_a_frame(
-            "part of a frame that copies and kernels take, from which the way to the memory matters"
-        ),
+        frame_share("part of a frame that copies and kernels take, from which the way to the memory matters"),
     ),
     sources=(
         "https://dnhkng.github.io/posts/gh200-benchmarking: 328 to 339 GB/s near, 221 far",

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from advisor import units
 from advisor.profiles.schema import Evidence
-from advisor.rules.base import Case, Kind, Limits, Rule, Threshold
-from advisor.rules.findings import Finding, compared, not_applicable, passed, text
+from advisor.rules.base import (
+    Case,
+    Finding,
+    Kind,
+    Limits,
+    Rule,
+    Threshold,
+    compared,
+    not_applicable,
+    passed,
+    text,
+)
 
 _PAGED = Kind(
     "managed",

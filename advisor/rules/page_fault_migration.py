@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from advisor import units
-from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
-from advisor.rules.findings import Finding, not_applicable, passed, text
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, frame_share, not_applicable, passed, text
 from advisor.rules.rows import shared
 from advisor.rules.traced import Traced, migrations
 from advisor.strategies.registry import BASELINE
@@ -104,9 +103,7 @@ RULE = Rule(
     memory_classes=("discrete", "discrete-hmm"),
     elsewhere="No pages move by faults on one DRAM; over a coherent link see ping-pong-migration.",
     requires=(_SUBJECT,),
-    thresholds=(
-        share_of_a_frame("part of a frame of managed by which kernels are slower than on device memory"),
-    ),
+    thresholds=(frame_share("part of a frame of managed by which kernels are slower than on device memory"),),
     sources=(
         "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#data-prefetching",
         "parallelArchitect/pascal-um-benchmark: 8.2 and 242.3 GB/s on a GTX 1080",

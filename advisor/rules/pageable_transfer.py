@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from advisor import units
 from advisor.profiles.schema import Evidence
-from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
-from advisor.rules.findings import Finding, passed, text, unbeaten
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, frame_share, passed, text, unbeaten
 from advisor.rules.traced import Traced, copies, pageable_bytes
 from advisor.strategies.registry import BASELINE
 
@@ -79,7 +78,7 @@ RULE = Rule(
         stream.synchronize()  # before the CPU writes host again""",
     requires=(BASELINE,),
     thresholds=(
-        share_of_a_frame("part of a baseline's frame that copies take, from which they are worth removing"),
+        frame_share("part of a baseline's frame that copies take, from which they are worth removing"),
     ),
     sources=(
         "https://docs.nvidia.com/cuda/cuda-runtime-api/api-sync-behavior.html",

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from advisor import units
-from advisor.rules.base import Case, Limits, Rule, Threshold
-from advisor.rules.findings import Finding, estimate, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Rule, Threshold, estimate, not_applicable, passed
 
 
 def judge(case: Case, limits: Limits) -> Finding:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from advisor import units
-from advisor.rules.base import Case, Kind, Limits, Rule, Threshold
-from advisor.rules.findings import Finding, passed
+from advisor.rules.base import Case, Finding, Kind, Limits, Rule, Threshold, passed
 from advisor.rules.rows import changes_of_side, shared
 from advisor.rules.traced import Traced, migrations
 from advisor.strategies.registry import BASELINE

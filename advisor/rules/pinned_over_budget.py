@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from advisor import units
-from advisor.rules.base import Case, Kind, Limits, Rule, Threshold
-from advisor.rules.findings import Finding, not_applicable, passed
+from advisor.rules.base import Case, Finding, Kind, Limits, Rule, Threshold, not_applicable, passed
 from advisor.strategies.registry import BASELINE
 
 _LOCKING = Kind("pinned", lambda row: row.pinned_bytes > 0, "No strategy here page-locks memory.")

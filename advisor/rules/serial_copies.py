@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from advisor import units
-from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
-from advisor.rules.findings import Finding, passed, text
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, frame_share, passed, text
 from advisor.rules.traced import Traced, idle
 from advisor.strategies.registry import BASELINE
 
@@ -112,7 +111,7 @@ RULE = Rule(
     elsewhere="On one DRAM copies are better dropped than hidden: see duplicate-allocation.",
     one_dram=False,
     thresholds=(
-        share_of_a_frame(
+        frame_share(
             "part of a serial frame that copies and kernels take, from which hiding them is worth a change"
         ),
     ),

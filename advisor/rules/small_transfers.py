@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from advisor import units
-from advisor.rules.base import Case, Limits, Rule, Threshold, share_of_a_frame
-from advisor.rules.findings import Finding, estimate, passed
+from advisor.rules.base import Case, Finding, Limits, Rule, Threshold, estimate, frame_share, passed
 from advisor.rules.rows import moves
 from advisor.strategies.registry import BASELINE
 
@@ -79,7 +78,7 @@ RULE = Rule(
             "UnifiedMemoryPerf on RTX 2060 and GTX 1650 SUPER: zero-copy is the fastest up to 16 to 64 KB; "
             "at 12 GB/s 64 KB take as long as a call of 5 µs",
         ),
-        share_of_a_frame("part of a baseline's frame that copies take, from which they are worth removing"),
+        frame_share("part of a baseline's frame that copies take, from which they are worth removing"),
     ),
     sources=(
         "https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/index.html"

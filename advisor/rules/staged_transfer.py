@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from advisor import units
-from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
-from advisor.rules.findings import Finding, passed, unbeaten
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, frame_share, passed, unbeaten
 from advisor.rules.traced import Traced, copies
 from advisor.strategies.registry import BASELINE
 
@@ -72,7 +71,7 @@ RULE = Rule(
         stream.synchronize()  # before the CPU writes host again""",
     requires=(_SUBJECT,),
     thresholds=(
-        share_of_a_frame("part of a frame of staged that copies take, from which they are worth removing"),
+        frame_share("part of a frame of staged that copies take, from which they are worth removing"),
     ),
     sources=(
         "cupy/cupy issues 6360 and 8090: cupy.asarray goes through the page-locked pool",

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from advisor import units
-from advisor.rules.base import Case, Limits, Row, Rule
-from advisor.rules.findings import Finding, compared, passed, text
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, compared, passed, text
 from advisor.strategies.registry import BASELINE
 
 _SUBJECT = "system"

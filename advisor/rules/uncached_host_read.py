@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from advisor import units
-from advisor.rules.base import Case, Limits, Row, Rule, Threshold
-from advisor.rules.findings import Finding, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, Threshold, not_applicable, passed
 from advisor.rules.rows import host_readers
 
 

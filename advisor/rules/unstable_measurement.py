@@ -7,8 +7,7 @@ from statistics import median
 
 from advisor import stats, units
 from advisor.profiles.schema import Environment, Evidence
-from advisor.rules.base import Case, Limits, Row, Rule, Threshold
-from advisor.rules.findings import Finding, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, Threshold, not_applicable, passed
 
 
 def judge(case: Case, limits: Limits) -> Finding:

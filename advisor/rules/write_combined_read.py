@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor import units
-from advisor.rules.base import WRITE_COMBINED, Case, Limits, Row, Rule, Threshold
-from advisor.rules.findings import Finding, not_applicable, passed
+from advisor.rules.base import (
+    WRITE_COMBINED,
+    Case,
+    Finding,
+    Limits,
+    Row,
+    Rule,
+    Threshold,
+    not_applicable,
+    passed,
+)
 
 
 def judge(case: Case, limits: Limits) -> Finding:

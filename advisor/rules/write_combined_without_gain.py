@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from advisor import units
-from advisor.rules.base import WRITE_COMBINED, Case, Limits, Rule
-from advisor.rules.findings import Finding, passed
+from advisor.rules.base import WRITE_COMBINED, Case, Finding, Limits, Rule, passed
 
 
 def judge(case: Case, _: Limits) -> Finding:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from advisor import units
 from advisor.profiles.schema import Evidence
-from advisor.rules.base import Case, Limits, Reads, Row, Rule, Threshold
-from advisor.rules.findings import Finding, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Reads, Row, Rule, Threshold, not_applicable, passed
 from advisor.strategies.registry import BASELINE
 
 _SUBJECT = "zero-copy"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from advisor import units
-from advisor.rules.base import COPYING, Case, Limits, Row, Rule, Threshold
-from advisor.rules.findings import Finding, not_applicable, passed
+from advisor.rules.base import COPYING, Case, Finding, Limits, Row, Rule, Threshold, not_applicable, passed
 from advisor.rules.rows import shared
 
 _SUBJECT = "zero-copy"
