@@ -84,20 +84,14 @@ def plan(setup: Sequence[StageUse], frame: Sequence[StageUse], traits: Mapping[s
     """
     tracker = _Tracker(traits)
     before, first, second, steady = (tracker.run(stages) for stages in (setup, frame, frame, frame))
-    if settling := _moves_beyond(second, steady):
+    # Uploads of the second frame that no later one needs, so that the steady frame can follow the first: a
+    # copy out to foreign memory that happens once leaves memory that migrates with the host.
+    beyond = Counter(second) - Counter(steady)
+    if settling := [step for step in beyond if step.action == "to-device"]:
         waited = (Step("synchronize"),)
         first = (*(first[:-1] if first[-1:] == waited else first), *settling, *waited)
     current = {name: frozenset(tracker.newest(name)) for name in traits}
     return Plan(before, first, steady, current)
-
-
-def _moves_beyond(second: Sequence[Step], steady: Sequence[Step]) -> list[Step]:
-    """Uploads of the second frame that no later one needs, so that the steady frame can follow the first.
-
-    A copy out to foreign memory that happens once leaves memory that migrates with the host.
-    """
-    beyond = Counter(second) - Counter(steady)
-    return [step for step in beyond if step.action == "to-device"]
 
 
 def stage_uses(workload: WorkloadRecord, phase: Literal["setup", "frame"]) -> list[StageUse]:
@@ -147,19 +141,15 @@ class _Tracker:
             if not self.traits[name].foreign:
                 continue
             if mode != "out" and stage.side not in self.foreign[name]:
-                self._copy_across(name, stage.side)
+                # To the host touching our own memory, a copy in is one more stage that writes it.
+                coming = stage.side == "device"
+                copying = StageUse(name, "host", {name: "out" if coming else "in"})
+                self._host(copying, Step("copy-in" if coming else "copy-out", name))
             alone = mode != "in"
             self.foreign[name] = {stage.side} if alone else self.foreign[name] | {stage.side}
             if stage.side == "host":
                 del own[name]
         return StageUse(stage.name, stage.side, own)
-
-    def _copy_across(self, name: str, side: Side) -> None:
-        """To the host touching our own memory, a copy in is one more stage that writes it."""
-        if side == "device":
-            self._host(StageUse(name, "host", {name: "out"}), Step("copy-in", name))
-        else:
-            self._host(StageUse(name, "host", {name: "in"}), Step("copy-out", name))
 
     def _require_written(self, stage: StageUse) -> None:
         for name in stage.reads():

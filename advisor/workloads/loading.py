@@ -113,23 +113,16 @@ def _source(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:
+        names = [p.name for p in path.parent.glob("*.py") if p.exists()]
+        near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.75)
         raise FileProblem(
-            f"{path} does not exist{_similar(path)}",
+            f"{path} does not exist" + (f"; did you mean {path.parent / near[0]}?" if near else ""),
             next_step="Give the path of a Python file with a @workload function.",
         ) from None
     except OSError as problem:
         raise FileProblem(
             f"{path} cannot be read: {problem.strerror}", next_step="Give the path of a Python file."
         ) from None
-
-
-def _similar(path: Path) -> str:
-    try:
-        names = [p.name for p in path.parent.iterdir() if p.suffix == ".py" and p.exists()]
-    except OSError:
-        return ""
-    near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.75)
-    return f"; did you mean {path.parent / near[0]}?" if near else ""
 
 
 def _import(path: Path) -> ModuleType:

@@ -108,7 +108,12 @@ class NumbaBridge(DefaultStreamBridge):
             try:
                 from numba import cuda
             except Exception as problem:  # AttributeError too, where it does not fit the NumPy that is there
-                raise _unusable(problem) from None
+                absent = isinstance(problem, ModuleNotFoundError)
+                told = str(problem) if absent else f"{type(problem).__name__}: {problem}"
+                raise WorkloadError(
+                    f"a stage asks for its buffers by Numba, which cannot be imported: {told.strip()}",
+                    next_step=f"Install it: {_INSTALL}." if absent else numba_that_fits(),
+                ) from None
             self._cuda = cuda
 
     def wrap(self, array: Any) -> Any:
@@ -148,14 +153,4 @@ def numba_that_fits() -> str:
     return (
         f"Installed are {', '.join(found)}; numba-cuda needs NumPy before 2.5: "
         "pip install -U numba 'numba-cuda[cu13]' 'numpy<2.5' (or cu12, as your driver's CUDA)."
-    )
-
-
-def _unusable(problem: Exception) -> WorkloadError:
-    """What a stage that asks for Numba's arrays is told where `from numba import cuda` raised that."""
-    absent = isinstance(problem, ModuleNotFoundError)
-    told = str(problem) if absent else f"{type(problem).__name__}: {problem}"
-    return WorkloadError(
-        f"a stage asks for its buffers by Numba, which cannot be imported: {told.strip()}",
-        next_step=f"Install it: {_INSTALL}." if absent else numba_that_fits(),
     )
