@@ -15,7 +15,7 @@ def judge(case: Case, _: Limits) -> Finding:
     subject = case.rows.get(_UNCACHED.example) or min(uncached, key=lambda row: row.seconds)
     if chosen is not None and (chosen in uncached or all(chosen.beats(row) for row in cached)):
         return passed(
-            f"{chosen.strategy}, which is recommended, is the better one here all the same: "
+            f"{chosen.strategy}, which is recommended, is still the better one here: "
             f"{chosen.takes} a frame, {cached[0].takes}.",
             chosen.frame(),
             cached[0].frame(),

@@ -16,7 +16,7 @@ _AWAKE = (0, 1, 2)
 
 @dataclass(frozen=True)
 class _Link:
-    """Generation and lanes under load, and the best that NVML holds possible with this GPU and system."""
+    """Generation and lanes under load, and the best that NVML reports for this GPU and system."""
 
     generation: int
     width: int
@@ -37,7 +37,7 @@ def judge(case: Case, limits: Limits) -> Finding:
     link = _link(case.machine.gpu_readings)
     if link is None:
         why = case.machine.absent.get("gpu_readings")
-        told = "The link's width and generation under load were not told"
+        told = "NVML did not report the link's width and generation under load"
         return not_applicable(f"{told}: {why.rstrip('.')}." if why else f"{told}.")
     figures = {
         "PCIe generation under load": link.generation,
@@ -48,8 +48,8 @@ def judge(case: Case, limits: Limits) -> Finding:
     shown = [Evidence(label=label, value=value, unit="count") for label, value in figures.items()]
     runs = f"generation {link.generation} ×{link.width}"
     if link.factor <= 1:
-        best = "the best that NVML holds possible with this GPU and system"
-        unseen = "whether another slot would give it more lanes NVML does not tell"
+        best = "the best that NVML reports for this GPU and system"
+        unseen = "it does not report whether another slot would give more lanes"
         return passed(f"The link runs at {runs}, {best}; {unseen}.", *shown)
     runs += f"; this GPU and system can do generation {link.best_generation} ×{link.best_width}"
     # The recommended strategy where it copies, else page-locked copies, which are bound by the link. Not one
@@ -88,9 +88,9 @@ RULE = Rule(
     title="Give the GPU its full PCIe link: slot, lanes and firmware",
     why="A card behind a bad riser, badly seated, or held at an old generation by the firmware copies at a "
     "fraction of its rate, and no memory strategy makes up for it. An idle GPU lowers its link to save "
-    "power, so that only a reading under load counts. NVML's best is what is possible with this GPU and "
-    "system: of a ×16 card in a slot of 8 lanes it tells 8, so that a slot which is too narrow is not seen "
-    "here; compare the lanes with the card's data sheet.",
+    "power, so that only a reading under load counts. The best that NVML reports is for this GPU and "
+    "system: for a ×16 card in a slot of 8 lanes it reports 8, so that a slot which is too narrow is not "
+    "seen here; compare the lanes with the card's data sheet.",
     bad="""
     gpu = pynvml.nvmlDeviceGetHandleByIndex(0)
     now = pynvml.nvmlDeviceGetCurrPcieLinkGeneration(gpu)  # idle: lowered""",
@@ -103,7 +103,7 @@ RULE = Rule(
     lanes = pynvml.nvmlDeviceGetCurrPcieLinkWidth(gpu)
     most = pynvml.nvmlDeviceGetMaxPcieLinkWidth(gpu)""",
     memory_classes=("discrete", "discrete-hmm"),
-    elsewhere="The device does not hang on PCIe, or its link is not what NVML tells of.",
+    elsewhere="The device is not attached by PCIe, or NVML does not report its link.",
     thresholds=(
         frame_share("part of a frame that copies take, from which a faster link is worth the trouble"),
     ),

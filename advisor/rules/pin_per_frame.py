@@ -11,7 +11,7 @@ def judge(case: Case, limits: Limits) -> Finding:
     looked = [(row, row.page_locking) for row in case.rows.values() if row.page_locking is not None]
     if not looked:
         return not_applicable(
-            "Nobody looked: calls that page-lock memory are seen only where frames ran on a GPU."
+            "Not observed: calls that page-lock memory are seen only where frames ran on a GPU."
         )
     row, seen = max(looked, key=lambda pair: pair[1].seconds)
     shown = (

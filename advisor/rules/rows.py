@@ -47,9 +47,9 @@ class Row:
     pinned_bytes: int = 0
     """Page-locked memory taken."""
     latency_seconds: float | None = None
-    """Begin to end of a frame, where frames overlap."""
+    """From the start of a frame to its result, where frames overlap."""
     verified: bool | None = None
-    """Its results were held against another run's; None when predicted."""
+    """Its results were compared with another run's; None when predicted."""
     fits: bool = True
     """Within the memory budget, so that it may be proposed."""
     synchronize_seconds: float = 0.0
@@ -57,7 +57,7 @@ class Row:
     drawn_over: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """The range of this time over another strategy's, draw by draw; only of predicted rows (profiles.py)."""
     page_locking: PageLocking | None = None
-    """What the workload page-locked by itself in its frames; None where nobody looked."""
+    """What the workload page-locked by itself in its frames; None where that was not observed."""
     placements: Mapping[str, Placement] = field(default_factory=dict)
     """How it places each buffer that both sides use; empty for a strategy that this version does not know."""
     memory_class: MemoryClass | None = None
@@ -142,7 +142,7 @@ class Row:
         return stats.Ratio(self.seconds / other.seconds, low, high)
 
     def _drawn(self, other: Row) -> tuple[float, float] | None:
-        """Nothing where frames overlap: what is drawn counts them begin to end, `seconds` until the next."""
+        """Nothing where frames overlap: the draws count the latency, `seconds` the time between frames."""
         if self.overlaps or other.overlaps:
             return None
         if other.strategy in self.drawn_over:

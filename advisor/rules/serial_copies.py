@@ -39,7 +39,7 @@ def judge(case: Case, limits: Limits) -> Finding:
         return _no_gain(serial, overlapped)
     late = overlapped.latency_seconds
     shown = [serial.copies(), serial.kernels(), serial.stages()]
-    shown += [overlapped.figure(f"{_OVERLAPPED}: begin to end of a frame", late)] if late is not None else []
+    shown += [overlapped.figure(f"{_OVERLAPPED}: latency of a frame", late)] if late is not None else []
     found = case.swap(serial, overlapped, _cause(serial), shown, worth=_worth(serial, overlapped))
     # Frames are done more often, and each takes longer: that is time saved for throughput alone.
     return found if chosen is overlapped else replace(found, gain=None)

@@ -11,7 +11,7 @@ from advisor.rules.base import Case, Finding, Limits, Row, Rule, Threshold, not_
 
 
 def judge(case: Case, limits: Limits) -> Finding:
-    """Names the row that scatters most among those the verdict hangs on, where it hangs."""
+    """Names the row that scatters most among those the verdict depends on, where it does."""
     if case.machine is None or case.method is None:
         return not_applicable("Nothing was measured on this device.")
     contenders = _contenders(case)
@@ -24,10 +24,8 @@ def judge(case: Case, limits: Limits) -> Finding:
             f"Medians are known to {units.percent(width)} or better among the strategies that matter.", *shown
         )
     if case.verdict is not None and case.verdict.verdict not in ("open", "untrusted"):
-        return passed(
-            f"{worst.strategy} is known to {units.percent(width)} only, but the verdict holds all the same.",
-            *shown,
-        )
+        only = f"{worst.strategy} is known to {units.percent(width)} only"
+        return passed(f"{only}, but the verdict does not depend on it.", *shown)
     detail = (
         f"The median of {worst.strategy} is known to ±{units.percent(width)} only, and the strategies that "
         f"may be the best lie closer together: {_scatter(worst)}. {_seen(case.machine)} Fix the clocks, stop "
