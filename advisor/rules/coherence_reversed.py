@@ -14,20 +14,14 @@ def judge(case: Case, _: Limits) -> Finding:
     cached, uncached, chosen = case.of(_CACHED), case.of(_UNCACHED), case.chosen
     subject = case.rows.get(_UNCACHED.example) or min(uncached, key=lambda row: row.seconds)
     if chosen is not None and (chosen in uncached or all(chosen.beats(row) for row in cached)):
-        return passed(
-            f"{chosen.strategy}, which is recommended, is still the better one here: "
-            f"{chosen.takes} a frame, {cached[0].takes}.",
-            chosen.frame(),
-            cached[0].frame(),
-        )
+        still = f"{chosen.strategy}, which is recommended, is still the better one here"
+        said = f"{still}: {chosen.takes} a frame, {cached[0].takes}."
+        return passed(said, chosen.frame(), cached[0].frame())
     better = case.proposal(cached, subject)
     if better is None:
-        return passed(
-            f"That the GPU does not cache {subject.strategy} memory has no measurable cost: "
-            f"{subject.takes} a frame, {cached[0].takes}.",
-            subject.kernels(),
-            cached[0].kernels(),
-        )
+        free = f"That the GPU does not cache {subject.strategy} memory has no measurable cost"
+        said = f"{free}: {subject.takes} a frame, {cached[0].takes}."
+        return passed(said, subject.kernels(), cached[0].kernels())
     kind = "registered" if better.places(lambda placed: placed.own.registered) else "ordinary"
     cause = (
         f"On Xavier and Orin the GPU caches managed memory and not page-locked memory. On {case.device.name} "

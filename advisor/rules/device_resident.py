@@ -17,11 +17,8 @@ def judge(case: Case, limits: Limits) -> Finding:
         return passed("No buffer goes to the host and comes back in a frame.")
     names, chosen = ", ".join(buffer.name for buffer in found), case.chosen
     if chosen is not None and not chosen.transfer_seconds:
-        return passed(
-            f"{names} would be copied both ways in a frame, but {chosen.strategy}, which is recommended, "
-            "copies nothing.",
-            chosen.copies(),
-        )
+        nothing = f"{chosen.strategy}, which is recommended, copies nothing"
+        return passed(f"{names} would be copied both ways in a frame, but {nothing}.", chosen.copies())
     row = _copying(case)
     if row is None or not row.transfer_bytes:
         return not_applicable("No strategy that copies has its bytes and their time.")

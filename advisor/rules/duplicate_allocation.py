@@ -18,22 +18,18 @@ def judge(case: Case, limits: Limits) -> Finding:
     least = max(limits["saving"] * baseline.physical_bytes, limits["bytes"])
     once = [row for row in case.rows.values() if baseline.physical_bytes - row.physical_bytes >= least]
     if not once:
-        return passed(
-            f"No strategy here needs {units.size(least)} less than the {twice} of {BASELINE}.",
-            _held(baseline),
-        )
+        said = f"No strategy here needs {units.size(least)} less than the {twice} of {BASELINE}."
+        return passed(said, _held(baseline))
     shown = [_held(row) for row in (baseline, *once)]
     as_fast = [row for row in once if row.no_slower(baseline)]
     if not as_fast:
         fastest = min(once, key=lambda row: row.seconds)
-        return passed(
+        said = (
             f"{_names(once)} would hold the buffers once ({units.size(fastest.physical_bytes)} and not "
             f"{twice}), but not surely without losing time: {fastest.takes} a frame, "
-            f"{units.times(fastest.over(baseline))} that of {BASELINE}.",
-            *shown,
-            baseline.frame(),
-            fastest.frame(),
+            f"{units.times(fastest.over(baseline))} that of {BASELINE}."
         )
+        return passed(said, *shown, baseline.frame(), fastest.frame())
     better = min([row for row in as_fast if row is case.chosen] or as_fast, key=lambda row: row.seconds)
     cause = (
         f"On {case.device.name} CPU and GPU share one DRAM, and {BASELINE} holds each buffer in it twice: "

@@ -19,11 +19,8 @@ def judge(case: Case, limits: Limits) -> Finding:
         return passed("No strategy here copies external buffers on the CPU.", *([row.frame()] if row else []))
     share = subject.part(subject.host_copy_seconds)
     if share < limits["share"]:
-        return passed(
-            f"The CPU's copies of {external} are only {units.percent(share)} of a frame of "
-            f"{subject.strategy}.",
-            _copying(subject),
-        )
+        little = f"only {units.percent(share)} of a frame of {subject.strategy}"
+        return passed(f"The CPU's copies of {external} are {little}.", _copying(subject))
     cause = (
         f"The data of {external} arrives in other memory than {subject.strategy} needs. The CPU's copies "
         f"between the two {subject.take} {units.seconds(subject.host_copy_seconds)}, {units.percent(share)} "
@@ -34,11 +31,8 @@ def judge(case: Case, limits: Limits) -> Finding:
         cause = f"{cause} {better.strategy} takes the memory as it is."
         return case.swap(subject, better, cause, [_copying(subject)])
     if case.chosen is not None and not case.chosen.host_copy_seconds:
-        return passed(
-            f"{case.recommended}, which is recommended, takes {external} where the data arrives.",
-            case.chosen.frame(),
-            _copying(subject),
-        )
+        said = f"{case.recommended}, which is recommended, takes {external} where the data arrives."
+        return passed(said, case.chosen.frame(), _copying(subject))
     return _in_place(subject, cause)
 
 

@@ -18,12 +18,9 @@ def judge(case: Case, limits: Limits) -> Finding:
     if share < limits["share"]:
         return passed(_enough(subject, share, case.chosen), *_evidence(subject))
     if best is not subject and subject.over(best).low > 1 / limits["share"]:
-        return passed(
-            f"Host stages are {units.percent(share)} of a frame of {subject.strategy}, but with "
-            f"{best.strategy} they are faster too.",
-            *_evidence(subject),
-            *_evidence(best),
-        )
+        most = f"Host stages are {units.percent(share)} of a frame of {subject.strategy}"
+        said = f"{most}, but with {best.strategy} they are faster too."
+        return passed(said, *_evidence(subject), *_evidence(best))
     stages = ", ".join(f"{name} {units.seconds(seconds)}" for name, seconds in _longest(subject))
     return Finding(
         "advice",

@@ -21,11 +21,9 @@ def judge(case: Case, _: Limits) -> Finding:
     shown = (_count("strategies whose results differ", len(wrong)), right)
     waiting = [name for name in agree if _waits(case, name)]
     if any(_waits(case, name) for name in wrong) or not waiting:
-        return passed(
-            f"Results of {', '.join(wrong)} differ, but nothing points to a wait that is missing: there is "
-            "no strategy with synchronous copies that gave the right ones while the others failed.",
-            *shown,
-        )
+        differ = f"Results of {', '.join(wrong)} differ, but nothing points to a wait that is missing"
+        none = "there is no strategy with synchronous copies that gave the right ones while the others failed"
+        return passed(f"{differ}: {none}.", *shown)
     name, why = next(iter(wrong.items()))
     return Finding(
         "advice",

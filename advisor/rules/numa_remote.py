@@ -29,11 +29,8 @@ def judge(case: Case, limits: Limits) -> Finding:
         row.figure(f"{row.strategy}: copies and kernels", row.path_seconds),
     )
     if share < limits["share"]:
-        return passed(
-            f"Copies and kernels are only {units.percent(share)} of a frame of {row.strategy}: where the "
-            "host's memory lies hardly matters.",
-            *shown,
-        )
+        little = f"Copies and kernels are only {units.percent(share)} of a frame of {row.strategy}"
+        return passed(f"{little}: where the host's memory lies hardly matters.", *shown)
     return Finding("advice", _detail(host, case.method, row, share, nodes), evidence=shown, inferred=True)
 
 

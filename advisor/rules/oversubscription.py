@@ -38,11 +38,8 @@ def judge(case: Case, limits: Limits) -> Finding:
         Evidence(label="the device's memory", value=total, unit="bytes"),
     )
     if share < limits["share"]:
-        return passed(
-            f"The buffers need {units.size(needed)} of the device's {units.size(total)}, "
-            f"{units.percent(share)}.",
-            *shown,
-        )
+        little = f"{units.size(needed)} of the device's {units.size(total)}, {units.percent(share)}"
+        return passed(f"The buffers need {little}.", *shown)
     cause = text(
         f"{'The buffers, each held once, need' if case.one_dram else 'The buffers of the kernels need'} "
         f"{units.size(needed)}, {units.percent(share)} of the {units.size(total)} of {case.device.name}.",

@@ -10,19 +10,15 @@ def judge(case: Case, limits: Limits) -> Finding:
     """Advises to lock once what the workload's own stages lock in their frames, seen through CuPy."""
     looked = [(row, row.page_locking) for row in case.rows.values() if row.page_locking is not None]
     if not looked:
-        return not_applicable(
-            "Not observed: calls that page-lock memory are seen only where frames ran on a GPU."
-        )
+        return not_applicable("Not observed: calls that page-lock memory are seen only on a GPU.")
     row, seen = max(looked, key=lambda pair: pair[1].seconds)
     shown = (
         row.figure(f"{row.strategy}: page-locking calls in a frame", seen.calls, "count"),
         row.figure(f"{row.strategy}: time of these calls", seen.seconds),
     )
     if seen.calls < limits["calls"]:
-        return passed(
-            "No stage page-locks memory in its frames through CuPy (other libraries' calls are not seen).",
-            *shown,
-        )
+        unseen = "other libraries' calls are not seen"
+        return passed(f"No stage page-locks memory in its frames through CuPy ({unseen}).", *shown)
     return Finding(
         "advice",
         f"In the frames of {row.strategy} the workload's own stages lock or unlock pages "

@@ -20,17 +20,12 @@ def judge(case: Case, limits: Limits) -> Finding:
     often = [buffer for buffer in shared(case.workload) if changes[buffer.name] >= least]
     if not often:
         most = max(changes.values(), default=0)
-        return passed(
-            f"A buffer changes sides at most {most} times a frame: it goes over and comes back once.",
-            managed.figure("changes of side of a buffer in a frame", most, "count"),
-        )
+        said = f"A buffer changes sides at most {most} times a frame: it goes over and comes back once."
+        return passed(said, managed.figure("changes of side of a buffer in a frame", most, "count"))
+    moved = sum(buffer.bytes * changes[buffer.name] for buffer in often)
     shown = [
         *(managed.figure(f"changes of side of {b.name} in a frame", changes[b.name], "count") for b in often),
-        managed.figure(
-            "bytes that change sides in a frame, at most",
-            sum(buffer.bytes * changes[buffer.name] for buffer in often),
-            "bytes",
-        ),
+        managed.figure("bytes that change sides in a frame, at most", moved, "bytes"),
         managed.kernels(),
     ]
     named = ", ".join(f"{b.name} ({units.size(b.bytes)}) {changes[b.name]} times" for b in often)

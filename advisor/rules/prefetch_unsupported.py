@@ -25,16 +25,12 @@ def judge(case: Case, _: Limits) -> Finding:
     shown = (flag, attached.frame(), plain.frame())
     fact = f"On {case.device.name} cudaMemPrefetchAsync returns an error (concurrentManagedAccess is 0)."
     if not attached.beats(plain):
-        return passed(
-            f"{fact} What stands for it, attaching to a stream, takes {units.times(attached.over(plain))} "
-            "the time of plain managed memory: leave both out.",
-            *shown,
-        )
+        times = f"{units.times(attached.over(plain))} the time of plain managed memory"
+        return passed(f"{fact} Attaching to a stream in its place takes {times}: leave both out.", *shown)
     if chosen is not None and chosen is not attached and chosen.no_slower(attached):
+        fast = f"{chosen.strategy}, which is recommended, is as fast: {chosen.takes} a frame"
         return passed(
-            f"{fact} Attaching to a stream is faster than plain managed memory, but {chosen.strategy}, which "
-            f"is recommended, is as fast: {chosen.takes} a frame.",
-            *shown,
+            f"{fact} Attaching to a stream is faster than plain managed memory, but {fast}.", *shown
         )
     beaten = BASELINE in case.rows and attached.beats(case.baseline)
     worth = text(compared(attached, plain), "It beats the baseline too." if beaten else "")

@@ -20,21 +20,15 @@ def judge(case: Case, limits: Limits) -> Finding:
         return case.without(_SUBJECT)
     path = serial.part(serial.transfer_seconds + serial.device_seconds)
     if not serial.transfer_seconds or path < limits["share"]:
-        return passed(
-            f"Copies and kernels are {units.percent(path)} of a frame of {serial.strategy}: there is little "
-            "to hide behind other work.",
-            serial.copies(),
-            serial.kernels(),
-        )
+        little = f"Copies and kernels are {units.percent(path)} of a frame of {serial.strategy}"
+        said = f"{little}: there is little to hide behind other work."
+        return passed(said, serial.copies(), serial.kernels())
     if overlapped is None:
         return case.without(_OVERLAPPED)
     chosen = case.chosen
     if chosen is not None and chosen is not overlapped and chosen.no_slower(overlapped):
-        return passed(
-            f"{chosen.strategy}, which is recommended, is as fast without a second set of buffers.",
-            chosen.frame(),
-            overlapped.frame(),
-        )
+        said = f"{chosen.strategy}, which is recommended, is as fast without a second set of buffers."
+        return passed(said, chosen.frame(), overlapped.frame())
     if not overlapped.beats(serial):
         return _no_gain(serial, overlapped)
     late = overlapped.latency_seconds
@@ -46,20 +40,13 @@ def judge(case: Case, limits: Limits) -> Finding:
 
 
 def _no_gain(serial: Row, overlapped: Row) -> Finding:
-    parts = [
-        (serial.host_seconds, "host stages"),
-        (serial.transfer_seconds, "copies"),
-        (serial.device_seconds, "kernels"),
-    ]
-    longest, which = max(parts)
-    return passed(
+    copies, kernels = (serial.transfer_seconds, "copies"), (serial.device_seconds, "kernels")
+    longest, which = max((serial.host_seconds, "host stages"), copies, kernels)
+    said = (
         f"Overlapping frames are not surely faster than those of {serial.strategy}: of what could run at "
-        f"once, the {which} alone take {units.seconds(longest)} of {units.seconds(serial.seconds)}.",
-        serial.frame(),
-        overlapped.frame(),
-        serial.stages(),
-        serial.copies(),
+        f"once, the {which} alone take {units.seconds(longest)} of {units.seconds(serial.seconds)}."
     )
+    return passed(said, serial.frame(), overlapped.frame(), serial.stages(), serial.copies())
 
 
 def _cause(serial: Row) -> str:

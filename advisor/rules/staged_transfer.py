@@ -17,10 +17,8 @@ def judge(case: Case, limits: Limits) -> Finding:
         return passed("Nothing is copied between the sides in a frame.", staged.copies())
     share = staged.part(staged.transfer_seconds)
     if share < limits["share"]:
-        return passed(
-            f"The copies of cupy.asarray and cupy.asnumpy are only {units.percent(share)} of a frame.",
-            staged.copies(),
-        )
+        little = f"only {units.percent(share)} of a frame"
+        return passed(f"The copies of cupy.asarray and cupy.asnumpy are {little}.", staged.copies())
     cheaper = (row for row in case.rows.values() if row.transfer_seconds < staged.transfer_seconds)
     better = case.proposal(cheaper, staged)
     if better is None:

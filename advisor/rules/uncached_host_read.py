@@ -34,9 +34,8 @@ def judge(case: Case, limits: Limits) -> Finding:
         return passed(f"{told}: the CPU does not lose by reading page-locked memory here.", *evidence)
     better = case.proposal(cached, subject)
     if better is None:
-        return passed(
-            f"{told}, but no other strategy than the baseline is surely faster as a whole.", *evidence
-        )
+        none = "no other strategy than the baseline is surely faster as a whole"
+        return passed(f"{told}, but {none}.", *evidence)
     cause = (
         f"On {case.device.name} the CPU does not cache page-locked memory: each read goes to DRAM by itself. "
         f"{', '.join(stages)} read{'s' if len(stages) == 1 else ''} {', '.join(readers)}: "

@@ -20,9 +20,8 @@ def judge(case: Case, limits: Limits) -> Finding:
     worst = max(contenders, key=_half_width)
     width, shown = _half_width(worst), _evidence(worst)
     if width < limits["width"]:
-        return passed(
-            f"Medians are known to {units.percent(width)} or better among the strategies that matter.", *shown
-        )
+        known = f"Medians are known to {units.percent(width)} or better"
+        return passed(f"{known} among the strategies that matter.", *shown)
     if case.verdict is not None and case.verdict.verdict not in ("open", "untrusted"):
         only = f"{worst.strategy} is known to {units.percent(width)} only"
         return passed(f"{only}, but the verdict does not depend on it.", *shown)

@@ -31,11 +31,8 @@ def judge(case: Case, limits: Limits) -> Finding:
     shown += [combined.figure("reads of write-combined memory by the CPU", read, "bytes")] if read else []
     slowdown = _slowdown(case, combined, plain)
     if slowdown < limits["slowdown"]:
-        return passed(
-            f"The stages that write write-combined memory take {units.ratio(slowdown)} the time they "
-            f"take on plain page-locked memory ({combined.strategy}).",
-            *shown,
-        )
+        took = f"{units.ratio(slowdown)} the time they take on plain page-locked memory ({combined.strategy})"
+        return passed(f"The stages that write write-combined memory take {took}.", *shown)
     why = "They read it back, or write it out of order, in pieces smaller than a line."
     if read:
         why = f"They read {units.size(read)} of it in a frame, which bypasses the caches."

@@ -21,11 +21,9 @@ def judge(case: Case, limits: Limits) -> Finding:
     again = [r for r in case.reads if r.passes >= limits["passes"] or not (r.new_each_frame or case.one_dram)]
     if not again and all(read.known for read in case.reads):
         most = max(case.reads, key=lambda read: read.passes)
-        return passed(
-            f"Kernels read each shared buffer about once a frame ({most.buffer}: "
-            f"{units.digits(most.passes)} times), as zero-copy memory wants it.",
-            _passes(most, zero_copy),
-        )
+        once = f"about once a frame ({most.buffer}: {units.digits(most.passes)} times)"
+        said = f"Kernels read each shared buffer {once}, as zero-copy memory wants it."
+        return passed(said, _passes(most, zero_copy))
     quicker = [r for r in case.rows.values() if _slowdown(zero_copy, r, case) >= limits["slowdown"]]
     better = case.proposal((row for row in quicker if not _same_path(row)), zero_copy)
     if better is None:

@@ -21,11 +21,8 @@ def judge(case: Case, limits: Limits) -> Finding:
     bytes_used = zero_copy.figure("bytes that kernels use of shared buffers, either way", used, "bytes")
     shown = (zero_copy.kernels(), copied.kernels(), bytes_used, *copied.rate())
     if excess < limits["slowdown"]:
-        return passed(
-            f"Kernels on zero-copy memory take {units.seconds(zero_copy.device_seconds)}, "
-            f"{units.ratio(excess)} what the bytes they use explain.",
-            *shown,
-        )
+        took = f"{units.seconds(zero_copy.device_seconds)}, {units.ratio(excess)} what the bytes they use explain"
+        return passed(f"Kernels on zero-copy memory take {took}.", *shown)
     cause = _cause(case, zero_copy, copied, used, expected)
     better = case.proposal(case.rows.values(), zero_copy)
     if better is None:
