@@ -1,7 +1,5 @@
 """coherence-reversed: what was right on Orin, managed memory, is what Thor's GPU does not cache."""
 
-from __future__ import annotations
-
 from advisor import units
 from advisor.rules.base import Case, Finding, Kind, Limits, Rule, passed
 

@@ -1,7 +1,5 @@
 """device-resident: a buffer that leaves the GPU only to come back in the same frame."""
 
-from __future__ import annotations
-
 from advisor import units
 from advisor.profiles.schema import BufferRecord
 from advisor.rules.base import Case, Finding, Limits, Row, Rule, estimate, frame_share, not_applicable, passed

@@ -1,7 +1,5 @@
 """duplicate-allocation: explicit copies on a shared DRAM hold every buffer twice."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from advisor import units

@@ -1,7 +1,5 @@
 """hidden-host-copy: data that arrives elsewhere is copied into the memory that was to spare a copy."""
 
-from __future__ import annotations
-
 from advisor import units
 from advisor.profiles.schema import Evidence
 from advisor.rules.base import Case, Finding, Limits, Row, Rule, estimate, frame_share, not_applicable, passed

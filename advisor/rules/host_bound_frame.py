@@ -1,7 +1,5 @@
 """host-bound-frame: the CPU's own stages fill the frame, so that no memory strategy can help."""
 
-from __future__ import annotations
-
 from advisor import units
 from advisor.profiles.schema import Evidence
 from advisor.rules.base import Case, Finding, Limits, Row, Rule, Threshold, not_applicable, passed

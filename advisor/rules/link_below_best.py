@@ -1,7 +1,5 @@
 """link-below-best: the PCIe link runs narrower or slower than the GPU and this system can."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

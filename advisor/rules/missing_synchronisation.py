@@ -1,7 +1,5 @@
 """missing-synchronisation: results that are right with synchronous copies and wrong without them."""
 
-from __future__ import annotations
-
 from advisor.profiles.schema import WRONG_RESULTS, Evidence
 from advisor.rules.base import Case, Finding, Limits, Rule, not_applicable, passed
 from advisor.rules.rows import placements

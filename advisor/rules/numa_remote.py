@@ -1,7 +1,5 @@
 """numa-remote: host memory on another NUMA node than the GPU's."""
 
-from __future__ import annotations
-
 from advisor import units
 from advisor.profiles.schema import Evidence, Method
 from advisor.profiles.system_state import HostState

@@ -1,7 +1,5 @@
 """oversubscription: the buffers of a frame do not fit the GPU's memory, or only just."""
 
-from __future__ import annotations
-
 from advisor import units
 from advisor.profiles.schema import Evidence
 from advisor.rules.base import (

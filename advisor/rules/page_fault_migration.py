@@ -1,7 +1,5 @@
 """page-fault-migration: managed memory whose pages a card fetches by faults, a few at a time."""
 
-from __future__ import annotations
-
 from advisor import units
 from advisor.rules.base import Case, Finding, Limits, Row, Rule, frame_share, not_applicable, passed, text
 from advisor.rules.rows import shared

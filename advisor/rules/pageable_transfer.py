@@ -1,7 +1,5 @@
 """pageable-transfer: copies from and to ordinary memory, which the driver stages while the host waits."""
 
-from __future__ import annotations
-
 from advisor import units
 from advisor.profiles.schema import Evidence
 from advisor.rules.base import Case, Finding, Limits, Row, Rule, frame_share, passed, text, unbeaten

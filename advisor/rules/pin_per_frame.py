@@ -1,7 +1,5 @@
 """pin-per-frame: memory is page-locked or registered again in every frame."""
 
-from __future__ import annotations
-
 from advisor import units
 from advisor.rules.base import Case, Finding, Limits, Rule, Threshold, estimate, not_applicable, passed
 

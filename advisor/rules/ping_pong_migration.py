@@ -1,7 +1,5 @@
 """ping-pong-migration: managed pages that go back and forth because both sides use them in turn."""
 
-from __future__ import annotations
-
 from advisor import units
 from advisor.rules.base import Case, Finding, Kind, Limits, Rule, Threshold, passed
 from advisor.rules.rows import changes_of_side, shared

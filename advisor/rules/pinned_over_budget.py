@@ -1,7 +1,5 @@
 """pinned-over-budget: so much memory is page-locked that the rest of the machine goes short."""
 
-from __future__ import annotations
-
 from advisor import units
 from advisor.rules.base import Case, Finding, Kind, Limits, Rule, Threshold, not_applicable, passed
 from advisor.strategies.registry import BASELINE

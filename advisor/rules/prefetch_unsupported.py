@@ -1,7 +1,5 @@
 """prefetch-unsupported: cudaMemPrefetchAsync fails here, and what does its work."""
 
-from __future__ import annotations
-
 from advisor import units
 from advisor.profiles.schema import Evidence
 from advisor.rules.base import Case, Finding, Limits, Rule, compared, not_applicable, passed, text

@@ -1,7 +1,5 @@
 """serial-copies: copies, kernels and host stages take turns where they could run beside one another."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from advisor import units

@@ -1,7 +1,5 @@
 """small-transfers: copies so small that calling for them costs more than moving the bytes."""
 
-from __future__ import annotations
-
 from advisor import units
 from advisor.rules.base import Case, Finding, Limits, Rule, Threshold, estimate, frame_share, passed
 from advisor.rules.rows import moves

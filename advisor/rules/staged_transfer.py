@@ -1,7 +1,5 @@
 """staged-transfer: cupy.asarray copies on the CPU into a page-locked pool before the link copies."""
 
-from __future__ import annotations
-
 from advisor import units
 from advisor.rules.base import Case, Finding, Limits, Row, Rule, frame_share, passed, unbeaten
 from advisor.rules.traced import Traced, copies

@@ -1,7 +1,5 @@
 """system-memory-available: kernels reach ordinary memory by themselves, so that malloc would do."""
 
-from __future__ import annotations
-
 from advisor import units
 from advisor.rules.base import Case, Finding, Limits, Row, Rule, compared, passed, text
 from advisor.strategies.registry import BASELINE

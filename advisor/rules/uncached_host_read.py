@@ -1,7 +1,5 @@
 """uncached-host-read: the CPU reads page-locked memory that it does not cache (Jetsons before Xavier)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from advisor import units

@@ -1,7 +1,5 @@
 """unstable-measurement: the figures scatter so much that strategies cannot be told apart."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import median
 

@@ -1,7 +1,5 @@
 """write-combined-read: the CPU reads memory that it can only write quickly."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from advisor import units

@@ -1,7 +1,5 @@
 """write-combined-without-gain: write-combined memory whose copies are no faster for it, or slower."""
 
-from __future__ import annotations
-
 from advisor import units
 from advisor.rules.base import WRITE_COMBINED, Case, Finding, Limits, Rule, passed
 

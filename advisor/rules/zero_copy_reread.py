@@ -1,7 +1,5 @@
 """zero-copy-reread: kernels that read a zero-copy buffer again, past the GPU's caches or over the link."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from advisor import units

@@ -1,7 +1,5 @@
 """zero-copy-uncoalesced: kernels that use a small part of each line they fetch of zero-copy memory."""
 
-from __future__ import annotations
-
 from advisor import units
 from advisor.rules.base import COPYING, Case, Finding, Limits, Row, Rule, Threshold, not_applicable, passed
 from advisor.rules.rows import shared
@@ -21,8 +19,8 @@ def judge(case: Case, limits: Limits) -> Finding:
     bytes_used = zero_copy.figure("bytes that kernels use of shared buffers, either way", used, "bytes")
     shown = (zero_copy.kernels(), copied.kernels(), bytes_used, *copied.rate())
     if excess < limits["slowdown"]:
-        took = f"{units.seconds(zero_copy.device_seconds)}, {units.ratio(excess)} what the bytes they use explain"
-        return passed(f"Kernels on zero-copy memory take {took}.", *shown)
+        took = f"{units.seconds(zero_copy.device_seconds)}, {units.ratio(excess)} what the bytes"
+        return passed(f"Kernels on zero-copy memory take {took} they use explain.", *shown)
     cause = _cause(case, zero_copy, copied, used, expected)
     better = case.proposal(case.rows.values(), zero_copy)
     if better is None:
