@@ -24,7 +24,7 @@ from advisor.measure.option_values import CALL, Said, nearest, read
 from advisor.measure.options import OPTIONS, Options
 from advisor.measure.settings import Settings
 from advisor.profiles.preferences import Preferences
-from advisor.rules.limits import require, thresholds
+from advisor.rules.registry import require, thresholds
 from advisor.strategies import registry, scripts
 from advisor.strategies.backend import BackendName
 from advisor.workloads.parameters import parse_assignments

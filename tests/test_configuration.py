@@ -19,11 +19,9 @@ from advisor.measure.options import OPTIONS, Option
 from advisor.profiles import reading
 from advisor.profiles.preferences import OBJECTIVES, Preferences
 from advisor.profiles.schema import Profile
-from advisor.rules.advise import advise, require_rules
-from advisor.rules.base import apply
+from advisor.rules.advise import advise, apply, require_rules
 from advisor.rules.case import cases
-from advisor.rules.limits import limits
-from advisor.rules.registry import RULES
+from advisor.rules.registry import RULES, limits
 from advisor.workloads.definition import Workload
 
 PASSES = "zero-copy-reread.passes"

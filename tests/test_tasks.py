@@ -109,7 +109,8 @@ def test_where_no_time_is_left_only_the_frames_that_must_be_are_run(
     left: float, frames: int, watched: bool, file: Path
 ) -> None:
     did("reference", file, "pageable", RecordingBackend())
-    sample = did("measure", file, "pinned", RecordingBackend(), left_seconds=left, timeline=True, seconds=1e-6)
+    how: Any = {"left_seconds": left, "timeline": True, "seconds": 1e-6}
+    sample = did("measure", file, "pinned", RecordingBackend(), **how)
     assert isinstance(sample, Sample)
     assert (len(sample.frame_seconds), sample.timeline is not None) == (frames, watched)
     assert sample.verified

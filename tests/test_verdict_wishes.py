@@ -28,8 +28,8 @@ from advisor.profiles.preferences import Preferences
 from advisor.profiles.schema import Measured, Profile, Recommendation
 from advisor.report.recommendations import headline
 from advisor.rules.advise import advise
+from advisor.rules.base import Finding
 from advisor.rules.case import cases
-from advisor.rules.findings import Finding
 from advisor.rules.registry import RULES
 from advisor.verdicts.predicted import recommend_predicted
 

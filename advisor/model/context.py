@@ -17,10 +17,9 @@ from advisor.profiles.schema import (
     Traffic,
     WorkloadRecord,
 )
-from advisor.strategies.overlap import doubled
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.registry import Strategy, shared
-from advisor.strategies.schedule import Plan, Step, plan, stage_uses
+from advisor.strategies.schedule import Plan, Step, doubled, plan, stage_uses
 
 Path = Literal["memory", "uncached", "link"]
 """memory: the GPU's own or the shared DRAM, behind its L2. uncached: the shared DRAM without. link: the
