@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from advisor.calibration import device_memory
-from advisor.calibration.assembling import Findings, Machine, comments, entry_of, merged
-from advisor.calibration.groups import GROUPS, Group
-from advisor.calibration.sizes import largest_cache
-from advisor.calibration.toml_text import write
+from advisor.calibration.assembling import Findings, Machine, comments, entry_of, merged, write
+from advisor.calibration.bench import largest_cache
+from advisor.calibration.device_rates import MEMORY
+from advisor.calibration.groups import GROUPS
 from advisor.devices.catalogue import CatalogueEntry
 from advisor.devices.environment import environment
 from advisor.errors import NothingMeasured, UsageError
@@ -90,7 +89,7 @@ def calibrate(
     few for an entry."""
     request.check()
     with tempfile.TemporaryDirectory(prefix="advisor-") as scratch:
-        run = launch or ProcessLauncher(TIMEOUT, worker="advisor.calibration.worker")
+        run = launch or ProcessLauncher(TIMEOUT, worker="advisor.calibration.groups")
         findings = _measure(request, progress, run, Path(scratch), clock)
     if not findings.readings:
         raise NothingMeasured(
@@ -114,7 +113,13 @@ def _measure(
             missing.update(dict.fromkeys(group.keys, f"the {BUDGET:.0f} s for all groups were over"))
             continue
         progress.begin(group.title)
-        ended = launch(_job(request, group, directory))
+        job = CalibrationJob(
+            group=group.name,
+            backend=request.backend if group.needs_gpu else "cpu",
+            gpu=request.gpu,
+            directory=str(directory / group.name),
+        )
+        ended = launch(job)
         progress.end()
         if isinstance(ended.outcome, Problem) and ended.outcome.cause == "wrong":
             raise ended.outcome.as_error()  # no such GPU, no CuPy: every further process would say the same
@@ -122,30 +127,11 @@ def _measure(
             runs.append(ended.outcome)
             missing.update(ended.outcome.absent)
         else:
-            missing.update(dict.fromkeys(group.keys, _why(ended)))
-    return Findings(_machine(), runs, missing)
-
-
-def _job(request: Request, group: Group, directory: Path) -> CalibrationJob:
-    return CalibrationJob(
-        group=group.name,
-        backend=request.backend if group.needs_gpu else "cpu",
-        gpu=request.gpu,
-        directory=str(directory / group.name),
-    )
-
-
-def _why(ended: Ended) -> str:
-    return ended.outcome.message if isinstance(ended.outcome, Problem) else ended.reason
-
-
-def _machine() -> Machine:
+            why = ended.outcome.message if isinstance(ended.outcome, Problem) else ended.reason
+            missing.update(dict.fromkeys(group.keys, why))
     here = environment()
-    return Machine(
-        cpu=here.cpu_model or f"an {here.machine} CPU",
-        date=datetime.now(timezone.utc).date().isoformat(),
-        host_cache_bytes=largest_cache(),
-    )
+    cpu, date = here.cpu_model or f"an {here.machine} CPU", datetime.now(timezone.utc).date().isoformat()
+    return Findings(Machine(cpu, date, largest_cache()), runs, missing)
 
 
 def _entry(request: Request, findings: Findings) -> CatalogueEntry | None:
@@ -153,7 +139,7 @@ def _entry(request: Request, findings: Findings) -> CatalogueEntry | None:
     if request.backend == "cuda":
         if device is None:
             raise NothingMeasured(
-                f"the GPU could not be used: {findings.missing[device_memory.MEMORY]}",
+                f"the GPU could not be used: {findings.missing[MEMORY]}",
                 next_step="Check it with nvidia-smi, or add --no-gpu to measure the CPU alone.",
             )
         return entry_of(findings, device, request.name)

@@ -47,21 +47,25 @@ def measure(bench: Bench, host_view: Callable[..., Array] = host_array) -> None:
     elif not attributes.get("concurrent_managed_access", 0):
         bench.leave_out(KEYS, "pages do not migrate by faults without concurrent managed access")
     else:
-        bench.attempt(KEYS, lambda: _measure(bench, host_view))
+        _measure(bench, host_view)
 
 
 def _measure(bench: Bench, host_view: Callable[..., Array]) -> None:
     backend, size = bench.backend, bench.sizes.managed
-    with Arena(backend) as arena:
+    with bench.attempt(KEYS), Arena(backend) as arena:
         kernels = Kernels(backend)
         pointer = arena.managed(size)
         host = host_view(pointer, size, (size // 4,), np.dtype(np.float32))
         device = bench.floats(pointer, size)
         out = bench.floats(arena.device(4), 4)
-        bench.attempt(MIGRATION, lambda: _migrations(bench, kernels, host, device, out))
-        bench.attempt((FAULT, BROUGHT), lambda: _faults(bench, kernels, host, device, out))
-        bench.attempt(PREFETCH, lambda: _prefetches(bench, pointer, host))
-        bench.attempt([WRITE], lambda: _first_writes(bench, pointer, host))
+        with bench.attempt(MIGRATION):
+            _migrations(bench, kernels, host, device, out)
+        with bench.attempt((FAULT, BROUGHT)):
+            _faults(bench, kernels, host, device, out)
+        with bench.attempt(PREFETCH):
+            _prefetches(bench, pointer, host)
+        with bench.attempt([WRITE]):
+            _first_writes(bench, pointer, host)
 
 
 def _migrations(bench: Bench, kernels: Kernels, host: Array, device: Any, out: Any) -> None:
@@ -79,7 +83,6 @@ def _faults(bench: Bench, kernels: Kernels, host: Array, device: Any, out: Any) 
     if not count:
         bench.leave_out((FAULT, BROUGHT), "there was too little free memory")
         return
-
     together = _first_less_second(
         bench, lambda: kernels.touch_in_turn(device, REGION, out), lambda: host.fill(0)
     )
@@ -94,16 +97,16 @@ def _faults(bench: Bench, kernels: Kernels, host: Array, device: Any, out: Any) 
 
 
 def _prefetches(bench: Bench, pointer: int, host: Array) -> None:
-    backend, size = bench.backend, host.nbytes
+    def to_device() -> None:
+        bench.backend.prefetch(pointer, host.nbytes, "device")
+
+    def to_host() -> None:
+        bench.backend.prefetch(pointer, host.nbytes, "host")
+
     host.fill(0)
-    to_device = bench.host_times(
-        lambda: backend.prefetch(pointer, size, "device"), lambda: backend.prefetch(pointer, size, "host")
-    )
-    to_host = bench.host_times(
-        lambda: backend.prefetch(pointer, size, "host"), lambda: backend.prefetch(pointer, size, "device")
-    )
-    bench.keep_rate(PREFETCH[0], size, to_device)
-    bench.keep_rate(PREFETCH[1], size, to_host)
+    times = bench.host_times(to_device, to_host), bench.host_times(to_host, to_device)
+    for key, seconds in zip(PREFETCH, times, strict=True):
+        bench.keep_rate(key, host.nbytes, seconds)
 
 
 def _first_writes(bench: Bench, pointer: int, host: Array) -> None:
