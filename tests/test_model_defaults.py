@@ -10,8 +10,8 @@ import pytest
 from advisor.devices.catalogue import load
 from advisor.devices.entries import Figure
 from advisor.errors import FileProblem
-from advisor.model.assumptions import _words
-from advisor.model.defaults import PATH, default, defaults, read
+from advisor.model.machines import PATH, default, defaults, read
+from advisor.model.predict import _words
 from advisor.profiles.schema import MemoryClass
 
 TEXT = PATH.read_text(encoding="utf-8")

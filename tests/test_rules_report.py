@@ -9,8 +9,7 @@ import rules_report
 from builders import advice, measured, profile, recommendation, vector_add_trace
 from rules_report import Change, found, possible, proposed, summary, table, tables
 
-from advisor.model.gains import with_estimates
-from advisor.model.measured import compare
+from advisor.model.measured import compare, with_estimates
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Advice, Device, Gain, Profile
 from advisor.report.pages import render_html

@@ -1,4 +1,4 @@
-"""Times work on a backend and keeps what came of it, with a reason for what did not; the sizes it works on."""
+"""Times work on a backend and keeps what came of it, with the reason for what did not; the sizes it takes."""
 
 from __future__ import annotations
 

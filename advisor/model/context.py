@@ -37,7 +37,7 @@ class Learned:
     same_device: bool = False
     """The host stages' times were measured beside this very device."""
     unexplained: float = 1.0
-    """How much is left of what the terms do not explain (residuals.py), as an exponent: 1 all, 0 nothing."""
+    """How much is left of what the terms do not explain (simulate.py), as an exponent: 1 all, 0 nothing."""
     sentences: tuple[str, ...] = ()
 
 
@@ -56,7 +56,7 @@ class Context:
     first_frames: bool = False
     """Of few frames: before the driver has found out which pages thrash."""
     stays: bool = False
-    """The driver leaves managed pages at the host (thrashing.py)."""
+    """The driver leaves managed pages at the host (steady_frame.py)."""
 
     @property
     def memory_class(self) -> MemoryClass:

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from advisor.model import terms
 from advisor.model.context import Context
-from advisor.model.defaults import host_slowdown
 from advisor.model.device_stages import bytes_of
+from advisor.model.machines import host_slowdown
 from advisor.model.monte_carlo import Values, constant, log_triangular, triangular
 from advisor.strategies.placements.base import Placement
 

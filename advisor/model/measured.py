@@ -1,5 +1,5 @@
 """What a profile that was measured on a GPU tells: its kernels' and host stages' times, for other devices,
-and how far the model is from it on its own device."""
+how far the model is from it on its own device, and what it says that measured changes are worth."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from advisor.model.device_stages import roof_seconds
 from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values, span
 from advisor.model.simulate import Simulated, simulate, with_declared
-from advisor.profiles.schema import Device, Measured, Profile, StageWork, Trace
+from advisor.profiles.schema import Advice, Device, Measured, Profile, StageWork, Trace
 from advisor.strategies.registry import STRATEGIES, Strategy, shared
 
 UNEXPLAINED_WHERE_MEASURED = 0.5
@@ -82,6 +82,28 @@ def compare(profile: Profile) -> ModelAgainstRun:
     return ModelAgainstRun(entry.name, rows, "" if rows else refused)
 
 
+def with_estimates(profile: Profile, advice: Iterable[Advice]) -> tuple[Advice, ...]:
+    """The advice with the model's estimate beside each gain that was measured, where it has one.
+
+    The model is asked as if nothing had been measured, like `compare`.
+    """
+    told = tuple(advice)
+    if not any(item.gain and item.gain.basis == "measured" for item in told):
+        return told
+    likely = {row.strategy: row.likely for row in compare(profile).rows}
+    return tuple(_with_estimate(item, likely) for item in told)
+
+
+def _with_estimate(advice: Advice, likely: Mapping[str, float]) -> Advice:
+    gain = advice.gain
+    if gain is None or gain.basis != "measured" or not {gain.over, advice.strategy} <= set(likely):
+        return advice
+    estimate = likely[gain.over or ""] - likely[advice.strategy or ""]
+    return advice.model_copy(
+        update={"gain": gain.model_copy(update={"estimated_seconds_per_frame": estimate})}
+    )
+
+
 def learned(profile: Profile, target: Machine) -> Learned:
     """What a measured profile knows better than the trace. Of a CPU's profile that is nothing."""
     measured = profile.measured()
@@ -92,28 +114,22 @@ def learned(profile: Profile, target: Machine) -> Learned:
     trace, host_told = _host_stages(profile, measured)
     factors = {} if entry is None else _kernel_factors(profile, trace, measured, Machine(entry))
     same = entry is not None and entry.origin == target.entry.origin
+    name = profile.device.name
+    told = [f"Host stages start from their measured time beside {name}."] if host_told else []
+    if factors:
+        told.append(
+            f"Kernels start from their measured time on {name}, scaled as the model scales between the two "
+            "devices."
+        )
+    elif entry is None:
+        told.append(f"The catalogue has no entry for {name}: the times of its kernels could not be scaled.")
     return Learned(
         trace,
         factors,
         same,
         UNEXPLAINED_WHERE_MEASURED if factors or host_told else 1.0,
-        tuple(_told(profile, entry, host_told, factors)),
+        tuple(told),
     )
-
-
-def _told(
-    profile: Profile, entry: CatalogueEntry | None, host: bool, factors: Mapping[str, Values]
-) -> Iterable[str]:
-    name = profile.device.name
-    if host:
-        yield f"Host stages start from their measured time beside {name}."
-    if factors:
-        yield (
-            f"Kernels start from their measured time on {name}, scaled as the model scales between the two "
-            "devices."
-        )
-    elif entry is None:
-        yield f"The catalogue has no entry for {name}: the times of its kernels could not be scaled."
 
 
 def _host_stages(profile: Profile, measured: Mapping[str, Measured]) -> tuple[Trace | None, bool]:
@@ -188,8 +204,17 @@ def entry_of(device: Device) -> CatalogueEntry | None:
         found = [load(max(whole, key=len))]
     else:
         found = [load(name) for name in names() if words & set(name.split("-"))]
-    fitting = [entry for entry in found if _fits(entry, device, by_size=not whole)]
-    return _as_measured(fitting[0], device) if len(fitting) == 1 else None
+    kind, memory = (device.memory_class or "").removesuffix("-hmm"), device.attributes.get("total_global_mem")
+    found = [entry for entry in found if entry.memory_class.removesuffix("-hmm") == kind]
+    if not whole:
+        size = memory if isinstance(memory, (int, float)) else 0
+        found = [e for e in found if abs(size / e.figures.memory_bytes.value - 1) <= MEMORY_MARGIN]
+    if len(found) != 1 or found[0].memory_class == device.memory_class:
+        return found[0] if len(found) == 1 else None
+    # Whether a card has HMM depends on the kernel and the driver: as on the machine that was measured.
+    flag = Attribute(value=int(device.memory_class == "discrete-hmm"), source="the measured device")
+    attributes = {**found[0].attributes, "pageable_memory_access": flag}
+    return found[0].model_copy(update={"memory_class": device.memory_class, "attributes": attributes})
 
 
 def _was_calibrated_on(entry: CatalogueEntry, device: Device) -> bool:
@@ -200,24 +225,3 @@ def _was_calibrated_on(entry: CatalogueEntry, device: Device) -> bool:
     told = {key: attribute.value for key, attribute in entry.attributes.items()}
     both = told.keys() & device.attributes.keys()
     return "total_global_mem" in both and all(told[key] == device.attributes[key] for key in both)
-
-
-def _fits(entry: CatalogueEntry, device: Device, *, by_size: bool) -> bool:
-    same_kind = _kind(entry.memory_class) == _kind(device.memory_class)
-    memory = device.attributes.get("total_global_mem")
-    if not by_size or not isinstance(memory, (int, float)):
-        return same_kind and not by_size
-    return same_kind and abs(memory / entry.figures.memory_bytes.value - 1) <= MEMORY_MARGIN
-
-
-def _kind(memory_class: str | None) -> str:
-    return (memory_class or "").removesuffix("-hmm")
-
-
-def _as_measured(entry: CatalogueEntry, device: Device) -> CatalogueEntry:
-    """Whether a card has HMM depends on the kernel and the driver: as on the machine that was measured."""
-    if entry.memory_class == device.memory_class:
-        return entry
-    flag = Attribute(value=int(device.memory_class == "discrete-hmm"), source="the measured device")
-    attributes = {**entry.attributes, "pageable_memory_access": flag}
-    return entry.model_copy(update={"memory_class": device.memory_class, "attributes": attributes})

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from advisor import units
 from advisor.errors import UsageError, WorkloadError
-from advisor.model.gains import with_estimates
+from advisor.model.measured import with_estimates
 from advisor.profiles.schema import Advice, Profile, WorkloadRecord
 from advisor.rules.base import Case, Row, Rule, apply
 from advisor.rules.case import cases
