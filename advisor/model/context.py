@@ -117,11 +117,7 @@ class Context:
         return (both + placement.staged) * self._sets(buffer) + self.is_foreign(buffer)
 
     def _sets(self, buffer: str) -> int:
-        return 2 if self.strategy.pipelined and buffer in self._doubled else 1
-
-    @cached_property
-    def _doubled(self) -> frozenset[str]:
-        return frozenset(doubled(stage_uses(self.workload, "frame")))
+        return 2 if self.strategy.pipelined and buffer in doubled(stage_uses(self.workload, "frame")) else 1
 
     @cached_property
     def _buffers(self) -> dict[str, BufferRecord]:
@@ -134,13 +130,10 @@ class Context:
     def placement_of(self, step: Step) -> Placement:
         """Where the data of a step lies: the buffer that it moves, or the largest that its stage shares."""
         moved = step.action not in ("host", "device", "synchronize")
-        its = [b for b in self._shared if step.name in ((b.name,) if moved else b.access)]
-        largest = max(its or self._shared, key=lambda buffer: buffer.bytes, default=None)
+        placed = shared(self.workload)
+        its = [b for b in placed if step.name in ((b.name,) if moved else b.access)]
+        largest = max(its or placed, key=lambda buffer: buffer.bytes, default=None)
         return self.own(largest.name) if largest else self.strategy.placement
-
-    @cached_property
-    def _shared(self) -> list[BufferRecord]:
-        return shared(self.workload)
 
     def traffic(self, stage: str) -> list[Traffic]:
         """What a stage reads and writes, by buffer."""

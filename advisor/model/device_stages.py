@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 
 from advisor.model import terms
 from advisor.model.context import Context, Path
+from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values, constant, log_triangular
 from advisor.profiles.schema import Traffic
 
@@ -66,7 +66,8 @@ def _memory(at: Context, stage: str, traffic: Sequence[Traffic]) -> Values:
     from_memory, from_cache = constant(at.work(stage).temporary_bytes), constant(0.0)
     for t in cached:
         read, written = bytes_of(t)
-        share = _pageable_share(at, t.buffer)
+        ordinary = machine.shares_memory and at.own(t.buffer).device_kind == "pageable"
+        share = machine.get("pageable_access_share") if ordinary else 1.0
         first, again = terms.split_passes(read, at.size(t.buffer))
         missed = again * _missed(at, t, fits=fits)
         from_memory = from_memory + (first + missed + written) / share
@@ -74,11 +75,6 @@ def _memory(at: Context, stage: str, traffic: Sequence[Traffic]) -> Values:
     seconds = from_memory / machine.kernel_rate()
     l2 = machine.find("l2_bytes_per_second")
     return seconds if l2 is None or not from_cache.any() else seconds + from_cache / l2
-
-
-def _pageable_share(at: Context, buffer: str) -> Values | float:
-    ordinary = at.own(buffer).device_kind == "pageable" and at.machine.shares_memory
-    return at.machine.get("pageable_access_share") if ordinary else 1.0
 
 
 def _touched(at: Context, traffic: Sequence[Traffic]) -> float:
@@ -117,10 +113,7 @@ def _link(at: Context, traffic: Sequence[Traffic]) -> Values:
             again = constant(0.0)
         read = read + first + (0.0 if fits else again * (crossing if t.source == "declared" else 1.0))
         written = written + its_written
-    into, out = (
-        machine.get("zero_copy_read_bytes_per_second"),
-        machine.get("zero_copy_write_bytes_per_second"),
-    )
+    into, out = (machine.get(f"zero_copy_{what}_bytes_per_second") for what in ("read", "write"))
     seconds = terms.link_both_ways(read, written, into, out) + from_cache
     host = machine.find("host_memory_bytes_per_second")
     return np.asarray(seconds if host is None else np.maximum(seconds, (read + written) / host))
@@ -138,16 +131,16 @@ def _crossing_again(at: Context, mapped: Sequence[Traffic]) -> Values:
 
 def _uncached(at: Context, traffic: Sequence[Traffic]) -> Values:
     """Mapped memory of a shared DRAM that the GPU does not cache: every pass from the DRAM."""
-    read, written = constant(0.0), constant(0.0)
+    machine, read, written = at.machine, constant(0.0), constant(0.0)
     for t in _on(at, traffic, "uncached"):
         its_read, its_written = bytes_of(t)
         read, written = read + its_read, written + its_written
-    return read / _uncached_rate(at, "read") + written / _uncached_rate(at, "write")
+    return read / _uncached_rate(machine, "read") + written / _uncached_rate(machine, "write")
 
 
-def _uncached_rate(at: Context, what: Literal["read", "write"]) -> Values:
+def _uncached_rate(machine: Machine, what: str) -> Values:
     """As measured on mapped memory, or the share of an ordinary kernel's rate that is published."""
     measured = f"zero_copy_{what}_bytes_per_second"
-    if at.machine.has(measured):
-        return at.machine.get(measured)
-    return at.machine.kernel_rate() * at.machine.get("uncached_share")
+    if machine.has(measured):
+        return machine.get(measured)
+    return machine.kernel_rate() * machine.get("uncached_share")

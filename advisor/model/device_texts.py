@@ -33,9 +33,15 @@ def describe_all() -> str:
     order: tuple[MemoryClass, ...] = get_args(MemoryClass)
     entries = [load(name) for name in names()]
     entries.sort(key=lambda entry: (order.index(entry.memory_class), _bandwidth(entry)))
-    rows = [_HEADINGS, *(_row(entry) for entry in entries)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADINGS))]
-    return "\n".join(_aligned(row, widths) for row in rows)
+    rows = [_HEADINGS]
+    for entry in entries:
+        memory = units.size(entry.figures.memory_bytes.value)
+        rows.append((entry.origin, entry.name, entry.memory_class, memory, units.rate(_bandwidth(entry))))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    # Names to the left, numbers to the right.
+    return "\n".join(
+        "  ".join(f"{c:{a}{w}}" for c, a, w in zip(row, "<<<>>", widths, strict=True)) for row in rows
+    )
 
 
 def describe_one(name_or_path: str) -> str:
@@ -73,17 +79,6 @@ _WRITE = (
 
 def _bandwidth(entry: CatalogueEntry) -> float:
     return entry.figures.device_memory_bytes_per_second.value
-
-
-def _row(entry: CatalogueEntry) -> tuple[str, ...]:
-    memory = units.size(entry.figures.memory_bytes.value)
-    return entry.origin, entry.name, entry.memory_class, memory, units.rate(_bandwidth(entry))
-
-
-def _aligned(row: Iterable[str], widths: list[int]) -> str:
-    *texts, memory, bandwidth = (cell for cell in row)
-    left = "  ".join(text.ljust(width) for text, width in zip(texts, widths, strict=False))
-    return f"{left}  {memory.rjust(widths[-2])}  {bandwidth.rjust(widths[-1])}"
 
 
 def _memory(entry: CatalogueEntry) -> str:

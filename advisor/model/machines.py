@@ -177,8 +177,7 @@ class Machine:
 
         How far the CPU's copies hide behind the link's transfers is not known: likely not at all.
         """
-        published = self.find(f"pageable_{direction}_bytes_per_second")
-        if published is not None:
+        if (published := self.find(f"pageable_{direction}_bytes_per_second")) is not None:
             return published
         link, host = self.get(f"pinned_{direction}_bytes_per_second"), self.get("host_copy_bytes_per_second")
         hidden = triangular(0.0, 0.0, 1.0, "staging hidden")

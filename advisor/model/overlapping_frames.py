@@ -37,15 +37,23 @@ def overlapped(at: Context, steps: Sequence[Timed]) -> Overlapped:
     """
     resources = _resources(at, steps)
     chain = _sum(steps)
-    host, up, kernels, down = (resources[name] for name in ("host", "to-device", "device", "to-host"))
-    seconds = terms.overlapped(_sum(host) + _calls(at, steps), _sum(up), _sum(kernels), _sum(down), chain)
+    actions = [step.action for step, _ in steps]
+    copies = actions.count("to-device") + actions.count("to-host")
+    launching = actions.count("device") * at.machine.get("launch_seconds")
+    calls = launching + copies * at.machine.get("pinned_copy_call_seconds")
+    host, up, kernels, down = (_sum(resources[name]) for name in ("host", "to-device", "device", "to-host"))
+    seconds = terms.overlapped(host + calls, up, kernels, down, chain)
     if at.machine.shares_memory:
         seconds = np.maximum(seconds, _shared_memory(at, steps))
-    if _kernels_after_a_wait(steps):
-        seconds = np.maximum(seconds, np.maximum(chain - _sum(up), _sum(up)))
+    if _kernels_after_a_wait(actions):
+        seconds = np.maximum(seconds, np.maximum(chain - up, up))
     lost = triangular(*NOT_OVERLAPPED, "overlap")
     seconds = np.asarray(terms.between(seconds, np.maximum(seconds, chain), lost))
-    return Overlapped(seconds, 2 * seconds, _shown(list(resources.values()), seconds))
+    # The parts of the busiest resource, and what is left as waiting.
+    busiest = max(resources.values(), key=lambda timed: float(_sum(timed)[0]))
+    parts = by_part(busiest)
+    parts["synchronize"] = parts.get("synchronize", 0.0) + (seconds - _sum(busiest))
+    return Overlapped(seconds, 2 * seconds, parts)
 
 
 def _resources(at: Context, steps: Sequence[Timed]) -> dict[str, list[Timed]]:
@@ -58,15 +66,6 @@ def _resources(at: Context, steps: Sequence[Timed]) -> dict[str, list[Timed]]:
             action = "to-device"
         found[action].append((step, seconds))
     return found
-
-
-def _calls(at: Context, steps: Sequence[Timed]) -> Values:
-    """What the host spends on queuing a frame's kernels and copies."""
-    actions = [step.action for step, _ in steps]
-    copies = actions.count("to-device") + actions.count("to-host")
-    machine = at.machine
-    launches = actions.count("device") * machine.get("launch_seconds")
-    return launches + copies * machine.get("pinned_copy_call_seconds")
 
 
 def _sum(steps: Iterable[Timed]) -> Values:
@@ -89,19 +88,9 @@ def _shared_memory(at: Context, steps: Sequence[Timed]) -> Values:
     return moved / at.machine.memory_rate()
 
 
-def _kernels_after_a_wait(steps: Sequence[Timed]) -> bool:
+def _kernels_after_a_wait(actions: Sequence[str]) -> bool:
     """Whether a kernel comes after the first host stage or wait that follows a kernel."""
-    actions = [step.action for step, _ in steps]
     first = actions.index("device")
     queued = ("device", "to-device", "to-host")
     waits = next((i for i in range(first, len(actions)) if actions[i] not in queued), len(actions))
     return "device" in actions[waits:]
-
-
-def _shown(groups: Sequence[list[Timed]], seconds: Values) -> dict[str, Values]:
-    """The parts of the busiest resource, and what is left as waiting."""
-    busiest = max(groups, key=lambda timed: float(_sum(timed)[0]))
-    found = by_part(busiest)
-    waiting = seconds - _sum(busiest)
-    found["synchronize"] = found.get("synchronize", 0.0) + waiting
-    return found

@@ -17,20 +17,19 @@ from advisor.model.machines import Machine, defaults, host_slowdown
 from advisor.model.measured import learned
 from advisor.model.monte_carlo import DRAWS, Values, span
 from advisor.model.simulate import Simulated, simulate, with_declared
-from advisor.profiles.preferences import Preferences
 from advisor.profiles.schema import (
     Predicted,
     PredictedResult,
     Prediction,
     Profile,
-    Recommendation,
     Skipped,
     Trace,
 )
 from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy
 from advisor.verdicts.budgets import by_memory
-from advisor.verdicts.predicted import Draws, confidence, recommend_predicted
+from advisor.verdicts.predicted import confidence, recommend_predicted
 
+_SECONDS = ("low_seconds", "likely_seconds", "high_seconds")
 _SPAN = ", between {} and {}"
 _WITHOUT = {
     "flops_per_second": "The rate of arithmetic is not known: kernels are taken as bound by memory.",
@@ -53,17 +52,24 @@ def predict(
     wanted = profile.preferences
     counted = {name: s.counted(wanted.objective) for name, s in found.items() if isinstance(s, Simulated)}
     draws = {name: seconds[1:] for name, seconds in counted.items()}
-    scored = tuple(_scored(row, counted.get(name)) for name, row in rows.items())
+    # For the verdict alone, rows have what the objective counts in place of their own seconds.
+    spans = {name: dict(zip(_SECONDS, span(seconds), strict=True)) for name, seconds in counted.items()}
+    scored = tuple(row.model_copy(update=spans.get(name, {})) for name, row in rows.items())
     chosen = recommend_predicted(scored, draws, preferences=wanted)
     trace = with_declared(profile.workload, known.trace)
     told = () if isinstance(trace, str) or not draws else assumptions(trace, machine)
     others = {BASELINE, str(chosen.strategy)} & set(draws) if chosen else set()
+    sure = None
+    if chosen and chosen.strategy is not None:
+        # Among the strategies that memory left to choose from.
+        left, _ = by_memory([row for row in scored if isinstance(row, Predicted)], wanted)
+        sure = confidence(chosen.strategy, {row.strategy: draws[row.strategy] for row in left})
     return Prediction(
         device=target.device(),
         results=tuple(_with_ratios(row, counted, sorted(others)) for row in rows.values()),
         recommendation=chosen,
         assumptions=(*told, *known.sentences) if told else (),
-        confidence=_confidence(chosen, scored, draws, wanted),
+        confidence=sure,
     )
 
 
@@ -76,24 +82,6 @@ def _with_ratios(
     own = counted[row.strategy]
     spans = {name: span(own / counted[name]) for name in others if name != row.strategy}
     return row.model_copy(update={"over": {name: (low, high) for name, (low, _, high) in spans.items()}})
-
-
-def _scored(row: PredictedResult, counted: Values | None) -> PredictedResult:
-    """The row with those seconds in place of its own, for the verdict alone."""
-    if counted is None:
-        return row
-    low, likely, high = span(counted)
-    return row.model_copy(update={"low_seconds": low, "likely_seconds": likely, "high_seconds": high})
-
-
-def _confidence(
-    chosen: Recommendation | None, rows: Sequence[PredictedResult], draws: Draws, wanted: Preferences
-) -> float | None:
-    """Among the strategies that memory left to choose from."""
-    if chosen is None or chosen.strategy is None:
-        return None
-    left, _ = by_memory([row for row in rows if isinstance(row, Predicted)], wanted)
-    return confidence(chosen.strategy, {row.strategy: draws[row.strategy] for row in left})
 
 
 def _row(name: str, found: Simulated | str) -> PredictedResult:
