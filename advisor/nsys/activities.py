@@ -12,20 +12,19 @@ from collections.abc import Container, Mapping, Sequence
 
 import numpy as np
 
-from advisor.nsys.aggregates import (
+from advisor.nsys.aggregates import Aggregates, Key, Sums
+from advisor.nsys.database import (
     CALLS,
     COPIES,
     CPU_FAULTS,
     GPU_FAULTS,
     KERNELS,
     MEMORY,
-    NEEDED,
+    THREAD_BITS,
+    UNKNOWN,
     WAITS,
-    Aggregates,
-    Key,
-    Sums,
+    Database,
 )
-from advisor.nsys.database import THREAD_BITS, UNKNOWN, Database
 from advisor.profiles.traces import (
     Activity,
     Allocations,
@@ -131,7 +130,7 @@ def _waits(database: Database, rows: Rows) -> tuple[Synchronizations, ...]:
 
 def allocations(database: Database, processes: Sequence[int] | None) -> tuple[Allocations, ...] | None:
     """What these processes allocated, by kind of memory; None for all, and where none was seen."""
-    if not database.has(MEMORY, *NEEDED[MEMORY]):
+    if not database.readable(MEMORY):
         return None
     operations = database.names("ENUM_CUDA_DEV_MEM_EVENT_OPER")
     made = np.array([n for n, name in operations.items() if name.endswith("_ALLOCATION")], np.int64)
@@ -155,9 +154,9 @@ def allocations(database: Database, processes: Sequence[int] | None) -> tuple[Al
 def absent(seen: Aggregates, database: Database, allocated: Sequence[Allocations] | None) -> dict[str, str]:
     """The figures that the export cannot tell, each with the reason."""
     # --trace=cuda is one switch for both: where kernels were seen, copies would be.
-    copies = seen.readable(COPIES) or (seen.readable(KERNELS) and not database.has(COPIES))
+    copies = database.readable(COPIES) or (database.readable(KERNELS) and not database.has(COPIES))
     found = {} if copies else {"copies": _NONE, "migrations": _NONE}
-    found.update((figure, _NONE) for figure, table in _TABLES.items() if not seen.readable(table))
+    found.update((figure, _NONE) for figure, table in _TABLES.items() if not database.readable(table))
     managed = None if allocated is None else any(made.kind.startswith("managed") for made in allocated)
     if managed is False:
         faults = {"cpu_page_faults", "gpu_page_faults"}

@@ -13,28 +13,22 @@ from typing import Literal
 
 import numpy as np
 
-from advisor.nsys.database import THREAD_BITS, UNKNOWN, Database, Integers
+from advisor.nsys.database import (
+    CALLS,
+    COPIES,
+    CPU_FAULTS,
+    GPU_FAULTS,
+    KERNELS,
+    MEMSETS,
+    NEEDED,
+    THREAD_BITS,
+    UNKNOWN,
+    WAITS,
+    Database,
+    Integers,
+)
 from advisor.nsys.intervals import Busy, Windows
 
-CALLS = "CUPTI_ACTIVITY_KIND_RUNTIME"
-COPIES = "CUPTI_ACTIVITY_KIND_MEMCPY"
-MEMSETS = "CUPTI_ACTIVITY_KIND_MEMSET"
-KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
-WAITS = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
-CPU_FAULTS = "CUDA_UM_CPU_PAGE_FAULT_EVENTS"
-GPU_FAULTS = "CUDA_UM_GPU_PAGE_FAULT_EVENTS"
-MEMORY = "CUDA_GPU_MEMORY_USAGE_EVENTS"
-
-NEEDED: dict[str, tuple[str, ...]] = {
-    COPIES: ("start", "end", "bytes", "copyKind"),
-    KERNELS: ("start", "end"),
-    MEMSETS: ("start", "end"),
-    WAITS: ("start", "end", "syncType"),
-    CPU_FAULTS: ("start",),
-    GPU_FAULTS: ("start", "numberOfPageFaults"),
-    MEMORY: ("bytes", "memKind", "memoryOperationType"),
-}
-"""Columns without which a table cannot be read."""
 Key = tuple[int, ...]
 _NOWHERE = -1
 
@@ -81,10 +75,6 @@ class Aggregates:
         self._waits()
         self._faults()
 
-    def readable(self, table: str) -> bool:
-        """Whether the table is there in a form that is known."""
-        return self._database.has(table, *NEEDED[table])
-
     def _placed(self, block: dict[str, Integers], launched: bool) -> Integers:
         if self._where is None:
             return np.zeros(len(block["start"]), np.int64)
@@ -96,12 +86,11 @@ class Aggregates:
 
     def _blocks(self, table: str, *more: str) -> Iterator[dict[str, Integers]]:
         """The rows around our frames; in an export without them, all."""
-        if not self.readable(table):
+        if not self._database.readable(table):
             return
+        first, last = self._extent or (None, None)
         ends = "end" if "end" in NEEDED[table] else "start"
-        where = ""
-        if self._extent:
-            where = f'"{ends}" >= {self._extent[0]} AND "start" <= {self._extent[1]}'
+        where = f'"{ends}" >= {first} AND "start" <= {last}' if self._extent else ""
         columns = dict.fromkeys((*NEEDED[table], "globalPid", *more))
         yield from self._database.blocks(table, tuple(columns), where)
 
@@ -130,9 +119,14 @@ class Aggregates:
     def _waits(self) -> None:
         """By the call as well: nsys 2023.4 records cudaStreamWaitEvent, in which no host waits, as a kind
         of wait of the host's, and cudaEventSynchronize as another than it is (seen on an H200)."""
-        if not self.readable(WAITS):
+        database = self._database
+        if not database.readable(WAITS):
             return
-        calls = waiting_calls(self._database, self._extent)
+        where = "0"
+        if database.has("StringIds", "id", "value") and database.has(CALLS, "nameId"):
+            named = "value LIKE '%Synchronize%' OR value LIKE '%StreamWaitEvent%'"
+            where = f"correlationId IS NOT NULL AND nameId IN (SELECT id FROM StringIds WHERE {named})"
+        calls = Calls(database, self._extent, "nameId", where)
         for block in self._blocks(WAITS, "correlationId"):
             unknown = np.full(len(block["start"]), UNKNOWN, np.int64)
             processes = block["globalPid"] // THREAD_BITS
@@ -228,11 +222,3 @@ class Calls:
                 self._processes.append(int(process))
             keys[processes == process] += (self._processes.index(int(process)) + 1) << 32
         return keys
-
-
-def waiting_calls(database: Database, extent: tuple[int, int] | None) -> Calls:
-    """The names, as numbers of StringIds, of the calls that wait."""
-    if not (database.has("StringIds", "id", "value") and database.has(CALLS, "nameId")):
-        return Calls(database, extent, "nameId", "0")
-    chosen = "SELECT id FROM StringIds WHERE value LIKE '%Synchronize%' OR value LIKE '%StreamWaitEvent%'"
-    return Calls(database, extent, "nameId", f"correlationId IS NOT NULL AND nameId IN ({chosen})")

@@ -27,6 +27,25 @@ UNKNOWN = -1
 THREAD_BITS = 0x1000000
 """A globalTid divided by this tells processes apart: PID is globalTid / 0x1000000 % 0x1000000, TID is
 globalTid % 0x1000000 (nsys's user guide, "Serialized process and thread identifiers")."""
+CALLS = "CUPTI_ACTIVITY_KIND_RUNTIME"
+COPIES = "CUPTI_ACTIVITY_KIND_MEMCPY"
+MEMSETS = "CUPTI_ACTIVITY_KIND_MEMSET"
+KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
+WAITS = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
+CPU_FAULTS = "CUDA_UM_CPU_PAGE_FAULT_EVENTS"
+GPU_FAULTS = "CUDA_UM_GPU_PAGE_FAULT_EVENTS"
+MEMORY = "CUDA_GPU_MEMORY_USAGE_EVENTS"
+
+NEEDED: dict[str, tuple[str, ...]] = {
+    COPIES: ("start", "end", "bytes", "copyKind"),
+    KERNELS: ("start", "end"),
+    MEMSETS: ("start", "end"),
+    WAITS: ("start", "end", "syncType"),
+    CPU_FAULTS: ("start",),
+    GPU_FAULTS: ("start", "numberOfPageFaults"),
+    MEMORY: ("bytes", "memKind", "memoryOperationType"),
+}
+"""Columns without which a table that is read cannot be."""
 _HEADER = b"SQLite format 3\0"
 _MARKS = ("NVTX_EVENTS", "ENUM_NSYS_EVENT_TYPE", "TARGET_INFO_SYSTEM_ENV", "META_DATA_EXPORT")
 _EXPORT = "Export the report again: nsys export --type sqlite REPORT.nsys-rep"
@@ -49,9 +68,13 @@ class Database:
         """Whether the table is there with all these columns."""
         return table in self._columns and self._columns[table].issuperset(columns)
 
-    def lacks(self, table: str, *columns: str) -> list[str]:
-        """Those of the columns that the table, where it is there, does not have."""
-        return [c for c in columns if table in self._columns and c not in self._columns[table]]
+    def readable(self, table: str) -> bool:
+        """Whether a table of `NEEDED` is there in a form that is known."""
+        return self.has(table, *NEEDED[table])
+
+    def lacks(self, table: str) -> list[str]:
+        """The needed columns that the table, where it is there, does not have."""
+        return [c for c in NEEDED[table] if table in self._columns and c not in self._columns[table]]
 
     def names(self, enumeration: str) -> dict[int, str]:
         """Symbolic names of an ENUM_ table by number; empty where there is no such table."""

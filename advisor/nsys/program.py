@@ -92,9 +92,8 @@ class Nsys:
 
 def faults_observable(device: Device) -> bool:
     """Whether nsys can watch page faults there: not on Jetsons (its user guide), GB10 or integrated GPUs."""
-    attributes = device.attributes
-    movable = attributes.get("concurrent_managed_access") and not attributes.get("integrated")
-    return device.kind == "cuda" and bool(movable)
+    told = device.attributes.get
+    return device.kind == "cuda" and bool(told("concurrent_managed_access") and not told("integrated"))
 
 
 def find(given: Path | None = None, *, root: Path = Path("/")) -> Nsys:
@@ -136,13 +135,8 @@ def run(command: Sequence[str], seconds: float = _LOOK_SECONDS) -> str:
     name = f"nsys {command[1].lstrip('-')}"
     with tempfile.TemporaryFile() as log:
         try:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            quiet, both = subprocess.DEVNULL, subprocess.STDOUT
+            process = subprocess.Popen(command, stdin=quiet, stdout=log, stderr=both, start_new_session=True)
         except OSError as problem:
             raise NsysFailed(f"{command[0]} cannot be run: {problem.strerror or problem}") from None
         try:
@@ -152,7 +146,9 @@ def run(command: Sequence[str], seconds: float = _LOOK_SECONDS) -> str:
         finally:
             _end(process)
         log.seek(max(log.seek(0, os.SEEK_END) - _LOG_TAIL, 0))
-        text = _clean(log.read())
+        lines = log.read().decode(errors="replace").splitlines()
+    # Without the progress bars that it draws over and over.
+    text = "\n".join(line for line in lines if not re.search(r"\d+%\s*\]|^Processing ", line))
     if process.returncode:
         last = next((line for line in reversed(text.splitlines()) if line.strip()), "")
         raise NsysFailed(f"{name} failed with code {process.returncode}: {last}".rstrip(": "), text)
@@ -170,9 +166,3 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     process.kill()
     process.wait()
-
-
-def _clean(said: bytes) -> str:
-    """Its text without the progress bars that it draws over and over."""
-    lines = said.decode(errors="replace").splitlines()
-    return "\n".join(line for line in lines if not re.search(r"\d+%\s*\]|^Processing ", line))
