@@ -43,20 +43,15 @@ def load(name_or_path: str) -> CatalogueEntry:
     """
     if name_or_path.endswith(".toml") or "/" in name_or_path:
         return _read(Path(name_or_path), name_or_path)
-    slug = _slug(name_or_path)
+    slug = "-".join(name_or_path.lower().replace("_", " ").split())
+    for word in _VENDOR_WORDS:
+        slug = slug.removeprefix(word)
     if slug in names():
         return _read(_HOME / f"{slug}.toml", slug)
     raise UsageError(
         f"there is no device {name_or_path!r} in the catalogue{nearest(slug, names())}",
         next_step=f"Choose from {', '.join(names())}, or give the path of a .toml file of your own.",
     )
-
-
-def _slug(name: str) -> str:
-    slug = "-".join(name.lower().replace("_", " ").split())
-    for word in _VENDOR_WORDS:
-        slug = slug.removeprefix(word)
-    return slug
 
 
 def _read(path: Path, origin: str) -> CatalogueEntry:
@@ -72,21 +67,14 @@ def _read(path: Path, origin: str) -> CatalogueEntry:
             f"{path} cannot be read: {_unreadable(problem)}",
             next_step=f"It must be TOML in the form of {_HOME / DEFAULT_TARGETS[0]}.toml.",
         ) from None
-    return _validate(content, path, origin)
-
-
-def _validate(content: dict[str, Any], path: Path, origin: str) -> CatalogueEntry:
-    if "origin" in content:
-        raise _wrong(path, "origin: is not a key of a catalogue file")
-    try:
-        return CatalogueEntry.model_validate({**content, "origin": origin})
-    except ValidationError as problem:
-        raise _wrong(path, invalid(problem)) from None
-
-
-def _wrong(path: Path, message: str) -> FileProblem:
-    return FileProblem(
-        f"{path}: {message}",
+    wrong = "origin: is not a key of a catalogue file"
+    if "origin" not in content:
+        try:
+            return CatalogueEntry.model_validate({**content, "origin": origin})
+        except ValidationError as problem:
+            wrong = invalid(problem)
+    raise FileProblem(
+        f"{path}: {wrong}",
         next_step=f"Compare with {_HOME / DEFAULT_TARGETS[0]}.toml; each figure is "
         '{ value = ..., source = "..." }, and what is not known is left out.',
     )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
 from typing import get_args
 
 from advisor import units
@@ -82,8 +81,7 @@ def _bandwidth(entry: CatalogueEntry) -> float:
 
 
 def _memory(entry: CatalogueEntry) -> str:
-    follows = FOLLOWS[entry.memory_class]
-    kinds = ((field.name, getattr(follows, field.name)) for field in fields(follows))
+    kinds = FOLLOWS[entry.memory_class].items()
     heading = _wrapped(f"Memory class {entry.memory_class}: {EXPLAINED[entry.memory_class]}")
     return "\n".join((heading, *(_wrapped(f"{kind:<12}{text}", "  ", " " * 14) for kind, text in kinds)))
 
