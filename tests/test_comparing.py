@@ -26,10 +26,12 @@ from hypothesis import strategies as st
 
 from advisor import stats
 from advisor.errors import FileProblem, NothingMeasured, UsageError
+from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.preferences import Preferences
 from advisor.profiles.reading import load
 from advisor.profiles.redaction import without_environment
-from advisor.profiles.schema import Environment, Profile, Recommendation
+from advisor.profiles.schema import Profile
+from advisor.profiles.system_state import Environment
 from advisor.report.pages import compare_summary, render_compare_html, render_compare_markdown
 from advisor.verdicts.comparing import Comparison, compare, judge, parse_gates, require_gateable
 from advisor.verdicts.comparing.conditions import conditions, differing

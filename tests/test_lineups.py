@@ -26,7 +26,8 @@ from hypothesis import strategies as st
 from test_report_escaping import everywhere, joined, markdown_structure, pieces, structure, times
 
 from advisor.errors import FileProblem, UsageError
-from advisor.profiles.schema import Device, Profile, Recommendation
+from advisor.profiles.conclusions import Recommendation
+from advisor.profiles.schema import Device, Profile
 from advisor.profiles.sweeps import Series
 from advisor.report.devices_view import lineup_view
 from advisor.report.markdown import LIMIT

@@ -33,8 +33,10 @@ from advisor.model import accuracy
 from advisor.model import measured as model_measured
 from advisor.model.accuracy import Accuracy
 from advisor.pipeline import concluded
+from advisor.profiles.conclusions import Gain
 from advisor.profiles.reading import load, parse
-from advisor.profiles.schema import Environment, Gain, Profile
+from advisor.profiles.schema import Profile
+from advisor.profiles.system_state import Environment
 from advisor.report import markdown, templates
 from advisor.report.html import download
 from advisor.report.pages import render_html, render_markdown, summary, write

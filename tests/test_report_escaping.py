@@ -25,7 +25,8 @@ from markdown_it import MarkdownIt
 
 from advisor.errors import FileProblem
 from advisor.profiles.reading import parse
-from advisor.profiles.schema import Environment, Profile
+from advisor.profiles.schema import Profile
+from advisor.profiles.system_state import Environment
 from advisor.report import words
 from advisor.report.markdown import LIMIT, escape
 from advisor.report.pages import render_html, render_markdown, summary

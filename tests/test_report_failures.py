@@ -19,7 +19,8 @@ from builders import (
     vector_add_workload,
 )
 
-from advisor.profiles.schema import Failed, Gain, Profile
+from advisor.profiles.conclusions import Gain
+from advisor.profiles.schema import Failed, Profile
 from advisor.profiles.sweeps import Point, Series, series
 from advisor.report.advising import changes, findings
 from advisor.report.failures import excerpt, failures

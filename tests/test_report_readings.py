@@ -21,8 +21,8 @@ from builders import (
 )
 
 from advisor.profiles.preferences import Objective, Preferences
-from advisor.profiles.schema import Environment, Profile
-from advisor.profiles.system_state import CpuClocks, TegraState
+from advisor.profiles.schema import Profile
+from advisor.profiles.system_state import CpuClocks, Environment, TegraState
 from advisor.report import words
 from advisor.report.evidence import evidence
 from advisor.report.forecasting import forecasting

@@ -25,7 +25,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_report_escaping import everywhere, joined, markdown_structure, pieces, structure, times
 
-from advisor.profiles.schema import Profile, Recommendation
+from advisor.profiles.conclusions import Recommendation
+from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import Point, Series, series
 from advisor.report.axes import compact, time_axis, value_axis
 from advisor.report.lines import LABEL_GAP, Curve, Sample, line_chart, styles

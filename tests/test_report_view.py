@@ -18,7 +18,8 @@ from builders import (
     vector_add_trace,
 )
 
-from advisor.profiles.schema import Device, Evidence, Gain, Measured, Recommendation
+from advisor.profiles.conclusions import Evidence, Gain, Recommendation
+from advisor.profiles.schema import Device, Measured
 from advisor.report import words
 from advisor.report.advising import changes, findings
 from advisor.report.pages import render_html, summary

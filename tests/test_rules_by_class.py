@@ -16,7 +16,8 @@ from published import DATA
 
 from advisor.devices.catalogue import CatalogueEntry, load
 from advisor.model.predict import predict
-from advisor.profiles.schema import Advice, Predicted, Prediction, Profile
+from advisor.profiles.conclusions import Advice
+from advisor.profiles.schema import Predicted, Prediction, Profile
 from advisor.rules.advise import advise
 
 IN_PLACE = frozenset({"zero-copy", "zero-copy-wc", "zero-copy-registered"})

@@ -10,8 +10,9 @@ from builders import advice, measured, profile, recommendation, vector_add_trace
 from rules_report import Change, found, possible, proposed, summary, table, tables
 
 from advisor.model.measured import compare, with_estimates
+from advisor.profiles.conclusions import Advice, Gain
 from advisor.profiles.reading import load
-from advisor.profiles.schema import Advice, Device, Gain, Profile
+from advisor.profiles.schema import Device, Profile
 from advisor.report.pages import render_html
 from advisor.report.view import view
 from advisor.rules.advise import advise

@@ -23,8 +23,9 @@ from advisor import api, pipeline
 from advisor.devices.catalogue import load
 from advisor.errors import UsageError
 from advisor.profiles import reading
+from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.preferences import Preferences
-from advisor.profiles.schema import Measured, Profile, Recommendation
+from advisor.profiles.schema import Measured, Profile
 from advisor.report.headlines import headline
 from advisor.report.pages import summary
 from advisor.rules.advise import advise

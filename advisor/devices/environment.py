@@ -19,8 +19,7 @@ from advisor.devices.gpus import gpu_state, gpu_states
 from advisor.devices.host import THIS_MACHINE, Machine, Tree, gpu_numa_node, host_state, sysfs_address
 from advisor.devices.tegra import tegra_state
 from advisor.profiles.redaction import masked
-from advisor.profiles.schema import Environment
-from advisor.profiles.system_state import GpuState
+from advisor.profiles.system_state import Environment, GpuState
 
 _BUSY = 0.25
 """Share of all cores in use by others from which figures are taken to suffer; chosen, not measured."""

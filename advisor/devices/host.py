@@ -87,10 +87,10 @@ class Tree:
 def host_state(*, root: Path = ROOT) -> HostState:
     """The host now. What the files do not tell is absent, with the reason."""
     tree = Tree(root)
-    told = re.search(r"Max locked memory\s+(\d+|unlimited)\s", tree.text("proc/self/limits") or "", re.ASCII)
+    found = re.search(r"Max locked memory\s+(\d+|unlimited)\s", tree.text("proc/self/limits") or "", re.ASCII)
     locked: Limit | None = None
-    if told:
-        locked = "unlimited" if told[1] == "unlimited" else int(told[1])
+    if found:
+        locked = "unlimited" if found[1] == "unlimited" else int(found[1])
     state = HostState(
         cpu=cpu_clocks(tree),
         numa_nodes=tuple(

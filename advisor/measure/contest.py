@@ -17,9 +17,9 @@ from advisor.measure.progress import Progress
 from advisor.measure.sampling import MIN_FRAMES, Clock
 from advisor.measure.settings import Settings
 from advisor.measure.subjects import CONFIDENCE
-from advisor.profiles.blocks import Block
+from advisor.profiles.blocks import Block, FinalRecord
 from advisor.profiles.preferences import Preferences, begin_to_end
-from advisor.profiles.schema import FinalRecord, Measured, Result
+from advisor.profiles.schema import Measured, Result
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.measured import decided
 from advisor.verdicts.planning import Pace

@@ -18,6 +18,11 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
-def optional(description: str) -> Any:
-    """A field that is None where nothing is known."""
-    return Field(default=None, description=description)
+def optional(description: str, default: object = None) -> Any:
+    """A field that has its default, mostly None, where nothing is known."""
+    return Field(default=default, description=description)
+
+
+def table(description: str) -> Any:
+    """A field that is an empty dictionary where nothing is known."""
+    return Field(default_factory=dict, description=description)

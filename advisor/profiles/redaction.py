@@ -15,8 +15,9 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
-from advisor.profiles.schema import Environment, Failed, Profile, Result, Skipped
+from advisor.profiles.schema import Failed, Profile, Result, Skipped
 from advisor.profiles.scripts import ScriptMeasured, ScriptRun
+from advisor.profiles.system_state import Environment
 from advisor.profiles.traces import NsysTrace
 
 MASK = "***"

@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds, optional
+from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds, optional, table
 
 Track = Literal["host", "copy", "kernel", "migration"]
 TRACKS: dict[Track, str] = {"host": "host", "copy": "copies", "kernel": "kernels", "migration": "migrations"}
@@ -126,7 +126,7 @@ class StrategyTrace(Record):
     allocations: tuple[Allocations, ...] | None = None
     ranges: tuple[RangeTrace, ...] = ()
     timeline: Timeline | None = None
-    absent: dict[str, str] = Field(default_factory=dict, description="What was not observed, and why")
+    absent: dict[str, str] = table("What was not observed, and why")
 
     def migrated_bytes(self, direction: Direction, cause: str | None = None) -> float | None:
         """Bytes of managed memory that moved that way in one frame; None where none was observed."""

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from advisor import units
-from advisor.profiles.schema import Advice, Evidence, Gain, Profile, Recommendation, Unit
+from advisor.profiles.conclusions import Advice, Evidence, Gain, Recommendation, Unit
+from advisor.profiles.schema import Profile
 from advisor.report import words
 from advisor.strategies.registry import BASELINE
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from advisor import units
-from advisor.profiles.schema import Advice, Profile
+from advisor.profiles.conclusions import Advice
+from advisor.profiles.schema import Profile
 from advisor.report import words
 from advisor.report.dates import created
 from advisor.report.intervals import Scale, Strip, scale, strip

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from advisor import units
-from advisor.profiles.schema import Device, Measured, Predicted, Prediction, Profile, Recommendation
+from advisor.profiles.conclusions import Recommendation
+from advisor.profiles.schema import Device, Measured, Predicted, Prediction, Profile
 from advisor.report import words
 from advisor.report.tables import apart
 

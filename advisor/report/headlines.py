@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from advisor import units
-from advisor.profiles.schema import Recommendation
+from advisor.profiles.conclusions import Recommendation
 from advisor.report import words
 from advisor.stats import EQUIVALENCE
 from advisor.verdicts.words import headline as verdict_headline

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from advisor import units
-from advisor.profiles.schema import Failed, Predicted, Prediction, Profile, Recommendation, Result, Skipped
+from advisor.profiles.conclusions import Recommendation
+from advisor.profiles.schema import Failed, Predicted, Prediction, Profile, Result, Skipped
 from advisor.report import words
 from advisor.report.caveats import FIRST_FRAMES, HOST_ONLY, asked_for_one, doubt
 from advisor.report.facts import Fact, measured_facts, predicted_facts

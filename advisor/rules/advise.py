@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from advisor import units
 from advisor.errors import UsageError, WorkloadError
 from advisor.model.measured import with_estimates
-from advisor.profiles.schema import Advice, Profile, WorkloadRecord
+from advisor.profiles.conclusions import Advice
+from advisor.profiles.schema import Profile, WorkloadRecord
 from advisor.rules.base import Case, Row, Rule, apply
 from advisor.rules.case import cases
 from advisor.rules.limits import limits

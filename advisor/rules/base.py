@@ -12,18 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from advisor import units
-from advisor.profiles.schema import (
-    Advice,
-    Device,
-    Environment,
-    Evidence,
-    MemoryClass,
-    Method,
-    Recommendation,
-    Trace,
-    Unit,
-    WorkloadRecord,
-)
+from advisor.profiles.blocks import Method
+from advisor.profiles.conclusions import Advice, Evidence, Recommendation, Unit
+from advisor.profiles.schema import Device, MemoryClass, Trace, WorkloadRecord
+from advisor.profiles.system_state import Environment
 from advisor.rules.findings import Finding, compared, gain, not_applicable, text
 from advisor.rules.rows import Reads as Reads
 from advisor.rules.rows import Row as Row

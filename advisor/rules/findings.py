@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from advisor import units
-from advisor.profiles.schema import Certainty, Evidence, Gain
+from advisor.profiles.conclusions import Certainty, Evidence, Gain
 from advisor.rules.rows import Row
 from advisor.strategies.registry import BASELINE
 

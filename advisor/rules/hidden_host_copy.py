@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor import units
-from advisor.profiles.schema import Evidence
+from advisor.profiles.conclusions import Evidence
 from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
 from advisor.rules.findings import Finding, estimate, not_applicable, passed
 

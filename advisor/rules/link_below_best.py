@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from advisor import units
-from advisor.profiles.schema import Evidence
+from advisor.profiles.conclusions import Evidence
 from advisor.profiles.system_state import GpuState
 from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
 from advisor.rules.findings import Finding, estimate, not_applicable, passed

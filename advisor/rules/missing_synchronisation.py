@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from advisor.profiles.schema import WRONG_RESULTS, Evidence
+from advisor.profiles.conclusions import Evidence
+from advisor.profiles.schema import WRONG_RESULTS
 from advisor.rules.base import Case, Limits, Rule
 from advisor.rules.findings import Finding, not_applicable, passed
 from advisor.rules.placed import placements

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from advisor import units
-from advisor.profiles.schema import Evidence, Method
+from advisor.profiles.blocks import Method
+from advisor.profiles.conclusions import Evidence
 from advisor.profiles.system_state import HostState
 from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
 from advisor.rules.findings import Finding, not_applicable, passed

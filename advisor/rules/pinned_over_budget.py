@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor import units
-from advisor.profiles.schema import Evidence
+from advisor.profiles.conclusions import Evidence
 from advisor.rules.base import Case, Kind, Limits, Row, Rule, Threshold
 from advisor.rules.findings import Finding, not_applicable, passed
 from advisor.strategies.registry import BASELINE

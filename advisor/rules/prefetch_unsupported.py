@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor import units
-from advisor.profiles.schema import Evidence
+from advisor.profiles.conclusions import Evidence
 from advisor.rules.base import Case, Limits, Rule
 from advisor.rules.findings import Finding, compared, not_applicable, passed, text
 from advisor.strategies.registry import BASELINE

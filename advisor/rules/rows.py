@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from advisor import stats, units
-from advisor.profiles.schema import Evidence, MemoryClass, PageLocking, Unit
+from advisor.profiles.conclusions import Evidence, Unit
+from advisor.profiles.schema import MemoryClass, PageLocking
 from advisor.strategies.placements.base import Movement, Placement
 
 
