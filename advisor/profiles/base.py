@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Seconds = Annotated[float, Field(ge=0)]
 PositiveSeconds = Annotated[float, Field(gt=0)]
+Interval = tuple[PositiveSeconds, PositiveSeconds]
 Bytes = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Hertz = Annotated[int, Field(gt=0)]
 

@@ -6,14 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from advisor.profiles.base import PositiveSeconds, Record, optional, table
+from advisor.profiles.base import Interval, PositiveSeconds, Record, optional, table
 from advisor.profiles.preferences import Objective
 
 Verdict = Literal["fastest", "near", "keep", "open", "untrusted"]
 Certainty = Literal["measured", "likely", "predicted"]
 Unit = Literal["seconds", "bytes", "bytes_per_second", "ratio", "count"]
-
-Interval = tuple[PositiveSeconds, PositiveSeconds]
 
 
 class Recommendation(Record):

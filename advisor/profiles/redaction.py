@@ -15,10 +15,9 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
-from advisor.profiles.schema import Failed, Profile, Result, Skipped
-from advisor.profiles.scripts import ScriptMeasured, ScriptRun
+from advisor.profiles.schema import Measured, Profile, Result
+from advisor.profiles.scripts import ScriptRun
 from advisor.profiles.system_state import Environment
-from advisor.profiles.traces import NsysTrace
 
 MASK = "***"
 WITHHELD = "withheld"
@@ -79,15 +78,6 @@ class Redactor:
         return {n: i for n, i in told.items() if len(n) >= _SHORTEST_NAME and n.lower() not in _NOBODY}
 
 
-def this_process() -> Redactor:
-    """This process's redactor."""
-    try:
-        user = getpass.getuser()
-    except (OSError, KeyError):  # no such user, as in many containers
-        user = ""
-    return Redactor(str(Path.home()), str(Path.cwd()), user, platform.node())
-
-
 def is_secret(name: str) -> bool:
     """Whether an option or a parameter of that name looks like one that holds a secret."""
     words = [word.lower() for word in _WORD.findall(name)]
@@ -127,7 +117,11 @@ def _masked(argument: str) -> str:
 
 def anonymous(profile: Profile, *, include_host: bool) -> Profile:
     """Homes and secrets are hidden always, the names of user and host unless they were asked for."""
-    redactor = this_process()
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # no such user, as in many containers
+        user = ""
+    redactor = Redactor(str(Path.home()), str(Path.cwd()), user, platform.node())
     if not include_host:
         return without_names(profile, redactor)
     named = profile.environment.model_copy(update={"host_name": redactor.host})
@@ -146,6 +140,7 @@ def without_names(profile: Profile, redactor: Redactor) -> Profile:
     }
     absent = {what: hide(why) for what, why in told.absent.items()}
     warnings = tuple(map(hide, told.warnings))
+    missing = tuple(m.model_copy(update={"reason": hide(m.reason)}) for m in profile.trace.missing)
     return profile.model_copy(
         update={
             "command": hide(profile.command),
@@ -154,7 +149,10 @@ def without_names(profile: Profile, redactor: Redactor) -> Profile:
             "environment": told.model_copy(update={"absent": absent, "warnings": warnings}),
             "notes": tuple(map(hide, profile.notes)),
             "script": _script(profile.script, redactor),
-            "trace": _trace(profile.trace, redactor),
+            # Why there is none may be what the user's code said under nsys.
+            "trace": profile.trace.model_copy(
+                update={"reason": hide(profile.trace.reason), "missing": missing}
+            ),
         }
     )
 
@@ -163,28 +161,24 @@ def _script(script: ScriptRun | None, redactor: Redactor) -> ScriptRun | None:
     if script is None:
         return None
     arguments = tuple(map(redactor.hide, masked(script.arguments)))
-    rows = tuple(_script_row(row, redactor) for row in script.measured)
-    return script.model_copy(update={"arguments": arguments, "measured": rows})
-
-
-def _script_row(row: ScriptMeasured, redactor: Redactor) -> ScriptMeasured:
-    ranges = tuple(r.model_copy(update={"name": redactor.hide(r.name)}) for r in row.ranges)
-    return row.model_copy(update={"ranges": ranges, "notes": tuple(map(redactor.hide, row.notes))})
-
-
-def _trace(trace: NsysTrace, redactor: Redactor) -> NsysTrace:
-    """Why there is none may be what the user's code said under nsys."""
-    missing = tuple(m.model_copy(update={"reason": redactor.hide(m.reason)}) for m in trace.missing)
-    return trace.model_copy(update={"reason": redactor.hide(trace.reason), "missing": missing})
+    rows = []
+    for row in script.measured:
+        ranges = tuple(r.model_copy(update={"name": redactor.hide(r.name)}) for r in row.ranges)
+        notes = tuple(map(redactor.hide, row.notes))
+        rows.append(row.model_copy(update={"ranges": ranges, "notes": notes}))
+    return script.model_copy(update={"arguments": arguments, "measured": tuple(rows)})
 
 
 def _row(row: Result, redactor: Redactor) -> Result:
-    if isinstance(row, Skipped):
-        return row.model_copy(update={"reason": redactor.hide(row.reason)})
-    if isinstance(row, Failed):
-        texts = {name: redactor.hide(getattr(row, name)) for name in ("reason", "detail", "next_step")}
-        return row.model_copy(update=texts)
-    return row
+    """What the user's code said is in the texts of rows without figures."""
+    if isinstance(row, Measured):
+        return row
+    texts = {
+        name: redactor.hide(getattr(row, name))
+        for name in ("reason", "detail", "next_step")
+        if hasattr(row, name)
+    }
+    return row.model_copy(update=texts)
 
 
 def without_environment(profile: Profile) -> Profile:

@@ -12,9 +12,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds, optional, table
+from advisor.profiles.base import Bytes, Interval, PositiveSeconds, Record, Seconds, optional, table
 from advisor.profiles.blocks import Block, FinalRecord, Method
-from advisor.profiles.conclusions import Advice, Interval, Recommendation
+from advisor.profiles.conclusions import Advice, Recommendation
 from advisor.profiles.preferences import Preferences
 from advisor.profiles.scripts import ScriptRun
 from advisor.profiles.system_state import Environment
@@ -29,8 +29,6 @@ MemoryKind = Literal["pageable", "pinned", "managed", "device"]
 AccessMode = Literal["in", "out", "inout"]
 Side = Literal["host", "device"]
 ArrayForm = Literal["torch", "numba", "pointer", "dlpack"]
-
-Positive = Annotated[float, Field(gt=0)]
 
 
 class Tool(Record):
@@ -205,7 +203,7 @@ class Predicted(Record):
     )
     physical_bytes: Bytes
     latency_seconds: PositiveSeconds | None = optional("Begin to end of a frame where frames overlap")
-    over: dict[str, tuple[Positive, Positive]] = table(
+    over: dict[str, Interval] = table(
         "This time over that of the recommended strategy and of the baseline: 5th and 95th "
         "percentile of the ratio in each draw, which is narrower than a ratio of two ranges. Frames that "
         "overlap count begin to end, except for the objective throughput"

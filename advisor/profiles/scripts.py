@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds, optional
+from advisor.profiles.base import Bytes, Interval, PositiveSeconds, Record, Seconds, optional
 
 Count = Annotated[int, Field(ge=0)]
 
@@ -43,7 +43,7 @@ class ScriptMeasured(Record):
     strategy: str
     run_seconds: tuple[PositiveSeconds, ...] = Field(min_length=1, description="One process each, raw")
     median_seconds: PositiveSeconds
-    interval_seconds: tuple[PositiveSeconds, PositiveSeconds]
+    interval_seconds: Interval
     setup_seconds: Seconds = Field(description="CUDA context and allocator, before the script begins")
     ranges: tuple[ScriptRange, ...] = ()
     copies: ScriptCopies

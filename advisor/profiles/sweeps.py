@@ -104,7 +104,12 @@ def gather(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> Series:
     (first_path, first), *others = loaded
     for path, profile in others:
         require_same_workload(f"{first_path} and {path}", first, profile, _TOGETHER)
-        _require_same_device(f"{first_path} and {path}", first, profile)
+        devices = first.device, profile.device
+        if len({(device.kind, device.name) for device in devices}) > 1:
+            raise UsageError(
+                f"{first_path} and {path} are of different devices: {devices[0].name} and {devices[1].name}",
+                next_step=_TOGETHER,
+            )
     parameter = _swept(loaded)
     points = [
         Point(profile.workload.parameters[parameter], profile, href=page_beside(path, directory))
@@ -154,14 +159,6 @@ def require_same_workload(names: str, one: Profile, other: Profile, next_step: s
     else:
         return
     raise UsageError(f"{names} {difference}", next_step=next_step)
-
-
-def _require_same_device(names: str, one: Profile, other: Profile) -> None:
-    if (one.device.kind, one.device.name) != (other.device.kind, other.device.name):
-        raise UsageError(
-            f"{names} are of different devices: {one.device.name} and {other.device.name}",
-            next_step=_TOGETHER,
-        )
 
 
 def _swept(loaded: Sequence[tuple[Path, Profile]]) -> str:
