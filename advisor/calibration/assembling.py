@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -88,15 +87,25 @@ class Findings:
 def entry_of(findings: Findings, device: Device, name: str | None) -> CatalogueEntry:
     """The entry of a measured GPU. Raises `NothingMeasured` where what every entry needs is missing."""
     source = f"CUDA on this device, read by advisor {__version__} on {findings.machine.date}"
-    figures = {**dict(_told(device, source)), **findings.figures()}
-    memory = figures.get(MEMORY)
-    if memory is not None:
-        figures["achievable_share"] = _share(memory)
+    told = {key: device.attributes.get(attribute, 0) for key, attribute in _TOLD.items()}
+    known = {key: float(n) for key, n in told.items() if isinstance(n, (int, float)) and n > 0}
+    figures = {key: Figure(value=value, source=source) for key, value in known.items()} | findings.figures()
+    if memory := figures.get(MEMORY):
+        # 1, and the range of the measured rate: the model takes the rate itself as exact.
+        low = min(_rounded((memory.low or memory.value) / memory.value), 1.0)
+        share = f"of the measured rate, which kernels reach by definition; its range: {memory.source}"
+        figures["achievable_share"] = Figure(value=1.0, low=low, high=1.0, source=share)
         figures[MEMORY] = memory.model_copy(update={"low": None, "high": None})
+    # Those a catalogue file has; a count of 0 is one that is not known.
+    attributes = {
+        key: {"value": value, "source": source}
+        for key, value in device.attributes.items()
+        if key in ATTRIBUTES and (key in FLAGS or value not in (0, ""))
+    }
     content = {
         "name": name or device.name,
         "memory_class": device.memory_class,
-        "attributes": dict(_attributes(device, source)),
+        "attributes": attributes,
         "figures": {key: figure.model_dump(exclude_none=True) for key, figure in figures.items()},
         "origin": "measured",
     }
@@ -169,27 +178,6 @@ def write(entry: CatalogueEntry, comments: Sequence[str] = ()) -> str:
 def _text(text: str) -> str:
     """A basic string: TOML's escapes are JSON's, and DEL, which JSON leaves alone, needs one."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _told(device: Device, source: str) -> Iterator[tuple[str, Figure]]:
-    for key, attribute in _TOLD.items():
-        told = device.attributes.get(attribute, 0)
-        if isinstance(told, (int, float)) and told > 0:
-            yield key, Figure(value=float(told), source=source)
-
-
-def _attributes(device: Device, source: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Those a catalogue file has; a count of 0 is one that is not known."""
-    for key, value in device.attributes.items():
-        if key in ATTRIBUTES and (key in FLAGS or value not in (0, "")):
-            yield key, {"value": value, "source": source}
-
-
-def _share(memory: Figure) -> Figure:
-    """1, and the range of the measured rate: the model takes the rate itself as exact."""
-    low = _rounded((memory.low or memory.value) / memory.value)
-    source = f"of the measured rate, which kernels reach by definition; its range: {memory.source}"
-    return Figure(value=1.0, low=min(low, 1.0), high=1.0, source=source)
 
 
 def _rounded(value: float) -> float:

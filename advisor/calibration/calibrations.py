@@ -1,10 +1,11 @@
 """The whole of `advisor devices calibrate`: read this first.
 
-one process per group of measurements -> findings -> catalogue entry -> TOML
+one process per group of measurements -> findings -> catalogue entry -> TOML, and what the user is told
 """
 
 from __future__ import annotations
 
+import os
 import platform
 import tempfile
 import time
@@ -17,13 +18,14 @@ from advisor.calibration.assembling import Findings, Machine, comments, entry_of
 from advisor.calibration.bench import largest_cache
 from advisor.calibration.device_rates import MEMORY
 from advisor.calibration.groups import GROUPS
-from advisor.devices.catalogue import CatalogueEntry
+from advisor.devices.catalogue import DEFAULT_TARGETS, CatalogueEntry
 from advisor.devices.environment import environment
-from advisor.errors import NothingMeasured, UsageError
+from advisor.errors import FileProblem, NothingMeasured, UsageError
 from advisor.measure.calibration_jobs import CalibrationJob, GroupRun
 from advisor.measure.jobs import Problem
 from advisor.measure.launcher import Ended, ProcessLauncher
 from advisor.measure.progress import Progress
+from advisor.model.device_texts import value
 from advisor.strategies.backend import BackendName
 
 TIMEOUT = 30.0
@@ -31,6 +33,7 @@ TIMEOUT = 30.0
 BUDGET = 90.0
 """Seconds after which no further group is started, so that all of it takes two minutes at most."""
 
+_CARD = DEFAULT_TARGETS[1]
 Launch = Callable[[CalibrationJob], Ended]
 
 
@@ -42,11 +45,6 @@ class Request:
     gpu: int = 0
     base: CatalogueEntry | None = None
     name: str | None = None
-
-    @property
-    def makes_entry(self) -> bool:
-        """Whether there will be an entry to write."""
-        return self.backend == "cuda" or self.base is not None
 
     def check(self, machine: str = platform.machine()) -> None:
         """Raises `UsageError` for what contradicts itself."""
@@ -144,3 +142,85 @@ def _entry(request: Request, findings: Findings) -> CatalogueEntry | None:
             )
         return entry_of(findings, device, request.name)
     return None if request.base is None else merged(request.base, findings, request.name)
+
+
+def check(request: Request, out: Path | None, *, force: bool) -> None:
+    """Makes sure, before anything is measured, that it makes sense and the file can be written.
+
+    Raises `UsageError`.
+    """
+    request.check()
+    if out is None:
+        return
+    if request.backend != "cuda" and request.base is None:
+        raise UsageError(
+            f"--out {out}: a CPU alone makes no device",
+            next_step=f"Name a card that it hosts, --base {_CARD}, or leave --out out to see the figures.",
+        )
+    if out.suffix != ".toml":
+        raise UsageError(
+            f"--out {out} does not end in .toml, by which --target tells a file from a name",
+            next_step=f"Write --out {out}.toml.",
+        )
+    if out.exists() and not force and not out.is_dir():
+        raise UsageError(
+            f"--out {out} exists", next_step="Choose another name, or add --force to replace it."
+        )
+    if reason := _unwritable(out):
+        raise UsageError(
+            f"--out {out} cannot be written: {reason}", next_step="Choose a folder you may write to."
+        )
+
+
+def give(found: Calibration, out: Path | None) -> str:
+    """Writes the file, if one is wanted; the text for stdout: the entry, or the figures in words where the
+    entry is in a file or there is none. Raises `FileProblem`, with the entry's text in its detail."""
+    if found.entry is None:
+        return _figures(found)
+    text = found.toml()
+    if out is None:
+        return text.rstrip("\n")
+    part = out.with_name(f".{out.name}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        os.replace(part, out)
+    except OSError as problem:
+        raise FileProblem(
+            f"{out} cannot be written: {problem.strerror or problem}",
+            next_step="Save what is below under a name of your own.",
+            detail=text,
+        ) from None
+    return _figures(found)
+
+
+def remarks(found: Calibration, out: Path | None) -> str:
+    """What is missing and why, and what to do next."""
+    missing = found.findings.missing_by_reason().items()
+    last = f"wrote {out}\n  next: advisor profile WORKLOAD.py --target {out}"
+    if found.entry is None:
+        last = (
+            "These figures can stand for the host of any PCIe card: its host stages and staged copies.\n"
+            f"  next: advisor devices calibrate --no-gpu --base {_CARD} --out mine.toml"
+        )
+    elif out is None:
+        last = "  next: save it with --out mine.toml, and predict with it: --target mine.toml"
+    return "\n".join([*(f"missing: {', '.join(keys)}\n    {reason}" for reason, keys in missing), last])
+
+
+def _figures(found: Calibration) -> str:
+    """What was measured, a line each."""
+    figures = found.findings.figures()
+    width = max(map(len, figures))
+    return "\n".join(f"{key:<{width}}  {value(key, figure)}" for key, figure in figures.items())
+
+
+def _unwritable(out: Path) -> str | None:
+    if out.is_dir():
+        return "it is a directory"
+    if out.exists() and not os.access(out, os.W_OK):
+        return "permission denied"
+    try:
+        with tempfile.TemporaryFile(dir=out.parent):
+            return None
+    except OSError as problem:
+        return (problem.strerror or str(problem)).lower()

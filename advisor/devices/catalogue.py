@@ -63,8 +63,13 @@ def _read(path: Path, origin: str) -> CatalogueEntry:
             f"{path} does not exist", next_step=f"Give a file's path, or one of {', '.join(names())}."
         ) from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        why = f"expected TOML: {problem}"
+        if isinstance(problem, OSError):
+            why = (problem.strerror or str(problem)).lower()
+        elif isinstance(problem, UnicodeDecodeError):
+            why = f"expected UTF-8, but byte {problem.start} is 0x{problem.object[problem.start]:02x}"
         raise FileProblem(
-            f"{path} cannot be read: {_unreadable(problem)}",
+            f"{path} cannot be read: {why}",
             next_step=f"It must be TOML in the form of {_HOME / DEFAULT_TARGETS[0]}.toml.",
         ) from None
     wrong = "origin: is not a key of a catalogue file"
@@ -78,15 +83,6 @@ def _read(path: Path, origin: str) -> CatalogueEntry:
         next_step=f"Compare with {_HOME / DEFAULT_TARGETS[0]}.toml; each figure is "
         '{ value = ..., source = "..." }, and what is not known is left out.',
     )
-
-
-def _unreadable(problem: Exception) -> str:
-    """Why a file could not be read at all."""
-    if isinstance(problem, OSError):
-        return (problem.strerror or str(problem)).lower()
-    if isinstance(problem, UnicodeDecodeError):
-        return f"expected UTF-8, but byte {problem.start} is 0x{problem.object[problem.start]:02x}"
-    return f"expected TOML: {problem}"
 
 
 def invalid(problem: ValidationError) -> str:
@@ -123,13 +119,9 @@ def _meant(key: str, loc: tuple[int | str, ...]) -> str:
     table = "figures" if key in Figures.model_fields else "attributes" if key in ATTRIBUTES else None
     if table and table != loc[0]:
         return f"; it belongs under [{table}]" if len(loc) < 3 else ""
-    return nearest(key, _keys(loc))
-
-
-def _keys(loc: tuple[int | str, ...]) -> Iterable[str]:
-    """The keys there are where an unknown one was found."""
+    known: Iterable[str] = Figures.model_fields if len(loc) == 2 else Figure.model_fields
     if len(loc) == 1:
-        return (key for key in CatalogueEntry.model_fields if key != "origin")
-    if loc[0] == "attributes":
-        return Attribute.model_fields
-    return Figures.model_fields if len(loc) == 2 else Figure.model_fields
+        known = (name for name in CatalogueEntry.model_fields if name != "origin")
+    elif loc[0] == "attributes":
+        known = Attribute.model_fields
+    return nearest(key, known)

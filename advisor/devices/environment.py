@@ -75,6 +75,9 @@ def finished(
     """
     if device_pci is None and index is None:
         return environment.model_copy(update={"gpu_readings": (), "tegra_readings": ()})
+    # The reading that gave the most cause for a warning; the last of equals.
+    trouble = [(len(r.throttle_reasons or ()), r.other_processes or 0, i) for i, r in enumerate(under_load)]
+    telling = [under_load[max(trouble)[-1]]] if trouble else []
     before = _of_gpu(environment.gpu_readings, device_pci)
     after = gpu_state(device_pci, index or 0, moment="after", machine=machine)
     board = tegra_state(moment="after", root=machine.root)
@@ -88,7 +91,7 @@ def finished(
     return environment.model_copy(
         update={
             "host": host,
-            "gpu_readings": (*before, *_most_telling(under_load), after),
+            "gpu_readings": (*before, *telling, after),
             "tegra_readings": boards,
             "absent": {**environment.absent, **({"gpu_readings": unread} if unread else {})},
             "warnings": (*environment.warnings, *cautions((*before, *under_load, after), boards)),
@@ -111,11 +114,3 @@ def _of_gpu(readings: tuple[GpuState, ...], device_pci: str | None) -> tuple[Gpu
     # An integrated GPU has an address in CUDA alone.
     sole = len(readings) == 1 and None in (address, readings[0].pci_address)
     return mine or (readings if sole else ())
-
-
-def _most_telling(under_load: Sequence[GpuState]) -> tuple[GpuState, ...]:
-    """The reading that gave the most cause for a warning; the last of equals."""
-    if not under_load:
-        return ()
-    trouble = [(len(r.throttle_reasons or ()), r.other_processes or 0, i) for i, r in enumerate(under_load)]
-    return (under_load[max(trouble)[-1]],)

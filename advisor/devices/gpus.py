@@ -81,10 +81,13 @@ def gpu_states(*, moment: Moment = "before", machine: Machine = THIS_MACHINE) ->
 def _state(module: Any, handle: Any, moment: Moment, process: int | None, contained: bool) -> GpuState:
     asking = Questions(module, handle)
     rates = asking.ask("utilization", "nvmlDeviceGetUtilizationRates")
+    state = asking.ask("performance_state", "nvmlDeviceGetPerformanceState")
+    if state is not None and not 0 <= state <= 15:
+        asking.absent["performance_state"], state = "NVML does not know it", None
     thermometers = ("nvmlDeviceGetTemperatureV", "nvmlDeviceGetTemperature")
     degrees = asking.ask("temperature_celsius", thermometers, *_GPU_SENSOR)
     figures: dict[str, Any] = {
-        "performance_state": _performance_state(asking),
+        "performance_state": state,
         "temperature_celsius": None if degrees is None else float(degrees),
         "throttle_reasons": _throttle_reasons(asking),
         "throttled_seconds": _throttled_seconds(asking),
@@ -113,14 +116,6 @@ def _positive(asking: Questions, figure: str) -> float | None:
     if answer is None or figure.startswith("link"):
         return answer if answer is None else int(answer)
     return int(answer) * 1_000_000 if figure.endswith("hertz") else int(answer) / 1000
-
-
-def _performance_state(asking: Questions) -> int | None:
-    state = asking.ask("performance_state", "nvmlDeviceGetPerformanceState")
-    if state is not None and not 0 <= state <= 15:
-        asking.absent["performance_state"] = "NVML does not know it"
-        return None
-    return None if state is None else int(state)
 
 
 def _throttle_reasons(asking: Questions) -> tuple[str, ...] | None:

@@ -141,8 +141,7 @@ class Context:
 
     def work(self, stage: str) -> StageWork:
         """What else a stage does."""
-        found = (w for w in self.trace.work if w.stage == stage)
-        return next(found, StageWork(stage=stage))
+        return next((w for w in self.trace.work if w.stage == stage), StageWork(stage=stage))
 
     def comes_by_staged_copy(self, buffer: str) -> bool:
         """Whether the CPU copies kernels' results into it, out of a pinned buffer of the driver's."""

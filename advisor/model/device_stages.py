@@ -69,7 +69,12 @@ def _memory(at: Context, stage: str, traffic: Sequence[Traffic]) -> Values:
         ordinary = machine.shares_memory and at.own(t.buffer).device_kind == "pageable"
         share = machine.get("pageable_access_share") if ordinary else 1.0
         first, again = terms.split_passes(read, at.size(t.buffer))
-        missed = again * _missed(at, t, fits=fits)
+        # A kernel with declared passes mostly reads again what is near; NumPy sweeps over all of it.
+        missed: Values | float = again
+        if machine.exact("l2_bytes") and fits:
+            missed = 0.0
+        elif machine.exact("l2_bytes") and t.source == "declared":
+            missed = again * machine.get("declared_miss_share")
         from_memory = from_memory + (first + missed + written) / share
         from_cache = from_cache + again - missed
     seconds = from_memory / machine.kernel_rate()
@@ -79,18 +84,6 @@ def _memory(at: Context, stage: str, traffic: Sequence[Traffic]) -> Values:
 
 def _touched(at: Context, traffic: Sequence[Traffic]) -> float:
     return sum(min(max(t.bytes_read, t.bytes_written), at.size(t.buffer)) for t in traffic)
-
-
-def _missed(at: Context, traffic: Traffic, *, fits: bool) -> Values | float:
-    """Share of what is read again that the L2 does not keep.
-
-    A kernel with declared passes mostly reads again what is near; NumPy sweeps over all of it.
-    """
-    if at.machine.exact("l2_bytes") == 0:
-        return 1.0
-    if fits:
-        return 0.0
-    return at.machine.get("declared_miss_share") if traffic.source == "declared" else 1.0
 
 
 def _link(at: Context, traffic: Sequence[Traffic]) -> Values:

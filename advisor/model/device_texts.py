@@ -49,10 +49,12 @@ def describe_one(name_or_path: str) -> str:
     Raises `UsageError` for an unknown name, with the nearest, and `FileProblem` for a file that is wrong.
     """
     entry = load(name_or_path)
+    kind = entry.memory_class
+    follows = (_wrapped(f"{of:<12}{text}", "  ", " " * 14) for of, text in FOLLOWS[kind].items())
     attributes = ((f"{key} = {a.value}", a.source) for key, a in entry.attributes.items())
     parts = (
         f"{entry.name} ({entry.origin})",
-        _memory(entry),
+        "\n".join((_wrapped(f"Memory class {kind}: {EXPLAINED[kind]}"), *follows)),
         _section("Attributes", attributes),
         _section("Figures", (_line(key, figure) for key, figure in _known(entry))),
         *_absent(entry),
@@ -78,12 +80,6 @@ _WRITE = (
 
 def _bandwidth(entry: CatalogueEntry) -> float:
     return entry.figures.device_memory_bytes_per_second.value
-
-
-def _memory(entry: CatalogueEntry) -> str:
-    kinds = FOLLOWS[entry.memory_class].items()
-    heading = _wrapped(f"Memory class {entry.memory_class}: {EXPLAINED[entry.memory_class]}")
-    return "\n".join((heading, *(_wrapped(f"{kind:<12}{text}", "  ", " " * 14) for kind, text in kinds)))
 
 
 def _known(entry: CatalogueEntry) -> Iterator[tuple[str, Figure]]:

@@ -69,19 +69,15 @@ def _in_cache(at: Context, stage: str) -> npt.NDArray[np.bool_]:
     """Whether the CPU's largest cache holds what all host stages of a frame touch: then no stage waits for
     memory. An H200's host fills 4 MiB at 29 GB/s and 256 MiB at 9 (measured by us)."""
     placed = [at.placements[t.buffer] for t in at.traffic(stage)]
+    plain = at.machine.get("host_read_bytes_per_second")
     around = any(
-        not p.cpu_caches(at.memory_class) or (p.write_combined and _is_uncached(at, p)) for p in placed
+        not p.cpu_caches(at.memory_class)
+        # Write-combined memory may not be what it says: some hypervisors map it cached, as its reads tell.
+        or (p.write_combined and (_kind(at, p) == "host" or _rate(at, p, "read")[0] < plain[0] / 2))
+        for p in placed
     )
     cache = at.machine.find("host_cache_bytes")
     return (constant(0.0) if cache is None or around else cache) >= at.host_bytes
-
-
-def _is_uncached(at: Context, placement: Placement) -> bool:
-    """Whether write-combined memory is what it says: some hypervisors map it cached, as its reads tell."""
-    if _kind(at, placement) == "host":
-        return True
-    plain = at.machine.get("host_read_bytes_per_second")
-    return bool(_rate(at, placement, "read")[0] < plain[0] / 2)
 
 
 def foreign_copy(at: Context, buffer: str, *, out: bool) -> Values:

@@ -88,21 +88,17 @@ def with_estimates(profile: Profile, advice: Iterable[Advice]) -> tuple[Advice, 
 
     The model is asked as if nothing had been measured, like `compare`.
     """
-    told = tuple(advice)
+    told = list(advice)
     if not any(item.gain and item.gain.basis == "measured" for item in told):
-        return told
+        return tuple(told)
     likely = {row.strategy: row.likely for row in compare(profile).rows}
-    return tuple(_with_estimate(item, likely) for item in told)
-
-
-def _with_estimate(advice: Advice, likely: Mapping[str, float]) -> Advice:
-    gain = advice.gain
-    if gain is None or gain.basis != "measured" or not {gain.over, advice.strategy} <= set(likely):
-        return advice
-    estimate = likely[gain.over or ""] - likely[advice.strategy or ""]
-    return advice.model_copy(
-        update={"gain": gain.model_copy(update={"estimated_seconds_per_frame": estimate})}
-    )
+    for number, item in enumerate(told):
+        gain = item.gain
+        if gain and gain.basis == "measured" and {gain.over, item.strategy} <= likely.keys():
+            estimate = likely[gain.over or ""] - likely[item.strategy or ""]
+            gain = gain.model_copy(update={"estimated_seconds_per_frame": estimate})
+            told[number] = item.model_copy(update={"gain": gain})
+    return tuple(told)
 
 
 def learned(profile: Profile, target: Machine) -> Learned:
@@ -110,7 +106,11 @@ def learned(profile: Profile, target: Machine) -> Learned:
     measured = profile.measured()
     if profile.device.kind != "cuda" or not measured:
         return Learned(profile.traffic)
-    own = _was_calibrated_on(target.entry, profile.device)
+    # Only calibration writes down what CUDA reports of the memory, to the byte: the entry is of this very
+    # kind of device where all attributes agree that both have.
+    theirs = profile.device.attributes
+    both = {key: a.value for key, a in target.entry.attributes.items() if key in theirs}
+    own = "total_global_mem" in both and all(value == theirs[key] for key, value in both.items())
     entry = target.entry if own else entry_of(profile.device)
     trace, host_told = _host_stages(profile, measured)
     factors = {} if entry is None else _kernel_factors(profile, trace, measured, Machine(entry))
@@ -162,22 +162,18 @@ def _stays_cached(strategy: Strategy, profile: Profile) -> bool:
     )
 
 
-def _in_device_memory(measured: Mapping[str, Measured]) -> Strategy | None:
-    """A measured strategy whose kernels run on device memory: the one that does least beside them."""
-    serial = (s for s in STRATEGIES if s.name in measured and not s.pipelined)
+def _kernel_factors(
+    profile: Profile, trace: Trace | None, measured: Mapping[str, Measured], source: Machine
+) -> dict[str, Values]:
+    """Measured time over the model's, by device stage: what the kernel does not reach of the roofline."""
 
     def extras(strategy: Strategy) -> tuple[bool, ...]:
         placement = strategy.placement
         return placement.write_combined, placement.staged, placement.registered, not placement.locks
 
-    return min((s for s in serial if s.placement.device_kind == "device"), key=extras, default=None)
-
-
-def _kernel_factors(
-    profile: Profile, trace: Trace | None, measured: Mapping[str, Measured], source: Machine
-) -> dict[str, Values]:
-    """Measured time over the model's, by device stage: what the kernel does not reach of the roofline."""
-    strategy = _in_device_memory(measured)
+    # On device memory: the strategy that does least beside its kernels.
+    serial = (s for s in STRATEGIES if s.name in measured and not s.pipelined)
+    strategy = min((s for s in serial if s.placement.device_kind == "device"), key=extras, default=None)
     known = with_declared(profile.workload, trace)
     if strategy is None or isinstance(known, str):
         return {}
@@ -216,13 +212,3 @@ def entry_of(device: Device) -> CatalogueEntry | None:
     flag = Attribute(value=int(device.memory_class == "discrete-hmm"), source="the measured device")
     attributes = {**found[0].attributes, "pageable_memory_access": flag}
     return found[0].model_copy(update={"memory_class": device.memory_class, "attributes": attributes})
-
-
-def _was_calibrated_on(entry: CatalogueEntry, device: Device) -> bool:
-    """Whether the entry is a calibration of this very kind of device: all attributes that both tell agree.
-
-    Only calibration writes down what CUDA tells of the memory, to the byte.
-    """
-    told = {key: attribute.value for key, attribute in entry.attributes.items()}
-    both = told.keys() & device.attributes.keys()
-    return "total_global_mem" in both and all(told[key] == device.attributes[key] for key in both)

@@ -45,7 +45,10 @@ def overlapped(at: Context, steps: Sequence[Timed]) -> Overlapped:
     seconds = terms.overlapped(host + calls, up, kernels, down, chain)
     if at.machine.shares_memory:
         seconds = np.maximum(seconds, _shared_memory(at, steps))
-    if _kernels_after_a_wait(actions):
+    # The first host stage or wait that follows a kernel: later kernels cannot overlap.
+    queued, first = ("device", "to-device", "to-host"), actions.index("device")
+    waits = next((i for i in range(first, len(actions)) if actions[i] not in queued), len(actions))
+    if "device" in actions[waits:]:
         seconds = np.maximum(seconds, np.maximum(chain - up, up))
     lost = triangular(*NOT_OVERLAPPED, "overlap")
     seconds = np.asarray(terms.between(seconds, np.maximum(seconds, chain), lost))
@@ -86,11 +89,3 @@ def _shared_memory(at: Context, steps: Sequence[Timed]) -> Values:
         elif step.action != "synchronize":
             moved = moved + 2 * at.size(step.name)
     return moved / at.machine.memory_rate()
-
-
-def _kernels_after_a_wait(actions: Sequence[str]) -> bool:
-    """Whether a kernel comes after the first host stage or wait that follows a kernel."""
-    first = actions.index("device")
-    queued = ("device", "to-device", "to-host")
-    waits = next((i for i in range(first, len(actions)) if actions[i] not in queued), len(actions))
-    return "device" in actions[waits:]

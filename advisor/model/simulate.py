@@ -18,7 +18,7 @@ from advisor.model.monte_carlo import Values, constant, log_triangular
 from advisor.model.overlapping_frames import overlapped
 from advisor.model.steady_frame import by_part, timed_steps
 from advisor.profiles.preferences import Objective, begin_to_end
-from advisor.profiles.schema import StageRecord, StageWork, Trace, Traffic, WorkloadRecord
+from advisor.profiles.schema import StageWork, Trace, Traffic, WorkloadRecord
 from advisor.strategies.registry import STRATEGIES, Strategy
 from advisor.strategies.schedule import Step
 
@@ -123,19 +123,18 @@ def with_declared(workload: WorkloadRecord, trace: Trace | None) -> Trace | str:
                 f"{lead}the traffic of {stage.side} stage {stage.name!r} is unknown: give it a CPU twin, "
                 "device(function, cpu=numpy_twin), or state its passes, device(function, passes={...})"
             )
-        added.extend(_as_declared(stage, b.name, b.access[stage.name], b.bytes) for b in touched)
+        for b in touched:
+            mode, passes = b.access[stage.name], stage.passes.get(b.name, 1.0)
+            added.append(
+                Traffic(
+                    stage=stage.name,
+                    buffer=b.name,
+                    bytes_read=0.0 if mode == "out" else passes * b.bytes,
+                    bytes_written=0.0 if mode == "in" else float(b.bytes),
+                    source="declared" if stage.side == "device" else "assumed",
+                )
+            )
     known = {w.stage for w in seen.work}
     declared = (s for s in workload.frame_stages("device") if s.name not in known and s.flops)
     work = (*seen.work, *(StageWork(stage=s.name, flops=s.flops) for s in declared))
     return seen.model_copy(update={"traffic": (*seen.traffic, *added), "work": work})
-
-
-def _as_declared(stage: StageRecord, buffer: str, mode: str, size: int) -> Traffic:
-    passes = stage.passes.get(buffer, 1.0)
-    return Traffic(
-        stage=stage.name,
-        buffer=buffer,
-        bytes_read=0.0 if mode == "out" else passes * size,
-        bytes_written=0.0 if mode == "in" else float(size),
-        source="declared" if stage.side == "device" else "assumed",
-    )

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.errors import FileProblem
+from advisor.nsys.tables import NEEDED
 
 Integers = npt.NDArray[np.int64]
 BLOCK = 200_000
@@ -27,25 +28,6 @@ UNKNOWN = -1
 THREAD_BITS = 0x1000000
 """A globalTid divided by this tells processes apart: PID is globalTid / 0x1000000 % 0x1000000, TID is
 globalTid % 0x1000000 (nsys's user guide, "Serialized process and thread identifiers")."""
-CALLS = "CUPTI_ACTIVITY_KIND_RUNTIME"
-COPIES = "CUPTI_ACTIVITY_KIND_MEMCPY"
-MEMSETS = "CUPTI_ACTIVITY_KIND_MEMSET"
-KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
-WAITS = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
-CPU_FAULTS = "CUDA_UM_CPU_PAGE_FAULT_EVENTS"
-GPU_FAULTS = "CUDA_UM_GPU_PAGE_FAULT_EVENTS"
-MEMORY = "CUDA_GPU_MEMORY_USAGE_EVENTS"
-
-NEEDED: dict[str, tuple[str, ...]] = {
-    COPIES: ("start", "end", "bytes", "copyKind"),
-    KERNELS: ("start", "end"),
-    MEMSETS: ("start", "end"),
-    WAITS: ("start", "end", "syncType"),
-    CPU_FAULTS: ("start",),
-    GPU_FAULTS: ("start", "numberOfPageFaults"),
-    MEMORY: ("bytes", "memKind", "memoryOperationType"),
-}
-"""Columns without which a table that is read cannot be."""
 _HEADER = b"SQLite format 3\0"
 _MARKS = ("NVTX_EVENTS", "ENUM_NSYS_EVENT_TYPE", "TARGET_INFO_SYSTEM_ENV", "META_DATA_EXPORT")
 _EXPORT = "Export the report again: nsys export --type sqlite REPORT.nsys-rep"
@@ -126,7 +108,15 @@ class Database:
 @contextmanager
 def opened(path: Path) -> Iterator[Database]:
     """The export, closed again at the end. Raises `FileProblem` where it is none, or damaged."""
-    _require_sqlite(path)
+    try:
+        with path.open("rb") as file:
+            head = file.read(len(_HEADER))
+    except FileNotFoundError:
+        raise FileProblem(f"{path} does not exist", next_step="Give a .nsys-rep or a .sqlite file.") from None
+    except OSError as problem:
+        raise FileProblem(f"{path} cannot be read: {problem.strerror}", next_step="Check the path.") from None
+    if head != _HEADER:
+        raise FileProblem(f"{path} is not an SQLite file", next_step=_EXPORT)
     try:
         connection = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1", uri=True)
         try:
@@ -141,15 +131,3 @@ def opened(path: Path) -> Iterator[Database]:
             connection.close()
     except (sqlite3.Error, ValueError, TypeError, OverflowError) as problem:
         raise FileProblem(f"{path} is damaged: {problem}", next_step=_EXPORT) from None
-
-
-def _require_sqlite(path: Path) -> None:
-    try:
-        with path.open("rb") as file:
-            head = file.read(len(_HEADER))
-    except FileNotFoundError:
-        raise FileProblem(f"{path} does not exist", next_step="Give a .nsys-rep or a .sqlite file.") from None
-    except OSError as problem:
-        raise FileProblem(f"{path} cannot be read: {problem.strerror}", next_step="Check the path.") from None
-    if head != _HEADER:
-        raise FileProblem(f"{path} is not an SQLite file", next_step=_EXPORT)

@@ -11,9 +11,10 @@ import numpy as np
 from pydantic import Field
 
 from advisor.errors import FileProblem
+from advisor.nsys import tables
 from advisor.nsys.activities import absent, activity, allocations
 from advisor.nsys.aggregates import Aggregates
-from advisor.nsys.database import NEEDED, Database, opened
+from advisor.nsys.database import Database, opened
 from advisor.nsys.frames import Frame, steady_frames, timeline
 from advisor.nsys.intervals import Windows
 from advisor.profiles.base import Record, Seconds, optional
@@ -69,10 +70,10 @@ def _notes(database: Database, version: str) -> tuple[str, ...]:
             f"The export's schema {version} is newer than this advisor knows ({KNOWN_SCHEMA}); "
             "what it could read is shown."
         )
-    for table in NEEDED:
+    for table in tables.NEEDED:
         if lacking := database.lacks(table):
             notes.append(f"{table} was left out: it has no column {', '.join(lacking)}.")
-    if notes and not any(map(database.readable, NEEDED)):
+    if notes and not any(map(database.readable, tables.NEEDED)):
         raise FileProblem(
             f"{database.path} is an export whose tables this advisor does not know: {notes[0]}",
             next_step="Export it with an older nsys, or upgrade: pip install -U gpu-memory-advisor",

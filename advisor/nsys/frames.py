@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from advisor.nsys import tables
 from advisor.nsys.activities import DIRECTIONS, cause_words
-from advisor.nsys.database import COPIES, KERNELS, THREAD_BITS, Database
+from advisor.nsys.database import THREAD_BITS, Database
 from advisor.profiles.traces import Span, Timeline, Track, thinned, track
 
 DOMAIN = "advisor"
@@ -129,11 +130,14 @@ def _whole(frames: Sequence[Frame]) -> list[Frame]:
 
 def timeline(database: Database, frame: Frame) -> Timeline:
     """Of one frame; what is too close together to be told apart is merged."""
-    gpu_seen = database.readable(COPIES) or database.readable(KERNELS)
+    gpu_seen = database.readable(tables.COPIES) or database.readable(tables.KERNELS)
     # The GPU's own work stands in the place of the steps that it does, where that was seen.
     steps = [step for step in frame.steps if step.name.startswith(_ON_HOST) or not gpu_seen]
     found = [_span(frame, track(step.name), step.name, step.begin, step.end) for step in steps]
-    spans = [span for span in (*found, *_copies(database, frame), *_kernels(database, frame)) if span]
+    rows = list(_within(database, frame, tables.KERNELS, "shortName"))
+    names = database.strings(list({row[2] for row in rows}))
+    found += [_span(frame, "kernel", names.get(name, "kernel"), begin, end) for begin, end, name in rows]
+    spans = [span for span in (*found, *_copies(database, frame)) if span]
     length = (frame.end - frame.begin) / 1e9
     spans.sort(key=lambda span: (span.begin_seconds, span.end_seconds))
     return thinned(Timeline(source="nsys", frame_seconds=length, spans=tuple(spans)), MOST_SPANS)
@@ -143,7 +147,7 @@ def _copies(database: Database, frame: Frame) -> Iterator[Span | None]:
     names, labels = database.names("ENUM_CUDA_MEMCPY_OPER"), database.labels("ENUM_CUDA_MEMCPY_OPER")
     memories, causes = database.labels("ENUM_CUDA_MEM_KIND"), cause_words(database)
     for begin, end, kind, source, target, cause in _within(
-        database, frame, COPIES, "copyKind", "srcKind", "dstKind", "migrationCause"
+        database, frame, tables.COPIES, "copyKind", "srcKind", "dstKind", "migrationCause"
     ):
         name = names.get(kind, "")
         line: Track = "migration" if "_UVM_" in name else "copy"
@@ -153,13 +157,6 @@ def _copies(database: Database, frame: Frame) -> Iterator[Span | None]:
         if line == "migration":
             label = DIRECTIONS.get(name.rpartition("_")[2], label)
         yield _span(frame, line, f"{label}, {more}" if more else label, begin, end)
-
-
-def _kernels(database: Database, frame: Frame) -> Iterator[Span | None]:
-    rows = list(_within(database, frame, KERNELS, "shortName"))
-    names = database.strings(list({row[2] for row in rows}))
-    for begin, end, name in rows:
-        yield _span(frame, "kernel", names.get(name, "kernel"), begin, end)
 
 
 def _within(database: Database, frame: Frame, table: str, *columns: str) -> Iterator[tuple[int, ...]]:

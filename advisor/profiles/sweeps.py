@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
@@ -127,20 +128,17 @@ def _mixed(loaded: Sequence[tuple[Path, Profile]]) -> list[str]:
                 f"These profiles are of different runs: {path} is of `{first.command}`, {other} of "
                 f"`{profile.command}`."
             ]
-    times = sorted(filter(None, (_created(profile) for _, profile in loaded)))
+    times = []
+    for _, profile in loaded:
+        # Not where the text is no time, or gives no zone.
+        with suppress(ValueError):
+            time = datetime.fromisoformat(profile.created.replace("Z", "+00:00"))
+            times += [time.astimezone(timezone.utc)] if time.tzinfo else []
+    times.sort()
     if any(later - earlier > ONE_SITTING for earlier, later in pairwise(times)):
         days = f"{times[0]:%Y-%m-%d %H:%M} and {times[-1]:%Y-%m-%d %H:%M} UTC"
         return [f"These profiles may be of different runs: they were written between {days}."]
     return []
-
-
-def _created(profile: Profile) -> datetime | None:
-    """When the run began; None where the text is no time, or says no zone."""
-    try:
-        time = datetime.fromisoformat(profile.created.replace("Z", "+00:00"))
-    except ValueError:
-        return None
-    return time.astimezone(timezone.utc) if time.tzinfo else None
 
 
 def common_parent(files: Sequence[Path]) -> Path:
