@@ -123,7 +123,7 @@ class Bench:
         )
 
     def keep_curve(self, name: str, sizes: Sequence[int], times: Sequence[Sequence[float]]) -> None:
-        """Keeps the medians by size, of those that could be told from nothing."""
+        """Keeps the medians by size, of those that are above zero."""
         medians = [float(np.median(repeats)) for repeats in times]
         self.curves[name] = tuple((s, m) for s, m in zip(sizes, medians, strict=True) if m > 0)
 

@@ -59,7 +59,7 @@ class Request:
             )
         if self.base.attributes["integrated"].value and machine != "aarch64":
             raise UsageError(
-                f"the CPU of {self.base.name} is part of the device, so that this one says nothing about it",
+                f"the CPU of {self.base.name} is part of the device: this CPU cannot stand in for it",
                 next_step="Run it on the device itself, or name a PCIe card.",
             )
 
@@ -159,7 +159,7 @@ def check(request: Request, out: Path | None, *, force: bool) -> None:
         )
     if out.suffix != ".toml":
         raise UsageError(
-            f"--out {out} does not end in .toml, by which --target tells a file from a name",
+            f"--out {out} does not end in .toml, which is how --target tells a file from a name",
             next_step=f"Write --out {out}.toml.",
         )
     if out.exists() and not force and not out.is_dir():

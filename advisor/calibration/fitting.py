@@ -90,9 +90,9 @@ def inverse(slope: Spread) -> Spread:
 
 
 def positive(latency: Spread) -> Spread:
-    """A latency that can be told from zero, its low end positive too. Raises `ValueError` where it cannot."""
+    """A latency that differs from zero, its low end positive too. Raises `ValueError` where it cannot."""
     if latency.value <= 0:
-        raise ValueError("it could not be told from zero")
+        raise ValueError("it could not be distinguished from zero")
     low = latency.low if latency.low > 0 else latency.value / 2
     return _ordered(latency.value, low, latency.high, latency.repeats)
 

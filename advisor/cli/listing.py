@@ -53,7 +53,7 @@ def devices_command(context: typer.Context) -> None:
 
 @devices.command("show")
 def devices_show(name: options.Device) -> None:
-    """Tell all that is known of a device, with sources, and what the model assumes."""
+    """Show all that is known of a device, with sources, and what the model assumes."""
     from advisor.model.device_texts import describe_one
 
     print(describe_one(name))

@@ -32,7 +32,7 @@ def doctor(
     nsys: options.Nsys = None,
     as_json: options.Json = False,
 ) -> None:
-    """Say what this machine can and cannot do.
+    """Report what this machine can and cannot do.
 
     Each line says what was found, what it means, and how to get the rest.
 

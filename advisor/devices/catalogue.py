@@ -92,7 +92,7 @@ def invalid(problem: ValidationError) -> str:
     first = min(errors, key=lambda error: error["type"] != "extra_forbidden")
     where = ".".join(str(part) for part in first["loc"] if part not in ("int", "str"))
     more = len({error["loc"][:2] for error in errors}) - 1
-    rest = f" (and {more} more to put right)" if more else ""
+    rest = f" (and {more} more to fix)" if more else ""
     return f"{where + ': ' if where else ''}{_expected(first)}{rest}"
 
 

@@ -131,7 +131,9 @@ class CatalogueEntry(Record):
             if key in Figures.model_fields:
                 raise ValueError(f"attributes only, but {key} belongs under [figures]")
             if key not in ATTRIBUTES:
-                raise ValueError(f"attributes of CUDA devices, but {key} is none{nearest(key, ATTRIBUTES)}")
+                raise ValueError(
+                    f"attributes of CUDA devices, but {key} is not one{nearest(key, ATTRIBUTES)}"
+                )
         return attributes
 
     @field_validator("attributes")

@@ -156,7 +156,7 @@ def _processes(asking: Questions, process: int | None, contained: bool) -> dict[
     ours = [entry for entry in listed or () if entry.pid == process]
     if listed is None or (process is not None and not ours):
         unlisted = (
-            "NVML does not list our own process, as inside a container, so that others cannot be told from it"
+            "NVML does not list our own process, as inside a container: others cannot be told apart from it"
         )
         why = asking.absent.get("other_processes", unlisted)
         lost = ("other_processes", "other_processes_bytes", "process_bytes")

@@ -22,9 +22,9 @@ _OVERLAY_ROOT = re.compile(r"^\S+ \S+ \S+ \S+ / .* - overlay ", re.MULTILINE)
 _REASONS = {
     "cpu.hertz": "Linux shows no CPU clocks here, as in many virtual machines",
     "numa_nodes": "/sys/devices/system/node cannot be read",
-    "memory_available_bytes": "/proc/meminfo does not tell it",
-    "memory_limit": "no control group tells of one",
-    "locked_memory_limit": "/proc/self/limits does not tell it",
+    "memory_available_bytes": "/proc/meminfo does not report it",
+    "memory_limit": "no control group sets one",
+    "locked_memory_limit": "/proc/self/limits does not report it",
 }
 
 

@@ -20,7 +20,7 @@ _MEANINGS = {
     "NVMLError_LibRmVersionMismatch": "the driver's library and its kernel module differ in version; "
     "restart the machine",
     "NVMLError_NotSupported": "NVML does not support it on this GPU",
-    "NVMLError_FunctionNotFound": "the driver is too old to tell it",
+    "NVMLError_FunctionNotFound": "the driver is too old to report it",
     "NVMLError_NoPermission": "NVML refuses it to this user",
     "NVMLError_GpuIsLost": "the GPU has fallen off the bus",
 }

@@ -94,7 +94,7 @@ def _nvml(facts: Facts) -> Finding:
             return ok("NVML", f"driver {reading.driver}", means)
         absent = "; ".join(sorted(set(reading.absent.values()))[:2])
         means = "some of clocks, heat and throttling stay unknown"
-        return limited("NVML", absent or "it tells only a part", means)
+        return limited("NVML", absent or "it reports only a part", means)
     installed = "nvidia-ml-py" in facts.packages
     return limited(
         "NVML",
@@ -114,14 +114,14 @@ def _host_findings(facts: Facts) -> Iterator[Finding]:
         means = "managed memory cannot be prefetched there"
         yield info("surroundings", "Windows Subsystem for Linux", means)
     elif facts.host.container:
-        means = "other users of the GPU and some of the host's state may be out of sight"
+        means = "other users of the GPU and some of the host's state may not be visible"
         yield info("surroundings", "a container", means)
 
 
 def _memory(facts: Facts) -> Finding:
     free, limit = facts.host.memory_available_bytes, facts.host.memory_limit
     if free is None:
-        return info("memory", "unknown", "large workloads may fail for want of it")
+        return info("memory", "unknown", "large workloads may run out of it")
     capped = isinstance(limit, int) and limit < free
     least = limit if isinstance(limit, int) and capped else free
     found = f"{units.size(free)} free" + (f", {_size(limit)} for this container" if capped else "")
@@ -129,7 +129,7 @@ def _memory(facts: Facts) -> Finding:
         return limited(
             "memory",
             found,
-            "strategies with several copies of the data may fail for want of memory",
+            "strategies with several copies of the data may run out of memory",
             "Make workloads smaller with --set, or raise the container's limit.",
         )
     return ok("memory", found, "enough for the example workloads")
@@ -144,8 +144,8 @@ def _locked(facts: Facts) -> Finding:
     return info(
         "locked memory",
         f"limited to {_size(limit)} (ulimit -l)",
-        "CUDA's driver locks pages by itself and is mostly not held to it; where `pinned` or "
-        "`registered` fails for want of memory, this is the first thing to raise",
+        "CUDA's driver locks pages by itself and is mostly not limited by it; where `pinned` or "
+        "`registered` runs out of memory, raise this limit first",
         "ulimit -l unlimited, or in Docker --ulimit memlock=-1.",
     )
 
@@ -153,7 +153,7 @@ def _locked(facts: Facts) -> Finding:
 def _numa(facts: Facts) -> Finding:
     nodes = [node for node in facts.host.numa_nodes if node.cpus]
     if len(nodes) < 2:
-        return ok("NUMA", "one node", "pinned memory cannot lie on a wrong one")
+        return ok("NUMA", "one node", "pinned memory cannot be on a wrong one")
     if facts.gpu_node is None:
         return limited(
             "NUMA",

@@ -51,7 +51,7 @@ def _driver(facts: Facts) -> Finding:
     if not facts.gpus:
         return missing(
             "driver",
-            f"{supports}, but it shows no GPU",
+            f"{supports}, but it finds no GPU",
             "the strategies are predicted, not measured",
             "See what nvidia-smi says, and whether CUDA_VISIBLE_DEVICES hides the GPU.",
         )

@@ -86,7 +86,7 @@ class Defaults(Record):
             for key, default in layer.figures.items():
                 for name in (key, default.of or key):
                     if name not in known:
-                        raise ValueError(f"figures of a device, but {name} is none{nearest(name, known)}")
+                        raise ValueError(f"figures of a device, but {name} is not one{nearest(name, known)}")
         return self
 
 

@@ -21,7 +21,7 @@ kernels and host stages share the host's memory, and two sets of buffers fit no 
 
 @dataclass(frozen=True)
 class Overlapped:
-    """Seconds per frame; from begin to end of one; and the parts of what decides, adding up to the first."""
+    """Seconds between finished frames; latency; and the parts of what decides, adding up to the first."""
 
     seconds: Values
     latency: Values

@@ -40,7 +40,7 @@ class Simulated:
     physical_bytes: int
 
     def counted(self, objective: Objective) -> Values:
-        """The seconds that the objective goes by: begin to end of a frame, or from one done to the next."""
+        """What the objective goes by: the latency of a frame, or the time between finished frames."""
         return self.latency if self.latency is not None and begin_to_end(objective) else self.seconds
 
 

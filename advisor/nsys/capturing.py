@@ -113,7 +113,7 @@ class NsysCaptures:
         if not report.exists():
             # nsys collects first (.qdstrm) and imports then, with a program that some installations lack.
             collected = (directory / "capture.qdstrm").exists()
-            last = (said.strip().splitlines()[-1:] or ["it said nothing"])[0].strip()
+            last = (said.strip().splitlines()[-1:] or ["no output"])[0].strip()
             raise NsysFailed(f"{nsys.name} wrote no report: {_NO_IMPORTER if collected else last}", said)
         if self.keep is not None:
             self.keep.mkdir(parents=True, exist_ok=True)
@@ -160,7 +160,7 @@ def _read(nsys: Nsys, report: Path, export: Path, job: Job) -> exports.FileTrace
 def read_report(path: Path, nsys: Path | None, scratch: Path) -> exports.FileTrace:
     """Any .nsys-rep, .qdrep or .sqlite; a report is exported into `scratch` first.
 
-    Raises `FileProblem` where it cannot be read, also for want of an nsys that can export it.
+    Raises `FileProblem` where it cannot be read, or no nsys can export it.
     """
     if path.suffix not in (".nsys-rep", ".qdrep"):
         return exports.read(path)

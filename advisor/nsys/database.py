@@ -123,7 +123,7 @@ def opened(path: Path) -> Iterator[Database]:
             database = Database(path, connection)
             if not any(database.has(mark) for mark in _MARKS):
                 raise FileProblem(
-                    f"{path} is a SQLite file, but no export of nsys: it has none of its tables",
+                    f"{path} is an SQLite file, but not an Nsight Systems export: it has none of its tables",
                     next_step=_EXPORT,
                 )
             yield database

@@ -46,7 +46,7 @@ class FileTrace(Record):
 def read(path: Path) -> FileTrace:
     """Reads a SQLite export; the memory it takes does not grow with the file's frames.
 
-    Raises `FileProblem` where it is no export of nsys, damaged, or of a form that is not known.
+    Raises `FileProblem` where it is not an export of nsys, is damaged, or of an unknown form.
     """
     with opened(path) as database:
         told = database.settings("META_DATA_EXPORT")

@@ -123,7 +123,7 @@ def _asked(path: Path) -> Nsys:
     said = run([str(path), "--version"])
     version = re.search(r"(20\d\d)\.(\d+)\.(\d+)", said)
     if not version:
-        raise NsysFailed(f"{path} does not say which version of nsys it is", said)
+        raise NsysFailed(f"{path} does not report which version of nsys it is", said)
     return Nsys(path, tuple(int(part) for part in version.groups()))
 
 

@@ -13,7 +13,7 @@ OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 
 
 def begin_to_end(objective: Objective) -> bool:
-    """Whether frames that overlap count from begin to end, not from one done to the next (decisions/0006)."""
+    """Whether frames that overlap count by latency, not by time between finished ones (decisions/0006)."""
     return objective != "throughput"
 
 
