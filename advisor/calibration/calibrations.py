@@ -95,7 +95,17 @@ def calibrate(
             next_step="The reasons are below; `advisor strategies` and predictions work all the same.",
             detail="\n".join(findings.missing_by_reason()),
         )
-    return Calibration(findings, _entry(request, findings))
+    entry = None
+    if request.backend == "cuda":
+        if findings.device is None:
+            raise NothingMeasured(
+                f"the GPU could not be used: {findings.missing[MEMORY]}",
+                next_step="Check it with nvidia-smi, or add --no-gpu to measure the CPU alone.",
+            )
+        entry = entry_of(findings, findings.device, request.name)
+    elif request.base is not None:
+        entry = merged(request.base, findings, request.name)
+    return Calibration(findings, entry)
 
 
 def _measure(
@@ -130,18 +140,6 @@ def _measure(
     here = environment()
     cpu, date = here.cpu_model or f"an {here.machine} CPU", datetime.now(timezone.utc).date().isoformat()
     return Findings(Machine(cpu, date, largest_cache()), runs, missing)
-
-
-def _entry(request: Request, findings: Findings) -> CatalogueEntry | None:
-    device = findings.device
-    if request.backend == "cuda":
-        if device is None:
-            raise NothingMeasured(
-                f"the GPU could not be used: {findings.missing[MEMORY]}",
-                next_step="Check it with nvidia-smi, or add --no-gpu to measure the CPU alone.",
-            )
-        return entry_of(findings, device, request.name)
-    return None if request.base is None else merged(request.base, findings, request.name)
 
 
 def check(request: Request, out: Path | None, *, force: bool) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from advisor import units
 from advisor.calibration.bench import Bench
-from advisor.strategies.backend import Array, host_array
+from advisor.strategies.backend import host_array
 from advisor.strategies.placements.arena import Arena
 
 PLAIN = "host"
@@ -61,18 +61,14 @@ def _measure_kind(
         memory = host_array(take(arena, size), size, (size,), np.dtype(np.uint8))
         memory.fill(1)
         words = memory.view(np.uint64)
-        readable = _readable(bench, words)
+        # A sixteenth where reading all would take longer than a measurement may: so slow is only memory that
+        # no cache holds, for which the size does not matter.
+        part = words[: len(words) // 16]
+        before = bench.clock()
+        part.max()
+        slow = (bench.clock() - before) * 16 * bench.limits.least > 4 * bench.limits.seconds
+        readable = part if slow else words
         bench.keep_rate(read, readable.nbytes, bench.host_times(readable.max))
         bench.keep_rate(write, size, bench.host_times(lambda: words.fill(1)))
         plain, what = np.ones_like(memory), f"{units.size(size)} from plain memory"
         bench.keep_rate(copy, size, bench.host_times(lambda: np.copyto(memory, plain)), what)
-
-
-def _readable(bench: Bench, words: Array) -> Array:
-    """All of it; a sixteenth of it where reading all would take longer than a measurement may:
-    so slow is only memory that no cache holds, for which the size does not matter."""
-    part = words[: len(words) // 16]
-    before = bench.clock()
-    part.max()
-    seconds = (bench.clock() - before) * 16 * bench.limits.least
-    return part if seconds > 4 * bench.limits.seconds else words

@@ -82,19 +82,8 @@ def tegra_state(*, moment: Moment = "after", root: Path = ROOT) -> TegraState | 
 
 
 def _modes(tree: Tree) -> tuple[str | None, str | None]:
-    """The mode that is set and the strongest one; the same where none allows more."""
-    modes = _power_modes(tree)
-    # pmode:0002, on older releases pmode:0002 fmode:quiet
-    found = re.search(r"pmode:\s*(\d+)", tree.text(_STATUS) or "", re.ASCII)
-    active = modes.get(int(found[1])) if found else None
-    if active is None:
-        return None, None
-    best = max(modes.values(), key=lambda mode: (mode[1], mode is active))
-    return active[0], best[0]
-
-
-def _power_modes(tree: Tree) -> dict[int, tuple[str, tuple[float, ...]]]:
-    """By number the name of each mode and how strong it is: its caps of GPU, memory, cores and CPU.
+    """The mode that is set and the strongest one, by its caps of GPU, memory, cores and CPU; the same where
+    none allows more.
 
     The caps are in the units of the file and only compared. The number says nothing: 0 is the strongest mode
     on most boards, 2 on some.
@@ -105,7 +94,13 @@ def _power_modes(tree: Tree) -> dict[int, tuple[str, tuple[float, ...]]]:
         lines = [match.groups() for line in body.splitlines() if (match := _LINE.match(line.strip()))]
         cores = sum(int(value) for part, _, value in lines if part == "CPU_ONLINE")
         modes[int(number)] = (name, (_cap(lines, "GPU"), _cap(lines, "EMC"), cores, _cap(lines, "CPU_")))
-    return modes
+    # pmode:0002, on older releases pmode:0002 fmode:quiet
+    found = re.search(r"pmode:\s*(\d+)", tree.text(_STATUS) or "", re.ASCII)
+    active = modes.get(int(found[1])) if found else None
+    if active is None:
+        return None, None
+    best = max(modes.values(), key=lambda mode: (mode[1], mode is active))
+    return active[0], best[0]
 
 
 def _cap(lines: list[tuple[str, ...]], part: str) -> float:

@@ -96,7 +96,11 @@ def _link(at: Context, traffic: Sequence[Traffic]) -> Values:
         return constant(0.0)
     coherent = machine.entry.memory_class == "coherent"
     fits = coherent and _touched(at, mapped) <= machine.exact("l2_bytes")
-    crossing = _crossing_again(at, mapped)
+    # What crosses the link of that which a kernel with declared passes reads again: blocks that run at the
+    # same time ask for the same lines of one of two operands, as in a product of matrices, which merges their
+    # requests; of a single operand nothing is merged.
+    declared = [t for t in mapped if t.source == "declared" and t.bytes_read > at.size(t.buffer)]
+    crossing = machine.get("link_again_share" if len(declared) > 1 else "link_again_alone_share")
     read, written, from_cache = constant(0.0), constant(0.0), constant(0.0)
     for t in mapped:
         its_read, its_written = bytes_of(t)
@@ -110,16 +114,6 @@ def _link(at: Context, traffic: Sequence[Traffic]) -> Values:
     seconds = terms.link_both_ways(read, written, into, out) + from_cache
     host = machine.find("host_memory_bytes_per_second")
     return np.asarray(seconds if host is None else np.maximum(seconds, (read + written) / host))
-
-
-def _crossing_again(at: Context, mapped: Sequence[Traffic]) -> Values:
-    """What crosses the link of that which a kernel with declared passes reads again.
-
-    Blocks that run at the same time ask for the same lines of one of two operands, as in a product of
-    matrices, which merges their requests; of a single operand nothing is merged.
-    """
-    again = [t for t in mapped if t.source == "declared" and t.bytes_read > at.size(t.buffer)]
-    return at.machine.get("link_again_share" if len(again) > 1 else "link_again_alone_share")
 
 
 def _uncached(at: Context, traffic: Sequence[Traffic]) -> Values:

@@ -117,15 +117,15 @@ def _frames(ranges: Sequence[Range]) -> list[Frame]:
         )
         for strategy, frame in found
     ]
-    return [f for name in dict(found) for f in _whole([f for f in frames if f.strategy == name])]
-
-
-def _whole(frames: Sequence[Frame]) -> list[Frame]:
-    """Those of a strategy without any that has but a part of the usual steps: of frames that overlap, the
-    last begins no other, and a mean over it would miss uploads and kernels."""
-    steps = [tuple(sorted(step.name for step in frame.steps)) for frame in frames]
-    usual = Counter(Counter(steps).most_common(1)[0][0])
-    return [frame for frame, of in zip(frames, steps, strict=True) if not Counter(of) < usual]
+    # Without frames that have but a part of the usual steps: of those that overlap, the last begins no other,
+    # and a mean over it would miss uploads and kernels.
+    whole = []
+    for name in dict(found):
+        of = [(f, Counter(step.name for step in f.steps)) for f in frames if f.strategy == name]
+        kinds = Counter(tuple(sorted(steps.elements())) for _, steps in of)
+        usual = Counter(kinds.most_common(1)[0][0])
+        whole += [frame for frame, steps in of if not steps < usual]
+    return whole
 
 
 def timeline(database: Database, frame: Frame) -> Timeline:

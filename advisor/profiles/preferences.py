@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from advisor.profiles.base import Record, optional, table
 
 Objective = Literal["time", "footprint", "throughput"]
-OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 
 
 def begin_to_end(objective: Objective) -> bool:
