@@ -58,24 +58,17 @@ def _measure(bench: Bench, host_view: Callable[..., Array]) -> None:
         host = host_view(pointer, size, (size // 4,), np.dtype(np.float32))
         device = bench.floats(pointer, size)
         out = bench.floats(arena.device(4), 4)
+        works: tuple[tuple[Work, Work], ...] = (
+            (lambda: kernels.read_once(device, out), lambda: host.fill(0)),
+            (lambda: host.view(np.uint64).max(), lambda: kernels.write_once(device)),
+        )
         with bench.attempt(MIGRATION):
-            _migrations(bench, kernels, host, device, out)
+            for key, (work, prepare) in zip(MIGRATION, works, strict=True):
+                seconds = _first_less_second(bench, work, prepare)
+                bench.keep_rate(key, size, seconds, f"{units.size(size)} in order")
         with bench.attempt((FAULT, BROUGHT)):
             _faults(bench, kernels, host, device, out)
-        with bench.attempt(PREFETCH):
-            _prefetches(bench, pointer, host)
-        with bench.attempt([WRITE]):
-            _first_writes(bench, pointer, host)
-
-
-def _migrations(bench: Bench, kernels: Kernels, host: Array, device: Any, out: Any) -> None:
-    works: tuple[tuple[Work, Work], ...] = (
-        (lambda: kernels.read_once(device, out), lambda: host.fill(0)),
-        (lambda: host.view(np.uint64).max(), lambda: kernels.write_once(device)),
-    )
-    for key, (work, prepare) in zip(MIGRATION, works, strict=True):
-        seconds = _first_less_second(bench, work, prepare)
-        bench.keep_rate(key, host.nbytes, seconds, f"{units.size(host.nbytes)} in order")
+        _prefetches(bench, pointer, host)
 
 
 def _faults(bench: Bench, kernels: Kernels, host: Array, device: Any, out: Any) -> None:
@@ -103,24 +96,20 @@ def _prefetches(bench: Bench, pointer: int, host: Array) -> None:
     def to_host() -> None:
         bench.backend.prefetch(pointer, host.nbytes, "host")
 
-    host.fill(0)
-    times = bench.host_times(to_device, to_host), bench.host_times(to_host, to_device)
-    for key, seconds in zip(PREFETCH, times, strict=True):
-        bench.keep_rate(key, host.nbytes, seconds)
-
-
-def _first_writes(bench: Bench, pointer: int, host: Array) -> None:
-    """Pages come back mapped for reading alone: a first pass of writes over them, less a second."""
-
     def bring_back() -> None:
-        bench.backend.prefetch(pointer, host.nbytes, "device")
-        bench.backend.prefetch(pointer, host.nbytes, "host")
+        to_device()
+        to_host()
 
-    seconds = _first_less_second(bench, lambda: host.fill(1), bring_back)
-    each = spread([s * PER / host.nbytes for s in seconds])
-    bench.keep(
-        WRITE, positive(each), f"{units.size(host.nbytes)} after a prefetch, for each {units.size(PER)}"
-    )
+    with bench.attempt(PREFETCH):
+        host.fill(0)
+        times = bench.host_times(to_device, to_host), bench.host_times(to_host, to_device)
+        for key, seconds in zip(PREFETCH, times, strict=True):
+            bench.keep_rate(key, host.nbytes, seconds)
+    with bench.attempt([WRITE]):
+        # Pages come back mapped for reading alone: a first pass of writes over them, less a second.
+        seconds = _first_less_second(bench, lambda: host.fill(1), bring_back)
+        each = positive(spread([s * PER / host.nbytes for s in seconds]))
+        bench.keep(WRITE, each, f"{units.size(host.nbytes)} after a prefetch, for each {units.size(PER)}")
 
 
 def _first_less_second(bench: Bench, work: Work, prepare: Work) -> list[float]:

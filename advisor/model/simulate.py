@@ -15,8 +15,7 @@ from advisor import units
 from advisor.model.context import NOTHING, Context, Learned
 from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values, constant, log_triangular
-from advisor.model.overlapping_frames import overlapped
-from advisor.model.steady_frame import by_part, timed_steps
+from advisor.model.steady_frame import by_part, overlapped, timed_steps
 from advisor.profiles.preferences import Objective, begin_to_end
 from advisor.profiles.schema import StageWork, Trace, Traffic, WorkloadRecord
 from advisor.strategies.registry import STRATEGIES, Strategy

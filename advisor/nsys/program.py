@@ -38,7 +38,6 @@ _LOOK_SECONDS = 20.0
 _LOG_TAIL = 50_000
 """Bytes: its progress bars take many, and `profile --help` is long."""
 _PAGE_FAULTS = ("--cuda-um-cpu-page-faults", "--cuda-um-gpu-page-faults")
-_WANTED = ("--sample", "--cpuctxsw", "--cuda-memory-usage", "--force-overwrite", *_PAGE_FAULTS)
 
 
 class NsysFailed(Exception):
@@ -70,15 +69,14 @@ class Nsys:
 
     def command(self, device: Device, output: Path, program: Sequence[str]) -> list[str]:
         """The command that runs a program under it; the report goes to `output`."""
-        wanted = {
-            "--sample": "none",
-            "--cpuctxsw": "none",
-            "--force-overwrite": "true",
-            "--cuda-memory-usage": "true" if device.kind == "cuda" else "",
-            **dict.fromkeys(_PAGE_FAULTS, "true" if faults_observable(device) else ""),
-        }
-        told = [f"{name}={wanted[name]}" for name in _WANTED if wanted[name] and name in self.options]
-        traces = "cuda,nvtx" if device.kind == "cuda" else "nvtx"
+        on_gpu = device.kind == "cuda"
+        wanted = {"--sample": "none", "--cpuctxsw": "none", "--force-overwrite": "true"}
+        if on_gpu:
+            wanted["--cuda-memory-usage"] = "true"
+        if faults_observable(device):
+            wanted |= dict.fromkeys(_PAGE_FAULTS, "true")
+        told = [f"{name}={value}" for name, value in wanted.items() if name in self.options]
+        traces = "cuda,nvtx" if on_gpu else "nvtx"
         start = [str(self.path), "profile", f"--trace={traces}", *told, f"--output={output}"]
         return [*start, *program]
 

@@ -7,6 +7,7 @@ The JSON Schema is published as docs/profile.schema.json.
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -157,11 +158,8 @@ class Measured(Record):
     @property
     def rounds(self) -> tuple[tuple[float, ...], ...]:
         """`frame_seconds` split by process."""
-        ends = [sum(self.frames_per_round[: i + 1]) for i in range(len(self.frames_per_round))]
-        return tuple(
-            self.frame_seconds[end - count : end]
-            for end, count in zip(ends, self.frames_per_round, strict=True)
-        )
+        frames = iter(self.frame_seconds)
+        return tuple(tuple(islice(frames, count)) for count in self.frames_per_round)
 
 
 class Skipped(Record):

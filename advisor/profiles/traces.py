@@ -184,21 +184,15 @@ def track(step: str) -> Track:
 
 def lanes(timeline: Timeline) -> list[tuple[Track, list[Span]]]:
     """The lines of a timeline from top to bottom; no two spans of one line overlap."""
-    found: list[tuple[Track, list[Span]]] = []
-    for one in TRACKS:
-        found += [(one, lane) for lane in _parted([s for s in timeline.spans if s.track == one])]
-    return found
-
-
-def _parted(spans: Sequence[Span]) -> list[list[Span]]:
-    """Each span on the first line that is free by then."""
-    lines: list[list[Span]] = []
-    for span in sorted(spans, key=lambda s: (s.begin_seconds, s.end_seconds)):
-        free = next((line for line in lines if line[-1].end_seconds <= span.begin_seconds), None)
-        if free is None:
-            lines.append(free := [])
-        free.append(span)
-    return lines
+    lines: dict[Track, list[list[Span]]] = {track: [] for track in TRACKS}
+    for span in sorted(timeline.spans, key=lambda s: (s.begin_seconds, s.end_seconds)):
+        # On the first line that is free by then.
+        free = (line for line in lines[span.track] if line[-1].end_seconds <= span.begin_seconds)
+        line = next(free, None)
+        if line is None:
+            lines[span.track].append(line := [])
+        line.append(span)
+    return [(track, line) for track in TRACKS for line in lines[track]]
 
 
 def merged(spans: Sequence[Span], gap: float) -> list[Span]:
