@@ -151,23 +151,18 @@ def check(request: Request, out: Path | None, *, force: bool) -> None:
     if out is None:
         return
     if request.backend != "cuda" and request.base is None:
-        raise UsageError(
-            f"--out {out}: a CPU alone makes no device",
-            next_step=f"Name a card that it hosts, --base {_CARD}, or leave --out out to see the figures.",
-        )
-    if out.suffix != ".toml":
-        raise UsageError(
-            f"--out {out} does not end in .toml, which is how --target tells a file from a name",
-            next_step=f"Write --out {out}.toml.",
-        )
-    if out.exists() and not force and not out.is_dir():
-        raise UsageError(
-            f"--out {out} exists", next_step="Choose another name, or add --force to replace it."
-        )
-    if reason := _unwritable(out):
-        raise UsageError(
-            f"--out {out} cannot be written: {reason}", next_step="Choose a folder you may write to."
-        )
+        what = ": a CPU alone makes no device"
+        step = f"Name a card that it hosts, --base {_CARD}, or leave --out out to see the figures."
+    elif out.suffix != ".toml":
+        what = " does not end in .toml, which is how --target tells a file from a name"
+        step = f"Write --out {out}.toml."
+    elif out.exists() and not force and not out.is_dir():
+        what, step = " exists", "Choose another name, or add --force to replace it."
+    elif reason := _unwritable(out):
+        what, step = f" cannot be written: {reason}", "Choose a folder you may write to."
+    else:
+        return
+    raise UsageError(f"--out {out}{what}", next_step=step)
 
 
 def give(found: Calibration, out: Path | None) -> str:

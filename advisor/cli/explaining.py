@@ -28,6 +28,7 @@ def overview(rules: Sequence[Rule]) -> str:
 
 def describe(rule: Rule) -> str:
     """All there is to say of a rule, as plain text of 80 columns."""
+    names = [one if isinstance(one, str) else one.example for one in rule.requires]
     parts = [
         rule.id,
         rule.title,
@@ -36,7 +37,7 @@ def describe(rule: Rule) -> str:
         "",
         *_item("Applies to", _classes(rule)),
         *_item("Elsewhere", rule.elsewhere),
-        *_requires(rule),
+        *(_item("Requires figures of", ", ".join(names)) if names else []),
         "",
         *(["Thresholds"] if rule.thresholds else ["No thresholds"]),
         *(line for threshold in rule.thresholds for line in _bullet(_threshold(threshold))),
@@ -48,12 +49,6 @@ def describe(rule: Rule) -> str:
         *(line for source in rule.sources for line in _bullet(source)),
     ]
     return "\n".join(parts) + "\n"
-
-
-def _requires(rule: Rule) -> Iterator[str]:
-    names = [one if isinstance(one, str) else one.example for one in rule.requires]
-    if names:
-        yield from _item("Requires figures of", ", ".join(names))
 
 
 def _how_to_set(rule: Rule) -> Iterator[str]:

@@ -25,23 +25,16 @@ def load(path: Path | str) -> Profile:
     """Reads a profile, packed or not. Raises `FileProblem`: missing, damaged or of an unknown format."""
     path = as_path(path)
     try:
-        text = read_text(path)
+        return parse(read_text(path), str(path))
     except FileNotFoundError:
-        raise FileProblem(
-            f"{path} does not exist",
-            next_step="Give the path of a profile.json that `advisor profile` wrote.",
-        ) from None
+        what, step = "does not exist", "Give the path of a profile.json that `advisor profile` wrote."
     except IsADirectoryError:
-        raise FileProblem(
-            f"{path} cannot be read: it is a directory", next_step=f"Give {path / 'profile.json'}."
-        ) from None
+        what, step = "cannot be read: it is a directory", f"Give {path / 'profile.json'}."
     except UnicodeDecodeError:
-        raise FileProblem(f"{path} is damaged: it is not UTF-8 text", next_step=_GIVE) from None
+        what, step = "is damaged: it is not UTF-8 text", _GIVE
     except OSError as problem:
-        raise FileProblem(
-            f"{path} cannot be read: {problem}", next_step="Check the path and its permissions."
-        ) from None
-    return parse(text, str(path))
+        what, step = f"cannot be read: {problem}", "Check the path and its permissions."
+    raise FileProblem(f"{path} {what}", next_step=step)
 
 
 def parse(text: str, name: str) -> Profile:
