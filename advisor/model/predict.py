@@ -63,7 +63,8 @@ def predict(
     if chosen and chosen.strategy is not None:
         # Among the strategies that memory left to choose from.
         left, _ = by_memory([row for row in scored if isinstance(row, Predicted)], wanted)
-        sure = confidence(chosen.strategy, {row.strategy: draws[row.strategy] for row in left})
+        among = {row.strategy: draws[row.strategy] for row in left}
+        sure = confidence(chosen.strategy, among, wanted.indifference)
     return Prediction(
         device=target.device(),
         results=tuple(_with_ratios(row, counted, sorted(others)) for row in rows.values()),

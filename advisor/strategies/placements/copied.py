@@ -46,7 +46,8 @@ class Staged(Placement):
             arrays["host"] = backend.download(arrays["device"])
             return arrays["host"]
 
-        return replace(begun, device=arrays["device"], to_device=to_device, to_host=to_host)
+        moved = replace(begun, to_device=to_device, to_host=to_host, by_host=True, remade=True)
+        return replace(moved, device=arrays["device"])
 
 
 class Pinned(Placement):
