@@ -17,8 +17,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from advisor.devices.catalogue import DEFAULT_TARGETS, CatalogueEntry
+from advisor.devices.catalogue import DEFAULT_TARGETS
 from advisor.devices.catalogue import load as load_device
+from advisor.devices.entries import CatalogueEntry
 from advisor.errors import FileProblem, UsageError
 from advisor.measure.option_values import CALL, Said, nearest, read
 from advisor.measure.options import OPTIONS, Options

@@ -10,7 +10,7 @@ from builders import MIB, predicted, skipped
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.profiles.schema import Recommendation
+from advisor.profiles.conclusions import Recommendation
 from advisor.verdicts.predicted import confidence, recommend_predicted
 
 SHARED = np.exp(np.linspace(-1, 1, 200))

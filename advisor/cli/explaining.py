@@ -30,6 +30,7 @@ def overview(rules: Sequence[Rule]) -> str:
 
 def describe(rule: Rule) -> str:
     """All there is to say of a rule, as plain text of 80 columns."""
+    names = [one if isinstance(one, str) else one.example for one in rule.requires]
     parts = [
         rule.id,
         rule.title,
@@ -38,7 +39,7 @@ def describe(rule: Rule) -> str:
         "",
         *_item("Applies to", _classes(rule)),
         *_item("Elsewhere", rule.elsewhere),
-        *_requires(rule),
+        *(_item("Requires figures of", ", ".join(names)) if names else []),
         "",
         *(["Thresholds"] if rule.thresholds else ["No thresholds"]),
         *(line for threshold in rule.thresholds for line in _bullet(_threshold(threshold))),

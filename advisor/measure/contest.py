@@ -18,9 +18,9 @@ from advisor.measure.results import accounted
 from advisor.measure.sampling import Clock
 from advisor.measure.settings import Settings
 from advisor.measure.subjects import CONFIDENCE
-from advisor.profiles.blocks import Block
+from advisor.profiles.blocks import Block, FinalRecord
 from advisor.profiles.preferences import Preferences, begin_to_end
-from advisor.profiles.schema import FinalRecord, Measured, Result
+from advisor.profiles.schema import Measured, Result
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.measured import decided
 

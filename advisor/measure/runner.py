@@ -25,8 +25,8 @@ from advisor.measure.script_subject import ScriptSubject
 from advisor.measure.settings import AnyStrategy, Settings
 from advisor.measure.subjects import CPU_ROUNDS, AnySample, Row, Step, Subject, observing
 from advisor.measure.workload_subject import WorkloadSubject
-from advisor.profiles.blocks import Block
-from advisor.profiles.schema import Failed, FinalRecord, Measured, Result, Skipped, Trace
+from advisor.profiles.blocks import Block, FinalRecord
+from advisor.profiles.schema import Failed, Measured, Result, Skipped, Trace
 from advisor.profiles.scripts import ScriptMeasured, ScriptRun
 from advisor.profiles.system_state import GpuState
 from advisor.strategies.registry import BASELINE

@@ -7,8 +7,9 @@ from typing import Any
 
 from advisor import units
 from advisor.errors import UsageError, WorkloadError
-from advisor.model.gains import with_estimates
-from advisor.profiles.schema import Advice, Profile, WorkloadRecord
+from advisor.model.measured import with_estimates
+from advisor.profiles.conclusions import Advice
+from advisor.profiles.schema import Profile, WorkloadRecord
 from advisor.rules.base import Case, Finding, Kind, Limits, Row, Rule, not_applicable
 from advisor.rules.case import cases
 from advisor.rules.registry import RULES, by_id, limits

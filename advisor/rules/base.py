@@ -13,19 +13,10 @@ from inspect import cleandoc
 from typing import Literal, get_args
 
 from advisor import units
-from advisor.profiles.schema import (
-    Certainty,
-    Device,
-    Environment,
-    Evidence,
-    Gain,
-    MemoryClass,
-    Method,
-    Recommendation,
-    Trace,
-    Unit,
-    WorkloadRecord,
-)
+from advisor.profiles.blocks import Method
+from advisor.profiles.conclusions import Certainty, Evidence, Gain, Recommendation, Unit
+from advisor.profiles.schema import Device, MemoryClass, Trace, WorkloadRecord
+from advisor.profiles.system_state import Environment
 from advisor.rules.rows import Reads as Reads
 from advisor.rules.rows import Row as Row
 from advisor.rules.rows import fastest

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import (
     Device,
     Failed,
@@ -15,7 +16,6 @@ from advisor.profiles.schema import (
     Predicted,
     PredictedResult,
     Profile,
-    Recommendation,
     Result,
     Skipped,
     Trace,

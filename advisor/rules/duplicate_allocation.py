@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from advisor import units
-from advisor.profiles.schema import Evidence
+from advisor.profiles.conclusions import Evidence
 from advisor.rules.base import Case, Finding, Limits, Row, Rule, Threshold, passed
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.ties import LEAST_SAVING

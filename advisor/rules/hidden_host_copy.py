@@ -1,7 +1,7 @@
 """hidden-host-copy: data that arrives elsewhere is copied into the memory that was to spare a copy."""
 
 from advisor import units
-from advisor.profiles.schema import Evidence
+from advisor.profiles.conclusions import Evidence
 from advisor.rules.base import Case, Finding, Limits, Row, Rule, estimate, frame_share, not_applicable, passed
 
 

@@ -1,7 +1,7 @@
 """host-bound-frame: the CPU's own stages fill the frame, so that no memory strategy can help."""
 
 from advisor import units
-from advisor.profiles.schema import Evidence
+from advisor.profiles.conclusions import Evidence
 from advisor.rules.base import Case, Finding, Limits, Row, Rule, Threshold, not_applicable, passed
 from advisor.strategies.registry import BASELINE
 

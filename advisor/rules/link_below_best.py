@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from advisor import units
-from advisor.profiles.schema import Evidence
+from advisor.profiles.conclusions import Evidence
 from advisor.profiles.system_state import GpuState
 from advisor.rules.base import Case, Finding, Limits, Rule, estimate, frame_share, not_applicable, passed
 

@@ -1,6 +1,7 @@
 """missing-synchronisation: results that are right with synchronous copies and wrong without them."""
 
-from advisor.profiles.schema import WRONG_RESULTS, Evidence
+from advisor.profiles.conclusions import Evidence
+from advisor.profiles.schema import WRONG_RESULTS
 from advisor.rules.base import Case, Finding, Limits, Rule, not_applicable, passed
 from advisor.rules.rows import placements
 

@@ -1,7 +1,8 @@
 """numa-remote: host memory on another NUMA node than the GPU's."""
 
 from advisor import units
-from advisor.profiles.schema import Evidence, Method
+from advisor.profiles.blocks import Method
+from advisor.profiles.conclusions import Evidence
 from advisor.profiles.system_state import HostState
 from advisor.rules.base import Case, Finding, Limits, Row, Rule, frame_share, not_applicable, passed
 

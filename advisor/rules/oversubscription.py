@@ -1,7 +1,7 @@
 """oversubscription: the buffers of a frame do not fit the GPU's memory, or only just."""
 
 from advisor import units
-from advisor.profiles.schema import Evidence
+from advisor.profiles.conclusions import Evidence
 from advisor.rules.base import (
     Case,
     Finding,

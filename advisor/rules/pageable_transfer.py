@@ -1,7 +1,7 @@
 """pageable-transfer: copies from and to ordinary memory, which the driver stages while the host waits."""
 
 from advisor import units
-from advisor.profiles.schema import Evidence
+from advisor.profiles.conclusions import Evidence
 from advisor.rules.base import Case, Finding, Limits, Row, Rule, frame_share, passed, text, unbeaten
 from advisor.rules.traced import Traced, copies, pageable_bytes
 from advisor.strategies.registry import BASELINE

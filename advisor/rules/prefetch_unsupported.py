@@ -1,7 +1,7 @@
 """prefetch-unsupported: cudaMemPrefetchAsync fails here, and what does its work."""
 
 from advisor import units
-from advisor.profiles.schema import Evidence
+from advisor.profiles.conclusions import Evidence
 from advisor.rules.base import Case, Finding, Limits, Rule, compared, not_applicable, passed, text
 from advisor.strategies.registry import BASELINE
 

@@ -7,16 +7,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from advisor import stats, units
-from advisor.profiles.schema import (
-    BufferRecord,
-    Device,
-    Evidence,
-    MemoryClass,
-    PageLocking,
-    Side,
-    Unit,
-    WorkloadRecord,
-)
+from advisor.profiles.conclusions import Evidence, Unit
+from advisor.profiles.schema import BufferRecord, Device, MemoryClass, PageLocking, Side, WorkloadRecord
 from advisor.strategies.placements.base import Movement, Placement
 from advisor.strategies.registry import STRATEGIES, Strategy
 from advisor.strategies.registry import shared as shared

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from statistics import median
 
 from advisor import stats, units
-from advisor.profiles.schema import Environment, Evidence
+from advisor.profiles.conclusions import Evidence
+from advisor.profiles.system_state import Environment
 from advisor.rules.base import Case, Finding, Limits, Row, Rule, Threshold, not_applicable, passed
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from advisor import units
-from advisor.profiles.schema import Evidence
+from advisor.profiles.conclusions import Evidence
 from advisor.rules.base import Case, Finding, Limits, Reads, Row, Rule, Threshold, not_applicable, passed
 from advisor.strategies.registry import BASELINE
 
