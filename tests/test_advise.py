@@ -17,9 +17,10 @@ from builders import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.profiles.blocks import Block
+from advisor.profiles.blocks import Block, FinalRecord
+from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.preferences import Preferences
-from advisor.profiles.schema import FinalRecord, Measured, Profile, Recommendation
+from advisor.profiles.schema import Measured, Profile
 from advisor.rules import duplicate_allocation
 from advisor.rules.advise import advise
 from advisor.stats import EQUIVALENCE

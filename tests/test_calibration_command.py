@@ -13,7 +13,7 @@ import pytest
 from calibrating import Answers, died
 from running import Command, advisor, environment, eventually, having
 
-from advisor.calibration import output
+from advisor.calibration import calibrations
 from advisor.calibration.calibrations import Request, calibrate
 from advisor.calibration.groups import by_name
 from advisor.cli.console import Around
@@ -94,7 +94,7 @@ def test_the_host_alone_is_told_with_what_it_is_good_for(command: Command, quick
 
 def test_what_is_missing_is_told_with_the_reason(quick: Answers) -> None:
     found = calibrate(Request("cuda"), Silent(), Answers(managed=died))
-    lines = output.remarks(found, None).splitlines()
+    lines = calibrations.remarks(found, None).splitlines()
     assert lines[0] == f"missing: {', '.join(by_name('managed').keys)}"
     assert lines[1] == "    the process was killed by SIGBUS"
 
@@ -148,18 +148,18 @@ def test_without_cupy_the_cpu_is_measured_and_that_is_said(command: Command, qui
 
 def test_a_process_that_cannot_use_the_gpu_says_so(tmp_path: Path) -> None:
     job = CalibrationJob(group="latencies", backend="cuda", gpu=99, directory=str(tmp_path / "job"))
-    ended = ProcessLauncher(60, worker="advisor.calibration.worker")(job)
+    ended = ProcessLauncher(60, worker="advisor.calibration.groups")(job)
     assert isinstance(ended.outcome, Problem), ended
     assert (ended.outcome.cause, ended.outcome.error) == ("wrong", "NothingMeasured")
 
 
 def test_a_process_measures_its_group(tmp_path: Path) -> None:
     job = CalibrationJob(group="host", backend="cpu", gpu=0, directory=str(tmp_path / "job"))
-    ended = ProcessLauncher(60, worker="advisor.calibration.worker")(job)
+    ended = ProcessLauncher(60, worker="advisor.calibration.groups")(job)
     assert isinstance(ended.outcome, GroupRun), ended
     assert set(HOST) <= set(ended.outcome.readings)
     unknown = job.model_copy(update={"group": "nothing", "directory": str(tmp_path / "other")})
-    ended = ProcessLauncher(60, worker="advisor.calibration.worker")(unknown)
+    ended = ProcessLauncher(60, worker="advisor.calibration.groups")(unknown)
     assert isinstance(ended.outcome, Problem)
     assert ended.outcome.cause == "device"
 
@@ -188,7 +188,7 @@ def test_force_replaces_a_file(command: Command, quick: Answers, tmp_path: Path)
 def test_a_disk_that_fills_up_meanwhile_does_not_cost_the_figures(tmp_path: Path) -> None:
     found = calibrate(Request("cpu", base=load("h200")), Silent(), Answers())
     with pytest.raises(FileProblem, match="cannot be written") as problem:
-        output.give(found, tmp_path / "gone" / "mine.toml")
+        calibrations.give(found, tmp_path / "gone" / "mine.toml")
     assert problem.value.detail == found.toml()
 
 

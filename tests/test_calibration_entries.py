@@ -27,12 +27,11 @@ from calibrating import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.calibration.assembling import Findings, Machine
+from advisor.calibration.assembling import Findings, Machine, write
 from advisor.calibration.calibrations import Calibration, Request, calibrate
 from advisor.calibration.groups import GROUPS, by_name
-from advisor.calibration.toml_text import write
-from advisor.devices.catalogue import CatalogueEntry, load, names
-from advisor.devices.entries import Figure, Figures
+from advisor.devices.catalogue import load, names
+from advisor.devices.entries import CatalogueEntry, Figure, Figures
 from advisor.errors import NothingMeasured, UsageError
 from advisor.measure.calibration_jobs import CalibrationJob
 from advisor.measure.jobs import Problem

@@ -26,11 +26,14 @@ from hypothesis import strategies as st
 
 from advisor import stats
 from advisor.errors import FileProblem, NothingMeasured, UsageError
+from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.preferences import Preferences
 from advisor.profiles.reading import load
 from advisor.profiles.redaction import without_environment
-from advisor.profiles.schema import Environment, Profile, Recommendation
-from advisor.report.pages import comparison_page, render
+from advisor.profiles.schema import Profile
+from advisor.profiles.system_state import Environment
+from advisor.report.comparison_page import comparison_page
+from advisor.report.pages import render
 from advisor.verdicts.comparing import Comparison, compare, judge, parse_gates, require_gateable
 from advisor.verdicts.comparing.conditions import conditions, differing
 from advisor.verdicts.comparing.recommended import recommended

@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from builders import MIB, footprint, measured, profile, vector_add_trace, vector_add_workload
@@ -13,17 +14,16 @@ from rendering import shown
 from running import REPOSITORY, Command
 
 from advisor import configuration, pipeline, units
-from advisor.configuration import Said, command_line, files, places, preferences
+from advisor.configuration import command_line, files, places, preferences
 from advisor.errors import FileProblem, UsageError, WorkloadError
+from advisor.measure.option_values import Said
 from advisor.measure.options import OPTIONS, Option
 from advisor.profiles import reading
-from advisor.profiles.preferences import OBJECTIVES, Preferences
+from advisor.profiles.preferences import Objective, Preferences
 from advisor.profiles.schema import Profile
-from advisor.rules.advise import advise, require_rules
-from advisor.rules.base import apply
+from advisor.rules.advise import advise, apply, require_rules
 from advisor.rules.case import cases
-from advisor.rules.limits import limits
-from advisor.rules.registry import RULES
+from advisor.rules.registry import RULES, limits
 from advisor.workloads.definition import Workload
 
 PASSES = "zero-copy-reread.passes"
@@ -480,5 +480,5 @@ def test_every_option_and_objective_is_documented() -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
     for option in OPTIONS.values():
         assert option.positional or row(option) in text
-    for objective in OBJECTIVES:
+    for objective in get_args(Objective):
         assert f"| `{objective}` |" in text

@@ -21,8 +21,8 @@ from advisor.measure.backends.cpu import CpuBackend
 from advisor.report import methods
 from advisor.workloads.binding import bind
 from advisor.workloads.definition import FORMS, Buffer, In, InOut, Out, Stage, Workload, device, host
-from advisor.workloads.frameworks import numba_arrays
 from advisor.workloads.frameworks.bridging import require_libraries
+from advisor.workloads.frameworks.libraries import is_numba_misfit
 
 N = 16
 
@@ -260,7 +260,7 @@ def test_an_attribute_error_of_the_user_s_own_is_theirs() -> None:
     for error in (AttributeError("module 'numpy' has no attribute 'vstak'"), ImportError("numpy")):
         with pytest.raises(type(error)) as caught:
             raise error
-        assert not numba_arrays.is_misfit(caught.value)
+        assert not is_numba_misfit(caught.value)
 
 
 # On the GPU, with the recording backend and stand-ins for the libraries

@@ -25,7 +25,8 @@ from hypothesis import strategies as st
 from test_comparing import LATER, later, later_script
 
 from advisor.errors import UsageError
-from advisor.profiles.schema import Measured, Profile, Recommendation
+from advisor.profiles.conclusions import Recommendation
+from advisor.profiles.schema import Measured, Profile
 from advisor.verdicts.comparing import Gate, compare, judge, parse_gates, require_gateable
 
 

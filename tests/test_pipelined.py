@@ -14,8 +14,7 @@ from mixing import FRESH, SHAPES, Log, device_, host_, made
 from advisor.measure.frames import Action
 from advisor.measure.pipelined import cut
 from advisor.profiles.schema import AccessMode, Side
-from advisor.strategies.overlap import obstacle
-from advisor.strategies.schedule import StageUse
+from advisor.strategies.schedule import StageUse, obstacle
 from advisor.workloads.definition import Buffer, In, Out, Workload, device, host
 
 
@@ -288,6 +287,14 @@ def test_latencies_reach_from_a_frames_begin_to_its_end() -> None:
         # Frame 1 begins itself and frame 2; each later one has its turn after the one before it.
         assert run.loop.latencies == [1 + 1 + 10, 1 + 10 + 1 + 10, 1 + 10 + 1 + 10, 1 + 10 + 10]
         assert run.serial.latencies == []
+
+
+def test_frames_that_overlap_are_ordered_by_marks_without_time() -> None:
+    backend = RecordingBackend()
+    with bench(made(FRESH, {}), "pinned-pipelined", backend) as run:
+        run_frames(run, 3)
+        assert backend.marks["plain"] > 0
+        assert backend.marks["timed"] == 0
 
 
 def test_the_breakdown_is_that_of_one_frame_by_itself() -> None:

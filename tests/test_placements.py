@@ -15,11 +15,23 @@ from advisor.measure.backends.cpu import CpuBackend
 from advisor.profiles.schema import Device
 from advisor.strategies.placements.arena import AllocationFailed, Arena
 from advisor.strategies.placements.base import Layout, Placed, Placement
-from advisor.strategies.placements.copied import Pageable, Pinned, Registered, Staged, WriteCombined
-from advisor.strategies.placements.external import External
-from advisor.strategies.placements.in_place import System, ZeroCopy, ZeroCopyRegistered, ZeroCopyWriteCombined
-from advisor.strategies.placements.managed import Managed, ManagedAdvised, ManagedPrefetch
-from advisor.strategies.placements.one_sided import DeviceOnly, HostOnly
+from advisor.strategies.placements.kinds import (
+    DeviceOnly,
+    External,
+    HostOnly,
+    Managed,
+    ManagedAdvised,
+    ManagedPrefetch,
+    Pageable,
+    Pinned,
+    Registered,
+    Staged,
+    System,
+    WriteCombined,
+    ZeroCopy,
+    ZeroCopyRegistered,
+    ZeroCopyWriteCombined,
+)
 from advisor.strategies.registry import STRATEGIES, Strategy
 
 LAYOUT = Layout((2, 8), np.dtype(np.float32))
@@ -286,6 +298,20 @@ def test_copies_name_target_source_size_and_stream() -> None:
             ("copy_to_device", on_device, on_host, 64, "main"),
             ("copy_to_host", on_host, on_device, 64, other.name),
         ]
+
+
+@pytest.mark.parametrize(("concurrent", "discards"), [(1, True), (1, False), (0, True)])
+def test_contents_are_left_behind_where_the_driver_can_prefetch_and_discard(
+    concurrent: int, discards: bool
+) -> None:
+    backend = RecordingBackend(device=cuda_device(concurrent_managed_access=concurrent))
+    backend.discards = discards
+    with Arena(backend) as arena:
+        placed = ManagedPrefetch().place(arena, LAYOUT)
+        assert (placed.bring is not None) == (concurrent == 1 and discards)
+        if placed.bring:
+            placed.bring("device")
+            assert backend.calls[-1] == ("discard", placed.host_pointer, 64, "device")
 
 
 @pytest.mark.parametrize(

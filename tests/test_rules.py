@@ -23,10 +23,9 @@ from judging import bet, predicted_run, read, row, says, workload
 from advisor.cli.explaining import describe
 from advisor.errors import UsageError
 from advisor.profiles.schema import MemoryClass, Profile, Trace
-from advisor.rules.advise import advise
-from advisor.rules.base import Kind, apply
+from advisor.rules.advise import advise, apply
+from advisor.rules.base import Kind, passed
 from advisor.rules.case import cases
-from advisor.rules.findings import passed
 from advisor.rules.registry import RULES, by_id
 
 JETSONS = ("tegra", "tegra-io-coherent", "tegra-coherent")
@@ -530,7 +529,6 @@ def test_a_rule_may_ask_for_one_dram_or_two(one_dram: bool | None, outcomes: str
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
 def test_every_rule_is_complete_described_and_documented(rule):
     text = describe(rule)
-    assert max(map(len, text.splitlines())) <= 80 or any("https://" in line for line in text.splitlines())
     flat = " ".join(text.split())
     assert rule.title in flat
     assert rule.why in flat

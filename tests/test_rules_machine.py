@@ -49,12 +49,12 @@ def test_a_card_in_a_narrow_slot(memory_class: MemoryClass):
 @pytest.mark.parametrize(
     ("run", "outcome", "text"),
     [
-        (linked(), "pass", "whether another slot would give it more lanes NVML does not tell"),
+        (linked(), "pass", "it does not report whether another slot would give more lanes"),
         (linked(row("pinned", 0.1, kernels=0.09, copies=0.001), link_generation=3), "pass", "only 1.0 %"),
-        (linked(link_generation=None, performance_state=5), "not-applicable", "were not told"),
-        (profile(results=(PAGEABLE, PINNED)), "not-applicable", "were not told"),
-        (linked(memory_class="coherent", link_generation=1), "not-applicable", "does not hang on PCIe"),
-        (linked(memory_class="tegra", link_generation=1), "not-applicable", "does not hang on PCIe"),
+        (linked(link_generation=None, performance_state=5), "not-applicable", "did not report"),
+        (profile(results=(PAGEABLE, PINNED)), "not-applicable", "did not report"),
+        (linked(memory_class="coherent", link_generation=1), "not-applicable", "is not attached by PCIe"),
+        (linked(memory_class="tegra", link_generation=1), "not-applicable", "is not attached by PCIe"),
     ],
 )
 def test_link_keeps_quiet(run: Profile, outcome: str, text: str):
@@ -234,7 +234,7 @@ def test_throttling_is_named():
     ("rows", "text"),
     [
         ((PAGEABLE, PINNED), "Medians are known to 0.1"),
-        ((PAGEABLE, restless(PINNED, 0.2)), "the verdict holds all the same"),
+        ((PAGEABLE, restless(PINNED, 0.2)), "the verdict does not depend on it"),
     ],
 )
 @pytest.mark.parametrize("memory_class", ["discrete", "tegra-io-coherent"])

@@ -10,9 +10,7 @@ from judging import figures, row, says
 
 from advisor.profiles.schema import BufferRecord, WorkloadRecord
 from advisor.strategies.placements.base import Placement
-from advisor.strategies.placements.copied import Pinned, WriteCombined
-from advisor.strategies.placements.in_place import ZeroCopyRegistered
-from advisor.strategies.placements.managed import Managed
+from advisor.strategies.placements.kinds import Managed, Pinned, WriteCombined, ZeroCopyRegistered
 from advisor.strategies.registry import STRATEGIES
 
 
@@ -35,7 +33,7 @@ def mixed(monkeypatch: pytest.MonkeyPatch) -> None:
         "cached": ZeroCopyRegistered(),
     }
     made = tuple(replace(STRATEGIES[0], name=name, placement=how) for name, how in pairs.items())
-    monkeypatch.setattr("advisor.rules.placed.STRATEGIES", (*STRATEGIES, *made))
+    monkeypatch.setattr("advisor.rules.rows.STRATEGIES", (*STRATEGIES, *made))
 
 
 PINNED = row("pinned", 0.010, kernels=0.002, copies=0.004)

@@ -10,10 +10,10 @@ from builders import advice, measured, profile, recommendation, vector_add_trace
 from rendering import blocks, shown
 from rules_report import Change, found, possible, proposed, summary, table, tables
 
-from advisor.model.gains import with_estimates
-from advisor.model.measured import compare
+from advisor.model.measured import compare, with_estimates
+from advisor.profiles.conclusions import Advice, Gain
 from advisor.profiles.reading import load
-from advisor.profiles.schema import Advice, Device, Gain, Profile
+from advisor.profiles.schema import Device, Profile
 from advisor.report.blocks import Findings
 from advisor.report.pages import page_of
 from advisor.rules.advise import advise

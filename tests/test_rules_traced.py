@@ -10,8 +10,9 @@ import pytest
 from test_nsys_exports import managed, pinned
 
 from advisor.nsys.exports import read
+from advisor.profiles.conclusions import Advice, Evidence
 from advisor.profiles.reading import load
-from advisor.profiles.schema import Advice, Evidence, Profile
+from advisor.profiles.schema import Profile
 from advisor.profiles.traces import Activity, Copies, NsysTrace, StrategyTrace
 from advisor.rules.advise import advise, with_trace
 

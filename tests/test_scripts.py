@@ -28,8 +28,7 @@ from advisor.profiles.scripts import ScriptCopies, ScriptMeasured
 from advisor.profiles.traces import Activity, NoTrace, NsysTrace, StrategyTrace
 from advisor.strategies.scripts import SCRIPT_STRATEGIES, UNCHANGED, choose, code
 from advisor.verdicts import scripts
-from advisor.workloads.script_detection import is_script
-from advisor.workloads.script_output import Results
+from advisor.workloads.scripts import Results, is_script
 
 TRAIN = FILES / "train.py"
 FAKES = Path(__file__).resolve().parent / "fake_packages"

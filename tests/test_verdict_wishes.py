@@ -24,12 +24,13 @@ from advisor import api, pipeline
 from advisor.devices.catalogue import load
 from advisor.errors import UsageError
 from advisor.profiles import reading
+from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.preferences import Preferences
-from advisor.profiles.schema import Measured, Profile, Recommendation
+from advisor.profiles.schema import Measured, Profile
 from advisor.report.recommendations import headline
 from advisor.rules.advise import advise
+from advisor.rules.base import Finding
 from advisor.rules.case import cases
-from advisor.rules.findings import Finding
 from advisor.rules.registry import RULES
 from advisor.verdicts.predicted import recommend_predicted
 

@@ -8,6 +8,7 @@ is done once for each contestant, all side by side, and blocks alternate between
 
 from __future__ import annotations
 
+import gc
 import random
 import socket
 import time
@@ -32,7 +33,7 @@ from advisor.measure.final_messages import (
 )
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.process import die_with_parent
-from advisor.measure.sampling import Clock, timed_block
+from advisor.measure.sampling import Clock, quiet, timed_block
 from advisor.measure.stand import Stand, stand
 from advisor.measure.tasks import COMPARED, compare
 from advisor.measure.worker import problem_of
@@ -70,14 +71,13 @@ class Final:
         self.needed = 0
         self.random = random.Random(f"{self.job.base.seed}-{self.job.process}")
 
-    def block(self, request: FinalRound, place: int) -> Block:
+    def block(self, request: FinalRound, place: int) -> BlockDone:
         """One block of the contestant at that place of the round. Raises what the workload raises."""
         name = request.order[place]
-        with self._standing(name) as (standing, index):
+        with self._standing(name, request.warm_frames) as (standing, index), quiet():
             loop, frames = standing.loop, self.job.frames
-            for warm in range(index, index + self.job.warm_frames):
-                loop.frame(warm)
-            first = index + self.job.warm_frames
+            warming = timed_block(loop.frame, self.clock, index, request.warm_frames)
+            first = index + request.warm_frames
             before = len(loop.latencies)
             loop.host_seconds.clear()
             seconds = timed_block(loop.frame, self.clock, first, frames)
@@ -85,7 +85,7 @@ class Final:
             latencies = loop.latencies[before:]
             if loop is not standing.serial:  # the next frame is under way
                 loop.frame_alone(first + frames)
-        return Block(
+        block = Block(
             process=self.job.process,
             round=request.round,
             place=place,
@@ -96,20 +96,21 @@ class Final:
             latency_seconds=sum(latencies) / len(latencies) if latencies else None,
             host_seconds=host,
         )
+        return BlockDone(block=block, warming_seconds=tuple(warming))
 
     @contextmanager
-    def _standing(self, name: str) -> Iterator[tuple[Stand, int]]:
+    def _standing(self, name: str, warm: int) -> Iterator[tuple[Stand, int]]:
         """The contestant ready for its next frame, and that frame's index."""
         if name in self.kept:
             kept = self.kept[name]
             yield kept.stand, kept.index
-            kept.index += self.job.warm_frames + self.job.frames + 1
+            kept.index += warm + self.job.frames + 1
             return
         with ExitStack() as stack:
             standing = self._placed(name, stack)
             yield standing, COMPARED + 1
             if self._keeps():
-                self.kept[name] = Kept(standing, COMPARED + 2 + self.job.warm_frames + self.job.frames)
+                self.kept[name] = Kept(standing, COMPARED + 2 + warm + self.job.frames)
                 self.open.push(stack.pop_all())
 
     def _keeps(self) -> bool:
@@ -164,7 +165,7 @@ def _attempt(
     final: Final, request: FinalRound, place: int, explain: Callable[[BaseException], Left]
 ) -> Message:
     try:
-        return BlockDone(block=final.block(request, place))
+        return final.block(request, place)
     except BaseException as error:  # of the user's code, of the device, or ours
         return explain(error).model_copy(update={"contestant": request.order[place]})
 
@@ -193,6 +194,8 @@ def main(arguments: list[str]) -> None:
     backend = open_backend(job.base.backend, job.base.gpu)
     make = prepare(path, job.base.workload, job.base.assignments)
     final = Final(job, backend, make, time.perf_counter)
+    gc.collect()
+    gc.freeze()  # what is there now stays: the collections before blocks need not look at it
     send(as_line(RoundDone(round=-1)))
     serve(final, lines, send, explain)
 

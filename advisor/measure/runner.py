@@ -1,4 +1,5 @@
-"""The parent: what must run first, a screening of one process per strategy, then the final among the best.
+"""The parent: what must run first, a screening of one process per strategy in the order that the model
+predicts, then the final among the best.
 
 Of a script, and on the CPU device, rounds of one process per strategy take the final's place: interleaved and
 shuffled, so that drift of clocks and temperature hits every strategy alike. A process that fails costs its
@@ -24,8 +25,8 @@ from advisor.measure.script_subject import ScriptSubject
 from advisor.measure.settings import AnyStrategy, Settings
 from advisor.measure.subjects import CPU_ROUNDS, AnySample, Row, Step, Subject, observing
 from advisor.measure.workload_subject import WorkloadSubject
-from advisor.profiles.blocks import Block
-from advisor.profiles.schema import Failed, FinalRecord, Measured, Result, Skipped, Trace
+from advisor.profiles.blocks import Block, FinalRecord
+from advisor.profiles.schema import Failed, Measured, Result, Skipped, Trace
 from advisor.profiles.scripts import ScriptMeasured, ScriptRun
 from advisor.profiles.system_state import GpuState
 from advisor.strategies.registry import BASELINE
@@ -64,10 +65,12 @@ def run(
     directory: Path,
     keep: Keep,
     accept: Callable[[Description], None] = lambda _: None,
+    promising: Callable[[Run, Sequence[str]], Sequence[str]] = lambda _, names: names,
 ) -> Run:
     """Runs everything; `keep` gets the run so far after each process, and Ctrl-C ends it with what there is.
 
     `accept` is shown what the workload is before anything is measured, and raises where that cannot be used.
+    `promising` puts the strategies to be screened in order, so that a short time reaches the best of them.
     Raises `AdvisorError` when the workload cannot be run at all, KeyboardInterrupt before the first figures.
     """
     subject = _subject(settings, directory)
@@ -77,8 +80,12 @@ def run(
     prepared = subject.prepare(runner.launch)
     runner.samples.update({name: [sample] for name, sample in prepared.samples.items()})
     available = [s.name for s in settings.strategies if not subject.obstacle(s, description)]
-    order = _shuffled(available, settings, subject.rounds)
-    begun = Run(description, prepared.trace, order, notes=prepared.notes, script=prepared.script)
+    begun = Run(description, prepared.trace, (), notes=prepared.notes, script=prepared.script)
+    if subject.has_final:
+        order: tuple[tuple[str, ...], ...] = (tuple(promising(begun, available)),)
+    else:
+        order = _shuffled(available, settings, subject.rounds)
+    begun = replace(begun, order=order)
     looks = [observing(name) for name in available if subject.observed and name not in runner.samples]
     return runner.measure([*looks, *_timed(order)], begun, keep)
 
@@ -154,7 +161,9 @@ class _Runner:
         """One process, to its end."""
         job = job_of(self.settings, step.task, step.strategy, self.directory, step.label)
         self.progress.begin(step.shown)
-        ended = self.launcher(job.model_copy(update={"timeline": step.timeline}))
+        left = self.deadline - self.clock()
+        limit = left if math.isfinite(left) else None
+        ended = self.launcher(job.model_copy(update={"timeline": step.timeline, "left_seconds": limit}))
         self.progress.end()
         self.launched += 1
         return ended

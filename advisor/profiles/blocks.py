@@ -1,4 +1,7 @@
-"""Blocks, which the final saves: some frames of one contestant, timed on buffers placed for it alone."""
+"""How the figures were taken: the method, the final, and its blocks.
+
+A block is some frames of one contestant, timed on buffers placed for it alone.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from advisor.profiles.base import PositiveSeconds, Record, Seconds
+from advisor.profiles.base import PositiveSeconds, Record, Seconds, optional, table
 
 MOST_FRAMES = 200
 """Frames of a block that are kept one by one, its first."""
@@ -23,14 +26,44 @@ class Block(Record):
     frames: Annotated[int, Field(gt=0)]
     seconds: PositiveSeconds = Field(description="All frames together, by contiguous timestamps")
     frame_seconds: tuple[Seconds, ...] = Field(description="The first frames one by one, at most 200")
-    latency_seconds: PositiveSeconds | None = Field(
-        default=None, description="Mean from begin to end of a frame, where frames overlap"
+    latency_seconds: PositiveSeconds | None = optional(
+        "Mean from begin to end of a frame, where frames overlap"
     )
-    host_seconds: dict[str, Seconds] = Field(
-        default_factory=dict, description="Mean of each host stage in a frame, by the host's clock"
-    )
+    host_seconds: dict[str, Seconds] = table("Mean of each host stage in a frame, by the host's clock")
 
     @property
     def period_seconds(self) -> float:
         """Mean time from one finished frame to the next."""
         return self.seconds / self.frames
+
+
+class Method(Record):
+    """How the figures were taken, so that they can be taken again."""
+
+    rounds: int = Field(gt=0)
+    max_seconds: PositiveSeconds = Field(description="Sampling time per strategy, over all rounds")
+    seed: int = Field(ge=0)
+    confidence: float = Field(gt=0, lt=1)
+    order: tuple[tuple[str, ...], ...] = Field(description="The strategies of each round, in the order run")
+    numa: str = optional("Node of host memory asked for: local, remote or a number", "local")
+
+
+class FinalRecord(Record):
+    """How the final was held: processes that each hold all contestants, in rounds of random order."""
+
+    contestants: dict[str, str] = Field(description="Name to strategy; two names of one check the run")
+    alias: str = optional("The name under which one of them ran again", "")
+    processes: int = Field(ge=0)
+    rounds: int = Field(ge=0, description="In all processes together")
+    looks: int = Field(ge=0, description="Planned looks at the figures that were used")
+    share: float = Field(
+        default=0.25, gt=0, le=1, description="Of the error of 5 % in all, what the last look may spend"
+    )
+    settled: bool = Field(description="More measuring could not have changed the choice")
+    frames: int = Field(gt=0, description="Timed frames of a block")
+    warm_frames: int = Field(default=0, ge=0, description="Frames before a block, which do not count")
+    kept_setup: bool = Field(description="Function and set-up ran once a contestant, not for each block")
+    left: dict[str, str] = table("Who left the final, and why")
+    dropped: tuple[str, ...] = optional("Surely slower, so not measured to the end", ())
+    process_seconds: Seconds = 0.0
+    round_seconds: Seconds = optional("A block of each contestant", 0.0)

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from advisor.profiles import blocks as saved
+from advisor.profiles.blocks import FinalRecord
+from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.preferences import Objective, Preferences, begin_to_end
-from advisor.profiles.schema import FinalRecord, Measured, Profile, Recommendation
+from advisor.profiles.schema import Measured, Profile
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.budgets import needs
 from advisor.verdicts.choice import Aim, Contestant
@@ -49,7 +51,8 @@ def decided(
     ]
     alias = Alias(final.alias, final.contestants[final.alias]) if final.alias in final.contestants else None
     pace = Pace(final.process_seconds, final.round_seconds) if final.round_seconds else None
-    return decide(scored, contestants, _aim(preferences), alias=alias, pace=pace)
+    aim = replace(_aim(preferences), share=final.share)
+    return decide(scored, contestants, aim, alias=alias, pace=pace)
 
 
 def scores(blocks: Iterable[saved.Block], objective: Objective) -> list[Block]:
@@ -70,8 +73,7 @@ def scores(blocks: Iterable[saved.Block], objective: Objective) -> list[Block]:
 def _separate(rows: Sequence[Measured], preferences: Preferences) -> Decision:
     """Of processes that share nothing: older profiles, and runs that ended before the final."""
     rounds = {row.strategy: _rounds(row, preferences.objective) for row in rows}
-    aim = replace(_aim(preferences), looks=1)
-    return judge(unpaired(rounds), [_contestant(row) for row in rows], aim)
+    return judge(unpaired(rounds), [_contestant(row) for row in rows], _aim(preferences))
 
 
 def _rounds(row: Measured, objective: Objective) -> tuple[tuple[float, ...], ...]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from advisor import units
+from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.preferences import Preferences
-from advisor.profiles.schema import Recommendation
 from advisor.verdicts.final import Verdict, known
 from advisor.verdicts.ties import listing
 

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from advisor.calibration.groups import GROUPS
-from advisor.devices.catalogue import CatalogueEntry, load
+from advisor.devices.catalogue import load
+from advisor.devices.entries import CatalogueEntry
 from advisor.strategies.backend import Backend, host_array
 from advisor.strategies.placements.arena import Arena
 
