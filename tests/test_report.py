@@ -9,6 +9,7 @@ import random
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import unquote
 
 import pytest
@@ -38,7 +39,7 @@ from advisor.profiles.conclusions import Gain
 from advisor.profiles.reading import load, parse
 from advisor.profiles.schema import Profile
 from advisor.profiles.system_state import Environment
-from advisor.report import html, markdown
+from advisor.report import html, markdown, profile_page
 from advisor.report.html import link
 from advisor.report.page import download
 from advisor.report.pages import page_of, write
@@ -76,7 +77,7 @@ def fixed_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
         known = real(run)
         return dataclasses.replace(known, rows=tuple(rows)) if known.rows else known
 
-    monkeypatch.setattr(model_measured, "compare", compare)
+    monkeypatch.setattr(profile_page, "measured", SimpleNamespace(compare=compare))
 
 
 def gpu_profile() -> Profile:

@@ -12,7 +12,7 @@ from browser.test_report_browser import H200, PROFILES
 from builders import advice, all_strategies, cpu_profile, failed, profile, recommendation, skipped
 from rendering import shown
 from test_report import many_frames
-from test_report_sweep import cpu_series
+from test_report_sweep import cpu_sweep
 
 from advisor.profiles.reading import load
 from advisor.report.pages import page_of, render
@@ -137,7 +137,7 @@ PAGES = {
     "broken": lambda: shown(
         profile(results=(failed(detail=TRACEBACK), skipped()), notes=("cut short",)), "html"
     ),
-    "sweep": lambda: render(page_of(cpu_series()), "html"),
+    "sweep": lambda: render(page_of(cpu_sweep()), "html"),
 }
 
 
