@@ -9,14 +9,7 @@ from typing import Literal
 
 from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values
-from advisor.profiles.schema import (
-    BufferRecord,
-    MemoryClass,
-    StageWork,
-    Trace,
-    Traffic,
-    WorkloadRecord,
-)
+from advisor.profiles.schema import BufferRecord, MemoryClass, StageWork, Trace, Traffic, WorkloadRecord
 from advisor.strategies.overlap import doubled
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.registry import Strategy, shared

@@ -17,14 +17,7 @@ from advisor.model.machines import Machine, defaults, host_slowdown
 from advisor.model.measured import learned
 from advisor.model.monte_carlo import DRAWS, Values, span
 from advisor.model.simulate import Simulated, simulate, with_declared
-from advisor.profiles.schema import (
-    Predicted,
-    PredictedResult,
-    Prediction,
-    Profile,
-    Skipped,
-    Trace,
-)
+from advisor.profiles.schema import Predicted, PredictedResult, Prediction, Profile, Skipped, Trace
 from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy
 from advisor.verdicts.budgets import by_memory
 from advisor.verdicts.predicted import confidence, recommend_predicted
