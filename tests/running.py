@@ -91,6 +91,11 @@ def eventually(holds: Callable[[], bool], seconds: float = 20) -> bool:
     return False
 
 
+def missing(text: str, *parts: str) -> list[str]:
+    """Which of what a message has to name it does not name: values, names and commands, not its sentence."""
+    return [part for part in parts if part not in text]
+
+
 def sample(seconds: float = 0.001, **fields: Any) -> Sample:
     """What a process measured: three frames of that length."""
     parts: dict[str, Any] = {
