@@ -8,13 +8,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 from builders import cuda_device, footprint, vector_add_workload
+from shared_server import launching
 
 from advisor import configuration
 from advisor.cli import app
@@ -239,7 +240,7 @@ class Command:
         before = signal.getsignal(signal.SIGTERM)
         try:
             with pytest.raises(SystemExit) as ended:
-                app.main(self.around)
+                app.main(replace(self.around, launching=self.around.launching or launching))
         finally:
             signal.signal(signal.SIGTERM, before)
         told = self._capsys.readouterr()

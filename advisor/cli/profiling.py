@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from advisor.cli import options, scripting
-from advisor.cli.console import INTERRUPTED, choose_backend, draws_bars, require_figures, say, show
+from advisor.cli.console import (
+    INTERRUPTED,
+    choose_backend,
+    draws_bars,
+    launcher,
+    require_figures,
+    say,
+    show,
+)
 from advisor.cli.streams import only_format, put
 from advisor.errors import NothingMeasured, UsageError
 from advisor.measure.options import OPTIONS
@@ -82,7 +90,7 @@ def _profile_once(made: Settings, out: Path, wanted: tuple[str, ...], quiet: boo
         _telling_what_is_kept(directory / pipeline.PARTIAL),
     ):
         with make_progress(quiet=quiet) as progress:
-            result = pipeline.profile(made, progress, keep_in=directory)
+            result = pipeline.profile(made, progress, keep_in=directory, launcher=launcher(made))
         directory.mkdir(parents=True, exist_ok=True)  # the workload may have removed it
         paths = [*pages.write(result, directory, wanted), *_written_traces(made, result, directory)]
         (directory / pipeline.PARTIAL).unlink(missing_ok=True)
@@ -97,7 +105,7 @@ def _profile_to_stdout(made: Settings, form: str, quiet: bool) -> None:
     from advisor.report import pages
 
     with tempfile.TemporaryDirectory(prefix="advisor-") as scratch, make_progress(quiet=quiet) as progress:
-        result = pipeline.profile(made, progress, keep_in=Path(scratch))
+        result = pipeline.profile(made, progress, keep_in=Path(scratch), launcher=launcher(made))
     put(pages.render(result, form))
     _end(result)
 
@@ -137,7 +145,9 @@ def _profile_sweep(made: Settings, swept: Sweep, out: Path, wanted: tuple[str, .
     try:
         with configuration.output_directory(out) as directory:
             with make_progress(quiet=quiet) as progress:
-                result = sweep_runs.run(made, swept, progress, directory=directory, keep=keep)
+                result = sweep_runs.run(
+                    made, swept, progress, directory=directory, keep=keep, launcher=launcher(made)
+                )
             paths = pages.write_sweep(result.series, directory, wanted)
     except KeyboardInterrupt:
         say(f"interrupted: finished values are in {out}" if kept else "interrupted: no value was finished")
