@@ -28,7 +28,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """What was imported stays, so that no collection of garbage, as before each measurement, walks it again."""
+    """What was imported stays, so that no collection of garbage, as before measuring, walks it again."""
     gc.freeze()
 
 

@@ -46,11 +46,10 @@ def server() -> SharedServer:
     return made
 
 
-def launching(settings: Settings) -> ProcessLauncher | None:
-    """Forked workers for a workload on the CPU; else what the product starts itself."""
-    if settings.arguments is not None or settings.backend != "cpu":
-        return None
-    return ProcessLauncher(settings.timeout, server=server())
+def launching(settings: Settings) -> ProcessLauncher:
+    """Forked workers for a workload on the CPU; else started ones."""
+    forked = settings.arguments is None and settings.backend == "cpu"
+    return ProcessLauncher(settings.timeout, server=server() if forked else None)
 
 
 def main(arguments: list[str]) -> None:

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from field import InProcess
 from running import MISBEHAVING, cpu_settings, missing
+from shared_server import launching
 
 from advisor.errors import AdvisorError, WorkloadError
 from advisor.measure import worker
 from advisor.measure.jobs import Problem
-from advisor.measure.launcher import Launcher, ProcessLauncher
+from advisor.measure.launcher import Launcher
 from advisor.measure.progress import Silent
 from advisor.measure.runner import Run, run
 from advisor.measure.settings import Settings
@@ -25,8 +26,7 @@ from advisor import Buffer, In, InOut, Out, Workload, device, host, workload
 
 
 def ran(asked: Settings, directory: Path, launch: Launcher | None = None) -> Run:
-    launcher = launch or ProcessLauncher(asked.timeout)
-    return run(asked, launcher, Silent(), directory, lambda so_far: None)
+    return run(asked, launch or launching(asked), Silent(), directory, lambda so_far: None)
 
 
 HERE = InProcess()

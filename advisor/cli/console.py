@@ -35,7 +35,7 @@ class Around:
     machine: Machine | None = None
     calibrating: Launch | None = None
     facts: Callable[[int, Path | None], Facts] | None = None
-    launching: Callable[[Settings], Launcher | None] | None = None
+    launching: Callable[[Settings], Launcher] | None = None
 
 
 REAL = Around()
