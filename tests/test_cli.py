@@ -188,6 +188,8 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
 
 
 def test_a_bug_shows_its_traceback(command: Command) -> None:
+    """And is not taken for a gate that failed, which is 1."""
+
     def broken() -> int:
         raise RuntimeError("a bug")
 

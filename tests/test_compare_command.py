@@ -285,16 +285,6 @@ def test_a_reader_that_goes_away_does_not_change_the_gates_exit_code(
         assert "Traceback" not in ended.stderr
 
 
-def test_a_bug_in_a_comparison_is_no_failed_gate(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object, **__: object) -> None:
-        raise RuntimeError("a bug")
-
-    monkeypatch.setattr("advisor.verdicts.comparing.compare", broken)
-    said = compare(command, "same.json")
-    assert said.code == 70
-    assert said.err.startswith("Traceback")
-
-
 def test_what_is_compared_is_what_was_profiled(command: Command) -> None:
     """Two real runs without a GPU. Their CPU times differ, so do the predictions, within their ranges."""
     run = ("profile", COUNTER, "--no-gpu", *QUICK, "--target", "h200", "--format", "json", "-q")
@@ -302,7 +292,6 @@ def test_what_is_compared_is_what_was_profiled(command: Command) -> None:
         assert command(*run, "--out", name).code == 0
     said = command("compare", "one/profile.json", "two/profile.json")
     assert said.code == 0
-    assert "predicted. Nothing was measured on a GPU." in said.out
     told = {line.split()[-1] for line in said.out.splitlines() if line.startswith("  pageable ")}
     assert told <= {"tell", "same"}
     assert told

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from builders import cuda_device, measured
 from fakes import FakeClock, job
 from running import FakeLauncher, FakeSession, asked, sample
 
-from advisor.measure import runner
 from advisor.measure.contest import BLOCK_SECONDS, WARM_SECONDS, Contest
 from advisor.measure.final import Session
 from advisor.measure.final_messages import FinalJob
@@ -21,6 +20,7 @@ from advisor.measure.jobs import Job
 from advisor.measure.launcher import Ended
 from advisor.measure.progress import Silent
 from advisor.measure.runner import Run, run
+from advisor.measure.sampling import Clock
 from advisor.measure.settings import Settings
 from advisor.profiles.schema import Measured, Skipped
 
@@ -164,9 +164,12 @@ def test_with_less_than_four_seconds_left_none_is_begun(tmp_path: Path) -> None:
 # The whole run, with a launcher that answers at once
 
 
-def ran(launcher: FakeLauncher, directory: Path, **options: Any) -> tuple[Run, list[Run]]:
+def ran(
+    launcher: FakeLauncher, directory: Path, clock: Clock = time.monotonic, **options: Any
+) -> tuple[Run, list[Run]]:
     kept: list[Run] = []
-    return run(settings(**{"max_seconds": 9.0, **options}), launcher, Silent(), directory, kept.append), kept
+    asked = settings(**{"max_seconds": 9.0, **options})
+    return run(asked, launcher, Silent(), directory, kept.append, clock=clock), kept
 
 
 def screened(job: Job) -> Ended:
@@ -214,18 +217,15 @@ def test_a_final_whose_processes_do_not_start_leaves_the_screening(tmp_path: Pat
     assert {row.samples for row in rows_of(result).values()} == {"frames"}
 
 
-def test_strategies_that_the_time_does_not_reach_are_skipped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_strategies_that_the_time_does_not_reach_are_skipped(tmp_path: Path) -> None:
     clock = FakeClock()
-    monkeypatch.setattr(runner, "_Runner", partial(runner._Runner, clock=clock))
 
     def measure(job: Job) -> Ended:
         clock.advance(4.0)
         return screened(job)
 
     launcher = FakeLauncher(measure)
-    result, _ = ran(launcher, tmp_path, max_seconds=11.0)
+    result, _ = ran(launcher, tmp_path, clock, max_seconds=11.0)
     assert len(launcher.measured) == 2, "a third would end after 9 s"
     reasons = [row.reason for row in result.rows if isinstance(row, Skipped)]
     assert reasons == ["time: --max-seconds was over before it"] * 2

@@ -48,6 +48,8 @@ class Contest:
     directory: Path
     session: Callable[[FinalJob], Session]
     clock: Clock = time.monotonic
+    block_seconds: float = BLOCK_SECONDS
+    warm_seconds: float = WARM_SECONDS
     held: Held = field(default_factory=Held)
     dropped: frozenset[str] = frozenset()
 
@@ -59,8 +61,8 @@ class Contest:
             row for name, row in self.rows.items() if times[name] <= best * within.get(name, SCREENED_OUT)
         ]
         quickest = min((row.median_seconds for row in self.entered), default=1.0)
-        self.frames = max(MIN_FRAMES, math.ceil(BLOCK_SECONDS / quickest))
-        self.warm_frames = max(1, math.ceil(WARM_SECONDS / quickest))
+        self.frames = max(MIN_FRAMES, math.ceil(self.block_seconds / quickest))
+        self.warm_frames = max(1, math.ceil(self.warm_seconds / quickest))
         self.names = {row.strategy: row.strategy for row in self.entered}
         if self.entered:
             first = min(self.entered, key=lambda row: times[row.strategy]).strategy
@@ -100,7 +102,7 @@ class Contest:
             contestants=dict(contestants),
             frames=self.frames,
             warm_frames=self.warm_frames,
-            block_seconds=BLOCK_SECONDS,
+            block_seconds=self.block_seconds,
             compare=not self.held.rounds,
             directory=str(self.directory / f"final-{process}"),
         )

@@ -64,6 +64,7 @@ def run(
     directory: Path,
     keep: Keep,
     accept: Callable[[Description], None] = lambda _: None,
+    clock: Clock = time.monotonic,
 ) -> Run:
     """Runs everything; `keep` gets the run so far after each process, and Ctrl-C ends it with what there is.
 
@@ -71,7 +72,7 @@ def run(
     Raises `AdvisorError` when the workload cannot be run at all, KeyboardInterrupt before the first figures.
     """
     subject = _subject(settings, directory)
-    runner = _Runner(settings, launcher, progress, directory, subject)
+    runner = _Runner(settings, launcher, progress, directory, subject, clock)
     description = subject.describe(runner.launch)
     accept(description)
     prepared = subject.prepare(runner.launch)
@@ -135,9 +136,9 @@ class _Runner:
     progress: Progress
     directory: Path
     subject: Subject
+    clock: Clock
     samples: dict[str, list[AnySample]] = field(default_factory=dict)
     failed: dict[str, Failed] = field(default_factory=dict)
-    clock: Clock = time.monotonic
     launched: int = 0
     timed: int = 0
     longest: float = 0.0
