@@ -31,7 +31,10 @@ class SharedServer(ForkServer):
         self, worker: str, arguments: list[str], output: IO[bytes], pass_fds: tuple[int, ...]
     ) -> Process:
         here = json.dumps([worker, str(Path.cwd()), dict(os.environ)]).encode()
-        return super().fork("shared_server", [base64.b64encode(here).decode(), *arguments], output, pass_fds)
+        where = base64.b64encode(here).decode()
+        process = super().fork("shared_server", [where, *arguments], output, pass_fds)
+        self._statuses.pop(process.pid, None)  # it lives long enough to meet an id again
+        return process
 
 
 @cache
