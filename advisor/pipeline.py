@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from advisor.devices.catalogue import CatalogueEntry, load, names
+from advisor.devices.catalogue import load, names
+from advisor.devices.entries import CatalogueEntry
 from advisor.devices.environment import environment, finished
 from advisor.errors import UsageError
 from advisor.measure.jobs import Job
@@ -128,7 +129,7 @@ def _traced(
     try:
         trace = captures(jobs, complete.device, progress.begin, progress.end)
     except KeyboardInterrupt:
-        note = "Interrupted while nsys looked on; what was measured is complete."
+        note = "Interrupted while tracing with nsys; what was measured is complete."
         trace = NsysTrace(reason="interrupted")
         return complete.model_copy(update={"trace": trace, "notes": (*complete.notes, note)})
     return complete.model_copy(update={"trace": trace})

@@ -9,8 +9,9 @@ from statistics import median
 import numpy as np
 from published import ALL, Case, Figure, cases
 
-from advisor.devices.catalogue import CatalogueEntry, load
-from advisor.devices.catalogue import Figure as DeviceFigure
+from advisor.devices.catalogue import load
+from advisor.devices.entries import CatalogueEntry
+from advisor.devices.entries import Figure as DeviceFigure
 from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values, constant, span, triangular
 from advisor.model.simulate import COMMON, Simulated, simulate

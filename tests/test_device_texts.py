@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.devices.catalogue import Figures, load, names
+from advisor.devices.catalogue import load, names
+from advisor.devices.entries import Figures
 from advisor.devices.memory_class import EXPLAINED, FOLLOWS
 from advisor.errors import FileProblem, UsageError
 from advisor.model.device_texts import WIDTH, describe_all, describe_one, value

@@ -18,7 +18,8 @@ from advisor.calibration.assembling import Findings, Machine, comments, entry_of
 from advisor.calibration.bench import largest_cache
 from advisor.calibration.device_rates import MEMORY
 from advisor.calibration.groups import GROUPS
-from advisor.devices.catalogue import DEFAULT_TARGETS, CatalogueEntry
+from advisor.devices.catalogue import DEFAULT_TARGETS
+from advisor.devices.entries import CatalogueEntry
 from advisor.devices.environment import environment
 from advisor.errors import FileProblem, NothingMeasured, UsageError
 from advisor.measure.calibration_jobs import CalibrationJob, GroupRun

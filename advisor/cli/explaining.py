@@ -8,6 +8,8 @@ from typing import Any, get_args
 
 from advisor.profiles.schema import MemoryClass
 from advisor.rules.base import Rule, Threshold
+from advisor.rules.registry import examples
+from advisor.rules.snippets.helpers import opening
 
 WIDTH = 80
 
@@ -43,12 +45,26 @@ def describe(rule: Rule) -> str:
         *(line for threshold in rule.thresholds for line in _bullet(_threshold(threshold))),
         *_how_to_set(rule),
         "",
-        *_item("Example", rule.example),
+        *_item("Example", examples()[rule.id]),
         "",
+        *_code("Bad", rule.bad),
+        *_code("Good", rule.good),
+        *_code("The functions it calls", opening(rule.bad + rule.good)),
         "Sources",
         *(line for source in rule.sources for line in _bullet(source)),
     ]
     return "\n".join(parts) + "\n"
+
+
+def _code(label: str, code: str) -> Iterator[str]:
+    if code:
+        yield from (label, "", textwrap.indent(code.rstrip(), "    "), "")
+
+
+def _requires(rule: Rule) -> Iterator[str]:
+    names = [one if isinstance(one, str) else one.example for one in rule.requires]
+    if names:
+        yield from _item("Requires figures of", ", ".join(names))
 
 
 def _how_to_set(rule: Rule) -> Iterator[str]:

@@ -47,6 +47,7 @@ class Contest:
     directory: Path
     session: Callable[[FinalJob], Session]
     clock: Clock = time.monotonic
+    block_seconds: float = BLOCK_SECONDS
     held: Held = field(default_factory=Held)
     dropped: frozenset[str] = frozenset()
 
@@ -58,7 +59,7 @@ class Contest:
             row for name, row in self.rows.items() if times[name] <= best * within.get(name, SCREENED_OUT)
         ]
         self.quickest = min((row.median_seconds for row in self.entered), default=1.0)
-        self.frames = max(LEAST_FRAMES, math.ceil(BLOCK_SECONDS / self.quickest))
+        self.frames = max(LEAST_FRAMES, math.ceil(self.block_seconds / self.quickest))
         self.names = {row.strategy: row.strategy for row in self.entered}
         if self.entered:
             first = min(self.entered, key=lambda row: times[row.strategy]).strategy
@@ -96,7 +97,7 @@ class Contest:
             process=process,
             contestants=dict(contestants),
             frames=self.frames,
-            block_seconds=BLOCK_SECONDS,
+            block_seconds=self.block_seconds,
             compare=not self.held.rounds,
             directory=str(self.directory / f"final-{process}"),
         )

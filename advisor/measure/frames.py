@@ -245,17 +245,17 @@ class FrameLoop:
         salt = self._salts[stage.name]
         function = bridges.around(function, takes_stream="stream" in specials)
 
-        if not takes_frame and not takes_rng:
-            return lambda _: function(**arguments)
+        def run(_: int) -> object:
+            return function(**arguments)
 
-        def run(index: int) -> object:
+        def run_anew(index: int) -> object:
             if takes_frame:
                 arguments["frame"] = index
             if takes_rng:
                 arguments["rng"] = np.random.default_rng((self._seed, index, salt))
             return function(**arguments)
 
-        return run
+        return run_anew if takes_frame or takes_rng else run
 
     def _view(self, stage: BoundStage, name: str, bridges: StageBridges) -> Any:
         """The buffer as the stage gets it; only NumPy knows arrays that cannot be written."""

@@ -66,6 +66,7 @@ def run(
     keep: Keep,
     accept: Callable[[Description], None] = lambda _: None,
     promising: Callable[[Run, Sequence[str]], Sequence[str]] = lambda _, names: names,
+    clock: Clock = time.monotonic,
 ) -> Run:
     """Runs everything; `keep` gets the run so far after each process, and Ctrl-C ends it with what there is.
 
@@ -74,7 +75,7 @@ def run(
     Raises `AdvisorError` when the workload cannot be run at all, KeyboardInterrupt before the first figures.
     """
     subject = _subject(settings, directory)
-    runner = _Runner(settings, launcher, progress, directory, subject)
+    runner = _Runner(settings, launcher, progress, directory, subject, clock)
     description = subject.describe(runner.launch)
     accept(description)
     prepared = subject.prepare(runner.launch)
@@ -142,9 +143,9 @@ class _Runner:
     progress: Progress
     directory: Path
     subject: Subject
+    clock: Clock
     samples: dict[str, list[AnySample]] = field(default_factory=dict)
     failed: dict[str, Failed] = field(default_factory=dict)
-    clock: Clock = time.monotonic
     launched: int = 0
     timed: int = 0
     longest: float = 0.0
@@ -161,7 +162,9 @@ class _Runner:
         """One process, to its end."""
         job = job_of(self.settings, step.task, step.strategy, self.directory, step.label)
         self.progress.begin(step.shown)
-        ended = self.launcher(job.model_copy(update={"timeline": step.timeline}))
+        left = self.deadline - self.clock()
+        limit = left if math.isfinite(left) else None
+        ended = self.launcher(job.model_copy(update={"timeline": step.timeline, "left_seconds": limit}))
         self.progress.end()
         self.launched += 1
         return ended

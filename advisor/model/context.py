@@ -10,10 +10,9 @@ from typing import Literal
 from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values
 from advisor.profiles.schema import BufferRecord, MemoryClass, StageWork, Trace, Traffic, WorkloadRecord
-from advisor.strategies.overlap import doubled
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.registry import Strategy, shared
-from advisor.strategies.schedule import Plan, Step, plan, stage_uses
+from advisor.strategies.schedule import Plan, Step, doubled, plan, stage_uses
 
 Path = Literal["memory", "uncached", "link"]
 """memory: the GPU's own or the shared DRAM, behind its L2. uncached: the shared DRAM without. link: the

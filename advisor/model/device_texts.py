@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import get_args
 
 from advisor import units
-from advisor.devices.catalogue import CatalogueEntry, Figure, Figures, load, names
+from advisor.devices.catalogue import load, names
+from advisor.devices.entries import CatalogueEntry, Figure, Figures
 from advisor.devices.memory_class import EXPLAINED, FOLLOWS
 from advisor.model.machines import Machine
 from advisor.profiles.schema import MemoryClass

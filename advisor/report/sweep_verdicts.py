@@ -1,18 +1,20 @@
-"""A sweep in sentences: which strategy up to which value, and what the figures do not tell."""
+"""A sweep seen from each device, and in sentences: which strategy up to which value, what is not told."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from advisor import units
-from advisor.profiles.sweeps import Value, is_number
+from advisor.profiles.schema import Device, Failed, Measured, Predicted, Prediction, Profile, Skipped
+from advisor.profiles.sweeps import SweepResults, Value, is_number, was_interrupted
 from advisor.report import words
-from advisor.report.caveats import FIRST_FRAMES, HOST_ONLY, Doubt
-from advisor.report.facts import Fact
-from advisor.report.tracks import Stop, Track
-from advisor.report.verdicts import Verdict
-from advisor.verdicts.crossings import Change, Stretch, changes, group, runs, stretches
+from advisor.report.blocks import NOTHING, Fact, TableCell, Verdict
+from advisor.report.failures import FIRST_FRAMES, HOST_ONLY, Doubt, asked_for_one, doubt
+from advisor.report.recommendations import uncapitalised
+from advisor.verdicts.counting import counted
+from advisor.verdicts.crossings import Change, Standing, Stretch, changes, group, runs, standing, stretches
 
 _MOST_PARTS = 6
 _FINER = 5
@@ -27,7 +29,7 @@ def sweep_verdict(track: Track, parameter: str) -> Verdict:
     changed = changes(standings, found)
     told = stretches(standings, found, changed)
     headline = _in_order(track, parameter, told) if ordered else _by_value(track, parameter)
-    predicted, undecided = track.basis == "predicted", any(stop.standing.rivals for stop in track.stops)
+    predicted, undecided = track.basis == "predicted", any(s.rivals for s in standings)
     return Verdict(
         basis=("predicted" if predicted else "measured") if headline or undecided else "nothing",
         tone=_tone(track) if headline or undecided else "none",
@@ -39,14 +41,9 @@ def sweep_verdict(track: Track, parameter: str) -> Verdict:
     )
 
 
-def value_text(value: Value) -> str:
-    """A value of the parameter as one types it."""
-    return words.name(f"{value:.6g}" if isinstance(value, float) else str(value), 40)
-
-
 def at(parameter: str, stops: Sequence[Stop]) -> str:
     """n = 1024 and 4096; more than six are counted."""
-    return f"{parameter} = {words.listing([value_text(stop.value) for stop in stops])}"
+    return f"{parameter} = {words.listing([words.value(stop.value) for stop in stops])}"
 
 
 def _tone(track: Track) -> Literal["clear", "tie", "inconclusive"]:
@@ -57,52 +54,42 @@ def _tone(track: Track) -> Literal["clear", "tie", "inconclusive"]:
 
 
 def _in_order(track: Track, parameter: str, found: Sequence[Stretch]) -> str:
-    if len(found) == 1:
-        return f"{_strategy(found[0])} at {_everywhere(track, parameter, found[0])}{_tied(found[0])}"
+    """Each strategy with its stretch of values, from the first to the last."""
     parts = [_part(track, parameter, found, i) for i in range(len(found))]
     if len(parts) > _MOST_PARTS:
         shown = parts[: _MOST_PARTS - 2]
-        left = words.count(len(parts) - len(shown) - 1, "more stretch", "more stretches")
+        left = words.count(len(parts) - len(shown) - 1, "more stretch")
         parts = [*shown, left, parts[-1]]
     return ", ".join(parts)
 
 
-def _everywhere(track: Track, parameter: str, run: Stretch) -> str:
-    told = [track.stops[i] for i in run.values]
-    if len(told) == 1:
-        return at(parameter, told)
-    ends = f"{parameter} = {value_text(told[0].value)} to {value_text(told[-1].value)}"
-    return f"every value tested, {ends}" if len(told) == len(track.stops) else f"{len(told)} values, {ends}"
-
-
 def _part(track: Track, parameter: str, found: Sequence[Stretch], index: int) -> str:
     run = found[index]
-    first, last = (value_text(track.stops[i].value) for i in (run.values[0], run.values[-1]))
-    if index == 0:
-        where = f"{'at' if len(run.values) == 1 else 'up to'} {parameter} = {last}"
+    first, last = (words.value(track.stops[i].value) for i in (run.values[0], run.values[-1]))
+    alone = len(run.values) == 1
+    if len(found) == 1 and not alone:
+        tested = len(run.values) == len(track.stops)
+        many = "every value tested" if tested else f"{len(run.values)} values"
+        where = f"at {many}, {parameter} = {first} to {last}"
+    elif index == 0:
+        where = f"{'at' if alone else 'up to'} {parameter} = {last}"
     elif index == len(found) - 1:
         where = f"from {first} on"
     else:
         where = f"at {first}" if first == last else f"from {first} to {last}"
-    return f"{_strategy(run)} {where}{_tied(run)}"
-
-
-def _strategy(run: Stretch) -> str:
-    return f"{'likely ' * run.likely}{words.listing(map(words.code, run.strategies), 'or')}"
-
-
-def _tied(run: Stretch) -> str:
-    return f" (tied with {words.listing(map(words.code, sorted(run.tied_with)))})" if run.tied_with else ""
+    who = f"{'likely ' * run.likely}{words.listing(map(words.code, run.strategies), 'or')}"
+    tied = f" (tied with {words.listing(map(words.code, sorted(run.tied_with)))})" if run.tied_with else ""
+    return f"{who} {where}{tied}"
 
 
 def _by_value(track: Track, parameter: str) -> str:
     """For values without an order: each strategy with the values at which it is recommended."""
-    found = group([stop.standing for stop in track.stops])
-    return "; ".join(
-        f"{'likely ' * any(track.stops[i].standing.likely for i in where)}{words.code(strategy)} at "
-        f"{at(parameter, [track.stops[i] for i in where])}"
-        for strategy, where in found.items()
-    )
+    told = []
+    for strategy, where in group([stop.standing for stop in track.stops]).items():
+        stops = [track.stops[i] for i in where]
+        likely = "likely " * any(stop.standing.likely for stop in stops)
+        told.append(f"{likely}{words.code(strategy)} at {at(parameter, stops)}")
+    return "; ".join(told)
 
 
 def _nothing(track: Track, parameter: str) -> str:
@@ -117,7 +104,7 @@ def _nothing(track: Track, parameter: str) -> str:
 def _against(track: Track, doubt: Doubt) -> str:
     """Why nothing is recommended, as a sentence without its end."""
     if doubt == "failed":
-        return f"No recommendation: {FIRST_FRAMES[:1].lower()}{FIRST_FRAMES[1:]}"
+        return f"No recommendation: {uncapitalised(FIRST_FRAMES)}"
     if doubt == "host only":
         return HOST_ONLY
     done = "was predicted" if track.basis == "predicted" else "was run"
@@ -130,38 +117,30 @@ def _changes(track: Track, parameter: str, changed: Sequence[Change]) -> Iterato
         low, high = track.stops[change.low], track.stops[change.high]
         yield (
             f"The best strategy {'likely ' * change.likely}changes from {before} to {after} between "
-            f"{parameter} = {value_text(low.value)} and {value_text(high.value)}, two of the values tested."
+            f"{parameter} = {words.value(low.value)} and {words.value(high.value)}, two of the values tested."
         )
         if not high.seconds(change.before.strategy):
-            yield f"{before} has no figures at {value_text(high.value)}."
+            yield f"{before} has no figures at {words.value(high.value)}."
 
 
 def _remarks(track: Track, parameter: str) -> Iterator[str]:
-    """Ties, undecided values, bets and values without a recommendation, alike ones together."""
+    """Ties, undecided values, overlaps and values without a recommendation, alike ones together."""
     profiled = [stop for stop in track.stops if stop.results]
-    tied: dict[frozenset[str], list[Stop]] = {}
-    unclear: dict[frozenset[str], list[Stop]] = {}
-    for stop in track.stops:
-        if stop.standing.rivals:
-            kind = tied if stop.standing.best else unclear
-            kind.setdefault(frozenset(stop.standing.rivals), []).append(stop)
-    for names, where in tied.items():
-        yield f"{_names(track, names)} tie at {at(parameter, where)}."
-    for names, where in unclear.items():
-        yield f"{_names(track, names)} cannot be told apart at {at(parameter, where)}."
-    bets = [stop for stop in track.stops if stop.standing.overlaps]
-    if bets:
+    rivals = [stop for stop in track.stops if stop.standing.rivals]
+    for tied, verb in ((True, "tie"), (False, "cannot be told apart")):
+        stops = [stop for stop in rivals if bool(stop.standing.best) is tied]
+        for among, where in words.grouped(stops, lambda stop: frozenset(stop.standing.rivals)).items():
+            names = words.listing(words.code(name) for name in track.strategies if name in among)
+            yield f"{names or 'The best'} {verb} at {at(parameter, where)}."
+    overlapping = sum(bool(stop.standing.overlaps) for stop in track.stops)
+    if overlapping:
         likely = ": likely, not certain" * any(stop.standing.likely for stop in track.stops)
-        of = f"{len(bets)} of {words.count(len(profiled), 'value')}"
-        yield f"Predicted ranges overlap at {of}{likely}."
+        yield f"Predicted ranges overlap at {overlapping} of {words.count(len(profiled), 'value')}{likely}."
     silent = [stop for stop in profiled if not stop.standing.best and not stop.standing.rivals]
-    for doubt in dict.fromkeys(stop.doubt for stop in silent if len(silent) < len(profiled)):
-        place = at(parameter, [stop for stop in silent if stop.doubt == doubt])
-        yield f"At {place}: {_against(track, doubt)}." if doubt else f"No recommendation at {place}."
-
-
-def _names(track: Track, names: frozenset[str]) -> str:
-    return words.listing(words.code(name) for name in track.strategies if name in names) or "The best"
+    if len(silent) < len(profiled):
+        for doubt, where in words.grouped(silent, lambda stop: stop.doubt).items():
+            place = at(parameter, where)
+            yield f"At {place}: {_against(track, doubt)}." if doubt else f"No recommendation at {place}."
 
 
 def _narrower(track: Track, parameter: str, changed: Sequence[Change]) -> str:
@@ -169,7 +148,7 @@ def _narrower(track: Track, parameter: str, changed: Sequence[Change]) -> str:
     tested = {stop.value for stop in track.stops}
     for change in changed:
         low, high = track.stops[change.low].value, track.stops[change.high].value
-        texts = value_text(low), value_text(high)
+        texts = words.value(low), words.value(high)
         count = _FINER if change.high - change.low == 1 else 2 * (change.high - change.low) + 1
         if float(low) > 0 and texts[0] != texts[1] and _between(low, high, count) - tested:
             return f"Look closer: `--sweep {parameter}={texts[0]}..{texts[1]}:{count}`."
@@ -186,13 +165,123 @@ def _between(low: Value, high: Value, count: int) -> set[Value]:
 
 def _facts(track: Track, parameter: str) -> Iterator[Fact]:
     """The time of the recommended strategy at both ends."""
-    told = [stop for stop in track.stops if stop.standing.chosen and stop.seconds(stop.standing.chosen)]
+    told = [(stop, stop.standing.chosen) for stop in track.stops if stop.standing.chosen]
+    timed = [(stop, chosen, seconds) for stop, chosen in told if chosen and (seconds := stop.seconds(chosen))]
     word = "Predicted at" if track.basis == "predicted" else "At"
-    for stop in (*told[:1], *told[1:][-1:]):
-        chosen = stop.standing.chosen or ""
-        middle, low, high = stop.seconds(chosen) or (0.0, 0.0, 0.0)
-        yield Fact(
-            f"{word} {parameter} = {value_text(stop.value)}",
-            units.seconds(middle),
-            f"{words.code(chosen)}, {words.seconds_between(low, high)}",
-        )
+    for stop, chosen, (middle, low, high) in (*timed[:1], *timed[1:][-1:]):
+        note = f"{words.code(chosen)}, {words.seconds_between(low, high)}"
+        yield Fact(f"{word} {parameter} = {words.value(stop.value)}", units.seconds(middle), note)
+
+
+Basis = Literal["measured", "predicted", "cpu"]
+_UNKNOWN = Standing()
+AnyResult = Measured | Predicted | Failed | Skipped
+
+
+@dataclass(frozen=True)
+class Stop:
+    """One device at one value. `results` is empty where there is no profile."""
+
+    value: Value
+    results: dict[str, AnyResult]
+    standing: Standing = _UNKNOWN
+    doubt: Doubt = ""
+
+    def seconds(self, strategy: str) -> tuple[float, float, float] | None:
+        """Likely or median time of a frame, and the ends of its range or interval; None without figures."""
+        row = self.results.get(strategy)
+        if isinstance(row, Measured):
+            return row.median_seconds, *row.interval_seconds
+        if isinstance(row, Predicted):
+            return row.likely_seconds, row.low_seconds, row.high_seconds
+        return None
+
+
+@dataclass(frozen=True)
+class Track:
+    """One device over all values, in their order. `cpu` is a run that stands in for no GPU."""
+
+    device: Device
+    basis: Basis
+    stops: tuple[Stop, ...]
+
+    @property
+    def strategies(self) -> tuple[str, ...]:
+        """Every strategy that appears, with or without figures."""
+        return tuple(dict.fromkeys(name for stop in self.stops for name in stop.results))
+
+    @property
+    def with_figures(self) -> tuple[str, ...]:
+        """The strategies that have a time at one value at least."""
+        return tuple(s for s in self.strategies if any(stop.seconds(s) for stop in self.stops))
+
+
+def tracks(sweep: SweepResults) -> tuple[Track, ...]:
+    """The measured GPU, then the predicted devices, then the CPU where there was no GPU."""
+    predicted = tuple(_predicted(sweep))
+    if not sweep.profiles:
+        return predicted
+    device = sweep.profiles[0].device
+    stops = tuple(measured_stop(point.value, point.profile) for point in sweep.points)
+    if device.kind == "cpu":
+        return (*predicted, Track(device, "cpu", stops))
+    return (Track(device, "measured", stops), *predicted)
+
+
+def _predicted(sweep: SweepResults) -> Iterator[Track]:
+    devices = {p.device.name: p.device for profile in sweep.profiles for p in profile.predictions}
+    for name, device in devices.items():
+        stops = (predicted_stop(point.value, point.profile, name) for point in sweep.points)
+        yield Track(device, "predicted", tuple(stops))
+
+
+def measured_stop(value: Value, profile: Profile | None) -> Stop:
+    """What was measured at one value, or on one device."""
+    if profile is None:
+        return Stop(value, {})
+    against, profile = _doubt(profile), counted(profile)
+    whole = not was_interrupted(profile) and not against
+    held = standing(profile.recommendation, predicted=False, complete=whole)
+    return Stop(value, {row.strategy: row for row in profile.results}, held, against)
+
+
+def predicted_stop(value: Value, profile: Profile | None, name: str) -> Stop:
+    """What a profile predicts for the device of that name."""
+    for made in counted(profile).predictions if profile else ():
+        if profile and made.device.name == name:
+            against, meeting = _doubt(profile, made), _overlapping(made)
+            held = standing(made.recommendation, predicted=True, complete=not against, overlapping=meeting)
+            return Stop(value, {row.strategy: row for row in made.results}, held, against)
+    return Stop(value, {})
+
+
+def _doubt(profile: Profile, made: Prediction | None = None) -> Doubt:
+    """As in the value's own report; but one strategy that is left of several is the best by default."""
+    found = doubt(profile, made)
+    return "" if found == "alone" and not asked_for_one(profile, made) else found
+
+
+def _overlapping(made: Prediction) -> list[str]:
+    """The strategies whose range meets that of the likely fastest, but for the recommended one."""
+    rows = [row for row in made.results if isinstance(row, Predicted)]
+    best = min(rows, key=lambda row: row.likely_seconds, default=None)
+    chosen = made.recommendation.strategy if made.recommendation else None
+    return [r.strategy for r in rows if best and r.low_seconds <= best.high_seconds and r.strategy != chosen]
+
+
+def cell(stop: Stop, strategy: str) -> TableCell:
+    """The time of a strategy at one value or on one device, marked where it is the best there.
+
+    Else failed, skipped or not predicted; a dash where the strategy was not asked for.
+    """
+    figures, row = stop.seconds(strategy), stop.results.get(strategy)
+    if row is None:
+        return TableCell(NOTHING)
+    if figures is None:
+        predicted = any(isinstance(result, Predicted) for result in stop.results.values())
+        return TableCell("not predicted" if predicted and row.status == "skipped" else row.status)
+    middle, low, high = figures
+    mark = "rival" if strategy in stop.standing.rivals else ""
+    if strategy == stop.standing.chosen:
+        mark = "chosen"
+    return TableCell(units.seconds(middle), words.seconds_between(low, high), mark=mark)

@@ -1,132 +1,204 @@
-"""What happened within a frame: its timeline for each strategy, and what nsys saw of it."""
+"""What tools saw: within a frame or a run on a profile's page, and of a file of nsys as a page."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from advisor import units
+from advisor.nsys.exports import FileTrace
 from advisor.profiles.schema import Measured, Profile
 from advisor.profiles.scripts import ScriptRun
-from advisor.profiles.traces import StrategyTrace
-from advisor.report import words
-from advisor.report.methods import Entry
-from advisor.report.timelines import TimelineView, timeline_view
-from advisor.report.trace_text import figures, not_observed, steps
+from advisor.profiles.traces import Activity, Migrations, StrategyTrace
+from advisor.report import blocks, words
+from advisor.report.page import Page, Section, filled
+from advisor.report.timelines import timeline_view
 
+SLOWER = "Times under a tool are mostly longer than without it; they are not the measured ones."
+NONE = "none"
+"""It was looked for, and not there."""
 _PAGE = 4096
-"""Bytes: static memory below it comes with loading any kernel, and says nothing of a strategy."""
-NOT_HEADLINE = (
-    "Times under a trace are not the measured ones above, mostly longer, and never take their place."
-)
+"""Bytes: static memory below it comes with loading any kernel, whatever the strategy."""
+_CALLED = {"cpu_page_faults": "page faults by the CPU", "gpu_page_faults": "page faults by the GPU"}
 
 
-@dataclass(frozen=True)
-class StrategyFrame:
-    """One strategy: the timeline of a frame and, where nsys looked on, its figures per frame."""
+def traces(profile: Profile) -> tuple[blocks.Block, ...]:
+    """The timelines of all measured strategies, nsys's in the place of our own where there is one.
 
-    strategy: str
-    chosen: bool
-    timeline: TimelineView | None
-    figures: tuple[Entry, ...]
-    figures_title: str
-    steps: tuple[Entry, ...]
-    absent: str
+    Nothing where no timeline was recorded and no trace was asked for.
+    """
+    rows = enumerate(profile.measured().values(), 1)
+    return _told(profile, [frame for number, row in rows if (frame := _frame(profile, row, number))])
 
 
-@dataclass(frozen=True)
-class Traces:
-    """The section; empty where no timeline was recorded. `nsys` says what became of the trace."""
-
-    frames: tuple[StrategyFrame, ...]
-    nsys: str
-    notes: tuple[str, ...]
-    title: str = "Within a frame"
-
-    @property
-    def any(self) -> bool:
-        """Whether there is anything to show."""
-        return bool(self.frames or self.nsys)
-
-
-def traces(profile: Profile) -> Traces:
-    """The timelines of all measured strategies, nsys's in the place of our own where there is one."""
-    chosen = profile.recommendation.strategy if profile.recommendation else None
-    rows = profile.measured()
-    frames = [
-        _frame(row, profile.trace.of(name), name == chosen, number)
-        for number, (name, row) in enumerate(rows.items(), start=1)
-    ]
-    asked = profile.trace.reason != "not asked for"
-    return Traces(
-        frames=tuple(frame for frame in frames if frame),
-        nsys=_nsys(profile) if asked else "",
-        notes=tuple(words.line(note, 300) for note in profile.trace.notes),
-    )
-
-
-def run_traces(profile: Profile, script: ScriptRun) -> Traces:
+def run_traces(profile: Profile, script: ScriptRun) -> tuple[blocks.Block, ...]:
     """What nsys saw of a script's runs, which have no frames: in figures alone."""
-    chosen = profile.recommendation.strategy if profile.recommendation else None
     traced = filter(None, (profile.trace.of(row.strategy) for row in script.measured))
-    made = traces(profile)
-    frames = tuple(_traced(words.name(t.strategy), t.strategy == chosen, None, t, "run") for t in traced)
-    return replace(made, frames=frames, title="Within a run")
+    return _told(profile, [_fold(profile, t.strategy, _seen(t, "run")) for t in traced])
 
 
-def _nsys(profile: Profile) -> str:
-    trace = profile.trace
-    if not trace.strategies:
-        return f"There is no trace of nsys: {words.line(trace.reason, 400)}"
-    missing = "".join(
-        f" `{words.name(m.strategy)}` is not in it: {words.line(m.reason, 200)}." for m in trace.missing
-    )
-    tool = words.name(trace.tool or "nsys")
-    more = "a few more frames" if profile.script is None else "once more"
-    return f"{tool} looked on while each strategy ran {more}. {NOT_HEADLINE}{missing}"
+def _told(profile: Profile, found: list[blocks.Fold]) -> tuple[blocks.Block, ...]:
+    trace, said = profile.trace, ""
+    asked = trace.reason != "not asked for"
+    if not found and not asked:
+        return ()
+    if asked and trace.strategies:
+        missing = (
+            f" {words.code(m.strategy)} is not in it: {words.line(m.reason, 200)}." for m in trace.missing
+        )
+        tool = words.name(trace.tool or "nsys")
+        said = f"Each strategy also ran under {tool}; traced times are not used.{''.join(missing)}"
+    elif asked:
+        said = f"There is no trace of nsys: {words.line(trace.reason, 400)}"
+    notes = (blocks.Prose(words.line(note, 300), forms="html") for note in trace.notes)
+    alone = [replace(frame, open=True) for frame in found] if len(found) == 1 else found
+    return filled(blocks.Prose(said, forms="html md"), *notes, *alone)
 
 
-def _frame(row: Measured, traced: StrategyTrace | None, chosen: bool, number: int) -> StrategyFrame | None:
+def _frame(profile: Profile, row: Measured, number: int) -> blocks.Fold | None:
+    """One strategy: the timeline of a frame and, where it was traced, its figures per frame."""
+    traced = profile.trace.of(row.strategy)
     timeline = (traced and traced.timeline) or row.timeline
     if timeline is None:
         return None
-    return _traced(words.name(row.strategy), chosen, timeline_view(row, timeline, number), traced, "frame")
+    figures = _seen(traced, "frame") if traced else ()
+    return _fold(profile, row.strategy, (timeline_view(row, timeline, number), *figures))
 
 
-def _traced(
-    strategy: str, chosen: bool, drawn: TimelineView | None, traced: StrategyTrace | None, unit: str
-) -> StrategyFrame:
+def _fold(profile: Profile, strategy: str, parts: tuple[blocks.Block, ...]) -> blocks.Fold:
+    here = profile.recommendation is not None and profile.recommendation.strategy == strategy
+    return blocks.Fold(f"{words.code(strategy)}{' (recommended)' * here}", parts, open=here)
+
+
+def _seen(traced: StrategyTrace, unit: str) -> tuple[blocks.Block, ...]:
     """`unit` is what the figures are of: a frame, or a run."""
-    return StrategyFrame(
-        strategy=strategy,
-        chosen=chosen,
-        timeline=drawn,
-        figures=tuple(_figures(traced, unit)) if traced else (),
-        figures_title=_figures_title(traced, unit) if traced else "",
-        steps=tuple(Entry(name, value) for name, value in steps(traced)) if traced else (),
-        absent=_absent(traced) if traced else "",
+    lasted = units.seconds(traced.frame_seconds)
+    title = f"in one run of {lasted}"
+    if unit == "frame":
+        title = f"per frame, over {words.count(traced.frames, 'steady frame')} of {lasted}"
+    absent = f" Not observed: {'; '.join(not_observed(traced.absent))}." if traced.absent else ""
+    figures = [*facts(traced.activity, traced.frames)]
+    if traced.idle_share is not None:
+        figures.append(blocks.Fact("GPU idle", f"{units.percent(traced.idle_share)} of the traced {unit}"))
+    for made in traced.allocations or ():
+        if not made.kind.endswith("static") or made.bytes >= _PAGE:
+            sizes = f"{words.count(made.count, 'allocation')}, the largest {units.size(made.largest_bytes)}"
+            figures.append(
+                blocks.Fact(f"allocated, {words.name(made.kind)}", f"{units.size(made.bytes)} ({sizes})")
+            )
+    return filled(
+        blocks.Prose(f"Seen by nsys, {title}.{absent}"),
+        blocks.Facts(tuple(figures)),
+        blocks.Fold("By range", filled(blocks.Facts(tuple(steps(traced))))),
     )
 
 
-def _figures_title(traced: StrategyTrace, unit: str) -> str:
-    if unit == "run":
-        return f"Seen by nsys, in one run of {units.seconds(traced.frame_seconds)}"
-    frames = words.count(traced.frames, "steady frame")
-    return f"Seen by nsys, per frame, over {frames} of {units.seconds(traced.frame_seconds)}"
+def facts(seen: Activity, frames: int) -> Iterator[blocks.Fact]:
+    """All of it, per frame."""
+    for label, value, note in figures(seen, frames):
+        yield blocks.Fact(label, f"{value} ({note})" if note else value)
 
 
-def _figures(traced: StrategyTrace, unit: str) -> Iterator[Entry]:
-    for label, value, note in figures(traced.activity, traced.frames):
-        yield Entry(label, f"{value} ({note})" if note else value)
-    if traced.idle_share is not None:
-        yield Entry("GPU idle", f"{units.percent(traced.idle_share)} of the traced {unit}")
-    for made in traced.allocations or ():
-        if made.kind.endswith("static") and made.bytes < _PAGE:
-            continue
-        sizes = f"{words.count(made.count, 'allocation')}, the largest {units.size(made.largest_bytes)}"
-        yield Entry(f"allocated, {words.name(made.kind)}", f"{units.size(made.bytes)} ({sizes})")
+def steps(trace: StrategyTrace) -> Iterator[blocks.Fact]:
+    """Each range with the host's time in it, and what was launched or happened there; per frame."""
+    for step in trace.ranges:
+        found = figures(step.activity, trace.frames)
+        seen = [f"{label} {value}" for label, value, _ in found if value not in ("0", NONE)]
+        times = f"{units.seconds(step.seconds)} each, {_number(step.count, trace.frames, 'time')}"
+        yield blocks.Fact(words.name(step.name), "; ".join([times, *seen]))
 
 
-def _absent(traced: StrategyTrace) -> str:
-    told = (f"{words.listing(names)} ({words.line(why, 200)})" for why, names in not_observed(traced.absent))
-    return f"Not observed: {'; '.join(told)}." if traced.absent else ""
+def figures(seen: Activity, frames: int) -> Iterator[tuple[str, str, str]]:
+    """Label, value and what qualifies it, of everything that was observed; per frame."""
+    if seen.copies == ():
+        yield "copies", NONE, ""
+    for c in seen.copies or ():
+        path = " to ".join(part for part in (c.source, c.destination) if part)
+        each = f"{_number(c.count, frames, 'copy')}, {units.seconds(c.seconds / frames)}"
+        rate = units.rate(c.bytes_per_second) if c.bytes_per_second else ""
+        yield (
+            f"copies {c.kind}",
+            units.size(round(c.bytes / frames)),
+            "; ".join(filter(None, (path, each, rate))),
+        )
+    yield from _migrations(seen.migrations or (), frames)
+    for who, faults in (("CPU", seen.cpu_page_faults), ("GPU", seen.gpu_page_faults)):
+        if faults is not None:
+            yield f"page faults by the {who}", _plain(faults / frames), ""
+    for k in seen.kernels or ():
+        runs = _number(k.count, frames, "run")
+        yield f"kernel {words.name(k.name)}", units.seconds(k.seconds / frames), runs
+    for s in seen.synchronizations or ():
+        yield f"waits, {s.kind}", units.seconds(s.seconds / frames), _number(s.count, frames, "wait")
+
+
+def _migrations(seen: Sequence[Migrations], frames: int) -> Iterator[tuple[str, str, str]]:
+    """All that moved one way, then by cause."""
+    for direction, mine in words.grouped(seen, lambda m: m.direction).items():
+        total = units.size(round(sum(m.bytes for m in mine) / frames))
+        causes = [
+            (m.cause or "cause unknown")
+            + (f" {units.size(round(m.bytes / frames))}" if len(mine) > 1 else "")
+            + f" in {_number(m.count, frames, 'move')}"
+            for m in mine
+        ]
+        lasted = units.seconds(sum(m.seconds for m in mine) / frames)
+        yield f"migrations {direction}", total, f"{', '.join(causes)}; {lasted}"
+
+
+def _number(count: int, frames: int, noun: str) -> str:
+    """How many a frame: 1 run, 2.5 runs."""
+    return f"{_plain(count / frames)} {noun if count == frames else words.plural(noun)}"
+
+
+def _plain(value: float) -> str:
+    return str(round(value)) if value == round(value) else units.digits(value)
+
+
+def not_observed(absent: Mapping[str, str]) -> list[str]:
+    """The figures that are absent, called as where they are there; those with the same reason together."""
+    by_reason = words.grouped(absent, lambda figure: absent[figure])
+    return [
+        f"{words.listing(_CALLED.get(n, n.replace('_', ' ')) for n in names)} ({words.line(why, 200)})"
+        for why, names in by_reason.items()
+    ]
+
+
+def trace_page(told: FileTrace) -> Page:
+    """One file: each strategy with its figures per frame, or the totals."""
+    tool = told.tool or "an export of nsys that does not say its version"
+    parts = [blocks.Banners("note", tuple(map(words.line, told.notes))), *map(_strategy, told.strategies)]
+    if told.whole:
+        whole, lasted = told.whole, units.seconds(told.whole.seconds or 0.0)
+        idle = whole.idle_share if whole.seconds is not None else None
+        seen = _in_text(whole.activity, 1, idle, lasted, (), whole.absent)
+        parts.append(blocks.Facts(seen, "None of advisor's ranges is in it; in all:"))
+    return Page(
+        kind="trace",
+        brand="trace",
+        title=tool,
+        name=tool,
+        sections=(Section("figures", "Figures", filled(*parts, blocks.Prose(SLOWER))),),
+    )
+
+
+def _strategy(trace: StrategyTrace) -> blocks.Block:
+    frames = f"{words.count(trace.frames, 'steady frame')} of {units.seconds(trace.frame_seconds)}"
+    ranges = [replace(fact, label=f"in {fact.label}") for fact in steps(trace)]
+    seen = _in_text(trace.activity, trace.frames, trace.idle_share, "the frame", ranges, trace.absent)
+    return blocks.Facts(seen, f"{words.name(trace.strategy)}: {frames}, figures per frame")
+
+
+def _in_text(
+    seen: Activity,
+    frames: int,
+    idle: float | None,
+    whole: str,
+    ranges: Sequence[blocks.Fact],
+    absent: Mapping[str, str],
+) -> tuple[blocks.Fact, ...]:
+    """`idle` is the GPU's idle share of the `whole`."""
+    told = [*facts(seen, frames)]
+    if idle is not None:
+        told.append(blocks.Fact("GPU idle", f"{units.percent(idle)} of {whole}"))
+    return (*told, *ranges, *(blocks.Fact("not observed", why) for why in not_observed(absent)))

@@ -1,0 +1,244 @@
+"""The page of a script's profile."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Literal
+
+from advisor import units
+from advisor.profiles.schema import Profile
+from advisor.profiles.scripts import ScriptMeasured, ScriptRun
+from advisor.report import blocks, words
+from advisor.report.machine import environment
+from advisor.report.page import Page, Section, circumstances, download, filled, lead
+from advisor.report.recommendations import TONES, decided, nothing
+from advisor.report.tables import gaps
+from advisor.report.traces import run_traces
+from advisor.strategies.scripts import SCRIPT_STRATEGIES, code
+from advisor.verdicts import scripts
+
+UNKNOWN = (
+    "Which buffer a figure belongs to: an allocator is for all arrays at once, and places none by itself.",
+    "Host memory that the script makes itself (NumPy arrays, `cupyx.empty_pinned`): no strategy changes it.",
+    "What overlapping frames, registered or write-combined memory would bring: that needs other code.",
+    "The steady state: a run counts whole, with reading files and whatever else the script does.",
+    "Copies by other libraries and by `runtime.memcpy`: only those by CuPy's arrays and functions are seen.",
+)
+MORE = (
+    "Write a `@workload` to have buffers placed one by one, stages and copies timed apart, other devices "
+    "predicted and advice given: `advisor new mine.py` writes one to start from."
+)
+_RANGES = 12
+_FIX = "Fix the errors above and run again."
+_SEEN = "by CuPy"
+_TIME = (
+    "the whole script, from its first line until the GPU has done all; importing CuPy, the CUDA context and "
+    "the allocator come before"
+)
+_OBSERVED = (
+    "from the observed run, which is not in the times: CUDA events on the stream, and listeners around "
+    "CuPy's functions and memory hooks"
+)
+
+
+def script_page(profile: Profile, script: ScriptRun) -> Page:
+    """Everything the profile of a script says."""
+    device, made = words.name(profile.device.name), words.created(profile.created)
+    arguments, tool = words.line(shlex.join(script.arguments), 300), words.name(profile.tool.version)
+    # What holds of several strategies is said once.
+    of_rows = dict.fromkeys(note for row in script.measured for note in row.notes)
+    notes = tuple(map(words.line, (*profile.notes, *of_rows)))
+    seen = run_traces(profile, script)
+    return Page(
+        kind="report",
+        brand="memory strategy report of a script",
+        title=f"{words.name(profile.workload.name)} on {device}",
+        name=f"{words.line(profile.workload.file, 120)} {arguments}".rstrip(),
+        where=f"on {device}, as a script",
+        basis="measured",
+        summary=words.line(profile.workload.summary, 300),
+        meta=(made,),
+        sections=(
+            _lead(profile, script, notes),
+            Section("evidence", "Evidence", filled(*_evidence(profile, script)), nav="Evidence"),
+            *([Section("frames", "Within a run", seen, nav="Runs")] if seen else []),
+            _unknown(),
+            _circumstances(profile, script, notes, f"advisor {tool}, {made}"),
+        ),
+        tool=f"advisor {tool}",
+        created=made,
+        profile=profile,
+    )
+
+
+def _lead(profile: Profile, script: ScriptRun, notes: tuple[str, ...]) -> Section:
+    chosen = profile.recommendation
+    shown = code(chosen.strategy) if chosen and chosen.strategy else ""
+    found = blocks.Finding("", "", "Code", strategy=(chosen and chosen.strategy) or "", snippet=shown)
+    return lead(
+        blocks.Banners("note", notes, forms="html"),
+        blocks.Verdicts((_verdict(profile, script),)),
+        blocks.Banners("warning", tuple(map(words.line, profile.environment.warnings)), "caution"),
+        blocks.Code((found,)) if shown else None,
+    )
+
+
+def _verdict(profile: Profile, script: ScriptRun) -> blocks.Verdict:
+    chosen, device = profile.recommendation, words.name(profile.device.name)
+    basis: Literal["measured", "nothing"] = "measured" if script.measured else "nothing"
+    if chosen is None:
+        why = "Every strategy failed or was skipped; see below."
+        none = nothing(device, "Nothing could be measured.", why, _FIX)
+        return replace(none, basis=basis)
+    headline, certain, gains = decided(chosen), "", chosen.strategy != script.baseline
+    if chosen.interval and gains:
+        interval = f"{units.percent(profile.method.confidence)} interval"
+        certain = f"{words.ratio_between(*chosen.interval)}, {interval}"
+    if chosen.speedup is not None and gains:
+        headline += f", {units.ratio(chosen.speedup)} as fast as it is now"
+    return blocks.Verdict(
+        basis=basis,
+        tone=TONES[chosen.verdict],
+        device=device,
+        headline=headline,
+        certainty=certain,
+        reason=words.line(chosen.reason),
+        next_step=words.line(chosen.next_step),
+    )
+
+
+def _evidence(profile: Profile, script: ScriptRun) -> Iterator[blocks.Block]:
+    rows, ranges = script.measured, _ranges(script)
+    if rows:
+        yield _strategies(profile, script)
+    if ranges and rows:
+        more = len(ranges) - _RANGES
+        left = f" {more} more are in the profile." if more > 0 else ""
+        names = [words.name(row.strategy) for row in rows]
+        yield blocks.Table(
+            "ranges",
+            "range",
+            tuple(blocks.Column(n, forms="html md txt" if n == names[0] else "html") for n in names),
+            ranges[:_RANGES],
+            caption="The script's own ranges: seconds by the stream's clock in one observed run, and how "
+            f"often.{left}",
+            title=f"Ranges under {names[0]} (times in one run):",
+            identifier="ranges",
+            code_heads=True,
+            forms="html txt",
+        )
+    yield blocks.Items(gaps(profile.results), "Strategies without figures")
+
+
+def _strategies(profile: Profile, script: ScriptRun) -> blocks.Table:
+    interval = f"{units.percent(profile.method.confidence)} interval"
+    return blocks.Table(
+        "strategies",
+        "strategy",
+        (
+            blocks.Column("time per run", notes=interval, brief="run"),
+            blocks.Column(f"speed against `{script.baseline}`", brief=f"vs {script.baseline}"),
+            blocks.Column("copied to the device", _SEEN, forms="html md"),
+            blocks.Column("copied back", _SEEN, forms="html md"),
+            blocks.Column("taken from CUDA", forms="html"),
+            blocks.Column("results", figures=False, forms="html"),
+        ),
+        tuple(_row(profile, script, row) for row in script.measured),
+        caption=f"The script under each strategy. Beneath each figure its {interval}. Copies and memory are "
+        "of one observed run.",
+        identifier="strategies",
+    )
+
+
+def _row(profile: Profile, script: ScriptRun, row: ScriptMeasured) -> blocks.Row:
+    chosen = profile.recommendation.strategy if profile.recommendation else None
+    base = next((r for r in script.measured if r.strategy == script.baseline), None)
+    ratio = blocks.TableCell(blocks.NOTHING)
+    if base is row:
+        ratio = blocks.TableCell(units.ratio(1.0))
+    elif base is not None:
+        found = scripts.ratio(base, row, profile.method.confidence)
+        ratio = blocks.TableCell(units.ratio(found.value), words.ratio_between(found.low, found.high))
+    between = words.seconds_between(*row.interval_seconds) if len(row.run_seconds) > 1 else "one run"
+    memory = blocks.TableCell("not seen")  # a pool that has no hooks is CUDA's own
+    if row.memory is not None:
+        allocations = words.count(row.memory.allocations, "allocation")
+        memory = blocks.TableCell(units.size(row.memory.reserved_bytes), allocations)
+    return blocks.Row(
+        words.name(row.strategy),
+        (
+            blocks.TableCell(units.seconds(row.median_seconds), between),
+            ratio,
+            _copied(row.copies.to_device_bytes, row.copies.to_device),
+            _copied(row.copies.to_host_bytes, row.copies.to_host),
+            memory,
+            blocks.TableCell("checked" if row.verified else "not checked"),
+        ),
+        tag="recommended" if row.strategy == chosen else "baseline" if row is base else "",
+        note=next((s.summary for s in SCRIPT_STRATEGIES if s.name == row.strategy), ""),
+        chosen=row.strategy == chosen,
+    )
+
+
+def _copied(nbytes: int, times: int) -> blocks.TableCell:
+    return (
+        blocks.TableCell(units.size(nbytes), words.count(times, "copy"))
+        if times
+        else blocks.TableCell("none seen")
+    )
+
+
+def _ranges(script: ScriptRun) -> tuple[blocks.Row, ...]:
+    """Every range that any strategy's observed run had, in the order of the first."""
+    tables = [
+        {r.name: f"{units.seconds(r.seconds)} ({r.count})" for r in row.ranges} for row in script.measured
+    ]
+    names = dict.fromkeys(name for table in tables for name in table)
+    return tuple(
+        blocks.Row(words.name(n, 40), tuple(blocks.TableCell(t.get(n, blocks.NOTHING)) for t in tables))
+        for n in names
+    )
+
+
+def _unknown() -> Section:
+    return Section(
+        "unknown",
+        "What script mode cannot know",
+        (
+            blocks.Bullets(UNKNOWN, forms="html md"),
+            blocks.Prose(MORE, kind="", forms="html md"),
+            blocks.Prose(f"A script tells less than a workload. {MORE}", forms="txt"),
+        ),
+        nav="What is not known",
+        folded=True,
+    )
+
+
+def _circumstances(profile: Profile, script: ScriptRun, notes: tuple[str, ...], made: str) -> Section:
+    machine, taken = environment(profile), profile.method
+    runs = (
+        f"each in a fresh process: one to warm up ({units.seconds(script.warm_up_seconds)}), "
+        f"one for each strategy observed, then {words.count(taken.rounds, 'round')} in an order "
+        f"shuffled with seed {taken.seed}"
+    )
+    method = (
+        blocks.Fact("Command", words.line(profile.command, 500)),
+        blocks.Fact("Runs", runs),
+        blocks.Fact("Time", _TIME),
+        blocks.Fact("Ranges, copies, memory", _OBSERVED),
+        blocks.Fact("Compared", words.listing(script.compared)),
+        blocks.Fact("SHA-256", words.name(profile.workload.sha256, 64)),
+    )
+    folds = (
+        blocks.Fold("How the figures were taken", (blocks.Facts(method),), open=True),
+        blocks.Fold("The machine and its software", (blocks.Facts(machine),)),
+    )
+    return circumstances(
+        blocks.Group("sheet", folds),
+        download(profile),
+        facts=(blocks.Fact("command", words.code(profile.command, 500)), *machine[:10]),
+        notes=notes,
+        made=made,
+    )

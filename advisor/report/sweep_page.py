@@ -1,0 +1,245 @@
+"""The page over a sweep: the sentences, and for each device its lines and its table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from advisor.profiles.schema import Failed, Profile, Skipped
+from advisor.profiles.sweeps import Point, SweepResults
+from advisor.report import blocks, words
+from advisor.report.failures import FIGURES, sweep_failures
+from advisor.report.lines import Curve, LineChart, Sample, Style, line_chart, styles
+from advisor.report.machine import environment
+from advisor.report.methods import CPU_LABEL, method, pairs, workload
+from advisor.report.page import MARKED, NO_GPU, Page, Section, circumstances, filled, lead, legend
+from advisor.report.recommendations import nothing
+from advisor.report.sweep_verdicts import Stop, Track, at, cell, sweep_verdict, tracks
+from advisor.report.tables import memory_told, merged
+from advisor.version import __version__
+
+_ON_CHART = {
+    "predicted": "Bands are the ranges; a ring marks what is recommended.",
+    "measured": "Upright lines are the intervals; a ring marks what is recommended.",
+    "cpu": "Upright lines are the intervals.",
+}
+_METHOD = ("Order", "Time", "Figures", "Set-up")
+_WORKLOAD = ("File", "SHA-256", "Frame")
+_VALUES = "each is a whole run of its own, one after the other; between them nothing was tested"
+_BEST = (
+    "a change is said only between values that speak for different strategies; a tie, and a value at which "
+    "the best cannot be told apart, makes none"
+)
+_LINKS = (
+    "The report of each value, which the table links to, has its stages, its memory, its advice and all raw "
+    "samples."
+)
+_ON_CPU = "The workload ran here with NumPy for CuPy. These times say nothing about a GPU's."
+_PREDICTED = "Predicted, not measured. Run the same command on the device to confirm."
+
+
+def sweep_page(sweep: SweepResults) -> Page:
+    """Everything a sweep says: where the best strategy changes, and the times of all at each value."""
+    first = sweep.profiles[0] if sweep.profiles else None
+    parameter, found = words.name(sweep.parameter, 40), tracks(sweep)
+    looks = styles(list(dict.fromkeys(name for track in found for name in track.strategies)))
+    workload, span = words.name(sweep.workload), _span(sweep, parameter)
+    held = first.workload.parameters if first else {}
+    fixed = pairs({name: value for name, value in held.items() if name != sweep.parameter})
+    predicted = first is not None and first.device.kind == "cpu"
+    on_device = f" on {words.name(first.device.name)}" if first and not predicted else ""
+    made = words.created(first.created) if first else ""
+    tool = f"advisor {words.name(first.tool.version) if first else __version__}"
+    notes = tuple(_notes(sweep, parameter))
+    return Page(
+        kind="sweep",
+        brand="memory strategy sweep",
+        title=f"{workload} over {span}",
+        name=workload,
+        where=f"over {span}{on_device}",
+        basis="predicted" if predicted else "measured",
+        summary=words.line(first.workload.summary, 300) if first else "",
+        meta=tuple(filter(None, (f"`{fixed}`" if fixed else "", made))),
+        sections=(
+            _lead(sweep, found, parameter, predicted, notes),
+            *(_device(track, sweep, parameter, looks, i) for i, track in enumerate(found, 1)),
+            _circumstances(sweep, first, fixed, notes, ", ".join(filter(None, (tool, made)))),
+        ),
+        tool=tool,
+        created=made,
+    )
+
+
+def _lead(
+    sweep: SweepResults, found: Sequence[Track], parameter: str, predicted: bool, notes: tuple[str, ...]
+) -> Section:
+    told = tuple(sweep_verdict(track, parameter) for track in found if track.basis != "cpu")
+    confirm = predicted and any(verdict.basis != "nothing" for verdict in told)
+    what = f"Nothing could be measured or predicted at any value of {parameter}"
+    none = nothing("", what, next_step="Fix the errors in the rows and run again.")
+    missing = [point for point in sweep.points if point.status == "not run"]
+    return lead(
+        blocks.Banners("predicted", (NO_GPU,) * predicted, "predicted", forms="html"),
+        blocks.Failures(sweep_failures(sweep, parameter)),
+        blocks.Verdicts(told or (none,), named=len(told) > 1 or predicted),
+        blocks.Prose(_PREDICTED * confirm, label="Next", kind="next together"),
+        blocks.Banners("note", notes, forms="html"),
+        blocks.Items(tuple(_missing(missing, parameter)), "Values that were not run"),
+    )
+
+
+def _missing(points: Sequence[Point], parameter: str) -> Iterator[blocks.Item]:
+    """Values that were not run, those with the same reason together; failed ones are told before."""
+    for reason, where in words.grouped(points, lambda point: point.reason).items():
+        values = words.listing([words.value(point.value) for point in where], limit=12)
+        yield blocks.Item((f"{parameter} = {values}",), "not run", words.line(reason))
+
+
+def _circumstances(
+    sweep: SweepResults, first: Profile | None, fixed: str, notes: tuple[str, ...], made: str
+) -> Section:
+    ran = tuple(f for f in workload(first) if f.label in _WORKLOAD) if first else ()
+    taken = [fact for fact in method(first) if fact.label in _METHOD] if first else []
+    taken = [blocks.Fact("Command", words.line(sweep.command, 500)), blocks.Fact("Values", _VALUES), *taken]
+    machine = environment(first) if first else ()
+    return circumstances(
+        blocks.Fold(
+            "How the figures were taken",
+            (blocks.Facts((*taken, blocks.Fact("Best strategy", _BEST))),),
+            open=True,
+        ),
+        blocks.Fold("The workload", filled(blocks.Facts(ran))),
+        blocks.Fold("The machine and its software", filled(blocks.Facts(machine))),
+        blocks.Prose(_LINKS, forms="html"),
+        facts=(
+            *(ran[:1] + machine)[:8],
+            blocks.Fact("other parameters", fixed),
+            blocks.Fact("command", words.code(sweep.command, 500) if sweep.command else ""),
+        ),
+        notes=notes,
+        made=made,
+    )
+
+
+def _span(sweep: SweepResults, parameter: str) -> str:
+    values = [words.value(point.value) for point in sweep.points]
+    if not sweep.ordered or len(values) < 3:
+        return f"{parameter} = {words.listing(values)}"
+    return f"{parameter} = {values[0]} to {values[-1]}"
+
+
+def _device(
+    track: Track, sweep: SweepResults, parameter: str, looks: dict[str, Style], number: int
+) -> Section:
+    """One device over all values: its lines, its table, and what has no figures."""
+    cpu, device, gaps = track.basis == "cpu", words.name(track.device.name), merged(_gaps(track, parameter))
+    figures: tuple[blocks.Block, ...] = (blocks.Prose("No strategy has figures here.", forms="html"),)
+    if track.with_figures:
+        table = _table(track, sweep, parameter, number)
+        figures = _chart(track, parameter, looks, number), table, blocks.Prose(legend(table), forms="md txt")
+    # Failures are told first of all; what was predicted is told with its device.
+    where = f" on {device}" if track.basis == "predicted" else ""
+    further = (replace(gap, status=f"{gap.status}{where}") for gap in gaps if gap.status != "failed")
+    return Section(
+        f"device-{number}",
+        "Measured on this CPU, not on a GPU" if cpu else device,
+        filled(
+            blocks.Prose(_ON_CPU if cpu else memory_told(track.device), forms="html"),
+            *figures,
+            blocks.Items(gaps, "Strategies without figures", forms="html"),
+            blocks.Items(tuple(further), forms="md txt"),
+        ),
+        nav="On this CPU" if cpu else device,
+        badge="" if cpu else track.basis,
+        forms="html" if cpu else "html md txt",
+    )
+
+
+def _table(track: Track, sweep: SweepResults, parameter: str, number: int) -> blocks.Table:
+    shown, device, predicted = track.with_figures, words.name(track.device.name), track.basis == "predicted"
+    where = CPU_LABEL if track.basis == "cpu" else f"measured on {device}"
+    caption = f"Time per frame, {where}; beneath it the interval of the median."
+    if predicted:
+        caption = "Predicted time per frame: the likely value, beneath it the range."
+    return blocks.Table(
+        "sweep",
+        parameter,
+        tuple(blocks.Column(words.name(name)) for name in shown),
+        tuple(_row(point, stop, shown) for point, stop in zip(sweep.points, track.stops, strict=True)),
+        caption=caption if track.basis == "cpu" else f"{caption} {MARKED}",
+        title=f"{'Predicted time' if predicted else 'Time'} per frame on {device}:",
+        identifier=f"device-{number}",
+        codes=False,
+        code_heads=True,
+        predicted=predicted,
+        brief_notes=False,
+        left_out="strategy",
+    )
+
+
+def _row(point: Point, stop: Stop, strategies: Sequence[str]) -> blocks.Row:
+    value = words.value(point.value)
+    if point.profile is None:
+        return blocks.Row(value, (), missing=f"{point.status}: {words.line(point.reason, 200)}")
+    if not any(stop.seconds(strategy) for strategy in strategies):
+        return blocks.Row(value, (), href=point.href, missing="no figures")
+    return blocks.Row(value, tuple(cell(stop, strategy) for strategy in strategies), href=point.href)
+
+
+def _chart(track: Track, parameter: str, looks: dict[str, Style], index: int) -> LineChart:
+    predicted = track.basis == "predicted"
+    where = "this CPU, not on a GPU" if track.basis == "cpu" else words.name(track.device.name)
+    stops = [stop for stop in track.stops if stop.results]  # a value without a profile has no place here
+    curves = [
+        Curve(name, looks[name], tuple(_sample(stop, name) for stop in stops)) for name in track.with_figures
+    ]
+    return line_chart(
+        f"lines-{index}",
+        f"{'Predicted time' if predicted else 'Time'} of one frame over {parameter} on {where}",
+        parameter,
+        [stop.value for stop in stops],
+        curves,
+        predicted=predicted,
+        note=_ON_CHART[track.basis],
+    )
+
+
+def _sample(stop: Stop, strategy: str) -> Sample | None:
+    figures = stop.seconds(strategy)
+    return Sample(*figures, chosen=stop.standing.chosen == strategy) if figures else None
+
+
+def _gaps(track: Track, parameter: str) -> Iterator[blocks.Item]:
+    """Each strategy without figures, once for each reason, with the values it holds for."""
+    found = [
+        (stop, row) for name in track.strategies for stop in track.stops if (row := stop.results.get(name))
+    ]
+    without = [(stop, row) for stop, row in found if isinstance(row, (Failed, Skipped))]
+    profiled = sum(bool(stop.results) for stop in track.stops)
+    alike = words.grouped(without, lambda pair: (pair[1].strategy, pair[1].status, pair[1].reason))
+    for (strategy, status, reason), where in alike.items():
+        shown = "not predicted" if track.basis == "predicted" else status
+        place = "" if len(where) == profiled else f" (at {at(parameter, [stop for stop, _ in where])})"
+        row = where[0][1]
+        detail = words.block(row.detail) if isinstance(row, Failed) else ""
+        yield blocks.Item((words.name(strategy),), shown, words.line(reason, 500) + place, detail)
+
+
+def _notes(sweep: SweepResults, parameter: str) -> Iterator[str]:
+    """Notes of the sweep, then those of all values; what differs in its figures only is told once."""
+    yield from (words.line(note, 500) for note in sweep.notes)
+    said = [
+        (words.value(point.value), note)
+        for point in sweep.points
+        if point.profile
+        for note in (*point.profile.notes, *point.profile.environment.warnings)
+    ]
+    for told in words.grouped(said, lambda pair: FIGURES.sub("0", pair[1])).values():
+        values, note = [value for value, _ in told], words.line(told[0][1], 500).rstrip(".")
+        if len({text for _, text in told}) > 1:
+            more = words.count(len(told) - 1, "other value")
+            yield f"{note} (at {parameter} = {values[0]}; much the same at {more})."
+        elif len(told) == len(sweep.profiles):
+            yield f"{note}."
+        else:
+            yield f"{note} (at {parameter} = {words.listing(values)})."

@@ -1,0 +1,142 @@
+"""Whether a file is a script, told from its text; what one puts out, so that strategies can be compared."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+_API = {"workload", "Workload"}
+
+
+def is_script(file: Path, name: str | None, arguments: Sequence[str]) -> bool:
+    """A file without @workload that imports CuPy, or that is given arguments; FILE::NAME never is.
+
+    A file that cannot be read or understood is none: loading it as a workload says why.
+    """
+    if name is not None:
+        return False
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return False
+    # Marked, or taking the API from advisor, where the mark was forgotten. A variable of the script's that is
+    # named workload is neither.
+    if any(_is_marked(node) or _takes_api(node) for node in ast.walk(tree)):
+        return False
+    return bool(arguments) or _imports_cupy(tree)
+
+
+def _is_marked(node: ast.AST) -> bool:
+    decorators = node.decorator_list if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) else ()
+    called = (d.func if isinstance(d, ast.Call) else d for d in decorators)
+    return any(ast.unparse(d).rpartition(".")[2] == "workload" for d in called)
+
+
+def _takes_api(node: ast.AST) -> bool:
+    if isinstance(node, ast.ImportFrom):
+        home = (node.module or "").partition(".")[0]
+        return home == "advisor" and any(alias.name in _API for alias in node.names)
+    return isinstance(node, ast.Attribute) and ast.unparse(node) in {f"advisor.{name}" for name in _API}
+
+
+def _imports_cupy(tree: ast.AST) -> bool:
+    names: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names.append(node.module or "")
+    return any(name.partition(".")[0] in ("cupy", "cupyx") for name in names)
+
+
+ArrayT = TypeVar("ArrayT")
+Keep = Callable[[Any, str], None]
+_keep: Keep | None = None
+
+
+def result(array: ArrayT, name: str = "") -> ArrayT:
+    """Gives the array back; under `advisor profile` also keeps it, to be compared between strategies.
+
+    array: CuPy, NumPy, or whatever NumPy can read. name: for messages; a number without. Where the script is
+    run by itself it does nothing. Its time is not counted.
+    """
+    if _keep is not None:
+        _keep(array, name)
+    return array
+
+
+class Results:
+    """Keeps what `advisor.result` is given as .npy files. `seconds` is the time that took."""
+
+    def __init__(self, directory: Path) -> None:
+        self.names: list[str] = []
+        self.seconds = 0.0
+        self.unobserved: Callable[[], AbstractContextManager[object]] = nullcontext
+        """In which its own copies are made, so that nobody counts them as the script's."""
+        self._directory = directory
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """While the script runs."""
+        global _keep
+        _keep = self.keep
+        try:
+            yield
+        finally:
+            _keep = None
+
+    def keep(self, array: Any, name: str) -> None:
+        """Copies it to the host and saves it."""
+        begin = time.perf_counter()
+        with self.unobserved():
+            plain = _on_host(array)
+        plain_name = re.sub(r"[^\w-]", "_", name)[:60]
+        label = f"{len(self.names)}-{plain_name}" if name else str(len(self.names))
+        self._directory.mkdir(parents=True, exist_ok=True)
+        np.save(self._directory / f"{label}.npy", plain, allow_pickle=False)
+        self.names.append(label)
+        self.seconds += time.perf_counter() - begin
+
+
+def _on_host(array: Any) -> Any:
+    """CuPy's arrays have get, PyTorch's cpu, Numba's copy_to_host; anything else NumPy reads itself."""
+    if hasattr(array, "detach"):
+        array = array.detach().cpu()
+    for method in ("get", "copy_to_host"):
+        if hasattr(array, method):
+            return np.asarray(getattr(array, method)())
+    return np.asarray(array)
+
+
+@contextmanager
+def stdout_into(path: Path) -> Iterator[None]:
+    """Descriptor 1 goes into a file, so that what C libraries and child processes print is there too."""
+    sys.stdout.flush()
+    before = os.dup(1)
+    with path.open("wb") as file:
+        os.dup2(file.fileno(), 1)
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+            os.dup2(before, 1)
+            os.close(before)
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file."""
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            found.update(block)
+    return found.hexdigest()

@@ -1,0 +1,298 @@
+"""One page over several devices: what belongs combine, where the devices agree, and how it looks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import (
+    catalogue_device,
+    cpu_profile,
+    failed,
+    measured,
+    predicted,
+    prediction,
+    profile,
+    recommendation,
+    script_profile,
+    skipped,
+    vector_add_workload,
+)
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from rendering import blocks
+from test_report_escaping import everywhere, joined, markdown_structure, pieces, structure, times
+
+from advisor.errors import FileProblem, UsageError
+from advisor.profiles.conclusions import Recommendation
+from advisor.profiles.schema import Device, Profile
+from advisor.profiles.sweeps import SweepResults
+from advisor.report.blocks import Group, Verdict, Verdicts
+from advisor.report.markdown import LIMIT
+from advisor.report.pages import page_of, render, write
+from advisor.verdicts.agreement import agreement, one_for_all
+from advisor.verdicts.crossings import Standing
+from advisor.verdicts.device_comparison import DeviceComparison, Member, combine, compare_devices
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def on(name: str, chosen: Recommendation | None = None, **fields: Any) -> Profile:
+    """Measured on a device of that name; which strategy is called the best is given."""
+    device = Device(name=name, kind="cuda", memory_class="discrete")
+    return profile(**{"device": device, "recommendation": chosen, **fields})
+
+
+def clear(strategy: str) -> Recommendation:
+    return recommendation(strategy)
+
+
+def tie(strategy: str, *others: str) -> Recommendation:
+    return recommendation(strategy, verdict="near", tied_with=others)
+
+
+def unclear(best: str, *rivals: str) -> Recommendation:
+    return recommendation(best, verdict="open", bound=0.08, tied_with=rivals)
+
+
+def several(*profiles: Profile) -> DeviceComparison:
+    return DeviceComparison(tuple(map(Member, profiles)))
+
+
+def mixed() -> DeviceComparison:
+    """Two measured devices that disagree, a failure, and a device that only a laptop predicted for."""
+    jetson = catalogue_device("NVIDIA Jetson Orin Nano 8GB", "tegra-io-coherent")
+    rows = (
+        measured("pageable", 0.09, spread=0),
+        measured("pinned", 0.08, spread=0),
+        measured("zero-copy", 0.03, spread=0),
+    )
+    card = (
+        measured("pageable", 0.04, spread=0),
+        measured("pinned", 0.02, spread=0),
+        measured("zero-copy", 0.05, spread=0),
+        failed("managed", "ended with a bus error"),
+        skipped("system", "pageableMemoryAccess is 0"),
+    )
+    made = prediction(device=jetson, results=(predicted("pageable", 0.09), predicted("zero-copy", 0.045)))
+    known = prediction("NVIDIA RTX 4090", results=(predicted("pageable", 9.0),))
+    return several(
+        on("NVIDIA RTX 4090", clear("pinned"), results=card),
+        on("NVIDIA Thor", clear("zero-copy"), results=rows, notes=("Sampling was short.",)),
+        cpu_profile(predictions=(made.model_copy(update={"recommendation": clear("zero-copy")}), known)),
+    )
+
+
+DEVICES: dict[str, Callable[[], DeviceComparison]] = {
+    "mixed": mixed,
+    "cpu": lambda: several(cpu_profile(), cpu_profile(device=Device(name="Another CPU", kind="cpu"))),
+    "nothing": lambda: several(on("a", results=(failed(),)), on("b", results=())),
+}
+FORMS = ("html", "md", "txt")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", DEVICES)
+def test_devices_looks_as_accepted(name: str, form: str, request: pytest.FixtureRequest) -> None:
+    path = GOLDEN / f"devices-{name}.{form}"
+    now = re.sub(r"<(style|script)>.*?</\1>", "", render(page_of(DEVICES[name]()), form), flags=re.DOTALL)
+    now = re.sub(r"sha256-[^']+", "…", now)
+    if request.config.getoption("--accept"):
+        path.write_text(now, encoding="utf-8")
+    assert now == path.read_text(encoding="utf-8"), (
+        "accept with: python -m pytest tests/test_device_comparison.py --accept"
+    )
+
+
+def verdicts(made: DeviceComparison) -> tuple[Verdict, ...]:
+    """Those over all devices."""
+    return blocks(page_of(made), Verdicts)[0].items
+
+
+def test_profiles_from_one_device_are_a_sweep_and_from_several_a_device_comparison(tmp_path: Path) -> None:
+    one, other = on("a"), on("a", workload=vector_add_workload(4))
+    assert isinstance(combine([(tmp_path / "x", one), (tmp_path / "y", other)], tmp_path), SweepResults)
+    made = combine([(tmp_path / "x", one), (tmp_path / "y", on("b"))], tmp_path)
+    assert isinstance(made, DeviceComparison)
+    assert [member.device for member in made.members] == ["a", "b"]
+
+
+def test_each_device_links_to_its_own_report_if_that_is_there(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    (tmp_path / "a/report.html").write_text("x", encoding="utf-8")
+    made = compare_devices([(tmp_path / f"{n}/p.json", on(n)) for n in "ab"], tmp_path)
+    assert [member.href for member in made.members] == ["./a/report.html", ""]
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (
+            on("b", workload=vector_add_workload(4)),
+            "x and y are of different devices and differ in n = 16777216 and 4 too",
+        ),
+        (
+            on("b", workload=vector_add_workload().model_copy(update={"name": "w"})),
+            "x and y are of different workloads: vector_add and w",
+        ),
+        (
+            on("b", workload=vector_add_workload().model_copy(update={"sha256": "1"})),
+            "x and y are of different versions of workloads/vector_add.py",
+        ),
+    ],
+)
+def test_profiles_that_do_not_belong_together(other: Profile, message: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        combine([(Path("x"), on("a")), (Path("y"), other)], Path())
+    assert raised.value.message.startswith(message)
+    assert "one from each device" in raised.value.next_step
+
+
+def test_the_runs_of_scripts_are_shown_one_by_one() -> None:
+    both = [(Path("x.json"), on("a")), (Path("y.json"), script_profile())]
+    with pytest.raises(UsageError, match=r"^y\.json is the run of a script") as raised:
+        combine(both, Path())
+    assert raised.value.next_step == "Give it alone: advisor report y.json."
+
+
+def test_times_that_cannot_be_are_refused() -> None:
+    odd = on("b", results=(measured("pageable", 1e300, spread=0),))
+    with pytest.raises(FileProblem, match=r"^y is damaged: a frame of pageable takes 1e"):
+        combine([(Path("x"), on("a")), (Path("y"), odd)], Path())
+
+
+def test_two_profiles_of_one_device_among_others() -> None:
+    with pytest.raises(UsageError, match="x and z are both of a") as raised:
+        combine([(Path("x"), on("a")), (Path("y"), on("b")), (Path("z"), on("a"))], Path())
+    assert "advisor compare" in raised.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("chosen", "headline", "tone"),
+    [
+        ([clear("pinned"), clear("pinned")], "pinned on both devices", "clear"),
+        ([clear("pinned")] * 3, "pinned on all 3 devices", "clear"),
+        ([clear("pinned"), tie("zero-copy", "pinned")], "pinned is among the best on both devices", "clear"),
+        ([clear("pinned"), clear("zero-copy")], "pinned on D0; zero-copy on D1", "tie"),
+        (
+            [clear("pinned"), clear("zero-copy"), clear("pinned")],
+            "pinned on D0 and D2; zero-copy on D1",
+            "tie",
+        ),
+        (
+            [clear("pinned"), unclear("pinned", "zero-copy")],
+            "pinned may be the best on both devices",
+            "inconclusive",
+        ),
+        (
+            [clear("managed"), unclear("pinned", "x")],
+            "managed on D0; no single strategy on D1",
+            "inconclusive",
+        ),
+        ([clear("pinned"), None], "pinned on D0", "clear"),
+        ([None, None], "Nothing is recommended on D0 and D1", "none"),
+    ],
+)
+def test_sentences(chosen: list[Recommendation | None], headline: str, tone: str) -> None:
+    made = several(*(on(f"D{i}", each) for i, each in enumerate(chosen)))
+    (verdict,) = verdicts(made)
+    assert (verdict.headline.replace("`", ""), verdict.tone) == (headline, tone)
+
+
+def test_a_device_that_says_nothing_is_named_with_the_reason() -> None:
+    bad = on("bad", results=(failed(), failed("pageable")))
+    (verdict,) = verdicts(several(on("good", clear("pinned")), bad))
+    assert verdict.reason == "Nothing is recommended on bad: the workload failed there."
+
+
+def test_one_strategy_for_all_is_the_one_whose_worst_cost_is_least() -> None:
+    fact = verdicts(mixed())[0].facts[0]
+    assert (fact.label, fact.value) == ("One strategy for all", "zero-copy")
+    assert fact.note == "at most 2.50× the best time (2.50×, on NVIDIA RTX 4090)"
+    same = verdicts(several(on("a", clear("pinned")), on("b", clear("pinned"))))[0].facts[0]
+    assert (same.value, same.note) == ("pinned", "the fastest on each")
+
+
+def test_a_measured_device_is_not_shown_as_predicted_too() -> None:
+    told = [(card.title, card.badge) for card in blocks(page_of(mixed()), Group)]
+    assert told == [
+        ("NVIDIA RTX 4090", "measured"),
+        ("NVIDIA Thor", "measured"),
+        ("NVIDIA Jetson Orin Nano 8GB", "predicted"),
+    ]
+
+
+names = st.sampled_from("abcd")
+decided = st.builds(lambda best: Standing(best, min(best)), st.frozensets(names, min_size=1))
+undecided = st.builds(lambda rivals: Standing(rivals=tuple(rivals)), st.frozensets(names, min_size=2))
+
+
+@settings(deadline=None)
+@given(st.lists(decided | undecided | st.just(Standing()), max_size=6))
+def test_what_is_said_of_all_devices_holds_on_each(standings: list[Standing]) -> None:
+    found = agreement(standings)
+    known = [s for s in standings if s.best or s.rivals]
+    if found is None:
+        assert not known
+        return
+    assert all(found.everywhere <= s.best | set(s.rivals) for s in known)
+    assert sum(map(len, found.groups.values())) == len(known)
+    assert found.sure == all(s.best for s in known)
+    if found.unanimous:
+        assert {s.chosen for s in known} == {found.unanimous}
+
+
+@settings(deadline=None)
+@given(st.lists(st.fixed_dictionaries({n: st.floats(0.01, 1) for n in "abc"}), min_size=2, max_size=4))
+def test_no_other_strategy_has_a_lower_worst_cost(devices: list[dict[str, float]]) -> None:
+    rows = [{n: measured(n, s, spread=0, frames=2, rounds=1) for n, s in each.items()} for each in devices]
+    found = one_for_all(rows, 0.95)
+    assert found is not None
+    worst = {n: max(each[n] / min(each.values()) for each in devices) for n in "abc"}
+    assert found.cost.value == pytest.approx(min(worst.values()))
+    assert found.cost.low <= found.cost.value <= found.cost.high
+
+
+def test_nothing_for_all_without_a_shared_strategy() -> None:
+    assert one_for_all([{"a": measured("a", 1.0)}, {"b": measured("b", 1.0)}], 0.95) is None
+    assert one_for_all([{"a": measured("a", 1.0)}], 0.95) is None
+
+
+def hostile(text: str) -> DeviceComparison:
+    made = everywhere(text)
+    return several(
+        made, made.model_copy(update={"device": made.device.model_copy(update={"name": f"2{text}"})})
+    )
+
+
+PLAIN_PAGE = structure(render(page_of(hostile("plain")), "html"))
+PLAIN_MARKDOWN = markdown_structure(render(page_of(hostile("plain")), "md"))
+
+
+@settings(max_examples=30, deadline=None)
+@given(pieces, times)
+@example(["<script>document.title='taken'</script>"], 3_000)
+def test_every_form_keeps_its_structure_and_its_limits(pieces: list[str], times: int) -> None:
+    made = hostile(joined(pieces, times))
+    assert structure(render(page_of(made), "html")) == PLAIN_PAGE
+    written = render(page_of(made), "md")
+    assert markdown_structure(written) == PLAIN_MARKDOWN
+    assert len(written) < LIMIT
+    for line in render(page_of(made), "txt").split("\n"):
+        assert len(line) <= 80
+        assert not re.search(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e]", line)
+
+
+def test_markdown_of_many_devices_stays_small() -> None:
+    rows = tuple(measured(f"{'|' * 300}{i}", 0.02) for i in range(30))
+    made = [on(f"{'<' * 300}{i}", unclear(*(r.strategy for r in rows)), results=rows) for i in range(12)]
+    assert len(render(page_of(several(*made)), "md")) < LIMIT
+
+
+def test_write_gives_the_files_that_were_asked_for(tmp_path: Path) -> None:
+    assert [p.name for p in write(page_of(mixed()), tmp_path)] == ["devices.html", "devices.md"]
+    assert write(page_of(mixed()), tmp_path, ("html", "json")) == [tmp_path / "devices.html"]
