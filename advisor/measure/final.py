@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from advisor.measure.final_messages import BlockDone, FinalRound, Left, Message, RoundDone
+from advisor.measure.final_messages import BlockDone, FinalRound, Left, Message, RoundDone, Unmeasurable
 from advisor.measure.jobs import Problem
 from advisor.measure.sampling import Clock
 from advisor.profiles.blocks import Block
@@ -73,6 +73,8 @@ class Held:
     kept_setup: bool = False
     """Function and set-up ran once for each contestant and process, since they take longer than a block."""
     pace: Pace | None = None
+    unmeasurable: str = ""
+    """Why there are no windows for energy, where each block was to be one."""
 
 
 def hold(
@@ -194,7 +196,7 @@ class _Final:
         self.rounds, self.held.rounds = self.rounds + 1, self.held.rounds + 1
         self.measuring += self.clock() - begin
         self.held.pace = Pace(self.starting / self.processes, self.measuring / self.held.rounds)
-        return self.session is not None or self._open()
+        return not self.held.unmeasurable and (self.session is not None or self._open())
 
     def _hear(self, message: Message) -> None:
         if isinstance(message, BlockDone):
@@ -202,6 +204,8 @@ class _Final:
             self.keep(message.block)
         elif isinstance(message, RoundDone):
             self.held.kept_setup |= message.kept_setup
+        elif isinstance(message, Unmeasurable):
+            self.held.unmeasurable = message.reason
         elif isinstance(message, Left):
             self.held.left[message.contestant] = message.problem
             if message.broken:

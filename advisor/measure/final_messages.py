@@ -20,6 +20,9 @@ class FinalJob(Record):
     frames: Annotated[int, Field(gt=0)] = Field(description="Timed frames of a block")
     warm_frames: Annotated[int, Field(ge=0)] = Field(description="Frames before them that do not count")
     block_seconds: float = Field(gt=0, description="Where function and set-up take longer, they run once")
+    energy_seconds: float = Field(
+        default=0.0, ge=0, description="A block is a window for energy of that length; 0 is none"
+    )
     compare: bool = Field(default=True, description="Results are compared in each contestant's first block")
     directory: str
 
@@ -54,6 +57,13 @@ class Left(Record):
     broken: bool = False
 
 
+class Unmeasurable(Record):
+    """Windows for energy were asked for, and nothing counts it here."""
+
+    kind: Literal["unmeasurable"] = "unmeasurable"
+    reason: str
+
+
 class RoundDone(Record):
     """All of a round's contestants had their block."""
 
@@ -62,7 +72,7 @@ class RoundDone(Record):
     kept_setup: bool = False
 
 
-Message = BlockBegun | BlockDone | Left | RoundDone
+Message = BlockBegun | BlockDone | Left | Unmeasurable | RoundDone
 _MESSAGE: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="kind")])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -38,6 +39,16 @@ class Samples:
 
     frame_seconds: tuple[float, ...]
     stopped: str
+    cpu_seconds: float
+    """Of a frame on average: CPU time of all threads of the process."""
+
+
+@dataclass(frozen=True)
+class BlockTimes:
+    """Seconds of each frame of a block, and the CPU seconds that a frame took on average."""
+
+    frame_seconds: tuple[float, ...]
+    cpu_seconds: float
 
 
 def warm_up(
@@ -62,6 +73,7 @@ def sample(
     first: int,
     limits: Limits,
     half_width: Callable[[list[float], float], float] = median_half_width,
+    cpu_clock: Clock = time.process_time,
 ) -> Samples:
     """Times frames one by one, with the garbage collector at rest, until one of the limits says stop.
 
@@ -69,6 +81,7 @@ def sample(
     """
     times: list[float] = []
     with _quiet():
+        cpu = cpu_clock()
         started, checks = clock(), _Checks(limits, half_width)
         while True:
             before = clock()
@@ -77,17 +90,26 @@ def sample(
             times.append(round(after - before, _CLOCK_DIGITS))
             stopped = checks.reason(times, after - started)
             if stopped:
-                return Samples(tuple(times), stopped)
+                return Samples(tuple(times), stopped, (cpu_clock() - cpu) / len(times))
 
 
-def timed_block(frame: Callable[[int], None], clock: Clock, first: int, count: int) -> list[float]:
+def timed_block(
+    frame: Callable[[int], None],
+    clock: Clock,
+    first: int,
+    count: int,
+    cpu_clock: Clock = time.process_time,
+) -> BlockTimes:
     """Seconds of each of `count` frames by contiguous timestamps: together they are the block's time."""
     with _quiet():
+        cpu = cpu_clock()
         marks = [clock()]
         for index in range(first, first + count):
             frame(index)
             marks.append(clock())
-    return [round(after - before, _CLOCK_DIGITS) for before, after in pairwise(marks)]
+        cpu = cpu_clock() - cpu
+    seconds = (round(after - before, _CLOCK_DIGITS) for before, after in pairwise(marks))
+    return BlockTimes(tuple(seconds), cpu / count)
 
 
 def breakdown(

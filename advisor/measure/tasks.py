@@ -140,12 +140,14 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Sample:
     locking = _per_frame(locks, len(samples.frame_seconds))
     index += len(samples.frame_seconds)
     latencies = loop.latencies[-len(samples.frame_seconds) :]
-    taken = footprint.footprint(run.arena, run.before, footprint.read(run.arena.backend))
+    after = footprint.read(run.arena.backend)
     state = loaded_gpu(backend.environment().get("pci_bus_id"), job.gpu)
     timed = breakdown(loop.timed_frame, clock, index, min(0.5, job.seconds / 5), slow)
     index += len(timed)
     timeline = Recorder(backend).timeline(loop, index) if job.timeline else None
     index += WATCHED if job.timeline else 0
+    places = footprint.over_frames(loop, index, backend, run.before, job.gpu)
+    index += footprint.FRAMES
     _require_state(backend)
     _check_last(run, index, Path(job.file))
     if verified and (kept / _REPEATABLE).read_text(encoding="utf-8"):
@@ -158,10 +160,11 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Sample:
         breakdown=tuple(timed),
         transfer_bytes=_transfer_bytes(run.plan, loaded),
         setup_seconds=setup_seconds,
-        footprint=taken,
+        footprint=footprint.footprint(run.arena, run.before, after, places),
         latency_seconds=median(latencies) if latencies else None,
         hints=run.hints,
         page_locking=locking,
+        cpu_seconds=samples.cpu_seconds,
         gpu_state=state,
         timeline=timeline,
         verified=verified,

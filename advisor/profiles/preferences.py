@@ -8,7 +8,7 @@ from pydantic import Field
 
 from advisor.profiles.base import Record, optional
 
-Objective = Literal["time", "footprint", "throughput"]
+Objective = Literal["time", "latency-p99", "throughput", "energy", "footprint"]
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 
 
@@ -25,8 +25,9 @@ class Preferences(Record):
 
     objective: Objective = Field(
         default="time",
-        description="time: begin to end of a frame. footprint: memory, then time. "
-        "throughput: frames per second, where frames that overlap count as often as they are done",
+        description="time: begin to end of a frame. latency-p99: the 99th percentile of that. "
+        "throughput: frames per second, where frames that overlap count as often as they are done. "
+        "energy: joules of a frame, above the idle power. footprint: memory, then time",
     )
     indifference: Annotated[float, Field(gt=0, lt=1)] = Field(
         default=0.05, description="Strategies within this share of the fastest are near enough to be chosen"

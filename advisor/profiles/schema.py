@@ -15,6 +15,7 @@ from pydantic import Field, field_validator, model_validator
 from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds
 from advisor.profiles.blocks import Block
 from advisor.profiles.preferences import Objective, Preferences
+from advisor.profiles.row_figures import FrameEnergy, HostPages, PlaceMemory, Quantile
 from advisor.profiles.scripts import ScriptRun
 from advisor.profiles.system_state import GpuState, HostState, TegraState
 from advisor.profiles.text_files import as_path, write_atomically
@@ -139,7 +140,13 @@ class Footprint(Record):
 
     requested: dict[MemoryKind, Bytes]
     reserved: dict[MemoryKind, Bytes]
-    physical_bytes: Bytes = Field(description="Reserved in all; memory seen from both sides counted once")
+    physical_bytes: Bytes = Field(
+        description="Reserved in all; managed memory beside a card's own counts on both sides, other memory "
+        "that both sides see once"
+    )
+    places: dict[str, PlaceMemory] = Field(
+        default_factory=dict, description="What a frame was seen to take: of host, gpu0 and so on"
+    )
     peak_process_bytes: Bytes | None = Field(
         default=None, description="Proportional set size added by the run"
     )
@@ -194,6 +201,14 @@ class Measured(Record):
     outside: str = Field(
         default="", description="Why it took no part in the final, or left it; its figures are of one process"
     )
+    p95: Quantile | None = Field(default=None, description="95th percentile, begin to end of a frame")
+    p99: Quantile | None = None
+    cpu_seconds: Seconds | None = Field(
+        default=None, description="CPU time of a frame, all threads of the process"
+    )
+    energy: FrameEnergy | None = None
+    host_pages: HostPages | None = None
+    absent: dict[str, str] = Field(default_factory=dict, description="What has no figure, and why")
     stopped: tuple[str, ...] = Field(default=(), description="Why sampling ended, per round")
     timeline: Timeline | None = Field(
         default=None, description="One frame step by step, from our own events after the timed frames"
@@ -433,6 +448,10 @@ class Profile(Record):
     results: tuple[Result, ...]
     final: FinalRecord | None = Field(default=None, description="None where no final was held")
     blocks: tuple[Block, ...] = Field(default=(), description="What the final measured, raw")
+    windows: tuple[Block, ...] = Field(
+        default=(),
+        description="For energy, after the final; where that is the objective, blocks have it",
+    )
     recommendation: Recommendation | None = None
     advice: tuple[Advice, ...] = ()
     traffic: Trace | None = None

@@ -12,6 +12,8 @@ from advisor.rules.registry import RULES
 
 _OBJECTIVES = {
     "time": "time, from begin to end of a frame",
+    "latency-p99": "latency-p99: the 99th percentile, from begin to end of a frame",
+    "energy": "energy: joules of a frame, above the idle power",
     "footprint": "footprint: the least memory, then time",
     "throughput": "throughput: frames per second",
 }

@@ -13,6 +13,7 @@ from advisor.report import words
 from advisor.rules.base import shares_dram
 from advisor.stats import ratio_interval
 from advisor.strategies.registry import BASELINE
+from advisor.verdicts.words import counted
 
 NOTHING = "–"
 
@@ -140,7 +141,8 @@ def _ratio(profile: Profile, row: Measured, base: Measured | None) -> Cell:
     if row is base:
         return Cell(units.ratio(1.0), sort=1.0)
     chosen = profile.recommendation
-    if chosen and chosen.strategy == row.strategy and chosen.speedup and chosen.interval:
+    of_time = chosen and counted(chosen.objective).noun == "time"
+    if chosen and of_time and chosen.strategy == row.strategy and chosen.speedup and chosen.interval:
         return Cell(units.ratio(chosen.speedup), words.ratio_between(*chosen.interval), sort=chosen.speedup)
     method = profile.method
     found = ratio_interval(base.rounds, row.rounds, confidence=method.confidence, seed=method.seed)
