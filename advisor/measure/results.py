@@ -55,6 +55,7 @@ def combine(
         latency_seconds=median(latencies) if latencies else None,
         hints=samples[0].hints,
         page_locking=_page_locking(samples),
+        host_pages=samples[0].host_pages,
         cpu_seconds=median(spent) if spent else None,
         setup_seconds=median(sample.setup_seconds for sample in samples),
         footprint=max((sample.footprint for sample in samples), key=lambda f: f.peak_process_bytes or 0),

@@ -22,6 +22,7 @@ from advisor.devices.gpus import gpu_state
 from advisor.errors import WorkloadError
 from advisor.measure import footprint, verification
 from advisor.measure.frames import FrameLoop
+from advisor.measure.host_pages import host_pages
 from advisor.measure.jobs import Captured, Description, Job, ReferenceRun, Sample, TraceRun
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.pipelined import SETS
@@ -146,6 +147,7 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Sample:
     index += len(timed)
     timeline = Recorder(backend).timeline(loop, index) if job.timeline else None
     index += WATCHED if job.timeline else 0
+    pages = host_pages(placed.host for placed in run.placed.values())
     places = footprint.over_frames(loop, index, backend, run.before, job.gpu)
     index += footprint.FRAMES
     _require_state(backend)
@@ -165,6 +167,7 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Sample:
         hints=run.hints,
         page_locking=locking,
         cpu_seconds=samples.cpu_seconds,
+        host_pages=pages,
         gpu_state=state,
         timeline=timeline,
         verified=verified,
