@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 
 from advisor import units
-from advisor.devices.caveats import cautions
+from advisor.devices.caveats import cautions, moved_clocks
 from advisor.devices.gpus import gpu_state, gpu_states
 from advisor.devices.host import THIS_MACHINE, Machine, Tree, gpu_numa_node, host_state, sysfs_address
 from advisor.devices.tegra import tegra_state
@@ -107,11 +107,18 @@ def _of_gpu(readings: tuple[GpuState, ...], device_pci: str | None) -> tuple[Gpu
 
 
 def _most_telling(under_load: Sequence[GpuState]) -> tuple[GpuState, ...]:
-    """The reading that gave the most cause for a warning; the last of equals."""
+    """The reading that gave the most cause for a warning, the last of equals.
+
+    Where the clock moved, the slowest and the fastest are kept too.
+    """
     if not under_load:
         return ()
     trouble = [(len(r.throttle_reasons or ()), r.other_processes or 0, i) for i, r in enumerate(under_load)]
-    return (under_load[max(trouble)[-1]],)
+    kept = {max(trouble)[-1]}
+    if moved_clocks(under_load):
+        clocks = [(r.sm_hertz, i) for i, r in enumerate(under_load) if r.sm_hertz]
+        kept |= {min(clocks)[-1], max(clocks)[-1]}
+    return tuple(under_load[index] for index in sorted(kept))
 
 
 def _with_gpu_node(host: HostState | None, device_pci: str | None, root: Path) -> HostState | None:

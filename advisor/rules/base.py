@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from advisor import units
+from advisor.profiles.blocks import Block
 from advisor.profiles.schema import (
     Advice,
     Device,
@@ -68,6 +69,8 @@ class Case:
     """Readings of the machine that was measured; None for a device that was predicted."""
     method: Method | None = None
     """How it was measured; None when predicted."""
+    blocks: tuple[Block, ...] = ()
+    """Of the final, where one was held."""
 
     @property
     def recommended(self) -> str | None:

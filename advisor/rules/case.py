@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from advisor.profiles.row_figures import HostPages
 from advisor.profiles.schema import (
     BufferRecord,
     Device,
@@ -45,6 +46,7 @@ def _measured_case(profile: Profile) -> Case:
         verdict=profile.recommendation,
         machine=profile.environment,
         method=profile.method,
+        blocks=profile.blocks,
     )
 
 
@@ -98,7 +100,12 @@ def _measured_row(result: Measured, workload: WorkloadRecord) -> Row:
         latency_seconds=result.latency_seconds,
         verified=result.verified,
         page_locking=result.page_locking,
+        huge_share=_huge_share(result.host_pages),
     )
+
+
+def _huge_share(pages: HostPages | None) -> float | None:
+    return pages.huge_bytes / pages.bytes if pages and pages.huge_bytes is not None else None
 
 
 def _predicted_row(result: Predicted) -> Row:
