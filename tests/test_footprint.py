@@ -21,7 +21,7 @@ from advisor.strategies.placements.arena import Arena
 
 KIB = 1024
 ROLLUP = "55e0-7ff [rollup]\nRss:   900 kB\nPss:                 123 kB\nPss_Anon:    100 kB\n"
-STATUS = "Name:\tpython\nVmLck:\t       8 kB\nVmPin:\t       0 kB\n"
+STATUS = "Name:\tpython\nVmRSS:\t     900 kB\nVmLck:\t       8 kB\nVmPin:\t       0 kB\n"
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ NOTHING = Reading(None, None, None)
 
 
 def test_reading(proc: Path) -> None:
-    assert read(RecordingBackend(), proc) == Reading(123 * KIB, 8 * KIB, 1 << 30)
+    assert read(RecordingBackend(), proc) == Reading(123 * KIB, 8 * KIB, 1 << 30, 900 * KIB)
     assert read(CpuBackend(), proc).device_free is None
 
 
@@ -129,7 +129,7 @@ class Filling(RecordingBackend):
         self.use(host=1000, card=0)
 
     def use(self, host: int, card: int) -> None:
-        (self.proc / "smaps_rollup").write_text(f"Pss: {host} kB\n")
+        (self.proc / "status").write_text(f"VmRSS:\t {host} kB\n")
         self.free_bytes = (1 << 30) - card * KIB
 
     def _call(self, name: str, *arguments: Any) -> None:

@@ -1,6 +1,8 @@
 """Windows for energy: what a contestant's frames take in two seconds, and what the device takes idle.
 
-Counters tick: an H200's some ten times a second. A window goes from tick to tick, so that none is cut.
+Counters tick: NVML renews its figures of power every 20 to 100 ms, by the GPU (Yang, Adamek and Armour,
+"Part-time power measurements: nvidia-smi's lack of attention", 2023). A window goes from tick to tick, so
+that none is cut.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ LONGEST_TICK = 0.5
 """Seconds after which a counter that stands still is taken as it is."""
 NO_TIME = "no time was left after the final; --max-seconds gives more"
 _LOOK_SECONDS = 0.005
-"""Between two looks at the counter: asking NVML takes up to a millisecond."""
+"""Between two looks at the counter, since asking takes time from the frames."""
 
 
 def require_meter(device: Device, pci_bus_id: str | None, gpu: int, machine: Machine = THIS_MACHINE) -> None:

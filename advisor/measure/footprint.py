@@ -30,12 +30,18 @@ class Reading:
     process: int | None
     locked: int | None
     device_free: int | None
+    resident: int | None = None
+    """Of the process, each page whole: cheap enough to be asked for after every step of a frame."""
 
 
 def read(backend: Backend, process: Path = _PROCESS) -> Reading:
-    """Proportional set size, page-locked memory and free device memory, now."""
+    """Proportional set size, page-locked memory, free device memory and the resident set, now."""
+    status = process / _STATUS
     return Reading(
-        _field(process / _ROLLUP, "Pss"), _field(process / _STATUS, "VmLck"), backend.free_memory()
+        _field(process / _ROLLUP, "Pss"),
+        _field(status, "VmLck"),
+        backend.free_memory(),
+        _field(status, "VmRSS"),
     )
 
 
@@ -57,12 +63,16 @@ def over_frames(
     Read after each step of two frames, and once nothing is under way. A step's own temporaries that it gives
     back are not seen, but for those of the GPU's pool, which keeps them.
     """
-    seen: list[Reading] = []
+    resident, free = [], []
+
+    def look() -> None:
+        resident.append(_field(process / _STATUS, "VmRSS"))
+        free.append(backend.free_memory())
 
     def read_after(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def run(argument: Any) -> Any:
             done = call(argument)
-            seen.append(read(backend, process))
+            look()
             return done
 
         return run
@@ -75,9 +85,9 @@ def over_frames(
             loop.frame(index)
         loop.frame_alone(first + FRAMES - 1)
     backend.synchronize()
-    seen.append(read(backend, process))
-    host = [_rise(before.process, reading.process) for reading in seen]
-    card = [_rise(reading.device_free, before.device_free) for reading in seen]
+    look()
+    host = [_rise(before.resident, now) for now in resident]
+    card = [_rise(now, before.device_free) for now in free]
     shared = backend.device().attributes.get("integrated")
     places = {"host": host, **({} if shared else {f"gpu{gpu}": card})}
     return {name: place for name, taken in places.items() if (place := _place(taken))}

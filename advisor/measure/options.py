@@ -139,7 +139,7 @@ class Options:
     )
     numa: str = _measuring(
         "local",
-        "NUMA node of pinned memory: local (to the GPU), remote, or a number.",
+        "NUMA node of host memory: local (to the GPU), remote, or a number.",
         "NODE",
         give="Give local, remote, or the number of a node.",
         limits={"pattern": "^(local|remote|[0-9]+)$", "coerce_numbers_to_str": True},
