@@ -20,7 +20,7 @@ from advisor.measure.option_values import Said
 from advisor.measure.options import OPTIONS
 from advisor.measure.progress import make_progress
 from advisor.profiles import reading, schema
-from advisor.report import notebook, pages
+from advisor.report import html, pages
 from advisor.verdicts import comparing
 from advisor.workloads.loading import MODULE_PREFIX
 from advisor.workloads.parameters import Value
@@ -46,7 +46,7 @@ class Profile(schema.Profile):
 
     def _repr_html_(self) -> str:
         """The report in a notebook's cell."""
-        return notebook.profile_cell(self, pages.render_html(self))
+        return html.notebook_cell(pages.page_of(self))
 
 
 class Comparison(comparing.Comparison):
@@ -54,7 +54,7 @@ class Comparison(comparing.Comparison):
 
     def _repr_html_(self) -> str:
         """The comparison in a notebook's cell."""
-        return notebook.comparison_cell(self, pages.render_compare_html(self))
+        return html.notebook_cell(pages.comparison_page(self))
 
 
 def load(path: Path | str) -> Profile:

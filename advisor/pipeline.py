@@ -119,7 +119,7 @@ def _traced(
     try:
         trace = captures(jobs, complete.device, progress.begin, progress.end)
     except KeyboardInterrupt:
-        note = "Interrupted while nsys looked on; what was measured is complete."
+        note = "Interrupted while tracing with nsys; what was measured is complete."
         trace = NsysTrace(reason="interrupted")
         return complete.model_copy(update={"trace": trace, "notes": (*complete.notes, note)})
     return complete.model_copy(update={"trace": trace})

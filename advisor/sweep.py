@@ -20,7 +20,7 @@ from advisor.measure.launcher import Launcher, ProcessLauncher
 from advisor.measure.progress import Progress
 from advisor.measure.settings import Settings
 from advisor.profiles.schema import Profile
-from advisor.profiles.sweeps import Point, Series, Value, link, series, was_interrupted
+from advisor.profiles.sweeps import Point, SweepResults, Value, link, sweep_results, was_interrupted
 from advisor.strategies.registry import BASELINE
 from advisor.workloads.parameters import parse_assignments, parse_number
 
@@ -139,7 +139,7 @@ Keep = Callable[[Profile, Path], Sequence[Path]]
 class Swept:
     """All values of a sweep, and the errors of those that could not be profiled."""
 
-    series: Series
+    results: SweepResults
     problems: tuple[AdvisorError, ...]
 
 
@@ -169,7 +169,7 @@ def run(
     names = [point.profile.workload.name for point in points if point.profile]
     name = names[0] if names else settings.workload or settings.file.stem
     notes = _left_over(directory, {s.directory for s, p in zip(steps, points, strict=True) if p.profile})
-    return Swept(series(name, swept.parameter, points, settings.command, notes), tuple(problems))
+    return Swept(sweep_results(name, swept.parameter, points, settings.command, notes), tuple(problems))
 
 
 def _left_over(directory: Path, fresh: Collection[str]) -> list[str]:

@@ -34,7 +34,9 @@ def seconds(value: float, significant: int = 3) -> str:
 
 
 def joules(value: float) -> str:
-    """1.23 J, 45.6 mJ, 789 µJ."""
+    """1.23 J, 45.6 mJ, 789 µJ; nothing at all is 0 J."""
+    if value == 0:
+        return "0 J"
     scale, unit = next(((s, u) for s, u in _ENERGY if value >= s * 0.9995), _ENERGY[-1])
     return f"{digits(value / scale)} {unit}"
 

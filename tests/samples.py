@@ -15,8 +15,9 @@ def main() -> None:
     """What was measured stays as it is; advice, verdict and pages are made anew."""
     for path in sorted(MEASURED.glob("*/profile.json")):
         made = pipeline.conclude(reading.load(path), ())
-        pages.write(made, path.parent, ("html", "md", "json"))
-        print(f"{path.parent.name}: {pages.summary(made).splitlines()[2].strip()}")
+        page = pages.page_of(made)
+        pages.write(page, path.parent)
+        print(f"{path.parent.name}: {pages.render(page, 'txt').splitlines()[2].strip()}")
 
 
 if __name__ == "__main__":

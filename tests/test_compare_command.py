@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 from builders import cpu_profile, failed, measured, profile, vector_add_trace, vector_add_workload
+from rendering import shown
 from running import FILES, QUICK, REPOSITORY, Command, Said, environment
 from test_comparing import later
-from test_lineups import on
+from test_device_comparison import on
 
 from advisor.cli.app import app
 from advisor.errors import FileProblem, NothingMeasured, UsageError, WorkloadError
 from advisor.profiles.schema import Profile
-from advisor.report.pages import render_html, render_markdown
 from advisor.rules.advise import advise
 
 COUNTER = FILES / "counter.py"
@@ -179,7 +179,7 @@ def test_markdown_on_stdout_and_nothing_else(command: Command) -> None:
 def test_report_in_one_form_on_stdout(command: Command, form: str) -> None:
     said = command("report", "base.json", "--format", form, "--out", "-")
     made = advise(profile())
-    expected = {"md": render_markdown(made), "html": render_html(made), "json": made.to_json()}
+    expected = {"md": shown(made, "md"), "html": shown(made, "html"), "json": made.to_json()}
     assert (said.code, said.err) == (0, "")
     assert said.out.rstrip("\n") == expected[form].rstrip("\n")
     assert left() == set()
@@ -224,7 +224,7 @@ def test_several_devices_on_one_page(command: Command) -> None:
         save(on(name), f"{name}.json")
     said = command("report", "a.json", "b.json")
     assert said.code == 0
-    assert said.out.startswith("vector_add on a and b\n")
+    assert said.out.startswith("vector_add on 2 devices\n")
     assert left() == {"devices.html", "devices.md"}
     text = command("report", "a.json", "b.json", "--out", "-", "--format", "md").out
     assert text.startswith("### vector\\_add on 2 devices\n")

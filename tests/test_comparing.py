@@ -30,7 +30,7 @@ from advisor.profiles.preferences import Preferences
 from advisor.profiles.reading import load
 from advisor.profiles.redaction import without_environment
 from advisor.profiles.schema import Environment, Profile, Recommendation
-from advisor.report.pages import compare_summary, render_compare_html, render_compare_markdown
+from advisor.report.pages import comparison_page, render
 from advisor.verdicts.comparing import Comparison, compare, judge, parse_gates, require_gateable
 from advisor.verdicts.comparing.conditions import conditions, differing
 from advisor.verdicts.comparing.recommended import recommended
@@ -164,10 +164,10 @@ def test_two_runs_of_a_script_are_compared_strategy_by_strategy() -> None:
     assert found.devices[0].recommended.change == "changed"
     told = {c.what: c.head for c in found.conditions}
     assert told["arguments"] == "-n 2"
-    page = render_compare_html(found)
-    assert "Time per run;" in page
-    assert "default-pool" in compare_summary(found)
-    assert "default-pool" in render_compare_markdown(found)
+    page = comparison_page(found)
+    assert "Time per run;" in render(page, "html")
+    assert "default-pool" in render(page, "txt")
+    assert "default-pool" in render(page, "md")
 
 
 def test_a_script_with_other_arguments_is_refused_unless_it_is_asked_for() -> None:
@@ -258,9 +258,9 @@ def test_times_that_can_be_have_a_page_in_every_form(one: float, other: float) -
 
     found = compare(of(one), of(other))
     rulings = judge(found, parse_gates(["slower=5%", "footprint=+10%"]))
-    assert max(map(len, compare_summary(found, rulings).split("\n"))) <= 80
-    assert "svg" in render_compare_html(found, rulings)
-    assert render_compare_markdown(found, rulings)
+    assert max(map(len, render(comparison_page(found, rulings), "txt").split("\n"))) <= 80
+    assert "svg" in render(comparison_page(found, rulings), "html")
+    assert render(comparison_page(found, rulings), "md")
 
 
 def test_named_strategies_alone() -> None:

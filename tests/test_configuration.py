@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from builders import MIB, footprint, measured, profile, vector_add_trace, vector_add_workload
+from rendering import shown
 from running import REPOSITORY, Command
 
 from advisor import configuration, pipeline, units
@@ -18,7 +19,6 @@ from advisor.measure.options import OPTIONS, Option
 from advisor.profiles import reading
 from advisor.profiles.preferences import OBJECTIVES, Preferences
 from advisor.profiles.schema import Profile
-from advisor.report.pages import render_html, render_markdown, summary
 from advisor.rules.advise import advise, require_rules
 from advisor.rules.base import apply
 from advisor.rules.case import cases
@@ -253,7 +253,7 @@ def test_every_form_of_the_report_says_what_was_changed() -> None:
         ignored={"pageable-transfer": "--ignore"},
     )
     run = advise(twice_read(preferences=wanted))
-    html, text = render_html(run).replace("\N{NO-BREAK SPACE}", " "), summary(run)
+    html, text = shown(run, "html").replace("\N{NO-BREAK SPACE}", " "), shown(run, "txt")
     for told in (
         "the least memory, then time",
         "200 MiB",
@@ -264,14 +264,14 @@ def test_every_form_of_the_report_says_what_was_changed() -> None:
     ):
         assert told in html
         assert told in " ".join(text.split())
-    assert "pageable-transfer, by --ignore" in render_markdown(run)
+    assert "pageable-transfer, by --ignore" in shown(run, "md")
     assert "Over the memory budget of 200" in html
     assert "future" not in text
     assert "rules that passed, are silenced or do not apply" in html
     plain = advise(twice_read())
-    assert "rules that passed or do not apply" in render_html(plain)
-    assert "What the conclusions go by" not in render_html(plain)
-    assert "Silenced" not in summary(plain)
+    assert "rules that passed or do not apply" in shown(plain, "html")
+    assert "What the conclusions go by" not in shown(plain, "html")
+    assert "Silenced" not in shown(plain, "txt")
 
 
 def test_report_makes_advice_again_and_records_by_what(command: Command, tmp_path: Path) -> None:

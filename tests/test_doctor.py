@@ -20,7 +20,7 @@ from advisor.doctor.probe import Probe, probe
 from advisor.nsys.program import Nsys
 from advisor.profiles.checkup import Finding
 from advisor.profiles.system_state import GpuState, HostState, NumaNode, TegraState
-from advisor.report.doctor_text import doctor_text
+from advisor.report.pages import doctor_page, render
 
 GIB = 1 << 30
 CAPABLE = builders.cuda_device(
@@ -191,7 +191,7 @@ def test_the_power_mode_of_a_board() -> None:
 
 def test_the_text_names_every_finding() -> None:
     checkup = examine(facts(nsys="nsys is not installed"))
-    text = doctor_text(checkup)
+    text = render(doctor_page(checkup), "txt")
     assert max(map(len, text.splitlines())) <= 80
     assert all(f"{finding.subject}:" in text for finding in checkup.findings)
     assert "[missing] nsys: nsys is not installed" in text

@@ -19,7 +19,7 @@ from advisor.measure.row_figures import OUTSIDE, figures
 from advisor.profiles.blocks import Block, Energy
 from advisor.profiles.preferences import Preferences
 from advisor.profiles.schema import FinalRecord, Measured, Recommendation
-from advisor.report.headlines import headline
+from advisor.report.recommendations import headline
 from advisor.rules.advise import advise
 from advisor.verdicts.measured import decided, recommend
 from advisor.verdicts.predicted import recommend_predicted

@@ -12,13 +12,13 @@ import pytest
 from builders import failed, host_state, profile, skipped
 from hypothesis import given
 from hypothesis import strategies as st
+from rendering import shown
 from running import python_path
 
 from advisor.devices.environment import command_line
 from advisor.profiles.reading import load
 from advisor.profiles.redaction import MASK, Redactor, is_secret, masked, without_environment, without_names
 from advisor.profiles.schema import Environment, Profile
-from advisor.report.pages import render_html, render_markdown
 
 ROOT = Path(__file__).parents[1]
 PLACE = Redactor(
@@ -114,7 +114,7 @@ def telling() -> Profile:
 
 def test_no_form_of_a_profile_tells_names() -> None:
     made = without_names(telling(), PLACE)
-    for text in (made.model_dump_json(), render_html(made), render_markdown(made)):
+    for text in (made.model_dump_json(), shown(made, "html"), shown(made, "md")):
         for name in ("alice", "workstation7", "hunter2", "/home"):
             assert name not in text
     assert made.workload.file == "workloads/add.py"
@@ -126,11 +126,11 @@ def test_environment_is_left_out_on_request_but_not_its_warnings() -> None:
     made = without_environment(telling())
     assert made.environment.host is None
     assert made.environment.warnings == ("alice is busy",)
-    html = render_html(made)
+    html = shown(made, "html")
     assert "3.11.7" not in html
     assert "left out on request (--no-environment)" in html
     assert "NUMA" not in html
-    assert "withheld" not in render_markdown(made)
+    assert "withheld" not in shown(made, "md")
 
 
 WORKLOAD = '''

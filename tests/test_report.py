@@ -27,6 +27,7 @@ from builders import (
     skipped,
 )
 from jinja2 import UndefinedError
+from rendering import shown
 
 from advisor.errors import FileProblem
 from advisor.model import accuracy
@@ -35,9 +36,10 @@ from advisor.model.accuracy import Accuracy
 from advisor.pipeline import concluded
 from advisor.profiles.reading import load, parse
 from advisor.profiles.schema import Environment, Gain, Profile
-from advisor.report import markdown, templates
-from advisor.report.html import download
-from advisor.report.pages import render_html, render_markdown, summary, write
+from advisor.report import html, markdown
+from advisor.report.html import link
+from advisor.report.page import download
+from advisor.report.pages import page_of, write
 
 GOLDEN = Path(__file__).parent / "golden"
 ACCURACY = Accuracy(
@@ -111,11 +113,7 @@ PROFILES: dict[str, Callable[[], Profile]] = {
     "nothing": lambda: profile(results=(failed(), skipped())),
     "h200": lambda: concluded(load(Path(__file__).parent / "data" / "h200-vector_add.json")),
 }
-FORMS: dict[str, Callable[[Profile], str]] = {
-    "html": render_html,
-    "md": render_markdown,
-    "txt": summary,
-}
+FORMS = ("html", "md", "txt")
 
 
 def stable(html: str) -> str:
@@ -128,7 +126,7 @@ def stable(html: str) -> str:
 @pytest.mark.parametrize("name", PROFILES)
 def test_report_looks_as_accepted(name: str, form: str, request: pytest.FixtureRequest) -> None:
     path = GOLDEN / f"{name}.{form}"
-    now = stable(FORMS[form](PROFILES[name]()))
+    now = stable(shown(PROFILES[name](), form))
     if request.config.getoption("--accept"):
         path.write_text(now, encoding="utf-8")
     assert now == path.read_text(encoding="utf-8"), (
@@ -137,7 +135,7 @@ def test_report_looks_as_accepted(name: str, form: str, request: pytest.FixtureR
 
 
 def test_write_gives_the_files_that_were_asked_for(tmp_path: Path) -> None:
-    written = write(gpu_profile(), tmp_path, ("md", "json"))
+    written = write(page_of(gpu_profile()), tmp_path, ("md", "json"))
     assert written == [tmp_path / "profile.json", tmp_path / "report.md"]
     assert sorted(tmp_path.iterdir()) == sorted(written)
     assert load(tmp_path / "profile.json") == gpu_profile()
@@ -145,11 +143,11 @@ def test_write_gives_the_files_that_were_asked_for(tmp_path: Path) -> None:
 
 def test_write_says_where_it_cannot(tmp_path: Path) -> None:
     with pytest.raises(FileProblem, match="cannot be written"):
-        write(gpu_profile(), tmp_path / "missing", ("html",))
+        write(page_of(gpu_profile()), tmp_path / "missing", ("html",))
 
 
 def test_page_asks_for_nothing_from_anywhere() -> None:
-    html = render_html(gpu_profile())
+    html = shown(gpu_profile(), "html")
     assert not re.findall(r"""(?:src|href)=["'](?!#|data:)""", html)
     assert "@import" not in html
     assert not re.search(r"url\((?!#)", html)
@@ -157,7 +155,7 @@ def test_page_asks_for_nothing_from_anywhere() -> None:
 
 
 def test_policy_allows_our_style_and_our_script_and_nothing_else() -> None:
-    html = render_html(gpu_profile())
+    html = shown(gpu_profile(), "html")
     policy = re.search(r'content="(default-src[^"]*)"', html)
     found = {tag: re.findall(rf"<{tag}>(.*?)</{tag}>", html, re.DOTALL) for tag in ("style", "script")}
     assert policy is not None
@@ -177,7 +175,7 @@ def test_policy_allows_our_style_and_our_script_and_nothing_else() -> None:
 
 
 def test_browsers_without_light_dark_get_the_light_colours() -> None:
-    style = (templates.directory() / "report.css").read_text(encoding="utf-8")
+    style = (html.directory() / "report.css").read_text(encoding="utf-8")
     before, _, rest = style.partition("@supports not (color: light-dark(#000, #fff)) {")
     named = dict(re.findall(r"(--[\w-]+): light-dark\(([^,]+), [^)]+\);", before))
     fallback = dict(re.findall(r"(--[\w-]+): (#\w+);", rest[: rest.index("}")]))
@@ -187,7 +185,7 @@ def test_browsers_without_light_dark_get_the_light_colours() -> None:
 
 def test_embedded_profile_is_the_profile() -> None:
     link = re.search(
-        r'href="data:application/json,([^"]+)" download="profile.json"', render_html(gpu_profile())
+        r'href="data:application/json,([^"]+)" download="profile.json"', shown(gpu_profile(), "html")
     )
     assert link is not None
     assert parse(unquote(link[1].replace("&#39;", "'").replace("&amp;", "&")), "link") == gpu_profile()
@@ -215,13 +213,13 @@ def test_page_stays_below_400_kb(
     strategies: int, frames: int, digits: int, filename: str, carried: bool, tmp_path: Path
 ) -> None:
     many = many_frames(strategies, frames, digits)
-    link = download(many)
-    assert (link.filename, bool(link.href)) == (filename, carried)
-    html = render_html(many)
+    carrying = link(download(many).json)
+    assert (carrying.filename, bool(carrying.href)) == (filename, carried)
+    html = shown(many, "html")
     assert len(html.encode()) <= 400_000
     assert ("too large to carry" in html) is not carried
     if filename.endswith(".gz"):
-        (tmp_path / filename).write_bytes(base64.b64decode(link.href.partition(",")[2]))
+        (tmp_path / filename).write_bytes(base64.b64decode(carrying.href.partition(",")[2]))
         assert load(tmp_path / filename) == many
 
 
@@ -243,7 +241,7 @@ def test_page_of_every_strategy_with_all_it_can_hold_stays_below_400_kb() -> Non
     models = tuple(prediction(name) for name in ("a", "b", "c"))
     told = tuple(advice(f"rule-{i}", title=f"Advice {i}") for i in range(12))
     full = run.model_copy(update={"results": rows, "predictions": models, "advice": told})
-    html = render_html(full)
+    html = shown(full, "html")
     assert len(html.encode()) <= 400_000
     assert 'download="profile.json.gz"' in html
 
@@ -253,7 +251,7 @@ def test_markdown_keeps_ten_rows_and_three_pieces_of_advice() -> None:
     gaps = tuple(skipped(f"skipped-{i}", f"reason {i}") for i in range(9))
     told = tuple(advice(f"rule-{i}", title=f"Advice {i}") for i in range(5))
     run = profile(results=(*rows, measured("pageable", 0.5), *gaps), advice=told)
-    text = render_markdown(run)
+    text = shown(run, "md")
     assert re.findall(r"^\| `(.*?)`", text, re.MULTILINE) == [
         *(f"strategy-{i}" for i in range(9)),
         "pageable",
@@ -275,17 +273,17 @@ def test_the_terminal_has_three_titles_and_what_they_save() -> None:
     told = [advice(f"r-{t}", title=f"{t} {'x' * 70}", gain=g) for t, g in zip(titles, gains, strict=True)]
     elsewhere = advice("r-other", device="Another", title="For another device")
     failing = advice("r-error", outcome="error", title="A rule that failed", gain=None)
-    text = summary(profile(advice=(*told, elsewhere, failing)))
+    text = shown(profile(advice=(*told, elsewhere, failing)), "txt")
     block = text[text.index("Advice (times") :].split("\n\n")[0].splitlines()
     assert [line.split()[0] for line in block[1:4]] == ["Page-lock", "Overlap", "Steady"]
     assert block[1].endswith("x…  20.0 ms less than pageable")
     assert block[2].endswith("x…       the same 20.0 ms less")
     assert block[4] == "  (1 more, reasons and code: see the report)"
     assert max(map(len, block)) <= 80
-    alone = summary(profile(advice=(told[2],)))
+    alone = shown(profile(advice=(told[2],)), "txt")
     assert "3.00 MiB less memory than managed (estimated)\n  (reasons and code: see the report)" in alone
-    assert "Advice" not in summary(cpu_profile(advice=tuple(told)))
-    assert "Advice" not in summary(profile(advice=(failing, elsewhere)))
+    assert "Advice" not in shown(cpu_profile(advice=tuple(told)), "txt")
+    assert "Advice" not in shown(profile(advice=(failing, elsewhere)), "txt")
 
 
 def test_markdown_keeps_the_ten_strategies_that_matter_on_any_device() -> None:
@@ -294,23 +292,23 @@ def test_markdown_keeps_the_ten_strategies_that_matter_on_any_device() -> None:
         prediction(name, results=(*slow, predicted(best, 0.01)), recommendation=recommendation(best))
         for name, best in (("A", "fast-on-a"), ("B", "fast-on-b"))
     )
-    text = render_markdown(cpu_profile(predictions=(first, second)))
+    text = shown(cpu_profile(predictions=(first, second)), "md")
     told = re.findall(r"^\| `(.*?)`", text, re.MULTILINE)
     assert sorted(told) == sorted(["fast-on-a", "fast-on-b", *(f"slow-{i}" for i in range(8))])
     assert "\n1 more in the report.\n" in text
 
 
 def test_markdown_of_an_open_verdict_says_how_far_it_may_be_and_what_to_do() -> None:
-    text = render_markdown(PROFILES["h200"]())
+    text = shown(PROFILES["h200"](), "md")
     assert "**Open: `zero-copy` is at most 31.3 % from the fastest, 1.95× faster than `pageable`**" in text
     assert "**Next:** Run again with more time: --max-seconds." in text
 
 
 def test_without_a_gpu_every_form_says_predicted_and_whose_times_these_are() -> None:
-    html, text = render_html(cpu_profile()), summary(cpu_profile())
+    html, text = shown(cpu_profile(), "html"), shown(cpu_profile(), "txt")
     for said in (html, text):
         assert "measured on this CPU, not on a GPU" in said
-    assert render_markdown(cpu_profile()).splitlines()[0].endswith("predicted: nothing was measured on a GPU")
+    assert shown(cpu_profile(), "md").splitlines()[0].endswith("predicted: nothing was measured on a GPU")
     assert text.splitlines()[0] == "vector_add: predicted. Nothing was measured on a GPU."
     assert 'class="badge measured"' not in html
     assert html.count("badge predicted") > 3 * len(cpu_profile().predictions)
@@ -319,7 +317,7 @@ def test_without_a_gpu_every_form_says_predicted_and_whose_times_these_are() -> 
 
 def test_predicted_bars_are_hatched_and_measured_ones_are_not() -> None:
     both = profile(predictions=(prediction(results=(predicted("pinned", 0.02),)),))
-    for figure in re.findall(r'<figure class="chart.*?</figure>', render_html(both), re.DOTALL):
+    for figure in re.findall(r'<figure class="chart.*?</figure>', shown(both, "html"), re.DOTALL):
         assert (
             ('class="chart predicted"' in figure)
             == ("url(#hatch-" in figure)
@@ -329,46 +327,46 @@ def test_predicted_bars_are_hatched_and_measured_ones_are_not() -> None:
 
 
 def test_bars_of_a_terminal_are_to_scale_and_predicted_ones_are_shaded() -> None:
-    text = summary(gpu_profile(), bars=True)
+    text = shown(gpu_profile(), "txt", bars=True)
     drawn = dict(re.findall(r"^(?:→ |  )(\S+) .* ([█▏▎▍▌▋▊▉]+)$", text, re.MULTILINE))
     assert drawn == {"pinned": "████", "zero-copy": "█████", "pageable": "████████"}
-    assert not re.search(r"[█░]", summary(gpu_profile()))
-    both = summary(cpu_profile(), bars=True)
+    assert not re.search(r"[█░]", shown(gpu_profile(), "txt"))
+    both = shown(cpu_profile(), "txt", bars=True)
     assert re.findall(r"zero-copy +45.0 ms .* (\S+)$", both, re.MULTILINE) == ["░" * 6]
     for run in (
         load(Path(__file__).parent / "data" / "h200-vector_add.json"),
         all_strategies(),
         cpu_profile(),
     ):
-        assert max(map(len, summary(run, bars=True).splitlines())) <= 80
+        assert max(map(len, shown(run, "txt", bars=True).splitlines())) <= 80
 
 
 def test_estimated_gain_is_called_so() -> None:
     told = advice(gain=Gain(seconds_per_frame=0.01, bytes=-MIB, basis="estimated"))
-    html = render_html(profile(advice=(told,))).replace("\N{NO-BREAK SPACE}", " ")
+    html = shown(profile(advice=(told,)), "html").replace("\N{NO-BREAK SPACE}", " ")
     assert 'class="gain estimated">10.0 ms less per frame and 1.00 MiB more memory (estimated)<' in html
 
 
 def test_a_number_stays_with_its_unit_but_code_keeps_its_blanks() -> None:
     told = advice(detail="It takes 12 ms, 3 sets and 5 %.", snippet="x = 12 % 5  # 3 ms")
-    html = render_html(profile(advice=(told,), results=(failed(detail="waited 3 s"),)))
+    html = shown(profile(advice=(told,), results=(failed(detail="waited 3 s"),)), "html")
     assert "It takes 12\N{NO-BREAK SPACE}ms, 3 sets and 5\N{NO-BREAK SPACE}%." in html
     assert "x = 12 % 5  # 3 ms" in html
     assert "waited 3 s" in html
-    assert "\N{NO-BREAK SPACE}" not in render_markdown(profile(advice=(told,)))
+    assert "\N{NO-BREAK SPACE}" not in shown(profile(advice=(told,)), "md")
 
 
 def test_templates_are_found_in_a_checkout_and_in_an_installed_package(tmp_path: Path) -> None:
-    assert (templates.directory() / "report.html.j2").is_file()
+    assert (html.directory() / "page.html.j2").is_file()
     package = tmp_path / "advisor"
     (package / "templates").mkdir(parents=True)
-    assert templates.directory(package) == package / "templates"
+    assert html.directory(package) == package / "templates"
     (package / "templates").rmdir()
-    assert templates.directory(package) == tmp_path / "templates"
+    assert html.directory(package) == tmp_path / "templates"
 
 
 def test_every_template_escapes_and_stops_at_an_unknown_name() -> None:
-    made = templates.environment()
+    made = html.environment()
     assert made.from_string("{{ x }}").render(x="<b>") == "&lt;b&gt;"
     with pytest.raises(UndefinedError):
         made.from_string("{{ missing }}").render()
@@ -378,9 +376,9 @@ def test_code_in_markdown_is_whole_or_left_out() -> None:
     """Its last line waits for the results: code cut before it would read them too early."""
     code = "\n".join([*(f"step_{i} = {i}" for i in range(300)), "stream.synchronize()"])
     run = profile(advice=(advice(snippet=code),))
-    whole = render_markdown(run)
+    whole = shown(run, "md")
     assert f"```python\n{code}\n```" in whole
-    short = markdown.render_markdown(run, limit=len(whole))
+    short = markdown.render(page_of(run), limit=len(whole))
     assert "```python\n# 301 lines, in the report\n```" in short
     assert "step_0" not in short
 

@@ -10,9 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor import units
-from advisor.report.charts import LEGEND_LIMIT, Part, Stack, binary_step, chart, decimal_step
+from advisor.report.axes import binary_step, decimal_step
+from advisor.report.charts import (
+    LEGEND_LIMIT,
+    Part,
+    Stack,
+    chart,
+    footprint_chart,
+    frame_chart,
+    prediction_chart,
+)
 from advisor.report.distribution import BINS, HEIGHT, SHARED_BINS, Histogram, distribution, spread
-from advisor.report.stacks import footprint_chart, frame_chart, prediction_chart
 
 
 def share(text: str) -> float:
@@ -115,7 +123,7 @@ def test_any_bar_fits_its_chart(amounts: list[float], predicted: bool) -> None:
     assert len(made.legend) <= LEGEND_LIMIT
     assert sum(share(s.width) for s in made.bars[0].segments) == pytest.approx(100 / 1.02, abs=0.5)
     assert 2 <= len(made.ticks) <= 6
-    assert all(0 <= share(t.x) <= 100 for t in made.ticks)
+    assert all(0 <= share(t.at) <= 100 for t in made.ticks)
 
 
 def test_nothing_to_draw_is_an_empty_chart() -> None:
@@ -165,7 +173,7 @@ def test_all_strategies_share_one_axis() -> None:
     assert float(slow.histogram.median) - float(fast.histogram.median) == pytest.approx(
         SHARED_BINS * 0.010 / (0.022 - 0.009), abs=0.03
     )
-    assert [t.text for t in made.ticks] == ["10 ms", "15 ms", "20 ms"]
+    assert [t.label for t in made.ticks] == ["10 ms", "15 ms", "20 ms"]
     assert (fast.median, fast.note) == ("10.0 ms", "90 frames, 9.00 to 11.0 ms")
     assert "slow: median 20.0 ms, 90 frames, 18.0 to 22.0 ms." in made.description
     assert (made.axis, spread((measured("a", 1e-5), measured("b", 1.0))).axis) == ("linear", "logarithmic")
@@ -174,6 +182,6 @@ def test_all_strategies_share_one_axis() -> None:
 @given(st.lists(st.floats(1e-6, 10), min_size=1, max_size=5))
 def test_ticks_of_the_shared_axis_lie_on_it_and_differ(medians: list[float]) -> None:
     made = spread(tuple(measured(f"s{i}", m, spread=0.001) for i, m in enumerate(medians)))
-    texts = [tick.text for tick in made.ticks if tick.text]
+    texts = [tick.label for tick in made.ticks if tick.label]
     assert len(set(texts)) == len(texts)
     assert all(-1e-9 <= tick.share <= 1 + 1e-9 for tick in made.ticks)

@@ -22,19 +22,15 @@ from builders import (
 )
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from rendering import blocks
 from test_comparing import LATER, later
 from test_report_escaping import everywhere, joined, markdown_structure, pieces, structure, times
 
 from advisor.profiles.schema import Profile
-from advisor.report.compare_view import compare_view
-from advisor.report.intervals import WIDTH, scale, strip
+from advisor.report.axes import WIDTH, ratio_axis
+from advisor.report.blocks import Verdicts
 from advisor.report.markdown import LIMIT
-from advisor.report.pages import (
-    compare_summary,
-    render_compare_html,
-    render_compare_markdown,
-    write_comparison,
-)
+from advisor.report.pages import comparison_page, render, write
 from advisor.verdicts.comparing import Comparison, Ruling, compare, judge, parse_gates
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -97,18 +93,20 @@ def cpu() -> Compared:
 
 
 PAIRS: dict[str, Callable[[], Compared]] = {"gpu": gpu, "cpu": cpu}
-FORMS: dict[str, Callable[[Comparison, Sequence[Ruling], tuple[str, str]], str]] = {
-    "html": render_compare_html,
-    "md": render_compare_markdown,
-    "txt": compare_summary,
-}
+FORMS = ("html", "md", "txt")
+
+
+def shown(
+    form: str, found: Comparison, rulings: Sequence[Ruling] = (), files: tuple[str, str] = ("", "")
+) -> str:
+    return render(comparison_page(found, rulings, files), form)
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", PAIRS)
 def test_comparison_looks_as_accepted(name: str, form: str, request: pytest.FixtureRequest) -> None:
     path = GOLDEN / f"compare-{name}.{form}"
-    now = re.sub(r"<(style|script)>.*?</\1>", "", FORMS[form](*PAIRS[name](), FILES), flags=re.DOTALL)
+    now = re.sub(r"<(style|script)>.*?</\1>", "", shown(form, *PAIRS[name](), FILES), flags=re.DOTALL)
     now = re.sub(r"sha256-[^']+", "…", now)
     if request.config.getoption("--accept"):
         path.write_text(now, encoding="utf-8")
@@ -119,25 +117,29 @@ def test_comparison_looks_as_accepted(name: str, form: str, request: pytest.Fixt
 
 def test_predicted_figures_are_called_so_in_every_form() -> None:
     found, rulings = cpu()
-    html, text, terminal = (form(found, rulings, FILES) for form in FORMS.values())
-    assert 'class="is-predicted"' in html
+    html, text, terminal = (shown(form, found, rulings, FILES) for form in FORMS)
+    assert 'class="is-compare is-predicted"' in html
     assert 'class="badge measured"' not in html
     assert text.splitlines()[0].endswith("predicted: nothing was measured on a GPU")
     assert "| predicted BASE | predicted HEAD |" in text
-    assert terminal.count("Predicted time per frame:") == 2
+    assert terminal.count("Predicted time per frame on ") == 2
     assert "interval" not in text
 
 
 def test_the_page_asks_for_nothing_and_names_its_style() -> None:
-    html = render_compare_html(*gpu())
+    html = shown("html", *gpu())
     assert not re.findall(r"""(?:src|href)=["'](?!#|data:)""", html)
     assert "default-src 'none'; style-src 'sha256-" in html
     assert "style=" not in html
 
 
 def test_write_gives_the_files_that_were_asked_for(tmp_path: Path) -> None:
-    assert write_comparison(*gpu(), FILES, tmp_path, ("md",)) == [tmp_path / "compare.md"]
-    assert sorted(p.name for p in write_comparison(*gpu(), FILES, tmp_path)) == ["compare.html", "compare.md"]
+    page = comparison_page(*gpu(), FILES)
+    assert write(page, tmp_path, ("md",)) == [tmp_path / "compare.md"]
+    assert sorted(p.name for p in write(page, tmp_path)) == [
+        "compare.html",
+        "compare.md",
+    ]
 
 
 def hostile(text: str) -> Compared:
@@ -154,8 +156,8 @@ def hostile(text: str) -> Compared:
     return gated(base, head)
 
 
-PLAIN_PAGE = structure(render_compare_html(*hostile("plain"), ("plain", "plain")))
-PLAIN_MARKDOWN = markdown_structure(render_compare_markdown(*hostile("plain"), ("plain", "plain")))
+PLAIN_PAGE = structure(shown("html", *hostile("plain"), ("plain", "plain")))
+PLAIN_MARKDOWN = markdown_structure(shown("md", *hostile("plain"), ("plain", "plain")))
 
 
 @settings(max_examples=30, deadline=None)
@@ -163,7 +165,7 @@ PLAIN_MARKDOWN = markdown_structure(render_compare_markdown(*hostile("plain"), (
 @example(["<script>document.title='taken'</script>"], 3_000)
 def test_page_keeps_its_structure(pieces: list[str], times: int) -> None:
     text = joined(pieces, times)
-    assert structure(render_compare_html(*hostile(text), (text, text))) == PLAIN_PAGE
+    assert structure(shown("html", *hostile(text), (text, text))) == PLAIN_PAGE
 
 
 @settings(max_examples=30, deadline=None)
@@ -171,7 +173,7 @@ def test_page_keeps_its_structure(pieces: list[str], times: int) -> None:
 @example(["\n```\n"], 1)
 def test_markdown_keeps_its_structure_and_its_limit(pieces: list[str], times: int) -> None:
     text = joined(pieces, times)
-    written = render_compare_markdown(*hostile(text), (text, text))
+    written = shown("md", *hostile(text), (text, text))
     assert markdown_structure(written) == PLAIN_MARKDOWN
     assert len(written) < LIMIT
     assert not re.search(r"@\w", written)
@@ -182,7 +184,7 @@ def test_markdown_keeps_its_structure_and_its_limit(pieces: list[str], times: in
 @example(["\x1b[2J", "\u202e"], 3_000)
 def test_terminal_text_fits(pieces: list[str], times: int) -> None:
     text = joined(pieces, times)
-    for line in compare_summary(*hostile(text), (text, text)).split("\n"):
+    for line in shown("txt", *hostile(text), (text, text)).split("\n"):
         assert len(line) <= 80
         assert not re.search(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e]", line)
 
@@ -195,11 +197,11 @@ def test_markdown_stays_small_whatever_it_is_given() -> None:
     told = tuple(advice(f"{'#' * 200}{i}", "$" * 500, title="`" * 500) for i in range(30))
     base = one.model_copy(update={"predictions": made, "advice": told[:15]})
     head = one.model_copy(update={"predictions": made[:8], "advice": told[15:], "created": "now"})
-    assert len(render_compare_markdown(*gated(base, head), ("a" * 9_000, "b" * 9_000))) < LIMIT
+    assert len(shown("md", *gated(base, head), ("a" * 9_000, "b" * 9_000))) < LIMIT
 
 
 def test_page_of_every_strategy_is_small() -> None:
-    assert len(render_compare_html(*gpu()).encode()) < 100_000
+    assert len(shown("html", *gpu()).encode()) < 100_000
 
 
 ratios = st.floats(0.01, 100)
@@ -208,30 +210,30 @@ ratios = st.floats(0.01, 100)
 @settings(deadline=None)
 @given(st.lists(st.tuples(ratios, ratios, ratios).map(lambda t: tuple(sorted(t))), min_size=1, max_size=5))
 def test_strips_lie_on_their_axis_in_their_order(found: list[tuple[float, float, float]]) -> None:
-    axis = scale([(low, high) for low, _, high in found])
+    axis = ratio_axis([(low, high) for low, _, high in found])
     assert 0 < axis.same[0] < axis.one == WIDTH / 2 < axis.same[1] < WIDTH
     for low, value, high in found:
-        drawn = strip(axis, value, low, high)
+        drawn = axis.strip(value, low, high)
         assert 0 <= drawn.low <= drawn.middle <= drawn.high <= WIDTH
         assert drawn.width >= 1
 
 
 def test_twice_and_half_are_as_far_from_one() -> None:
-    axis = scale([(0.5, 2.0)])
+    axis = ratio_axis([(0.5, 2.0)])
     assert axis.place(2.0) - axis.one == pytest.approx(axis.one - axis.place(0.5))
 
 
 def test_two_devices_are_both_named() -> None:
     other = profile().device.model_copy(update={"name": "Other"})
     found = compare(profile(), later(device=other))
-    assert compare_view(found).device == "Other (BASE: Test discrete)"
-    for form in FORMS.values():
-        assert "Other (BASE: Test discrete)" in form(found, (), FILES)
+    assert comparison_page(found).where == "on Other (BASE: Test discrete)"
+    for form in FORMS:
+        assert "Other (BASE: Test discrete)" in shown(form, found, (), FILES)
 
 
 def test_headlines_name_few_and_count_many() -> None:
     names = [f"s{i}" for i in range(5)]
     base = profile(results=tuple(measured(n, 0.02) for n in names))
     head = later(results=tuple(measured(n, 0.03 if n != "s4" else 0.02) for n in names))
-    told = compare_view(compare(base, head)).devices[0].verdict.headline
+    told = blocks(comparison_page(compare(base, head)), Verdicts)[0].items[0].headline
     assert told == "4 strategies slower, `s4` the same"

@@ -22,14 +22,15 @@ from builders import (
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from rendering import blocks, shown
 
 from advisor.errors import FileProblem
 from advisor.profiles.reading import parse
 from advisor.profiles.schema import Environment, Profile
 from advisor.report import words
+from advisor.report.blocks import Banners
 from advisor.report.markdown import LIMIT, escape
-from advisor.report.pages import render_html, render_markdown, summary
-from advisor.report.view import view
+from advisor.report.pages import page_of
 
 HOSTILE = (
     "<script>document.title='taken'</script>", "<img src=x onerror=alert(1)>", "</title></style></svg>",
@@ -118,14 +119,14 @@ def structure(html: str) -> list[tuple[str, ...]]:
     return [tag for tag in Tags(html).seen if tag[0] not in ("code", "/code")]
 
 
-PLAIN_PAGE = structure(render_html(everywhere("plain")))
+PLAIN_PAGE = structure(shown(everywhere("plain"), "html"))
 
 
 @settings(max_examples=40, deadline=None)
 @given(pieces, times)
 @example(["<script>document.title='taken'</script>"], 3_000)
 def test_page_keeps_its_structure(pieces: list[str], times: int) -> None:
-    assert structure(render_html(everywhere(joined(pieces, times)))) == PLAIN_PAGE
+    assert structure(shown(everywhere(joined(pieces, times)), "html")) == PLAIN_PAGE
 
 
 def markdown_structure(text: str) -> list[str]:
@@ -140,14 +141,14 @@ def markdown_structure(text: str) -> list[str]:
     return kept
 
 
-PLAIN_MARKDOWN = markdown_structure(render_markdown(everywhere("plain")))
+PLAIN_MARKDOWN = markdown_structure(shown(everywhere("plain"), "md"))
 
 
 @settings(max_examples=60, deadline=None)
 @given(pieces, times)
 @example(["\n```\n"], 1)
 def test_markdown_keeps_its_structure_and_its_limit(pieces: list[str], times: int) -> None:
-    written = render_markdown(everywhere(joined(pieces, times)))
+    written = shown(everywhere(joined(pieces, times)), "md")
     assert markdown_structure(written) == PLAIN_MARKDOWN
     assert len(written) < LIMIT
 
@@ -168,9 +169,7 @@ def test_markdown_shows_the_very_text_in_one_cell(pieces: list[str]) -> None:
 @example(["@user"], 1)
 def test_markdown_mentions_nobody(pieces: list[str], times: int) -> None:
     text = joined(pieces, times)
-    outside_code = re.sub(
-        r"^(`{3,})python\n.*?^\1$", "", render_markdown(everywhere(text)), flags=re.S | re.M
-    )
+    outside_code = re.sub(r"^(`{3,})python\n.*?^\1$", "", shown(everywhere(text), "md"), flags=re.S | re.M)
     assert not re.search(r"@\w", outside_code)
 
 
@@ -179,7 +178,7 @@ def test_markdown_mentions_nobody(pieces: list[str], times: int) -> None:
 @example(["\x1b[2J", "\u202e"], 3_000)
 def test_terminal_text_fits_and_holds_no_control_characters(pieces: list[str], times: int) -> None:
     text = joined(pieces, times)
-    lines = summary(everywhere(text)).split("\n")
+    lines = shown(everywhere(text), "txt").split("\n")
     assert max(map(len, lines)) <= 80
     assert all(
         line.isprintable() or not re.search(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e]", line)
@@ -189,7 +188,7 @@ def test_terminal_text_fits_and_holds_no_control_characters(pieces: list[str], t
 
 def test_long_text_is_cut_with_a_mark() -> None:
     run = everywhere("<b>" * 40_000)
-    html, text = render_html(run), summary(run)
+    html, text = shown(run, "html"), shown(run, "txt")
     assert "more characters]" in html
     assert "characters cut] …" in html
     assert "more characters]" in text
@@ -205,9 +204,9 @@ def test_markdown_stays_small_whatever_it_is_given() -> None:
             "advice": many.advice * 30,
         }
     )
-    assert len(render_markdown(crowded)) < LIMIT
+    assert len(shown(crowded, "md")) < LIMIT
     cpu = crowded.model_copy(update={"device": crowded.device.model_copy(update={"kind": "cpu"})})
-    assert len(render_markdown(cpu)) < LIMIT
+    assert len(shown(cpu, "md")) < LIMIT
 
 
 def test_a_lone_surrogate_in_a_file_is_refused_with_its_place() -> None:
@@ -218,4 +217,4 @@ def test_a_lone_surrogate_in_a_file_is_refused_with_its_place() -> None:
 
 def test_a_lone_surrogate_in_memory_is_replaced() -> None:
     run = profile(notes=()).model_copy(update={"notes": ("a\ud800z",)})
-    assert view(run).notes == ("a\N{REPLACEMENT CHARACTER}z",)
+    assert blocks(page_of(run), Banners)[0].texts == ("a\N{REPLACEMENT CHARACTER}z",)

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from builders import prediction, profile, recommendation
+from rendering import shown
 
 from advisor.errors import FileProblem
 from advisor.profiles.reading import parse
 from advisor.profiles.schema import Profile
 from advisor.report.markdown import LIMIT
-from advisor.report.pages import render_html, render_markdown, summary
 
 BASE = json.loads(profile(predictions=(prediction(),), recommendation=recommendation()).model_dump_json())
 
@@ -57,9 +57,9 @@ RIGHT = {
 @pytest.mark.parametrize("name", RIGHT)
 def test_extreme_profile_is_a_right_page(name: str) -> None:
     run: Profile = parse(changed(RIGHT[name]), "profile.json")
-    html, text = render_html(run), summary(run, bars=True)
+    html, text = shown(run, "html"), shown(run, "txt", bars=True)
     assert len(html.encode()) < 400_000
-    assert len(render_markdown(run)) < LIMIT
+    assert len(shown(run, "md")) < LIMIT
     assert max(map(len, text.splitlines())) <= 80
     for said in (re.sub(r'href="data:[^"]*"', "", html), text):
         assert not re.search(r"\b(nan|inf)\b", said)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from builders import (
     advice,
@@ -18,24 +16,18 @@ from builders import (
     skipped,
     vector_add_workload,
 )
+from rendering import blocks, shown
 
 from advisor.profiles.schema import Failed, Gain, Profile
-from advisor.profiles.sweeps import Point, Series, series
+from advisor.profiles.sweeps import Point, SweepResults, sweep_results
+from advisor.report import evidence
 from advisor.report.advising import changes, findings
-from advisor.report.failures import excerpt, failures
+from advisor.report.blocks import Banners, Code
+from advisor.report.failures import excerpt, failures, sweep_failures
 from advisor.report.markdown import escape, prose
-from advisor.report.pages import (
-    render_html,
-    render_markdown,
-    render_sweep_html,
-    render_sweep_markdown,
-    summary,
-    sweep_summary,
-)
-from advisor.report.sweep_failures import sweep_failures
+from advisor.report.pages import page_of, render
+from advisor.report.recommendations import verdicts
 from advisor.report.tables import rows
-from advisor.report.verdicts import verdicts
-from advisor.report.view import view
 
 TRACEBACK = """Traceback (most recent call last):
   File "/lib/python/threading.py", line 1, in run
@@ -46,12 +38,8 @@ TRACEBACK = """Traceback (most recent call last):
 ValueError: late"""
 LAST_FRAME = 'File "/home/w.py", line 12, in use'
 TIMEOUT = "Give more time with --timeout SECONDS."
-FORMS: dict[str, Callable[[Profile], str]] = {"txt": summary, "md": render_markdown, "html": render_html}
-SWEEPS: dict[str, Callable[[Series], str]] = {
-    "txt": sweep_summary,
-    "md": render_sweep_markdown,
-    "html": render_sweep_html,
-}
+FORMS = ("txt", "md", "html")
+SWEEPS = ("txt", "md", "html")
 
 
 def late(strategy: str) -> Failed:
@@ -61,6 +49,10 @@ def late(strategy: str) -> Failed:
 def broken(**fields: object) -> Profile:
     """A run without a GPU whose workload failed under both strategies, and yet was predicted."""
     return cpu_profile(results=(late("pageable"), late("zero-copy"), skipped()), **fields)
+
+
+def doubtful(run: Profile) -> bool:
+    return any(banner.label == "doubtful" for banner in blocks(page_of(run), Banners))
 
 
 def plain(text: str) -> str:
@@ -75,7 +67,7 @@ def plain(text: str) -> str:
 def test_every_form_tells_failures_before_the_verdict(form: str) -> None:
     results = (measured("pageable", 0.04), measured("pinned", 0.02), late("managed"))
     run = profile(results=results, recommendation=recommendation())
-    text = plain(FORMS[form](run))
+    text = plain(shown(run, form))
     told = text.index("managed failed: ValueError: late")
     assert told < text.index(LAST_FRAME) < text.index("Give more time with --timeout")
     assert text.index("Give more time") < text.index("Use pinned: the fastest, 2.00×")
@@ -84,7 +76,7 @@ def test_every_form_tells_failures_before_the_verdict(form: str) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_predictions_of_a_workload_that_fails_here_are_doubtful(form: str) -> None:
-    text = plain(FORMS[form](broken()))
+    text = plain(shown(broken(), form))
     assert text.index("Every strategy that was run (pageable and zero-copy) failed: ") < text.index(
         "Doubtful:"
     )
@@ -92,15 +84,15 @@ def test_predictions_of_a_workload_that_fails_here_are_doubtful(form: str) -> No
     assert "Doubtful: zero-copy predicted as the best" in text
     assert "Predicted: use" not in text
     assert "→ 45.0" not in text
-    assert view(broken()).changes == (), "no code to change before the workload runs"
-    assert view(cpu_profile()).changes
+    assert blocks(page_of(broken()), Code) == [], "no code to change before the workload runs"
+    assert blocks(page_of(cpu_profile()), Code)
 
 
 def test_a_strategy_that_worked_leaves_no_doubt() -> None:
     run = cpu_profile(results=(measured("pageable", 0.06), late("zero-copy")))
-    assert view(run).doubtful == ""
+    assert not doubtful(run)
     assert verdicts(run)[0].headline.startswith("Predicted: use `zero-copy`")
-    assert [f.headline for f in view(run).failures] == ["`zero-copy` failed: ValueError: late"]
+    assert [f.headline for f in failures(run)] == ["`zero-copy` failed: ValueError: late"]
 
 
 def test_failures_that_differ_in_figures_only_are_one() -> None:
@@ -121,7 +113,7 @@ def test_excerpt_is_the_users_own_frame_and_the_error() -> None:
     long = TRACEBACK + "\n" + "\n".join(f"line {i} {'x' * 200}" for i in range(20))
     assert len(excerpt(long).splitlines()) == 5
     assert excerpt(long).splitlines()[-1].startswith("line 19 xxx")
-    assert max(map(len, summary(broken()).splitlines())) <= 80
+    assert max(map(len, shown(broken(), "txt").splitlines())) <= 80
     assert max(map(len, excerpt(long).splitlines())) <= 74
 
 
@@ -130,7 +122,7 @@ def test_nothing_predicted_gives_the_reason(dies: str) -> None:
     declined = prediction(results=(skipped("pinned", "nothing was traced"),), recommendation=None)
     run = cpu_profile(results=(failed("pageable", f"the process {dies}"),), predictions=(declined,))
     assert verdicts(run)[0].headline == f"Nothing predicted: the process {dies}"
-    assert view(run).doubtful == "", "there are no predictions to doubt"
+    assert not doubtful(run), "there are no predictions to doubt"
     run = cpu_profile(predictions=(declined,))
     assert verdicts(run)[0].headline == "Nothing predicted: nothing was traced"
 
@@ -143,11 +135,11 @@ def test_one_strategy_is_compared_with_nothing() -> None:
     only = prediction(results=(predicted("pinned", 0.02),), recommendation=chosen)
     run = cpu_profile(predictions=(only,))
     assert verdicts(run)[0].headline == "Only `pinned` was predicted: nothing was compared"
-    assert "→" not in summary(run)
+    assert "→" not in shown(run, "txt")
     left = profile(results=(measured("pinned", 0.02), failed("pageable")), recommendation=chosen)
     assert verdicts(left)[0].headline == "Only `pinned` has figures: nothing was compared"
     assert [row.tag for row in rows(profile())] == ["baseline", ""]
-    assert [row.tag for row in view(left).rows] == [""]
+    assert [row.tag for row in evidence.strategies(left).rows] == [""]
 
 
 def host_only(run: Profile) -> Profile:
@@ -160,21 +152,21 @@ def test_without_device_stages_no_strategy_matters(run: Profile) -> None:
     (told,) = verdicts(host_only(run))
     assert told.headline == "No stage of a frame runs on the device, so that no memory strategy matters"
     assert "device(...)" in told.next_step
-    assert "→" not in summary(host_only(run))
-    assert "→" in summary(run)
+    assert "→" not in shown(host_only(run), "txt")
+    assert "→" in shown(run, "txt")
 
 
-def over(*made: Profile | None) -> Series:
+def over(*made: Profile | None) -> SweepResults:
     points = [
         Point(i, run) if run else Point(i, status="failed", reason="E: no", detail=TRACEBACK)
         for i, run in enumerate(made, 1)
     ]
-    return series("w", "n", points)
+    return sweep_results("w", "n", points)
 
 
 @pytest.mark.parametrize("form", SWEEPS)
 def test_every_form_of_a_sweep_tells_failures_first(form: str) -> None:
-    text = plain(SWEEPS[form](over(broken(), cpu_profile(), None, broken())))
+    text = plain(render(page_of(over(broken(), cpu_profile(), None, broken())), form))
     heading = text.index("pageable and zero-copy failed at n = 1 and 4: ValueError: late")
     assert text.index("n = 3 failed: E: no") < heading < text.index("Predicted: zero-copy at n = 2")
     assert text.index(LAST_FRAME) < text.index("Predicted: zero-copy")
@@ -192,12 +184,12 @@ def test_failures_of_a_sweep_that_differ_in_figures_only_are_one() -> None:
 
 
 def test_sweeps_recommend_nothing_that_a_value_does_not() -> None:
-    assert "No recommendation: the workload failed" in sweep_summary(over(broken(), broken()))
-    assert "A prediction is a bet" not in sweep_summary(over(broken(), broken()))
-    text = sweep_summary(over(host_only(cpu_profile()), host_only(cpu_profile())))
+    assert "No recommendation: the workload failed" in render(page_of(over(broken(), broken())), "txt")
+    assert "Predicted, not measured" not in render(page_of(over(broken(), broken())), "txt")
+    text = render(page_of(over(host_only(cpu_profile()), host_only(cpu_profile()))), "txt")
     assert "No stage of a frame runs on the device" in text
     alone = profile(results=(measured("pinned", 0.02),), recommendation=recommendation())
-    assert "Only `pinned` was run: nothing was compared" in sweep_summary(over(alone, alone))
+    assert "Only `pinned` was run: nothing was compared" in render(page_of(over(alone, alone)), "txt")
 
 
 def test_a_gain_is_counted_once() -> None:
@@ -218,10 +210,10 @@ def test_a_gain_is_counted_once() -> None:
 
 def test_cards_say_that_memory_is_of_host_and_device() -> None:
     card, jetson = profile(), profile(device=cuda_device("tegra"))
-    for form in FORMS.values():
-        assert "host and device" in form(card)
-        assert "host and device" not in form(jetson)
-    by_device = summary(cpu_profile())
+    for form in FORMS:
+        assert "host and device" in shown(card, form)
+        assert "host and device" not in shown(jetson, form)
+    by_device = shown(cpu_profile(), "txt")
     assert "RTX 4090 (memory: host and device" in by_device
     assert "Orin Nano 8GB:" in by_device
 
@@ -249,9 +241,9 @@ def test_markdown_is_cut_before_a_name_that_does_not_fit() -> None:
 
 def test_without_a_gpu_and_without_predictions_nothing_is_called_predicted() -> None:
     bare, told = cpu_profile(predictions=(), advice=()), cpu_profile()
-    assert summary(bare).splitlines()[0] == "vector_add: without a GPU"
-    assert render_markdown(bare).splitlines()[0] == "### vector\\_add, without a GPU"
-    assert "nothing was predicted for one: no figure on this page" in render_html(bare)
-    assert "computed by a model" not in render_html(bare)
-    assert summary(told).startswith("vector_add: predicted.")
-    assert "computed by a model" in render_html(told)
+    assert shown(bare, "txt").splitlines()[0] == "vector_add: without a GPU"
+    assert shown(bare, "md").splitlines()[0] == "### vector\\_add, without a GPU"
+    assert "nothing was predicted for one: no figure on this page" in shown(bare, "html")
+    assert "computed by a model" not in shown(bare, "html")
+    assert shown(told, "txt").startswith("vector_add: predicted.")
+    assert "computed by a model" in shown(told, "html")

@@ -14,15 +14,16 @@ from builders import (
     skipped,
     vector_add_trace,
 )
+from rendering import blocks, shown
 
 from advisor.model import accuracy
 from advisor.model.accuracy import Accuracy
 from advisor.model.measured import compare
 from advisor.profiles.schema import Device, MemoryClass, Profile
-from advisor.report import model_error
-from advisor.report.model_beside import beside_model
-from advisor.report.pages import render_html, render_markdown, summary
-from advisor.report.view import view
+from advisor.report import forecasting
+from advisor.report.blocks import Fold, Group, Prose, Table
+from advisor.report.evidence import beside_model
+from advisor.report.pages import page_of
 
 KNOWN: dict[str, Any] = {
     "cases": 31,
@@ -49,7 +50,7 @@ def predictions(*classes: MemoryClass) -> tuple[Any, ...]:
 
 def test_the_error_of_a_memory_class_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     known(monkeypatch, discrete={})
-    assert model_error.sentence("discrete") == (
+    assert forecasting.error_sentence("discrete") == (
         "The model against 132 published figures of this memory class, some of which it uses: right or "
         "within 5 % in 94 % of 17 choices; 92 % of the figures lie in the predicted range (docs/accuracy.md)."
     )
@@ -57,48 +58,50 @@ def test_the_error_of_a_memory_class_is_one_sentence(monkeypatch: pytest.MonkeyP
 
 def test_few_cases_are_said_to_say_little(monkeypatch: pytest.MonkeyPatch) -> None:
     known(monkeypatch, discrete={"cases": 9}, tegra={"cases": 10})
-    assert model_error.sentence("discrete").endswith("9 cases only: these shares say little.")
-    assert "little" not in model_error.sentence("tegra")
+    assert forecasting.error_sentence("discrete").endswith("9 cases only: these shares say little.")
+    assert "little" not in forecasting.error_sentence("tegra")
 
 
 def test_shares_that_no_case_gives_are_not_made_up(monkeypatch: pytest.MonkeyPatch) -> None:
     known(monkeypatch, discrete={"right_share": None, "inside_share": None, "choices": 0})
-    told = model_error.sentence("discrete")
+    told = forecasting.error_sentence("discrete")
     assert "none of its choices could be checked (docs/accuracy.md)" in told
     assert "range" not in told
-    assert model_error.brief(predictions("discrete")) == ""
 
 
 def test_a_class_without_published_cases_has_no_known_error(monkeypatch: pytest.MonkeyPatch) -> None:
     known(monkeypatch, discrete={})
     for memory in ("coherent", None):
-        assert "is not known" in model_error.sentence(memory)  # type: ignore[arg-type]
+        assert "is not known" in forecasting.error_sentence(memory)  # type: ignore[arg-type]
 
 
 def test_short_forms_say_it_for_all_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     known(monkeypatch, discrete={}, tegra={"cases": 3, "figures": 8, "inside_share": 0.71})
     several = predictions("tegra", "discrete", "discrete", "coherent")
-    assert model_error.line(several) == (
+    assert forecasting.error_line(several) == (
         "Model against published figures: tegra 8 figures, 71 % in range (few cases); "
         "discrete 132 figures, 92 % in range; coherent none"
     )
-    assert model_error.brief(several).endswith("71 % to 92 %; few cases of tegra (docs/accuracy.md).")
-    assert model_error.brief(predictions("discrete", "discrete")).endswith("ranges: 92 % (docs/accuracy.md).")
-    assert (model_error.line(()), model_error.brief(())) == ("", "")
+    assert forecasting.error_line(()) == ""
 
 
 def test_every_form_has_the_error_beside_its_predictions() -> None:
     run = cpu_profile()
-    html = render_html(run)
+    html = shown(run, "html")
     assert html.count("The model against ") == len(run.predictions)
-    assert render_markdown(run).count("Model against published figures") == 1
-    assert len([line for line in summary(run).splitlines() if "Published figures" in line]) == 1
-    assert "ublished figures" not in render_html(profile()) + summary(profile())
+    assert shown(run, "md").count("Model against published figures") == 1
+    assert (
+        len([line for line in shown(run, "txt").splitlines() if "How accurate predictions are" in line]) == 1
+    )
+    assert "ublished figures" not in shown(profile(), "html")
+    assert "How accurate predictions are" not in shown(profile(), "txt")
 
 
 def test_a_device_of_which_nothing_is_predicted_needs_no_error() -> None:
     declined = prediction(results=(skipped(),), recommendation=None)
-    assert view(cpu_profile(predictions=(declined,))).predictions[0].error == ""
+    page = page_of(cpu_profile(predictions=(declined,)))
+    assert blocks(page, Group, "predictions")
+    assert not [prose for prose in blocks(page, Prose) if "published figures of this memory" in prose.text]
 
 
 def on_rtx_4090(**seconds: float) -> Profile:
@@ -111,23 +114,27 @@ def on_rtx_4090(**seconds: float) -> Profile:
 def test_predicted_stands_beside_measured_on_the_same_device() -> None:
     likely = {row.strategy: row.likely for row in compare(on_rtx_4090(pageable=1.0, pinned=1.0)).rows}
     run = on_rtx_4090(pageable=likely["pageable"], pinned=100 * likely["pinned"], zero_copy=1e-6)
-    told = beside_model(run)
-    assert [(row.strategy, row.verdict) for row in told.rows] == [
+    _, said, fold = beside_model(compare(run))
+    assert isinstance(said, Prose)
+    assert isinstance(fold, Fold)
+    assert isinstance(fold.blocks[0], Table)
+    rows = fold.blocks[0].rows
+    assert [(row.name, row.cells[3].value) for row in rows] == [
         ("zero-copy", "outside: faster than predicted"),
         ("pageable", "inside"),
         ("pinned", "outside: slower than predicted"),
     ]
-    assert (told.rows[1].ratio, told.rows[2].ratio) == ("1.00×", "0.0100×")
-    assert told.summary == "1 of 3 measured times lie in the predicted range."
-    html = render_html(run)
+    assert (rows[1].cells[2].value, rows[2].cells[2].value) == ("1.00×", "0.0100×")
+    assert said.text.startswith("1 of 3 measured times lie in the predicted range.")
+    html = shown(run, "html")
     assert html.count("Predicted against measured on this device</h3>") == 1
     assert '<td class="outside">outside: slower than predicted</td>' in html
     assert "not compared" not in html
 
 
 def test_without_an_entry_there_is_no_comparison_but_its_reason() -> None:
-    html = render_html(profile())
+    html = shown(profile(), "html")
     assert "Predicted against measured" not in html
     assert "not compared with these figures: the catalogue has no entry for Test discrete" in html
-    assert "not compared" not in render_html(cpu_profile()), "nobody expects it of a CPU"
-    assert "not compared" not in render_html(profile(results=(skipped(),)))
+    assert "not compared" not in shown(cpu_profile(), "html"), "nobody expects it of a CPU"
+    assert "not compared" not in shown(profile(results=(skipped(),)), "html")

@@ -19,18 +19,21 @@ from builders import (
     recommendation,
     skipped,
 )
+from rendering import blocks, shown
 
 from advisor.profiles.preferences import Objective, Preferences
 from advisor.profiles.schema import Environment, Profile
 from advisor.profiles.system_state import CpuClocks, TegraState
 from advisor.report import words
-from advisor.report.evidence import evidence
-from advisor.report.forecasting import forecasting
-from advisor.report.pages import render_html, render_markdown, summary
-from advisor.report.stacks import frame_chart, overlap_note, prediction_chart
+from advisor.report.blocks import Table
+from advisor.report.charts import Chart, frame_chart, overlap_note, prediction_chart
+from advisor.report.distribution import Spread
+from advisor.report.evidence import strategies
+from advisor.report.machine import absent, environment, readings
+from advisor.report.methods import method
+from advisor.report.pages import page_of
+from advisor.report.recommendations import prediction_verdict, verdicts
 from advisor.report.tables import gaps
-from advisor.report.verdicts import prediction_verdict, verdicts
-from advisor.report.view import view
 from advisor.verdicts.counting import counted
 
 
@@ -40,12 +43,12 @@ def on(**environment: Any) -> Profile:
 
 
 def table(run: Profile, index: int = 0) -> dict[str, tuple[str, ...]]:
-    return dict(view(run).readings[index].rows)
+    return {row.name: tuple(cell.value for cell in row.cells) for row in readings(run)[index].rows}
 
 
 def test_gpu_readings_stand_beside_one_another() -> None:
     told = table(all_strategies())
-    assert view(all_strategies()).readings[0].moments == ("before", "under load", "after")
+    assert [c.head for c in readings(all_strategies())[0].columns] == ["before", "under load", "after"]
     assert told["SM clock"] == ("210 MHz of 3.10 GHz", "2.52 GHz of 3.10 GHz", "2.52 GHz of 3.10 GHz")
     assert told["PCIe link"][:2] == ("gen 1 ×16 of gen 4 ×16", "gen 4 ×16 of gen 4 ×16")
     assert told["clocks held down by"] == ("nothing", "heat", "heat")
@@ -82,7 +85,7 @@ def test_board_readings_have_a_table_of_their_own() -> None:
 
 
 def test_host_facts_are_told_and_missing_ones_left_out() -> None:
-    told = {e.label: e.value for e in view(on(host=host_state())).environment}
+    told = {e.label: e.value for e in environment(on(host=host_state()))}
     assert told["NUMA nodes"] == "0 (CPUs 0-15, 64.0 GiB)"
     assert (told["Memory limit of the control group"], told["Limit of locked memory"]) == (
         "unlimited",
@@ -90,7 +93,7 @@ def test_host_facts_are_told_and_missing_ones_left_out() -> None:
     )
     assert told["Runs in"] == "a container"
     assert "NUMA node of the GPU" not in told
-    assert "NUMA nodes" not in {e.label for e in view(profile()).environment}
+    assert "NUMA nodes" not in {e.label for e in environment(profile())}
 
 
 def test_reasons_inside_readings_are_told_once() -> None:
@@ -102,7 +105,7 @@ def test_reasons_inside_readings_are_told_once() -> None:
             gpu_state("after", absent={**silent, "driver": "gone"}),
         ),
     )
-    assert [(e.label, e.value) for e in view(run).absent] == [
+    assert [(e.label, e.value) for e in absent(run)] == [
         ("host: gpu_numa_node", "the kernel does not know the GPU's node"),
         ("GPU: sm_hertz and power_watts", "not supported"),
         ("GPU after: driver", "gone"),
@@ -112,19 +115,19 @@ def test_reasons_inside_readings_are_told_once() -> None:
 @pytest.mark.parametrize(("number", "further"), [(0, ""), (3, ""), (5, "and 2 more")])
 def test_at_most_three_warnings_stand_beside_the_verdict(number: int, further: str) -> None:
     run = on(warnings=tuple(f"caution {i} ends" for i in range(number)))
-    html = render_html(run)
+    html = shown(run, "html")
     beside = html[html.index('id="verdict"') : html.index('id="change"')]
     assert re.findall(r"caution \d", beside) == [f"caution {i}" for i in range(min(number, 3))]
     assert re.findall(r"and \d more", beside) == ([further] if further else [])
     assert len(re.findall(r"<span>caution \d", html)) == number, "each once"
-    markdown, text = render_markdown(run), summary(run)
+    markdown, text = shown(run, "md"), shown(run, "txt")
     assert markdown.count("**Warning:**") == min(number, 3)
     assert (further in markdown, further in text) == (True, True)
     assert [text.count(f"caution {i} ends") for i in range(number)] == [1] * number
 
 
 def test_a_warning_comes_before_the_table_of_figures() -> None:
-    text = summary(all_strategies())
+    text = shown(all_strategies(), "txt")
     assert text.index("throttled") < text.index("strategy ")
 
 
@@ -157,8 +160,8 @@ def test_parts_of_overlapping_frames_are_drawn_as_long_as_they_took() -> None:
     assert float(bar.whisker.middle[:-1]) < sum(float(s.width[:-1]) for s in bar.segments)
     assert "`pinned-pipelined`" in overlap_note(run)
     assert overlap_note(profile()) == ""
-    assert "may exceed the time per frame" in render_html(run)
-    assert "may exceed" not in render_html(profile())
+    assert "may exceed the time per frame" in shown(run, "html")
+    assert "may exceed" not in shown(profile(), "html")
 
 
 def test_what_overlapping_parts_leave_of_a_frame_is_not_called_other() -> None:
@@ -168,52 +171,53 @@ def test_what_overlapping_parts_leave_of_a_frame_is_not_called_other() -> None:
 
 def test_latency_stands_beside_the_rate_of_frames() -> None:
     run = overlapped()
-    assert [row.frame.more for row in evidence(run).rows] == ["latency 20.0 ms, 100 frames/s", ""]
+    assert [row.cells[0].more for row in strategies(run).rows] == ["latency 20.0 ms, 100 frames/s", ""]
     fact = next(f for f in verdicts(run)[0].facts if f.label == "Latency")
-    assert (fact.value, fact.note) == ("20.0 ms", "begin to end of a frame")
-    for text in (render_html(run).replace("\N{NO-BREAK SPACE}", " "), render_markdown(run), summary(run)):
+    assert (fact.value, fact.note) == ("20.0 ms", "of one frame, start to finish")
+    for text in (shown(run, "html").replace("\N{NO-BREAK SPACE}", " "), shown(run, "md"), shown(run, "txt")):
         assert "latency 20.0 ms, 100 frames/s" in text
-    assert "latency" not in render_markdown(profile()) + summary(profile())
+    assert "latency" not in shown(profile(), "md") + shown(profile(), "txt")
 
 
 def test_tables_and_charts_show_a_frame_as_the_objective_counts_it() -> None:
     run = overlapped("time", transfer_seconds=0.009)
-    told = evidence(run)
-    (row,) = [row for row in told.rows if row.strategy == "pinned-pipelined"]
-    assert row.frame.value == "20.0 ms"
-    assert row.frame.more == "begin to end; one is done every 10.0 ms, 100 frames/s"
+    page = page_of(run)
+    (row,) = [row for row in strategies(run).rows if row.name == "pinned-pipelined"]
+    frame = row.cells[0]
+    assert frame.value == "20.0 ms"
+    assert frame.more == "latency; 10.0 ms between finished frames, 100 frames/s"
     low, high = run.measured()["pinned-pipelined"].interval_seconds
-    assert row.frame.note == words.seconds_between(2 * low, 2 * high)
-    assert told.frame_chart is not None
-    assert [bar.value for bar in told.frame_chart.bars] == ["20.0 ms", "20.0 ms"]
-    assert "from begin to end" in told.overlap_note
-    assert told.spread is not None, "raw frames stay as they were taken"
+    assert frame.note == words.seconds_between(2 * low, 2 * high)
+    chart = blocks(page, Chart)[0]
+    assert [bar.value for bar in chart.bars] == ["20.0 ms", "20.0 ms"]
+    assert "the latency of a frame" in chart.notes[1]
+    assert blocks(page, Spread), "raw frames stay as they were taken"
     assert counted(run).measured()["pageable"] == run.measured()["pageable"]
-    assert evidence(overlapped("throughput")).rows[0].frame.value == "10.0 ms"
+    assert strategies(overlapped("throughput")).rows[0].cells[0].value == "10.0 ms"
 
 
 def test_predictions_show_a_frame_as_the_objective_counts_it() -> None:
     pipelined = predicted("pinned-pipelined", 0.01, latency_seconds=0.02)
     made = cpu_profile().model_copy(update={"predictions": (prediction(results=(pipelined,)),)})
-    (cell,) = dict(forecasting(made).forecasts.rows)["pinned-pipelined"]
-    assert cell is not None
-    assert (cell.likely, cell.sort) == ("20.0 ms", 0.02)
-    assert cell.latency == "begin to end; one is done every 10.0 ms, 100 frames/s"
+    table = blocks(page_of(made), Table, "predictions")[0]
+    (cell,) = next(row.cells for row in table.rows if row.name == "pinned-pipelined")
+    assert (cell.value, cell.sort) == ("20.0 ms", 0.02)
+    assert cell.more == "latency; 10.0 ms between finished frames, 100 frames/s"
 
 
 def test_predictions_say_beside_table_and_chart_what_overlapping_frames_mean() -> None:
     pipelined = predicted("pinned-pipelined", 0.01, latency_seconds=0.02)
-    shown = prediction(results=(pipelined, predicted("pageable", 0.02)))
-    run = cpu_profile(predictions=(shown, prediction("NVIDIA H200")))
-    told = "begin to end; one is done every 10.0 ms, 100 frames/s"
-    assert summary(run).count(f"\n  (pinned-pipelined: {told})\n") == 1
-    assert told in render_markdown(run)
-    notes = [made.overlap_note for made in forecasting(run).predictions]
-    assert notes[0].startswith(
-        "Where frames overlap (`pinned-pipelined`), the bracket shows a frame from begin"
+    made = prediction(results=(pipelined, predicted("pageable", 0.02)))
+    run = cpu_profile(predictions=(made, prediction("NVIDIA H200")))
+    told = "latency; 10.0 ms between finished frames, 100 frames/s"
+    assert shown(run, "txt").count(f"\n  (pinned-pipelined: {told})\n") == 1
+    assert told in shown(run, "md")
+    first, second = blocks(page_of(run), Chart, "predictions")
+    assert first.notes[1].startswith(
+        "Where frames overlap (`pinned-pipelined`), the bracket shows the latency of a frame"
     )
-    assert notes[1] == ""
-    assert render_html(run).count("the bracket shows a frame from begin to end") == 1
+    assert len(second.notes) == 1
+    assert shown(run, "html").count("the bracket shows the latency of a frame") == 1
 
 
 def test_predicted_latency_is_called_so() -> None:
@@ -226,24 +230,24 @@ def test_predicted_latency_is_called_so() -> None:
 
 
 def test_hints_are_listed_by_buffer() -> None:
-    told = {e.label: e.value for e in view(all_strategies()).method}
+    told = {e.label: e.value for e in method(all_strategies())}
     assert told["Hints under managed-advised"] == "a: preferred-device and accessed-by-host; b: read-mostly"
-    assert not [e for e in view(profile()).method if e.label.startswith("Hints")]
+    assert not [e for e in method(profile()) if e.label.startswith("Hints")]
 
 
 def test_strategies_with_the_same_reason_share_a_row() -> None:
     without = (skipped("a", "why"), skipped("b", "other"), skipped("c", "why"))
-    assert [(g.strategies, g.reason) for g in gaps(without)] == [(("a", "c"), "why"), (("b",), "other")]
+    assert [(g.names, g.text) for g in gaps(without)] == [(("a", "c"), "why"), (("b",), "other")]
     run = profile(results=(measured("pageable", 0.01), *without))
-    assert "<code>a</code>, <code>c</code>: <span>why</span>" in render_html(run)
-    assert "- `a`, `c` skipped: why\n" in render_markdown(run)
-    assert "a and c skipped: why" in summary(run)
+    assert "<code>a</code>, <code>c</code>: <span>why</span>" in shown(run, "html")
+    assert "- `a`, `c` skipped: why\n" in shown(run, "md")
+    assert "a and c skipped: why" in shown(run, "txt")
     declined = prediction(results=(predicted("pageable", 0.01), *without))
-    assert "<code>a</code>, <code>c</code>: <span>why</span>" in render_html(
-        cpu_profile(predictions=(declined,))
+    assert "<code>a</code>, <code>c</code>: <span>why</span>" in shown(
+        cpu_profile(predictions=(declined,)), "html"
     )
 
 
 def test_failures_of_which_the_processes_said_different_things_stay_apart() -> None:
     rows = (failed("a", "killed", "one"), failed("b", "killed", "two"), failed("c", "killed", "one"))
-    assert [(g.strategies, g.detail) for g in gaps(rows)] == [(("a", "c"), "one"), (("b",), "two")]
+    assert [(g.names, g.detail) for g in gaps(rows)] == [(("a", "c"), "one"), (("b",), "two")]

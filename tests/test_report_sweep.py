@@ -23,15 +23,16 @@ from builders import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rendering import blocks
 from test_report_escaping import everywhere, joined, markdown_structure, pieces, structure, times
 
 from advisor.profiles.schema import Profile, Recommendation
-from advisor.profiles.sweeps import Point, Series, series
+from advisor.profiles.sweeps import Point, SweepResults, sweep_results
 from advisor.report.axes import compact, time_axis, value_axis
+from advisor.report.blocks import Banners
 from advisor.report.lines import LABEL_GAP, Curve, Sample, line_chart, styles
 from advisor.report.markdown import LIMIT
-from advisor.report.pages import render_sweep_html, render_sweep_markdown, sweep_summary, write_sweep
-from advisor.report.sweep import sweep_view
+from advisor.report.pages import page_of, render, write
 from advisor.report.sweep_verdicts import sweep_verdict
 from advisor.report.tracks import tracks
 from advisor.sweep import parse_sweep
@@ -60,13 +61,15 @@ def at_n(n: int, chosen: Recommendation | None, **fields: Any) -> Profile:
     return profile(**{**parts, **fields})
 
 
-def over(*recommendations: Recommendation | None) -> Series:
+def over(*recommendations: Recommendation | None) -> SweepResults:
     """n = 1, 4, 16, ... with these recommendations."""
     made = [at_n(4**i, chosen) for i, chosen in enumerate(recommendations)]
-    return series("vector_add", "n", [Point(4**i, p, href=f"./n={4**i}/r.html") for i, p in enumerate(made)])
+    return sweep_results(
+        "vector_add", "n", [Point(4**i, p, href=f"./n={4**i}/r.html") for i, p in enumerate(made)]
+    )
 
 
-def gpu_series() -> Series:
+def gpu_sweep() -> SweepResults:
     """A change with a tie in its middle, a value that cannot be told, one that failed, one not run."""
     z, p = "zero-copy", "pinned"
     made = over(clear(z), clear(z), tie(p, z), clear(p), unclear(p, "pageable"), clear(p))
@@ -79,7 +82,9 @@ def gpu_series() -> Series:
     points = [*made.points[:5], Point(4**5, last)]
     failing = Point(4**6, status="failed", reason="MemoryError: <b>", detail="Traceback\n  line 3")
     unrun = Point(4**7, status="not run", reason="the sweep was interrupted")
-    return series("vector_add", "n", [*points, failing, unrun], "advisor profile w.py --sweep n=1..16384")
+    return sweep_results(
+        "vector_add", "n", [*points, failing, unrun], "advisor profile w.py --sweep n=1..16384"
+    )
 
 
 def bets(n: int, first: float, second: float) -> Profile:
@@ -92,34 +97,32 @@ def bets(n: int, first: float, second: float) -> Profile:
     return cpu_profile(workload=vector_add_workload(n), predictions=(made,))
 
 
-def cpu_series() -> Series:
+def cpu_sweep() -> SweepResults:
     made = [bets(1024, 2e-5, 1e-5), bets(4096, 4e-5, 3e-5), bets(16384, 8e-5, 1.2e-4)]
-    return series("vector_add", "n", [Point(m.workload.parameters["n"], m) for m in made], "advisor ...")
+    return sweep_results(
+        "vector_add", "n", [Point(m.workload.parameters["n"], m) for m in made], "advisor ..."
+    )
 
 
-def nothing_series() -> Series:
+def nothing_sweep() -> SweepResults:
     points = [Point(n, status="failed", reason="ValueError: no", detail="Traceback") for n in (1, 2)]
-    return series("w", "n", points, "advisor profile w.py --sweep n=1,2")
+    return sweep_results("w", "n", points, "advisor profile w.py --sweep n=1,2")
 
 
-SERIES: dict[str, Callable[[], Series]] = {
-    "gpu": gpu_series,
-    "cpu": cpu_series,
-    "nothing": nothing_series,
+SWEEPS: dict[str, Callable[[], SweepResults]] = {
+    "gpu": gpu_sweep,
+    "cpu": cpu_sweep,
+    "nothing": nothing_sweep,
     "one": lambda: over(clear("pinned")),
 }
-FORMS: dict[str, Callable[[Series], str]] = {
-    "html": render_sweep_html,
-    "md": render_sweep_markdown,
-    "txt": sweep_summary,
-}
+FORMS = ("html", "md", "txt")
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", SERIES)
+@pytest.mark.parametrize("name", SWEEPS)
 def test_sweep_looks_as_accepted(name: str, form: str, request: pytest.FixtureRequest) -> None:
     path = GOLDEN / f"sweep-{name}.{form}"
-    now = re.sub(r"<style>.*</style>", "", FORMS[form](SERIES[name]()), flags=re.DOTALL)
+    now = re.sub(r"<style>.*</style>", "", render(page_of(SWEEPS[name]()), form), flags=re.DOTALL)
     now = re.sub(r"sha256-[^']+", "…", now)
     if request.config.getoption("--accept"):
         path.write_text(now, encoding="utf-8")
@@ -128,7 +131,7 @@ def test_sweep_looks_as_accepted(name: str, form: str, request: pytest.FixtureRe
     )
 
 
-def said(made: Series) -> tuple[str, str]:
+def said(made: SweepResults) -> tuple[str, str]:
     verdict = sweep_verdict(tracks(made)[0], "n")
     return verdict.headline.replace("`", ""), verdict.reason.replace("`", "")
 
@@ -192,7 +195,7 @@ def test_sentences(chosen: list[Recommendation | None], headline: str, reason: s
 
 def test_a_value_cut_short_speaks_for_nobody() -> None:
     last = at_n(4, B, notes=("Interrupted after 1 of 6 measurements.",))
-    made = series("w", "n", [Point(1, at_n(1, A)), Point(4, last)])
+    made = sweep_results("w", "n", [Point(1, at_n(1, A)), Point(4, last)])
     assert said(made) == ("a at n = 1", "No recommendation at n = 4.")
 
 
@@ -200,12 +203,12 @@ def test_a_winner_by_default_is_told() -> None:
     """Where the former best has no figures, the change says so."""
     rows = (measured("b", 1.0), failed("a", "not enough memory"))
     first = at_n(1, A, results=(measured("a", 1.0), measured("b", 2.0)))
-    made = series("w", "n", [Point(1, first), Point(4, at_n(4, B, results=rows))])
+    made = sweep_results("w", "n", [Point(1, first), Point(4, at_n(4, B, results=rows))])
     assert said(made)[1].endswith("a has no figures at 4.")
 
 
 def test_predicted_changes_are_likely() -> None:
-    headline, reason = said(cpu_series())
+    headline, reason = said(cpu_sweep())
     assert headline == "Predicted: likely zero-copy up to n = 4096, likely pageable from 16384 on"
     assert "likely changes from zero-copy to pageable" in reason
     assert "ranges overlap at 3 of 3 values" in reason
@@ -213,7 +216,7 @@ def test_predicted_changes_are_likely() -> None:
 
 def test_values_without_an_order_are_told_one_by_one() -> None:
     made = [Point(f, at_n(1, chosen)) for f, chosen in (("f8", A), ("f4", B), ("f2", A))]
-    assert said(series("w", "n", made))[0] == "a at n = f8 and f2; b at n = f4"
+    assert said(sweep_results("w", "n", made))[0] == "a at n = f8 and f2; b at n = f4"
 
 
 names = st.sampled_from("abcd")
@@ -267,7 +270,7 @@ def test_labels_keep_their_distance() -> None:
     gaps = [b.share - a.share for a, b in pairwise(labels)]
     assert 4 <= len(labels) <= 9
     assert min(gaps) >= 1 / 9
-    assert labels[-1].text == "100"
+    assert labels[-1].label == "100"
     assert 2 <= sum(label.narrow for label in labels) <= 5
 
 
@@ -283,10 +286,18 @@ def test_compact_values(value: Any, text: str) -> None:
 def test_axis_of_the_times() -> None:
     scale, labels = time_axis(1e-4, 1e-2)
     assert scale.logarithmic
-    assert [label.text for label in labels] == ["100 µs", "200 µs", "500 µs", "1 ms", "2 ms", "5 ms", "10 ms"]
+    assert [label.label for label in labels] == [
+        "100 µs",
+        "200 µs",
+        "500 µs",
+        "1 ms",
+        "2 ms",
+        "5 ms",
+        "10 ms",
+    ]
     scale, labels = time_axis(1e-3, 4e-3)
     assert not scale.logarithmic
-    assert [label.text for label in labels] == ["0", "1 ms", "2 ms", "3 ms", "4 ms"]
+    assert [label.label for label in labels] == ["0", "1 ms", "2 ms", "3 ms", "4 ms"]
     assert len(time_axis(1e-6, 10.0)[1]) == 8
 
 
@@ -317,7 +328,8 @@ def test_labels_at_the_ends_do_not_cover_one_another(last: float) -> None:
 
 def noted(*notes: str) -> list[str]:
     made = [Point(i, at_n(i, A, notes=(note,) if note else ())) for i, note in enumerate(notes, 1)]
-    return list(sweep_view(series("w", "n", made)).notes)
+    (told, *_) = [*blocks(page_of(sweep_results("w", "n", made)), Banners)] or [Banners("", ())]
+    return list(told.texts)
 
 
 def test_notes_are_told_once() -> None:
@@ -333,7 +345,7 @@ def test_strategies_differ_in_shape_and_colour() -> None:
 
 
 def test_measured_and_predicted_lines_look_different() -> None:
-    gpu, cpu = render_sweep_html(gpu_series()), render_sweep_html(cpu_series())
+    gpu, cpu = render(page_of(gpu_sweep()), "html"), render(page_of(cpu_sweep()), "html")
     assert 'class="chart lines predicted"' not in gpu
     assert 'class="interval' in gpu
     shown = re.search(r'<figure class="chart lines predicted".*?</figure>', cpu, re.DOTALL)
@@ -344,7 +356,7 @@ def test_measured_and_predicted_lines_look_different() -> None:
 
 
 def test_page_needs_no_network_and_links_beside_itself() -> None:
-    html = render_sweep_html(over(A, B))
+    html = render(page_of(over(A, B)), "html")
     assert html.count("<script") == html.count("script-src 'sha256-") == 1
     assert " style=" not in html
     links = re.findall(r"""(?:src|href)=["'](?!#|data:)([^"']*)""", html)
@@ -356,31 +368,31 @@ def test_terminal_fits_and_keeps_what_is_recommended(strategies: int) -> None:
     rows = tuple(measured(f"strategy-{i}", 0.01) for i in range(strategies))
     last = f"strategy-{strategies - 1}"
     made = [Point(n, at_n(n, clear(last), results=rows)) for n in (1, 10**6)]
-    text = sweep_summary(series("w", "n", made))
+    text = render(page_of(sweep_results("w", "n", made)), "txt")
     assert max(map(len, text.splitlines())) <= 80
     assert "→ 10.0 ms" in text
     assert ("more strateg" in text) == (strategies > 4)
 
 
-def hostile_series(text: str) -> Series:
+def hostile_sweep(text: str) -> SweepResults:
     made = [everywhere(text) for _ in range(2)]
     points = [Point(f"{text}{i}", p, href="./x") for i, p in enumerate(made)]
-    return series(text, text, [*points, Point(f"{text}9", None, "failed", text, text)], text)
+    return sweep_results(text, text, [*points, Point(f"{text}9", None, "failed", text, text)], text)
 
 
-PLAIN_PAGE = structure(render_sweep_html(hostile_series("plain")))
-PLAIN_MARKDOWN = markdown_structure(render_sweep_markdown(hostile_series("plain")))
+PLAIN_PAGE = structure(render(page_of(hostile_sweep("plain")), "html"))
+PLAIN_MARKDOWN = markdown_structure(render(page_of(hostile_sweep("plain")), "md"))
 
 
 @settings(max_examples=25, deadline=None)
 @given(pieces, times)
 def test_hostile_names_change_no_structure(pieces: list[str], times: int) -> None:
-    made = hostile_series(joined(pieces, times))
-    assert structure(render_sweep_html(made)) == PLAIN_PAGE
-    written = render_sweep_markdown(made)
+    made = hostile_sweep(joined(pieces, times))
+    assert structure(render(page_of(made), "html")) == PLAIN_PAGE
+    written = render(page_of(made), "md")
     assert markdown_structure(written) == PLAIN_MARKDOWN
     assert len(written) < LIMIT
-    lines = sweep_summary(made).split("\n")
+    lines = render(page_of(made), "txt").split("\n")
     assert max(map(len, lines)) <= 80
     assert not any(re.search(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e]", line) for line in lines)
 
@@ -389,11 +401,11 @@ def test_markdown_of_a_large_sweep_stays_small() -> None:
     predictions = tuple(prediction(f"Device {i} {'@' * 300}") for i in range(9))
     rows = tuple(measured(f"{'|' * 200}{i}", 0.02) for i in range(14))
     made = [Point(n, at_n(n, A, results=rows, predictions=predictions)) for n in range(1, 40)]
-    assert len(render_sweep_markdown(series("w", "n", made))) < LIMIT
+    assert len(render(page_of(sweep_results("w", "n", made)), "md")) < LIMIT
 
 
 def test_files_that_were_asked_for(tmp_path: Path) -> None:
-    assert write_sweep(over(A, B), tmp_path, ("md", "json")) == [tmp_path / "sweep.md"]
+    assert write(page_of(over(A, B)), tmp_path, ("md", "json")) == [tmp_path / "sweep.md"]
     assert [path.name for path in tmp_path.iterdir()] == ["sweep.md"]
 
 
@@ -413,7 +425,7 @@ def test_the_sentence_is_likely_where_the_values_own_report_is() -> None:
     sure = [likely(n, a, b, far, strategy="a", verdict="near", tied_with=("b",)) for n in (1, 2)]
     clear_cut = [likely(n, a, far, strategy="a", verdict="fastest") for n in (1, 2)]
     told = [
-        said(series("w", "n", [Point(n, p) for n, p in enumerate(each, 1)]))
+        said(sweep_results("w", "n", [Point(n, p) for n, p in enumerate(each, 1)]))
         for each in (bet, sure, clear_cut)
     ]
     assert told[0][0] == "Predicted: likely a at every value tested, n = 1 to 2 (tied with b)"
@@ -425,7 +437,7 @@ def test_the_sentence_is_likely_where_the_values_own_report_is() -> None:
 
 def closer(*values: Any, chosen: tuple[Recommendation, ...]) -> str:
     points = [Point(v, at_n(1, each)) for v, each in zip(values, chosen, strict=True)]
-    return sweep_verdict(tracks(series("w", "n", points))[0], "n").next_step
+    return sweep_verdict(tracks(sweep_results("w", "n", points))[0], "n").next_step
 
 
 @pytest.mark.parametrize(

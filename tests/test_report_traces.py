@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import builders
 import pytest
+from rendering import shown
 from running import advisor
 from test_nsys_exports import managed, pinned
 
@@ -15,11 +18,10 @@ from advisor.nsys.exports import FileTrace, read
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Profile
 from advisor.profiles.traces import NoTrace, NsysTrace, Span, Timeline, thinned, worked
-from advisor.report.pages import render_html, render_markdown
-from advisor.report.timelines import MOST_DRAWN
-from advisor.report.trace_text import trace_text
-from advisor.report.traces import StrategyFrame, traces
-from advisor.report.view import view
+from advisor.report.blocks import Block, Fact, Facts, Fold, Prose
+from advisor.report.pages import render, trace_page
+from advisor.report.timelines import MOST_DRAWN, TimelineView
+from advisor.report.traces import traces
 from advisor.rules.advise import advise
 
 
@@ -39,6 +41,39 @@ def of(trace: NsysTrace | None = None, **timelines: Timeline) -> Profile:
     return builders.profile(results=rows, **changes)
 
 
+@dataclass(frozen=True)
+class Frame:
+    """What the section says of one strategy."""
+
+    strategy: str
+    timeline: TimelineView
+    figures: tuple[Fact, ...]
+    steps: tuple[Fact, ...]
+    said: str
+
+
+@dataclass(frozen=True)
+class Told:
+    frames: tuple[Frame, ...]
+    nsys: str
+
+
+def told_of(profile: Profile) -> Told:
+    found = traces(profile)
+    frames = tuple(frame_of(block) for block in found if isinstance(block, Fold))
+    return Told(frames, " ".join(block.text for block in found if isinstance(block, Prose)))
+
+
+def frame_of(fold: Fold) -> Frame:
+    def facts(blocks: Iterable[Block]) -> tuple[Fact, ...]:
+        return tuple(fact for block in blocks if isinstance(block, Facts) for fact in block.facts)
+
+    (timeline,) = (block for block in fold.blocks if isinstance(block, TimelineView))
+    steps = [inner for block in fold.blocks if isinstance(block, Fold) for inner in block.blocks]
+    said = " ".join(block.text for block in fold.blocks if isinstance(block, Prose))
+    return Frame(fold.title.split("`")[1], timeline, facts(fold.blocks), facts(steps), said)
+
+
 def seen(tmp_path: Path) -> NsysTrace:
     found = [
         *read(pinned(tmp_path / "a.sqlite")).strategies,
@@ -49,24 +84,24 @@ def seen(tmp_path: Path) -> NsysTrace:
 
 def test_a_profile_without_any_timeline_has_no_such_section() -> None:
     profile = builders.profile()
-    assert not view(profile).traces.any
-    assert "Within a frame" not in render_html(profile)
+    assert traces(profile) == ()
+    assert "Within a frame" not in shown(profile, "html")
 
 
 def test_our_own_events_are_marked_as_such() -> None:
-    (frame,) = traces(of(pinned=own())).frames
+    (frame,) = told_of(of(pinned=own())).frames
     assert frame.timeline.source == "our own events"
     assert "these are not the measured times" in frame.timeline.how
     assert frame.figures == ()
-    page = render_html(of(pinned=own()))
+    page = shown(of(pinned=own()), "html")
     assert "our own events" in page
     assert 'href="#frames"' in page
 
 
 def test_what_nsys_saw_takes_the_place_of_our_own_events(tmp_path: Path) -> None:
-    told = traces(of(seen(tmp_path), pinned=own(), managed=own(), zero_copy=own()))
+    told = told_of(of(seen(tmp_path), pinned=own(), managed=own(), zero_copy=own()))
     assert [f.timeline.source for f in told.frames] == ["seen by nsys", "seen by nsys", "our own events"]
-    assert "not the measured ones above, mostly longer" in told.nsys
+    assert "traced times are not used" in told.nsys
     values = {entry.label: entry.value for entry in told.frames[0].figures}
     assert values["copies host-to-device"] == "300 B (pinned to device; 1 copy, 3.00 ms; 0.000100 GB/s)"
     assert values["GPU idle"] == "60 % of the traced frame"
@@ -74,7 +109,7 @@ def test_what_nsys_saw_takes_the_place_of_our_own_events(tmp_path: Path) -> None
     faults = (
         "Not observed: page faults by the CPU and page faults by the GPU (no managed memory was allocated)."
     )
-    assert told.frames[0].absent == faults
+    assert faults in told.frames[0].said
     by_range = {entry.label: entry.value for entry in told.frames[0].steps}
     assert by_range["to-device"] == "50.0 µs each, 1 time; copies host-to-device 300 B"
     assert by_range["device:add"] == "30.0 µs each, 1 time; kernel add 1.00 ms"
@@ -83,7 +118,7 @@ def test_what_nsys_saw_takes_the_place_of_our_own_events(tmp_path: Path) -> None
 
 
 def test_a_timeline_is_a_picture_and_a_table(tmp_path: Path) -> None:
-    (frame, _) = traces(of(seen(tmp_path), pinned=own(), managed=own())).frames
+    (frame, _) = told_of(of(seen(tmp_path), pinned=own(), managed=own())).frames
     assert [(line.name, [piece.category for piece in line.pieces]) for line in frame.timeline.lines] == [
         ("host", ["host", "wait"]),
         ("copies", ["transfer"]),
@@ -98,7 +133,7 @@ def test_a_timeline_is_a_picture_and_a_table(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tick", ["0", "1.00 ms", "4.00 ms"])
 def test_the_axis_is_the_frame(tick: str) -> None:
-    (frame,) = traces(of(pinned=own())).frames
+    (frame,) = told_of(of(pinned=own())).frames
     assert tick in {one.label for one in frame.timeline.ticks}
 
 
@@ -108,19 +143,19 @@ def test_a_timeline_of_very_many_spans_stays_small() -> None:
     assert len(drawn.spans) <= MOST_DRAWN
     assert sum(span.merged for span in drawn.spans) + drawn.left_out >= 300
     names = [f"s{i}" for i in range(14)]
-    page = render_html(of(**dict.fromkeys(names, many)))
-    alone = render_html(of(**{name: own() for name in names}))
+    page = shown(of(**dict.fromkeys(names, many)), "html")
+    alone = shown(of(**{name: own() for name in names}), "html")
     assert len(page) - len(alone) < 150_000
 
 
 def test_a_trace_that_failed_says_why_and_costs_nothing_else() -> None:
     failed = NsysTrace(reason="nsys profile did not finish within 60 s", tool="nsys 2023.4.4")
-    told = traces(of(failed, pinned=own()))
+    told = told_of(of(failed, pinned=own()))
     assert told.nsys == "There is no trace of nsys: nsys profile did not finish within 60 s"
     assert told.frames[0].timeline.source == "our own events"
     says = "There is no trace of nsys: nsys profile did not finish"
-    assert says in render_html(of(failed, pinned=own()))
-    assert says in render_markdown(of(failed, pinned=own()))
+    assert says in shown(of(failed, pinned=own()), "html")
+    assert says in shown(of(failed, pinned=own()), "md")
 
 
 def test_a_strategy_that_is_missing_is_named(tmp_path: Path) -> None:
@@ -128,13 +163,13 @@ def test_a_strategy_that_is_missing_is_named(tmp_path: Path) -> None:
     trace = seen(tmp_path).model_copy(update={"missing": (missing,)})
     assert (
         "`zero-copy` is not in it: the workload failed under nsys: no."
-        in traces(of(trace, pinned=own())).nsys
+        in told_of(of(trace, pinned=own())).nsys
     )
 
 
 def test_names_from_the_outside_are_escaped(tmp_path: Path) -> None:
     evil = Span(track="kernel", label="<script>alert(1)</script>", begin_seconds=0, end_seconds=0.001)
-    page = render_html(of(pinned=Timeline(source="nsys", frame_seconds=0.004, spans=(evil,))))
+    page = shown(of(pinned=Timeline(source="nsys", frame_seconds=0.004, spans=(evil,))), "html")
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
 
@@ -143,13 +178,13 @@ def test_names_from_the_outside_are_escaped(tmp_path: Path) -> None:
 
 
 def test_the_text_of_a_file(tmp_path: Path) -> None:
-    text = trace_text(read(pinned(tmp_path / "a.sqlite")))
+    text = " ".join(render(trace_page(read(pinned(tmp_path / "a.sqlite"))), "txt").split())
     assert "pinned: 2 steady frames of 10.0 ms, figures per frame" in text
     assert "copies host-to-device: 300 B (pinned to device; 1 copy, 3.00 ms; 0.000100 GB/s)" in text
     assert "GPU idle: 60 % of the frame" in text
     assert "in synchronize: 4.00 ms each, 1 time; waits, stream sync 4.00 ms" in text
     assert (
-        "not observed: page faults by the CPU, page faults by the GPU (no managed memory was allocated)"
+        "not observed: page faults by the CPU and page faults by the GPU (no managed memory was allocated)"
         in text
     )
     assert text.endswith("they are not the measured ones.")
@@ -173,19 +208,19 @@ HOSTS = ("managed", "pinned", "pinned-pipelined", "zero-copy")
 
 
 @pytest.fixture(scope="module")
-def h200() -> dict[str, StrategyFrame]:
+def h200() -> dict[str, Frame]:
     """The section's frames, of the exports in tests/data/nsys; measured medians of 4 ms."""
     data = Path(__file__).parent / "data" / "nsys"
     seen = tuple(read(data / f"h200-{name}.sqlite").strategies[0] for name in HOSTS)
     rows = {name.replace("-", "_"): own() for name in HOSTS}
-    return {frame.strategy: frame for frame in traces(of(NsysTrace(strategies=seen), **rows)).frames}
+    return {frame.strategy: frame for frame in told_of(of(NsysTrace(strategies=seen), **rows)).frames}
 
 
-def written(frame: StrategyFrame) -> dict[str, list[str]]:
+def written(frame: Frame) -> dict[str, list[str]]:
     return {line.name: [piece.name for piece in line.pieces] for line in frame.timeline.lines}
 
 
-def test_pieces_bear_the_number_of_the_key(h200: dict[str, StrategyFrame]) -> None:
+def test_pieces_bear_the_number_of_the_key(h200: dict[str, Frame]) -> None:
     frame = h200["pinned-pipelined"]
     assert written(frame) == {
         "host": ["1 produce", "", "3 consume"],
@@ -200,7 +235,7 @@ def test_pieces_bear_the_number_of_the_key(h200: dict[str, StrategyFrame]) -> No
     ]
 
 
-def test_many_migrations_are_drawn_by_direction_and_told_by_cause(h200: dict[str, StrategyFrame]) -> None:
+def test_many_migrations_are_drawn_by_direction_and_told_by_cause(h200: dict[str, Frame]) -> None:
     frame = h200["managed"]
     (line,) = [line for line in frame.timeline.lines if line.name == "migrations"]
     assert len(line.pieces) < MOST_DRAWN
@@ -218,7 +253,7 @@ def test_many_migrations_are_drawn_by_direction_and_told_by_cause(h200: dict[str
     assert drawn == pytest.approx(moved, rel=0.1), "the gaps between them are no work"
 
 
-def test_migrations_are_one_row_for_each_direction(h200: dict[str, StrategyFrame]) -> None:
+def test_migrations_are_one_row_for_each_direction(h200: dict[str, Frame]) -> None:
     values = {entry.label: entry.value for entry in h200["managed"].figures}
     assert values["migrations to-device"].startswith("12.0 MiB (speculative prefetch 10.4 MiB in 177 moves, ")
     assert values["migrations to-host"].startswith("12.0 MiB (")
@@ -227,17 +262,17 @@ def test_migrations_are_one_row_for_each_direction(h200: dict[str, StrategyFrame
     assert steps["host:consume"].endswith("migrations to-host 4.00 MiB; page faults by the CPU 12")
 
 
-def test_a_few_bytes_of_static_memory_are_not_shown(h200: dict[str, StrategyFrame]) -> None:
+def test_a_few_bytes_of_static_memory_are_not_shown(h200: dict[str, Frame]) -> None:
     made = [entry.label for entry in h200["pinned"].figures if entry.label.startswith("allocated")]
     assert made == ["allocated, pinned", "allocated, device"]
 
 
-def test_the_measured_time_stands_beside_the_traced_one(h200: dict[str, StrategyFrame]) -> None:
+def test_the_measured_time_stands_beside_the_traced_one(h200: dict[str, Frame]) -> None:
     how = "mostly makes a frame slower: these are not the measured times, of which the median is 4.00 ms."
     assert all(frame.timeline.how.endswith(how) for frame in h200.values())
 
 
-def test_what_the_picture_shows_is_said_in_words(h200: dict[str, StrategyFrame]) -> None:
+def test_what_the_picture_shows_is_said_in_words(h200: dict[str, Frame]) -> None:
     frame = h200["zero-copy"]
     assert frame.timeline.description.startswith("A frame of 3.20 ms. host: produce 1.57 ms; ")
     assert "kernels: cupy_add__float32_float32_float32 686 µs" in frame.timeline.description
@@ -255,17 +290,17 @@ def test_what_is_drawn_without_its_cause_bears_all_numbers_that_it_may_be() -> N
         for i in range(60)
     )
     made = of(managed=Timeline(source="nsys", frame_seconds=0.004, spans=spans))
-    (frame,) = traces(made).frames
+    (frame,) = told_of(made).frames
     assert written(frame) == {"migrations": ["1, 2 to-device"]}
 
 
 def test_the_page_of_a_traced_profile() -> None:
     made = advise(load(Path(__file__).parent / "data" / "h200-traced.json"))
-    page = render_html(made).replace("\N{NO-BREAK SPACE}", " ")
+    page = shown(made, "html").replace("\N{NO-BREAK SPACE}", " ")
     pictures = re.findall(r'<svg role="img"[^>]+"timeline-\d+-title timeline-\d+-desc"', page)
     assert len(pictures) == 7
     assert len(re.findall(r'<desc id="timeline-\d+-desc">A frame of ', page)) == 7
     assert "One frame of managed, 24.4 ms" in page
     assert "these are not the measured times, of which the median is 15.5 ms." in page
     assert "pageable: copied host-to-device from pageable memory, seen by nsys, per frame" in page
-    assert "nsys 2023.4.4 looked on while each strategy ran a few more frames" in render_markdown(made)
+    assert "Each strategy also ran under nsys 2023.4.4; traced times are not used." in shown(made, "md")

@@ -17,15 +17,19 @@ from builders import (
     skipped,
     vector_add_trace,
 )
+from rendering import blocks, shown
 
 from advisor.profiles.schema import Device, Evidence, Gain, Measured, Recommendation
 from advisor.report import words
 from advisor.report.advising import changes, findings
-from advisor.report.pages import render_html, summary
-from advisor.report.setup_costs import break_even, setup_costs
-from advisor.report.tables import forecasts, rows
-from advisor.report.verdicts import predicted_verdict, verdicts
-from advisor.report.view import view
+from advisor.report.blocks import Items, Prose, Verdicts
+from advisor.report.charts import Chart
+from advisor.report.machine import absent
+from advisor.report.methods import measured_label, workload
+from advisor.report.page import Page
+from advisor.report.pages import page_of
+from advisor.report.recommendations import predicted_verdict, verdicts
+from advisor.report.tables import break_even, forecasts, rows, setup_costs
 
 
 def headline(**fields: object) -> str:
@@ -74,8 +78,8 @@ def test_a_run_that_differs_from_itself_recommends_nothing() -> None:
 def test_a_row_outside_the_final_says_why() -> None:
     out = measured("managed", 0.09, outside="screened out: over twice the best")
     run = profile(results=(measured("pageable", 0.04), measured("pinned", 0.02), out))
-    assert [row.frame.more for row in rows(run)] == ["", "", "screened out: over twice the best"]
-    for told in (render_html(run), summary(run)):
+    assert [row.cells[0].more for row in rows(run)] == ["", "", "screened out: over twice the best"]
+    for told in (shown(run, "html"), shown(run, "txt")):
         assert "screened out: over twice the best" in " ".join(told.split())
 
 
@@ -91,11 +95,17 @@ def test_a_bet_is_not_worded_as_a_verdict() -> None:
     assert verdict.certainty == ""
 
 
+def next_steps(page: Page) -> list[str]:
+    """The next step that all verdicts share."""
+    return [prose.text for prose in blocks(page, Prose) if prose.label == "Next"]
+
+
 def test_next_step_that_is_the_same_everywhere_is_said_once() -> None:
     alike = recommendation(next_step="Run it there.")
-    told = view(cpu_profile(predictions=tuple(prediction(n, recommendation=alike) for n in "ab")))
-    assert (told.next_step, [v.next_step for v in told.verdicts]) == ("Run it there.", ["", ""])
-    assert (view(cpu_profile()).next_step, view(profile()).next_step) == ("", "")
+    told = page_of(cpu_profile(predictions=tuple(prediction(n, recommendation=alike) for n in "ab")))
+    assert next_steps(told) == ["Run it there."]
+    assert [v.next_step for v in blocks(told, Verdicts)[0].items] == ["", ""]
+    assert (next_steps(page_of(cpu_profile())), next_steps(page_of(profile()))) == ([], [])
 
 
 def test_slower_recommendation_is_not_called_faster() -> None:
@@ -133,7 +143,7 @@ def test_declined_prediction_says_why() -> None:
     declined = prediction(results=(skipped("managed", "no figures"),), recommendation=None)
     verdict = predicted_verdict(declined)
     assert verdict.reason == "`managed`: no figures"
-    assert view(cpu_profile(predictions=(declined,))).predictions[0].chart is None
+    assert blocks(page_of(cpu_profile(predictions=(declined,))), Chart, "predictions") == []
 
 
 def pair(frame: float, setup: float, spread: float = 0.001) -> tuple[Measured, Measured]:
@@ -169,39 +179,38 @@ def test_break_even_has_the_range_of_the_ratio() -> None:
 
 def test_baseline_has_no_break_even_and_ratio_one() -> None:
     base, other = rows(profile())
-    assert (base.tag, base.ratio.value, base.ratio.note) == ("baseline", "1.00×", "")
+    assert (base.tag, base.cells[1].value, base.cells[1].note) == ("baseline", "1.00×", "")
     measured_rows = tuple(profile().measured().values())
     told = setup_costs(measured_rows, measured_rows[0])
-    assert (told[0].pays.value, told[0].extra.value, told[0].saved.value) == ("–", "–", "–")
-    assert (told[1].pays.value, told[1].extra.value, told[1].saved.value) == ("at once", "0 s", "+20.0 ms")
-    low, _, high = other.ratio.note.replace("×", "").partition(" to ")
+    assert [cell.value for cell in told[0].cells[1:]] == ["–", "–", "–"]
+    assert [cell.value for cell in told[1].cells[1:]] == ["0 s", "+20.0 ms", "at once"]
+    low, _, high = other.cells[1].note.replace("×", "").partition(" to ")
     assert 1.99 < float(low) < 2.0 < float(high) < 2.01
 
 
 def test_recommended_row_repeats_the_verdicts_own_ratio() -> None:
     chosen = recommendation(speedup=1.9, interval=(1.5, 2.5))
     row = rows(profile(recommendation=chosen))[1]
-    assert (row.tag, row.ratio.value, row.ratio.note) == ("recommended", "1.90×", "1.50× to 2.50×")
+    assert (row.tag, row.cells[1].value, row.cells[1].note) == ("recommended", "1.90×", "1.50× to 2.50×")
 
 
 def test_footprint_is_physical_and_tells_what_was_asked_for() -> None:
     rounded = footprint(pinned=256 * MIB)
     rounded = rounded.model_copy(update={"requested": {"pinned": 192 * MIB}})
     row = rows(profile(results=(measured("staged", 0.02, footprint=rounded),)))[0]
-    assert (row.footprint.value, row.footprint.note) == ("256 MiB", "asked for 192 MiB")
-    assert row.ratio.note == "no baseline"
+    assert (row.cells[2].value, row.cells[2].note) == ("256 MiB", "asked for 192 MiB")
+    assert row.cells[1].note == "no baseline"
 
 
 def test_forecasts_hold_every_strategy_and_leave_gaps_empty() -> None:
     table = forecasts(cpu_profile().predictions, [{}] * 3)
-    cells = dict(table.rows)
+    cells = {row.name: row.cells for row in table}
     assert list(cells) == ["pageable", "zero-copy", "pinned", "managed"]
-    assert cells["zero-copy"][1] is None
-    assert cells["managed"][0] is None
-    declined = cells["managed"][1]
-    assert declined is not None
-    assert declined.declined.startswith("no published figure")
-    assert [bool(c and c.recommended) for c in cells["pinned"]] == [False, True, True]
+    assert cells["zero-copy"][1].value == cells["managed"][0].value == "–"
+    assert cells["managed"][1].value == "not predicted"
+    told = blocks(page_of(cpu_profile()), Items, "predictions")
+    assert any(item.text.startswith("no published figure") for items in told for item in items.items)
+    assert [cell.mark == "chosen" for cell in cells["pinned"]] == [False, True, True]
 
 
 def test_same_advice_for_several_devices_is_said_once() -> None:
@@ -271,7 +280,9 @@ def test_where_the_baseline_is_kept_no_code_leads_away_from_it(kept: Recommendat
     ]
     assert [f.where for f in changes(alone, findings(alone))] == ["a"]
     here = profile(recommendation=kept, advice=(advice(),))
-    assert "Nothing: the verdict is to keep <code>pageable</code>. What the rules advise" in render_html(here)
+    assert "Nothing: the verdict is to keep <code>pageable</code>. What the rules advise" in shown(
+        here, "html"
+    ).replace(' class="short"', "")
 
 
 def test_advice_for_the_recommended_strategy_comes_first() -> None:
@@ -296,13 +307,13 @@ def test_evidence_has_units_and_marks_what_is_predicted() -> None:
 
 def test_view_tells_what_is_absent_and_why() -> None:
     silent = footprint(device=MIB).model_copy(update={"absent": {"device_used_bytes": "NVML is silent"}})
-    told = view(profile(results=(measured("pinned", 0.02, footprint=silent),))).absent
+    told = absent(profile(results=(measured("pinned", 0.02, footprint=silent),)))
     assert [(e.label, e.value) for e in told] == [("device_used_bytes", "NVML is silent")]
 
 
 def test_cpu_device_is_never_called_measured_on_its_name_alone() -> None:
-    assert view(cpu_profile()).measured_label == "measured on this CPU, not on a GPU"
-    assert view(profile(device=Device(name="T4", kind="cuda"))).measured_label == "measured on T4"
+    assert measured_label(cpu_profile()) == "measured on this CPU, not on a GPU"
+    assert measured_label(profile(device=Device(name="T4", kind="cuda"))) == "measured on T4"
 
 
 @pytest.mark.parametrize(
@@ -345,7 +356,7 @@ def test_predicted_facts_name_the_largest_part() -> None:
 
 
 def test_traffic_is_told_stage_by_stage() -> None:
-    told = {e.label: e.value for e in view(profile(traffic=vector_add_trace())).workload_facts}
+    told = {e.label: e.value for e in workload(profile(traffic=vector_add_trace()))}
     assert told["Traffic of produce"].startswith("a: writes 64.0 MiB (1.00 passes), traced; b: writes")
     assert told["Traffic of add"].startswith("a: reads 64.0 MiB (1.00 passes), traced")
-    assert not any(e.label.startswith("Traffic") for e in view(profile(traffic=None)).workload_facts)
+    assert not any(e.label.startswith("Traffic") for e in workload(profile(traffic=None)))

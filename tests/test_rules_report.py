@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 import rules_report
 from builders import advice, measured, profile, recommendation, vector_add_trace
+from rendering import blocks, shown
 from rules_report import Change, found, possible, proposed, summary, table, tables
 
 from advisor.model.gains import with_estimates
 from advisor.model.measured import compare
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Advice, Device, Gain, Profile
-from advisor.report.pages import render_html
-from advisor.report.view import view
+from advisor.report.blocks import Findings
+from advisor.report.pages import page_of
 from advisor.rules.advise import advise
 
 DATA = Path(__file__).parent / "data"
@@ -38,7 +39,7 @@ def test_the_models_estimate_stands_beside_the_measured_gain() -> None:
     assert told.gain.seconds_per_frame == pytest.approx(0.020)
     assert told.gain.estimated_seconds_per_frame == pytest.approx(likely["pageable"] - likely["pinned"])
     assert told.gain.estimated_seconds_per_frame != pytest.approx(0.020), "it is blind to what was measured"
-    html = render_html(advise(on_an_h200())).replace("\N{NO-BREAK SPACE}", " ")
+    html = shown(advise(on_an_h200()), "html").replace("\N{NO-BREAK SPACE}", " ")
     assert "20.0 ms less per frame (measured; the model estimates" in html
 
 
@@ -116,5 +117,5 @@ def test_the_change_from_the_baseline_stands_before_larger_gains_over_what_nobod
         told("copies", "registered", "pageable", 0.1),
     )
     undecided = recommendation("registered", verdict="open", bound=0.08, speedup=None, interval=None)
-    report = view(profile(advice=found, recommendation=undecided))
-    assert [f.rule for f in report.fired] == ["copies", "faults", "other"]
+    page = page_of(profile(advice=found, recommendation=undecided))
+    assert [f.rule for f in blocks(page, Findings)[0].items] == ["copies", "faults", "other"]

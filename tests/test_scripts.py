@@ -12,6 +12,7 @@ import nvtx
 import pytest
 from builders import cuda_device, script_profile
 from fakes import FakeClock
+from rendering import shown
 from running import FILES, Command, advisor, having, python_path
 
 import advisor as public
@@ -25,7 +26,6 @@ from advisor.profiles import reading
 from advisor.profiles.schema import Profile
 from advisor.profiles.scripts import ScriptCopies, ScriptMeasured
 from advisor.profiles.traces import Activity, NoTrace, NsysTrace, StrategyTrace
-from advisor.report.pages import render_html, render_markdown, summary
 from advisor.strategies.scripts import SCRIPT_STRATEGIES, UNCHANGED, choose, code
 from advisor.verdicts import scripts
 from advisor.workloads.script_detection import is_script
@@ -102,7 +102,7 @@ def test_every_strategy_is_run_and_the_best_is_recommended(tmp_path: Path) -> No
     found.save(tmp_path / "profile.json")
     again = reading.load(tmp_path / "profile.json")
     assert again == found
-    for text in (summary(again), render_markdown(again), render_html(again)):
+    for text in (shown(again, "txt"), shown(again, "md"), shown(again, "html")):
         assert "train.py" in text
         assert "zero-copy-pool" in text
         assert "to start from" in text
@@ -366,11 +366,11 @@ def test_each_measured_strategy_of_a_script_is_traced_once_more_as_a_whole(tmp_p
         ("capture", "stream-ordered-pool", given),
     ]
     assert "hunter2" not in found.to_json()
-    page = render_html(found)
+    page = shown(found, "html")
     assert "Within a run" in page
     assert "Seen by nsys, in one run of 1.50" in page
     assert "page faults by the GPU" in page
-    assert "each strategy ran once more" in render_markdown(found)
+    assert "Each strategy also ran under nsys; traced times are not used." in shown(found, "md")
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from advisor.measure.launcher import Ended
 from advisor.measure.progress import Silent
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Profile
-from advisor.profiles.sweeps import Point, gather, series
+from advisor.profiles.sweeps import Point, gather, sweep_results
 from advisor.report import pages
 from advisor.sweep import Sweep, SweepProgress, Swept, parse_sweep
 
@@ -149,7 +149,7 @@ def swept(
         parsed(text),
         Silent(),
         directory=directory,
-        keep=lambda made, folder: pages.write(made, folder, formats),
+        keep=lambda made, folder: pages.write(pages.page_of(made), folder, formats),
         launcher=launcher,
     )
 
@@ -158,28 +158,28 @@ def test_each_value_is_a_whole_profile_in_its_own_folder(tmp_path: Path) -> None
     launcher = SweepLauncher()
     result = swept(launcher, tmp_path, "n=4,1,2")
     assert launcher.jobs[0].swept == ("n", ("4", "1", "2"))
-    assert [point.value for point in result.series.points] == [1, 2, 4]
-    assert [point.href for point in result.series.points] == [f"./n%3D{n}/report.html" for n in (1, 2, 4)]
-    for point in result.series.points:
+    assert [point.value for point in result.results.points] == [1, 2, 4]
+    assert [point.href for point in result.results.points] == [f"./n%3D{n}/report.html" for n in (1, 2, 4)]
+    for point in result.results.points:
         folder = tmp_path / f"n={point.value}"
         assert names(folder) == {"profile.json", "report.html"}
         assert load(folder / "profile.json") == point.profile
-    assert (result.series.workload, result.series.interrupted) == ("vector_add", False)
+    assert (result.results.workload, result.results.interrupted) == ("vector_add", False)
 
 
 def test_a_page_that_was_not_asked_for_is_not_linked(tmp_path: Path) -> None:
     result = swept(SweepLauncher(), tmp_path, formats=("md",))
-    assert {point.href for point in result.series.points} == {""}
+    assert {point.href for point in result.results.points} == {""}
 
 
 def test_a_value_that_fails_is_a_row_and_the_others_go_on(tmp_path: Path) -> None:
     wrong = Problem(cause="raised", message="ValueError: odd", next_step="Mend it.", detail="Traceback")
     result = swept(SweepLauncher({"2": wrong}), tmp_path)
-    assert [point.status for point in result.series.points] == ["profiled", "failed", "profiled"]
-    failing = result.series.points[1]
+    assert [point.status for point in result.results.points] == ["profiled", "failed", "profiled"]
+    failing = result.results.points[1]
     assert (failing.reason, failing.detail, failing.profile) == ("ValueError: odd", "Traceback", None)
     assert names(tmp_path) == {"n=1", "n=4"}
-    assert result.series.has_figures
+    assert result.results.has_figures
 
 
 def test_what_an_earlier_sweep_left_is_noted(tmp_path: Path) -> None:
@@ -188,17 +188,17 @@ def test_what_an_earlier_sweep_left_is_noted(tmp_path: Path) -> None:
         save(cpu_profile(), tmp_path / folder / "profile.json")
     wrong = Problem(cause="raised", message="ValueError: odd")
     result = swept(SweepLauncher({"2": wrong}), tmp_path)
-    assert [point.status for point in result.series.points] == ["profiled", "failed", "profiled"]
-    (note,) = result.series.notes
+    assert [point.status for point in result.results.points] == ["profiled", "failed", "profiled"]
+    (note,) = result.results.notes
     assert note.endswith("by an earlier run, and no part of this sweep: n=2, n=64.")
-    assert swept(SweepLauncher(), tmp_path / "new").series.notes == ()
+    assert swept(SweepLauncher(), tmp_path / "new").results.notes == ()
 
 
 def test_all_values_failing_keeps_the_errors(tmp_path: Path) -> None:
     wrong = Problem(cause="raised", error="WorkloadError", message="ValueError: odd")
     result = swept(SweepLauncher(dict.fromkeys("124", wrong)), tmp_path)
-    assert not result.series.has_figures
-    assert result.series.workload == "w"
+    assert not result.results.has_figures
+    assert result.results.workload == "w"
     assert [type(problem) for problem in result.problems] == [WorkloadError] * 3
     assert names(tmp_path) == set()
 
@@ -213,8 +213,8 @@ def test_a_wrong_value_stops_everything_before_it_begins(tmp_path: Path) -> None
 
 def test_ctrl_c_keeps_the_finished_values(tmp_path: Path) -> None:
     result = swept(SweepLauncher({"2": KeyboardInterrupt}), tmp_path)
-    assert [point.status for point in result.series.points] == ["profiled", "not run", "not run"]
-    assert result.series.interrupted
+    assert [point.status for point in result.results.points] == ["profiled", "not run", "not run"]
+    assert result.results.interrupted
     assert names(tmp_path) == {"n=1"}
 
 
@@ -233,9 +233,9 @@ def test_a_value_cut_short_ends_the_sweep_and_is_kept(tmp_path: Path) -> None:
     launcher = Later()
     result = swept(launcher, tmp_path)
     assert "4" not in {job.assignments.get("n") for job in launcher.jobs}
-    assert [point.status for point in result.series.points] == ["profiled", "profiled", "not run"]
+    assert [point.status for point in result.results.points] == ["profiled", "profiled", "not run"]
     assert names(tmp_path) == {"n=1", "n=2"}
-    assert result.series.interrupted
+    assert result.results.interrupted
 
 
 class Heard(Silent):
@@ -307,7 +307,9 @@ def test_profiles_of_different_runs_are_noted(changes: dict[str, str], note: str
     assert len(made.notes) == (note is not None)
     if note:
         assert note in made.notes[0]
-        assert note.replace("`", "") in " ".join(pages.sweep_summary(made).replace("`", "").split())
+        assert note.replace("`", "") in " ".join(
+            pages.render(pages.page_of(made), "txt").replace("`", "").split()
+        )
 
 
 @pytest.mark.parametrize(
@@ -348,15 +350,15 @@ def test_two_profiles_of_the_same_value_among_others() -> None:
 
 
 def test_a_bool_is_no_number_and_keeps_its_place() -> None:
-    made = series("w", "fast", [Point(True), Point(False)])
+    made = sweep_results("w", "fast", [Point(True), Point(False)])
     assert not made.ordered
     assert [point.value for point in made.points] == [True, False]
 
 
 def test_figures_are_measured_or_predicted() -> None:
-    assert series("w", "n", [Point(1, at_n(1))]).has_figures
+    assert sweep_results("w", "n", [Point(1, at_n(1))]).has_figures
     without = profile(results=(failed(),), device=cuda_device())
-    assert not series("w", "n", [Point(1, without), Point(2, status="failed")]).has_figures
+    assert not sweep_results("w", "n", [Point(1, without), Point(2, status="failed")]).has_figures
 
 
 COUNTER = FILES / "counter.py"

@@ -18,6 +18,7 @@ from builders import (
     profile,
     vector_add_trace,
 )
+from rendering import shown
 
 from advisor import api, pipeline
 from advisor.devices.catalogue import load
@@ -25,8 +26,7 @@ from advisor.errors import UsageError
 from advisor.profiles import reading
 from advisor.profiles.preferences import Preferences
 from advisor.profiles.schema import Measured, Profile, Recommendation
-from advisor.report.headlines import headline
-from advisor.report.pages import summary
+from advisor.report.recommendations import headline
 from advisor.rules.advise import advise
 from advisor.rules.case import cases
 from advisor.rules.findings import Finding
@@ -258,7 +258,7 @@ def test_a_device_outside_the_catalogue_cannot_be_judged_again_without_its_file(
 
 def test_a_budget_that_nothing_fits_still_makes_a_summary() -> None:
     run = advise(profile(preferences=Preferences(memory_budget_bytes=MIB)))
-    assert "No strategy fits the memory budget" in summary(run)
+    assert "No strategy fits the memory budget" in shown(run, "txt")
 
 
 def test_no_rule_proposes_what_is_over_the_budget() -> None:

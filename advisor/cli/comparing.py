@@ -49,16 +49,17 @@ def compare(
     found = comparing.compare(*loaded, strategies=strategy or (), anyway=anyway)
     if gates:
         comparing.require_gateable(found, anyway=anyway)
-    rulings, files = comparing.judge(found, gates), (_called(base, head), _called(head, base))
+    rulings = comparing.judge(found, gates)
+    page = pages.comparison_page(found, rulings, (_called(base, head), _called(head, base)))
     if form:
-        put(pages.render_comparison(found, rulings, files, form))
+        put(pages.render(page, form))
     else:
         with configuration.output_directory(out) as directory:
-            paths = pages.write_comparison(found, rulings, files, directory, wanted)
-        put(pages.compare_summary(found, rulings, files))
+            paths = pages.write(page, directory, wanted)
+        put(pages.render(page, "txt"))
         if not quiet:
             say("wrote " + "\n      ".join(map(str, paths)))
-    pages.append_step_summary(pages.render_compare_markdown(found, rulings, files))
+    pages.append_step_summary(pages.render(page, "md"))
     _end(rulings, strict=strict, quiet=quiet)
 
 

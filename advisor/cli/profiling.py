@@ -20,6 +20,7 @@ from advisor.measure.options import OPTIONS
 if TYPE_CHECKING:
     from advisor.measure.settings import Settings
     from advisor.profiles.schema import Profile
+    from advisor.report.page import Page
     from advisor.sweep import Sweep
 
 
@@ -84,10 +85,11 @@ def _profile_once(made: Settings, out: Path, wanted: tuple[str, ...], quiet: boo
         with make_progress(quiet=quiet) as progress:
             result = pipeline.profile(made, progress, keep_in=directory)
         directory.mkdir(parents=True, exist_ok=True)  # the workload may have removed it
-        paths = [*pages.write(result, directory, wanted), *_written_traces(made, result, directory)]
+        page = pages.page_of(result)
+        paths = [*pages.write(page, directory, wanted), *_written_traces(made, result, directory)]
         (directory / pipeline.PARTIAL).unlink(missing_ok=True)
-    show(pages.summary(result, bars=draws_bars()), paths, quiet)
-    _end(result)
+    show(pages.render(page, "txt", bars=draws_bars()), paths, quiet)
+    _end(result, page)
 
 
 def _profile_to_stdout(made: Settings, form: str, quiet: bool) -> None:
@@ -98,16 +100,17 @@ def _profile_to_stdout(made: Settings, form: str, quiet: bool) -> None:
 
     with tempfile.TemporaryDirectory(prefix="advisor-") as scratch, make_progress(quiet=quiet) as progress:
         result = pipeline.profile(made, progress, keep_in=Path(scratch))
-    put(pages.render(result, form))
-    _end(result)
+    page = pages.page_of(result)
+    put(pages.render(page, form))
+    _end(result, page)
 
 
-def _end(result: Profile) -> None:
+def _end(result: Profile, page: Page) -> None:
     """The summary of a GitHub job, and the exit code: 130 after Ctrl-C, 4 without figures."""
     from advisor import pipeline
     from advisor.report import pages
 
-    pages.append_step_summary(pages.render_markdown(result))
+    pages.append_step_summary(pages.render(page, "md"))
     if pipeline.was_interrupted(result):
         sys.exit(INTERRUPTED)
     require_figures(result)
@@ -130,7 +133,7 @@ def _profile_sweep(made: Settings, swept: Sweep, out: Path, wanted: tuple[str, .
     asked, kept = made, list[Path]()
 
     def keep(made: Profile, folder: Path) -> list[Path]:
-        paths = [*pages.write(made, folder, wanted), *_written_traces(asked, made, folder)]
+        paths = [*pages.write(pages.page_of(made), folder, wanted), *_written_traces(asked, made, folder)]
         kept.extend(paths)
         return paths
 
@@ -138,13 +141,14 @@ def _profile_sweep(made: Settings, swept: Sweep, out: Path, wanted: tuple[str, .
         with configuration.output_directory(out) as directory:
             with make_progress(quiet=quiet) as progress:
                 result = sweep_runs.run(made, swept, progress, directory=directory, keep=keep)
-            paths = pages.write_sweep(result.series, directory, wanted)
+            page = pages.page_of(result.results)
+            paths = pages.write(page, directory, wanted)
     except KeyboardInterrupt:
         say(f"interrupted: finished values are in {out}" if kept else "interrupted: no value was finished")
         raise typer.Exit(INTERRUPTED) from None
-    show(pages.sweep_summary(result.series), paths, quiet)
-    pages.append_step_summary(pages.render_sweep_markdown(result.series))
-    if result.series.interrupted:
+    show(pages.render(page, "txt"), paths, quiet)
+    pages.append_step_summary(pages.render(page, "md"))
+    if result.results.interrupted:
         sys.exit(INTERRUPTED)
-    if not result.series.has_figures:
+    if not result.results.has_figures:
         raise next(iter(result.problems), NothingMeasured("no value could be measured or predicted"))

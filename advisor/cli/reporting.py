@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from advisor.profiles.schema import Profile
-    from advisor.profiles.sweeps import Series
-    from advisor.verdicts.device_comparison import Lineup
+    from advisor.profiles.sweeps import SweepResults
+    from advisor.report.page import Page
+    from advisor.verdicts.device_comparison import DeviceComparison
 
 
 @options.takes("objective", "memory_budget", "rules", "ignore")
@@ -51,43 +52,42 @@ def report(
     if len(loaded) == 1:
         _one(loaded[0][1], directory, wanted, form, quiet)
     else:
-        _several(device_comparison.together(loaded, directory), directory, wanted, form, quiet)
+        _several(device_comparison.combine(loaded, directory), directory, wanted, form, quiet)
 
 
 def _one(profile: Profile, directory: Path, wanted: Sequence[str], form: str | None, quiet: bool) -> None:
     """The report of one profile: one form on stdout, or files and the summary."""
-    from advisor import configuration
     from advisor.report import pages
 
-    if form:
-        put(pages.render(profile, form))
-    else:
-        with configuration.output_directory(directory) as folder:
-            show(pages.summary(profile, bars=draws_bars()), pages.write(profile, folder, wanted), quiet)
-    pages.append_step_summary(pages.render_markdown(profile))
+    _shown(pages.page_of(profile), directory, wanted, form, quiet)
 
 
 def _several(
-    found: Series | Lineup, directory: Path, wanted: Sequence[str], form: str | None, quiet: bool
+    found: SweepResults | DeviceComparison,
+    directory: Path,
+    wanted: Sequence[str],
+    form: str | None,
+    quiet: bool,
 ) -> None:
     """The same of a page over several profiles."""
-    from advisor import configuration
     from advisor.report import pages
-    from advisor.verdicts.device_comparison import Lineup
 
     if form:
         require_page(form)
-        put(
-            pages.render_lineup(found, form) if isinstance(found, Lineup) else pages.render_sweep(found, form)
-        )
+    _shown(pages.page_of(found), directory, wanted, form, quiet)
+
+
+def _shown(page: Page, directory: Path, wanted: Sequence[str], form: str | None, quiet: bool) -> None:
+    from advisor import configuration
+    from advisor.report import pages
+
+    if form:
+        put(pages.render(page, form))
     else:
         with configuration.output_directory(directory) as folder:
-            if isinstance(found, Lineup):
-                show(pages.lineup_summary(found), pages.write_lineup(found, folder, wanted), quiet)
-            else:
-                show(pages.sweep_summary(found), pages.write_sweep(found, folder, wanted), quiet)
-    page = pages.render_lineup(found, "md") if isinstance(found, Lineup) else pages.render_sweep(found, "md")
-    pages.append_step_summary(page)
+            paths = pages.write(page, folder, wanted)
+            show(pages.render(page, "txt", bars=draws_bars()), paths, quiet)
+    pages.append_step_summary(pages.render(page, "md"))
 
 
 def _require_workload(profile: Profile, file: Path) -> None:

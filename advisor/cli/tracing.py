@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from advisor.cli import options
 from advisor.cli.console import AROUND
+from advisor.cli.streams import put
 
 
 def trace(
@@ -20,11 +21,11 @@ def trace(
     from pathlib import Path
 
     from advisor.nsys.capturing import read_report
-    from advisor.report.trace_text import trace_text
+    from advisor.report.pages import render, trace_page
 
     with tempfile.TemporaryDirectory(prefix="advisor-") as scratch:
         told = read_report(file, nsys, Path(scratch))
-    print(told.model_dump_json(indent=1) if as_json else trace_text(told))
+    put(told.model_dump_json(indent=1) if as_json else render(trace_page(told), "txt"))
 
 
 def doctor(
@@ -43,9 +44,9 @@ def doctor(
     from advisor.doctor.checks import examine
     from advisor.doctor.facts import gather
     from advisor.errors import NothingMeasured
-    from advisor.report.doctor_text import doctor_text
+    from advisor.report.pages import doctor_page, render
 
     checkup = examine((AROUND.get().facts or gather)(gpu or 0, nsys))
-    print(checkup.model_dump_json(indent=1) if as_json else doctor_text(checkup))
+    put(checkup.model_dump_json(indent=1) if as_json else render(doctor_page(checkup), "txt"))
     if not checkup.ready:
         sys.exit(NothingMeasured.exit_code)

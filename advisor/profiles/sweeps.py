@@ -40,7 +40,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Series:
+class SweepResults:
     """All values of one parameter; numbers rise, other values stay in the order given."""
 
     workload: str
@@ -86,18 +86,18 @@ def is_number(value: Value) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def series(
+def sweep_results(
     workload: str, parameter: str, points: Sequence[Point], command: str = "", notes: Sequence[str] = ()
-) -> Series:
+) -> SweepResults:
     """The points in their order."""
-    made = Series(workload, parameter, tuple(points), command, tuple(notes))
+    made = SweepResults(workload, parameter, tuple(points), command, tuple(notes))
     if not made.ordered:
         return made
     return replace(made, points=tuple(sorted(points, key=lambda p: float(p.value))))
 
 
-def gather(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> Series:
-    """Profiles read from files as a series; links are relative to `directory`, where the page will be.
+def gather(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> SweepResults:
+    """Profiles read from files as a sweep's; links are relative to `directory`, where the page will be.
 
     Raises `UsageError`, which says what differs, where they do not belong together.
     """
@@ -110,7 +110,7 @@ def gather(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> Series:
         Point(profile.workload.parameters[parameter], profile, href=page_beside(path, directory))
         for path, profile in loaded
     ]
-    return series(first.workload.name, parameter, points, first.command, _mixed(loaded))
+    return sweep_results(first.workload.name, parameter, points, first.command, _mixed(loaded))
 
 
 def _mixed(loaded: Sequence[tuple[Path, Profile]]) -> list[str]:

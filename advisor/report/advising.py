@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from advisor import units
 from advisor.profiles.schema import Advice, Evidence, Gain, Profile, Recommendation, Unit
 from advisor.report import words
+from advisor.report.blocks import Fact, Finding
 from advisor.strategies.registry import BASELINE
 
 _WRITE: dict[Unit, Callable[[float], str]] = {
@@ -24,48 +25,6 @@ _OUTCOMES = {
     "error": "error",
     "silenced": "silenced",
 }
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A figure that made a rule speak; `predicted` ones are marked as such."""
-
-    label: str
-    value: str
-    predicted: bool
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One rule on one or more devices, where it said the same of them."""
-
-    rule: str
-    outcome: str
-    devices: tuple[str, ...]
-    title: str
-    detail: str
-    strategy: str
-    gain: str
-    saves: str
-    """The gain in a few words, and against what."""
-    estimated: bool
-    again: bool
-    """The gain is that of an advice before it, for the same change."""
-    snippet: str
-    variants: tuple[tuple[str, str], ...]
-    """The snippet for other libraries: name and code."""
-    evidence: tuple[Figure, ...]
-    sources: tuple[str, ...]
-
-    @property
-    def where(self) -> str:
-        """The devices in words."""
-        return words.listing(self.devices)
-
-    @property
-    def fired(self) -> bool:
-        """Whether a reader must see it unasked: advice, or a rule that failed."""
-        return self.outcome in ("advice", "error")
 
 
 def findings(profile: Profile) -> tuple[Finding, ...]:
@@ -127,10 +86,7 @@ def _joined(same: list[Finding]) -> Finding:
     if len({finding.gain for finding in told}) > 1 or 0 < len(told) < len(same):
         gain = "; ".join(f"{finding.gain} on {finding.where}" for finding in told)
     return replace(
-        same[0],
-        devices=tuple(devices),
-        gain=gain,
-        estimated=any(finding.estimated for finding in told),
+        same[0], devices=tuple(devices), gain=gain, estimated=any(finding.estimated for finding in told)
     )
 
 
@@ -170,8 +126,9 @@ def _finding(same: list[Advice], *, again: bool) -> Finding:
     )
 
 
-def _figure(evidence: Evidence) -> Figure:
-    return Figure(words.line(evidence.label, 200), _WRITE[evidence.unit](evidence.value), evidence.predicted)
+def _figure(evidence: Evidence) -> Fact:
+    value = _WRITE[evidence.unit](evidence.value)
+    return Fact(words.line(evidence.label, 200), value, predicted=evidence.predicted)
 
 
 def _gain(gain: Gain | None, again: bool) -> str:

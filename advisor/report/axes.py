@@ -1,21 +1,29 @@
-"""Axes of line charts: where a value lies between 0 and 1, and which values get a label."""
+"""Axes of charts: where a value lies between 0 and 1, and which places get a label."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from advisor import units
+from advisor import stats, units
 from advisor.profiles.sweeps import Value, is_number
-from advisor.report.charts import decimal_step, percent
 
 LOGARITHMIC_FROM = 8
 """A range that spans this factor gets a logarithmic axis."""
-_MOST_LABELS = 8
-_ON_A_PHONE = 4
+WIDTH = 160.0
+"""Of a strip of ratios."""
+_LEAST, _MOST = 1.2, 8.0
+"""A strip spans the least factor either way, so that noise does not look like a change; the rest is cut."""
+_MOST_LABELS, _ON_A_PHONE = 8, 4
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def percent(share: float) -> str:
+    """A share of the width, as SVG writes it."""
+    return f"{100 * share:.2f}%"
 
 
 @dataclass(frozen=True)
@@ -34,20 +42,76 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class Label:
+class Tick:
     """A labelled place on an axis; a phone has no room for one that is not `narrow`."""
 
     share: float
-    text: str
+    label: str
     narrow: bool = True
 
     @property
-    def percent(self) -> str:
+    def at(self) -> str:
         """The share as SVG writes it."""
         return percent(self.share)
 
+    @property
+    def anchor(self) -> Literal["start", "middle", "end"]:
+        """Where the label stands, so that it keeps within the picture."""
+        return "start" if self.share < 0.05 else "end" if self.share > 0.93 else "middle"
 
-def value_axis(values: Sequence[Value]) -> tuple[list[float], tuple[Label, ...], str]:
+
+@dataclass(frozen=True)
+class RatioScale:
+    """A logarithmic axis from 1/`factor` to `factor`, so that twice and half look alike.
+
+    In units of `WIDTH`: `one` is its middle, `same` are the ends of what counts as the same.
+    """
+
+    factor: float
+    one = WIDTH / 2
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The factor either way, in words."""
+        return units.ratio(1 / self.factor), units.ratio(self.factor)
+
+    @property
+    def same(self) -> tuple[float, float]:
+        """Where what counts as the same ends."""
+        return self.place(1 / (1 + stats.EQUIVALENCE)), self.place(1 + stats.EQUIVALENCE)
+
+    def place(self, ratio: float) -> float:
+        """Where a ratio lies; at the edge if it is beyond."""
+        share = math.log(ratio) / math.log(self.factor)
+        return round(self.one * (1 + min(max(share, -1.0), 1.0)), 1)
+
+    def strip(self, value: float, low: float, high: float) -> Strip:
+        """Where an interval lies on the axis."""
+        return Strip(self, self.place(low), self.place(value), self.place(high))
+
+
+@dataclass(frozen=True)
+class Strip:
+    """One interval: its ends and its middle, in the units of its scale."""
+
+    scale: RatioScale
+    low: float
+    middle: float
+    high: float
+
+    @property
+    def width(self) -> float:
+        """At least as wide as a hair, so that a sure figure is seen."""
+        return round(max(self.high - self.low, 1.0), 1)
+
+
+def ratio_axis(ends: Sequence[tuple[float, float]]) -> RatioScale:
+    """An axis that holds all intervals, with 1 in its middle."""
+    furthest = max((abs(math.log(end)) for pair in ends for end in pair), default=0.0)
+    return RatioScale(min(max(math.exp(furthest), _LEAST), _MOST))
+
+
+def value_axis(values: Sequence[Value]) -> tuple[list[float], tuple[Tick, ...], str]:
     """Shares of the parameter's values, the labels, and what kind of axis it is.
 
     Numbers that span a factor of eight lie on a logarithmic axis; other values than numbers side by side.
@@ -55,26 +119,23 @@ def value_axis(values: Sequence[Value]) -> tuple[list[float], tuple[Label, ...],
     numbers = [float(value) for value in values if is_number(value)]
     if len(numbers) < len(values):
         shares = [i / max(1, len(values) - 1) for i in range(len(values))]
-        kind = ""
-    else:
-        logarithmic = min(numbers) > 0 and max(numbers) >= LOGARITHMIC_FROM * min(numbers)
-        scale = Scale(min(numbers), max(numbers), logarithmic)
-        shares = [scale.share(number) for number in numbers]
-        kind = "logarithmic" if logarithmic else "linear"
-    return shares, _value_labels(values, shares), kind
+        return shares, _value_labels(values, shares), ""
+    logarithmic = min(numbers) > 0 and max(numbers) >= LOGARITHMIC_FROM * min(numbers)
+    scale = Scale(min(numbers), max(numbers), logarithmic)
+    shares = [scale.share(number) for number in numbers]
+    return shares, _value_labels(values, shares), "logarithmic" if logarithmic else "linear"
 
 
-def _value_labels(values: Sequence[Value], shares: Sequence[float]) -> tuple[Label, ...]:
+def _value_labels(values: Sequence[Value], shares: Sequence[float]) -> tuple[Tick, ...]:
     """Labels that keep their distance, from the last value down, which the reader looks for first."""
-    kept: list[Label] = []
-    apart, narrow_apart = 1 / (_MOST_LABELS + 1), 1 / (_ON_A_PHONE + 1)
+    kept: list[Tick] = []
     narrow_at = math.inf
     for value, share in sorted(zip(values, shares, strict=True), key=lambda pair: -pair[1]):
-        if kept and kept[-1].share - share < apart:
+        if kept and kept[-1].share - share < 1 / (_MOST_LABELS + 1):
             continue
-        narrow = narrow_at - share >= narrow_apart
+        narrow = narrow_at - share >= 1 / (_ON_A_PHONE + 1)
         narrow_at = share if narrow else narrow_at
-        kept.append(Label(share, compact(value), narrow))
+        kept.append(Tick(share, compact(value), narrow))
     return tuple(reversed(kept))
 
 
@@ -88,7 +149,7 @@ def compact(value: Value) -> str:
     return f"{value / scale:.3g}{suffix}" if suffix else f"{value:g}"
 
 
-def time_axis(low: float, high: float) -> tuple[Scale, tuple[Label, ...]]:
+def time_axis(low: float, high: float) -> tuple[Scale, tuple[Tick, ...]]:
     """A scale for seconds and its labels: from 0, or logarithmic where the times span a factor of eight."""
     if high >= LOGARITHMIC_FROM * low:
         scale = Scale(low / 1.15, high * 1.15, True)
@@ -97,24 +158,31 @@ def time_axis(low: float, high: float) -> tuple[Scale, tuple[Label, ...]]:
         scale = Scale(0.0, high * 1.05, False)
         step = decimal_step(scale.high)
         ticks = [i * step for i in range(int(scale.high / step) + 1)]
-    return scale, tuple(Label(scale.share(tick), _short(tick)) for tick in ticks)
+    return scale, tuple(Tick(scale.share(tick), _short(tick)) for tick in ticks)
 
 
-def span_axis(low: float, high: float) -> tuple[Scale, tuple[Label, ...]]:
+def span_axis(low: float, high: float) -> tuple[Scale, tuple[Tick, ...]]:
     """A scale for seconds from `low` to `high`, no more, and the round times on it."""
     if high >= LOGARITHMIC_FROM * low:
         scale, ticks = Scale(low, high, True), _decades(low, high)
     else:
         scale, step = Scale(low, high, False), decimal_step((high - low) or low)
-        first = math.ceil(low / step)
-        ticks = [i * step for i in range(first, int(high / step) + 1)]
-    return scale, tuple(Label(scale.share(t), text) for t, text in zip(ticks, _distinct(ticks), strict=True))
-
-
-def _distinct(ticks: Sequence[float]) -> list[str]:
-    """As few digits as tell the ticks apart."""
+        ticks = [i * step for i in range(math.ceil(low / step), int(high / step) + 1)]
+    # As few digits as tell the ticks apart.
     written = ([_short(tick, digits) for tick in ticks] for digits in (3, 4, 5, 6, 7, 8))
-    return next((texts for texts in written if len(set(texts)) == len(texts)), [""] * len(ticks))
+    texts = next((texts for texts in written if len(set(texts)) == len(texts)), [""] * len(ticks))
+    return scale, tuple(Tick(scale.share(tick), text) for tick, text in zip(ticks, texts, strict=True))
+
+
+def decimal_step(extent: float) -> float:
+    """The least of 1, 2, 5 times a power of ten that cuts the extent into at most five."""
+    power = 10.0 ** math.floor(math.log10(extent / 5))
+    return next(m * power for m in (1, 2, 5, 10) if m * power * 5 >= extent)
+
+
+def binary_step(extent: float) -> float:
+    """The same with powers of two, for bytes."""
+    return 2.0 ** math.ceil(math.log2(extent / 4))
 
 
 def _decades(low: float, high: float) -> list[float]:

@@ -1,29 +1,51 @@
-"""Geometry of the charts: where each bar, whisker and tick lies. templates/charts.svg.j2 draws it.
+"""Stacked bars: the parts of a frame, measured or predicted, and memory by kind.
 
-Each bar is a picture of its own between its name and its figure, or beneath them on a phone. Across,
-positions are percentages, so that text is never scaled. Parts are numbered as in the legend and named in the
-description, so that nothing is said by colour alone.
+templates/charts.svg.j2 draws them. Each bar is a picture of its own between its name and its figure, or
+beneath them on a phone. Across, positions are percentages, so that text is never scaled. Parts are numbered
+as in the legend and named in the description, so that nothing is said by colour alone.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, cycle
 from typing import Literal
 
 from advisor import units
+from advisor.profiles.preferences import begin_to_end
+from advisor.profiles.schema import Measured, MemoryKind, Predicted, Prediction, Profile, Side
 from advisor.report import words
+from advisor.report.axes import Tick, binary_step, decimal_step, percent
+from advisor.report.blocks import Block
 
 Category = Literal[
     "host", "host-2", "host-copy", "transfer", "transfer-2", "kernel", "kernel-2", "wait", "rest",
     "pageable", "pinned", "managed", "device",
 ]  # fmt: skip
+Write = Callable[[float], str]
 
 LABEL_LENGTH = 26
 LEGEND_LIMIT = 12
-# A number needs about 14 px; the narrowest bar is about 310 px wide.
 NUMBER_SHARE = 4.6
+"""A number needs about 14 px; the narrowest bar is about 310 px wide."""
+_OVERLAPPING = (
+    "Where frames overlap ({}), stages run at the same time: each part is as long as it took, so that "
+    "together they may exceed the time per frame, which the bracket shows."
+)
+_BEGIN_TO_END = (
+    "Where frames overlap ({}), the bracket shows the latency of a frame: beside its parts it holds the "
+    "time in which it waits for the frames around it."
+)
+_ROUNDING = 1e-9
+_HOST_COPY = "host copy"
+_TERMS: dict[str, tuple[str, Category]] = {
+    "host-copy": (_HOST_COPY, "host-copy"),
+    "to-device": ("to-device", "transfer"),
+    "to-host": ("to-host", "transfer-2"),
+    "synchronize": ("synchronize", "wait"),
+}
+_KINDS: tuple[MemoryKind, ...] = ("pageable", "pinned", "managed", "device")
 
 
 @dataclass(frozen=True)
@@ -36,26 +58,19 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Stack:
-    """One bar to draw: its parts, the value beside its label, and the interval around `middle`."""
-
-    label: str
-    value: str
-    note: str
-    parts: tuple[Part, ...]
-    middle: float | None = None
-    interval: tuple[float, float] | None = None
-    emphasised: bool = False
-
-
-@dataclass(frozen=True)
-class Segment:
-    """A drawn part: left edge and width in percent."""
+class Key:
+    """An entry of the legend."""
 
     number: int
     label: str
-    value: str
     category: Category
+
+
+@dataclass(frozen=True)
+class Segment(Key):
+    """A drawn part: left edge and width in percent."""
+
+    value: str
     x: str
     width: str
     centre: str
@@ -72,46 +87,132 @@ class Whisker:
 
 
 @dataclass(frozen=True)
-class Bar:
-    """A drawn stack."""
+class Stack:
+    """One bar: its parts, the value beside its label, the interval around `middle`; `chart` places these."""
 
     label: str
     value: str
     note: str
-    segments: tuple[Segment, ...]
-    whisker: Whisker | None
-    emphasised: bool
+    parts: tuple[Part, ...]
+    middle: float = 0.0
+    interval: tuple[float, float] | None = None
+    emphasised: bool = False
+    segments: tuple[Segment, ...] = ()
+    whisker: Whisker | None = None
 
 
 @dataclass(frozen=True)
-class Tick:
-    """A line of the axis and its label."""
-
-    x: str
-    label: str
-    anchor: Literal["start", "middle", "end"]
-
-
-@dataclass(frozen=True)
-class Key:
-    """An entry of the legend."""
-
-    number: int
-    label: str
-    category: Category
-
-
-@dataclass(frozen=True)
-class Chart:
-    """Stacked bars over one axis."""
+class Chart(Block):
+    """Stacked bars over one axis. `notes` are what must be known to read it."""
 
     identifier: str
     title: str
     description: str
     predicted: bool
-    bars: tuple[Bar, ...]
+    bars: tuple[Stack, ...]
     ticks: tuple[Tick, ...]
     legend: tuple[Key, ...]
+    notes: tuple[str, ...] = ()
+
+
+def frame_chart(profile: Profile) -> Chart:
+    """Time per stage of each measured strategy, with the interval of the whole frame."""
+    chosen = profile.recommendation.strategy if profile.recommendation else None
+    sides: dict[str, Side] = {s.name: s.side for s in profile.workload.stages}
+    here = "on this CPU, not on a GPU" if profile.device.kind == "cpu" else "measured"
+    stacks = [
+        _timed(row, row.median_seconds, row.interval_seconds, _measured_parts(row, sides), chosen)
+        for row in profile.measured().values()
+    ]
+    return chart("frame", f"Time of one frame by stage, {here}", stacks)
+
+
+def prediction_chart(prediction: Prediction, index: int) -> Chart:
+    """The terms of each predicted strategy, with the range of the whole frame."""
+    chosen = prediction.recommendation.strategy if prediction.recommendation else None
+    rows = sorted((r for r in prediction.results if isinstance(r, Predicted)), key=lambda r: r.likely_seconds)
+    stacks = [
+        _timed(row, row.likely_seconds, (row.low_seconds, row.high_seconds), _predicted_parts(row), chosen)
+        for row in rows
+    ]
+    title = f"Predicted time of one frame by part on {words.name(prediction.device.name)}"
+    return chart(f"predicted-{index}", title, stacks, predicted=True)
+
+
+def footprint_chart(profile: Profile) -> Chart:
+    """Reserved memory by kind; the value beside each name is the physical total."""
+    chosen = profile.recommendation.strategy if profile.recommendation else None
+    stacks = [
+        Stack(
+            label=row.strategy,
+            value=f"{units.size(row.footprint.physical_bytes)} physical",
+            note="",
+            parts=tuple(Part(kind, kind, row.footprint.reserved.get(kind, 0)) for kind in _KINDS),
+            emphasised=row.strategy == chosen,
+        )
+        for row in profile.measured().values()
+    ]
+    return chart("footprint", "Memory reserved by kind", stacks, write=units.size, step=binary_step)
+
+
+def overlap_note(profile: Profile, prediction: Prediction | None = None) -> str:
+    """Why parts may exceed the frame, measured or predicted; nothing where no frames overlap."""
+    rows = prediction.results if prediction else profile.results
+    timed = (row for row in rows if isinstance(row, (Measured, Predicted)))
+    names = [words.code(row.strategy) for row in timed if row.latency_seconds is not None]
+    told = _BEGIN_TO_END if begin_to_end(profile.preferences.objective) else _OVERLAPPING
+    return told.format(words.listing(names)) if names else ""
+
+
+def _timed(
+    row: Measured | Predicted,
+    middle: float,
+    interval: tuple[float, float],
+    parts: Iterable[Part],
+    chosen: str | None,
+) -> Stack:
+    return Stack(
+        label=row.strategy,
+        value=units.seconds(middle),
+        note=words.seconds_between(*interval),
+        parts=tuple(parts),
+        middle=middle,
+        interval=interval,
+        emphasised=row.strategy == chosen,
+    )
+
+
+def _measured_parts(row: Measured, sides: Mapping[str, Side]) -> Iterator[Part]:
+    shades = _shades()
+    parts = [
+        Part(words.name(stage, 40), next(shades[sides[stage]]) if stage in sides else "rest", seconds)
+        for stage, seconds in row.stage_seconds.items()
+    ]
+    if row.host_copy_seconds is not None:
+        parts.append(Part(_HOST_COPY, "host-copy", row.host_copy_seconds))
+    parts.append(Part("copies", "transfer", row.transfer_seconds))
+    parts.append(Part("synchronize", "wait", row.synchronize_seconds))
+    yield from parts
+    # Parts are medians of their own: they seldom add up to the median of the frame exactly. Where frames
+    # overlap, the difference means nothing.
+    rest = row.median_seconds - sum(part.amount for part in parts)
+    if row.latency_seconds is None and rest > _ROUNDING * row.median_seconds:
+        yield Part("other", "rest", rest)
+
+
+def _shades() -> dict[str, Iterator[Category]]:
+    """Two shades for each side, in turn, so that neighbours differ."""
+    return {"host": cycle(("host", "host-2")), "device": cycle(("kernel", "kernel-2"))}
+
+
+def _predicted_parts(row: Predicted) -> Iterator[Part]:
+    shades = _shades()
+    for term, seconds in row.terms.items():
+        side, _, stage = term.partition(":")
+        if stage and side in shades:
+            yield Part(words.name(stage, 40), next(shades[side]), seconds)
+        else:
+            yield Part(*_TERMS.get(term, (words.name(term, 40), "rest")), seconds)
 
 
 def chart(
@@ -119,8 +220,8 @@ def chart(
     title: str,
     stacks: Sequence[Stack],
     *,
-    write: Callable[[float], str] = units.seconds,
-    step: Callable[[float], float] | None = None,
+    write: Write = units.seconds,
+    step: Callable[[float], float] = decimal_step,
     predicted: bool = False,
 ) -> Chart:
     """Lays the stacks out under one another, over an axis from 0 to a little past the longest."""
@@ -131,28 +232,12 @@ def chart(
     return Chart(
         identifier=identifier,
         title=title,
-        description=_describe(bars, predicted),
+        description=_describe(bars, "predicted " * predicted),
         predicted=predicted,
         bars=bars,
-        ticks=_ticks(extent, (step or decimal_step)(extent), write),
+        ticks=_ticks(extent, step(extent), write),
         legend=legend,
     )
-
-
-def percent(share: float) -> str:
-    """A share of the width, as SVG writes it."""
-    return f"{100 * share:.2f}%"
-
-
-def decimal_step(extent: float) -> float:
-    """The least of 1, 2, 5 times a power of ten that cuts the extent into at most five."""
-    power = 10.0 ** math.floor(math.log10(extent / 5))
-    return next(m * power for m in (1, 2, 5, 10) if m * power * 5 >= extent)
-
-
-def binary_step(extent: float) -> float:
-    """The same with powers of two, for bytes."""
-    return 2.0 ** math.ceil(math.log2(extent / 4))
 
 
 def _folded(stacks: Sequence[Stack]) -> list[Stack]:
@@ -169,7 +254,7 @@ def _folded(stacks: Sequence[Stack]) -> list[Stack]:
 def _fold(stack: Stack, kept: set[str]) -> Stack:
     rest = sum(p.amount for p in stack.parts if p.key not in kept or p.category == "rest")
     parts = tuple(p for p in stack.parts if p.key in kept and p.category != "rest")
-    return Stack(**{**vars(stack), "parts": (*parts, Part("other", "rest", rest))})
+    return replace(stack, parts=(*parts, Part("other", "rest", rest)))
 
 
 def _extent(stack: Stack) -> float:
@@ -177,77 +262,45 @@ def _extent(stack: Stack) -> float:
 
 
 def _legend(stacks: Sequence[Stack]) -> tuple[Key, ...]:
+    """Shades of one colour stand together."""
     categories = {p.key: p.category for s in stacks for p in s.parts if p.amount > 0}
-    order = list(dict.fromkeys(map(_family, Category.__args__)))  # type: ignore[attr-defined]
-    keys = sorted(categories, key=lambda key: order.index(_family(categories[key])))
+    order = [category.partition("-")[0] for category in Category.__args__]  # type: ignore[attr-defined]
+    keys = sorted(categories, key=lambda key: order.index(categories[key].partition("-")[0]))
     return tuple(Key(i, key, categories[key]) for i, key in enumerate(keys, 1))
 
 
-def _family(category: str) -> str:
-    """Shades of one colour stand together."""
-    return category.partition("-")[0]
-
-
-def _bar(stack: Stack, extent: float, legend: tuple[Key, ...], write: Callable[[float], str]) -> Bar:
-    return Bar(
-        label=words.name(stack.label, LABEL_LENGTH),
-        value=stack.value,
-        note=stack.note,
-        segments=_segments(stack, extent, legend, write),
-        whisker=_whisker(stack, extent),
-        emphasised=stack.emphasised,
-    )
-
-
-def _segments(
-    stack: Stack, extent: float, legend: tuple[Key, ...], write: Callable[[float], str]
-) -> tuple[Segment, ...]:
+def _bar(stack: Stack, extent: float, legend: tuple[Key, ...], write: Write) -> Stack:
     amounts = {p.key: p.amount for p in stack.parts}
-    left, drawn = 0.0, []
-    for key in (k for k in legend if amounts.get(k.label, 0) > 0):
-        share = amounts[key.label] / extent
-        drawn.append(
-            Segment(
-                number=key.number,
-                label=key.label,
-                value=write(amounts[key.label]),
-                category=key.category,
-                x=percent(left),
-                width=percent(share),
-                centre=percent(left + share / 2),
-                numbered=100 * share >= NUMBER_SHARE,
-            )
+    keys = [key for key in legend if amounts.get(key.label, 0) > 0]
+    shares = [amounts[key.label] / extent for key in keys]
+    segments = tuple(
+        Segment(
+            **vars(key),
+            value=write(amounts[key.label]),
+            x=percent(left),
+            width=percent(share),
+            centre=percent(left + share / 2),
+            numbered=100 * share >= NUMBER_SHARE,
         )
-        left += share
-    return tuple(drawn)
-
-
-def _whisker(stack: Stack, extent: float) -> Whisker | None:
-    if stack.interval is None or stack.middle is None:
-        return None
-    low, high = stack.interval
-    return Whisker(percent(low / extent), percent(high / extent), percent(stack.middle / extent))
-
-
-def _ticks(extent: float, step: float, write: Callable[[float], str]) -> tuple[Tick, ...]:
-    values = [i * step for i in range(int(extent / step) + 1)]
-    return tuple(_tick(value, extent, write) for value in values)
-
-
-def _tick(value: float, extent: float, write: Callable[[float], str]) -> Tick:
-    anchor: Literal["start", "middle", "end"] = (
-        "start" if value == 0 else "end" if value > 0.93 * extent else "middle"
+        for key, share, left in zip(keys, shares, accumulate(shares, initial=0.0), strict=False)
     )
-    number, _, unit = write(value).partition(" ")
-    short = number.rstrip("0").rstrip(".") if "." in number else number
-    return Tick(percent(value / extent), f"{short} {unit}" if value else "0", anchor)
+    whisker = None
+    if stack.interval is not None:
+        whisker = Whisker(*(percent(at / extent) for at in (*stack.interval, stack.middle)))
+    name = words.name(stack.label, LABEL_LENGTH)
+    return replace(stack, label=name, segments=segments, whisker=whisker)
 
 
-def _describe(bars: Sequence[Bar], predicted: bool) -> str:
-    word = "predicted " if predicted else ""
-    return " ".join(
-        f"{bar.label}: {word}{bar.value} ({bar.note}): "
-        + ", ".join(f"{segment.label} {segment.value}" for segment in bar.segments)
-        + "."
-        for bar in bars
-    )
+def _ticks(extent: float, step: float, write: Write) -> tuple[Tick, ...]:
+    made = [Tick(0.0, "0")]
+    for i in range(1, int(extent / step) + 1):
+        number, _, unit = write(i * step).partition(" ")
+        short = number.rstrip("0").rstrip(".") if "." in number else number
+        made.append(Tick(i * step / extent, f"{short} {unit}"))
+    return tuple(made)
+
+
+def _describe(bars: Sequence[Stack], word: str) -> str:
+    parts = [", ".join(f"{segment.label} {segment.value}" for segment in bar.segments) for bar in bars]
+    told = zip(bars, parts, strict=True)
+    return " ".join(f"{bar.label}: {word}{bar.value} ({bar.note}): {said}." for bar, said in told)

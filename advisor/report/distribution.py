@@ -12,16 +12,15 @@ from numpy.typing import NDArray
 from advisor import units
 from advisor.profiles.schema import Measured
 from advisor.report import words
-from advisor.report.axes import Label, Scale, span_axis
+from advisor.report.axes import Scale, Tick, span_axis
+from advisor.report.blocks import Block
 from advisor.report.charts import LABEL_LENGTH
 
-BINS = 48
-HEIGHT = 44
-SHARED_BINS = 120
-SHARED_HEIGHT = 26
-# Frames beyond the third quartile by more than this many interquartile ranges are counted, not drawn:
-# one interrupted frame would squeeze all others into a single column. Tukey's "far out" is 3.
+BINS, HEIGHT = 48, 44
+SHARED_BINS, SHARED_HEIGHT = 120, 26
 FAR_OUT = 3.0
+"""Frames beyond the third quartile by more than this many interquartile ranges are counted, not drawn: one
+interrupted frame would squeeze all others into a single column. Tukey's "far out" is 3."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Histogram:
 
 
 @dataclass(frozen=True)
-class Distribution:
+class Distribution(Block):
     """The frames of one strategy on their own axis, from the fastest to the last that is drawn."""
 
     identifier: str
@@ -62,19 +61,19 @@ class SpreadRow:
 
 
 @dataclass(frozen=True)
-class Spread:
+class Spread(Block):
     """All strategies under one another on one axis."""
 
     description: str
     rows: tuple[SpreadRow, ...]
-    ticks: tuple[Label, ...]
+    ticks: tuple[Tick, ...]
     axis: str
 
 
 def distribution(row: Measured, index: int) -> Distribution:
     """Bins the raw frame times of one strategy; equal times fill one column."""
     low, high = _bounds(row)
-    summary = f"{_frames(row)}, median {units.seconds(_median(np.asarray(row.frame_seconds)))}"
+    summary = f"{_frames(row)}, median {units.seconds(float(np.median(row.frame_seconds)))}"
     return Distribution(
         identifier=f"frames-{index}",
         strategy=words.name(row.strategy),
@@ -105,7 +104,7 @@ def _spread_row(row: Measured, high: float, scale: Scale) -> SpreadRow:
     return SpreadRow(
         strategy=words.name(row.strategy, LABEL_LENGTH),
         histogram=_histogram(row, scale, SHARED_BINS, SHARED_HEIGHT),
-        median=units.seconds(_median(np.asarray(row.frame_seconds))),
+        median=units.seconds(float(np.median(row.frame_seconds))),
         note=", ".join(filter(None, (_frames(row), between, _beyond(row, high)))),
     )
 
@@ -116,33 +115,29 @@ def _frames(row: Measured) -> str:
 
 def _beyond(row: Measured, high: float) -> str:
     """What is not drawn."""
-    times = np.asarray(row.frame_seconds)
-    beyond = int(np.count_nonzero(times > high))
-    far = f"{words.count(beyond, 'slower frame')} not drawn, up to {units.seconds(float(times.max()))}"
+    beyond = sum(seconds > high for seconds in row.frame_seconds)
+    far = f"{words.count(beyond, 'slower frame')} not drawn, up to {units.seconds(max(row.frame_seconds))}"
     return far if beyond else ""
 
 
 def _bounds(row: Measured) -> tuple[float, float]:
     """The fastest frame, and the slowest that is drawn."""
-    times = np.asarray(row.frame_seconds)
-    low, slowest = float(times.min()), float(times.max())
-    if len(times) < 4:
+    low, slowest = min(row.frame_seconds), max(row.frame_seconds)
+    if len(row.frame_seconds) < 4:
         return low, slowest
-    lower, upper = np.quantile(times, (0.25, 0.75))
+    lower, upper = np.quantile(row.frame_seconds, (0.25, 0.75))
     return low, min(slowest, float(upper + FAR_OUT * (upper - lower)))
 
 
 def _histogram(row: Measured, scale: Scale, bins: int, height: int) -> Histogram:
     """Frames beyond the strategy's own bound are left out; `height` is that of its fullest bin."""
     times = np.asarray(row.frame_seconds)
-    drawn = times[times <= _bounds(row)[1]]
-    counts = np.bincount(np.minimum((_shares(drawn, scale) * bins).astype(int), bins - 1), minlength=bins)
-    return Histogram(
-        bins=bins,
-        outline=_outline([height * int(count) / int(counts.max()) for count in counts], height),
-        median=_across(_median(times), scale, bins),
-        round_medians=tuple(_across(_median(np.asarray(one)), scale, bins) for one in row.rounds if one),
-    )
+    drawn = _shares(times[times <= _bounds(row)[1]], scale)
+    counts = np.bincount(np.minimum((drawn * bins).astype(int), bins - 1), minlength=bins)
+    medians = [float(np.median(one)) for one in (row.frame_seconds, *row.rounds) if one]
+    median, *of_rounds = (f"{bins * min(max(scale.share(one), 0.0), 1.0):.2f}" for one in medians)
+    outline = _outline([height * int(count) / int(counts.max()) for count in counts], height)
+    return Histogram(bins, outline, median, tuple(of_rounds))
 
 
 def _shares(times: NDArray[np.float64], scale: Scale) -> NDArray[np.float64]:
@@ -154,10 +149,6 @@ def _shares(times: NDArray[np.float64], scale: Scale) -> NDArray[np.float64]:
     return np.asarray(np.clip((bend(times) - low) / (high - low), 0, 1))
 
 
-def _median(times: NDArray[np.float64]) -> float:
-    return float(np.median(times))
-
-
 def _outline(heights: Sequence[float], height: int) -> str:
     """The tops of the bins from left to right, from the base line and back to it, as one short path."""
     steps, here = [f"M0 {height}"], 0.0
@@ -165,7 +156,3 @@ def _outline(heights: Sequence[float], height: int) -> str:
         steps.append(f"v{round(here - tall, 1):g}h{len(list(run))}")
         here = tall
     return "".join([*steps, f"v{here:g}z"])
-
-
-def _across(value: float, scale: Scale, bins: int) -> str:
-    return f"{bins * min(max(scale.share(value), 0.0), 1.0):.2f}"

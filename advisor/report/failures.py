@@ -1,57 +1,34 @@
-"""What failed, why, and what to do about it: every form says so before any verdict."""
+"""What failed, why, and what to do; and why a recommendation must not be shown as one."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
-from advisor.profiles.schema import Failed, Profile
+from advisor.profiles.schema import Failed, Measured, Predicted, Prediction, Profile
+from advisor.profiles.sweeps import SweepResults
 from advisor.report import words
+from advisor.report.blocks import Failure
 
-MEND = "Mend what it names, then profile again."
+MEND = "Fix the error above and run again."
 FIGURES = re.compile(r"\d+(\.\d+)?")
 """Reasons that differ in their figures only are told once."""
 _FRAME = re.compile(r'\s*File ".+", line \d+')
 _EXCERPT_LINES = 5
 _EXCERPT_WIDTH = 74
 
-
-@dataclass(frozen=True)
-class Failure:
-    """Strategies, or values of a sweep, that failed alike. `excerpt` is the end of the user's traceback."""
-
-    headline: str
-    excerpt: str = ""
-    next_step: str = MEND
-    detail: str = ""
-    """All that the process said, where the page shows it nowhere else."""
+Doubt = Literal["", "failed", "host only", "alone"]
+"""failed: a prediction of a workload that failed here under every strategy. host only: no stage of a frame
+runs on the device. alone: one strategy has figures."""
+FIRST_FRAMES = "The workload failed under every strategy here; predictions rest on its first frames"
+HOST_ONLY = "No stage of a frame runs on the device, so that no memory strategy matters"
 
 
 def all_failed(profile: Profile) -> bool:
     """Whether the workload failed under every strategy that was run."""
     status = {row.status for row in profile.results}
     return "failed" in status and "measured" not in status
-
-
-def failures(profile: Profile) -> tuple[Failure, ...]:
-    """The strategies that failed, those with the same reason and the same traceback together."""
-    alike: dict[tuple[str, str], list[Failed]] = {}
-    for row in failed_rows(profile):
-        alike.setdefault((FIGURES.sub("0", row.reason), excerpt(row.detail)), []).append(row)
-    every = all_failed(profile) and len(alike) == 1
-    return tuple(_failure(rows, every) for rows in alike.values())
-
-
-def _failure(rows: Sequence[Failed], every: bool) -> Failure:
-    who = listing(row.strategy for row in rows)
-    what = f"Every strategy that was run ({who}) failed" if every else f"{who} failed"
-    first = rows[0]
-    return Failure(
-        f"{what}: {words.line(first.reason, 500)}",
-        excerpt(first.detail),
-        words.line(first.next_step, 300) or MEND,
-    )
 
 
 def failed_rows(profile: Profile) -> list[Failed]:
@@ -64,9 +41,43 @@ def first_reason(profile: Profile) -> str:
     return words.line(failed_rows(profile)[0].reason, 300) if all_failed(profile) else ""
 
 
-def listing(strategies: Iterable[str]) -> str:
-    """`a` and `b`."""
-    return words.listing(map(words.code, strategies))
+def _key(reason: str, detail: str) -> tuple[str, str]:
+    """The same for failures that are told once."""
+    return FIGURES.sub("0", reason), excerpt(detail)
+
+
+def failures(profile: Profile) -> tuple[Failure, ...]:
+    """The strategies that failed, those with the same reason and the same traceback together."""
+    alike = words.grouped(failed_rows(profile), lambda row: _key(row.reason, row.detail)).values()
+    every = all_failed(profile) and len(alike) == 1
+    before, after = ("Every strategy that was run (", ") failed") if every else ("", " failed")
+    return tuple(_failure(rows, before, after) for rows in alike)
+
+
+def _failure(rows: Sequence[Failed], before: str, after: str) -> Failure:
+    first, who = rows[0], words.listing(dict.fromkeys(words.code(row.strategy) for row in rows))
+    headline = f"{before}{who}{after}: {words.line(first.reason, 500)}"
+    return Failure(headline, excerpt(first.detail), words.line(first.next_step, 300) or MEND)
+
+
+def sweep_failures(sweep: SweepResults, parameter: str) -> tuple[Failure, ...]:
+    """Each failure once, with the strategies and values it holds for; `parameter` as it is shown."""
+    return (*_of_values(sweep, parameter), *_of_strategies(sweep, parameter))
+
+
+def _of_values(sweep: SweepResults, parameter: str) -> Iterator[Failure]:
+    failed = [point for point in sweep.points if point.profile is None and point.status == "failed"]
+    for where in words.grouped(failed, lambda point: _key(point.reason, point.detail)).values():
+        first, values = where[0], words.listing([words.value(p.value) for p in where], limit=12)
+        headline = f"{parameter} = {values} failed: {words.line(first.reason, 500)}"
+        yield Failure(headline, excerpt(first.detail), MEND, words.block(first.detail))
+
+
+def _of_strategies(sweep: SweepResults, parameter: str) -> Iterator[Failure]:
+    failed = [(p.value, row) for p in sweep.points if p.profile for row in failed_rows(p.profile)]
+    for told in words.grouped(failed, lambda pair: _key(pair[1].reason, pair[1].detail)).values():
+        values = words.listing(dict.fromkeys(words.value(value) for value, _ in told), limit=12)
+        yield _failure([row for _, row in told], "", f" failed at {parameter} = {values}")
 
 
 def excerpt(detail: str) -> str:
@@ -77,8 +88,27 @@ def excerpt(detail: str) -> str:
         return ""
     last = lines[frames[-1] :]
     kept = last if len(last) <= _EXCERPT_LINES else [*last[:2], "  …", *last[2 - _EXCERPT_LINES + 1 :]]
-    return "\n".join(_narrow(line) for line in kept)
+    return "\n".join(t if len(t) <= _EXCERPT_WIDTH else f"{t[: _EXCERPT_WIDTH - 1]}…" for t in kept)
 
 
-def _narrow(line: str) -> str:
-    return line if len(line) <= _EXCERPT_WIDTH else f"{line[: _EXCERPT_WIDTH - 1]}…"
+def doubt(profile: Profile, prediction: Prediction | None = None) -> Doubt:
+    """What stands against the verdict over the measured rows, or against that of one prediction."""
+    if not profile.workload.frame_stages("device"):
+        return "host only"
+    if prediction is not None and all_failed(profile):
+        return "failed"
+    rows = prediction.results if prediction else profile.results
+    return "alone" if sum(isinstance(row, (Measured, Predicted)) for row in rows) == 1 else ""
+
+
+def asked_for_one(profile: Profile, prediction: Prediction | None = None) -> bool:
+    """Whether there is one strategy only since no other was asked for."""
+    return len(prediction.results if prediction else profile.results) == 1
+
+
+def undoubted(profile: Profile) -> Profile:
+    """The profile without the recommendations that are in doubt, so that no table or chart marks them."""
+    silent = {"recommendation": None}
+    made = (p.model_copy(update=silent) if doubt(profile, p) else p for p in profile.predictions)
+    kept = None if doubt(profile) else profile.recommendation
+    return profile.model_copy(update={"recommendation": kept, "predictions": tuple(made)})

@@ -9,74 +9,138 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from urllib.parse import quote
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from advisor.profiles.schema import Profile
-from advisor.report import templates
-from advisor.report.view import view
+from advisor.report import words
+from advisor.report.blocks import Block, Download, Fold, Group, Verdicts
+from advisor.report.page import Page
 
 # The page stays below 400 KB: a larger profile is packed, and one that is too large even so is left out.
 PLAIN_LENGTH = 50_000
 EMBEDDED_LENGTH = 245_000
-MOST_FRAMES = 150_000
-"""More than these do not fit, so that nobody need try: a frame takes more than two bytes, packed."""
+MACROS = ("blocks.html.j2", "charts.svg.j2", "lines.svg.j2")
+"""A block is drawn by the macro of its name in one of these."""
 
 
 @dataclass(frozen=True)
-class Download:
+class Link:
     """The profile as a link; no `href` where it is too large to carry."""
 
     filename: str
     href: str
 
 
-def render_html(profile: Profile) -> str:
-    """The whole page of one profile."""
-    return page("report.html.j2", report=view(profile), download=download(profile))
-
-
-def page(template: str, **context: object) -> str:
+def render(page: Page) -> str:
     """A page with our style and script, which alone are not escaped, and the digests its policy allows."""
     style, script = _asset("report.css"), _asset("report.js")
     return (
-        templates.page_environment()
-        .get_template(template)
+        page_environment()
+        .get_template("page.html.j2")
         .render(
+            page=page,
+            draw=draw,
+            kinds={type(block).__name__ for s in page.sections for block in _inside(s.blocks)},
             style=Markup(style),
             style_digest=_digest(style),
             script=Markup(script),
             script_digest=_digest(script),
-            **context,
         )
     )
 
 
+def draw(block: Block) -> Markup:
+    """What a block looks like; nothing where it is for other forms."""
+    if "html" not in block.forms:
+        return Markup("")
+    name = type(block).__name__.lower()
+    modules = (page_environment().get_template(file).module for file in MACROS)
+    macro = next(getattr(module, name) for module in modules if hasattr(module, name))
+    if isinstance(block, (Group, Fold)):
+        return Markup(macro(block, Markup("\n").join(map(draw, block.blocks))))
+    return Markup(macro(block, link(block.json) if isinstance(block, Download) else None))
+
+
+def _inside(blocks: tuple[Block, ...]) -> Iterator[Block]:
+    for block in blocks:
+        yield block
+        if isinstance(block, (Group, Fold)):
+            yield from _inside(block.blocks)
+
+
+def link(json: Callable[[], str] | None) -> Link:
+    """The raw profile as a data: link, which a browser saves without a script."""
+    text = json() if json else ""
+    if text and len(text) <= PLAIN_LENGTH:
+        plain = quote(text, safe="{}[]:,._-+/ ").replace(" ", "%20")
+        return Link("profile.json", f"data:application/json,{plain}")
+    packed = base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+    if text and len(packed) <= EMBEDDED_LENGTH:
+        return Link("profile.json.gz", f"data:application/gzip;base64,{packed}")
+    return Link("profile.json", "")
+
+
 def _asset(name: str) -> str:
-    return (templates.directory() / name).read_text(encoding="utf-8")
+    return (directory() / name).read_text(encoding="utf-8")
 
 
 def _digest(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _without_frames(profile: Profile) -> Profile:
-    """The page carries the final's blocks, not the frames in them; profile.json has both."""
-    blocks = tuple(block.model_copy(update={"frame_seconds": ()}) for block in profile.blocks)
-    return profile.model_copy(update={"blocks": blocks})
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[KMGT]iB|B|GB/s|%)(?![\w/]))")
+_PACKAGE = Path(__file__).resolve().parent.parent
 
 
-def download(profile: Profile) -> Download:
-    """The raw profile as a data: link, which a browser saves without a script."""
-    if sum(len(row.frame_seconds) for row in profile.measured().values()) > MOST_FRAMES:
-        return Download("profile.json", "")
-    text = _without_frames(profile).model_dump_json()
-    if len(text) <= PLAIN_LENGTH:
-        plain = quote(text, safe="{}[]:,._-+/ ").replace(" ", "%20")
-        return Download("profile.json", f"data:application/json,{plain}")
-    packed = base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
-    if len(packed) <= EMBEDDED_LENGTH:
-        return Download("profile.json.gz", f"data:application/gzip;base64,{packed}")
-    return Download("profile.json", "")
+def directory(package: Path = _PACKAGE) -> Path:
+    """Where the templates are: inside the installed package, or at the root of a checkout."""
+    installed = package / "templates"
+    return installed if installed.is_dir() else package.parent / "templates"
+
+
+class Verbatim(str):
+    """Text of a program or for one, whose blanks must stay what they are."""
+
+    __slots__ = ()
+
+
+@cache
+def page_environment() -> Environment:
+    """For pages: as `environment`, but a number is not parted from its unit at the end of a line."""
+    made = environment().overlay(finalize=_unparted)
+    made.filters["verbatim"] = Verbatim
+    made.filters["shown"] = lambda columns: [column for column in columns if "html" in column.forms]
+    return made
+
+
+def _unparted(value: object) -> object:
+    return value if type(value) is not str else _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", value)
+
+
+@cache
+def environment() -> Environment:
+    """One environment for all templates. Their names end in .j2, so escaping is not left to the name."""
+    made = Environment(
+        loader=FileSystemLoader(directory()),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    made.filters["spans"] = words.spans
+    return made
+
+
+def notebook_cell(page: Page) -> str:
+    """The verdict as a line of text, for viewers that drop frames, and the page below it."""
+    told = next(b for section in page.sections for b in section.blocks if isinstance(b, Verdicts)).items[0]
+    line = f"{page.name}, {told.device}: {told.headline}"
+    return environment().get_template("notebook.html.j2").render(line=line, page=render(page))

@@ -7,13 +7,13 @@ percent; down, all is in pixels. Each strategy has a shape and a colour, and its
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from advisor import units
 from advisor.profiles.sweeps import Value
 from advisor.report import words
-from advisor.report.axes import Scale, time_axis, value_axis
-from advisor.report.charts import percent
+from advisor.report.axes import Scale, Tick, percent, time_axis, value_axis
+from advisor.report.blocks import Block
 
 GRID = 1000
 HEIGHT = 280
@@ -22,8 +22,10 @@ LABEL_GAP = 16
 LABEL_LENGTH = 14
 COLOURS = ("host", "transfer", "kernel", "wait", "host-2", "transfer-2", "kernel-2", "rest")
 SHAPES = ("circle", "square", "triangle", "diamond", "cross", "plus", "wedge", "bar")
-# Points keep off the edges, so that marks are whole.
+_BENEATH = 24
+"""The template's room for the labels across."""
 _INSET = 0.05
+"""Points keep off the edges, so that marks are whole."""
 
 
 @dataclass(frozen=True)
@@ -80,16 +82,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Tick:
-    """A grid line with its label: percent across or pixels down."""
-
-    at: str
-    label: str
-    narrow: bool = True
-
-
-@dataclass(frozen=True)
-class LineChart:
+class LineChart(Block):
     """Lines over a parameter, with both axes."""
 
     identifier: str
@@ -101,6 +94,7 @@ class LineChart:
     lines: tuple[Line, ...]
     across: tuple[Tick, ...]
     down: tuple[Tick, ...]
+    note: str = ""
 
 
 def styles(strategies: Sequence[str]) -> dict[str, Style]:
@@ -119,28 +113,36 @@ def line_chart(
     curves: Sequence[Curve],
     *,
     predicted: bool = False,
+    note: str = "",
 ) -> LineChart:
     """Lays the curves out; each has a sample or None for each value, and one of them has a sample."""
     shares, labels, kind = value_axis(values)
+    curves = [curve for curve in curves if any(curve.samples)]
     drawn = [sample for curve in curves for sample in curve.samples if sample]
     scale, ticks = time_axis(min(s.low for s in drawn), max(s.high for s in drawn))
-    across = [_INSET + share * (1 - 2 * _INSET) for share in shares]
-    lines = [_line(curve, across, scale, connected=bool(kind)) for curve in curves if any(curve.samples)]
+    across = list(map(_inset, shares))
+    left_to_right = f"{parameter} ({kind})" if kind else parameter
+    up = "logarithmic" if scale.logarithmic else "linear"
     return LineChart(
         identifier=identifier,
         title=title,
-        description=_describe(values, curves, predicted),
-        axes=_axes(parameter, kind, scale),
+        description=" ".join(_describe(values, curve, "predicted " * predicted) for curve in curves),
+        axes=f"Across: {left_to_right}. Up: time of one frame ({up}).",
         predicted=predicted,
         height=HEIGHT,
-        lines=_spread(lines),
-        across=tuple(Tick(percent(_INSET + t.share * (1 - 2 * _INSET)), t.text, t.narrow) for t in labels),
-        down=tuple(Tick(_pixels(t.share), t.text) for t in ticks),
+        lines=_spread([_line(curve, across, scale, connected=bool(kind)) for curve in curves]),
+        across=tuple(replace(tick, share=_inset(tick.share)) for tick in labels),
+        down=tuple(replace(tick, share=float(_pixels(tick.share)) / (HEIGHT + _BENEATH)) for tick in ticks),
+        note=note,
     )
 
 
+def _inset(share: float) -> float:
+    return _INSET + share * (1 - 2 * _INSET)
+
+
 def _line(curve: Curve, across: Sequence[float], scale: Scale, *, connected: bool) -> Line:
-    placed = [(x, s) for x, s in zip(across, curve.samples, strict=True)]
+    placed = list(zip(across, curve.samples, strict=True))
     runs = list(_runs(placed)) if connected else []
     last = next(sample for _, sample in reversed(placed) if sample)
     end = _pixels(scale.share(last.middle))
@@ -179,14 +181,9 @@ def _band(run: Sequence[tuple[float, Sample]], scale: Scale) -> str:
 
 
 def _mark(x: float, sample: Sample, scale: Scale) -> Mark:
-    return Mark(
-        x=percent(x),
-        y=_pixels(scale.share(sample.middle)),
-        low=_pixels(scale.share(sample.low)),
-        high=_pixels(scale.share(sample.high)),
-        chosen=sample.chosen,
-        title=f"{units.seconds(sample.middle)} ({words.seconds_between(sample.low, sample.high)})",
-    )
+    y, low, high = (_pixels(scale.share(s)) for s in (sample.middle, sample.low, sample.high))
+    title = f"{units.seconds(sample.middle)} ({words.seconds_between(sample.low, sample.high)})"
+    return Mark(percent(x), y, low, high, sample.chosen, title)
 
 
 def _pixels(share: float) -> str:
@@ -204,24 +201,10 @@ def _spread(lines: Sequence[Line]) -> tuple[Line, ...]:
         places[i] = min(places[i], lowest)
         lowest = places[i] - LABEL_GAP
     moved = {id(line): f"{place:.1f}" for line, place in zip(ordered, places, strict=True)}
-    return tuple(Line(**{**vars(line), "label_y": moved[id(line)]}) for line in lines)
+    return tuple(replace(line, label_y=moved[id(line)]) for line in lines)
 
 
-def _axes(parameter: str, kind: str, scale: Scale) -> str:
-    across = f"{parameter} ({kind})" if kind else parameter
-    return f"Across: {across}. Up: time of one frame ({'logarithmic' if scale.logarithmic else 'linear'})."
-
-
-def _describe(values: Sequence[Value], curves: Sequence[Curve], predicted: bool) -> str:
-    word = "predicted " * predicted
-    return " ".join(
-        f"{words.name(curve.strategy)}: {word}"
-        + ", ".join(
-            f"{units.seconds(sample.middle)} at {words.name(str(value), 40)}"
-            for value, sample in zip(values, curve.samples, strict=True)
-            if sample
-        )
-        + "."
-        for curve in curves
-        if any(curve.samples)
-    )
+def _describe(values: Sequence[Value], curve: Curve, word: str) -> str:
+    told = [(value, sample) for value, sample in zip(values, curve.samples, strict=True) if sample]
+    said = ", ".join(f"{units.seconds(s.middle)} at {words.name(str(value), 40)}" for value, s in told)
+    return f"{words.name(curve.strategy)}: {word}{said}."

@@ -1,20 +1,36 @@
-"""Markdown for a pull request's comment: short, whatever the profile holds, and inert."""
+"""Markdown for a pull request's comment: short, whatever the page holds, and inert."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from markupsafe import Markup
-
-from advisor.profiles.schema import Profile
-from advisor.report import templates, words
-from advisor.report.brevity import brief_forecasts, brief_rows
-from advisor.report.view import Report, view
+from advisor.report import words
+from advisor.report.blocks import (
+    SIGNS,
+    Banners,
+    Block,
+    Bullets,
+    Code,
+    Column,
+    Facts,
+    Failures,
+    Finding,
+    Findings,
+    Item,
+    Items,
+    Prose,
+    Row,
+    Table,
+    TableCell,
+    Verdict,
+    Verdicts,
+    kept_rows,
+)
+from advisor.report.page import Page, Section, shown
 
 LIMIT = 10_000
-DEVICES = 4
-"""So many columns of predictions."""
 
 # `@` and `#` start a mention and a reference, which GitHub finds after the escapes are gone: a
 # character of no width parts them from the name. `$` would start a formula.
@@ -30,35 +46,202 @@ _ESCAPES = {
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9 ._:/=+-]+")
 
 
-def render_markdown(profile: Profile, limit: int = LIMIT) -> str:
-    """Verdict, one table, the first advice and the environment, under 10,000 characters.
+@dataclass(frozen=True)
+class Room:
+    """How much of each kind is shown; what is left out is counted."""
 
-    Code is shown to its last line, where the results are waited for, or not at all.
-    """
-    whole = _rendered(view(profile), with_code=True)
-    return whole if len(whole) < limit else _rendered(view(profile), with_code=False)
+    rows: int = 10
+    columns: int = 7
+    devices: int = 4
+    """So many verdicts, and so many tables."""
+    facts: int = 24
+    code: bool = True
+    """Code is shown to its last line, where the results are waited for, or not at all."""
 
 
-def _rendered(report: Report, *, with_code: bool) -> str:
-    return (
-        templates.environment()
-        .get_template("report.md.j2")
-        .render(
-            report=report,
-            with_code=with_code,
-            rows=brief_rows(report.rows),
-            gaps=[gap for gap in report.gaps if gap.status != "failed"],  # those are said above
-            forecasts=brief_forecasts(report.forecasts, DEVICES),
-            md=escape,
-            code=code,
-            prose=prose,
-            fence=fence,
-            count=words.count,
+ROOMS = (Room(), Room(code=False), Room(6, 6, 3, 12, False), Room(5, 4, 2, 8, False))
+_MOST = 3
+"""So many failures, warnings and pieces of advice."""
+
+
+def render(page: Page, limit: int = LIMIT) -> str:
+    """What the page says in short, under 10,000 characters: in the largest room that leaves it so small."""
+    return next(text for room in ROOMS if len(text := _written(page, room)) < limit or room is ROOMS[-1])
+
+
+def _written(page: Page, room: Room) -> str:
+    tables = [b for s in page.sections if not s.folded for b in shown(s, "md") if isinstance(b, Table)]
+    hidden = {id(table) for table in tables[room.devices :]}
+    writer, parts = _Writer(room), [_title(page)]
+    for section in sorted(page.sections, key=lambda section: section.folded):  # what is folded comes last
+        blocks = [block for block in shown(section, "md") if id(block) not in hidden]
+        inside = "\n\n".join(part for block in blocks for part in writer.write(block))
+        if inside:
+            parts.append(_folded(section, inside) if section.folded else inside)
+    if hidden:
+        parts.append(f"{words.count(len(hidden), 'more table')} in the report.")
+    return "\n\n".join(parts) + "\n"
+
+
+def _title(page: Page) -> str:
+    said = {"predicted": ", predicted: nothing was measured on a GPU", "nothing": ", without a GPU"}
+    where = f" {escape(page.where, 120)}" if page.where else ""
+    return f"### {escape(page.name, 120)}{where}{said.get(page.basis, '')}"
+
+
+def _folded(section: Section, inside: str) -> str:
+    return f"<details><summary>{section.title}</summary>\n\n{inside}\n\n</details>"
+
+
+class _Writer:
+    """Writes a block by the method of its name; what has none, such as a chart, is left out."""
+
+    def __init__(self, room: Room) -> None:
+        self.room = room
+
+    def write(self, block: Block) -> Iterator[str]:
+        return getattr(self, type(block).__name__.lower(), lambda _: iter(()))(block)
+
+    def prose(self, block: Prose) -> Iterator[str]:
+        label = f"**{block.label}:** " if block.label else ""
+        yield label + prose(block.whole)
+
+    def banners(self, block: Banners) -> Iterator[str]:
+        for text in block.texts[:_MOST]:
+            yield f"> **{block.label.capitalize()}:** {prose(text)}"
+        yield from _more(len(block.texts) - _MOST, block.label)
+
+    def failures(self, block: Failures) -> Iterator[str]:
+        for failure in block.items[:_MOST]:
+            yield f"**Failure:** {prose(failure.headline)}"
+            if failure.excerpt:
+                yield fence(failure.excerpt, 500, "")
+            yield f"**Next:** {prose(failure.next_step, 200)}"
+        yield from _more(len(block.items) - _MOST, "failure")
+
+    def verdicts(self, block: Verdicts) -> Iterator[str]:
+        if not block.named:
+            for verdict in block.items:
+                yield from _verdict(verdict, block.reasons)
+            return
+        shown, left = block.items[: self.room.devices], len(block.items) - self.room.devices
+        lines = (f"**{escape(v.device, 80)}**: {_in_a_line(v, block.reasons)}" for v in shown)
+        yield _list((*lines, *_more(left, "device")))
+
+    def facts(self, block: Facts) -> Iterator[str]:
+        if block.title:
+            yield prose(block.title)
+        rows = [f"| {prose(f.label, 120)} | {prose(f.value, 160)} |" for f in block.facts[: self.room.facts]]
+        yield "\n".join(("| | |", "| :-- | :-- |", *rows))
+
+    def items(self, block: Items) -> Iterator[str]:
+        lines = (_item(item, block.label) for item in block.items[: block.most])
+        yield _list((*lines, *_more(len(block.items) - block.most, "reason")))
+
+    def findings(self, block: Findings) -> Iterator[str]:
+        told = enumerate(block.items[:_MOST], 1)
+        yield "\n".join(f"{i}. {_finding(f)}" for i, f in told)
+
+    def code(self, block: Code) -> Iterator[str]:
+        """The first snippet."""
+        found = block.items[0]
+        lines = words.count(len(found.snippet.splitlines()), "line")
+        shown = found.snippet if self.room.code else f"# {lines}, in the report"
+        name = code(found.strategy or found.rule, tags=True)
+        yield f"<details><summary>Code for {name}</summary>\n\n{fence(shown)}\n\n</details>"
+
+    def bullets(self, block: Bullets) -> Iterator[str]:
+        yield _list(map(prose, block.texts))
+
+    def table(self, table: Table) -> Iterator[str]:
+        known = [i for i, column in enumerate(table.columns) if "md" in column.forms]
+        shown = known[: self.room.columns]
+        heads = {i: _heads(table.columns[i], table) for i in shown}
+        first = [escape(table.names, 40), *(head for each in heads.values() for head in each)]
+        right = [table.by_number, *(table.columns[i].figures for i in shown for _ in heads[i])]
+        rows = kept_rows(table.rows, self.room.rows)
+        body = [[_name(row, table), *_cells(row, table, shown, len(first) - 1)] for row in rows]
+        if table.title:
+            yield prose(table.title)
+        yield "\n".join(
+            f"| {' | '.join(line)} |" for line in (first, ["--:" if r else ":--" for r in right], *body)
         )
+        if len(rows) < len(table.rows):
+            yield f"{len(table.rows) - len(rows)} more in the report."
+        if len(shown) < len(known):
+            yield f"{words.count(len(known) - len(shown), 'more column')} in the report."
+
+
+def _more(left: int, noun: str) -> Iterator[str]:
+    if left > 0:
+        yield f"and {words.count(left, f'more {noun}')} in the report"
+
+
+def _finding(found: Finding) -> str:
+    title, gain = f"**{prose(found.title, 120)}**", f": {escape(found.gain)}" if found.gain else ""
+    where = f"{title} on {escape(found.where, 120)}" if found.devices else f"{escape(found.rule)}: {title}"
+    return f"{where}{gain}. {prose(found.detail, 240)}"
+
+
+def _list(texts: Iterable[str]) -> str:
+    return "\n".join(f"- {text}" for text in texts)
+
+
+def _verdict(verdict: Verdict, reasons: bool) -> Iterator[str]:
+    certainty = f" ({escape(verdict.certainty, 80)})" if verdict.certainty else ""
+    yield f"**{prose(verdict.headline)}**{certainty}"
+    if verdict.reason and reasons:
+        yield prose(verdict.reason)
+    for fact in (f for f in verdict.facts if f.brief):
+        yield f"{escape(fact.label)}: {prose(fact.value, 120)}, {prose(fact.note, 160)}"
+    if verdict.next_step:
+        yield f"**Next:** {prose(verdict.next_step)}"
+
+
+def _in_a_line(verdict: Verdict, reasons: bool) -> str:
+    certainty = f" ({escape(verdict.certainty, 80)})" if verdict.certainty else ""
+    facts = "".join(
+        f"; {escape(f.label).lower()} {escape(f.value)}, {escape(f.note)}" for f in verdict.facts if f.brief
     )
+    reason = f". {prose(verdict.reason)}" if verdict.reason and reasons else ""
+    told = f"{prose(verdict.headline, 240)}{certainty}{facts}{reason}"
+    return f"{told.rstrip('.')}. **Next:** {prose(verdict.next_step, 200)}" if verdict.next_step else told
 
 
-def escape(text: str, limit: int = 200) -> Markup:
+def _heads(column: Column, table: Table) -> list[str]:
+    basis = " (predicted)" if column.basis == "predicted" else ""
+    head = code(column.head) if table.code_heads else prose(column.head, 80)
+    note = f", {escape(column.note)}" if column.note else ""
+    return [f"{head}{note}{basis}", *([escape(column.notes)] if column.notes else [])]
+
+
+def _name(row: Row, table: Table) -> str:
+    return f"{code(row.name) if table.codes else escape(row.name, 60)}{f' {row.tag}' if row.tag else ''}"
+
+
+def _cells(row: Row, table: Table, shown: Sequence[int], width: int) -> list[str]:
+    if row.missing:
+        return [escape(row.missing, 80), *[""] * (width - 1)]
+    return [text for i in shown for text in _cell(row.cells[i], table.columns[i], table)]
+
+
+def _cell(cell: TableCell, column: Column, table: Table) -> list[str]:
+    value = f"{SIGNS.get(cell.mark, '')}{escape(cell.value, 80)}"
+    value = f"**{value}**" if cell.mark in ("slower", "faster") else value
+    note = cell.note if table.brief_notes and not column.notes else ""
+    beside = "; ".join(escape(text, 120) for text in (note, cell.more) if text)
+    return [f"{value} ({beside})" if beside else value, *([escape(cell.note, 80)] if column.notes else [])]
+
+
+def _item(item: Item, label: str) -> str:
+    who = " ".join(filter(None, (label, ", ".join(map(code, item.names[:14])), escape(item.status, 80))))
+    points = "; ".join(prose(point, 200) for point in item.points[:_MOST])
+    more = "".join(f"; {text}" for text in _more(len(item.points) - _MOST, "reason"))
+    told = prose(item.text, 120) if item.text else f"{points}{more}"
+    return f"{who}: {told}" if told else who
+
+
+def escape(text: str, limit: int = 200) -> str:
     """Text that Markdown and HTML show as it is, cut at the end of a sentence or word.
 
     `limit` counts what is written, escapes included.
@@ -70,9 +253,9 @@ def escape(text: str, limit: int = 200) -> Markup:
         length += len(piece)
         if length > limit:
             kept = "".join(written[: _end(written)]).rstrip(" ,;:")
-            return Markup(f"{kept} …" if kept.endswith(".") else f"{kept}…")
+            return f"{kept} …" if kept.endswith(".") else f"{kept}…"
         written.append(piece)
-    return Markup("".join(written))
+    return "".join(written)
 
 
 def _end(pieces: Sequence[str]) -> int:
@@ -82,33 +265,33 @@ def _end(pieces: Sequence[str]) -> int:
     return (sentences or blanks or [len(pieces)])[-1]
 
 
-def code(name: str, *, tags: bool = False) -> Markup:
+def code(name: str, *, tags: bool = False) -> str:
     """A name in typewriter face: between backticks where it is plain, else escaped between tags."""
     if _PLAIN_NAME.fullmatch(name) and not tags:
-        return Markup(f"`{name}`")
-    return Markup(f"<code>{escape(name, 120)}</code>")
+        return f"`{name}`"
+    return f"<code>{escape(name, 120)}</code>"
 
 
-def prose(text: str, limit: int = 300) -> Markup:
+def prose(text: str, limit: int = 300) -> str:
     """Prose whose `names` stay code, cut as `escape` cuts."""
-    written = Markup("")
+    written = ""
     for span in words.spans(text):
         left = limit - len(written)
         piece = code(span.text) if span.code else _spaced(span.text, limit * 10)
         if len(piece) > left:
-            rest = Markup("") if span.code else _spaced(span.text, left).rstrip()
+            rest = "" if span.code else _spaced(span.text, left).rstrip()
             return written.rstrip() + "…" if rest in ("", "…") else written + rest
         written += piece
     return written
 
 
-def _spaced(text: str, limit: int) -> Markup:
+def _spaced(text: str, limit: int) -> str:
     """`escape`, which strips, with the blanks beside a name kept."""
     before, after = " " * text.startswith(" "), " " * text.endswith(" ")
-    return Markup(before) + escape(text, limit) + after
+    return before + escape(text, limit) + after
 
 
-def fence(text: str, limit: int = 6_500, language: str = "python") -> Markup:
+def fence(text: str, limit: int = 6_500, language: str = "python") -> str:
     """A code block whose fence is longer than any run of backticks within; cut, if at all, after a line."""
     cut = text
     if len(text) > limit:
@@ -116,4 +299,4 @@ def fence(text: str, limit: int = 6_500, language: str = "python") -> Markup:
         cut = f"{whole_lines or text[:limit]}\n# … cut, see the report"
     longest = max((len(run) for run in re.findall("`+", cut)), default=0)
     marks = "`" * max(3, longest + 1)
-    return Markup(f"{marks}{language}\n{cut}\n{marks}")
+    return f"{marks}{language}\n{cut}\n{marks}"

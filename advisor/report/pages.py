@@ -1,156 +1,113 @@
-"""Profiles as HTML, Markdown, JSON and text for the terminal: pure functions of the data."""
+"""Profiles, sweeps and comparisons as pages; pages as HTML, Markdown and text. Pure functions of the data."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
+from advisor.errors import FileProblem
+from advisor.profiles.checkup import Checkup
 from advisor.profiles.schema import Profile
-from advisor.profiles.sweeps import Series
+from advisor.profiles.sweeps import SweepResults
 from advisor.profiles.text_files import write_atomically
-from advisor.report import html, markdown, script_pages, terminal
-from advisor.report.compare_pages import render_compare_html, render_compare_markdown
-from advisor.report.compare_text import compare_summary
-from advisor.report.devices_pages import lineup_summary, render_lineup_html, render_lineup_markdown
-from advisor.report.step_summary import append_step_summary
-from advisor.report.sweep_pages import render_sweep_html, render_sweep_markdown
-from advisor.report.sweep_text import sweep_summary
-from advisor.verdicts.comparing import Comparison, Ruling
-from advisor.verdicts.device_comparison import Lineup
+from advisor.report import html, markdown, terminal
+from advisor.report.blocks import Finding, Findings
+from advisor.report.comparison_page import comparison_page
+from advisor.report.devices_page import devices_page
+from advisor.report.page import Page, Section
+from advisor.report.profile_page import profile_page
+from advisor.report.script_page import script_page
+from advisor.report.sweep_page import sweep_page
+from advisor.report.traces import trace_page
+from advisor.verdicts.device_comparison import DeviceComparison
+from advisor.version import __version__
 
 __all__ = [
     "FORMATS",
+    "PAGES",
     "append_step_summary",
-    "compare_summary",
-    "lineup_summary",
+    "comparison_page",
+    "doctor_page",
+    "page_of",
     "render",
-    "render_compare_html",
-    "render_compare_markdown",
-    "render_comparison",
-    "render_html",
-    "render_markdown",
-    "render_lineup",
-    "render_lineup_html",
-    "render_lineup_markdown",
-    "render_sweep",
-    "render_sweep_html",
-    "render_sweep_markdown",
-    "summary",
-    "sweep_summary",
+    "trace_page",
     "write",
-    "write_comparison",
-    "write_lineup",
-    "write_sweep",
 ]
 
-
-def render_html(profile: Profile) -> str:
-    """The page of one profile, of a workload or of a script."""
-    if profile.script is not None:
-        return script_pages.render_html(profile, profile.script)
-    return html.render_html(profile)
-
-
-def render_markdown(profile: Profile) -> str:
-    """The Markdown of one profile, of a workload or of a script."""
-    if profile.script is not None:
-        return script_pages.render_markdown(profile, profile.script)
-    return markdown.render_markdown(profile)
-
-
-def summary(profile: Profile, *, bars: bool = False) -> str:
-    """The terminal's text of one profile, of a workload or of a script."""
-    if profile.script is not None:
-        return script_pages.summary(profile, profile.script)
-    return terminal.summary(profile, bars=bars)
-
-
-_RENDER: dict[str, Callable[[Profile], str]] = {"html": render_html, "md": render_markdown}
-_RENDER_SWEEP: dict[str, Callable[[Series], str]] = {
-    "html": render_sweep_html,
-    "md": render_sweep_markdown,
-}
 FORMATS = ("html", "md", "json")
 PAGES = ("html", "md")
 """What there is of a comparison, and of several profiles."""
 
 
-def render(profile: Profile, form: str) -> str:
-    """The report as html, md or json."""
-    return profile.to_json() if form == "json" else _RENDER[form](profile)
+def page_of(found: Profile | SweepResults | DeviceComparison) -> Page:
+    """The page of one profile, of a workload or of a script, or over several."""
+    if isinstance(found, SweepResults):
+        return sweep_page(found)
+    if isinstance(found, DeviceComparison):
+        return devices_page(found)
+    return script_page(found, found.script) if found.script else profile_page(found)
 
 
-def render_sweep(series: Series, form: str) -> str:
-    """The page over a sweep as html or md."""
-    return _RENDER_SWEEP[form](series)
+def render(page: Page, form: str, *, bars: bool = False) -> str:
+    """A page as html, md or txt, or the profile that it is of as json; `bars` are for a terminal."""
+    if form == "txt":
+        return terminal.render(page, bars=bars)
+    if form == "json" and page.profile is not None:
+        return page.profile.to_json()
+    return html.render(page) if form == "html" else markdown.render(page)
 
 
-def render_lineup(lineup: Lineup, form: str) -> str:
-    """The page over several devices as html or md."""
-    return render_lineup_html(lineup) if form == "html" else render_lineup_markdown(lineup)
+def write(page: Page, directory: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
+    """Writes the page, such as report.html and report.md, and profile.json, as `formats` names them.
 
-
-def render_comparison(found: Comparison, rulings: Sequence[Ruling], files: tuple[str, str], form: str) -> str:
-    """A comparison as html or md."""
-    made = render_compare_html if form == "html" else render_compare_markdown
-    return made(found, rulings, files)
-
-
-def write(profile: Profile, directory: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
-    """Writes report.html, report.md and profile.json, as `formats` names them; returns their paths.
-
-    `directory` exists. The profile comes first, so that a report that fails loses nothing.
+    `directory` exists. The profile comes first, so that a report that fails loses nothing. Returns the paths.
     Raises `FileProblem` where a file cannot be written.
     """
     written = []
-    if "json" in formats:
-        profile.save(directory / "profile.json")
+    if "json" in formats and page.profile is not None:
         written.append(directory / "profile.json")
-    for name, render in _RENDER.items():
-        if name in formats:
-            path = directory / f"report.{name}"
-            write_atomically(path, render(profile))
-            written.append(path)
+        page.profile.save(written[0])
+    for form in PAGES:
+        if form in formats:
+            written.append(directory / f"{page.kind}.{form}")
+            write_atomically(written[-1], render(page, form))
     return written
 
 
-def write_comparison(
-    found: Comparison,
-    rulings: Sequence[Ruling],
-    files: tuple[str, str],
-    directory: Path,
-    formats: Sequence[str] = PAGES,
-) -> list[Path]:
-    """Writes compare.html and compare.md, as `formats` names them; returns their paths.
+_VARIABLE = "GITHUB_STEP_SUMMARY"
 
-    Raises `FileProblem` where a file cannot be written.
+
+def append_step_summary(markdown: str) -> None:
+    """Appends a report in Markdown to the file that $GITHUB_STEP_SUMMARY names, if it names one.
+
+    Raises `FileProblem` where that file cannot be written.
     """
-    written = [directory / f"compare.{form}" for form in PAGES if form in formats]
-    for path in written:
-        write_atomically(path, render_comparison(found, rulings, files, path.suffix[1:]))
-    return written
+    name = os.environ.get(_VARIABLE)
+    if not name:
+        return
+    try:
+        with Path(name).open("a", encoding="utf-8") as file:
+            file.write(markdown + "\n")
+    except OSError as problem:
+        raise FileProblem(
+            f"${_VARIABLE} names {name}, which cannot be written: {problem.strerror}",
+            next_step="The report itself is written; unset the variable or correct it.",
+        ) from None
 
 
-def write_lineup(lineup: Lineup, directory: Path, formats: Sequence[str] = PAGES) -> list[Path]:
-    """Writes devices.html and devices.md, as `formats` names them; returns their paths.
-
-    Raises `FileProblem` where a file cannot be written.
-    """
-    written = [directory / f"devices.{form}" for form in PAGES if form in formats]
-    for path in written:
-        write_atomically(path, render_lineup(lineup, path.suffix[1:]))
-    return written
-
-
-def write_sweep(series: Series, directory: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
-    """Writes sweep.html and sweep.md, as `formats` names them; returns their paths.
-
-    Raises `FileProblem` where a file cannot be written.
-    """
-    written = []
-    for name, render in _RENDER_SWEEP.items():
-        if name in formats:
-            path = directory / f"sweep.{name}"
-            write_atomically(path, render(series))
-            written.append(path)
-    return written
+def doctor_page(checkup: Checkup) -> Page:
+    """The verdict, then for each finding what was found, what it means, what to do."""
+    found = tuple(
+        Finding(f.subject, f.state, f.found, f.means, next_step=f.next_step) for f in checkup.findings
+    )
+    return Page(
+        kind="doctor",
+        brand="doctor",
+        title="advisor doctor",
+        name=checkup.verdict,
+        where="",
+        basis="measured",
+        sections=(Section("findings", "Findings", (Findings(found),)),),
+        tool=f"advisor {__version__}",
+    )

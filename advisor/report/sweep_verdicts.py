@@ -8,10 +8,9 @@ from typing import Literal
 from advisor import units
 from advisor.profiles.sweeps import Value, is_number
 from advisor.report import words
-from advisor.report.caveats import FIRST_FRAMES, HOST_ONLY, Doubt
-from advisor.report.facts import Fact
+from advisor.report.blocks import Fact, Verdict
+from advisor.report.failures import FIRST_FRAMES, HOST_ONLY, Doubt
 from advisor.report.tracks import Stop, Track
-from advisor.report.verdicts import Verdict
 from advisor.verdicts.crossings import Change, Stretch, changes, group, runs, stretches
 
 _MOST_PARTS = 6
@@ -39,14 +38,9 @@ def sweep_verdict(track: Track, parameter: str) -> Verdict:
     )
 
 
-def value_text(value: Value) -> str:
-    """A value of the parameter as one types it."""
-    return words.name(f"{value:.6g}" if isinstance(value, float) else str(value), 40)
-
-
 def at(parameter: str, stops: Sequence[Stop]) -> str:
     """n = 1024 and 4096; more than six are counted."""
-    return f"{parameter} = {words.listing([value_text(stop.value) for stop in stops])}"
+    return f"{parameter} = {words.listing([words.value(stop.value) for stop in stops])}"
 
 
 def _tone(track: Track) -> Literal["clear", "tie", "inconclusive"]:
@@ -62,7 +56,7 @@ def _in_order(track: Track, parameter: str, found: Sequence[Stretch]) -> str:
     parts = [_part(track, parameter, found, i) for i in range(len(found))]
     if len(parts) > _MOST_PARTS:
         shown = parts[: _MOST_PARTS - 2]
-        left = words.count(len(parts) - len(shown) - 1, "more stretch", "more stretches")
+        left = words.count(len(parts) - len(shown) - 1, "more stretch")
         parts = [*shown, left, parts[-1]]
     return ", ".join(parts)
 
@@ -71,13 +65,13 @@ def _everywhere(track: Track, parameter: str, run: Stretch) -> str:
     told = [track.stops[i] for i in run.values]
     if len(told) == 1:
         return at(parameter, told)
-    ends = f"{parameter} = {value_text(told[0].value)} to {value_text(told[-1].value)}"
+    ends = f"{parameter} = {words.value(told[0].value)} to {words.value(told[-1].value)}"
     return f"every value tested, {ends}" if len(told) == len(track.stops) else f"{len(told)} values, {ends}"
 
 
 def _part(track: Track, parameter: str, found: Sequence[Stretch], index: int) -> str:
     run = found[index]
-    first, last = (value_text(track.stops[i].value) for i in (run.values[0], run.values[-1]))
+    first, last = (words.value(track.stops[i].value) for i in (run.values[0], run.values[-1]))
     if index == 0:
         where = f"{'at' if len(run.values) == 1 else 'up to'} {parameter} = {last}"
     elif index == len(found) - 1:
@@ -130,10 +124,10 @@ def _changes(track: Track, parameter: str, changed: Sequence[Change]) -> Iterato
         low, high = track.stops[change.low], track.stops[change.high]
         yield (
             f"The best strategy {'likely ' * change.likely}changes from {before} to {after} between "
-            f"{parameter} = {value_text(low.value)} and {value_text(high.value)}, two of the values tested."
+            f"{parameter} = {words.value(low.value)} and {words.value(high.value)}, two of the values tested."
         )
         if not high.seconds(change.before.strategy):
-            yield f"{before} has no figures at {value_text(high.value)}."
+            yield f"{before} has no figures at {words.value(high.value)}."
 
 
 def _remarks(track: Track, parameter: str) -> Iterator[str]:
@@ -169,7 +163,7 @@ def _narrower(track: Track, parameter: str, changed: Sequence[Change]) -> str:
     tested = {stop.value for stop in track.stops}
     for change in changed:
         low, high = track.stops[change.low].value, track.stops[change.high].value
-        texts = value_text(low), value_text(high)
+        texts = words.value(low), words.value(high)
         count = _FINER if change.high - change.low == 1 else 2 * (change.high - change.low) + 1
         if float(low) > 0 and texts[0] != texts[1] and _between(low, high, count) - tested:
             return f"Look closer: `--sweep {parameter}={texts[0]}..{texts[1]}:{count}`."
@@ -192,7 +186,7 @@ def _facts(track: Track, parameter: str) -> Iterator[Fact]:
         chosen = stop.standing.chosen or ""
         middle, low, high = stop.seconds(chosen) or (0.0, 0.0, 0.0)
         yield Fact(
-            f"{word} {parameter} = {value_text(stop.value)}",
+            f"{word} {parameter} = {words.value(stop.value)}",
             units.seconds(middle),
             f"{words.code(chosen)}, {words.seconds_between(low, high)}",
         )

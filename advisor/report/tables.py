@@ -1,84 +1,23 @@
-"""Rows for the tables: the strategies side by side, what is missing and why, and the predictions."""
+"""Rows of the tables: the strategies side by side, what is missing and why, the predictions, set-up costs."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from types import MappingProxyType
 
-from advisor import units
+from advisor import stats, units
 from advisor.profiles.preferences import begin_to_end
 from advisor.profiles.schema import Device, Failed, Measured, Predicted, Prediction, Profile, Result, Skipped
 from advisor.report import words
+from advisor.report.blocks import NOTHING, Item, Row, TableCell
 from advisor.rules.base import shares_dram
-from advisor.stats import ratio_interval
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.words import counted
 
-NOTHING = "–"
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A figure, and beneath it what qualifies it: an interval, a condition."""
-
-    value: str
-    note: str = ""
-    more: str = ""
-    """What else must be known of it."""
-    sort: float | None = None
-    """What its column is sorted by; None comes last."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """A measured strategy beside the others; `tag` is "recommended", "baseline" or nothing."""
-
-    strategy: str
-    tag: str
-    frame: Cell
-    share: float
-    """Its median as a part of the slowest one's, for a bar."""
-    ratio: Cell
-    device_path: Cell
-    footprint: Cell
-    verified: bool
-
-
-@dataclass(frozen=True)
-class Gap:
-    """Strategies without figures for the same reason. `detail` is what their process said last."""
-
-    strategies: tuple[str, ...]
-    status: str
-    reason: str
-    detail: str = ""
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """A predicted strategy on one device, or why there is none."""
-
-    likely: str
-    between: str
-    footprint: str
-    recommended: bool
-    latency: str = ""
-    declined: str = ""
-    sort: float = 0.0
-    """The likely seconds."""
-    baseline: bool = False
-    """Whether the others are held against it."""
-
-
-@dataclass(frozen=True)
-class Forecasts:
-    """Strategies down, devices across; a cell is None where the model was not asked."""
-
-    devices: tuple[str, ...]
-    apart: tuple[bool, ...]
-    """Whether each device has a memory of its own."""
-    rows: tuple[tuple[str, tuple[Forecast | None, ...]], ...]
+_FIRST = 4
+"""Devices by which a strategy is kept where there is little room."""
 
 
 def apart(device: Device) -> bool:
@@ -93,122 +32,179 @@ def baseline(profile: Profile) -> Measured | None:
 
 
 def rows(profile: Profile, notes: Mapping[str, str] = MappingProxyType({})) -> tuple[Row, ...]:
-    """The measured strategies in the order of the file; `notes` are what `overlaps` says of them."""
-    base, measured = baseline(profile), profile.measured()
-    slowest = max((row.median_seconds for row in measured.values()), default=1.0)
-    return tuple(_row(profile, row, base, slowest, notes.get(row.strategy, "")) for row in measured.values())
+    """The measured strategies in the order of the file: time, ratio, memory, device path and the check.
+
+    `notes` are what `overlaps` says of them.
+    """
+    base = baseline(profile)
+    return tuple(_row(profile, row, base, notes.get(row.strategy, "")) for row in profile.measured().values())
 
 
-def _row(profile: Profile, row: Measured, base: Measured | None, slowest: float, note: str) -> Row:
+def _row(profile: Profile, row: Measured, base: Measured | None, note: str) -> Row:
     chosen = profile.recommendation.strategy if profile.recommendation else None
     tag = "recommended" if row.strategy == chosen else "baseline" if row is base else ""
-    interval = words.seconds_between(*row.interval_seconds)
+    more = "; ".join(filter(None, (note, words.line(row.outside, 100) if row.outside else "")))
     return Row(
-        strategy=words.name(row.strategy),
+        words.name(row.strategy),
+        (
+            _time(row.median_seconds, row.interval_seconds, more),
+            _ratio(profile, row, base),
+            _footprint(row),
+            TableCell(units.seconds(row.device_path_seconds), sort=row.device_path_seconds),
+            TableCell("checked" if row.verified else "not checked"),
+        ),
         tag=tag,
-        frame=Cell(units.seconds(row.median_seconds), interval, _more(row, note), row.median_seconds),
-        share=row.median_seconds / slowest,
-        ratio=_ratio(profile, row, base),
-        device_path=Cell(units.seconds(row.device_path_seconds), sort=row.device_path_seconds),
-        footprint=_footprint(row),
-        verified=row.verified,
+        chosen=row.strategy == chosen,
+        rank=-1.0 if tag else row.median_seconds,
     )
 
 
-def _more(row: Measured, note: str) -> str:
-    """What else must be known of its time: of frames that overlap, and why the final was without it."""
-    return "; ".join(filter(None, (note, words.line(row.outside, 100) if row.outside else "")))
+def _time(seconds: float, interval: tuple[float, float], more: str, mark: str = "") -> TableCell:
+    return TableCell(units.seconds(seconds), words.seconds_between(*interval), more, seconds, mark=mark)
 
 
 def overlaps(profile: Profile, prediction: Prediction | None = None) -> dict[str, str]:
     """Of frames that overlap, by strategy: the other one of the two times, and the rate of frames."""
-    results = prediction.results if prediction else profile.results
     told: dict[str, str] = {}
-    for row in results:
+    for row in prediction.results if prediction else profile.results:
         if isinstance(row, (Measured, Predicted)) and row.latency_seconds is not None:
             between = row.median_seconds if isinstance(row, Measured) else row.likely_seconds
             rate = f"{units.digits(1 / between)} frames/s"
             if begin_to_end(profile.preferences.objective):
-                told[row.strategy] = f"begin to end; one is done every {units.seconds(between)}, {rate}"
+                told[row.strategy] = f"latency; {units.seconds(between)} between finished frames, {rate}"
             else:
                 told[row.strategy] = f"latency {units.seconds(row.latency_seconds)}, {rate}"
     return told
 
 
-def _ratio(profile: Profile, row: Measured, base: Measured | None) -> Cell:
+def _ratio(profile: Profile, row: Measured, base: Measured | None) -> TableCell:
     if base is None:
-        return Cell(NOTHING, "no baseline")
+        return TableCell(NOTHING, "no baseline")
     if row is base:
-        return Cell(units.ratio(1.0), sort=1.0)
-    chosen = profile.recommendation
+        return TableCell(units.ratio(1.0), sort=1.0)
+    chosen, method = profile.recommendation, profile.method
     of_time = chosen and counted(chosen.objective).noun == "time"
     if chosen and of_time and chosen.strategy == row.strategy and chosen.speedup and chosen.interval:
-        return Cell(units.ratio(chosen.speedup), words.ratio_between(*chosen.interval), sort=chosen.speedup)
-    method = profile.method
-    found = ratio_interval(base.rounds, row.rounds, confidence=method.confidence, seed=method.seed)
-    return Cell(units.ratio(found.value), words.ratio_between(found.low, found.high), sort=found.value)
+        value, (low, high) = chosen.speedup, chosen.interval
+    else:
+        found = stats.ratio_interval(base.rounds, row.rounds, confidence=method.confidence, seed=method.seed)
+        value, low, high = found.value, found.low, found.high
+    return TableCell(units.ratio(value), words.ratio_between(low, high), sort=value)
 
 
-def _footprint(row: Measured) -> Cell:
-    requested = sum(row.footprint.requested.values())
-    reserved = sum(row.footprint.reserved.values())
+def _footprint(row: Measured) -> TableCell:
+    requested, reserved = (sum(asked.values()) for asked in (row.footprint.requested, row.footprint.reserved))
     note = f"asked for {units.size(requested)}" if reserved > requested else ""
-    return Cell(units.size(row.footprint.physical_bytes), note, sort=row.footprint.physical_bytes)
+    return TableCell(units.size(row.footprint.physical_bytes), note, sort=row.footprint.physical_bytes)
 
 
-def gaps(results: Iterable[Result | Predicted]) -> tuple[Gap, ...]:
+def gaps(results: Iterable[Result | Predicted]) -> tuple[Item, ...]:
     """Failed strategies, then skipped ones; those that say the same stand together."""
-    without = [r for r in results if isinstance(r, (Failed, Skipped))]
-    return together(_gap(r) for r in sorted(without, key=lambda r: r.status))
+    without = [row for row in results if isinstance(row, (Failed, Skipped))]
+    return merged(
+        Item(
+            (words.name(row.strategy),),
+            row.status,
+            words.line(row.reason),
+            words.block(row.detail) if isinstance(row, Failed) else "",
+        )
+        for row in sorted(without, key=lambda row: row.status)
+    )
 
 
-def _gap(row: Failed | Skipped) -> Gap:
-    detail = words.block(row.detail) if isinstance(row, Failed) else ""
-    return Gap((words.name(row.strategy),), row.status, words.line(row.reason), detail)
+def merged(single: Iterable[Item]) -> tuple[Item, ...]:
+    """Those with the same status, text and detail as one, in the order of the first of each."""
+    alike = words.grouped(single, lambda item: (item.status, item.text, item.detail))
+    return tuple(Item(tuple(n for item in same for n in item.names), *told) for told, same in alike.items())
 
 
-def together(single: Iterable[Gap]) -> tuple[Gap, ...]:
-    """Those with the same status, reason and detail as one, in the order of the first of each."""
-    alike: dict[tuple[str, str, str], list[str]] = {}
-    for gap in single:
-        alike.setdefault((gap.status, gap.reason, gap.detail), []).extend(gap.strategies)
-    return tuple(Gap(tuple(names), *told) for told, names in alike.items())
+def forecasts(predictions: Sequence[Prediction], notes: Sequence[Mapping[str, str]]) -> tuple[Row, ...]:
+    """Strategies down, devices across; `notes` are what `overlaps` says of each.
 
-
-def forecasts(predictions: tuple[Prediction, ...], notes: Sequence[Mapping[str, str]]) -> Forecasts:
-    """All predictions in one table; `notes` are what `overlaps` says of each."""
+    Where there is little room, those matter that come closest to the best of any of the first devices.
+    """
     strategies = dict.fromkeys(r.strategy for p in predictions for r in p.results)
-    by_device = [{r.strategy: r for r in p.results} for p in predictions]
-    return Forecasts(
-        devices=tuple(words.name(p.device.name) for p in predictions),
-        apart=tuple(apart(p.device) for p in predictions),
-        rows=tuple(
-            (
-                words.name(s),
-                tuple(
-                    _forecast(p, cells.get(s), said.get(s, ""))
-                    for p, cells, said in zip(predictions, by_device, notes, strict=True)
-                ),
-            )
-            for s in strategies
-        ),
+    columns = [
+        {r.strategy: _forecast(made, r, said.get(r.strategy, "")) for r in made.results}
+        for made, said in zip(predictions, notes, strict=True)
+    ]
+    found = {s: tuple(column.get(s, TableCell(NOTHING)) for column in columns) for s in strategies}
+    told = [[c[i].sort for c in found.values()] for i in range(min(_FIRST, len(columns)))]
+    best = [min((s for s in column if s is not None), default=1.0) for column in told]
+    return tuple(
+        Row(words.name(s), cells, rank=_rank(s, cells, best, predictions)) for s, cells in found.items()
     )
 
 
-def _forecast(prediction: Prediction, row: Predicted | Skipped | None, note: str) -> Forecast | None:
-    if row is None:
-        return None
-    chosen = prediction.recommendation
-    baseline = row.strategy == ((chosen and chosen.baseline) or BASELINE)
+def _forecast(prediction: Prediction, row: Predicted | Skipped, note: str) -> TableCell:
     if isinstance(row, Skipped):
-        told = words.line(row.reason, 200)
-        return Forecast("", "", "", recommended=False, declined=told, baseline=baseline)
-    return Forecast(
-        likely=units.seconds(row.likely_seconds),
-        between=words.seconds_between(row.low_seconds, row.high_seconds),
-        footprint=units.size(row.physical_bytes),
-        recommended=chosen is not None and chosen.strategy == row.strategy,
-        latency=note,
-        sort=row.likely_seconds,
-        baseline=baseline,
+        return TableCell("not predicted", mark="quiet")
+    chosen = prediction.recommendation is not None and prediction.recommendation.strategy == row.strategy
+    return _time(row.likely_seconds, (row.low_seconds, row.high_seconds), note, "chosen" if chosen else "")
+
+
+def _rank(
+    strategy: str, cells: Sequence[TableCell], best: Sequence[float], predictions: Sequence[Prediction]
+) -> float:
+    """How many times the best it takes; what is recommended and the baseline always come first."""
+    chosen = [made.recommendation for made in predictions[:_FIRST]]
+    baselines = {(each and each.baseline) or BASELINE for each in chosen}
+    if strategy in baselines or any(cell.mark == "chosen" for cell in cells[:_FIRST]):
+        return -1.0
+    told = zip(cells, best, strict=False)
+    return min((cell.sort / least for cell, least in told if cell.sort is not None), default=float("inf"))
+
+
+def forecast_rows(prediction: Prediction, notes: Mapping[str, str]) -> tuple[Row, ...]:
+    """One device's strategies with the range and the memory, for a terminal."""
+    told = [row for row in prediction.results if isinstance(row, Predicted)]
+    cells = [_forecast(prediction, row, notes.get(row.strategy, "")) for row in told]
+    return tuple(
+        Row(
+            words.name(row.strategy),
+            (replace(cell, mark=""), TableCell(units.size(row.physical_bytes))),
+            chosen=cell.mark == "chosen",
+        )
+        for row, cell in zip(told, cells, strict=True)
     )
+
+
+def setup_costs(rows: Sequence[Measured], base: Measured | None, confidence: float = 0.95) -> tuple[Row, ...]:
+    """Set-up, what it costs more than the baseline's, what a frame saves, when that pays."""
+    made = []
+    for row in rows:
+        against = (TableCell(NOTHING),) * 3
+        if base is not None and base is not row:
+            more, saved = row.setup_seconds - base.setup_seconds, base.median_seconds - row.median_seconds
+            against = _signed(more), _signed(saved), break_even(row, base, confidence)
+        setup = TableCell(units.seconds(row.setup_seconds), sort=row.setup_seconds)
+        made.append(Row(words.name(row.strategy), (setup, *against)))
+    return tuple(made)
+
+
+def _signed(seconds: float) -> TableCell:
+    sign = "" if seconds == 0 else "+" if seconds > 0 else "\N{MINUS SIGN}"
+    return TableCell(f"{sign}{units.seconds(abs(seconds))}", sort=seconds)
+
+
+def break_even(row: Measured, base: Measured, confidence: float = 0.95) -> TableCell:
+    """After how many frames the set-up pays against the baseline; says so where the noise hides it.
+
+    Both costs are linear: set-up + frames x median. They cross where the differences cancel; the range
+    beneath is that of the ratio of the medians. The set-up itself is one figure and has no interval.
+    """
+    extra = row.setup_seconds - base.setup_seconds
+    ratio = stats.ratio_interval(base.rounds, row.rounds, confidence=confidence)
+    if ratio.low <= 1 <= ratio.high:
+        return TableCell("frames tie with the baseline's")
+    if ratio.low > 1 and extra <= 0:
+        return TableCell("at once", sort=0)
+    crossing = extra / (base.median_seconds - row.median_seconds)
+    ends = sorted(extra / (base.median_seconds * (1 - 1 / end)) for end in (ratio.low, ratio.high))
+    if ratio.low > 1:
+        between = f"{math.ceil(ends[0])} to {math.ceil(ends[1])}"
+        return TableCell(f"after {words.count(math.ceil(crossing), 'frame')}", between, sort=crossing)
+    if crossing < 1:
+        return TableCell("never")
+    between = f"{math.floor(ends[0])} to {math.floor(ends[1])}"
+    return TableCell(f"ahead for {words.count(math.floor(crossing), 'frame')} only", between)

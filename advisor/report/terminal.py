@@ -1,121 +1,200 @@
-"""The summary for a terminal: plain text of at most 80 columns, the verdict first."""
+"""Plain text for a terminal: at most 80 columns, the verdict first."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from advisor.profiles.schema import Profile
 from advisor.report import words
-from advisor.report.failures import Failure
-from advisor.report.tables import Forecasts
-from advisor.report.verdicts import Verdict
-from advisor.report.view import Report, view
+from advisor.report.blocks import (
+    SIGNS,
+    Banners,
+    Block,
+    Bullets,
+    Facts,
+    Failures,
+    Findings,
+    Item,
+    Items,
+    Prose,
+    Row,
+    Table,
+    TableCell,
+    Verdict,
+    Verdicts,
+)
+from advisor.report.page import Page, shown
 
 WIDTH = 80
 MARK = "→ "
-BOTH = "memory: host and device together"
 BAR, SHADED_BAR = 8, 12
 """Cells of the longest bar. What is predicted is shaded; a shade has no eighths, and more cells instead."""
-ADVICE, MOST_SAVED = 3, 50
-"""So many pieces of advice, and so many columns for what each saves."""
 _EIGHTHS = " ▏▎▍▌▋▊▉"
+_NAME, _HEAD, _CELL = 12, 24, 50
+"""A table's names may give way to so few columns; its heads and cells are cut to so many."""
+_REASON, _POINTS = 300, 6
+_STATE = " " * 10
 
 
-def summary(profile: Profile, *, bars: bool = False) -> str:
-    """Verdict, next step, a small table, and every strategy without figures with its reason.
-
-    `bars` are for a terminal, where they take the place of the ratios' intervals.
-    """
-    report = view(profile)
-    paragraphs = (
-        _title(report),
-        *map(failure_lines, report.failures),
-        wrap(report.doubtful, "  "),
-        *(_verdict(v, named=report.predicted) for v in report.verdicts),
-        _cautions(report),
-        wrap(f"Next: {report.next_step}", "  ") if report.next_step else [],
-        *_forecasts(report.forecasts, bars),
-        wrap(report.model_error_brief),
-        _measured(report, bars),
-        _advice(report),
-        _gaps(report),
-        _remarks(report),
-    )
-    return "\n\n".join("\n".join(lines) for lines in map(list, paragraphs) if lines) + "\n"
+def render(page: Page, *, bars: bool = False) -> str:
+    """What the page says in short. `bars` are for a terminal, where they take the place of some intervals."""
+    paragraphs = [wrap(_title(page))]
+    for section in page.sections:
+        writer = _Writer("  " if section.lead else "", bars)
+        for block in shown(section, "txt"):
+            paragraphs += writer.write(block)
+    return "\n\n".join("\n".join(lines) for lines in paragraphs if lines) + "\n"
 
 
-def _title(report: Report) -> Iterator[str]:
-    if report.predicted and not report.predictions:
-        yield from wrap(f"{report.workload}: without a GPU")
-    elif report.predicted:
-        yield from wrap(f"{report.workload}: predicted. Nothing was measured on a GPU.")
-    else:
-        yield from wrap(f"{report.workload} on {report.device}")
+def _title(page: Page) -> str:
+    said = {"predicted": ": predicted. Nothing was measured on a GPU.", "nothing": ": without a GPU"}
+    return f"{page.name} {page.where}".rstrip() + said.get(page.basis, "")
 
 
-def failure_lines(failure: Failure) -> Iterator[str]:
-    """What failed, the end of its traceback, and what to do."""
-    yield from wrap(failure.headline, "  ", "  ")
-    yield from (f"      {line}" for line in failure.excerpt.splitlines())
-    yield from wrap(f"Next: {failure.next_step}", "    ", "  ")
+class _Writer:
+    """Writes a block by the method of its name; what has none, such as a chart, is left out."""
+
+    def __init__(self, indent: str, bars: bool) -> None:
+        self.indent, self.bars = indent, bars
+
+    def write(self, block: Block) -> Iterator[list[str]]:
+        return getattr(self, type(block).__name__.lower(), lambda _: iter(()))(block)
+
+    def table(self, block: Table) -> Iterator[list[str]]:
+        return _table(block, self.bars)
+
+    def prose(self, block: Prose) -> Iterator[list[str]]:
+        label = f"{block.label}: " if block.label else ""
+        yield wrap(f"{label}{block.whole}", self.indent)
+
+    def banners(self, block: Banners) -> Iterator[list[str]]:
+        hanging = "  " if self.indent else "    "
+        texts = (f"{block.label.capitalize()}: {text}" for text in block.texts)
+        yield [line for text in texts for line in wrap(text, self.indent, hanging)]
+
+    def failures(self, block: Failures) -> Iterator[list[str]]:
+        """What failed, the end of its traceback, and what to do."""
+        for failure in block.items:
+            yield [
+                *wrap(failure.headline, "  ", "  "),
+                *(f"      {line}" for line in failure.excerpt.splitlines()),
+                *wrap(f"Next: {failure.next_step}", "    ", "  "),
+            ]
+
+    def verdicts(self, block: Verdicts) -> Iterator[list[str]]:
+        for verdict in block.items:
+            named = wrap(verdict.device, self.indent) if block.named else []
+            inner = self.indent + "  " if block.named else self.indent
+            yield [*named, *_verdict(verdict, inner, block.reasons)]
+
+    def facts(self, block: Facts) -> Iterator[list[str]]:
+        inner = self.indent + "  " if block.title else self.indent
+        lines = wrap(block.title, self.indent)
+        for fact in block.facts:
+            note = f" ({fact.note})" if fact.note else ""
+            lines += wrap(f"{fact.label}: {fact.value}{note}", inner, "    ")
+        yield lines
+
+    def items(self, block: Items) -> Iterator[list[str]]:
+        yield [line for item in block.items for line in _item(item, block.label, self.indent)]
+
+    def findings(self, block: Findings) -> Iterator[list[str]]:
+        for found in block.items:
+            lines = wrap(f"{f'[{found.outcome}]':<10}{found.rule}: {found.title}", self.indent, _STATE)
+            lines += wrap(found.detail, self.indent + _STATE)
+            yield [*lines, *wrap(f"next: {found.next_step}" if found.next_step else "", self.indent + _STATE)]
+
+    def bullets(self, block: Bullets) -> Iterator[list[str]]:
+        yield [line for text in block.texts for line in wrap(f"- {text}", self.indent, "  ")]
 
 
-def _verdict(verdict: Verdict, *, named: bool) -> Iterator[str]:
-    indent = "  "
-    if named:
-        yield from wrap(verdict.device, indent)
-        indent += "  "
+def _verdict(verdict: Verdict, indent: str, reasons: bool) -> Iterator[str]:
     certainty = f" ({verdict.certainty})" if verdict.certainty else ""
     yield from wrap(verdict.headline + certainty, indent)
-    if verdict.basis == "predicted" and verdict.facts:
-        time = verdict.facts[0]
-        yield from wrap(f"{time.label} {time.value}, {time.note}", indent)
-    if verdict.basis != "predicted":
+    for fact in (f for f in verdict.facts if f.brief):
+        yield from wrap(f"{fact.label}: {fact.value}, {fact.note}", indent, "  ")
+    if reasons:
         yield from wrap(verdict.reason, indent)
     if verdict.next_step:
         yield from wrap(f"Next: {verdict.next_step}", indent)
 
 
-def _measured(report: Report, bars: bool) -> Iterator[str]:
-    if not report.rows:
+def _item(item: Item, label: str, indent: str) -> Iterator[str]:
+    who = " ".join(filter(None, (label, words.listing(item.names), item.status if item.text else "")))
+    yield from wrap(f"{who}: {words.line(item.text, _REASON) or item.status}", indent, "    ")
+    for point in item.points[:_POINTS]:
+        yield from wrap(point, indent + "  ", "  ")
+    if len(item.points) > _POINTS:
+        yield f"{indent}  and {len(item.points) - _POINTS} more"
+
+
+@dataclass(frozen=True)
+class _Strip:
+    """A column of text with its head, and whether it stands to the right."""
+
+    lines: tuple[str, ...]
+    right: bool = True
+
+    @property
+    def width(self) -> int:
+        return max(map(len, self.lines))
+
+
+def _table(table: Table, bars: bool) -> Iterator[list[str]]:
+    """The table, what is to be known of it beneath; further tables where its columns do not fit."""
+    rows = [row for row in table.rows if not row.missing]
+    if not rows:
         return
-    if report.predicted:
-        yield from wrap(f"Frames {report.measured_label}:")
-    head = ("strategy", "frame", f"{report.confidence} interval", "memory", f"vs {report.baseline}", "")
-    body = [
-        (
-            row.strategy,
-            row.frame.value,
-            row.frame.note,
-            row.footprint.value,
-            row.ratio.value,
-            bar(row.share) if bars else row.ratio.note.replace("× to ", "–").replace("×", ""),
-        )
-        for row in report.rows
-    ]
-    marks = [row.tag == "recommended" for row in report.rows]
-    yield from _table(head, body, marks, bars=bars)
-    if report.apart:
-        yield from wrap(f"({BOTH})", "  ")
-    for row in report.rows:
-        if row.frame.more:
-            yield from wrap(f"({row.strategy}: {row.frame.more})", "  ")
+    names = [table.names, *(row.name for row in rows)]
+    columns, left = _fitting(table, _columns(table, rows, bars), min(max(map(len, names)), _NAME))
+    tables = [list(_lines(table, rows, names, strips)) for strips in columns]
+    beneath = [line for text in (*_notes(table, rows), *left) for line in wrap(text, "  ")]
+    tables[0] = [*wrap(table.title), *tables[0]]
+    tables[-1] += beneath
+    yield from tables
 
 
-def _forecasts(forecasts: Forecasts, bars: bool) -> Iterator[Iterator[str]]:
-    for i, device in enumerate(forecasts.devices):
-        cells = [(strategy, row[i]) for strategy, row in forecasts.rows]
-        told = [(s, c) for s, c in cells if c is not None and not c.declined]
-        if told:
-            slowest = max(c.sort for _, c in told)
-            drawn = [(shaded(c.sort / slowest),) if bars else () for _, c in told]
-            body = [(s, c.likely, c.between, c.footprint, *d) for (s, c), d in zip(told, drawn, strict=True)]
-            head = ("strategy", "predicted", "range", "memory", *([""] if bars else []))
-            lines = _table(head, body, [c.recommended for _, c in told], bars=bars)
-            both = f" ({BOTH})" if forecasts.apart[i] else ""
-            notes = (line for s, c in told if c.latency for line in wrap(f"({s}: {c.latency})", "  "))
-            yield iter([*wrap(f"Predicted time per frame on {device}{both}:"), *lines, *notes])
+def _lines(
+    table: Table, rows: Sequence[Row], names: Sequence[str], strips: Sequence[_Strip]
+) -> Iterator[str]:
+    room = WIDTH - len(MARK) - sum(strip.width + 2 for strip in strips)
+    first = [words.name(name, max(room, _NAME)) if name else "" for name in names]
+    body = list(zip(first, *(strip.lines for strip in strips), strict=True))
+    lines = words.table(body, [table.by_number, *(strip.right for strip in strips)])
+    for mark, line in zip((False, *(row.chosen for row in rows)), lines, strict=True):
+        if line:
+            yield f"{MARK if mark else '  '}{line}"
+
+
+def _columns(table: Table, rows: Sequence[Row], bars: bool) -> list[list[_Strip]]:
+    """Each column as one or two of text: the value, and what qualifies it."""
+    shown = [(i, c) for i, c in enumerate(table.columns) if "txt" in c.forms]
+    drawn = bars and any(column.bars for _, column in shown)
+    made = []
+    for i, column in shown:
+        cells = [row.cells[i] for row in rows]
+        head = words.line(column.brief or column.head, _HEAD) + " (predicted)" * (column.basis == "predicted")
+        strips = [_Strip((head.replace("`", ""), *map(_value, cells)), column.figures)]
+        if table.brief_notes and any(c.note for c in cells) and (column.notes or not drawn):
+            strips.append(_Strip((column.notes, *(_short(c.note) for c in cells))))
+        made.append(strips)
+    return [*made, *([_Strip(("", *_bars(table, rows)), right=False)] for _ in (1,) if drawn)]
+
+
+def _value(cell: TableCell) -> str:
+    return SIGNS.get(cell.mark, "") + words.line(cell.value, _CELL)
+
+
+def _short(between: str) -> str:
+    return words.line(between.replace("× to ", "–").replace("×", ""), _HEAD)
+
+
+def _bars(table: Table, rows: Sequence[Row]) -> Iterator[str]:
+    index = next(i for i, column in enumerate(table.columns) if column.bars)
+    draw = bar if table.columns[index].bars == "measured" else shaded
+    amounts = [row.cells[index].sort or 0.0 for row in rows]
+    return (draw(amount / (max(amounts) or 1.0)) for amount in amounts)
 
 
 def bar(share: float) -> str:
@@ -129,58 +208,40 @@ def shaded(share: float) -> str:
     return "░" * max(1, round(SHADED_BAR * share))
 
 
-def _table(
-    head: Sequence[str], body: Sequence[Sequence[str]], marks: Sequence[bool], *, bars: bool
-) -> list[str]:
-    """Aligned columns; the names give way where the figures need the width."""
-    figures = sum(max(len(row[i]) for row in (head, *body)) + 2 for i in range(1, len(head)))
-    room = max(12, WIDTH - len(MARK) - figures)
-    cut = [(words.name(row[0], room), *(words.line(cell, 20) for cell in row[1:])) for row in (head, *body)]
-    right = [False] + [True] * (len(head) - 1)
-    right[-1] = not bars
-    lines = words.table(cut, right)
-    return [
-        f"{MARK if marked else ' ' * len(MARK)}{line}"
-        for line, marked in zip(lines, (False, *marks), strict=True)
-    ]
+def _fitting(table: Table, columns: list[list[_Strip]], names: int) -> tuple[list[list[_Strip]], list[str]]:
+    """Columns that fit beside one another, table after table; or the first of them, and how many more."""
+    widths = [sum(strip.width + 2 for strip in strips) for strips in columns]
+    whole = WIDTH - len(MARK) - names
+    if table.left_out:
+        matter = [any(line.startswith(MARK) for line in strips[0].lines) for strips in columns]
+        kept: list[int] = []
+        room = whole
+        for i in sorted(range(len(columns)), key=lambda i: not matter[i]):
+            if widths[i] <= room or not kept:
+                kept.append(i)
+                room -= widths[i]
+        left = words.count(len(columns) - len(kept), f"more {table.left_out}")
+        said = [f"{left} in the report."] if len(kept) < len(columns) else []
+        return [[strip for i in sorted(kept) for strip in columns[i]]], said
+    groups: list[list[_Strip]] = []
+    room = -1
+    for strips, width in zip(columns, widths, strict=True):
+        if width > room:
+            groups.append([])
+            room = whole
+        groups[-1] += strips
+        room -= width
+    return groups, []
 
 
-def _advice(report: Report) -> Iterator[str]:
-    """Titles of the first pieces of advice on what was measured, a line each, with what they save."""
-    told = [f for f in report.fired if f.outcome == "advice" and report.device in f.devices]
-    if report.predicted or report.doubtful or not told:
-        return
-    saved = [words.line(finding.saves, MOST_SAVED) for finding in told[:ADVICE]]
-    room = WIDTH - 4 - max(map(len, saved))
-    rows = [(words.line(f.title, room), text) for f, text in zip(told, saved, strict=False)]
-    more = f"{len(told) - ADVICE} more, " if len(told) > ADVICE else ""
-    yield "Advice (times are per frame):"
-    yield from (f"  {line}" for line in words.table(rows, [False, True]))
-    yield f"  ({more}reasons and code: see the report)"
-
-
-def _gaps(report: Report) -> Iterator[str]:
-    """One line for each reason, with all the strategies it holds for."""
-    told = [(gap.status, gap) for gap in report.gaps if gap.status != "failed"]  # those are said above
-    for prediction in report.predictions:
-        told += [(f"not predicted on {prediction.device}", gap) for gap in prediction.declined]
-    for status, gap in told:
-        text = f"{words.listing(gap.strategies)} {status}: {words.line(gap.reason, 300)}"
-        yield from wrap(text, hanging="    ")
-
-
-def _cautions(report: Report) -> Iterator[str]:
-    for text in report.cautions:
-        yield from wrap(f"Warning: {text}", "  ", "  ")
-    if report.further:
-        yield from wrap(f"and {words.count(len(report.further), 'more warning')} below", "  ")
-
-
-def _remarks(report: Report) -> Iterator[str]:
-    told = [("Note", text) for text in report.notes] + [("Warning", text) for text in report.further]
-    told += [(entry.label, entry.value) for entry in report.preferences]
-    for kind, text in told:
-        yield from wrap(f"{kind}: {text}", hanging="    ")
+def _notes(table: Table, rows: Sequence[Row]) -> Iterator[str]:
+    for column in table.columns:
+        if column.note and "txt" in column.forms:
+            yield f"({column.brief or column.head}: {column.note})"
+    for row in rows:
+        yield from (f"({row.name}: {cell.more})" for cell in row.cells if cell.more)
+    if table.note:
+        yield f"({table.note})"
 
 
 def wrap(text: str, indent: str = "", hanging: str = "") -> list[str]:

@@ -10,7 +10,9 @@ from advisor import units
 from advisor.profiles.schema import Measured
 from advisor.profiles.traces import TRACKS, Span, Timeline, Track, lanes, thinned, worked
 from advisor.report import words
-from advisor.report.charts import Category, Tick, percent
+from advisor.report.axes import Tick, percent
+from advisor.report.blocks import Block
+from advisor.report.charts import Category
 
 LINE_HEIGHT = 40
 AXIS_HEIGHT = 22
@@ -66,7 +68,7 @@ class TimelineRow:
 
 
 @dataclass(frozen=True)
-class TimelineView:
+class TimelineView(Block):
     """One frame."""
 
     identifier: str
@@ -93,13 +95,13 @@ def timeline_view(row: Measured, timeline: Timeline, number: int) -> TimelineVie
         title=f"One frame of {words.name(row.strategy)}, {frame}",
         source=_SOURCES[timeline.source],
         how=f"{_HOW[timeline.source]}, of which the median is {units.seconds(row.median_seconds)}.",
-        description=_description(timeline, frame),
+        description=f"A frame of {frame}. " + "; ".join(row.text for row in rows[:12]),
         height=LINE_HEIGHT * len(lines) + AXIS_HEIGHT,
         lines=tuple(
             Line(TRACKS[track], i * LINE_HEIGHT, tuple(_piece(span, drawn, numbers) for span in spans))
             for i, (track, spans) in enumerate(lines)
         ),
-        ticks=_ticks(timeline.frame_seconds),
+        ticks=tuple(Tick(i / 4, _from(timeline.frame_seconds * i / 4)) for i in range(5)),
         rows=rows,
         left_out=left_out,
     )
@@ -147,11 +149,9 @@ def _numbers(rows: Iterable[TimelineRow]) -> dict[tuple[str, str], str]:
 
 def _piece(span: Span, timeline: Timeline, numbers: Mapping[tuple[str, str], str]) -> Piece:
     begin, length = span.begin_seconds, span.end_seconds - span.begin_seconds
-    frame = timeline.frame_seconds
-    times = f"{span.merged} × " if span.merged > 1 else ""
-    lasted = units.seconds(length)
+    frame, times, lasted = timeline.frame_seconds, "", units.seconds(length)
     if span.merged > 1:
-        lasted = f"{units.seconds(worked(span))} within {lasted}"
+        times, lasted = f"{span.merged} × ", f"{units.seconds(worked(span))} within {lasted}"
     number = numbers.get((TRACKS[span.track], words.name(span.label)), "")
     return Piece(
         x=percent(begin / frame),
@@ -174,11 +174,6 @@ def category(span: Span) -> Category:
     return by_track[span.track]
 
 
-def _ticks(frame: float) -> tuple[Tick, ...]:
-    quarters = [Tick(percent(i / 4), units.seconds(frame * i / 4), "middle") for i in (1, 2, 3)]
-    return (Tick("0%", "0", "start"), *quarters, Tick("100%", units.seconds(frame), "end"))
-
-
 def _rows(timeline: Timeline) -> Iterator[TimelineRow]:
     """By line and kind, in the order of their first."""
     kinds: defaultdict[tuple[Track, str], list[Span]] = defaultdict(list)
@@ -197,9 +192,3 @@ def _rows(timeline: Timeline) -> Iterator[TimelineRow]:
             count=str(count),
             seconds=seconds,
         )
-
-
-def _description(timeline: Timeline, frame: str) -> str:
-    """In words, for those who do not see the picture."""
-    said = [row.text for row in _rows(timeline)]
-    return f"A frame of {frame}. " + "; ".join(said[:12])

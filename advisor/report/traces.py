@@ -2,76 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from advisor import units
+from advisor.nsys.exports import FileTrace, WholeTrace
 from advisor.profiles.schema import Measured, Profile
 from advisor.profiles.scripts import ScriptRun
-from advisor.profiles.traces import StrategyTrace
+from advisor.profiles.traces import Activity, Migrations, StrategyTrace
 from advisor.report import words
-from advisor.report.methods import Entry
-from advisor.report.timelines import TimelineView, timeline_view
-from advisor.report.trace_text import figures, not_observed, steps
+from advisor.report.blocks import Banners, Block, Fact, Facts, Fold, Prose
+from advisor.report.page import Page, Section, filled
+from advisor.report.timelines import timeline_view
+from advisor.version import __version__
 
 _PAGE = 4096
 """Bytes: static memory below it comes with loading any kernel, and says nothing of a strategy."""
-NOT_HEADLINE = (
-    "Times under a trace are not the measured ones above, mostly longer, and never take their place."
-)
 
 
-@dataclass(frozen=True)
-class StrategyFrame:
-    """One strategy: the timeline of a frame and, where nsys looked on, its figures per frame."""
+def traces(profile: Profile) -> tuple[Block, ...]:
+    """The timelines of all measured strategies, nsys's in the place of our own where there is one.
 
-    strategy: str
-    chosen: bool
-    timeline: TimelineView | None
-    figures: tuple[Entry, ...]
-    figures_title: str
-    steps: tuple[Entry, ...]
-    absent: str
+    Nothing where no timeline was recorded and no trace was asked for.
+    """
+    rows = enumerate(profile.measured().values(), 1)
+    return _told(profile, [frame for number, row in rows if (frame := _frame(profile, row, number))])
 
 
-@dataclass(frozen=True)
-class Traces:
-    """The section; empty where no timeline was recorded. `nsys` says what became of the trace."""
-
-    frames: tuple[StrategyFrame, ...]
-    nsys: str
-    notes: tuple[str, ...]
-    title: str = "Within a frame"
-
-    @property
-    def any(self) -> bool:
-        """Whether there is anything to show."""
-        return bool(self.frames or self.nsys)
-
-
-def traces(profile: Profile) -> Traces:
-    """The timelines of all measured strategies, nsys's in the place of our own where there is one."""
-    chosen = profile.recommendation.strategy if profile.recommendation else None
-    rows = profile.measured()
-    frames = [
-        _frame(row, profile.trace.of(name), name == chosen, number)
-        for number, (name, row) in enumerate(rows.items(), start=1)
-    ]
-    asked = profile.trace.reason != "not asked for"
-    return Traces(
-        frames=tuple(frame for frame in frames if frame),
-        nsys=_nsys(profile) if asked else "",
-        notes=tuple(words.line(note, 300) for note in profile.trace.notes),
-    )
-
-
-def run_traces(profile: Profile, script: ScriptRun) -> Traces:
+def run_traces(profile: Profile, script: ScriptRun) -> tuple[Block, ...]:
     """What nsys saw of a script's runs, which have no frames: in figures alone."""
-    chosen = profile.recommendation.strategy if profile.recommendation else None
     traced = filter(None, (profile.trace.of(row.strategy) for row in script.measured))
-    made = traces(profile)
-    frames = tuple(_traced(words.name(t.strategy), t.strategy == chosen, None, t, "run") for t in traced)
-    return replace(made, frames=frames, title="Within a run")
+    return _told(profile, [_fold(profile, t.strategy, _seen(t, "run")) for t in traced])
+
+
+def _told(profile: Profile, found: list[Fold]) -> tuple[Block, ...]:
+    asked = profile.trace.reason != "not asked for"
+    if not found and not asked:
+        return ()
+    notes = (Prose(words.line(note, 300), forms="html") for note in profile.trace.notes)
+    alone = [replace(frame, open=True) for frame in found] if len(found) == 1 else found
+    return filled(Prose(_nsys(profile) if asked else "", forms="html md"), *notes, *alone)
 
 
 def _nsys(profile: Profile) -> str:
@@ -82,29 +52,32 @@ def _nsys(profile: Profile) -> str:
         f" `{words.name(m.strategy)}` is not in it: {words.line(m.reason, 200)}." for m in trace.missing
     )
     tool = words.name(trace.tool or "nsys")
-    more = "a few more frames" if profile.script is None else "once more"
-    return f"{tool} looked on while each strategy ran {more}. {NOT_HEADLINE}{missing}"
+    return f"Each strategy also ran under {tool}; traced times are not used.{missing}"
 
 
-def _frame(row: Measured, traced: StrategyTrace | None, chosen: bool, number: int) -> StrategyFrame | None:
+def _frame(profile: Profile, row: Measured, number: int) -> Fold | None:
+    """One strategy: the timeline of a frame and, where it was traced, its figures per frame."""
+    traced = profile.trace.of(row.strategy)
     timeline = (traced and traced.timeline) or row.timeline
     if timeline is None:
         return None
-    return _traced(words.name(row.strategy), chosen, timeline_view(row, timeline, number), traced, "frame")
+    figures = _seen(traced, "frame") if traced else ()
+    return _fold(profile, row.strategy, (timeline_view(row, timeline, number), *figures))
 
 
-def _traced(
-    strategy: str, chosen: bool, drawn: TimelineView | None, traced: StrategyTrace | None, unit: str
-) -> StrategyFrame:
+def _fold(profile: Profile, strategy: str, blocks: tuple[Block, ...]) -> Fold:
+    here = profile.recommendation is not None and profile.recommendation.strategy == strategy
+    return Fold(f"{words.code(strategy)}{' (recommended)' * here}", blocks, open=here)
+
+
+def _seen(traced: StrategyTrace, unit: str) -> tuple[Block, ...]:
     """`unit` is what the figures are of: a frame, or a run."""
-    return StrategyFrame(
-        strategy=strategy,
-        chosen=chosen,
-        timeline=drawn,
-        figures=tuple(_figures(traced, unit)) if traced else (),
-        figures_title=_figures_title(traced, unit) if traced else "",
-        steps=tuple(Entry(name, value) for name, value in steps(traced)) if traced else (),
-        absent=_absent(traced) if traced else "",
+    ranges = Facts(tuple(Fact(name, value) for name, value in steps(traced)))
+    absent = f" Not observed: {'; '.join(not_observed(traced.absent))}." if traced.absent else ""
+    return filled(
+        Prose(f"{_figures_title(traced, unit)}.{absent}"),
+        Facts(tuple(_figures(traced, unit))),
+        Fold("By range", filled(ranges)),
     )
 
 
@@ -115,18 +88,136 @@ def _figures_title(traced: StrategyTrace, unit: str) -> str:
     return f"Seen by nsys, per frame, over {frames} of {units.seconds(traced.frame_seconds)}"
 
 
-def _figures(traced: StrategyTrace, unit: str) -> Iterator[Entry]:
-    for label, value, note in figures(traced.activity, traced.frames):
-        yield Entry(label, f"{value} ({note})" if note else value)
+def _figures(traced: StrategyTrace, unit: str) -> Iterator[Fact]:
+    yield from facts(traced.activity, traced.frames)
     if traced.idle_share is not None:
-        yield Entry("GPU idle", f"{units.percent(traced.idle_share)} of the traced {unit}")
+        yield Fact("GPU idle", f"{units.percent(traced.idle_share)} of the traced {unit}")
     for made in traced.allocations or ():
         if made.kind.endswith("static") and made.bytes < _PAGE:
             continue
         sizes = f"{words.count(made.count, 'allocation')}, the largest {units.size(made.largest_bytes)}"
-        yield Entry(f"allocated, {words.name(made.kind)}", f"{units.size(made.bytes)} ({sizes})")
+        yield Fact(f"allocated, {words.name(made.kind)}", f"{units.size(made.bytes)} ({sizes})")
 
 
-def _absent(traced: StrategyTrace) -> str:
-    told = (f"{words.listing(names)} ({words.line(why, 200)})" for why, names in not_observed(traced.absent))
-    return f"Not observed: {'; '.join(told)}." if traced.absent else ""
+NONE = "none"
+"""It was looked for, and not there."""
+_CALLED = {"cpu_page_faults": "page faults by the CPU", "gpu_page_faults": "page faults by the GPU"}
+
+
+def facts(seen: Activity, frames: int) -> Iterator[Fact]:
+    """All of it, per frame."""
+    for label, value, note in figures(seen, frames):
+        yield Fact(label, f"{value} ({note})" if note else value)
+
+
+def steps(trace: StrategyTrace) -> Iterator[tuple[str, str]]:
+    """Each range with the host's time in it, and what was launched or happened there; per frame."""
+    for step in trace.ranges:
+        times = _number(step.count, trace.frames, "time")
+        seen = [
+            f"{label} {value}"
+            for label, value, _ in figures(step.activity, trace.frames)
+            if value not in ("0", NONE)
+        ]
+        yield words.name(step.name), "; ".join([f"{units.seconds(step.seconds)} each, {times}", *seen])
+
+
+def figures(seen: Activity, frames: int) -> Iterator[tuple[str, str, str]]:
+    """Label, value and what qualifies it, of everything that was observed; per frame."""
+    if seen.copies == ():
+        yield "copies", NONE, ""
+    for c in seen.copies or ():
+        path = " to ".join(part for part in (c.source, c.destination) if part)
+        rate = c.bytes_per_second
+        each = f"{_number(c.count, frames, 'copy')}, {units.seconds(c.seconds / frames)}"
+        yield f"copies {c.kind}", units.size(round(c.bytes / frames)), _joined(path, each, rate)
+    yield from _migrations(seen.migrations or (), frames)
+    for who, faults in (("CPU", seen.cpu_page_faults), ("GPU", seen.gpu_page_faults)):
+        if faults is not None:
+            yield f"page faults by the {who}", _plain(faults / frames), ""
+    for k in seen.kernels or ():
+        runs = _number(k.count, frames, "run")
+        yield f"kernel {words.name(k.name)}", units.seconds(k.seconds / frames), runs
+    for s in seen.synchronizations or ():
+        yield f"waits, {s.kind}", units.seconds(s.seconds / frames), _number(s.count, frames, "wait")
+
+
+def _migrations(seen: Sequence[Migrations], frames: int) -> Iterator[tuple[str, str, str]]:
+    """All that moved one way, then by cause."""
+    for direction in dict.fromkeys(m.direction for m in seen):
+        mine = [m for m in seen if m.direction == direction]
+        total = units.size(round(sum(m.bytes for m in mine) / frames))
+        causes = [
+            (m.cause or "cause unknown")
+            + (f" {units.size(round(m.bytes / frames))}" if len(mine) > 1 else "")
+            + f" in {_number(m.count, frames, 'move')}"
+            for m in mine
+        ]
+        lasted = units.seconds(sum(m.seconds for m in mine) / frames)
+        yield f"migrations {direction}", total, f"{', '.join(causes)}; {lasted}"
+
+
+def _number(count: int, frames: int, noun: str) -> str:
+    """How many a frame: 1 run, 2.5 runs."""
+    return f"{_plain(count / frames)} {noun if count == frames else words.plural(noun)}"
+
+
+def _plain(value: float) -> str:
+    return str(round(value)) if value == round(value) else units.digits(value)
+
+
+def _joined(path: str, each: str, rate: float | None) -> str:
+    parts = [path, each, units.rate(rate) if rate else ""]
+    return "; ".join(part for part in parts if part)
+
+
+def not_observed(absent: Mapping[str, str]) -> list[str]:
+    """The figures that are absent, called as where they are there; those with the same reason together."""
+    by_reason: dict[str, list[str]] = {}
+    for figure, why in absent.items():
+        by_reason.setdefault(why, []).append(_CALLED.get(figure, figure.replace("_", " ")))
+    return [f"{words.listing(names)} ({words.line(why, 200)})" for why, names in by_reason.items()]
+
+
+SLOWER = "Times under a tool are mostly longer than without it; they are not the measured ones."
+
+
+def trace_page(told: FileTrace) -> Page:
+    """One file: each strategy with its figures per frame, or the totals."""
+    tool = told.tool or "an export of nsys that does not say its version"
+    blocks: list[Block] = [Banners("note", tuple(map(words.line, told.notes)))] if told.notes else []
+    blocks += map(_strategy, told.strategies)
+    if told.whole:
+        blocks.append(_whole(told.whole))
+    return Page(
+        kind="trace",
+        brand="trace",
+        title=tool,
+        name=tool,
+        where="",
+        basis="measured",
+        sections=(Section("figures", "Figures", (*blocks, Prose(SLOWER))),),
+        tool=f"advisor {__version__}",
+    )
+
+
+def _strategy(trace: StrategyTrace) -> Facts:
+    frames = words.count(trace.frames, "steady frame")
+    seen = list(facts(trace.activity, trace.frames))
+    if trace.idle_share is not None:
+        seen.append(Fact("GPU idle", f"{units.percent(trace.idle_share)} of the frame"))
+    seen += [Fact(f"in {name}", value) for name, value in steps(trace)]
+    seen += [Fact("not observed", why) for why in not_observed(trace.absent)]
+    title = (
+        f"{words.name(trace.strategy)}: {frames} of {units.seconds(trace.frame_seconds)}, figures per frame"
+    )
+    return Facts(tuple(seen), title)
+
+
+def _whole(whole: WholeTrace) -> Facts:
+    seen = list(facts(whole.activity, 1))
+    if whole.idle_share is not None and whole.seconds is not None:
+        idle = f"{units.percent(whole.idle_share)} of {units.seconds(whole.seconds)}"
+        seen.append(Fact("GPU idle", idle))
+    seen += [Fact("not observed", why) for why in not_observed(whole.absent)]
+    return Facts(tuple(seen), "None of advisor's ranges is in it; in all:")

@@ -1,4 +1,4 @@
-"""A series seen from each device: what every strategy takes there, value by value."""
+"""A sweep seen from each device: what every strategy takes there, value by value."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from advisor import units
 from advisor.profiles.schema import Device, Failed, Measured, Predicted, Prediction, Profile, Skipped
-from advisor.profiles.sweeps import Series, Value, was_interrupted
-from advisor.report.caveats import Doubt, asked_for_one, doubt
+from advisor.profiles.sweeps import SweepResults, Value, was_interrupted
+from advisor.report import words
+from advisor.report.blocks import NOTHING, TableCell
+from advisor.report.failures import Doubt, asked_for_one, doubt
 from advisor.verdicts.counting import counted
 from advisor.verdicts.crossings import Standing, standing
 
@@ -55,21 +58,21 @@ class Track:
         return tuple(s for s in self.strategies if any(stop.seconds(s) for stop in self.stops))
 
 
-def tracks(series: Series) -> tuple[Track, ...]:
+def tracks(sweep: SweepResults) -> tuple[Track, ...]:
     """The measured GPU, then the predicted devices, then the CPU where there was no GPU."""
-    found = list(_measured(series))
+    found = list(_measured(sweep))
     return (
         *(track for track in found if track.basis == "measured"),
-        *_predicted(series),
+        *_predicted(sweep),
         *(track for track in found if track.basis == "cpu"),
     )
 
 
-def _measured(series: Series) -> Iterator[Track]:
-    if not series.profiles:
+def _measured(sweep: SweepResults) -> Iterator[Track]:
+    if not sweep.profiles:
         return
-    device = series.profiles[0].device
-    stops = [measured_stop(point.value, point.profile) for point in series.points]
+    device = sweep.profiles[0].device
+    stops = [measured_stop(point.value, point.profile) for point in sweep.points]
     yield Track(device, "cpu" if device.kind == "cpu" else "measured", tuple(stops))
 
 
@@ -89,10 +92,10 @@ def _doubt(profile: Profile, made: Prediction | None = None) -> Doubt:
     return "" if found == "alone" and not asked_for_one(profile, made) else found
 
 
-def _predicted(series: Series) -> Iterator[Track]:
-    devices = {p.device.name: p.device for profile in series.profiles for p in profile.predictions}
+def _predicted(sweep: SweepResults) -> Iterator[Track]:
+    devices = {p.device.name: p.device for profile in sweep.profiles for p in profile.predictions}
     for name, device in devices.items():
-        stops = [predicted_stop(point.value, point.profile, name) for point in series.points]
+        stops = [predicted_stop(point.value, point.profile, name) for point in sweep.points]
         yield Track(device, "predicted", tuple(stops))
 
 
@@ -114,3 +117,24 @@ def _overlapping(made: Prediction) -> list[str]:
     best = min(rows, key=lambda row: row.likely_seconds, default=None)
     chosen = made.recommendation.strategy if made.recommendation else None
     return [r.strategy for r in rows if best and r.low_seconds <= best.high_seconds and r.strategy != chosen]
+
+
+def cell(stop: Stop, strategy: str) -> TableCell:
+    """The time of a strategy at one value or on one device, marked where it is the best there."""
+    figures = stop.seconds(strategy)
+    if figures is None:
+        return TableCell(_status(stop, strategy))
+    middle, low, high = figures
+    mark = "rival" if strategy in stop.standing.rivals else ""
+    if strategy == stop.standing.chosen:
+        mark = "chosen"
+    return TableCell(units.seconds(middle), words.seconds_between(low, high), mark=mark)
+
+
+def _status(stop: Stop, strategy: str) -> str:
+    """failed, skipped or not predicted; a dash where the strategy was not asked for."""
+    row = stop.results.get(strategy)
+    if row is None:
+        return NOTHING
+    predicted = any(isinstance(result, Predicted) for result in stop.results.values())
+    return "not predicted" if predicted and row.status == "skipped" else row.status

@@ -10,8 +10,14 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from advisor import units
+from advisor.profiles.sweeps import Value
+from advisor.report import words
+
+Item = TypeVar("Item")
+Key = TypeVar("Key")
 
 NAME_LENGTH = 60
 PROSE_LENGTH = 1_000
@@ -60,9 +66,9 @@ def name(text: str, limit: int = NAME_LENGTH) -> str:
     return line(text.replace("`", "'"), limit) or "(no name)"
 
 
-def code(text: str) -> str:
+def code(text: str, limit: int = NAME_LENGTH) -> str:
     """A name marked as code within prose."""
-    return f"`{name(text)}`"
+    return f"`{name(text, limit)}`"
 
 
 def block(text: str, limit: int = BLOCK_LENGTH) -> str:
@@ -80,9 +86,24 @@ def listing(items: Iterable[str], last: str = "and", limit: int = 6) -> str:
     return f" {last} ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
 
 
-def count(number: int, noun: str, plural: str = "") -> str:
+def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """The items by their key, in the order of the first of each."""
+    found: dict[Key, list[Item]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
+
+
+def count(number: int, noun: str) -> str:
     """1 frame, 1,234 frames."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+    return f"{number:,} {noun if number == 1 else plural(noun)}"
+
+
+def plural(noun: str) -> str:
+    """frames, copies, processes, stretches."""
+    if noun.endswith("y"):
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith(("ss", "ch")) else f"{noun}s"
 
 
 def seconds_between(low: float, high: float) -> str:
@@ -99,19 +120,14 @@ def _between(low: float, high: float, write: Callable[[float, int], str]) -> str
     texts = next((pair for d in (3, 4, 5) if len(set(pair := (write(low, d), write(high, d)))) == 2), None)
     if texts is None:
         return write(low, 3)
-    (first, first_unit), (second, second_unit) = (_split_unit(text) for text in texts)
-    return f"{first} to {second}{second_unit}" if first_unit == second_unit else " to ".join(texts)
+    (first, _, first_unit), (_, _, second_unit) = (text.partition(" ") for text in texts)
+    return f"{first} to {texts[1]}" if first_unit == second_unit else " to ".join(texts)
 
 
 def _seconds(value: float, digits: int) -> str:
     number, unit = units.seconds(value).split(" ")
     scale = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}[unit]
     return f"{units.digits(value / scale, digits) if digits > 3 else number} {unit}"
-
-
-def _split_unit(text: str) -> tuple[str, str]:
-    number, space, unit = text.partition(" ")
-    return (number, space + unit) if space else (text, "")
 
 
 def table(rows: Sequence[Sequence[str]], right: Sequence[bool], gap: str = "  ") -> list[str]:
@@ -124,3 +140,15 @@ def table(rows: Sequence[Sequence[str]], right: Sequence[bool], gap: str = "  ")
         ).rstrip()
         for row in rows
     ]
+
+
+def created(text: str) -> str:
+    """`2026-01-02T03:04:05+00:00` as `2026-01-02 03:04 UTC`; any other form as it is."""
+    day, separator, time = text.partition("T")
+    utc = time.endswith(("+00:00", "Z"))
+    return words.name(f"{day} {time[:5]} UTC" if separator and utc else text)
+
+
+def value(of: Value) -> str:
+    """A value of a parameter as one types it."""
+    return name(f"{of:.6g}" if isinstance(of, float) else str(of), 40)

@@ -12,7 +12,7 @@ from pathlib import Path
 from advisor.errors import UsageError
 from advisor.profiles import sweeps
 from advisor.profiles.schema import Profile
-from advisor.profiles.sweeps import Series
+from advisor.profiles.sweeps import SweepResults
 from advisor.profiles.validation import require_plausible
 
 _TOGETHER = "Give profiles of one workload with the same parameters, one from each device."
@@ -32,7 +32,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Lineup:
+class DeviceComparison:
     """One workload on several devices, in the order given."""
 
     members: tuple[Member, ...]
@@ -43,8 +43,8 @@ class Lineup:
         return self.members[0].profile.workload.name
 
 
-def together(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> Series | Lineup:
-    """A sweep of profiles from one device, a lineup of those from several; pages will be in `directory`.
+def combine(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> SweepResults | DeviceComparison:
+    """A sweep of profiles from one device, a comparison of those from several; pages will be in `directory`.
 
     Raises `UsageError`, which says what differs, where they belong together in neither way.
     """
@@ -55,11 +55,11 @@ def together(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> Series 
             next_step=f"Give it alone: advisor report {script}.",
         )
     devices = {(profile.device.kind, profile.device.name) for _, profile in loaded}
-    return sweeps.gather(loaded, directory) if len(devices) == 1 else lineup(loaded, directory)
+    return sweeps.gather(loaded, directory) if len(devices) == 1 else compare_devices(loaded, directory)
 
 
-def lineup(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> Lineup:
-    """One profile from each device. Raises `UsageError` as `together` does."""
+def compare_devices(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> DeviceComparison:
+    """One profile from each device. Raises `UsageError` as `combine` does."""
     for path, profile in loaded:
         require_plausible(profile, str(path))
     (first_path, first), *others = loaded
@@ -68,7 +68,7 @@ def lineup(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> Lineup:
         _require_same_parameters(f"{first_path} and {path}", first, profile)
     _require_different_devices(loaded)
     members = (Member(profile, sweeps.page_beside(path, directory)) for path, profile in loaded)
-    return Lineup(tuple(members))
+    return DeviceComparison(tuple(members))
 
 
 def _require_same_parameters(names: str, one: Profile, other: Profile) -> None:

@@ -7,9 +7,10 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
+from rendering import shown
+
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Measured, Profile
-from advisor.report.pages import render_html
 from tests.benchmarks.timing import command, show
 from tests.browser.browsing import CHROMIUM, PLAYWRIGHT, chromium
 
@@ -30,7 +31,7 @@ def run() -> None:
         arguments = ["-m", "advisor", "report", str(SAMPLE), "--quiet", "--out", str(out)]
         seconds = median(command(arguments) for _ in range(REPEATS))
         show("advisor report, 13 strategies of an H200", f"{seconds:.2f} s", "<= 1.5 s", met=seconds <= 1.5)
-        full = render_html(with_frames(sample, 3_000))
+        full = shown(with_frames(sample, 3_000), "html")
         size = len(full.encode()) / 1e3
         show("report.html, 3,000 frames of each strategy", f"{size:.0f} KB", "<= 400 KB", met=size <= 400)
         _first_paint(full, out)

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from browser.browsing import HOSTILE, NEEDS_A_BROWSER, WIDE, visit
-from test_lineups import hostile as hostile_lineup
-from test_lineups import mixed
+from builders import profile
+from test_device_comparison import hostile as hostile_devices
+from test_device_comparison import mixed
 from test_report_compare import cpu, gpu
 from test_report_compare import hostile as hostile_pair
 
-from advisor import Profile
-from advisor.report.pages import render_compare_html, render_lineup_html
+from advisor.report import html
+from advisor.report.pages import comparison_page, page_of, render
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
 pytestmark = NEEDS_A_BROWSER
 LONG = HOSTILE + "endless" * 500
 PAGES = {
-    "gpu": lambda: render_compare_html(*gpu(), ("base.json", "head.json")),
-    "cpu": lambda: render_compare_html(*cpu()),
-    "hostile": lambda: render_compare_html(*hostile_pair(LONG), (LONG, LONG)),
-    "devices": lambda: render_lineup_html(mixed()),
-    "hostile devices": lambda: render_lineup_html(hostile_lineup(LONG)),
+    "gpu": lambda: render(comparison_page(*gpu(), ("base.json", "head.json")), "html"),
+    "cpu": lambda: render(comparison_page(*cpu()), "html"),
+    "hostile": lambda: render(comparison_page(*hostile_pair(LONG), (LONG, LONG)), "html"),
+    "devices": lambda: render(page_of(mixed()), "html"),
+    "hostile devices": lambda: render(page_of(hostile_devices(LONG)), "html"),
 }
 
 
@@ -47,10 +48,9 @@ def test_the_strip_of_a_slower_strategy_lies_right_of_one(browser: Browser, tmp_
 
 
 def test_a_notebooks_frame_shows_the_report_and_reaches_nothing(browser: Browser, tmp_path: Path) -> None:
-    from builders import profile
 
-    shown = Profile.of(profile())._repr_html_()
-    with visit(browser, f"<!doctype html><title>notebook</title>{shown}", tmp_path) as seen:
+    cell = html.notebook_cell(page_of(profile()))
+    with visit(browser, f"<!doctype html><title>notebook</title>{cell}", tmp_path) as seen:
         frame = seen.page.frames[1]
         assert "vector_add" in (frame.text_content("h1") or "")
         assert frame.evaluate("origin") == "null"

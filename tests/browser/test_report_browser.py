@@ -19,11 +19,11 @@ from builders import (
     profile,
     recommendation,
 )
+from rendering import shown
 from test_report_escaping import everywhere
 
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Profile
-from advisor.report.pages import render_html
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -56,7 +56,7 @@ PROFILES = {
 @pytest.mark.parametrize("width", [320, 390, 820, 1280])
 @pytest.mark.parametrize("name", PROFILES)
 def test_page_fits_its_window(name: str, width: int, browser: Browser, tmp_path: Path) -> None:
-    with visit(browser, render_html(PROFILES[name]()), tmp_path, width=width) as seen:
+    with visit(browser, shown(PROFILES[name](), "html"), tmp_path, width=width) as seen:
         found = seen.ask(WIDE)
         assert found == {"scroll": width, "client": width, "wide": []}
         seen.ask("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
@@ -72,7 +72,7 @@ def test_no_word_is_broken_and_no_unit_stands_alone(width: int, browser: Browser
         predictions=(prediction(device=device, results=rows, recommendation=recommendation("pageable")),)
     )
     for made in (run, load(H200)):
-        with visit(browser, render_html(made), tmp_path, width=width) as seen:
+        with visit(browser, shown(made, "html"), tmp_path, width=width) as seen:
             assert seen.ask(BROKEN) == []
 
 
@@ -83,7 +83,7 @@ def test_four_verdicts_stand_two_by_two(
     devices: int, width: int, columns: int, browser: Browser, tmp_path: Path
 ) -> None:
     run = cpu_profile(predictions=tuple(prediction(f"card {i}") for i in range(devices)))
-    with visit(browser, render_html(run), tmp_path, width=width) as seen:
+    with visit(browser, shown(run, "html"), tmp_path, width=width) as seen:
         cards = "[...document.querySelectorAll('.verdicts > *')]"
         assert seen.ask(f"new Set({cards}.map((e) => e.getBoundingClientRect().x)).size") == columns
 
@@ -91,14 +91,14 @@ def test_four_verdicts_stand_two_by_two(
 def test_sorted_table_of_thirteen_strategies_is_not_cut_off_on_a_desk(
     browser: Browser, tmp_path: Path
 ) -> None:
-    with visit(browser, render_html(load(H200)), tmp_path) as seen:
+    with visit(browser, shown(load(H200), "html"), tmp_path) as seen:
         cut = "[...document.querySelectorAll('.scroll')].filter((e) => e.scrollWidth > e.clientWidth).length"
         assert seen.ask(cut) == 0
 
 
 @pytest.mark.parametrize("name", PROFILES)
 def test_charts_are_drawn_in_colour(name: str, browser: Browser, tmp_path: Path) -> None:
-    with visit(browser, render_html(PROFILES[name]()), tmp_path, width=390) as seen:
+    with visit(browser, shown(PROFILES[name](), "html"), tmp_path, width=390) as seen:
         bars = "[...document.querySelectorAll('.bars rect.segment')]"
         assert seen.ask(f"Math.max(...{bars}.map((e) => e.getBoundingClientRect().width))") > 40
         assert seen.ask(f"getComputedStyle({bars}[0]).fill") not in ("none", "rgb(0, 0, 0)")
@@ -109,7 +109,7 @@ def test_charts_are_drawn_in_colour(name: str, browser: Browser, tmp_path: Path)
 def test_predicted_bars_have_stripes_and_measured_ones_have_none(browser: Browser, tmp_path: Path) -> None:
     """The stripes of the patterns themselves: an empty pattern would look like a pale bar."""
     for run, hatched in ((profile(), False), (cpu_profile(predictions=cpu_profile().predictions[:1]), True)):
-        with visit(browser, render_html(run), tmp_path) as seen:
+        with visit(browser, shown(run, "html"), tmp_path) as seen:
             fills = seen.ask(
                 "[...document.querySelectorAll('.bars rect.segment')].map((e) => getComputedStyle(e).fill)"
             )
@@ -142,9 +142,9 @@ MARKS = "\u202e\u200f\u061c\u2067\ufeff"
 )
 def test_whatever_a_profile_says_is_text(text: str, browser: Browser, tmp_path: Path) -> None:
     """No script runs, no element appears: the page has the same parts as with a plain word."""
-    with visit(browser, render_html(everywhere("plain")), tmp_path) as seen:
+    with visit(browser, shown(everywhere("plain"), "html"), tmp_path) as seen:
         plain = seen.ask(PARTS)
-    with visit(browser, render_html(everywhere(text)), tmp_path) as seen:
+    with visit(browser, shown(everywhere(text), "html"), tmp_path) as seen:
         assert seen.ask(PARTS) == plain
         assert seen.ask("document.title") != "taken"
         assert seen.complaints == []
@@ -153,7 +153,7 @@ def test_whatever_a_profile_says_is_text(text: str, browser: Browser, tmp_path: 
 
 
 def test_policy_stops_a_script_that_got_in_all_the_same(browser: Browser, tmp_path: Path) -> None:
-    forged = render_html(profile()).replace("</main>", "<script>document.title = 'taken'</script></main>")
+    forged = shown(profile(), "html").replace("</main>", "<script>document.title = 'taken'</script></main>")
     with visit(browser, forged, tmp_path) as seen:
         assert seen.ask("document.title") != "taken"
         assert "Content Security Policy" in " ".join(seen.complaints)

@@ -10,11 +10,12 @@ import pytest
 from browser.browsing import NEEDS_A_BROWSER, visit
 from browser.test_report_browser import H200, PROFILES
 from builders import advice, all_strategies, cpu_profile, failed, profile, recommendation, skipped
+from rendering import shown
 from test_report import many_frames
 from test_report_sweep import cpu_series
 
 from advisor.profiles.reading import load
-from advisor.report.pages import render_html, render_sweep_html
+from advisor.report.pages import page_of, render
 
 if TYPE_CHECKING:
     from browser.browsing import Visit
@@ -36,7 +37,7 @@ def column(seen: Visit, number: int) -> list[str]:
 
 def test_all_is_there_without_a_script(browser: Browser, tmp_path: Path) -> None:
     run = profile(recommendation=recommendation(), advice=(advice(snippet=SNIPPET),))
-    with visit(browser, render_html(run), tmp_path, java_script_enabled=False) as seen:
+    with visit(browser, shown(run, "html"), tmp_path, java_script_enabled=False) as seen:
         text = seen.page.inner_text("body")
         for said in ("Use pinned", "2.00×", "if a < 2 & 3:", "Save profile.json", "fresh process"):
             assert said in text
@@ -46,7 +47,7 @@ def test_all_is_there_without_a_script(browser: Browser, tmp_path: Path) -> None
 @pytest.mark.parametrize("script", [True, False])
 def test_profile_is_saved_and_loaded_again(script: bool, browser: Browser, tmp_path: Path) -> None:
     for name, run in (("profile.json", all_strategies()), ("profile.json.gz", many_frames(14, 1_000))):
-        with visit(browser, render_html(run), tmp_path, java_script_enabled=script) as seen:
+        with visit(browser, shown(run, "html"), tmp_path, java_script_enabled=script) as seen:
             with seen.page.expect_download() as waiting:
                 seen.page.click("a[download]")
             assert waiting.value.suggested_filename == name
@@ -56,7 +57,7 @@ def test_profile_is_saved_and_loaded_again(script: bool, browser: Browser, tmp_p
 
 
 def test_table_is_sorted_by_mouse_and_by_keyboard(browser: Browser, tmp_path: Path) -> None:
-    with visit(browser, render_html(load(H200)), tmp_path) as seen:
+    with visit(browser, shown(load(H200), "html"), tmp_path) as seen:
         fastest_first = column(seen, 1)
         assert fastest_first[0] == "zero-copy"
         seen.page.get_by_role("button", name="time per frame").click()
@@ -75,7 +76,7 @@ def test_table_is_sorted_by_mouse_and_by_keyboard(browser: Browser, tmp_path: Pa
 
 
 def test_what_has_no_figure_stays_last(browser: Browser, tmp_path: Path) -> None:
-    with visit(browser, render_html(cpu_profile()), tmp_path) as seen:
+    with visit(browser, shown(cpu_profile(), "html"), tmp_path) as seen:
         for _ in range(2):
             seen.page.locator("table.forecasts thead button").nth(2).click()
             assert (
@@ -88,7 +89,7 @@ def test_what_has_no_figure_stays_last(browser: Browser, tmp_path: Path) -> None
 def test_snippet_is_copied_as_it_is(browser: Browser, tmp_path: Path) -> None:
     run = profile(advice=(advice(snippet=SNIPPET),))
     with visit(
-        browser, render_html(run), tmp_path, permissions=["clipboard-read", "clipboard-write"]
+        browser, shown(run, "html"), tmp_path, permissions=["clipboard-read", "clipboard-write"]
     ) as seen:
         seen.page.get_by_role("button", name="Copy code").click()
         seen.page.get_by_role("button", name="Copied").wait_for()
@@ -100,7 +101,7 @@ def test_theme_follows_the_system_until_it_is_switched(browser: Browser, tmp_pat
     paper = "getComputedStyle(document.body).backgroundColor"
     seen_in: dict[str, Any] = {}
     for theme, other in (("light", "Dark theme"), ("dark", "Light theme")):
-        with visit(browser, render_html(profile()), tmp_path, color_scheme=theme) as seen:
+        with visit(browser, shown(profile(), "html"), tmp_path, color_scheme=theme) as seen:
             before = seen.ask(paper)
             seen.page.get_by_role("button", name=other).click()
             seen_in[theme] = (before, seen.ask(paper))
@@ -109,7 +110,7 @@ def test_theme_follows_the_system_until_it_is_switched(browser: Browser, tmp_pat
 
 
 def test_first_stop_of_the_keyboard_leads_to_the_verdict(browser: Browser, tmp_path: Path) -> None:
-    with visit(browser, render_html(profile()), tmp_path) as seen:
+    with visit(browser, shown(profile(), "html"), tmp_path) as seen:
         seen.page.keyboard.press("Tab")
         assert seen.ask("document.activeElement.innerText") == "To the verdict"
         assert seen.ask("document.activeElement.getBoundingClientRect().left") >= 0
@@ -120,23 +121,23 @@ def test_first_stop_of_the_keyboard_leads_to_the_verdict(browser: Browser, tmp_p
 def test_on_paper_the_evidence_is_unfolded_and_the_controls_are_gone(
     browser: Browser, tmp_path: Path
 ) -> None:
-    with visit(browser, render_html(load(H200)), tmp_path, color_scheme="dark") as seen:
+    with visit(browser, shown(load(H200), "html"), tmp_path, color_scheme="dark") as seen:
         seen.page.emulate_media(media="print", color_scheme="dark")
         assert seen.ask("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-        shown = "(e) => e.getClientRects().length > 0"
+        visible = "(e) => e.getClientRects().length > 0"
         for hidden in ("nav", "button.comfort", "a[download]"):
-            assert not seen.page.locator(hidden).first.evaluate(shown)
-        assert seen.page.get_by_text("SHA-256").first.evaluate(shown)
+            assert not seen.page.locator(hidden).first.evaluate(visible)
+        assert seen.page.get_by_text("SHA-256").first.evaluate(visible)
         assert len(seen.page.pdf()) > 20_000
 
 
 TRACEBACK = "Traceback (most recent call last):\n  File 'w.py', line 3, in add\nValueError: no"
 PAGES = {
-    **{name: lambda make=make: render_html(make()) for name, make in PROFILES.items() if name != "hostile"},
-    "broken": lambda: render_html(
-        profile(results=(failed(detail=TRACEBACK), skipped()), notes=("cut short",))
+    **{name: lambda make=make: shown(make(), "html") for name, make in PROFILES.items() if name != "hostile"},
+    "broken": lambda: shown(
+        profile(results=(failed(detail=TRACEBACK), skipped()), notes=("cut short",)), "html"
     ),
-    "sweep": lambda: render_sweep_html(cpu_series()),
+    "sweep": lambda: render(page_of(cpu_series()), "html"),
 }
 
 

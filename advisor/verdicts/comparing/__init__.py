@@ -5,14 +5,14 @@ Pure functions of the two profiles. BASE is what was, HEAD what is now; a ratio 
 
 from __future__ import annotations
 
-from advisor.verdicts.comparing.comparisons import Comparison, DeviceComparison, compare, require_gateable
+from advisor.verdicts.comparing.comparisons import ComparedDevice, Comparison, compare, require_gateable
 from advisor.verdicts.comparing.gates import Gate, Ruling, judge, parse_gates
 from advisor.verdicts.comparing.rows import Compared, OneSided
 
 __all__ = [
     "Compared",
     "Comparison",
-    "DeviceComparison",
+    "ComparedDevice",
     "Gate",
     "OneSided",
     "Ruling",

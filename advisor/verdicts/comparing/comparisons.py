@@ -33,7 +33,7 @@ Basis = Literal["measured", "predicted"]
 
 
 @dataclass(frozen=True)
-class DeviceComparison:
+class ComparedDevice:
     """One device: the measured GPU, or a device that both profiles predict for."""
 
     device: Device
@@ -50,7 +50,7 @@ class Comparison:
     base: Profile
     head: Profile
     conditions: tuple[Condition, ...]
-    devices: tuple[DeviceComparison, ...]
+    devices: tuple[ComparedDevice, ...]
     new_advice: tuple[Advice, ...]
     gone_advice: tuple[Advice, ...]
     confidence: float
@@ -231,7 +231,7 @@ def _unmatched(base: Profile, head: Profile) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys((*before, *now)) if (name in before) != (name in now))
 
 
-def _device(pair: _Pair, confidence: float, only: Sequence[str], seed: int) -> DeviceComparison:
+def _device(pair: _Pair, confidence: float, only: Sequence[str], seed: int) -> ComparedDevice:
     base, head = by_strategy(pair.base, only), by_strategy(pair.head, only)
     rows = tuple(
         row(_figures(base[name]), _figures(found), confidence, seed)
@@ -239,7 +239,7 @@ def _device(pair: _Pair, confidence: float, only: Sequence[str], seed: int) -> D
         if has_figures(found) and has_figures(base.get(name))
     )
     told = tuple(sum(map(has_figures, side)) for side in (pair.base, pair.head))
-    return DeviceComparison(
+    return ComparedDevice(
         pair.device,
         pair.basis,
         rows,
@@ -253,7 +253,7 @@ def _figures(found: AnyRow) -> Figures:
     return found
 
 
-def _nothing_in_common(devices: Sequence[DeviceComparison], only: Sequence[str]) -> NothingMeasured:
+def _nothing_in_common(devices: Sequence[ComparedDevice], only: Sequence[str]) -> NothingMeasured:
     if not devices:
         return NothingMeasured(
             "BASE and HEAD predict for no device in common",

@@ -18,7 +18,7 @@ from typing import Literal
 from advisor import stats, units
 from advisor.errors import UsageError
 from advisor.profiles.schema import Predicted
-from advisor.verdicts.comparing.comparisons import Comparison, DeviceComparison
+from advisor.verdicts.comparing.comparisons import ComparedDevice, Comparison
 from advisor.verdicts.comparing.rows import Compared, OneSided, ratio_of
 
 Status = Literal["passed", "failed", "inconclusive"]
@@ -153,7 +153,7 @@ def _footprint(row: Compared, gate: Gate, at: str) -> _Finding:
     return _Finding("failed", f"`{row.strategy}`{at} takes more memory: {grown}")
 
 
-def _recommendation(device: DeviceComparison, *, named: bool) -> _Finding:
+def _recommendation(device: ComparedDevice, *, named: bool) -> _Finding:
     told = device.recommended
     at = f" on {device.device.name}" if named else ""
     sides = f"{_choice(told.base)} in BASE, {_choice(told.head)} in HEAD{at}"

@@ -1,4 +1,4 @@
-"""One page over several devices: what belongs together, where the devices agree, and how it looks."""
+"""One page over several devices: what belongs combine, where the devices agree, and how it looks."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ from builders import (
 )
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from rendering import blocks
 from test_report_escaping import everywhere, joined, markdown_structure, pieces, structure, times
 
 from advisor.errors import FileProblem, UsageError
 from advisor.profiles.schema import Device, Profile, Recommendation
-from advisor.profiles.sweeps import Series
-from advisor.report.devices_view import lineup_view
+from advisor.profiles.sweeps import SweepResults
+from advisor.report.blocks import Group, Verdict, Verdicts
 from advisor.report.markdown import LIMIT
-from advisor.report.pages import lineup_summary, render_lineup_html, render_lineup_markdown, write_lineup
+from advisor.report.pages import page_of, render, write
 from advisor.verdicts.agreement import agreement, one_for_all
 from advisor.verdicts.crossings import Standing
-from advisor.verdicts.device_comparison import Lineup, Member, lineup, together
+from advisor.verdicts.device_comparison import DeviceComparison, Member, combine, compare_devices
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -56,11 +57,11 @@ def unclear(best: str, *rivals: str) -> Recommendation:
     return recommendation(best, verdict="open", bound=0.08, tied_with=rivals)
 
 
-def several(*profiles: Profile) -> Lineup:
-    return Lineup(tuple(map(Member, profiles)))
+def several(*profiles: Profile) -> DeviceComparison:
+    return DeviceComparison(tuple(map(Member, profiles)))
 
 
-def mixed() -> Lineup:
+def mixed() -> DeviceComparison:
     """Two measured devices that disagree, a failure, and a device that only a laptop predicted for."""
     jetson = catalogue_device("NVIDIA Jetson Orin Nano 8GB", "tegra-io-coherent")
     rows = (
@@ -84,36 +85,37 @@ def mixed() -> Lineup:
     )
 
 
-LINEUPS: dict[str, Callable[[], Lineup]] = {
+DEVICES: dict[str, Callable[[], DeviceComparison]] = {
     "mixed": mixed,
     "cpu": lambda: several(cpu_profile(), cpu_profile(device=Device(name="Another CPU", kind="cpu"))),
     "nothing": lambda: several(on("a", results=(failed(),)), on("b", results=())),
 }
-FORMS: dict[str, Callable[[Lineup], str]] = {
-    "html": render_lineup_html,
-    "md": render_lineup_markdown,
-    "txt": lineup_summary,
-}
+FORMS = ("html", "md", "txt")
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", LINEUPS)
-def test_lineup_looks_as_accepted(name: str, form: str, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("name", DEVICES)
+def test_devices_looks_as_accepted(name: str, form: str, request: pytest.FixtureRequest) -> None:
     path = GOLDEN / f"devices-{name}.{form}"
-    now = re.sub(r"<(style|script)>.*?</\1>", "", FORMS[form](LINEUPS[name]()), flags=re.DOTALL)
+    now = re.sub(r"<(style|script)>.*?</\1>", "", render(page_of(DEVICES[name]()), form), flags=re.DOTALL)
     now = re.sub(r"sha256-[^']+", "…", now)
     if request.config.getoption("--accept"):
         path.write_text(now, encoding="utf-8")
     assert now == path.read_text(encoding="utf-8"), (
-        "accept with: python -m pytest tests/test_lineups.py --accept"
+        "accept with: python -m pytest tests/test_device_comparison.py --accept"
     )
 
 
-def test_profiles_from_one_device_are_a_sweep_and_from_several_a_lineup(tmp_path: Path) -> None:
+def verdicts(made: DeviceComparison) -> tuple[Verdict, ...]:
+    """Those over all devices."""
+    return blocks(page_of(made), Verdicts)[0].items
+
+
+def test_profiles_from_one_device_are_a_sweep_and_from_several_a_device_comparison(tmp_path: Path) -> None:
     one, other = on("a"), on("a", workload=vector_add_workload(4))
-    assert isinstance(together([(tmp_path / "x", one), (tmp_path / "y", other)], tmp_path), Series)
-    made = together([(tmp_path / "x", one), (tmp_path / "y", on("b"))], tmp_path)
-    assert isinstance(made, Lineup)
+    assert isinstance(combine([(tmp_path / "x", one), (tmp_path / "y", other)], tmp_path), SweepResults)
+    made = combine([(tmp_path / "x", one), (tmp_path / "y", on("b"))], tmp_path)
+    assert isinstance(made, DeviceComparison)
     assert [member.device for member in made.members] == ["a", "b"]
 
 
@@ -121,7 +123,7 @@ def test_each_device_links_to_its_own_report_if_that_is_there(tmp_path: Path) ->
     for name in "ab":
         (tmp_path / name).mkdir()
     (tmp_path / "a/report.html").write_text("x", encoding="utf-8")
-    made = lineup([(tmp_path / f"{n}/p.json", on(n)) for n in "ab"], tmp_path)
+    made = compare_devices([(tmp_path / f"{n}/p.json", on(n)) for n in "ab"], tmp_path)
     assert [member.href for member in made.members] == ["./a/report.html", ""]
 
 
@@ -144,7 +146,7 @@ def test_each_device_links_to_its_own_report_if_that_is_there(tmp_path: Path) ->
 )
 def test_profiles_that_do_not_belong_together(other: Profile, message: str) -> None:
     with pytest.raises(UsageError) as raised:
-        together([(Path("x"), on("a")), (Path("y"), other)], Path())
+        combine([(Path("x"), on("a")), (Path("y"), other)], Path())
     assert raised.value.message.startswith(message)
     assert "one from each device" in raised.value.next_step
 
@@ -152,19 +154,19 @@ def test_profiles_that_do_not_belong_together(other: Profile, message: str) -> N
 def test_the_runs_of_scripts_are_shown_one_by_one() -> None:
     both = [(Path("x.json"), on("a")), (Path("y.json"), script_profile())]
     with pytest.raises(UsageError, match=r"^y\.json is the run of a script") as raised:
-        together(both, Path())
+        combine(both, Path())
     assert raised.value.next_step == "Give it alone: advisor report y.json."
 
 
 def test_times_that_cannot_be_are_refused() -> None:
     odd = on("b", results=(measured("pageable", 1e300, spread=0),))
     with pytest.raises(FileProblem, match=r"^y is damaged: a frame of pageable takes 1e"):
-        together([(Path("x"), on("a")), (Path("y"), odd)], Path())
+        combine([(Path("x"), on("a")), (Path("y"), odd)], Path())
 
 
 def test_two_profiles_of_one_device_among_others() -> None:
     with pytest.raises(UsageError, match="x and z are both of a") as raised:
-        together([(Path("x"), on("a")), (Path("y"), on("b")), (Path("z"), on("a"))], Path())
+        combine([(Path("x"), on("a")), (Path("y"), on("b")), (Path("z"), on("a"))], Path())
     assert "advisor compare" in raised.value.next_step
 
 
@@ -196,26 +198,26 @@ def test_two_profiles_of_one_device_among_others() -> None:
 )
 def test_sentences(chosen: list[Recommendation | None], headline: str, tone: str) -> None:
     made = several(*(on(f"D{i}", each) for i, each in enumerate(chosen)))
-    (verdict,) = lineup_view(made).verdicts
+    (verdict,) = verdicts(made)
     assert (verdict.headline.replace("`", ""), verdict.tone) == (headline, tone)
 
 
 def test_a_device_that_says_nothing_is_named_with_the_reason() -> None:
     bad = on("bad", results=(failed(), failed("pageable")))
-    (verdict,) = lineup_view(several(on("good", clear("pinned")), bad)).verdicts
+    (verdict,) = verdicts(several(on("good", clear("pinned")), bad))
     assert verdict.reason == "Nothing is recommended on bad: the workload failed there."
 
 
 def test_one_strategy_for_all_is_the_one_whose_worst_cost_is_least() -> None:
-    fact = lineup_view(mixed()).verdicts[0].facts[0]
+    fact = verdicts(mixed())[0].facts[0]
     assert (fact.label, fact.value) == ("One strategy for all", "zero-copy")
-    assert fact.note == "takes at most 2.50× the best time (2.50×, on NVIDIA RTX 4090)"
-    same = lineup_view(several(on("a", clear("pinned")), on("b", clear("pinned")))).verdicts[0].facts[0]
+    assert fact.note == "at most 2.50× the best time (2.50×, on NVIDIA RTX 4090)"
+    same = verdicts(several(on("a", clear("pinned")), on("b", clear("pinned"))))[0].facts[0]
     assert (same.value, same.note) == ("pinned", "the fastest on each")
 
 
 def test_a_measured_device_is_not_shown_as_predicted_too() -> None:
-    told = [(c.device, c.basis) for c in lineup_view(mixed()).columns]
+    told = [(card.title, card.badge) for card in blocks(page_of(mixed()), Group)]
     assert told == [
         ("NVIDIA RTX 4090", "measured"),
         ("NVIDIA Thor", "measured"),
@@ -259,15 +261,15 @@ def test_nothing_for_all_without_a_shared_strategy() -> None:
     assert one_for_all([{"a": measured("a", 1.0)}], 0.95) is None
 
 
-def hostile(text: str) -> Lineup:
+def hostile(text: str) -> DeviceComparison:
     made = everywhere(text)
     return several(
         made, made.model_copy(update={"device": made.device.model_copy(update={"name": f"2{text}"})})
     )
 
 
-PLAIN_PAGE = structure(render_lineup_html(hostile("plain")))
-PLAIN_MARKDOWN = markdown_structure(render_lineup_markdown(hostile("plain")))
+PLAIN_PAGE = structure(render(page_of(hostile("plain")), "html"))
+PLAIN_MARKDOWN = markdown_structure(render(page_of(hostile("plain")), "md"))
 
 
 @settings(max_examples=30, deadline=None)
@@ -275,11 +277,11 @@ PLAIN_MARKDOWN = markdown_structure(render_lineup_markdown(hostile("plain")))
 @example(["<script>document.title='taken'</script>"], 3_000)
 def test_every_form_keeps_its_structure_and_its_limits(pieces: list[str], times: int) -> None:
     made = hostile(joined(pieces, times))
-    assert structure(render_lineup_html(made)) == PLAIN_PAGE
-    written = render_lineup_markdown(made)
+    assert structure(render(page_of(made), "html")) == PLAIN_PAGE
+    written = render(page_of(made), "md")
     assert markdown_structure(written) == PLAIN_MARKDOWN
     assert len(written) < LIMIT
-    for line in lineup_summary(made).split("\n"):
+    for line in render(page_of(made), "txt").split("\n"):
         assert len(line) <= 80
         assert not re.search(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e]", line)
 
@@ -287,9 +289,9 @@ def test_every_form_keeps_its_structure_and_its_limits(pieces: list[str], times:
 def test_markdown_of_many_devices_stays_small() -> None:
     rows = tuple(measured(f"{'|' * 300}{i}", 0.02) for i in range(30))
     made = [on(f"{'<' * 300}{i}", unclear(*(r.strategy for r in rows)), results=rows) for i in range(12)]
-    assert len(render_lineup_markdown(several(*made))) < LIMIT
+    assert len(render(page_of(several(*made)), "md")) < LIMIT
 
 
 def test_write_gives_the_files_that_were_asked_for(tmp_path: Path) -> None:
-    assert [p.name for p in write_lineup(mixed(), tmp_path)] == ["devices.html", "devices.md"]
-    assert write_lineup(mixed(), tmp_path, ("html", "json")) == [tmp_path / "devices.html"]
+    assert [p.name for p in write(page_of(mixed()), tmp_path)] == ["devices.html", "devices.md"]
+    assert write(page_of(mixed()), tmp_path, ("html", "json")) == [tmp_path / "devices.html"]

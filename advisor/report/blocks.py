@@ -1,0 +1,322 @@
+"""The blocks that a page is made of, as data. Text is plain; a name between backticks is set as code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from advisor.report import words
+from advisor.report.axes import Strip
+
+Form = Literal["html", "md", "txt"]
+Forms = Literal["html md txt", "html", "md", "txt", "html md", "html txt", "md txt"]
+"""The forms that show something."""
+
+NOTHING = "–"
+SIGNS = {"chosen": "→ ", "rival": "≈ "}
+"""Marks of a cell as characters."""
+_NUMBER = re.compile(r"[-+.e\d]+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """A part of a section. `forms` says where it is shown, if that form can draw it."""
+
+    forms: Forms = "html md txt"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A name and what stands against it; `note` qualifies the value."""
+
+    label: str
+    value: str
+    note: str = ""
+    predicted: bool = False
+    brief: bool = False
+    """Whether the short forms say it beside a verdict."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A verdict in words. `tone` is how sure it is, `certainty` the interval behind the headline."""
+
+    basis: Literal["measured", "predicted", "nothing"]
+    tone: Literal["clear", "tie", "inconclusive", "none"]
+    device: str
+    headline: str
+    certainty: str = ""
+    reason: str = ""
+    next_step: str = ""
+    facts: tuple[Fact, ...] = ()
+    steps: tuple[str, ...] = ()
+    """The reason in steps, where there are several."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Strategies, or values of a sweep, that failed alike. `excerpt` is the end of the user's traceback."""
+
+    headline: str
+    excerpt: str
+    next_step: str
+    detail: str = ""
+    """All that the process said, where the page shows it nowhere else."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One rule on one or more devices, where it said the same of them; or what an examination found."""
+
+    rule: str
+    outcome: str
+    title: str
+    detail: str = ""
+    devices: tuple[str, ...] = ()
+    strategy: str = ""
+    gain: str = ""
+    saves: str = ""
+    """The gain in a few words, and against what."""
+    estimated: bool = False
+    again: bool = False
+    """The gain is that of an advice before it, for the same change."""
+    snippet: str = ""
+    variants: tuple[tuple[str, str], ...] = ()
+    """The snippet for other libraries: name and code."""
+    evidence: tuple[Fact, ...] = ()
+    sources: tuple[str, ...] = ()
+    next_step: str = ""
+
+    @property
+    def where(self) -> str:
+        """The devices in words."""
+        return words.listing(self.devices)
+
+    @property
+    def fired(self) -> bool:
+        """Whether a reader must see it unasked: advice, or a rule that failed."""
+        return self.outcome in ("advice", "error")
+
+
+@dataclass(frozen=True)
+class Item:
+    """Names that share a status and a reason, such as strategies without figures.
+
+    `points` are several reasons, `detail` is what their process said last.
+    """
+
+    names: tuple[str, ...]
+    status: str
+    text: str
+    detail: str = ""
+    points: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TableCell:
+    """A figure, and beneath it what qualifies it: an interval, a condition."""
+
+    value: str
+    note: str = ""
+    more: str = ""
+    """What else must be known of it."""
+    sort: float | None = None
+    """What its column is sorted by; None comes last."""
+    mark: str = ""
+    """How it stands out: chosen, rival, changed, outside, quiet."""
+    badge: str = ""
+    strip: Strip | None = None
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column's head. `notes` is the head of its cells' notes, where these have a column of their own."""
+
+    head: str
+    note: str = ""
+    notes: str = ""
+    brief: str = ""
+    """The head where there is little room."""
+    figures: bool = True
+    basis: str = ""
+    bars: Literal["", "measured", "predicted"] = ""
+    """A terminal may draw its figures as bars."""
+    ascending: bool = False
+    forms: Forms = "html md txt"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row; `missing` says why it has no cells. Short forms keep the rows of the lowest `rank`."""
+
+    name: str
+    cells: tuple[TableCell, ...]
+    tag: str = ""
+    note: str = ""
+    chosen: bool = False
+    href: str = ""
+    missing: str = ""
+    rank: float = 0.0
+
+
+@dataclass(frozen=True)
+class Table(Block):
+    """Rows beside one another. `kind` is what it is of, `identifier` unique on the page.
+
+    `caption` stands over it on a page, `title` in the short forms.
+    """
+
+    kind: str
+    names: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    caption: str = ""
+    title: str = ""
+    label: str = ""
+    """What it is, for who cannot see it, where it has no caption."""
+    note: str = ""
+    """What a terminal says beneath it."""
+    identifier: str = ""
+    codes: bool = True
+    """Whether the rows' names are names in code; values of a parameter are not."""
+    code_heads: bool = False
+    sortable: bool = False
+    predicted: bool = False
+    brief_notes: bool = True
+    """Whether the short forms show the cells' notes."""
+    left_out: str = ""
+    """What a column is: those that a terminal has no room for are counted; without it they follow beneath."""
+
+    @property
+    def by_number(self) -> bool:
+        """Whether the rows' names are numbers, which stand to the right."""
+        return all(_NUMBER.fullmatch(row.name) for row in self.rows)
+
+
+@dataclass(frozen=True)
+class Prose(Block):
+    """A paragraph; `label` goes before it, `link` (text and address) after it."""
+
+    text: str
+    label: str = ""
+    link: tuple[str, str] | None = None
+    kind: str = "quiet"
+
+    @property
+    def whole(self) -> str:
+        """The text with that of the link, for forms that link to nothing."""
+        return f"{self.text} {self.link[0] if self.link else ''}".strip()
+
+
+@dataclass(frozen=True)
+class Heading(Block):
+    """Over what follows in a section, for a page; `nav` is its name among the links."""
+
+    title: str
+    anchor: str = ""
+    nav: str = ""
+    forms: Forms = field(default="html", kw_only=True)
+
+
+@dataclass(frozen=True)
+class Banners(Block):
+    """Sentences that must not be missed: notes, warnings, that all is predicted."""
+
+    label: str
+    texts: tuple[str, ...]
+    tone: Literal["predicted", "note", "caution", "doubt"] = "note"
+
+
+@dataclass(frozen=True)
+class Failures(Block):
+    """What failed, before any verdict."""
+
+    items: tuple[Failure, ...]
+
+
+@dataclass(frozen=True)
+class Verdicts(Block):
+    """Verdicts beside one another; the short forms say the devices' names and the reasons where asked to."""
+
+    items: tuple[Verdict, ...]
+    named: bool = False
+    reasons: bool = True
+    level: int = 3
+
+
+@dataclass(frozen=True)
+class Facts(Block):
+    """Names and values."""
+
+    facts: tuple[Fact, ...]
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Items(Block):
+    """Names with a status and a reason, such as gaps; `label` says in short forms what they are."""
+
+    items: tuple[Item, ...]
+    title: str = ""
+    label: str = ""
+    most: int = 3
+    """So many in Markdown."""
+
+
+@dataclass(frozen=True)
+class Findings(Block):
+    """What rules or examinations concluded."""
+
+    items: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class Code(Block):
+    """Snippets to take over, each under the title of its finding."""
+
+    items: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class Bullets(Block):
+    """Sentences in a list."""
+
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Group(Block):
+    """Blocks that belong together, as a card with a title or without one."""
+
+    kind: Literal["prediction", "sheet", "strips"]
+    blocks: tuple[Block, ...]
+    title: str = ""
+    badge: str = ""
+    href: str = ""
+
+
+@dataclass(frozen=True)
+class Fold(Block):
+    """Blocks behind a line to click. On paper it opens, but where `kind` is folded."""
+
+    title: str
+    blocks: tuple[Block, ...]
+    open: bool = False
+    kind: Literal["", "folded", "folded own"] = ""
+    forms: Forms = field(default="html", kw_only=True)
+
+
+@dataclass(frozen=True)
+class Download(Block):
+    """The profile to save from the page; None where it is known to be too large."""
+
+    json: Callable[[], str] | None
+    forms: Forms = field(default="html", kw_only=True)
+
+
+def kept_rows(rows: tuple[Row, ...], most: int) -> tuple[Row, ...]:
+    """As many rows as there is room for: those of the lowest rank, in their order."""
+    kept = sorted(range(len(rows)), key=lambda i: rows[i].rank)[:most]
+    return tuple(rows[i] for i in sorted(kept))

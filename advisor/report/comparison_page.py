@@ -1,0 +1,287 @@
+"""A comparison as a page: gates, what differs, each device's ratios."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from advisor import units
+from advisor.profiles.schema import Advice, Profile
+from advisor.report import words
+from advisor.report.axes import RatioScale, ratio_axis
+from advisor.report.blocks import (
+    Banners,
+    Block,
+    Column,
+    Fact,
+    Facts,
+    Item,
+    Items,
+    Prose,
+    Row,
+    Table,
+    TableCell,
+    Verdict,
+    Verdicts,
+)
+from advisor.report.page import Page, Section, filled, lead
+from advisor.report.tables import merged
+from advisor.verdicts.comparing import Compared, ComparedDevice, Comparison, Ruling
+from advisor.verdicts.comparing.conditions import Condition
+from advisor.verdicts.comparing.recommended import Recommended
+from advisor.version import __version__
+
+_PREDICTED = (
+    "Neither profile was measured on a GPU. Every figure on this page is computed by a model and comes with "
+    "its range."
+)
+_LIMIT = 500
+_FEW = 3
+"""So many strategies are named in a headline; more are counted, and the table has them."""
+_PREDICTED_BOTH = "Predicted, not measured. Profile both on the device to confirm."
+_MORE_ROUNDS = "Profile both again with --rounds 10, on a machine that does nothing else."
+
+
+def comparison_page(
+    found: Comparison, rulings: Sequence[Ruling] = (), files: tuple[str, str] = ("", "")
+) -> Page:
+    """Everything a comparison says. `files` are what the two profiles are called."""
+    workload, where = words.name(found.head.workload.name), _where(found)
+    sides = {"BASE": _side(files[0], found.base), "HEAD": _side(files[1], found.head)}
+    names = [words.name(d.device.name) if d.basis == "predicted" else where for d in found.devices]
+    devices = list(zip(names, found.devices, strict=True))
+    apart = [_clean(condition) for condition in found.conditions if condition.status == "differs"]
+    # Before anything else: that nothing was measured, and for a terminal what the two profiles are.
+    banner = Banners("predicted", (_PREDICTED,) * found.predicted, "predicted", forms="html")
+    opening = banner, Facts(tuple(Fact(label, side) for label, side in sides.items()), forms="txt")
+    return Page(
+        kind="compare",
+        brand="comparison",
+        title=f"{workload}: HEAD against BASE",
+        name=f"{workload}, HEAD against BASE",
+        where="" if found.predicted else f"on {where}",
+        basis="predicted" if found.predicted else "measured",
+        meta=tuple(f"{label} {side}" for label, side in sides.items()),
+        sections=(
+            *([_gates(rulings, opening)] if rulings else []),
+            lead(
+                *(() if rulings else opening),
+                Verdicts(tuple(_verdict(d, n, found.confidence) for n, d in devices), named=len(devices) > 1),
+                Prose(_statement(apart), label="Comparable", forms="md"),
+            ),
+            _comparable(found, apart, sides),
+            *(_device(device, name, i, found) for i, (name, device) in enumerate(devices, 1)),
+            _advice(found),
+        ),
+        tool=f"advisor {__version__}",
+    )
+
+
+def _where(found: Comparison) -> str:
+    """The measured device; both where HEAD's is another one."""
+    before, now = words.name(found.base.device.name), words.name(found.head.device.name)
+    return now if now == before else f"{now} (BASE: {before})"
+
+
+def _side(file: str, profile: Profile) -> str:
+    tool = f"advisor {words.name(profile.tool.version)}"
+    made = words.created(profile.created)
+    return ", ".join(filter(None, (words.name(file) if file else "", made, tool)))
+
+
+def _clean(told: Condition) -> Condition:
+    base, head = words.line(told.base, 120), words.line(told.head, 120)
+    return replace(told, what=words.name(told.what), base=base, head=head)
+
+
+def _gates(rulings: Sequence[Ruling], opening: tuple[Block, ...]) -> Section:
+    items = tuple(
+        Item((words.name(r.gate.text),), r.status, "", points=tuple(words.line(t, _LIMIT) for t in r.reasons))
+        for r in rulings
+    )
+    return Section("gates", "Gates", filled(*opening, Items(items, label="Gate", most=4)), nav="Gates")
+
+
+def _comparable(found: Comparison, apart: Sequence[Condition], sides: Mapping[str, str]) -> Section:
+    """What differs around the two, so that a reader knows what the ratios show the effect of."""
+    around = {"condition": "around the workload"}
+    rows = (Row(c.what, (TableCell(c.base), TableCell(c.head)), note=around.get(c.kind, "")) for c in apart)
+    columns = Column("BASE", figures=False), Column("HEAD", figures=False)
+    notes = [words.line(note, _LIMIT) for note in found.notes]
+    if found.unmatched_devices:
+        names = words.listing(map(words.name, found.unmatched_devices))
+        notes.append(f"Predicted in one of the two alone: {names}.")
+    parts = filled(
+        Facts(tuple(Fact(label, side) for label, side in sides.items()), forms="md"),
+        Prose(_statement(apart), kind="", forms="html txt"),
+        Table(
+            "conditions", "differs", columns, tuple(rows), label="What differs", codes=False, forms="html md"
+        ),
+        Facts(tuple(Fact(c.what, f"{c.base}; now {c.head}") for c in apart), forms="txt"),
+        Prose(_same(found)),
+        Banners("note", tuple(notes)),
+    )
+    return Section("comparable", "Comparable?", parts, nav="Comparable?", folded=True)
+
+
+def _same(found: Comparison) -> str:
+    """What is the same, and what is not known of both."""
+    told = []
+    for status, said in (("same", "The same"), ("not known", "Not known of both")):
+        alike = words.listing((c.what for c in found.conditions if c.status == status), limit=20)
+        told += [f"{said}: {alike}."] if alike else []
+    return " ".join(told)
+
+
+def _statement(apart: Sequence[Condition]) -> str:
+    """What the ratios show the effect of."""
+    subjects = words.listing(f"the {c.what}" for c in apart if c.kind == "subject")
+    around = words.listing((c.what for c in apart if c.kind == "condition"), limit=12)
+    if subjects and around:
+        return f"The ratios show the effect of {subjects}, and of what differs around it: {around}."
+    if subjects:
+        return f"The ratios show the effect of what differs: {subjects}."
+    if around:
+        return f"The workload is the same. The ratios show the effect of what differs around it: {around}."
+    return "Nothing that was recorded differs, so the ratios show how well these figures repeat."
+
+
+def _device(device: ComparedDevice, name: str, number: int, found: Comparison) -> Section:
+    """Its table, figures on one side alone, and for a terminal, which has no such column, memory."""
+    gaps = (
+        Item((words.name(g.strategy),), f"{g.status} in {g.missing_in.upper()}", words.line(g.reason, _LIMIT))
+        for g in device.one_sided
+    )
+    changed = (row for row in device.rows if row.base_bytes != row.head_bytes)
+    blocks = filled(
+        _table(device, name, number, found) if device.rows else None,
+        Items(merged(gaps), "Figures on one side alone"),
+        Facts(tuple(Fact(words.name(r.strategy), f"memory {_bytes(r)}") for r in changed), forms="txt"),
+    )
+    return Section(f"device-{number}", name, blocks, nav=name, badge=device.basis)
+
+
+def _table(device: ComparedDevice, name: str, number: int, found: Comparison) -> Table:
+    predicted, axis = (
+        device.basis == "predicted",
+        ratio_axis([(r.ratio.low, r.ratio.high) for r in device.rows]),
+    )
+    interval = "range" if predicted else f"{units.percent(found.confidence)} interval"
+    word, unit, ends = (
+        "predicted " * predicted,
+        "run" if found.head.script else "frame",
+        " to ".join(axis.ends),
+    )
+    return Table(
+        "comparison",
+        "strategy",
+        (
+            Column(f"{word}BASE", brief="BASE"),
+            Column(f"{word}HEAD", brief="HEAD"),
+            Column("HEAD / BASE", notes=interval, brief="ratio"),
+            Column(ends, figures=False, forms="html"),
+            Column("verdict", figures=False),
+            Column("memory", forms="html md"),
+        ),
+        tuple(_row(row, device.recommended, axis) for row in device.rows),
+        caption=f"{'Predicted time' if predicted else 'Time'} per {unit}; the ratio is HEAD's over BASE's, "
+        f"beneath it its {interval}. The strip runs from {ends}, the shaded part counts as the same.",
+        title=f"Predicted time per frame on {name}:" * predicted,
+        identifier=f"device-{number}",
+        predicted=predicted,
+    )
+
+
+def _row(row: Compared, told: Recommended, axis: RatioScale) -> Row:
+    tags = [side for side, name in (("BASE", told.base), ("HEAD", told.head)) if name == row.strategy]
+    outcome, ratio = row.outcome.replace(" ", "-"), row.ratio
+    return Row(
+        words.name(row.strategy),
+        (
+            TableCell(units.seconds(row.base_seconds)),
+            TableCell(units.seconds(row.head_seconds)),
+            TableCell(units.ratio(ratio.value), words.ratio_between(ratio.low, ratio.high)),
+            TableCell("", mark=outcome, strip=axis.strip(ratio.value, ratio.low, ratio.high)),
+            TableCell(row.outcome, mark=outcome, badge=f"outcome {outcome}"),
+            TableCell(_bytes(row), mark="changed" if row.base_bytes != row.head_bytes else ""),
+        ),
+        tag=f"recommended in {' and '.join(tags)}" if tags else "",
+    )
+
+
+def _bytes(row: Compared) -> str:
+    before, now = ("not seen" if b is None else units.size(b) for b in (row.base_bytes, row.head_bytes))
+    return now if row.base_bytes == row.head_bytes else f"{before} to {now}"
+
+
+def _advice(found: Comparison) -> Section:
+    """What one of the two alone advises."""
+    told = (
+        ("New in HEAD", "New advice", found.new_advice),
+        ("Gone since BASE", "Advice gone", found.gone_advice),
+    )
+    blocks: list[Block] = []
+    for title, label, advice in told:
+        blocks.append(
+            Items(tuple(_advised(a, f". {words.line(a.detail)}") for a in advice), title, forms="html")
+        )
+        blocks.append(Items(tuple(_advised(a, "") for a in advice), label=label, forms="md txt"))
+    if not found.new_advice and not found.gone_advice:
+        blocks.append(Prose("The rules advise the same in both.", forms="html"))
+    return Section("advice", "Advice", filled(*blocks), nav="Advice")
+
+
+def _advised(told: Advice, detail: str) -> Item:
+    text = f"{words.line(told.title, 200)} on {words.name(told.device)}{detail}"
+    return Item((words.name(told.rule),), "", text)
+
+
+def _verdict(device: ComparedDevice, name: str, confidence: float) -> Verdict:
+    outcomes, predicted = {row.outcome for row in device.rows}, device.basis == "predicted"
+    told = not outcomes & {"slower", "cannot tell"}
+    step = _PREDICTED_BOTH if predicted else _MORE_ROUNDS
+    interval = f"by {units.percent(confidence)} intervals of the ratio of medians"
+    return Verdict(
+        basis=device.basis,
+        tone="none" if not outcomes else "clear" if told else "inconclusive",
+        device=name,
+        headline=f"{'Predicted: ' * predicted}{_headline(device.rows)}",
+        certainty="" if predicted else interval,
+        reason=_recommended(device),
+        next_step=step if "cannot tell" in outcomes else "",
+    )
+
+
+def _headline(rows: Sequence[Compared]) -> str:
+    """The slower ones first; names where there are few."""
+    if not rows:
+        return "no strategy has figures in both"
+    by_outcome = words.grouped(rows, lambda row: str(row.outcome))
+    told = []
+    for outcome, verb in (("slower", "slower"), ("faster", "faster"), ("same", "the same")):
+        names = [words.code(row.strategy) for row in by_outcome.get(outcome, ())]
+        if names:
+            few = words.listing(names) if len(names) <= _FEW else f"{len(names)} strategies"
+            told.append(f"{few} {verb}")
+    unclear = len(by_outcome.get("cannot tell", ()))
+    if unclear:
+        every = unclear == len(rows)
+        told.append("no strategy can be told faster or slower" if every else f"{unclear} cannot be told")
+    joined = ", ".join(told)
+    return joined[:1].upper() + joined[1:]
+
+
+def _recommended(device: ComparedDevice) -> str:
+    """What both recommend, and how the one that BASE recommends does now."""
+    told = device.recommended
+    base, head = (words.code(name) if name else "no single strategy" for name in (told.base, told.head))
+    sentence = f"The recommendation changed: {base} in BASE, {head} in HEAD"
+    if told.change == "same":
+        sentence = f"Both recommend {base}"
+    elif told.change != "changed":
+        sentence = f"It cannot be told whether the recommendation changed: {base} in BASE, {head} in HEAD"
+    row = next((row for row in device.rows if row.strategy == told.base), None)
+    if row is None:
+        return f"{sentence}."
+    between = words.ratio_between(row.ratio.low, row.ratio.high)
+    return f"{sentence}. {base} takes {units.ratio(row.ratio.value)} the time of BASE ({between})."

@@ -1,0 +1,246 @@
+"""The page over several devices: who recommends what, where they agree, all times side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from advisor import units
+from advisor.devices.memory_class import EXPLAINED
+from advisor.profiles.schema import Device, Profile
+from advisor.report import words
+from advisor.report.blocks import (
+    Banners,
+    Block,
+    Column,
+    Fact,
+    Facts,
+    Failure,
+    Failures,
+    Group,
+    Items,
+    Prose,
+    Row,
+    Table,
+    Verdict,
+    Verdicts,
+)
+from advisor.report.failures import Doubt, all_failed, doubt, failures
+from advisor.report.methods import pairs
+from advisor.report.page import MARKED, Page, Section, filled, lead, legend
+from advisor.report.recommendations import measured_verdict, nothing, prediction_verdict
+from advisor.report.tables import gaps
+from advisor.report.tracks import Stop, cell, measured_stop, predicted_stop
+from advisor.verdicts.agreement import Agreement, agreement, one_for_all
+from advisor.verdicts.counting import counted
+from advisor.verdicts.device_comparison import DeviceComparison
+from advisor.version import __version__
+
+_PREDICTED = (
+    "None of these profiles was measured on a GPU. Every figure on this page is computed by a model and "
+    "comes with its range."
+)
+_REASONS: dict[Doubt, str] = {
+    "failed": "the workload failed there",
+    "host only": "no stage runs on the device",
+    "alone": "one strategy alone has figures",
+    "": "there are too few figures",
+}
+Basis = Literal["measured", "predicted"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """One device: measured there, or predicted for it in the profile of another machine."""
+
+    device: Device
+    basis: Basis
+    profile: Profile
+    stop: Stop
+    verdict: Verdict
+    href: str = ""
+
+    @property
+    def name(self) -> str:
+        """The device's name, fit to print."""
+        return words.name(self.device.name)
+
+    @property
+    def origin(self) -> str:
+        """Whose profile it is in, and of when."""
+        here = f"by the profile of {words.name(self.profile.device.name)}, " * (self.basis == "predicted")
+        return f"{here}{words.created(self.profile.created)}"
+
+
+def devices_page(compared: DeviceComparison) -> Page:
+    """Everything the profiles say of their devices."""
+    first, found = compared.members[0].profile, tuple(_places(compared))
+    workload, parameters = words.name(compared.workload), pairs(first.workload.parameters)
+    predicted = all(place.basis == "predicted" for place in found)
+    notes, each = tuple(_notes(compared, found)), "Device by device"
+    told = [Fact(f"{p.name} ({p.basis}, {p.origin})", p.verdict.headline) for p in found]
+    told += [Fact("parameters", parameters)] if parameters else []
+    return Page(
+        kind="devices",
+        brand="several devices",
+        title=f"{workload} on {words.listing((place.name for place in found), limit=4)}",
+        name=workload,
+        where=f"on {words.count(len(found), 'device')}",
+        basis="predicted" if predicted else "measured",
+        summary=words.line(first.workload.summary, 300),
+        meta=(f"`{parameters}`",) if parameters else (),
+        sections=(
+            lead(
+                Banners("predicted", (_PREDICTED,) * predicted, "predicted", forms="html"),
+                Failures(tuple(_failures(compared))),
+                Verdicts(tuple(_verdicts(found))),
+                Banners("note", notes, forms="html"),
+            ),
+            Section("times", "Side by side", _times(found), nav="Side by side"),
+            Section("devices", each, tuple(map(_card, found)), nav=each, forms="html"),
+            Section(
+                "each", each, filled(Facts(tuple(told)), Banners("note", notes)), folded=True, forms="md txt"
+            ),
+        ),
+        tool=f"advisor {__version__}",
+    )
+
+
+def _places(compared: DeviceComparison) -> Iterator[Place]:
+    """The measured devices, then each device that one of the profiles predicts for and none measured."""
+    seen = set()
+    for member in compared.members:
+        profile = member.profile
+        if profile.device.kind == "cuda":
+            seen.add(member.device)
+            stop, verdict = measured_stop(member.device, profile), measured_verdict(profile)
+            yield Place(profile.device, "measured", profile, stop, verdict, member.href)
+    for member in compared.members:
+        for made in member.profile.predictions:
+            if made.device.name not in seen:
+                seen.add(made.device.name)
+                stop = predicted_stop(made.device.name, member.profile, made.device.name)
+                verdict = prediction_verdict(member.profile, made)
+                yield Place(made.device, "predicted", member.profile, stop, verdict, member.href)
+
+
+def _times(found: Sequence[Place]) -> tuple[Block, ...]:
+    named = dict.fromkeys(strategy for place in found for strategy in place.stop.results)
+    strategies = [s for s in named if any(place.stop.seconds(s) for place in found)]
+    if not strategies:
+        return (Prose("No strategy has figures on any device.", forms="html"),)
+    table = Table(
+        "sweep devices",
+        "strategy",
+        tuple(Column(place.name, basis=place.basis) for place in found),
+        tuple(Row(words.name(s), tuple(cell(place.stop, s) for place in found)) for s in strategies),
+        caption="Time per frame, beneath it the interval of the median; of a predicted device the likely "
+        f"time and its range. {MARKED}",
+        title="Time per frame:",
+        identifier="times",
+        brief_notes=False,
+    )
+    return table, Prose(legend(table), forms="md txt")
+
+
+def _card(place: Place) -> Group:
+    memory = place.device.memory_class
+    said = f"Memory: {EXPLAINED[memory]}. " if memory else ""
+    blocks = filled(
+        Prose(f"{said}Profiled {place.origin}."),
+        Verdicts((place.verdict,), level=4),
+        Items(gaps(place.stop.results.values()), "Strategies without figures"),
+    )
+    href = place.href if place.basis == "measured" else ""
+    return Group("prediction", blocks, place.name, place.basis, href)
+
+
+def _verdicts(found: Sequence[Place]) -> Iterator[Verdict]:
+    """One over the measured devices, one over the predicted ones."""
+    for basis, places in words.grouped(found, lambda place: place.basis).items():
+        yield _verdict(places, basis)
+    if not found:
+        yield nothing("", "No device has figures: nothing was measured or predicted")
+
+
+def _verdict(places: Sequence[Place], basis: Basis) -> Verdict:
+    told, predicted = agreement([place.stop.standing for place in places]), basis == "predicted"
+    who = words.count(len(places), f"{basis} device")
+    if told is None:
+        return nothing(who, f"Nothing is recommended on {_where(places)}")
+    return Verdict(
+        basis=basis,
+        tone="inconclusive" if not told.sure else "clear" if told.everywhere else "tie",
+        device=who,
+        headline=f"{'Predicted: ' * predicted}{_sentence(places, told)}",
+        reason=_reason(places, told),
+        next_step="Predicted, not measured. Run `advisor profile` on the device to confirm." * predicted,
+        facts=() if predicted else tuple(_facts(places)),
+    )
+
+
+def _sentence(places: Sequence[Place], told: Agreement) -> str:
+    """What all agree on; else each strategy with its devices."""
+    every = {1: _where(places), 2: "both devices"}.get(len(places), f"all {len(places)} devices")
+    whole = sum(map(len, told.groups.values())) == len(places)
+    if told.unanimous and whole:
+        return f"{'' if told.sure else 'likely '}{words.code(told.unanimous)} on {every}"
+    if told.everywhere and whole:
+        verb = "is" if len(told.everywhere) == 1 else "are"
+        may = f"{verb} among the best" if told.sure else "may be the best"
+        return f"{words.listing(map(words.code, sorted(told.everywhere)))} {may} on {every}"
+    named = {words.code(s) if s else "no single strategy": where for s, where in told.groups.items()}
+    return "; ".join(f"{name} on {_where([places[i] for i in where])}" for name, where in named.items())
+
+
+def _reason(places: Sequence[Place], told: Agreement) -> str:
+    silent = [p for i, p in enumerate(places) if not any(i in where for where in told.groups.values())]
+    said = [] if told.everywhere else ["No strategy may be the best on all of them: choose by device."]
+    if silent:
+        why = words.listing(dict.fromkeys(_REASONS[_doubt(place)] for place in silent))
+        said.append(f"Nothing is recommended on {_where(silent)}: {why}.")
+    return " ".join(said)
+
+
+def _doubt(place: Place) -> Doubt:
+    if place.basis == "predicted":
+        return place.stop.doubt
+    return "failed" if all_failed(place.profile) else doubt(place.profile)
+
+
+def _facts(places: Sequence[Place]) -> Iterator[Fact]:
+    """What one strategy for all of them would cost where it is the worst choice."""
+    rows = [counted(place.profile).measured() for place in places]
+    found = one_for_all(rows, max(place.profile.method.confidence for place in places))
+    if found is None:
+        return
+    cost, told = found.cost, "the fastest on each"
+    if cost.high > 1:
+        between = words.ratio_between(cost.low, cost.high)
+        told = f"at most {units.ratio(cost.value)} the best time ({between}, on {places[found.device].name})"
+    yield Fact("One strategy for all", words.name(found.strategy), told, brief=True)
+
+
+def _where(places: Sequence[Place]) -> str:
+    return words.listing(place.name for place in places)
+
+
+def _failures(compared: DeviceComparison) -> Iterator[Failure]:
+    for member in compared.members:
+        for told in failures(member.profile):
+            where = words.name(member.device)
+            yield Failure(f"{told.headline} (on {where})", told.excerpt, told.next_step, told.detail)
+
+
+def _notes(compared: DeviceComparison, found: Sequence[Place]) -> Iterator[str]:
+    shown = {id(place.profile) for place in found}
+    for member in compared.members:
+        name = words.name(member.device)
+        for note in (*member.profile.notes, *member.profile.environment.warnings):
+            yield f"{name}: {words.line(note, 500)}"
+        if id(member.profile) not in shown:
+            yield f"{name}: its profile has no device that is not here already."
+    versions = {m.profile.tool.version for m in compared.members}
+    if len(versions) > 1:
+        yield f"The profiles were made by different versions of advisor: {words.listing(sorted(versions))}."

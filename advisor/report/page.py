@@ -1,0 +1,113 @@
+"""A page as data: a headline, and sections made of a few kinds of blocks, every word and number ready.
+
+The `*_page` modules make pages; `html`, `markdown` and `terminal` draw them and know their own limits. Text
+is plain; a name between backticks is set as code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from advisor.profiles.schema import Profile
+from advisor.report.blocks import Banners, Block, Download, Fact, Facts, Fold, Form, Forms, Group, Table
+
+_CONTENTS = ("items", "texts", "facts", "rows", "blocks", "text", "link")
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page that can be linked to; `nav` is its name among the links, nothing for no link.
+
+    The first is the `lead`, without a visible title; Markdown folds what is `folded`.
+    """
+
+    anchor: str
+    title: str
+    blocks: tuple[Block, ...]
+    nav: str = ""
+    badge: str = ""
+    lead: bool = False
+    folded: bool = False
+    forms: Forms = "html md txt"
+
+
+@dataclass(frozen=True)
+class Page:
+    """All of one page. `kind` names its files; `basis` says where its figures are from.
+
+    `profile` is what it was made from, for the one form that is no page, JSON.
+    """
+
+    kind: str
+    brand: str
+    title: str
+    name: str
+    where: str
+    basis: Literal["measured", "predicted", "nothing"]
+    sections: tuple[Section, ...]
+    tool: str
+    created: str = ""
+    summary: str = ""
+    meta: tuple[str, ...] = ()
+    profile: Profile | None = None
+
+
+def filled(*blocks: Block | None) -> tuple[Block, ...]:
+    """The blocks that hold something."""
+    held = ((block, [getattr(block, n) for n in _CONTENTS if hasattr(block, n)]) for block in blocks if block)
+    return tuple(block for block, contents in held if not contents or any(contents))
+
+
+def shown(section: Section, form: Form) -> tuple[Block, ...]:
+    """The blocks of a section in a short form, with the inside of groups in their place."""
+    return tuple(_flat(section.blocks, form)) if form in section.forms else ()
+
+
+def _flat(blocks: tuple[Block, ...], form: Form) -> Iterator[Block]:
+    for block in (b for b in blocks if form in b.forms):
+        if isinstance(block, (Group, Fold)):
+            yield from _flat(block.blocks, form)
+        else:
+            yield block
+
+
+MOST_FRAMES = 150_000
+"""More than these do not fit, so that nobody need try: a frame takes more than two bytes, packed."""
+
+NO_GPU = (
+    "This machine offered no GPU. Every figure for a GPU on this page is computed by a model and comes with "
+    "its range; nothing was measured on a GPU."
+)
+MARKED = "An arrow marks what is recommended, ≈ what is not told apart from the best."
+
+
+def lead(*blocks: Block | None) -> Section:
+    """The first section: what came of it, and what to do."""
+    return Section("verdict", "Verdict and next step", filled(*blocks), nav="Verdict", lead=True)
+
+
+def circumstances(*blocks: Block | None, facts: Sequence[Fact], notes: tuple[str, ...], made: str) -> Section:
+    """The section on method and machine; `facts` and `notes` are what the short forms say there."""
+    told = Facts(tuple(f for f in (*facts, Fact("advisor", made)) if f.value), forms="md")
+    inside = filled(*blocks, told, Banners("note", notes, forms="md txt"))
+    return Section("method", "Method and environment", inside, nav="Method", folded=True)
+
+
+def legend(table: Table) -> str:
+    """What the signs in a table's cells mean, for the forms that show no more than them."""
+    marks = {cell.mark for row in table.rows for cell in row.cells}
+    told = {"chosen": "→ recommended", "rival": "≈ not told apart from the best"}
+    shown = ", ".join(text for mark, text in told.items() if mark in marks)
+    return " ".join(filter(None, (f"{shown}." if shown else "", "The page has the intervals and ranges.")))
+
+
+def download(profile: Profile) -> Download:
+    """The profile to save: with the final's blocks, not the frames in them, which profile.json has too."""
+    if sum(len(row.frame_seconds) for row in profile.measured().values()) > MOST_FRAMES:
+        return Download(None)
+    blocks = tuple(
+        block.model_copy(update={"frame_seconds": (), "frame_latencies": ()}) for block in profile.blocks
+    )
+    return Download(profile.model_copy(update={"blocks": blocks}).model_dump_json)

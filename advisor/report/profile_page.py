@@ -1,0 +1,199 @@
+"""The page of a workload's profile: the verdict, what to change, and everything that speaks for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from advisor.model import measured
+from advisor.profiles.schema import Profile
+from advisor.report import words
+from advisor.report.advising import changes, findings
+from advisor.report.blocks import (
+    Banners,
+    Block,
+    Code,
+    Column,
+    Fact,
+    Facts,
+    Failures,
+    Finding,
+    Findings,
+    Fold,
+    Group,
+    Prose,
+    Row,
+    Table,
+    TableCell,
+    Verdicts,
+)
+from advisor.report.evidence import evidence
+from advisor.report.failures import FIRST_FRAMES, all_failed, failures
+from advisor.report.forecasting import predictions
+from advisor.report.machine import absent, environment, readings
+from advisor.report.methods import measured_label, method, pairs, preferences, workload
+from advisor.report.page import NO_GPU, Page, Section, circumstances, download, filled, lead
+from advisor.report.recommendations import verdicts
+from advisor.report.tables import baseline
+from advisor.report.traces import traces
+from advisor.verdicts.counting import counted
+
+BESIDE_VERDICT = 3
+"""So many warnings stand beside the verdict."""
+_ADVICE = 3
+"""So many pieces of advice in a terminal."""
+_NOTHING_PREDICTED = (
+    "This machine offered no GPU, and nothing was predicted for one: no figure on this page is a GPU's."
+)
+_FROM_FIRST_FRAMES = "The workload failed under every strategy here: what follows rests on its first frames."
+
+
+def profile_page(profile: Profile) -> Page:
+    """Everything a profile of a workload says."""
+    cpu, name = profile.device.kind == "cpu", words.name(profile.workload.name)
+    device, parameters = words.name(profile.device.name), pairs(profile.workload.parameters)
+    made, found, seen = words.created(profile.created), findings(profile), traces(profile)
+    predicted = (predictions(profile),) if profile.predictions else ()
+    targets = words.listing(words.name(p.device.name) for p in profile.predictions)
+    where = (f", predicted for {targets}" if targets else ", without a GPU") if cpu else f" on {device}"
+    against = measured.compare(counted(profile))
+    return Page(
+        kind="report",
+        brand="memory strategy report",
+        title=f"{name}{where}",
+        name=name,
+        where="" if cpu else f"on {device}",
+        basis="measured" if not cpu else "predicted" if predicted else "nothing",
+        summary=words.line(profile.workload.summary, 300),
+        meta=tuple(filter(None, (f"`{parameters}`" if parameters else "", made))),
+        sections=(
+            _lead(profile),
+            _change(profile, found),
+            *(predicted if cpu else ()),
+            evidence(profile, against),
+            _advice(profile, found),
+            *(() if cpu else predicted),
+            *([Section("frames", "Within a frame", seen, nav="Frames")] if seen else []),
+            _circumstances(profile, "" if against.rows else against.reason),
+            Section("raw", "Raw data", (download(profile),), nav="Raw data", forms="html"),
+        ),
+        tool=f"advisor {words.name(profile.tool.version)}",
+        created=made,
+        profile=profile,
+    )
+
+
+def _doubtful(profile: Profile) -> bool:
+    """Whether predictions rest on a workload that failed: none of them is a recommendation then."""
+    return all_failed(profile) and any(p.recommendation for p in profile.predictions)
+
+
+def _lead(profile: Profile) -> Section:
+    told, next_step = verdicts(profile), ""
+    if len(told) > 1 and len({verdict.next_step for verdict in told}) == 1:  # said once, for all devices
+        next_step, told = told[0].next_step, tuple(replace(verdict, next_step="") for verdict in told)
+    warnings, cpu = tuple(map(words.line, profile.environment.warnings)), profile.device.kind == "cpu"
+    none = Banners("no GPU", (_NOTHING_PREDICTED,), forms="html")
+    if profile.predictions:
+        none = Banners("predicted", (NO_GPU,), "predicted", forms="html")
+    return lead(
+        none if cpu else None,
+        Banners("note", tuple(map(words.line, profile.notes)), forms="html"),
+        Failures(failures(profile)),
+        Banners("doubtful", (f"{FIRST_FRAMES}.",) * _doubtful(profile), "doubt"),
+        Verdicts(told, named=cpu, reasons=told[0].basis != "predicted"),
+        Banners("warning", warnings[:BESIDE_VERDICT], "caution"),
+        *_further(len(warnings) - BESIDE_VERDICT),
+        Prose(next_step, label="Next", kind="next together"),
+    )
+
+
+def _further(left: int) -> tuple[Block, ...]:
+    """That there are more warnings, and where."""
+    if left <= 0:
+        return ()
+    return (
+        Prose("", link=(f"and {left} more below", "#method"), forms="html"),
+        Prose(f"and {words.count(left, 'more warning')} below", forms="txt"),
+        Prose(f"and {left} more in the report", forms="md"),
+    )
+
+
+def _change(profile: Profile, found: tuple[Finding, ...]) -> Section:
+    proposed = () if _doubtful(profile) else changes(profile, found)
+    fired, kept = [f for f in found if f.fired], baseline(profile)
+    why = "No rule has code to propose."
+    if _doubtful(profile):
+        why = "The workload itself, first: it failed under every strategy here."
+    elif any(f.snippet for f in fired):
+        why = f"Nothing: the verdict is to keep {words.code(kept.strategy if kept else 'baseline')}."
+    instead = Prose(why, forms="html")
+    if fired:
+        instead = Prose(f"{why} What the rules advise is", link=("below.", "#advice"), forms="html")
+    block = Code(proposed, forms="html") if proposed else instead
+    return Section("change", "What to change in the code", (block,), nav="What to change")
+
+
+def _advice(profile: Profile, found: tuple[Finding, ...]) -> Section:
+    fired, quiet = tuple(f for f in found if f.fired), tuple(f for f in found if not f.fired)
+    doubtful, silenced = _doubtful(profile), any(f.outcome == "silenced" for f in quiet)
+    more = f"{len(quiet)} more: rules that passed{', are silenced' * silenced} or do not apply"
+    blocks = filled(
+        Prose(_FROM_FIRST_FRAMES * doubtful, forms="html"),
+        Findings(fired, forms="html" if doubtful else "html md"),
+        None if fired else Prose("No rule found anything to change.", forms="html"),
+        Code(() if doubtful else changes(profile, found), forms="md"),
+        _in_text(profile, fired),
+        Fold(more, filled(Findings(quiet)), kind="folded"),
+    )
+    return Section("advice", "Advice", blocks, nav="Advice")
+
+
+def _in_text(profile: Profile, fired: tuple[Finding, ...]) -> Table | None:
+    """Titles of the first pieces of advice on what was measured, a line each, with what they save."""
+    here = words.name(profile.device.name)
+    told = [f for f in fired if f.outcome == "advice" and here in f.devices]
+    if profile.device.kind == "cpu" or _doubtful(profile):
+        return None
+    more = f"{len(told) - _ADVICE} more, " if len(told) > _ADVICE else ""
+    return Table(
+        "advice",
+        "",
+        (Column(""),),
+        tuple(Row(finding.title, (TableCell(finding.saves),)) for finding in told[:_ADVICE]),
+        title="Advice (times are per frame):",
+        note=f"{more}reasons and code: see the report",
+        forms="txt",
+    )
+
+
+def _circumstances(profile: Profile, unmatched: str) -> Section:
+    """`unmatched` is why figures measured on a GPU stand without the model's beside them."""
+    cpu, wanted, machine = profile.device.kind == "cpu", preferences(profile), environment(profile)
+    taken = method(profile, "" if cpu or not profile.measured() else words.line(unmatched))
+    further = tuple(map(words.line, profile.environment.warnings[BESIDE_VERDICT:]))
+    return circumstances(
+        Banners("warning", further, forms="html txt"),
+        Fold("What the conclusions go by", filled(Facts(wanted)), open=True),
+        Facts(wanted, forms="txt"),
+        Group(
+            "sheet",
+            filled(
+                Fold("How the figures were taken", (Facts(taken),), open=True),
+                Fold("The workload", (Facts(workload(profile)),)),
+                Fold("The machine and its software", filled(Facts(machine), *readings(profile))),
+                Fold("What could not be read", filled(Facts(absent(profile)))),
+            ),
+            forms="html",
+        ),
+        facts=(
+            Fact("device", words.name(profile.device.name) + f" ({measured_label(profile)})" * cpu),
+            Fact(
+                "workload", f"{words.line(profile.workload.file, 120)} {pairs(profile.workload.parameters)}"
+            ),
+            Fact("command", words.code(profile.command, 500)),
+            *machine[:10],
+            *wanted[:10],
+        ),
+        notes=tuple(map(words.line, profile.notes)),
+        made=f"advisor {words.name(profile.tool.version)}, {words.created(profile.created)}",
+    )

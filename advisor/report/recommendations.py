@@ -1,0 +1,272 @@
+"""The first thing a reader sees: which strategy, how sure, and what to do next, in one sentence each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Literal
+
+from advisor import units
+from advisor.profiles.schema import (
+    Device,
+    Failed,
+    Measured,
+    Predicted,
+    Prediction,
+    Profile,
+    Recommendation,
+    Result,
+    Skipped,
+)
+from advisor.report import words
+from advisor.report.blocks import Fact, Verdict
+from advisor.report.failures import (
+    FIRST_FRAMES,
+    HOST_ONLY,
+    MEND,
+    asked_for_one,
+    doubt,
+    failed_rows,
+    first_reason,
+)
+from advisor.report.tables import apart, gaps
+from advisor.stats import EQUIVALENCE
+from advisor.verdicts.words import counted
+from advisor.verdicts.words import headline as verdict_headline
+
+_DECLINED = "the model declines every strategy"
+TONES: dict[str, Literal["clear", "tie", "inconclusive"]] = {
+    "fastest": "clear",
+    "near": "tie",
+    "keep": "tie",
+    "open": "inconclusive",
+    "untrusted": "inconclusive",
+}
+"""How the page colours a verdict."""
+
+
+def verdicts(profile: Profile) -> tuple[Verdict, ...]:
+    """The measured verdict of a GPU run; without a GPU, one predicted verdict per target device."""
+    if doubt(profile) == "host only":
+        why = "The buffers never leave the host: every strategy runs the same frame."
+        step = "Wrap what is to run on the GPU in device(...), in Workload(frame=[...])."
+        return (nothing(words.name(profile.device.name), HOST_ONLY, why, step),)
+    if profile.device.kind == "cpu":
+        return tuple(prediction_verdict(profile, p) for p in profile.predictions) or (_unpredicted(profile),)
+    return (measured_verdict(profile),)
+
+
+def measured_verdict(profile: Profile) -> Verdict:
+    """What the measured rows say, or that there are none."""
+    chosen = profile.recommendation
+    if chosen is None:
+        return _unmeasured(profile)
+    facts = measured_facts(profile, chosen)
+    if doubt(profile) == "alone":
+        return _alone(profile, None, chosen, facts)
+    interval = f"{units.percent(profile.method.confidence)} interval"
+    return _verdict("measured", profile.device, chosen, headline(chosen), interval, facts)
+
+
+def prediction_verdict(profile: Profile, prediction: Prediction) -> Verdict:
+    """What the model expects of one device, with what stands against it in this very run."""
+    against, chosen = doubt(profile, prediction), prediction.recommendation
+    if chosen is not None and against == "failed":
+        return _doubtful(prediction, chosen)
+    if chosen is not None and against == "alone":
+        return _alone(profile, prediction, chosen, predicted_facts(prediction, chosen))
+    return predicted_verdict(prediction, first_reason(profile))
+
+
+def predicted_verdict(prediction: Prediction, failed: str = "") -> Verdict:
+    """What the model expects of one device. The word "predicted" stands in the headline itself.
+
+    `failed` is why the workload failed, where that is why nothing is predicted.
+    """
+    chosen = prediction.recommendation
+    if chosen is None:
+        reasons = {row.reason for row in prediction.results if isinstance(row, Skipped)}
+        why = failed or (words.line(reasons.pop(), 300) if len(reasons) == 1 else _DECLINED)
+        told = f"Nothing predicted: {why}"
+        device = words.name(prediction.device.name)
+        return replace(nothing(device, told, _first_reason(prediction.results)), basis="predicted")
+    told, facts = uncapitalised(headline(chosen, predicted=True)), predicted_facts(prediction, chosen)
+    return _verdict("predicted", prediction.device, chosen, f"Predicted: {told}", "predicted range", facts)
+
+
+def _verdict(
+    basis: Literal["measured", "predicted"],
+    device: Device,
+    chosen: Recommendation,
+    told: str,
+    interval: str,
+    facts: tuple[Fact, ...],
+) -> Verdict:
+    """`interval` is what that of the gain is called; it stays out where nothing is gained."""
+    gains = chosen.interval is not None and chosen.strategy not in (None, chosen.baseline)
+    return Verdict(
+        basis=basis,
+        tone=TONES[chosen.verdict],
+        device=words.name(device.name),
+        headline=told,
+        certainty=f"{interval} {words.ratio_between(*chosen.interval)}" if gains and chosen.interval else "",
+        reason=words.line(chosen.reason),
+        next_step=words.line(chosen.next_step),
+        facts=facts,
+        steps=tuple(map(words.line, chosen.steps)) if len(chosen.steps) > 1 else (),
+    )
+
+
+def _doubtful(prediction: Prediction, chosen: Recommendation) -> Verdict:
+    """A prediction of a workload that failed here: never worded as a recommendation."""
+    told = uncapitalised(headline(chosen))
+    if chosen.strategy:
+        told = f"{words.code(chosen.strategy)} predicted as the best"
+        if chosen.verdict == "near" and chosen.tied_with:
+            told += f", equal to {words.listing(map(words.code, chosen.tied_with))}"
+    return Verdict(
+        basis="predicted",
+        tone="inconclusive",
+        device=words.name(prediction.device.name),
+        headline=f"Doubtful: {told}",
+        reason=words.line(f"{FIRST_FRAMES}. {chosen.reason}"),
+        facts=predicted_facts(prediction, chosen),
+    )
+
+
+def _alone(
+    profile: Profile, prediction: Prediction | None, chosen: Recommendation, facts: tuple[Fact, ...]
+) -> Verdict:
+    """One strategy with figures: nothing was compared, so nothing is recommended."""
+    asked, done = asked_for_one(profile, prediction), "was predicted" if prediction else "was run"
+    step = "Leave --strategy out to compare it with the others."
+    return Verdict(
+        basis="predicted" if prediction else "measured",
+        tone="none",
+        device=words.name((prediction or profile).device.name),
+        headline=f"Only {words.code(chosen.strategy or '')} {done if asked else 'has figures'}: "
+        "nothing was compared",
+        reason=words.line(chosen.reason),
+        next_step=step if asked else words.line(chosen.next_step),
+        facts=facts,
+    )
+
+
+def nothing(device: str, headline: str, reason: str = "", next_step: str = "") -> Verdict:
+    """That there is no verdict, why, and what to do."""
+    return Verdict("nothing", "none", device, headline, reason=reason, next_step=next_step)
+
+
+def _unmeasured(profile: Profile) -> Verdict:
+    device, rows = words.name(profile.device.name), profile.measured()
+    if rows:
+        what = f"No recommendation: {words.count(len(rows), 'strategy')} measured"
+        why = "There is nothing to compare, or the comparison was not made."
+        return nothing(device, what, why, "Profile again with at least two strategies.")
+    if len({row.reason for row in failed_rows(profile)}) == 1:
+        return nothing(device, f"Nothing could be measured: {first_reason(profile)}", "", MEND)
+    failed = sum(isinstance(r, Failed) for r in profile.results)
+    skipped = sum(isinstance(r, Skipped) for r in profile.results)
+    why = f"Nothing could be measured: {failed} failed, {skipped} skipped"
+    return nothing(device, why, _first_reason(profile.results), MEND)
+
+
+def _first_reason(results: Iterable[Result | Predicted]) -> str:
+    told = gaps(results)
+    return f"`{told[0].names[0]}`: {told[0].text}" if told else "No strategy was tried."
+
+
+def _unpredicted(profile: Profile) -> Verdict:
+    return nothing(
+        words.name(profile.device.name),
+        "Nothing was measured on a GPU, and nothing was predicted for one",
+        _first_reason(profile.results) if not profile.measured() else "No target device was given.",
+        "Name a device with --target, or run the same command on a machine with a CUDA GPU.",
+    )
+
+
+def measured_facts(profile: Profile, chosen: Recommendation) -> tuple[Fact, ...]:
+    """Time, memory and set-up of the recommended strategy, beside the baseline's."""
+    rows = profile.measured()
+    row, base = rows.get(chosen.strategy or ""), rows.get(chosen.baseline or "")
+    if row is None:
+        return ()
+    time = memory = ""
+    if base is not None and base is not row:
+        name = words.code(base.strategy)
+        time = f"{name}: {units.seconds(base.median_seconds)}"
+        memory = f"{name}: {units.size(base.footprint.physical_bytes)}"
+    return (
+        Fact("Time per frame", units.seconds(row.median_seconds), time),
+        Fact(_memory(profile.device), units.size(row.footprint.physical_bytes), memory),
+        *_latency(row),
+        Fact("Set-up", units.seconds(row.setup_seconds), "once, before the frames"),
+        Fact(
+            f"{row.samples.capitalize()} measured",
+            f"{len(row.frame_seconds):,}",
+            f"in {words.count(len(row.frames_per_round), 'process')}",
+        ),
+    )
+
+
+def predicted_facts(prediction: Prediction, chosen: Recommendation) -> tuple[Fact, ...]:
+    """The same as the model has it, with its range."""
+    row = next((r for r in prediction.results if r.strategy == chosen.strategy), None)
+    if not isinstance(row, Predicted):
+        return ()
+    between = words.seconds_between(row.low_seconds, row.high_seconds)
+    return (
+        Fact("Predicted time per frame", units.seconds(row.likely_seconds), f"range {between}", brief=True),
+        Fact(_memory(prediction.device), units.size(row.physical_bytes)),
+        *_latency(row),
+        Fact("Largest part", words.name(row.dominant), units.seconds(row.terms[row.dominant])),
+    )
+
+
+def _memory(device: Device) -> str:
+    return "Memory, host and device" if apart(device) else "Memory"
+
+
+def _latency(row: Measured | Predicted) -> tuple[Fact, ...]:
+    """How long one frame takes where frames overlap: the price of their rate."""
+    if row.latency_seconds is None:
+        return ()
+    word = "Predicted latency" if isinstance(row, Predicted) else "Latency"
+    return (Fact(word, units.seconds(row.latency_seconds), "of one frame, start to finish"),)
+
+
+def headline(chosen: Recommendation, *, predicted: bool = False) -> str:
+    """What to use and how sure, in one line, with what it gains; of a prediction it says that it is one."""
+    if chosen.strategy is None or chosen.verdict in ("keep", "untrusted"):
+        return decided(chosen)
+    likely = "likely " * (predicted and chosen.verdict != "open")
+    gain = "" if chosen.strategy == chosen.baseline else _faster(chosen, likely)
+    # A prediction whose ranges overlap still names its best; it must not read as a verdict.
+    open_one = predicted and chosen.verdict == "open"
+    told = f"Likely {words.code(chosen.strategy)}" if open_one else decided(chosen)
+    return f"{told}, {gain}" if gain else told
+
+
+def decided(chosen: Recommendation) -> str:
+    """The verdict's own words; a name from a file may hold anything."""
+    name = chosen.strategy and words.name(chosen.strategy)
+    return verdict_headline(chosen.model_copy(update={"strategy": name}))
+
+
+def uncapitalised(sentence: str) -> str:
+    """For the middle of another sentence."""
+    return sentence[:1].lower() + sentence[1:]
+
+
+def _faster(chosen: Recommendation, likely: str) -> str:
+    if chosen.speedup is None or chosen.baseline is None:
+        return ""
+    low, high = chosen.interval or (chosen.speedup, chosen.speedup)
+    if (noun := counted(chosen.objective).noun) != "time":
+        return f"{words.code(chosen.baseline)} takes {units.ratio(chosen.speedup)} that {noun}"
+    if low <= 1 <= high and abs(chosen.speedup - 1) <= EQUIVALENCE:
+        return f"as fast as {words.code(chosen.baseline)}"
+    direction = "faster than" if chosen.speedup >= 1 else "the speed of"
+    if chosen.objective == "throughput":
+        direction = "the frames per second of"
+    return f"{likely}{units.ratio(chosen.speedup)} {direction} {words.code(chosen.baseline)}"

@@ -1,0 +1,34 @@
+"""Pages in each form for tests, and the parts of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+from advisor.profiles.schema import Profile
+from advisor.profiles.sweeps import SweepResults
+from advisor.report.blocks import Block, Fold, Group
+from advisor.report.page import Page
+from advisor.report.pages import page_of, render
+from advisor.verdicts.device_comparison import DeviceComparison
+
+
+def shown(found: Profile | SweepResults | DeviceComparison, form: str, *, bars: bool = False) -> str:
+    """What is made of profiles, in one form."""
+    return render(page_of(found), form, bars=bars)
+
+
+Kind = TypeVar("Kind", bound=Block)
+
+
+def blocks(page: Page, kind: type[Kind], anchor: str = "") -> list[Kind]:
+    """The blocks of a kind, of the section of that anchor or of all, those within others too."""
+    sections = [s for s in page.sections if anchor in ("", s.anchor)]
+    return [b for s in sections for b in _inside(s.blocks) if isinstance(b, kind)]
+
+
+def _inside(found: tuple[Block, ...]) -> Iterator[Block]:
+    for block in found:
+        yield block
+        if isinstance(block, (Group, Fold)):
+            yield from _inside(block.blocks)

@@ -1,0 +1,84 @@
+"""Pages as data: any page is drawn in each form, by what its blocks are and where they are to be shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from test_nsys_exports import pinned
+
+from advisor.nsys.exports import read
+from advisor.profiles.checkup import Checkup
+from advisor.profiles.checkup import Finding as Found
+from advisor.report import html
+from advisor.report.blocks import Banners, Block, Column, Fold, Form, Heading, Prose, Row, Table, TableCell
+from advisor.report.page import Page, Section, filled
+from advisor.report.pages import doctor_page, render, trace_page
+
+FORMS = get_args(Form)
+
+
+def page(*blocks: Block, folded: bool = False) -> Page:
+    section = Section("verdict", "What came of it", blocks, nav="Verdict", folded=folded)
+    return Page("report", "a brand", "a title", "name", "on X", "measured", (section,), "advisor 0")
+
+
+def kinds(base: type[Block] = Block) -> list[type[Block]]:
+    return [kind for each in base.__subclasses__() for kind in (each, *kinds(each))]
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_a_page_can_draw_every_kind_of_block(kind: type[Block]) -> None:
+    drawn = [html.page_environment().get_template(name).module for name in html.MACROS]
+    assert any(hasattr(module, kind.__name__.lower()) for module in drawn)
+
+
+@pytest.mark.parametrize("forms", ["html", "md txt", "html md txt"])
+def test_a_block_is_shown_where_it_says(forms: str) -> None:
+    made = page(Prose("seen by some", forms=forms), Fold("more", (Prose("inside"),)))  # type: ignore[arg-type]
+    shown = [form for form in FORMS if "seen by some" in render(made, form)]
+    assert shown == forms.split()
+    assert [form for form in FORMS if "inside" in render(made, form)] == ["html"]
+
+
+def test_what_holds_nothing_is_left_out() -> None:
+    kept = Prose("", link=("below", "#x")), Heading("Memory")
+    assert filled(Prose(""), None, Banners("note", ()), Fold("more", ()), *kept) == kept
+
+
+def test_short_forms_keep_the_rows_of_the_lowest_rank_and_count_the_rest() -> None:
+    cells = (TableCell("1 s"),) * 12
+    columns = tuple(Column(f"c{i}") for i in range(12))
+    rows = tuple(Row(f"r{i}", cells, rank=-i) for i in range(13))
+    text = render(page(Table("strategies", "strategy", columns, rows, caption="All", identifier="t")), "md")
+    assert "| `r12` |" in text
+    assert "| `r2` |" not in text
+    assert "\n3 more in the report.\n" in text
+    assert "\n5 more columns in the report.\n" in text
+
+
+def test_columns_that_do_not_fit_a_terminal_follow_or_are_counted() -> None:
+    columns = tuple(Column(f"a long head number {i}") for i in range(6))
+    rows = (Row("r", tuple(TableCell(f"v{i}") for i in range(6))),)
+    for left_out, tables in (("", 2), ("strategy", 1)):
+        text = render(page(Table("x", "s", columns, rows, left_out=left_out)), "txt")
+        assert text.count("\n  r ") == tables
+        assert ("v5" in text) != ("3 more strategies in the report." in text)
+
+
+DOCTOR = Checkup(
+    ready=True, verdict="Ready.", findings=(Found(subject="nsys", state="missing", found="no", means="m"),)
+)
+PAGES: dict[str, Callable[[Path], Page]] = {
+    "doctor": lambda _: doctor_page(DOCTOR),
+    "trace": lambda folder: trace_page(read(pinned(folder / "a.sqlite"))),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_of_a_terminal_can_be_drawn_elsewhere(name: str, form: str, tmp_path: Path) -> None:
+    text = render(PAGES[name](tmp_path), form)
+    assert {"doctor": "nsys", "trace": "copies host-to-device"}[name] in text
