@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Literal
 
 from advisor import units
 from advisor.profiles.schema import Profile
-from advisor.profiles.scripts import ScriptMeasured, ScriptMemory, ScriptRange, ScriptRun
+from advisor.profiles.scripts import ScriptMeasured, ScriptRun
 from advisor.report import words
 from advisor.report.blocks import (
     NOTHING,
@@ -31,7 +33,7 @@ from advisor.report.blocks import (
 )
 from advisor.report.machine import environment
 from advisor.report.page import Page, Section, circumstances, download, filled, lead
-from advisor.report.recommendations import TONES, decided
+from advisor.report.recommendations import TONES, decided, nothing
 from advisor.report.tables import gaps
 from advisor.report.traces import run_traces
 from advisor.strategies.scripts import SCRIPT_STRATEGIES, code
@@ -51,12 +53,24 @@ MORE = (
 _RANGES = 12
 _MEND = "Fix the errors above and run again."
 _SEEN = "by CuPy"
+_TIME = (
+    "the whole script, from its first line until the GPU has done all; importing CuPy, the CUDA context and "
+    "the allocator come before"
+)
+_OBSERVED = (
+    "from the observed run, which is not in the times: CUDA events on the stream, and listeners around "
+    "CuPy's functions and memory hooks"
+)
 
 
 def script_page(profile: Profile, script: ScriptRun) -> Page:
     """Everything the profile of a script says."""
-    device = words.name(profile.device.name)
-    arguments = words.line(shlex.join(script.arguments), 300)
+    device, made = words.name(profile.device.name), words.created(profile.created)
+    arguments, tool = words.line(shlex.join(script.arguments), 300), words.name(profile.tool.version)
+    # What holds of several strategies is said once.
+    of_rows = dict.fromkeys(note for row in script.measured for note in row.notes)
+    notes = tuple(map(words.line, (*profile.notes, *of_rows)))
+    seen = run_traces(profile, script)
     return Page(
         kind="report",
         brand="memory strategy report of a script",
@@ -65,47 +79,53 @@ def script_page(profile: Profile, script: ScriptRun) -> Page:
         where=f"on {device}, as a script",
         basis="measured",
         summary=words.line(profile.workload.summary, 300),
-        meta=(words.created(profile.created),),
+        meta=(made,),
         sections=(
-            _lead(profile, script),
+            _lead(profile, script, notes),
             Section("evidence", "Evidence", filled(*_evidence(profile, script)), nav="Evidence"),
-            *_runs(profile, script),
+            *([Section("frames", "Within a run", seen, nav="Runs")] if seen else []),
             _unknown(),
-            _circumstances(profile, script),
+            _circumstances(profile, script, notes, f"advisor {tool}, {made}"),
         ),
-        tool=f"advisor {words.name(profile.tool.version)}",
-        created=words.created(profile.created),
+        tool=f"advisor {tool}",
+        created=made,
         profile=profile,
     )
 
 
-def _lead(profile: Profile, script: ScriptRun) -> Section:
-    chosen, notes = profile.recommendation, _notes(profile, script)
-    warnings = tuple(map(words.line, profile.environment.warnings))
+def _lead(profile: Profile, script: ScriptRun, notes: tuple[str, ...]) -> Section:
+    chosen = profile.recommendation
     shown = code(chosen.strategy) if chosen and chosen.strategy else ""
     found = Finding("", "", "Code", strategy=(chosen and chosen.strategy) or "", snippet=shown)
     return lead(
         Banners("note", notes, forms="html"),
         Verdicts((_verdict(profile, script),)),
-        Banners("warning", warnings, "caution"),
-        *(Code((found,)) for _ in (1,) if shown),
+        Banners("warning", tuple(map(words.line, profile.environment.warnings)), "caution"),
+        Code((found,)) if shown else None,
     )
 
 
 def _verdict(profile: Profile, script: ScriptRun) -> Verdict:
-    chosen = profile.recommendation
-    certain = ""
-    if chosen and chosen.interval and chosen.strategy != script.baseline:
-        confidence = units.percent(profile.method.confidence)
-        certain = f"{words.ratio_between(*chosen.interval)}, {confidence} interval"
+    chosen, device = profile.recommendation, words.name(profile.device.name)
+    basis: Literal["measured", "nothing"] = "measured" if script.measured else "nothing"
+    if chosen is None:
+        why = "Every strategy failed or was skipped; see below."
+        none = nothing(device, "Nothing could be measured.", why, _MEND)
+        return replace(none, basis=basis)
+    headline, certain, gains = decided(chosen), "", chosen.strategy != script.baseline
+    if chosen.interval and gains:
+        interval = f"{units.percent(profile.method.confidence)} interval"
+        certain = f"{words.ratio_between(*chosen.interval)}, {interval}"
+    if chosen.speedup is not None and gains:
+        headline += f", {units.ratio(chosen.speedup)} as fast as it is now"
     return Verdict(
-        basis="measured" if script.measured else "nothing",
-        tone=TONES[chosen.verdict] if chosen else "none",
-        device=words.name(profile.device.name),
-        headline=_headline(profile, script),
+        basis=basis,
+        tone=TONES[chosen.verdict],
+        device=device,
+        headline=headline,
         certainty=certain,
-        reason=words.line(chosen.reason) if chosen else "Every strategy failed or was skipped; see below.",
-        next_step=words.line(chosen.next_step) if chosen else _MEND,
+        reason=words.line(chosen.reason),
+        next_step=words.line(chosen.next_step),
     )
 
 
@@ -133,12 +153,12 @@ def _evidence(profile: Profile, script: ScriptRun) -> Iterator[Block]:
 
 
 def _strategies(profile: Profile, script: ScriptRun) -> Table:
-    confidence = units.percent(profile.method.confidence)
+    interval = f"{units.percent(profile.method.confidence)} interval"
     return Table(
         "strategies",
         "strategy",
         (
-            Column("time per run", notes=f"{confidence} interval", brief="run"),
+            Column("time per run", notes=interval, brief="run"),
             Column(f"speed against `{script.baseline}`", brief=f"vs {script.baseline}"),
             Column("copied to the device", _SEEN, forms="html md"),
             Column("copied back", _SEEN, forms="html md"),
@@ -146,15 +166,53 @@ def _strategies(profile: Profile, script: ScriptRun) -> Table:
             Column("results", figures=False, forms="html"),
         ),
         tuple(_row(profile, script, row) for row in script.measured),
-        caption=f"The script under each strategy. Beneath each figure its {confidence} interval. Copies and "
-        "memory are of one observed run.",
+        caption=f"The script under each strategy. Beneath each figure its {interval}. Copies and memory are "
+        "of one observed run.",
         identifier="strategies",
     )
 
 
-def _runs(profile: Profile, script: ScriptRun) -> tuple[Section, ...]:
-    seen = run_traces(profile, script)
-    return (Section("frames", "Within a run", seen, nav="Runs"),) if seen else ()
+def _row(profile: Profile, script: ScriptRun, row: ScriptMeasured) -> Row:
+    chosen = profile.recommendation.strategy if profile.recommendation else None
+    base = next((r for r in script.measured if r.strategy == script.baseline), None)
+    ratio = TableCell(NOTHING)
+    if base is row:
+        ratio = TableCell(units.ratio(1.0))
+    elif base is not None:
+        found = scripts.ratio(base, row, profile.method.confidence)
+        ratio = TableCell(units.ratio(found.value), words.ratio_between(found.low, found.high))
+    between = words.seconds_between(*row.interval_seconds) if len(row.run_seconds) > 1 else "one run"
+    memory = TableCell("not seen")  # a pool that has no hooks is CUDA's own
+    if row.memory is not None:
+        allocations = words.count(row.memory.allocations, "allocation")
+        memory = TableCell(units.size(row.memory.reserved_bytes), allocations)
+    return Row(
+        words.name(row.strategy),
+        (
+            TableCell(units.seconds(row.median_seconds), between),
+            ratio,
+            _copied(row.copies.to_device_bytes, row.copies.to_device),
+            _copied(row.copies.to_host_bytes, row.copies.to_host),
+            memory,
+            TableCell("checked" if row.verified else "not checked"),
+        ),
+        tag="recommended" if row.strategy == chosen else "baseline" if row is base else "",
+        note=next((s.summary for s in SCRIPT_STRATEGIES if s.name == row.strategy), ""),
+        chosen=row.strategy == chosen,
+    )
+
+
+def _copied(nbytes: int, times: int) -> TableCell:
+    return TableCell(units.size(nbytes), words.count(times, "copy")) if times else TableCell("none seen")
+
+
+def _ranges(script: ScriptRun) -> tuple[Row, ...]:
+    """Every range that any strategy's observed run had, in the order of the first."""
+    tables = [
+        {r.name: f"{units.seconds(r.seconds)} ({r.count})" for r in row.ranges} for row in script.measured
+    ]
+    names = dict.fromkeys(name for table in tables for name in table)
+    return tuple(Row(words.name(n, 40), tuple(TableCell(t.get(n, NOTHING)) for t in tables)) for n in names)
 
 
 def _unknown() -> Section:
@@ -171,106 +229,29 @@ def _unknown() -> Section:
     )
 
 
-def _circumstances(profile: Profile, script: ScriptRun) -> Section:
-    machine, notes = environment(profile), _notes(profile, script)
-    return circumstances(
-        Group(
-            "sheet",
-            (
-                Fold("How the figures were taken", (Facts(_method(profile, script)),), open=True),
-                Fold("The machine and its software", (Facts(machine),)),
-            ),
-        ),
-        download(profile),
-        facts=(Fact("command", words.code(profile.command, 500)), *machine[:10]),
-        notes=notes,
-        made=f"advisor {words.name(profile.tool.version)}, {words.created(profile.created)}",
-    )
-
-
-def _headline(profile: Profile, script: ScriptRun) -> str:
-    chosen = profile.recommendation
-    if chosen is None:
-        return "Nothing could be measured."
-    if chosen.speedup is None or chosen.strategy == script.baseline:
-        return decided(chosen)
-    return f"{decided(chosen)}, {units.ratio(chosen.speedup)} as fast as it is now"
-
-
-def _row(profile: Profile, script: ScriptRun, row: ScriptMeasured) -> Row:
-    chosen = profile.recommendation.strategy if profile.recommendation else None
-    base = next((r for r in script.measured if r.strategy == script.baseline), None)
-    ratio = TableCell(NOTHING)
-    if base is row:
-        ratio = TableCell(units.ratio(1.0))
-    elif base is not None:
-        found = scripts.ratio(base, row, profile.method.confidence)
-        ratio = TableCell(units.ratio(found.value), words.ratio_between(found.low, found.high))
-    between = words.seconds_between(*row.interval_seconds) if len(row.run_seconds) > 1 else "one run"
-    return Row(
-        words.name(row.strategy),
-        (
-            TableCell(units.seconds(row.median_seconds), between),
-            ratio,
-            _copied(row.copies.to_device_bytes, row.copies.to_device),
-            _copied(row.copies.to_host_bytes, row.copies.to_host),
-            _memory(row.memory),
-            TableCell("checked" if row.verified else "not checked"),
-        ),
-        tag="recommended" if row.strategy == chosen else "baseline" if row is base else "",
-        note=next((s.summary for s in SCRIPT_STRATEGIES if s.name == row.strategy), ""),
-        chosen=row.strategy == chosen,
-    )
-
-
-def _copied(nbytes: int, times: int) -> TableCell:
-    return TableCell(units.size(nbytes), words.count(times, "copy")) if times else TableCell("none seen")
-
-
-def _memory(memory: ScriptMemory | None) -> TableCell:
-    """A pool that has no hooks is CUDA's own."""
-    if memory is None:
-        return TableCell("not seen")
-    return TableCell(units.size(memory.reserved_bytes), words.count(memory.allocations, "allocation"))
-
-
-def _ranges(script: ScriptRun) -> tuple[Row, ...]:
-    """Every range that any strategy's observed run had, in the order of the first."""
-    tables = [{r.name: r for r in row.ranges} for row in script.measured]
-    names = dict.fromkeys(name for table in tables for name in table)
-    return tuple(Row(words.name(n, 40), tuple(_range(table.get(n)) for table in tables)) for n in names)
-
-
-def _range(seen: ScriptRange | None) -> TableCell:
-    return TableCell(f"{units.seconds(seen.seconds)} ({seen.count})" if seen else NOTHING)
-
-
-def _method(profile: Profile, script: ScriptRun) -> tuple[Fact, ...]:
-    taken = profile.method
+def _circumstances(profile: Profile, script: ScriptRun, notes: tuple[str, ...], made: str) -> Section:
+    machine, taken = environment(profile), profile.method
     runs = (
         f"each in a fresh process: one to warm up ({units.seconds(script.warm_up_seconds)}), "
         f"one for each strategy observed, then {words.count(taken.rounds, 'round')} in an order "
         f"shuffled with seed {taken.seed}"
     )
-    time = (
-        "the whole script, from its first line until the GPU has done all; importing CuPy, the CUDA context "
-        "and the allocator come before"
-    )
-    seen = (
-        "from the observed run, which is not in the times: CUDA events on the stream, and listeners around "
-        "CuPy's functions and memory hooks"
-    )
-    return (
+    method = (
         Fact("Command", words.line(profile.command, 500)),
         Fact("Runs", runs),
-        Fact("Time", time),
-        Fact("Ranges, copies, memory", seen),
+        Fact("Time", _TIME),
+        Fact("Ranges, copies, memory", _OBSERVED),
         Fact("Compared", words.listing(script.compared)),
         Fact("SHA-256", words.name(profile.workload.sha256, 64)),
     )
-
-
-def _notes(profile: Profile, script: ScriptRun) -> tuple[str, ...]:
-    """What holds of several strategies is said once."""
-    of_rows = dict.fromkeys(note for row in script.measured for note in row.notes)
-    return tuple(map(words.line, (*profile.notes, *of_rows)))
+    folds = (
+        Fold("How the figures were taken", (Facts(method),), open=True),
+        Fold("The machine and its software", (Facts(machine),)),
+    )
+    return circumstances(
+        Group("sheet", folds),
+        download(profile),
+        facts=(Fact("command", words.code(profile.command, 500)), *machine[:10]),
+        notes=notes,
+        made=made,
+    )

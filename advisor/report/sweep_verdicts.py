@@ -10,6 +10,7 @@ from advisor.profiles.sweeps import Value, is_number
 from advisor.report import words
 from advisor.report.blocks import Fact, Verdict
 from advisor.report.failures import FIRST_FRAMES, HOST_ONLY, Doubt
+from advisor.report.recommendations import uncapitalised
 from advisor.report.tracks import Stop, Track
 from advisor.verdicts.crossings import Change, Stretch, changes, group, runs, stretches
 
@@ -26,7 +27,7 @@ def sweep_verdict(track: Track, parameter: str) -> Verdict:
     changed = changes(standings, found)
     told = stretches(standings, found, changed)
     headline = _in_order(track, parameter, told) if ordered else _by_value(track, parameter)
-    predicted, undecided = track.basis == "predicted", any(stop.standing.rivals for stop in track.stops)
+    predicted, undecided = track.basis == "predicted", any(s.rivals for s in standings)
     return Verdict(
         basis=("predicted" if predicted else "measured") if headline or undecided else "nothing",
         tone=_tone(track) if headline or undecided else "none",
@@ -51,8 +52,7 @@ def _tone(track: Track) -> Literal["clear", "tie", "inconclusive"]:
 
 
 def _in_order(track: Track, parameter: str, found: Sequence[Stretch]) -> str:
-    if len(found) == 1:
-        return f"{_strategy(found[0])} at {_everywhere(track, parameter, found[0])}{_tied(found[0])}"
+    """Each strategy with its stretch of values, from the first to the last."""
     parts = [_part(track, parameter, found, i) for i in range(len(found))]
     if len(parts) > _MOST_PARTS:
         shown = parts[: _MOST_PARTS - 2]
@@ -61,42 +61,33 @@ def _in_order(track: Track, parameter: str, found: Sequence[Stretch]) -> str:
     return ", ".join(parts)
 
 
-def _everywhere(track: Track, parameter: str, run: Stretch) -> str:
-    told = [track.stops[i] for i in run.values]
-    if len(told) == 1:
-        return at(parameter, told)
-    ends = f"{parameter} = {words.value(told[0].value)} to {words.value(told[-1].value)}"
-    return f"every value tested, {ends}" if len(told) == len(track.stops) else f"{len(told)} values, {ends}"
-
-
 def _part(track: Track, parameter: str, found: Sequence[Stretch], index: int) -> str:
     run = found[index]
     first, last = (words.value(track.stops[i].value) for i in (run.values[0], run.values[-1]))
-    if index == 0:
-        where = f"{'at' if len(run.values) == 1 else 'up to'} {parameter} = {last}"
+    alone = len(run.values) == 1
+    if len(found) == 1 and not alone:
+        tested = len(run.values) == len(track.stops)
+        many = "every value tested" if tested else f"{len(run.values)} values"
+        where = f"at {many}, {parameter} = {first} to {last}"
+    elif index == 0:
+        where = f"{'at' if alone else 'up to'} {parameter} = {last}"
     elif index == len(found) - 1:
         where = f"from {first} on"
     else:
         where = f"at {first}" if first == last else f"from {first} to {last}"
-    return f"{_strategy(run)} {where}{_tied(run)}"
-
-
-def _strategy(run: Stretch) -> str:
-    return f"{'likely ' * run.likely}{words.listing(map(words.code, run.strategies), 'or')}"
-
-
-def _tied(run: Stretch) -> str:
-    return f" (tied with {words.listing(map(words.code, sorted(run.tied_with)))})" if run.tied_with else ""
+    who = f"{'likely ' * run.likely}{words.listing(map(words.code, run.strategies), 'or')}"
+    tied = f" (tied with {words.listing(map(words.code, sorted(run.tied_with)))})" if run.tied_with else ""
+    return f"{who} {where}{tied}"
 
 
 def _by_value(track: Track, parameter: str) -> str:
     """For values without an order: each strategy with the values at which it is recommended."""
-    found = group([stop.standing for stop in track.stops])
-    return "; ".join(
-        f"{'likely ' * any(track.stops[i].standing.likely for i in where)}{words.code(strategy)} at "
-        f"{at(parameter, [track.stops[i] for i in where])}"
-        for strategy, where in found.items()
-    )
+    told = []
+    for strategy, where in group([stop.standing for stop in track.stops]).items():
+        stops = [track.stops[i] for i in where]
+        likely = "likely " * any(stop.standing.likely for stop in stops)
+        told.append(f"{likely}{words.code(strategy)} at {at(parameter, stops)}")
+    return "; ".join(told)
 
 
 def _nothing(track: Track, parameter: str) -> str:
@@ -111,7 +102,7 @@ def _nothing(track: Track, parameter: str) -> str:
 def _against(track: Track, doubt: Doubt) -> str:
     """Why nothing is recommended, as a sentence without its end."""
     if doubt == "failed":
-        return f"No recommendation: {FIRST_FRAMES[:1].lower()}{FIRST_FRAMES[1:]}"
+        return f"No recommendation: {uncapitalised(FIRST_FRAMES)}"
     if doubt == "host only":
         return HOST_ONLY
     done = "was predicted" if track.basis == "predicted" else "was run"
@@ -131,31 +122,23 @@ def _changes(track: Track, parameter: str, changed: Sequence[Change]) -> Iterato
 
 
 def _remarks(track: Track, parameter: str) -> Iterator[str]:
-    """Ties, undecided values, bets and values without a recommendation, alike ones together."""
+    """Ties, undecided values, overlaps and values without a recommendation, alike ones together."""
     profiled = [stop for stop in track.stops if stop.results]
-    tied: dict[frozenset[str], list[Stop]] = {}
-    unclear: dict[frozenset[str], list[Stop]] = {}
-    for stop in track.stops:
-        if stop.standing.rivals:
-            kind = tied if stop.standing.best else unclear
-            kind.setdefault(frozenset(stop.standing.rivals), []).append(stop)
-    for names, where in tied.items():
-        yield f"{_names(track, names)} tie at {at(parameter, where)}."
-    for names, where in unclear.items():
-        yield f"{_names(track, names)} cannot be told apart at {at(parameter, where)}."
-    bets = [stop for stop in track.stops if stop.standing.overlaps]
-    if bets:
+    rivals = [stop for stop in track.stops if stop.standing.rivals]
+    for tied, verb in ((True, "tie"), (False, "cannot be told apart")):
+        stops = [stop for stop in rivals if bool(stop.standing.best) is tied]
+        for among, where in words.grouped(stops, lambda stop: frozenset(stop.standing.rivals)).items():
+            names = words.listing(words.code(name) for name in track.strategies if name in among)
+            yield f"{names or 'The best'} {verb} at {at(parameter, where)}."
+    overlapping = sum(bool(stop.standing.overlaps) for stop in track.stops)
+    if overlapping:
         likely = ": likely, not certain" * any(stop.standing.likely for stop in track.stops)
-        of = f"{len(bets)} of {words.count(len(profiled), 'value')}"
-        yield f"Predicted ranges overlap at {of}{likely}."
+        yield f"Predicted ranges overlap at {overlapping} of {words.count(len(profiled), 'value')}{likely}."
     silent = [stop for stop in profiled if not stop.standing.best and not stop.standing.rivals]
-    for doubt in dict.fromkeys(stop.doubt for stop in silent if len(silent) < len(profiled)):
-        place = at(parameter, [stop for stop in silent if stop.doubt == doubt])
-        yield f"At {place}: {_against(track, doubt)}." if doubt else f"No recommendation at {place}."
-
-
-def _names(track: Track, names: frozenset[str]) -> str:
-    return words.listing(words.code(name) for name in track.strategies if name in names) or "The best"
+    if len(silent) < len(profiled):
+        for doubt, where in words.grouped(silent, lambda stop: stop.doubt).items():
+            place = at(parameter, where)
+            yield f"At {place}: {_against(track, doubt)}." if doubt else f"No recommendation at {place}."
 
 
 def _narrower(track: Track, parameter: str, changed: Sequence[Change]) -> str:
@@ -180,13 +163,9 @@ def _between(low: Value, high: Value, count: int) -> set[Value]:
 
 def _facts(track: Track, parameter: str) -> Iterator[Fact]:
     """The time of the recommended strategy at both ends."""
-    told = [stop for stop in track.stops if stop.standing.chosen and stop.seconds(stop.standing.chosen)]
+    told = [(stop, stop.standing.chosen) for stop in track.stops if stop.standing.chosen]
+    timed = [(stop, chosen, seconds) for stop, chosen in told if chosen and (seconds := stop.seconds(chosen))]
     word = "Predicted at" if track.basis == "predicted" else "At"
-    for stop in (*told[:1], *told[1:][-1:]):
-        chosen = stop.standing.chosen or ""
-        middle, low, high = stop.seconds(chosen) or (0.0, 0.0, 0.0)
-        yield Fact(
-            f"{word} {parameter} = {words.value(stop.value)}",
-            units.seconds(middle),
-            f"{words.code(chosen)}, {words.seconds_between(low, high)}",
-        )
+    for stop, chosen, (middle, low, high) in (*timed[:1], *timed[1:][-1:]):
+        note = f"{words.code(chosen)}, {words.seconds_between(low, high)}"
+        yield Fact(f"{word} {parameter} = {words.value(stop.value)}", units.seconds(middle), note)

@@ -1,4 +1,4 @@
-"""What happened within a frame: its timeline for each strategy, and what nsys saw of it."""
+"""What tools saw: within a frame or a run on a profile's page, and of a file of nsys as a page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from advisor import units
-from advisor.nsys.exports import FileTrace, WholeTrace
+from advisor.nsys.exports import FileTrace
 from advisor.profiles.schema import Measured, Profile
 from advisor.profiles.scripts import ScriptRun
 from advisor.profiles.traces import Activity, Migrations, StrategyTrace
@@ -16,8 +16,12 @@ from advisor.report.page import Page, Section, filled
 from advisor.report.timelines import timeline_view
 from advisor.version import __version__
 
+SLOWER = "Times under a tool are mostly longer than without it; they are not the measured ones."
+NONE = "none"
+"""It was looked for, and not there."""
 _PAGE = 4096
-"""Bytes: static memory below it comes with loading any kernel, and says nothing of a strategy."""
+"""Bytes: static memory below it comes with loading any kernel, whatever the strategy."""
+_CALLED = {"cpu_page_faults": "page faults by the CPU", "gpu_page_faults": "page faults by the GPU"}
 
 
 def traces(profile: Profile) -> tuple[Block, ...]:
@@ -36,23 +40,21 @@ def run_traces(profile: Profile, script: ScriptRun) -> tuple[Block, ...]:
 
 
 def _told(profile: Profile, found: list[Fold]) -> tuple[Block, ...]:
-    asked = profile.trace.reason != "not asked for"
+    trace, said = profile.trace, ""
+    asked = trace.reason != "not asked for"
     if not found and not asked:
         return ()
-    notes = (Prose(words.line(note, 300), forms="html") for note in profile.trace.notes)
+    if asked and trace.strategies:
+        missing = (
+            f" {words.code(m.strategy)} is not in it: {words.line(m.reason, 200)}." for m in trace.missing
+        )
+        tool = words.name(trace.tool or "nsys")
+        said = f"Each strategy also ran under {tool}; traced times are not used.{''.join(missing)}"
+    elif asked:
+        said = f"There is no trace of nsys: {words.line(trace.reason, 400)}"
+    notes = (Prose(words.line(note, 300), forms="html") for note in trace.notes)
     alone = [replace(frame, open=True) for frame in found] if len(found) == 1 else found
-    return filled(Prose(_nsys(profile) if asked else "", forms="html md"), *notes, *alone)
-
-
-def _nsys(profile: Profile) -> str:
-    trace = profile.trace
-    if not trace.strategies:
-        return f"There is no trace of nsys: {words.line(trace.reason, 400)}"
-    missing = "".join(
-        f" `{words.name(m.strategy)}` is not in it: {words.line(m.reason, 200)}." for m in trace.missing
-    )
-    tool = words.name(trace.tool or "nsys")
-    return f"Each strategy also ran under {tool}; traced times are not used.{missing}"
+    return filled(Prose(said, forms="html md"), *notes, *alone)
 
 
 def _frame(profile: Profile, row: Measured, number: int) -> Fold | None:
@@ -72,36 +74,23 @@ def _fold(profile: Profile, strategy: str, blocks: tuple[Block, ...]) -> Fold:
 
 def _seen(traced: StrategyTrace, unit: str) -> tuple[Block, ...]:
     """`unit` is what the figures are of: a frame, or a run."""
-    ranges = Facts(tuple(Fact(name, value) for name, value in steps(traced)))
+    lasted = units.seconds(traced.frame_seconds)
+    title = f"in one run of {lasted}"
+    if unit == "frame":
+        title = f"per frame, over {words.count(traced.frames, 'steady frame')} of {lasted}"
     absent = f" Not observed: {'; '.join(not_observed(traced.absent))}." if traced.absent else ""
-    return filled(
-        Prose(f"{_figures_title(traced, unit)}.{absent}"),
-        Facts(tuple(_figures(traced, unit))),
-        Fold("By range", filled(ranges)),
-    )
-
-
-def _figures_title(traced: StrategyTrace, unit: str) -> str:
-    if unit == "run":
-        return f"Seen by nsys, in one run of {units.seconds(traced.frame_seconds)}"
-    frames = words.count(traced.frames, "steady frame")
-    return f"Seen by nsys, per frame, over {frames} of {units.seconds(traced.frame_seconds)}"
-
-
-def _figures(traced: StrategyTrace, unit: str) -> Iterator[Fact]:
-    yield from facts(traced.activity, traced.frames)
+    figures = [*facts(traced.activity, traced.frames)]
     if traced.idle_share is not None:
-        yield Fact("GPU idle", f"{units.percent(traced.idle_share)} of the traced {unit}")
+        figures.append(Fact("GPU idle", f"{units.percent(traced.idle_share)} of the traced {unit}"))
     for made in traced.allocations or ():
-        if made.kind.endswith("static") and made.bytes < _PAGE:
-            continue
-        sizes = f"{words.count(made.count, 'allocation')}, the largest {units.size(made.largest_bytes)}"
-        yield Fact(f"allocated, {words.name(made.kind)}", f"{units.size(made.bytes)} ({sizes})")
-
-
-NONE = "none"
-"""It was looked for, and not there."""
-_CALLED = {"cpu_page_faults": "page faults by the CPU", "gpu_page_faults": "page faults by the GPU"}
+        if not made.kind.endswith("static") or made.bytes >= _PAGE:
+            sizes = f"{words.count(made.count, 'allocation')}, the largest {units.size(made.largest_bytes)}"
+            figures.append(Fact(f"allocated, {words.name(made.kind)}", f"{units.size(made.bytes)} ({sizes})"))
+    return filled(
+        Prose(f"Seen by nsys, {title}.{absent}"),
+        Facts(tuple(figures)),
+        Fold("By range", filled(Facts(tuple(steps(traced))))),
+    )
 
 
 def facts(seen: Activity, frames: int) -> Iterator[Fact]:
@@ -110,16 +99,13 @@ def facts(seen: Activity, frames: int) -> Iterator[Fact]:
         yield Fact(label, f"{value} ({note})" if note else value)
 
 
-def steps(trace: StrategyTrace) -> Iterator[tuple[str, str]]:
+def steps(trace: StrategyTrace) -> Iterator[Fact]:
     """Each range with the host's time in it, and what was launched or happened there; per frame."""
     for step in trace.ranges:
-        times = _number(step.count, trace.frames, "time")
-        seen = [
-            f"{label} {value}"
-            for label, value, _ in figures(step.activity, trace.frames)
-            if value not in ("0", NONE)
-        ]
-        yield words.name(step.name), "; ".join([f"{units.seconds(step.seconds)} each, {times}", *seen])
+        found = figures(step.activity, trace.frames)
+        seen = [f"{label} {value}" for label, value, _ in found if value not in ("0", NONE)]
+        times = f"{units.seconds(step.seconds)} each, {_number(step.count, trace.frames, 'time')}"
+        yield Fact(words.name(step.name), "; ".join([times, *seen]))
 
 
 def figures(seen: Activity, frames: int) -> Iterator[tuple[str, str, str]]:
@@ -128,9 +114,13 @@ def figures(seen: Activity, frames: int) -> Iterator[tuple[str, str, str]]:
         yield "copies", NONE, ""
     for c in seen.copies or ():
         path = " to ".join(part for part in (c.source, c.destination) if part)
-        rate = c.bytes_per_second
         each = f"{_number(c.count, frames, 'copy')}, {units.seconds(c.seconds / frames)}"
-        yield f"copies {c.kind}", units.size(round(c.bytes / frames)), _joined(path, each, rate)
+        rate = units.rate(c.bytes_per_second) if c.bytes_per_second else ""
+        yield (
+            f"copies {c.kind}",
+            units.size(round(c.bytes / frames)),
+            "; ".join(filter(None, (path, each, rate))),
+        )
     yield from _migrations(seen.migrations or (), frames)
     for who, faults in (("CPU", seen.cpu_page_faults), ("GPU", seen.gpu_page_faults)):
         if faults is not None:
@@ -144,8 +134,7 @@ def figures(seen: Activity, frames: int) -> Iterator[tuple[str, str, str]]:
 
 def _migrations(seen: Sequence[Migrations], frames: int) -> Iterator[tuple[str, str, str]]:
     """All that moved one way, then by cause."""
-    for direction in dict.fromkeys(m.direction for m in seen):
-        mine = [m for m in seen if m.direction == direction]
+    for direction, mine in words.grouped(seen, lambda m: m.direction).items():
         total = units.size(round(sum(m.bytes for m in mine) / frames))
         causes = [
             (m.cause or "cause unknown")
@@ -166,29 +155,24 @@ def _plain(value: float) -> str:
     return str(round(value)) if value == round(value) else units.digits(value)
 
 
-def _joined(path: str, each: str, rate: float | None) -> str:
-    parts = [path, each, units.rate(rate) if rate else ""]
-    return "; ".join(part for part in parts if part)
-
-
 def not_observed(absent: Mapping[str, str]) -> list[str]:
     """The figures that are absent, called as where they are there; those with the same reason together."""
-    by_reason: dict[str, list[str]] = {}
-    for figure, why in absent.items():
-        by_reason.setdefault(why, []).append(_CALLED.get(figure, figure.replace("_", " ")))
-    return [f"{words.listing(names)} ({words.line(why, 200)})" for why, names in by_reason.items()]
-
-
-SLOWER = "Times under a tool are mostly longer than without it; they are not the measured ones."
+    by_reason = words.grouped(absent, lambda figure: absent[figure])
+    return [
+        f"{words.listing(_CALLED.get(n, n.replace('_', ' ')) for n in names)} ({words.line(why, 200)})"
+        for why, names in by_reason.items()
+    ]
 
 
 def trace_page(told: FileTrace) -> Page:
     """One file: each strategy with its figures per frame, or the totals."""
     tool = told.tool or "an export of nsys that does not say its version"
-    blocks: list[Block] = [Banners("note", tuple(map(words.line, told.notes)))] if told.notes else []
-    blocks += map(_strategy, told.strategies)
+    blocks = [Banners("note", tuple(map(words.line, told.notes))), *map(_strategy, told.strategies)]
     if told.whole:
-        blocks.append(_whole(told.whole))
+        whole, lasted = told.whole, units.seconds(told.whole.seconds or 0.0)
+        idle = whole.idle_share if whole.seconds is not None else None
+        seen = _in_text(whole.activity, 1, idle, lasted, (), whole.absent)
+        blocks.append(Facts(seen, "None of advisor's ranges is in it; in all:"))
     return Page(
         kind="trace",
         brand="trace",
@@ -196,28 +180,28 @@ def trace_page(told: FileTrace) -> Page:
         name=tool,
         where="",
         basis="measured",
-        sections=(Section("figures", "Figures", (*blocks, Prose(SLOWER))),),
+        sections=(Section("figures", "Figures", filled(*blocks, Prose(SLOWER))),),
         tool=f"advisor {__version__}",
     )
 
 
-def _strategy(trace: StrategyTrace) -> Facts:
-    frames = words.count(trace.frames, "steady frame")
-    seen = list(facts(trace.activity, trace.frames))
-    if trace.idle_share is not None:
-        seen.append(Fact("GPU idle", f"{units.percent(trace.idle_share)} of the frame"))
-    seen += [Fact(f"in {name}", value) for name, value in steps(trace)]
-    seen += [Fact("not observed", why) for why in not_observed(trace.absent)]
-    title = (
-        f"{words.name(trace.strategy)}: {frames} of {units.seconds(trace.frame_seconds)}, figures per frame"
-    )
-    return Facts(tuple(seen), title)
+def _strategy(trace: StrategyTrace) -> Block:
+    frames = f"{words.count(trace.frames, 'steady frame')} of {units.seconds(trace.frame_seconds)}"
+    ranges = [replace(fact, label=f"in {fact.label}") for fact in steps(trace)]
+    seen = _in_text(trace.activity, trace.frames, trace.idle_share, "the frame", ranges, trace.absent)
+    return Facts(seen, f"{words.name(trace.strategy)}: {frames}, figures per frame")
 
 
-def _whole(whole: WholeTrace) -> Facts:
-    seen = list(facts(whole.activity, 1))
-    if whole.idle_share is not None and whole.seconds is not None:
-        idle = f"{units.percent(whole.idle_share)} of {units.seconds(whole.seconds)}"
-        seen.append(Fact("GPU idle", idle))
-    seen += [Fact("not observed", why) for why in not_observed(whole.absent)]
-    return Facts(tuple(seen), "None of advisor's ranges is in it; in all:")
+def _in_text(
+    seen: Activity,
+    frames: int,
+    idle: float | None,
+    whole: str,
+    ranges: Sequence[Fact],
+    absent: Mapping[str, str],
+) -> tuple[Fact, ...]:
+    """`idle` is the GPU's idle share of the `whole`."""
+    told = [*facts(seen, frames)]
+    if idle is not None:
+        told.append(Fact("GPU idle", f"{units.percent(idle)} of {whole}"))
+    return (*told, *ranges, *(Fact("not observed", why) for why in not_observed(absent)))

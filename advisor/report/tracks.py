@@ -16,7 +16,7 @@ from advisor.verdicts.counting import counted
 from advisor.verdicts.crossings import Standing, standing
 
 Basis = Literal["measured", "predicted", "cpu"]
-UNKNOWN = Standing()
+_UNKNOWN = Standing()
 AnyResult = Measured | Predicted | Failed | Skipped
 
 
@@ -26,7 +26,7 @@ class Stop:
 
     value: Value
     results: dict[str, AnyResult]
-    standing: Standing
+    standing: Standing = _UNKNOWN
     doubt: Doubt = ""
 
     def seconds(self, strategy: str) -> tuple[float, float, float] | None:
@@ -60,55 +60,47 @@ class Track:
 
 def tracks(sweep: SweepResults) -> tuple[Track, ...]:
     """The measured GPU, then the predicted devices, then the CPU where there was no GPU."""
-    found = list(_measured(sweep))
-    return (
-        *(track for track in found if track.basis == "measured"),
-        *_predicted(sweep),
-        *(track for track in found if track.basis == "cpu"),
-    )
-
-
-def _measured(sweep: SweepResults) -> Iterator[Track]:
+    predicted = tuple(_predicted(sweep))
     if not sweep.profiles:
-        return
+        return predicted
     device = sweep.profiles[0].device
-    stops = [measured_stop(point.value, point.profile) for point in sweep.points]
-    yield Track(device, "cpu" if device.kind == "cpu" else "measured", tuple(stops))
+    stops = tuple(measured_stop(point.value, point.profile) for point in sweep.points)
+    if device.kind == "cpu":
+        return (*predicted, Track(device, "cpu", stops))
+    return (Track(device, "measured", stops), *predicted)
+
+
+def _predicted(sweep: SweepResults) -> Iterator[Track]:
+    devices = {p.device.name: p.device for profile in sweep.profiles for p in profile.predictions}
+    for name, device in devices.items():
+        stops = (predicted_stop(point.value, point.profile, name) for point in sweep.points)
+        yield Track(device, "predicted", tuple(stops))
 
 
 def measured_stop(value: Value, profile: Profile | None) -> Stop:
     """What was measured at one value, or on one device."""
     if profile is None:
-        return Stop(value, {}, UNKNOWN)
+        return Stop(value, {})
     against, profile = _doubt(profile), counted(profile)
     whole = not was_interrupted(profile) and not against
     held = standing(profile.recommendation, predicted=False, complete=whole)
     return Stop(value, {row.strategy: row for row in profile.results}, held, against)
 
 
+def predicted_stop(value: Value, profile: Profile | None, name: str) -> Stop:
+    """What a profile predicts for the device of that name."""
+    for made in counted(profile).predictions if profile else ():
+        if profile and made.device.name == name:
+            against, meeting = _doubt(profile, made), _overlapping(made)
+            held = standing(made.recommendation, predicted=True, complete=not against, overlapping=meeting)
+            return Stop(value, {row.strategy: row for row in made.results}, held, against)
+    return Stop(value, {})
+
+
 def _doubt(profile: Profile, made: Prediction | None = None) -> Doubt:
     """As in the value's own report; but one strategy that is left of several is the best by default."""
     found = doubt(profile, made)
     return "" if found == "alone" and not asked_for_one(profile, made) else found
-
-
-def _predicted(sweep: SweepResults) -> Iterator[Track]:
-    devices = {p.device.name: p.device for profile in sweep.profiles for p in profile.predictions}
-    for name, device in devices.items():
-        stops = [predicted_stop(point.value, point.profile, name) for point in sweep.points]
-        yield Track(device, "predicted", tuple(stops))
-
-
-def predicted_stop(value: Value, profile: Profile | None, name: str) -> Stop:
-    """What a profile predicts for the device of that name."""
-    if profile is None:
-        return Stop(value, {}, UNKNOWN)
-    for made in counted(profile).predictions:
-        if made.device.name == name:
-            against, meeting = _doubt(profile, made), _overlapping(made)
-            held = standing(made.recommendation, predicted=True, complete=not against, overlapping=meeting)
-            return Stop(value, {row.strategy: row for row in made.results}, held, against)
-    return Stop(value, {}, UNKNOWN)
 
 
 def _overlapping(made: Prediction) -> list[str]:
@@ -120,21 +112,18 @@ def _overlapping(made: Prediction) -> list[str]:
 
 
 def cell(stop: Stop, strategy: str) -> TableCell:
-    """The time of a strategy at one value or on one device, marked where it is the best there."""
-    figures = stop.seconds(strategy)
+    """The time of a strategy at one value or on one device, marked where it is the best there.
+
+    Else failed, skipped or not predicted; a dash where the strategy was not asked for.
+    """
+    figures, row = stop.seconds(strategy), stop.results.get(strategy)
+    if row is None:
+        return TableCell(NOTHING)
     if figures is None:
-        return TableCell(_status(stop, strategy))
+        predicted = any(isinstance(result, Predicted) for result in stop.results.values())
+        return TableCell("not predicted" if predicted and row.status == "skipped" else row.status)
     middle, low, high = figures
     mark = "rival" if strategy in stop.standing.rivals else ""
     if strategy == stop.standing.chosen:
         mark = "chosen"
     return TableCell(units.seconds(middle), words.seconds_between(low, high), mark=mark)
-
-
-def _status(stop: Stop, strategy: str) -> str:
-    """failed, skipped or not predicted; a dash where the strategy was not asked for."""
-    row = stop.results.get(strategy)
-    if row is None:
-        return NOTHING
-    predicted = any(isinstance(result, Predicted) for result in stop.results.values())
-    return "not predicted" if predicted and row.status == "skipped" else row.status
