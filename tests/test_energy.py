@@ -211,7 +211,9 @@ def test_idle_power_is_what_is_counted_while_nothing_runs() -> None:
 
 
 def taken(session: FakeSession, clock: FakeClock, seconds: float) -> energy.Windows:
-    return after_final(["pinned", "zero-copy"], lambda: session, lambda: clock.now, clock.now + seconds, 0.5)
+    found = energy.Windows()
+    after_final(found, ["pinned", "zero-copy"], lambda: session, clock, clock.now + seconds, 0.5)
+    return found
 
 
 def session(clock: FakeClock, **options: object) -> FakeSession:
@@ -255,6 +257,14 @@ def test_one_that_fails_in_its_window_costs_its_own_alone() -> None:
     found = taken(session(clock, fails={"pinned": "leaves"}), clock, 30.0)
     assert [block.contestant for block in found.blocks] == ["zero-copy"]
     assert "it failed in its window" in found.why("pinned")
+
+
+def test_ctrl_c_keeps_the_windows_that_ended() -> None:
+    clock, found = FakeClock(), energy.Windows()
+    cut_off = session(clock, fails={"zero-copy": "ctrl-c"})
+    with pytest.raises(KeyboardInterrupt):
+        after_final(found, ["pinned", "zero-copy"], lambda: cut_off, clock, 30.0, 0.5)
+    assert [block.contestant for block in found.blocks] == ["pinned"]
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from advisor.profiles.preferences import Preferences, begin_to_end
 from advisor.profiles.schema import FinalRecord, Measured, Result
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.measured import decided
-from advisor.verdicts.planning import Pace
+from advisor.verdicts.planning import FEWEST_ROUNDS, Pace
 
 SCREENED_OUT = 2.0
 """Times the best's time from which a strategy is not in the final: of equals one process each drops none."""
@@ -86,7 +86,8 @@ class Contest:
         """Holds it until it is settled or the clock reaches the deadline; Ctrl-C keeps what there is."""
         if deadline - self.clock() < LEAST_SECONDS:
             return
-        plan = Plan(self.names, deadline, self.settings.rounds, self.settings.seed)
+        fewest = 1 if self._preferences.objective == "energy" else FEWEST_ROUNDS
+        plan = Plan(self.names, deadline, self.settings.rounds, self.settings.seed, fewest)
 
         def look(blocks: Sequence[Block], pace: Pace) -> Look:
             del pace  # it is in the record
@@ -111,7 +112,7 @@ class Contest:
         def start() -> Session:
             return self._start(process, {name: name for name in names}, WINDOW_SECONDS)
 
-        self.windows = after_final(names, start, self.clock, deadline, pace.process_seconds)
+        after_final(self.windows, names, start, self.clock, deadline, pace.process_seconds)
 
     def _start(self, process: int, contestants: Mapping[str, str], energy_seconds: float = 0.0) -> Session:
         job = FinalJob(

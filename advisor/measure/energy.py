@@ -118,24 +118,28 @@ class Windows:
 
 
 def after_final(
-    names: Sequence[str], start: Callable[[], Session], clock: Clock, deadline: float, spare: float
-) -> Windows:
+    taken: Windows,
+    names: Sequence[str],
+    start: Callable[[], Session],
+    clock: Clock,
+    deadline: float,
+    spare: float,
+) -> None:
     """One process that takes a window of each contestant in turn, as many as end before the deadline.
 
-    spare: seconds that a process takes to start, and a contestant's buffers to be placed.
+    taken: is filled as they end, so that Ctrl-C leaves what there is. spare: seconds that a process takes to
+    start, and a contestant's buffers to be placed.
     """
-    taken = Windows()
     each = WINDOW_SECONDS + 2 * LONGEST_TICK + spare
     if clock() + IDLE_SECONDS + LONGEST_TICK + each > deadline:
-        return taken
+        return
     with closing(start()) as session:
         if not session.ready():
             taken.absent = "the process for the windows did not start"
-            return taken
+            return
         for place, name in enumerate(names):
             if clock() + each > deadline or not _take(session, place, name, taken):
-                break
-    return taken
+                return
 
 
 def _take(session: Session, place: int, name: str, taken: Windows) -> bool:

@@ -17,7 +17,7 @@ from advisor.measure.jobs import Problem
 from advisor.measure.sampling import Clock
 from advisor.profiles.blocks import Block
 from advisor.verdicts.choice import LOOKS
-from advisor.verdicts.planning import Pace, Step, first_step
+from advisor.verdicts.planning import FEWEST_ROUNDS, Pace, Step, first_step
 
 LEAST = 2
 """Contestants: with one there is nothing to compare."""
@@ -58,6 +58,8 @@ class Plan:
     processes: int
     """The least number, where the time allows them."""
     seed: int
+    fewest_rounds: int = FEWEST_ROUNDS
+    """In each of the first processes; blocks that are windows for energy are long."""
 
 
 @dataclass
@@ -134,7 +136,7 @@ class _Final:
         if not self._open() or not self._round():
             return None
         assert self.held.pace is not None
-        return first_step(self.plan.deadline - self.clock(), self.held.pace)
+        return first_step(self.plan.deadline - self.clock(), self.held.pace, fewest=self.plan.fewest_rounds)
 
     def take(self, step: Step) -> bool:
         """Its processes and rounds; False where the time was up, or nobody was left, before."""

@@ -35,8 +35,8 @@ class Step:
     rounds: int
 
 
-def first_step(seconds: float, pace: Pace, looks: int = LOOKS) -> Step:
-    """Two processes with so few rounds that all looks fit into the time, if it allows them three rounds.
+def first_step(seconds: float, pace: Pace, looks: int = LOOKS, fewest: int = FEWEST_ROUNDS) -> Step:
+    """Two processes with so few rounds that all looks fit into the time, if it allows them the `fewest`.
 
     Taken to the last look are as many processes as `next_step` starts where there is no luck.
     """
@@ -44,7 +44,7 @@ def first_step(seconds: float, pace: Pace, looks: int = LOOKS) -> Step:
     for _ in range(looks - 1):
         processes += math.ceil(processes / 2)
     rounds = (seconds - processes * pace.process_seconds) / pace.round_seconds / 2 ** (looks - 1)
-    return Step(FEWEST_PROCESSES, max(FEWEST_ROUNDS, int(rounds / FEWEST_PROCESSES)))
+    return Step(FEWEST_PROCESSES, max(fewest, int(rounds / FEWEST_PROCESSES)))
 
 
 def next_step(pairs: Pairs, pace: Pace) -> Step:
