@@ -34,7 +34,7 @@ def require_meter(device: Device, pci_bus_id: str | None, gpu: int, machine: Mac
     """Raises `UsageError` where nothing counts the device's energy, before the time is spent on it."""
     try:
         if device.kind != "cuda":
-            raise Unmetered("that of the CPU device is not counted")
+            raise Unmetered("the CPU device has no counter of it")
         with metering(pci_bus_id, gpu, machine):
             pass
     except Unmetered as problem:

@@ -34,7 +34,7 @@ _COUNTED: dict[Objective, Counted] = {
         equal="equal in their 99th percentiles",
         takes="takes {figure} or less in 99 % of the {unit}s",
         lacking="Open: too few frames were timed for a 99th percentile",
-        remedy="Run again with more time: --max-seconds.",
+        remedy="Run again with --objective latency-p99, whose blocks are longer, and more time: --max-seconds.",
     ),
     "energy": Counted(
         noun="energy",
@@ -43,7 +43,7 @@ _COUNTED: dict[Objective, Counted] = {
         takes="takes {figure} a {unit} above the idle power",
         written=units.joules,
         lacking="Open: no energy was measured",
-        remedy="See in its row why a strategy has no figure; more time may help: --max-seconds.",
+        remedy="Each row says why it has none; where time was short, run again with more: --max-seconds.",
     ),
 }
 
