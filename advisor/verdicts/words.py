@@ -34,7 +34,7 @@ _COUNTED: dict[Objective, Counted] = {
         equal="equal in their 99th percentiles",
         takes="takes {figure} or less in 99 % of the {unit}s",
         lacking="Open: too few frames were timed for a 99th percentile",
-        remedy="Run again with --objective latency-p99, whose blocks are longer, and more time: --max-seconds.",
+        remedy="Run again with --objective latency-p99 for longer blocks, or more time: --max-seconds.",
     ),
     "energy": Counted(
         noun="energy",
