@@ -8,6 +8,7 @@ Everything after the processes is a pure function of the profile.
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -30,12 +31,12 @@ from advisor.model.predict import predict
 from advisor.nsys.capturing import FOLDER, Captures, NsysCaptures, frames_to_capture
 from advisor.profiles.preferences import Preferences
 from advisor.profiles.redaction import anonymous, without_environment
-from advisor.profiles.schema import Environment, Measured, Method, Prediction, Profile, Tool
+from advisor.profiles.schema import Environment, Measured, Method, Predicted, Prediction, Profile, Tool
 from advisor.profiles.scripts import ScriptMeasured
 from advisor.profiles.sweeps import was_interrupted as was_interrupted
 from advisor.profiles.traces import NsysTrace
 from advisor.rules.advise import advise, require_rules
-from advisor.strategies.registry import STRATEGIES, Strategy, by_name
+from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, by_name
 from advisor.verdicts import scripts
 from advisor.version import __version__
 
@@ -74,6 +75,7 @@ def profile(
             Path(scratch),
             keep=lambda so_far: _published(assemble(settings, so_far, begun), settings).save(partial),
             accept=lambda description: _require(settings, description),
+            promising=lambda so_far, asked: _promising(_assembled(settings, so_far, begun), asked),
         )
         complete = _assembled(settings, measured, _ended(begun, measured, settings))
         if "nsys" in settings.trace and not was_interrupted(complete):
@@ -102,6 +104,20 @@ def _launching(settings: Settings, launcher: Launcher | None) -> Iterator[Launch
     else:
         with fork_server(settings.backend) as server:
             yield ProcessLauncher(settings.timeout, server=server)
+
+
+def _promising(profile: Profile, asked: Sequence[str]) -> list[str]:
+    """The baseline, then those with the least time predicted for the device, or for one like it, first."""
+    known = sorted(
+        map(load, names()),
+        key=lambda entry: (
+            entry.name != profile.device.name,
+            entry.memory_class != profile.device.memory_class,
+        ),
+    )
+    predicted = predict(profile, known[0], [by_name(name) for name in asked]).results
+    seconds = {row.strategy: row.likely_seconds for row in predicted if isinstance(row, Predicted)}
+    return sorted(asked, key=lambda name: (name != BASELINE, seconds.get(name, math.inf)))
 
 
 def _published(profile: Profile, settings: Settings) -> Profile:

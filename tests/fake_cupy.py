@@ -118,8 +118,8 @@ class FakeCupy(types.ModuleType):
         self._streams += 1
         return FakeStream(self, 0x56 + self._streams)
 
-    def _make_event(self) -> Any:
-        event = types.SimpleNamespace(recorded_on=None)
+    def _make_event(self, *, disable_timing: bool = False) -> Any:
+        event = types.SimpleNamespace(recorded_on=None, timed=not disable_timing)
         event.record = lambda stream: setattr(event, "recorded_on", stream)
         event.synchronize = lambda: self.calls.append(("event synchronize", event))
         return event
@@ -166,6 +166,8 @@ class FakeCudaBindings(types.ModuleType):
 
 
 def _place(argument: Any) -> Any:
+    if isinstance(argument, list):
+        return [_place(each) for each in argument]
     return (argument.type.name, argument.id) if isinstance(argument, types.SimpleNamespace) else argument
 
 
@@ -182,7 +184,13 @@ def bindings_signatures(version: Literal[12, 13]) -> dict[str, tuple[str, ...]]:
         f"cudaMemPrefetchAsync{ending}": prefetch,
         f"cudaMemAdvise{ending}": (*advise, "location"),
         "cudaStreamAttachMemAsync": ("stream", "devPtr", "length", "flags"),
+        **({} if version == 12 else {"cudaMemDiscardAndPrefetchBatchAsync": _DISCARD}),
     }
+
+
+_DISCARD = (
+    "dptrs", "sizes", "count", "prefetchLocs", "prefetchLocIdxs", "numPrefetchLocs", "flags", "stream",
+)  # fmt: skip
 
 
 class FakeStream:

@@ -185,6 +185,8 @@ class RecordingBackend:
         self.pool: int | None = None
         self.locks = PageLocks()
         self.free_bytes: int | None = 1 << 30
+        self.discards = False
+        self.marks: Counter[str] = Counter()
         self._haste: Haste = haste or ("lazy" if deferred else "eager")
         self._fail_at = fail_at
         self._broken_after = broken_after
@@ -278,6 +280,12 @@ class RecordingBackend:
         assert self.live[pointer] == ("managed", nbytes)
         self.submit("migration", lambda: None)
 
+    def discard(self, pointer: int, nbytes: int, side: Side) -> None:
+        assert self.discards
+        self._call("discard", pointer, nbytes, side)
+        assert self.live[pointer] == ("managed", nbytes)
+        self.submit("migration", lambda: ctypes.memset(pointer, 0xEE, nbytes))
+
     def attach(self, pointer: int, side: Side) -> None:
         assert not self._device.attributes.get("concurrent_managed_access"), "no need to attach"
         self._call("attach", pointer, side)
@@ -329,6 +337,10 @@ class RecordingBackend:
         return self._stream(f"stream {len(self._streams)}", lazy=self._haste in ("lazy", "lazy copies"))
 
     def timestamp(self, stream: Any = None) -> Mark:
+        self.marks["timed"] += 1
+        return self._mark(stream)
+
+    def _mark(self, stream: Any) -> Mark:
         mark = Mark(stream or self.stream)
 
         def reach() -> None:
@@ -336,6 +348,13 @@ class RecordingBackend:
 
         self.submit("mark", reach, mark.stream)
         return mark
+
+    def mark(self, stream: Any = None) -> Mark:
+        self.marks["plain"] += 1
+        return self._mark(stream)
+
+    def hold(self, seconds: float) -> None:
+        self._call("hold", seconds)
 
     def order(self, stream: FakeStream, mark: Mark) -> None:
         self._call("order", stream.name, mark.stream.name)

@@ -104,7 +104,8 @@ def sample(seconds: float = 0.001, **fields: Any) -> Sample:
     parts: dict[str, Any] = {
         "frame_seconds": (seconds,) * 3,
         "stopped": "time is up",
-        "breakdown": ({"frame": seconds, "host:produce": seconds / 2, "device:add": seconds / 4},),
+        "breakdown": ({"device:add": seconds / 4},),
+        "host_seconds": {"produce": seconds / 2, "consume": 0.0},
         "transfer_bytes": {"to-device": 8, "to-host": 4},
         "setup_seconds": 0.1,
         "footprint": footprint(pageable=64),
@@ -146,7 +147,7 @@ class FakeSession:
             if self.job.energy_seconds and self.joules is None:
                 yield Unmeasurable(reason="no counter")
                 continue
-            yield BlockDone(block=self._block(request, place))
+            yield BlockDone(block=self._block(request, place), warming_seconds=())
         yield RoundDone(round=request.round)
 
     def close(self) -> None:

@@ -280,6 +280,37 @@ def test_prefetching_names_a_location(bindings: FakeCudaBindings, second: CudaBa
     assert bindings.calls == [(name, 0xC00, 64, ON_GPU, 0, stream), (name, 0xC00, 64, ON_HOST, 0, stream)]
 
 
+def test_discarding_is_a_batch_of_one_where_bindings_and_driver_can(
+    bindings: FakeCudaBindings, second: CudaBackend
+) -> None:
+    known = hasattr(bindings, "cudaMemDiscardAndPrefetchBatchAsync")
+    assert second.discards == (known and second._runtime.driverGetVersion() >= 13000)
+    if known:
+        second.discard(0xC00, 64, "host")
+        name = "cudaMemDiscardAndPrefetchBatchAsync"
+        assert bindings.calls == [(name, [0xC00], [64], 1, [ON_HOST], [0], 1, 0, second.stream.ptr)]
+
+
+def test_an_older_driver_discards_nothing(
+    cupy: FakeCupy, bindings: FakeCudaBindings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cupy.cuda.runtime, "driverGetVersion", lambda: 12090)
+    assert not CudaBackend(0).discards
+
+
+def test_a_stream_is_held_by_a_kernel_of_one_thread(cupy: FakeCupy, gpu: CudaBackend) -> None:
+    launched: list[tuple[Any, ...]] = []
+    cupy.known["ClockRate"] = 1_980_000
+    cupy.RawKernel = lambda *source: lambda *call: launched.append((source[1], *call))
+    gpu.hold(1e-3)
+    assert launched == [("advisor_hold", (1,), (1,), (1_980_000,))]
+
+
+def test_marks_have_no_time(gpu: CudaBackend) -> None:
+    assert not gpu.mark().timed
+    assert gpu.timestamp().timed
+
+
 @pytest.mark.parametrize(
     ("hint", "advice", "place"),
     [

@@ -212,14 +212,14 @@ def test_idle_power_is_what_is_counted_while_nothing_runs() -> None:
 
 def taken(session: FakeSession, clock: FakeClock, seconds: float) -> energy.Windows:
     found = energy.Windows()
-    after_final(found, ["pinned", "zero-copy"], lambda: session, clock, clock.now + seconds, 0.5)
+    after_final(found, ["pinned", "zero-copy"], lambda: session, clock, clock.now + seconds, 0.5, 2)
     return found
 
 
 def session(clock: FakeClock, **options: object) -> FakeSession:
     both = {name: name for name in ("pinned", "zero-copy")}
     made = FinalJob(
-        base=job(), process=3, contestants=both, frames=5, warm_frames=1, block_seconds=0.05,
+        base=job(), process=3, contestants=both, frames=5, block_seconds=0.05,
         energy_seconds=WINDOW_SECONDS, directory="",
     )  # fmt: skip
     given = {"joules": {"pinned": 0.5, "zero-copy": 0.4}, "seconds": {"pinned": 0.01}, **options}
@@ -263,7 +263,7 @@ def test_ctrl_c_keeps_the_windows_that_ended() -> None:
     clock, found = FakeClock(), energy.Windows()
     cut_off = session(clock, fails={"zero-copy": "ctrl-c"})
     with pytest.raises(KeyboardInterrupt):
-        after_final(found, ["pinned", "zero-copy"], lambda: cut_off, clock, 30.0, 0.5)
+        after_final(found, ["pinned", "zero-copy"], lambda: cut_off, clock, 30.0, 0.5, 2)
     assert [block.contestant for block in found.blocks] == ["pinned"]
 
 
@@ -286,13 +286,14 @@ def test_a_process_of_the_final_takes_windows_as_blocks(overlapping: bool, tmp_p
     strategy = "pinned-pipelined" if overlapping else "pageable"
     base = job(file=str(REPOSITORY / "workloads" / "vector_add.py"), assignments={"n": "4096"})
     asked = FinalJob(
-        base=base, process=2, contestants={"a": strategy}, frames=5, warm_frames=1, block_seconds=0.05,
+        base=base, process=2, contestants={"a": strategy}, frames=5, block_seconds=0.05,
         energy_seconds=0.1, compare=False, directory=str(tmp_path),
     )  # fmt: skip
     make = prepare(Path(base.file), None, base.assignments)
     final = Final(asked, RecordingBackend(), make, time.perf_counter, meter=metered)
     with final.open:
-        first, second = (final.block(FinalRound(round=number, order=("a",)), 0) for number in (0, 1))
+        asked_for = (FinalRound(round=number, order=("a",), warm_frames=2) for number in (0, 1))
+        first, second = (final.block(request, 0).block for request in asked_for)
     for block in (first, second):
         assert (block.process, block.frame_seconds, block.cpu_seconds) == (2, (), None)
         assert block.seconds >= 0.1
@@ -305,12 +306,12 @@ def test_a_process_of_the_final_takes_windows_as_blocks(overlapping: bool, tmp_p
 
 def test_a_process_on_the_cpu_has_nothing_to_count(tmp_path: Path) -> None:
     asked = FinalJob(
-        base=job(backend="cpu"), process=0, contestants={"a": "pageable"}, frames=5, warm_frames=1,
+        base=job(backend="cpu"), process=0, contestants={"a": "pageable"}, frames=5,
         block_seconds=0.05, energy_seconds=0.1, directory=str(tmp_path),
     )  # fmt: skip
     final = Final(asked, RecordingBackend(), lambda: pytest.fail("not needed"), time.perf_counter)
     with pytest.raises(Unmetered, match="CPU device"):
-        final.block(FinalRound(round=0, order=("a",)), 0)
+        final.block(FinalRound(round=0, order=("a",), warm_frames=1), 0)
 
 
 def test_settings_take_the_objectives() -> None:

@@ -252,7 +252,8 @@ def test_the_first_step_leaves_time_for_four_looks():
         total.append(next_step(done, PACE))
     spent = sum(s.processes * (2.0 + 0.5 * s.rounds) for s in total)
     assert 50 < spent <= 61
-    assert first_step(1.0, PACE) == Step(2, 3)
+    assert first_step(7.0, PACE) == Step(2, 3)
+    assert first_step(5.9, PACE) == Step(2, 1), "two processes, if it is one round in each"
 
 
 def test_seconds_for_twice_the_rounds_are_those_of_the_next_step():

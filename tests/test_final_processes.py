@@ -12,7 +12,7 @@ from advisor.measure.final import Held, Look, Plan, hold
 from advisor.measure.final_messages import BlockDone, FinalRound, Left, Message
 from advisor.measure.jobs import Problem
 from advisor.profiles.blocks import Block
-from advisor.verdicts.planning import Pace, Step
+from advisor.verdicts.planning import Step
 
 DIED = Problem(cause="device", message="the process was killed by SIGSEGV")
 SECONDS = {"pinned": 0.010, "zero-copy": 0.012, "pageable": 0.020}
@@ -35,6 +35,7 @@ class FakeSession:
     clock: FakeClock
     fails: Mapping[tuple[int, int, str], str]
     starts: bool = True
+    warming: tuple[float, ...] = ()
     closed: bool = False
     asked: list[FinalRound] = field(default_factory=list)
 
@@ -55,7 +56,7 @@ class FakeSession:
                 if how == "died":
                     return
                 continue
-            yield BlockDone(block=block(self.process, request, place))
+            yield BlockDone(block=block(self.process, request, place), warming_seconds=self.warming)
 
     def close(self) -> None:
         self.closed = True
@@ -74,9 +75,11 @@ class Hall:
     sessions: list[FakeSession] = field(default_factory=list)
     kept: list[Block] = field(default_factory=list)
     held: Held = field(default_factory=Held)
+    warming: tuple[float, ...] = ()
+    shares: list[float] = field(default_factory=list)
 
     def run(self, seconds: float, names: Sequence[str] = tuple(SECONDS), processes: int = 2) -> Held:
-        plan = Plan({name: name for name in names}, self.clock.now + seconds, processes, seed=7)
+        plan = Plan({name: name for name in names}, self.clock.now + seconds, processes, 7, 0.01)
         hold(plan, self.held, self._start, lambda: self.clock.now, self._look, self.kept.append)
         assert all(session.closed for session in self.sessions)
         assert self.kept == self.held.blocks
@@ -85,13 +88,17 @@ class Hall:
     def _start(self, process: int, names: Mapping[str, str]) -> FakeSession:
         assert all(session.closed for session in self.sessions), "one process at a time"
         self.clock.now += 1.0
-        session = FakeSession(process, tuple(names), self.clock, self.fails, process not in self.dead)
+        session = FakeSession(
+            process, tuple(names), self.clock, self.fails, process not in self.dead, self.warming
+        )
         self.sessions.append(session)
         return session
 
-    def _look(self, blocks: Sequence[Block], pace: Pace) -> Look:
+    def _look(self, blocks: Sequence[Block]) -> Look:
         assert blocks == self.held.blocks
-        assert pace.process_seconds == 1.0
+        assert self.held.pace is not None
+        assert self.held.pace.process_seconds == 1.0
+        self.shares.append(self.held.share)
         return Look(self.held.looks >= self.settle_at, self.drops, self.steps[self.held.looks])
 
 
@@ -113,6 +120,25 @@ def test_each_look_tells_the_next_step() -> None:
     assert asked[2:7] == [3, 3, 4, 4, 4]
     assert set(asked[7:]) == {4}
     assert 1000 - hall.clock.now < 1 + 4 * len(SECONDS), "no other process would fit"
+
+
+def test_four_looks_share_the_error_and_the_last_has_what_is_left() -> None:
+    hall = Hall()
+    held = hall.run(1000)
+    assert hall.shares == [1 / 8, 1 / 8, 1 / 4, 1 / 2]
+    assert held.share == 1 / 2
+    cut = Hall()
+    assert cut.run(60).looks == 3, "the time is up in the third step"
+    assert cut.shares == [1 / 8, 1 / 8, 3 / 4]
+    settled = Hall(settle_at=1)
+    assert settled.run(1000).share == 1 / 8
+
+
+def test_the_first_round_tells_how_many_frames_do_not_count() -> None:
+    hall = Hall(warming=(0.02, 0.02, 0.01, 0.01, 0.01, 0.01))
+    hall.run(1000)
+    frames = [request.warm_frames for session in hall.sessions for request in session.asked]
+    assert frames == [6, *[2] * (len(frames) - 1)], "60 ms of frames of 10 ms, then two"
 
 
 def test_a_settled_look_ends_it_at_once() -> None:

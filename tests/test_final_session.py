@@ -40,7 +40,6 @@ def final_job(directory: Path, file: Path, *assignments: str) -> FinalJob:
         process=0,
         contestants=BOTH,
         frames=5,
-        warm_frames=2,
         block_seconds=0.05,
         directory=str(directory / "final-0"),
     )
@@ -60,7 +59,7 @@ def two_rounds(session: ProcessSession) -> tuple[list[Block], Mapping[str, Left]
         assert session.ready()
         for number, order in enumerate((("pageable", "zero-copy"), ("zero-copy", "pageable"))):
             names = tuple(name for name in order if name not in left)
-            for message in session.round(FinalRound(round=number, order=names)):
+            for message in session.round(FinalRound(round=number, order=names, warm_frames=2)):
                 if isinstance(message, BlockDone):
                     blocks.append(message.block)
                 elif isinstance(message, Left):
@@ -128,7 +127,6 @@ def test_a_process_that_cannot_begin_is_not_ready(server: ForkServer, tmp_path: 
 def test_a_whole_final(server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Screened for real, then as many processes as the time allows."""
     monkeypatch.setattr("advisor.measure.contest.BLOCK_SECONDS", 0.005)
-    monkeypatch.setattr("advisor.measure.contest.WARM_SECONDS", 0.003)
     asked = cpu_settings(VECTOR_ADD, "n=4096", rounds=2, max_seconds=30.0)
     launcher = ProcessLauncher(30, server=server)
     workload = load(VECTOR_ADD, None, asked.assignments).record

@@ -30,7 +30,7 @@ def test_at_most_one_claim_in_forty_is_wrong_and_the_choice_is_good(kind):
     found = summary(runs(kind))
     assert found.false <= 0.025
     assert found.within >= 0.95
-    assert found.untrusted == 0
+    assert found.untrusted <= 0.025
 
 
 def test_of_all_runs_together_far_fewer_are_wrong():

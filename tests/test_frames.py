@@ -12,6 +12,7 @@ from fakes import Bench, FakeClock, FakeRanges, RecordingBackend, bench
 
 from advisor.measure import nvtx_ranges
 from advisor.measure.backends.cpu import CpuBackend
+from advisor.measure.frames import LEAST_HELD
 from advisor.strategies.registry import STRATEGIES
 from advisor.workloads.definition import Buffer, In, InOut, Out, Stage, Workload, device, host
 
@@ -302,7 +303,6 @@ def test_a_timed_frame_adds_up() -> None:
             "device:third": 3,
             "to-host": 4,
             "host:read": 0.5,
-            "frame": 5.5,
         }
         assert run.ranges.seen[-1] == ("host:read",)
 
@@ -313,6 +313,46 @@ def test_a_timed_frame_waits_for_the_marks_behind_the_last_copy() -> None:
         assert labels(run)[-2:] == ["to-host", "host:consume"]
         timed = run.loop.timed_frame(1)
         assert (timed["to-device"], timed["device:double"], timed["to-host"]) == (2, 3, 2)
+
+
+def test_the_stream_is_held_for_twice_as_long_as_launching_took() -> None:
+    clock = FakeClock()
+
+    def slowly_launched(xp: Any, a: In, b: Out) -> None:
+        clock.advance(1e-4)
+        xp.multiply(a, 2, out=b)
+
+    def produce(a: Out) -> None:
+        a[...] = 1
+
+    workload = Workload(buffers("a", "b"), frame=[host(produce), device(slowly_launched)])
+    backend = RecordingBackend(deferred=True)
+    with bench(workload, "zero-copy", backend, clock=clock) as run:
+        run.loop.first_frame()
+        assert "hold" not in backend.names, "scored frames are as they are"
+        run.loop.timed_frame(1)
+        run.loop.timed_frame(2)
+    held = [call[1] for call in backend.calls if call[0] == "hold"]
+    assert held == pytest.approx([LEAST_HELD, LEAST_HELD + 2e-4])
+
+
+@pytest.mark.parametrize("deferred", [True, False])
+def test_contents_that_are_overwritten_are_discarded_and_results_are_the_same(deferred: bool) -> None:
+    backend = RecordingBackend(deferred=deferred)
+    backend.discards = True
+    with bench(FRESH, "managed-prefetch", backend) as run:
+        run.loop.first_frame()
+        for index in range(1, 4):
+            run.loop.frame(index)
+        moved = [call[0] for call in backend.calls if call[0] in ("discard", "prefetch")]
+        assert {"discard", "prefetch"} == set(moved)
+        want = {name: placed.host.copy() for name, placed in run.placed.items() if placed.host is not None}
+    with bench(FRESH, "managed-prefetch", RecordingBackend(deferred=deferred)) as run:
+        run.loop.first_frame()
+        for index in range(1, 4):
+            run.loop.frame(index)
+        for name, placed in run.placed.items():
+            assert np.array_equal(want[name], placed.host)
 
 
 class Domain:

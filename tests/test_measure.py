@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fakes import FakeClock
 
-from advisor.measure.sampling import Limits, Samples, breakdown, sample, warm_up
+from advisor.measure.sampling import Limits, Samples, breakdown, sample, settled, warm_up
 from advisor.stats import median_half_width
 
 
@@ -44,10 +44,34 @@ WIDE = (1.0, 2.0, 3.0, 1.5, 2.5)
 FOREVER = 1e9
 
 
-def test_warm_up_takes_its_time() -> None:
-    frames = Frames(0.25)
-    assert warm_up(frames, frames.clock, 3, 2.0) == 11
-    assert frames.indices == [*range(3, 11)]
+def test_warm_up_goes_on_while_frames_get_quicker() -> None:
+    frames = Frames(*(1.0 / 2**i for i in range(7)), *[1 / 64] * 40)
+    assert warm_up(frames, frames.clock, 3, 9.0) == 3 + 1 + 2 + 4 + 8 + 16
+    assert frames.indices == [*range(3, 34)]
+
+
+def test_warm_up_ends_in_time() -> None:
+    frames = Frames(*(1.0 / 2**i for i in range(60)))
+    assert warm_up(frames, frames.clock, 3, 1.5) == 6
+
+
+@pytest.mark.parametrize(
+    ("curves", "frames"),
+    [
+        ([[1.0] * 10], 0),
+        ([[2.0, 1.5, *[1.0] * 8], [20.0, 15.0, *[10.0] * 8]], 2),
+        ([[1.0, 1.0, 5.0, *[1.0] * 97]], 0),
+        ([[3.0, 1.0]], 1),
+        ([[1.03, *[1.0] * 9], [0.97, *[1.0] * 9]], 0),
+        ([[1.0]], 0),
+        ([], 0),
+    ],
+    ids=["from the first", "after two", "a single slow one", "two", "noise", "one frame", "nobody"],
+)
+def test_frames_have_settled_once_they_are_as_quick_as_later_ones(
+    curves: list[list[float]], frames: int
+) -> None:
+    assert settled(curves) == frames
 
 
 def test_warm_up_has_three_frames_at_least() -> None:
@@ -61,7 +85,7 @@ def test_one_slow_frame_warms_up_and_one_is_broken_down(seconds: float, count: i
     frames, indices = Frames(seconds), list[int]()
     assert warm_up(frames, frames.clock, 3, 0.1, slow=0.5) == 3 + count
     breakdown(timed(frames.clock, seconds, indices), frames.clock, 3, 0.1, slow=0.5)
-    assert indices == [*range(3, 3 + count)]
+    assert indices == [*range(3, 3 + (count if count == 1 else count + 1))]
 
 
 def test_samples_are_the_frames_own_times() -> None:
@@ -212,9 +236,9 @@ def timed(clock: FakeClock, seconds: float, indices: list[int]) -> Callable[[int
     return frame
 
 
-@pytest.mark.parametrize(("seconds", "count"), [(100.0, 3), (0.125, 8), (0.001, 10)])
+@pytest.mark.parametrize(("seconds", "count"), [(100.0, 3), (0.125, 7), (0.001, 10)])
 def test_the_breakdown_has_three_to_ten_frames(seconds: float, count: int) -> None:
     clock, indices = FakeClock(), list[int]()
     frames = breakdown(timed(clock, seconds, indices), clock, 40, 1.0)
-    assert indices == [*range(40, 40 + count)]
-    assert frames == [{"frame": float(index)} for index in indices]
+    assert indices == [*range(40, 41 + count)]
+    assert frames == [{"frame": float(index)} for index in indices[1:]], "the first warms up"

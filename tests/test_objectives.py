@@ -22,6 +22,7 @@ from advisor.profiles.schema import FinalRecord, Measured, Recommendation
 from advisor.report.recommendations import headline
 from advisor.rules.advise import advise
 from advisor.verdicts.measured import decided, recommend
+from advisor.verdicts.planning import Step
 from advisor.verdicts.predicted import recommend_predicted
 from advisor.verdicts.scores import rounds_of_a_score, scores
 
@@ -129,6 +130,13 @@ def test_steps_are_in_rounds_of_blocks() -> None:
     found = decided(blocks, rows, wanted, record("pinned", "zero-copy"))
     assert found.step is not None
     assert found.step.rounds % 3 == 0
+
+
+def test_too_few_rounds_for_a_percentile_ask_for_as_many_as_it_takes() -> None:
+    rows = [measured("pinned", 0.01), measured("zero-copy", 0.01)]
+    blocks = drawn({"pinned": 2.0, "zero-copy": 2.0}, processes=2, rounds=2)
+    found = decided(blocks, rows, Preferences(objective="latency-p99"), record("pinned", "zero-copy"))
+    assert (found.settled, found.step) == (False, Step(2, 3))
 
 
 @pytest.mark.parametrize("objective", ["latency-p99", "energy"])
@@ -291,7 +299,6 @@ def test_where_energy_is_the_objective_blocks_are_windows(tmp_path: Path) -> Non
     assert rows["zero-copy"].energy
     assert rows["zero-copy"].energy.joules == pytest.approx(0.3, rel=0.01)
     assert rows["zero-copy"].p95 is None
-    assert {b.round for b in made.held.blocks if b.process == 0} == {0}, "rounds are few, they are long"
     wanted = Preferences(objective="energy")
     found = decided(made.held.blocks, list(rows.values()), wanted, made.record())
     assert found.verdict.chosen == "zero-copy"
@@ -305,4 +312,4 @@ def test_where_energy_is_the_objective_and_nothing_counts_it_the_final_ends(tmp_
 
 def test_blocks_hold_a_hundred_frames_where_their_tail_counts(tmp_path: Path) -> None:
     assert contest(tmp_path, "latency-p99").frames == TAIL_FRAMES
-    assert contest(tmp_path, "time").frames == 5
+    assert contest(tmp_path, "time").frames < TAIL_FRAMES

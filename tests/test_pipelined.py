@@ -290,6 +290,14 @@ def test_latencies_reach_from_a_frames_begin_to_its_end() -> None:
         assert run.serial.latencies == []
 
 
+def test_frames_that_overlap_are_ordered_by_marks_without_time() -> None:
+    backend = RecordingBackend()
+    with bench(made(FRESH, {}), "pinned-pipelined", backend) as run:
+        run_frames(run, 3)
+        assert backend.marks["plain"] > 0
+        assert backend.marks["timed"] == 0
+
+
 def test_the_breakdown_is_that_of_one_frame_by_itself() -> None:
     backend = RecordingBackend(deferred=True, copy_seconds=2, kernel_seconds=3)
     with bench(made(FRESH, {}), "pinned-pipelined", backend) as run:

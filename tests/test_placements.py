@@ -288,6 +288,20 @@ def test_copies_name_target_source_size_and_stream() -> None:
         ]
 
 
+@pytest.mark.parametrize(("concurrent", "discards"), [(1, True), (1, False), (0, True)])
+def test_contents_are_left_behind_where_the_driver_can_prefetch_and_discard(
+    concurrent: int, discards: bool
+) -> None:
+    backend = RecordingBackend(device=cuda_device(concurrent_managed_access=concurrent))
+    backend.discards = discards
+    with Arena(backend) as arena:
+        placed = ManagedPrefetch().place(arena, LAYOUT)
+        assert (placed.bring is not None) == (concurrent == 1 and discards)
+        if placed.bring:
+            placed.bring("device")
+            assert backend.calls[-1] == ("discard", placed.host_pointer, 64, "device")
+
+
 @pytest.mark.parametrize(
     ("concurrent", "call"), [(1, ("prefetch", 64)), (0, ("attach",))], ids=["prefetch", "attach"]
 )

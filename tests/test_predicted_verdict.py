@@ -52,7 +52,7 @@ def test_near_needs_95_percent_of_the_draws(lost: int, expected: str) -> None:
 
 def test_within_five_percent_of_the_best_is_won() -> None:
     draws = {"a": np.array([1.04, 1.06, 1.0]), "b": np.array([1.0, 1.0, 2.0])}
-    assert confidence("a", draws) == pytest.approx(2 / 3)
+    assert confidence("a", draws, 0.05) == pytest.approx(2 / 3)
 
 
 def test_a_tie_is_broken_by_memory_then_code() -> None:

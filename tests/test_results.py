@@ -15,17 +15,18 @@ from advisor.measure.results import combine, failure
 WORKLOAD = vector_add_workload()
 
 
-def frame(total: float, **parts: float) -> dict[str, float]:
-    """Seconds by label; `host_x` stands for host:x, `to_host` for to-host."""
+def frame(**parts: float) -> dict[str, float]:
+    """Seconds by label; `device_x` stands for device:x, `to_host` for to-host."""
     names = {"to_host": "to-host", "to_device": "to-device"}
-    return {"frame": total, **{names.get(k, k.replace("_", ":", 1)): v for k, v in parts.items()}}
+    return {names.get(k, k.replace("_", ":", 1)): v for k, v in parts.items()}
 
 
 def sample(**parts: Any) -> Sample:
     row: dict[str, Any] = {
-        "frame_seconds": (1.0, 2.0, 3.0),
+        "frame_seconds": (9.0, 10.0, 11.0),
         "stopped": "precise",
-        "breakdown": (frame(10.0, host_produce=1, to_device=2, device_add=3, to_host=0.5, host_consume=1.5),),
+        "breakdown": (frame(to_device=2, device_add=3, to_host=0.5),),
+        "host_seconds": {"produce": 1, "consume": 1.5},
         "transfer_bytes": {"to-device": 8, "to-host": 4},
         "setup_seconds": 0.5,
         "footprint": footprint(pageable=16),
@@ -41,9 +42,9 @@ def combined(*samples: Sample) -> Any:
 def test_samples_are_kept_in_order_with_their_process() -> None:
     row = combined(sample(), sample(frame_seconds=(5.0, 4.0), stopped="time is up"))
     assert row.strategy == "pinned"
-    assert row.frame_seconds == (1.0, 2.0, 3.0, 5.0, 4.0)
+    assert row.frame_seconds == (9.0, 10.0, 11.0, 5.0, 4.0)
     assert row.frames_per_round == (3, 2)
-    assert row.rounds == ((1.0, 2.0, 3.0), (5.0, 4.0))
+    assert row.rounds == ((9.0, 10.0, 11.0), (5.0, 4.0))
     assert row.stopped == ("precise", "time is up")
 
 
@@ -63,7 +64,7 @@ def test_the_median_and_its_interval_are_those_of_the_statistics() -> None:
 
 def test_the_breakdown_is_the_median_over_all_processes() -> None:
     def with_add(seconds: float) -> dict[str, float]:
-        return frame(20.0, host_produce=1, to_device=2, device_add=seconds, to_host=0.5, host_consume=1.5)
+        return frame(to_device=2, device_add=seconds, to_host=0.5)
 
     row = combined(sample(breakdown=(with_add(3), with_add(5))), sample(breakdown=(with_add(4),)))
     assert row.stage_seconds == {"produce": 1, "add": 4, "consume": 1.5}
@@ -77,21 +78,26 @@ def test_what_is_in_no_step_is_waiting_and_launching() -> None:
     assert row.device_path_seconds == 10.0 - 1.0 - 1.5
 
 
-def test_the_rest_is_taken_frame_by_frame() -> None:
-    frames = tuple(frame(t, host_produce=h) for t, h in ((10.0, 9.0), (20.0, 1.0), (30.0, 15.0)))
-    row = combined(sample(breakdown=frames))
-    assert row.device_path_seconds == 15.0, "the median of 1, 19 and 15"
+def test_host_stages_are_the_mean_over_the_processes() -> None:
+    row = combined(sample(), sample(host_seconds={"produce": 2, "consume": 2.5}))
+    assert (row.stage_seconds["produce"], row.stage_seconds["consume"]) == (1.5, 2.0)
 
 
-def test_overlap_leaves_no_negative_rest() -> None:
-    row = combined(sample(breakdown=(frame(3.0, host_produce=2, device_add=3, host_consume=2),)))
+def test_parts_that_are_longer_than_the_frame_leave_no_negative_rest() -> None:
+    row = combined(sample(breakdown=(frame(device_add=30),)))
     assert row.synchronize_seconds == 0.0
-    assert row.device_path_seconds == 0.0
+    assert row.device_path_seconds == 30.0
+
+
+def test_frames_that_overlap_leave_no_rest() -> None:
+    row = combined(sample(latency_seconds=20.0))
+    assert row.synchronize_seconds == 0.0
+    assert row.device_path_seconds == 5.5
 
 
 def test_a_step_that_did_not_happen_takes_no_time() -> None:
-    row = combined(sample(breakdown=(frame(3.0, host_produce=1),), transfer_bytes={}))
-    assert row.stage_seconds == {"produce": 1, "add": 0, "consume": 0}
+    row = combined(sample(breakdown=({},), transfer_bytes={}))
+    assert row.stage_seconds == {"produce": 1, "add": 0, "consume": 1.5}
     assert row.transfer_seconds == 0
     assert row.transfer_bytes == {}
 
@@ -145,12 +151,12 @@ def test_the_remedy_is_a_step_of_its_own(cause: str) -> None:
 
 
 def test_host_copies_of_foreign_data_are_a_part_of_their_own() -> None:
-    parts = {"host_produce": 1, "to_device": 2, "device_add": 3, "to_host": 0.5, "host_consume": 1.5}
-    row = combined(sample(breakdown=({**frame(12.0, **parts), "host-copy": 2.5},)))
-    assert row.host_copy_seconds == 2.5
+    parts = {**frame(to_device=2, device_add=3, to_host=0.5), "host-copy": 1.0}
+    row = combined(sample(breakdown=(parts,)))
+    assert row.host_copy_seconds == 1.0
     assert row.transfer_seconds == 2.5
-    assert row.synchronize_seconds == 1.5
-    assert row.device_path_seconds == 12.0 - 1.0 - 1.5
+    assert row.synchronize_seconds == 1.0
+    assert row.device_path_seconds == 10.0 - 1.0 - 1.5
     assert combined(sample()).host_copy_seconds is None, "there was none, which is not 0"
 
 

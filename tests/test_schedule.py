@@ -133,6 +133,12 @@ def test_fresh_data_prefetched() -> None:
     assert spelled(planned.steady) == words("<a | produce >a >b compute <b | consume")
 
 
+def test_what_a_stage_overwrites_may_leave_its_contents_behind() -> None:
+    planned = plan([], FRESH, dict.fromkeys("ab", PREFETCHED))
+    moves = [(step.action, step.name) for step in planned.steady if step.overwritten]
+    assert moves == [("to-host", "a"), ("to-device", "b")], "and not a and b where they are read"
+
+
 @pytest.mark.parametrize("traits", [COPIES, ASYNC])
 def test_weights_are_uploaded_once(traits: Traits) -> None:
     setup = [host("load", w="out")]

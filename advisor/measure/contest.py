@@ -15,8 +15,9 @@ from advisor.measure.final import LEAST, Held, Look, Plan, Session, hold
 from advisor.measure.final_messages import FinalJob
 from advisor.measure.jobs import Job
 from advisor.measure.progress import Progress
+from advisor.measure.results import accounted
 from advisor.measure.row_figures import OUTSIDE, figures
-from advisor.measure.sampling import MIN_FRAMES, Clock
+from advisor.measure.sampling import Clock
 from advisor.measure.settings import Settings
 from advisor.measure.subjects import CONFIDENCE
 from advisor.profiles.blocks import Block
@@ -24,7 +25,7 @@ from advisor.profiles.preferences import Preferences, begin_to_end
 from advisor.profiles.schema import FinalRecord, Measured, Result
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.measured import decided
-from advisor.verdicts.planning import FEWEST_ROUNDS, Pace
+from advisor.verdicts.planning import Pace
 
 SCREENED_OUT = 2.0
 """Times the best's time from which a strategy is not in the final: of equals one process each drops none."""
@@ -32,11 +33,10 @@ BASELINE_IN = 4.0
 """The baseline stays in up to this, since every gain is told against it."""
 BLOCK_SECONDS = 0.025
 """Frames of a block: on an H200 blocks differ by 3 to 8 %, longer ones too: it is where their buffers lie."""
-WARM_SECONDS = 0.015
-"""Frames before a block that do not count: on an H200 the first 20 ms after placing buffers anew are up to a
-third slower."""
+LEAST_FRAMES = 2
+"""Of a block: what buffers placed anew differ by is not averaged out by more (4 % on an H200, frames 2 %)."""
 TAIL_FRAMES = 100
-"""The fewest frames of a block where the 99th percentile counts: three blocks then hold one."""
+"""The same where the 99th percentile counts: three blocks then hold one."""
 LEAST_SECONDS = 4.0
 """With less time left no final is begun: the processes would hardly have started."""
 AGAIN = " (again)"
@@ -63,10 +63,9 @@ class Contest:
         self.entered = [
             row for name, row in self.rows.items() if times[name] <= best * within.get(name, SCREENED_OUT)
         ]
-        quickest = min((row.median_seconds for row in self.entered), default=1.0)
-        least = TAIL_FRAMES if self._preferences.objective == "latency-p99" else MIN_FRAMES
-        self.frames = max(least, math.ceil(BLOCK_SECONDS / quickest))
-        self.warm_frames = max(1, math.ceil(WARM_SECONDS / quickest))
+        self.quickest = min((row.median_seconds for row in self.entered), default=1.0)
+        least = TAIL_FRAMES if self._preferences.objective == "latency-p99" else LEAST_FRAMES
+        self.frames = max(least, math.ceil(BLOCK_SECONDS / self.quickest))
         self.names = {row.strategy: row.strategy for row in self.entered}
         if self.entered:
             first = min(self.entered, key=lambda row: times[row.strategy]).strategy
@@ -86,11 +85,9 @@ class Contest:
         """Holds it until it is settled or the clock reaches the deadline; Ctrl-C keeps what there is."""
         if deadline - self.clock() < LEAST_SECONDS:
             return
-        fewest = 1 if self._preferences.objective == "energy" else FEWEST_ROUNDS
-        plan = Plan(self.names, deadline, self.settings.rounds, self.settings.seed, fewest)
+        plan = Plan(self.names, deadline, self.settings.rounds, self.settings.seed, self.quickest)
 
-        def look(blocks: Sequence[Block], pace: Pace) -> Look:
-            del pace  # it is in the record
+        def look(blocks: Sequence[Block]) -> Look:
             found = decided(blocks, self.entered, self._preferences, self.record())
             self.dropped |= found.dropped
             progress.begin(_shown(found.verdict.kind, found.verdict.chosen))
@@ -112,7 +109,8 @@ class Contest:
         def start() -> Session:
             return self._start(process, {name: name for name in names}, WINDOW_SECONDS)
 
-        after_final(self.windows, names, start, self.clock, deadline, pace.process_seconds)
+        warm = self.held.warm_frames
+        after_final(self.windows, names, start, self.clock, deadline, pace.process_seconds, warm)
 
     def _start(self, process: int, contestants: Mapping[str, str], energy_seconds: float = 0.0) -> Session:
         job = FinalJob(
@@ -120,7 +118,6 @@ class Contest:
             process=process,
             contestants=dict(contestants),
             frames=self.frames,
-            warm_frames=self.warm_frames,
             block_seconds=BLOCK_SECONDS,
             energy_seconds=WINDOW_SECONDS if self._preferences.objective == "energy" else energy_seconds,
             compare=not self.held.rounds,
@@ -136,8 +133,10 @@ class Contest:
             processes=len({block.process for block in self.held.blocks}),
             rounds=self.held.rounds,
             looks=self.held.looks,
+            share=self.held.share,
             settled=self.held.settled,
             frames=self.frames,
+            warm_frames=self.held.warm_frames,
             kept_setup=self.held.kept_setup,
             left={name: problem.message for name, problem in self.held.left.items()},
             dropped=tuple(sorted(self.dropped - {self.alias})),
@@ -172,7 +171,7 @@ def with_blocks(row: Measured, blocks: Sequence[Block]) -> Measured:
         for name in {name for block in blocks for name in block.host_seconds}
     }
     latencies = [block.latency_seconds for block in blocks if block.latency_seconds is not None]
-    return row.model_copy(
+    timed = row.model_copy(
         update={
             "frame_seconds": tuple(seconds for taken in rounds for seconds in taken),
             "frames_per_round": tuple(map(len, rounds)),
@@ -184,6 +183,7 @@ def with_blocks(row: Measured, blocks: Sequence[Block]) -> Measured:
             "stopped": (),
         }
     )
+    return accounted(timed, stages)
 
 
 def _outside(row: Measured, reason: str) -> Measured:

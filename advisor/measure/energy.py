@@ -124,11 +124,12 @@ def after_final(
     clock: Clock,
     deadline: float,
     spare: float,
+    warm_frames: int,
 ) -> None:
     """One process that takes a window of each contestant in turn, as many as end before the deadline.
 
     taken: is filled as they end, so that Ctrl-C leaves what there is. spare: seconds that a process takes to
-    start, and a contestant's buffers to be placed.
+    start, and a contestant's buffers to be placed. warm_frames: before each window.
     """
     each = WINDOW_SECONDS + 2 * LONGEST_TICK + spare
     if clock() + IDLE_SECONDS + LONGEST_TICK + each > deadline:
@@ -138,13 +139,14 @@ def after_final(
             taken.absent = "the process for the windows did not start"
             return
         for place, name in enumerate(names):
-            if clock() + each > deadline or not _take(session, place, name, taken):
+            asked = FinalRound(round=place, order=(name,), warm_frames=warm_frames)
+            if clock() + each > deadline or not _take(session, asked, name, taken):
                 return
 
 
-def _take(session: Session, place: int, name: str, taken: Windows) -> bool:
+def _take(session: Session, asked: FinalRound, name: str, taken: Windows) -> bool:
     """Whether the process can go on."""
-    for message in session.round(FinalRound(round=place, order=(name,))):
+    for message in session.round(asked):
         if isinstance(message, BlockDone):
             taken.blocks.append(message.block)
         elif isinstance(message, Unmeasurable):

@@ -7,6 +7,7 @@ by block.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,13 +15,16 @@ from typing import Protocol
 
 from advisor.measure.final_messages import BlockDone, FinalRound, Left, Message, RoundDone, Unmeasurable
 from advisor.measure.jobs import Problem
-from advisor.measure.sampling import Clock
+from advisor.measure.sampling import Clock, settled
 from advisor.profiles.blocks import Block
-from advisor.verdicts.choice import LOOKS
-from advisor.verdicts.planning import FEWEST_ROUNDS, Pace, Step, first_step
+from advisor.verdicts.choice import LOOKS, SPENDING
+from advisor.verdicts.planning import Pace, Step, first_step
 
 LEAST = 2
 """Contestants: with one there is nothing to compare."""
+LEAST_WARM, MOST_WARM = 0.005, 0.06
+"""Seconds of frames that do not count before a block; the first round has the most, and tells how many there
+must be: on an H200 the first 10 to 20 ms after placing buffers anew are up to a third slower."""
 MOST_STARTS = 3
 """Processes in a row that may fail to start."""
 
@@ -58,8 +62,8 @@ class Plan:
     processes: int
     """The least number, where the time allows them."""
     seed: int
-    fewest_rounds: int = FEWEST_ROUNDS
-    """In each of the first processes; blocks that are windows for energy are long."""
+    frame_seconds: float
+    """Of the quickest contestant."""
 
 
 @dataclass
@@ -69,9 +73,13 @@ class Held:
     blocks: list[Block] = field(default_factory=list)
     left: dict[str, Problem] = field(default_factory=dict)
     looks: int = 0
+    share: float = 1.0
+    """Of the error that the verdict may make, what its last look spends: all that earlier ones left."""
     rounds: int = 0
     """In all processes."""
     settled: bool = False
+    warm_frames: int = 0
+    """Frames before a block that do not count: those of the first round until contestants had settled."""
     kept_setup: bool = False
     """Function and set-up ran once for each contestant and process, since they take longer than a block."""
     pace: Pace | None = None
@@ -84,7 +92,7 @@ def hold(
     held: Held,
     start: Callable[[int, Mapping[str, str]], Session],
     clock: Clock,
-    look: Callable[[Sequence[Block], Pace], Look],
+    look: Callable[[Sequence[Block]], Look],
     keep: Callable[[Block], None],
 ) -> None:
     """Fills `held` until a look says that it is settled or the time is up; Ctrl-C leaves what there is.
@@ -99,10 +107,14 @@ def hold(
             complete = final.take(step)
             if held.pace is None or not held.blocks:
                 return
-            seen = look(held.blocks, held.pace)
+            left, goes_on = held.share, complete and held.looks + 1 < LOOKS
+            held.share = SPENDING[held.looks] if goes_on else left
+            seen = look(held.blocks)
             held.looks, held.settled = held.looks + 1, seen.settled
             final.dropped |= seen.dropped
-            step = final.after(seen) if complete and held.looks < LOOKS else None
+            step = final.after(seen) if goes_on else None
+            if step is not None:
+                held.share = left - held.share
     finally:
         final.close()
 
@@ -136,7 +148,7 @@ class _Final:
         if not self._open() or not self._round():
             return None
         assert self.held.pace is not None
-        return first_step(self.plan.deadline - self.clock(), self.held.pace, fewest=self.plan.fewest_rounds)
+        return first_step(self.plan.deadline - self.clock(), self.held.pace)
 
     def take(self, step: Step) -> bool:
         """Its processes and rounds; False where the time was up, or nobody was left, before."""
@@ -193,18 +205,24 @@ class _Final:
             return False
         begin = self.clock()
         order = random.Random(f"{self.plan.seed}-{self.processes}-{self.rounds}").sample(names, len(names))
-        for message in self.session.round(FinalRound(round=self.rounds, order=tuple(order))):
-            self._hear(message)
+        warm = self.held.warm_frames or math.ceil(MOST_WARM / self.plan.frame_seconds)
+        request = FinalRound(round=self.rounds, order=tuple(order), warm_frames=warm)
+        warming = [self._hear(message) for message in self.session.round(request)]
+        if not self.held.warm_frames:
+            least = math.ceil(LEAST_WARM / self.plan.frame_seconds)
+            self.held.warm_frames = max(least, settled(frames for frames in warming if frames))
         self.rounds, self.held.rounds = self.rounds + 1, self.held.rounds + 1
         self.measuring += self.clock() - begin
         self.held.pace = Pace(self.starting / self.processes, self.measuring / self.held.rounds)
         return not self.held.unmeasurable and (self.session is not None or self._open())
 
-    def _hear(self, message: Message) -> None:
+    def _hear(self, message: Message) -> Sequence[float]:
+        """Keeps what it says; the seconds of the frames before a block."""
         if isinstance(message, BlockDone):
             self.held.blocks.append(message.block)
             self.keep(message.block)
-        elif isinstance(message, RoundDone):
+            return message.warming_seconds
+        if isinstance(message, RoundDone):
             self.held.kept_setup |= message.kept_setup
         elif isinstance(message, Unmeasurable):
             self.held.unmeasurable = message.reason
@@ -212,6 +230,7 @@ class _Final:
             self.held.left[message.contestant] = message.problem
             if message.broken:
                 self.close()
+        return ()
 
     def _in_time(self, starts: int) -> bool:
         """So many starts of processes and a round of all that are left end before the deadline."""

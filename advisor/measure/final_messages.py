@@ -18,7 +18,6 @@ class FinalJob(Record):
     process: Annotated[int, Field(ge=0)]
     contestants: dict[str, str] = Field(description="Name to strategy; two names may share one")
     frames: Annotated[int, Field(gt=0)] = Field(description="Timed frames of a block")
-    warm_frames: Annotated[int, Field(ge=0)] = Field(description="Frames before them that do not count")
     block_seconds: float = Field(gt=0, description="Where function and set-up take longer, they run once")
     energy_seconds: float = Field(
         default=0.0, ge=0, description="A block is a window for energy of that length; 0 is none"
@@ -32,6 +31,7 @@ class FinalRound(Record):
 
     round: int
     order: tuple[str, ...]
+    warm_frames: int = Field(ge=0, description="Frames before the timed ones that do not count")
 
 
 class BlockBegun(Record):
@@ -46,6 +46,7 @@ class BlockDone(Record):
 
     kind: Literal["block"] = "block"
     block: Block
+    warming_seconds: tuple[float, ...] = Field(description="Of the frames before it, which do not count")
 
 
 class Left(Record):

@@ -8,6 +8,7 @@ is done once for each contestant, all side by side, and blocks alternate between
 
 from __future__ import annotations
 
+import gc
 import random
 import socket
 import time
@@ -36,7 +37,7 @@ from advisor.measure.final_messages import (
 from advisor.measure.frames import FrameLoop
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.process import die_with_parent
-from advisor.measure.sampling import Clock, timed_block
+from advisor.measure.sampling import Clock, quiet, timed_block
 from advisor.measure.stand import Stand, stand
 from advisor.measure.tasks import COMPARED, compare
 from advisor.measure.worker import problem_of
@@ -78,16 +79,15 @@ class Final:
         self.needed = 0
         self.random = random.Random(f"{self.job.base.seed}-{self.job.process}")
 
-    def block(self, request: FinalRound, place: int) -> Block:
+    def block(self, request: FinalRound, place: int) -> BlockDone:
         """One block of the contestant at that place of the round. Raises what the workload raises, and
         `Unmetered` where windows for energy are asked for in vain."""
         name = request.order[place]
         if self.job.energy_seconds and self.power is None:
             self.power = self._metered()
-        with self._standing(name) as kept:
-            loop, first = kept.stand.loop, kept.index + self.job.warm_frames
-            for warm in range(kept.index, first):
-                loop.frame(warm)
+        with self._standing(name) as kept, quiet():
+            loop, first = kept.stand.loop, kept.index + request.warm_frames
+            warming = timed_block(loop.frame, self.clock, kept.index, request.warm_frames)
             loop.latencies.clear()
             loop.host_seconds.clear()
             told = self._window(loop, first) if self.power else self._timed(loop, first)
@@ -96,7 +96,7 @@ class Final:
             if loop is not kept.stand.serial:  # the next frame is under way
                 loop.frame_alone(first + frames)
             kept.index = first + frames + 1
-        return Block(
+        block = Block(
             process=self.job.process,
             round=request.round,
             place=place,
@@ -106,15 +106,17 @@ class Final:
             host_seconds=host,
             **told,
         )
+        return BlockDone(block=block, warming_seconds=tuple(warming))
 
     def _timed(self, loop: FrameLoop, first: int) -> dict[str, Any]:
         """The frames of a block, timed one by one."""
-        times = timed_block(loop.frame, self.clock, first, self.job.frames)
+        before = time.process_time()
+        seconds = timed_block(loop.frame, self.clock, first, self.job.frames)
         return {
             "frames": self.job.frames,
-            "seconds": sum(times.frame_seconds),
-            "frame_seconds": times.frame_seconds[:MOST_FRAMES],
-            "cpu_seconds": times.cpu_seconds,
+            "seconds": sum(seconds),
+            "frame_seconds": tuple(seconds[:MOST_FRAMES]),
+            "cpu_seconds": (time.process_time() - before) / self.job.frames,
         }
 
     def _window(self, loop: FrameLoop, first: int) -> dict[str, Any]:
@@ -199,7 +201,7 @@ def _attempt(
     final: Final, request: FinalRound, place: int, explain: Callable[[BaseException], Left]
 ) -> Message:
     try:
-        return BlockDone(block=final.block(request, place))
+        return final.block(request, place)
     except Unmetered as problem:
         return Unmeasurable(reason=str(problem))
     except BaseException as error:  # of the user's code, of the device, or ours
@@ -230,6 +232,8 @@ def main(arguments: list[str]) -> None:
     backend = open_backend(job.base.backend, job.base.gpu)
     make = prepare(path, job.base.workload, job.base.assignments)
     final = Final(job, backend, make, time.perf_counter)
+    gc.collect()
+    gc.freeze()  # what is there now stays: the collections before blocks need not look at it
     send(as_line(RoundDone(round=-1)))
     serve(final, lines, send, explain)
 

@@ -98,6 +98,7 @@ class Sample(Record):
     frame_seconds: tuple[PositiveSeconds, ...]
     stopped: str
     breakdown: tuple[dict[str, Seconds], ...]
+    host_seconds: dict[str, Seconds] = Field(description="Of each host stage, the mean of the timed frames")
     transfer_bytes: dict[Literal["to-device", "to-host"], Bytes]
     setup_seconds: Seconds
     footprint: Footprint

@@ -98,7 +98,7 @@ class PipelinedLoop(FrameLoop):
             else:
                 self._move(action, self._uploads)
                 uploaded = True
-        self._begun[index] = _Begun(started, self._backend.timestamp(self._uploads) if uploaded else None)
+        self._begun[index] = _Begun(started, self._backend.mark(self._uploads) if uploaded else None)
 
     def _compute(self, index: int) -> None:
         """Kernels of a frame, after its uploads; then its downloads, after the kernels."""
@@ -108,10 +108,10 @@ class PipelinedLoop(FrameLoop):
         done: Any = None
         for action in self._parts[index % SETS].body:
             if action.label == "to-host":
-                done = self._download(action, done or backend.timestamp())
+                done = self._download(action, done or backend.mark())
             else:
                 self.act(action, index)
-        begun.computed = done or backend.timestamp()
+        begun.computed = done or backend.mark()
 
     def _finish(self, index: int) -> None:
         """Waits for the frame's own work, not for the next one's, and runs what comes after."""
@@ -119,7 +119,7 @@ class PipelinedLoop(FrameLoop):
         done = begun.computed
         for action in self._parts[index % SETS].tail:
             if action.label == "synchronize":
-                self._within(action, action.move or backend.wait, done or backend.timestamp())
+                self._within(action, action.move or backend.wait, done or backend.mark())
             elif action.label == "to-host" and not self._kernels_in_tail:
                 done = self._download(action, done)
             else:
@@ -132,7 +132,7 @@ class PipelinedLoop(FrameLoop):
         """Copies to the host beside the next frame's kernels; the mark behind the copy."""
         self._backend.order(self._downloads, after)
         self._move(action, self._downloads)
-        return self._backend.timestamp(self._downloads)
+        return self._backend.mark(self._downloads)
 
     def _drop_begun(self) -> None:
         """Another frame than the next one is wanted: lets what was begun come to its end."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from statistics import median
+from collections.abc import Collection, Mapping, Sequence
+from statistics import mean, median
 
 from advisor import stats
 from advisor.measure.jobs import Problem, Sample
@@ -34,13 +34,12 @@ def combine(
     """The row of a strategy from its processes, one sample each."""
     rounds = [sample.frame_seconds for sample in samples]
     frames = [frame for sample in samples for frame in sample.breakdown]
-    hosts = [f"host:{stage.name}" for stage in workload.frame_stages("host")]
     names = {f"{stage.side}:{stage.name}": stage.name for stage in workload.frame_stages()}
     latencies = [sample.latency_seconds for sample in samples if sample.latency_seconds is not None]
     spent = [sample.cpu_seconds for sample in samples if sample.cpu_seconds is not None]
     stages = {name: _median(frames, label) for label, name in names.items()}
-    parts = [*names, "host-copy", "to-device", "to-host"]
-    return Measured(
+    stages |= {name: mean(s.host_seconds[name] for s in samples) for name in samples[0].host_seconds}
+    row = Measured(
         strategy=strategy,
         frame_seconds=tuple(seconds for round_ in rounds for seconds in round_),
         frames_per_round=tuple(len(round_) for round_ in rounds),
@@ -49,8 +48,8 @@ def combine(
         stage_seconds=stages,
         transfer_seconds=_median(frames, "to-device") + _median(frames, "to-host"),
         transfer_bytes=samples[0].transfer_bytes,
-        synchronize_seconds=_median_rest(frames, parts),
-        device_path_seconds=_median_rest(frames, hosts),
+        synchronize_seconds=0.0,
+        device_path_seconds=0.0,
         host_copy_seconds=_median(frames, "host-copy") if "host-copy" in frames[0] else None,
         latency_seconds=median(latencies) if latencies else None,
         hints=samples[0].hints,
@@ -63,6 +62,19 @@ def combine(
         stopped=tuple(sample.stopped for sample in samples),
         timeline=samples[-1].timeline,
     )
+    return accounted(row, samples[0].host_seconds)
+
+
+def accounted(row: Measured, hosts: Collection[str]) -> Measured:
+    """With what its time leaves for launching, synchronising and waiting, and for all but host stages.
+
+    hosts: the names of the host stages. Where frames overlap, their parts do, and nothing is left.
+    """
+    host = sum(row.stage_seconds[name] for name in hosts)
+    device = sum(seconds for name, seconds in row.stage_seconds.items() if name not in hosts)
+    path = device + row.transfer_seconds + (row.host_copy_seconds or 0.0)
+    rest = 0.0 if row.latency_seconds else max(row.median_seconds - host - path, 0.0)
+    return row.model_copy(update={"synchronize_seconds": rest, "device_path_seconds": path + rest})
 
 
 def failure(strategy: str, ended: Ended, next_steps: Mapping[str, str] = NEXT_STEPS) -> Failed:
@@ -88,8 +100,3 @@ def _page_locking(samples: Sequence[Sample]) -> PageLocking | None:
 
 def _median(frames: Sequence[dict[str, float]], label: str) -> float:
     return median(frame.get(label, 0.0) for frame in frames)
-
-
-def _median_rest(frames: Sequence[dict[str, float]], parts: Sequence[str]) -> float:
-    """What is in a frame and in none of the parts; work that overlaps can leave nothing."""
-    return median(max(frame["frame"] - sum(frame.get(p, 0.0) for p in parts), 0.0) for frame in frames)

@@ -1,4 +1,5 @@
-"""The parent: what must run first, a screening of one process per strategy, then the final among the best.
+"""The parent: what must run first, a screening of one process per strategy in the order that the model
+predicts, then the final among the best.
 
 Of a script, and on the CPU device, rounds of one process per strategy take the final's place: interleaved and
 shuffled, so that drift of clocks and temperature hits every strategy alike. A process that fails costs its
@@ -65,10 +66,12 @@ def run(
     directory: Path,
     keep: Keep,
     accept: Callable[[Description], None] = lambda _: None,
+    promising: Callable[[Run, Sequence[str]], Sequence[str]] = lambda _, names: names,
 ) -> Run:
     """Runs everything; `keep` gets the run so far after each process, and Ctrl-C ends it with what there is.
 
     `accept` is shown what the workload is before anything is measured, and raises where that cannot be used.
+    `promising` puts the strategies to be screened in order, so that a short time reaches the best of them.
     Raises `AdvisorError` when the workload cannot be run at all, KeyboardInterrupt before the first figures.
     """
     subject = _subject(settings, directory)
@@ -78,8 +81,12 @@ def run(
     prepared = subject.prepare(runner.launch)
     runner.samples.update({name: [sample] for name, sample in prepared.samples.items()})
     available = [s.name for s in settings.strategies if not subject.obstacle(s, description)]
-    order = _shuffled(available, settings, subject.rounds)
-    begun = Run(description, prepared.trace, order, notes=prepared.notes, script=prepared.script)
+    begun = Run(description, prepared.trace, (), notes=prepared.notes, script=prepared.script)
+    if subject.has_final:
+        order: tuple[tuple[str, ...], ...] = (tuple(promising(begun, available)),)
+    else:
+        order = _shuffled(available, settings, subject.rounds)
+    begun = replace(begun, order=order)
     looks = [observing(name) for name in available if subject.observed and name not in runner.samples]
     return runner.measure([*looks, *_timed(order)], begun, keep)
 

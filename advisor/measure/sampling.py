@@ -5,16 +5,22 @@ from __future__ import annotations
 import gc
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
+
+import numpy as np
 
 from advisor.stats import median_half_width
 
 Clock = Callable[[], float]
 MIN_FRAMES = 5
 """The fewest frames whose median has an interval of 95 %; see `stats.median_half_width`."""
+STEADY = 0.02
+"""Frames that are quicker than those before by no more are warm."""
+LEAST_WARM = 0.01
+"""Seconds that warming up takes at least: on an H200 the first 10 ms after a wait tell nothing."""
 _CLOCK_DIGITS = 9
 """The clock counts nanoseconds; further digits of a difference of floats are noise, and half of the file."""
 
@@ -43,28 +49,45 @@ class Samples:
     """Of a frame on average: CPU time of all threads of the process."""
 
 
-@dataclass(frozen=True)
-class BlockTimes:
-    """Seconds of each frame of a block, and the CPU seconds that a frame took on average."""
-
-    frame_seconds: tuple[float, ...]
-    cpu_seconds: float
-
-
 def warm_up(
-    frame: Callable[[int], None], clock: Clock, first: int, seconds: float, slow: float = math.inf
+    frame: Callable[[int], None], clock: Clock, first: int, limit: float, slow: float = math.inf
 ) -> int:
-    """Runs frames from index `first` for that long, three at least; the next free index.
+    """Runs frames from index `first` until they get no quicker, three at least; the next free index.
 
-    One is enough where it takes `slow` seconds: what it could warm up is little beside that.
+    Twice as many each time, until they are not quicker on average than those before, by more than `STEADY`,
+    or `limit` seconds are over. One is enough where it takes `slow` seconds: what it could warm up is little
+    beside that.
     """
-    index, begin = first, clock()
-    while index < first + 3 or clock() < begin + seconds:
-        frame(index)
-        index += 1
-        if index == first + 1 and clock() - begin >= slow:
-            break
-    return index
+    index, begin, before, count = first, clock(), math.inf, 1
+    while True:
+        start = clock()
+        for _ in range(count):
+            frame(index)
+            index += 1
+        end = clock()
+        mean = (end - start) / count
+        if count == 1 and mean >= slow:
+            return index
+        steady = mean >= before * (1 - STEADY) and end - begin >= LEAST_WARM
+        if count > 1 and (steady or end - begin >= limit):
+            return index
+        before, count = mean, 2 * count
+
+
+def settled(curves: Iterable[Sequence[float]]) -> int:
+    """How many frames contestants take, on average, until they are no slower than in the later half.
+
+    curves: for each contestant the seconds of frames that follow one another, as many for all. Single frames
+    are noise: the median of a tenth of all counts. 0 where they were so from the first.
+    """
+    times = np.array([frames for frames in curves if len(frames) > 1])
+    if not times.size:
+        return 0
+    half, width = times.shape[1] // 2, max(1, times.shape[1] // 10)
+    usual = np.median(times[:, half:], axis=1, keepdims=True)
+    around = np.lib.stride_tricks.sliding_window_view((times / usual).mean(axis=0), width)
+    slower = np.flatnonzero(np.median(around, axis=1)[:half] > 1 + STEADY)
+    return int(slower[-1]) + width if slower.size else 0
 
 
 def sample(
@@ -80,7 +103,7 @@ def sample(
     `half_width` is that of the median's interval, as a share of it, given the times and the confidence.
     """
     times: list[float] = []
-    with _quiet():
+    with quiet():
         cpu = cpu_clock()
         started, checks = clock(), _Checks(limits, half_width)
         while True:
@@ -93,23 +116,13 @@ def sample(
                 return Samples(tuple(times), stopped, (cpu_clock() - cpu) / len(times))
 
 
-def timed_block(
-    frame: Callable[[int], None],
-    clock: Clock,
-    first: int,
-    count: int,
-    cpu_clock: Clock = time.process_time,
-) -> BlockTimes:
+def timed_block(frame: Callable[[int], None], clock: Clock, first: int, count: int) -> list[float]:
     """Seconds of each of `count` frames by contiguous timestamps: together they are the block's time."""
-    with _quiet():
-        cpu = cpu_clock()
-        marks = [clock()]
-        for index in range(first, first + count):
-            frame(index)
-            marks.append(clock())
-        cpu = cpu_clock() - cpu
-    seconds = (round(after - before, _CLOCK_DIGITS) for before, after in pairwise(marks))
-    return BlockTimes(tuple(seconds), cpu / count)
+    marks = [clock()]
+    for index in range(first, first + count):
+        frame(index)
+        marks.append(clock())
+    return [round(after - before, _CLOCK_DIGITS) for before, after in pairwise(marks)]
 
 
 def breakdown(
@@ -119,14 +132,17 @@ def breakdown(
     seconds: float,
     slow: float = math.inf,
 ) -> list[dict[str, float]]:
-    """Up to ten separately timed frames, three at least, but one that takes `slow`: seconds by label."""
+    """Up to ten separately timed frames, three at least, but one that takes `slow`: seconds by label.
+
+    One more goes before them, which does not count: it warms up, and tells how long launching takes.
+    """
     frames: list[dict[str, float]] = []
     begin = clock()
-    while len(frames) < 3 or (len(frames) < 10 and clock() < begin + seconds):
+    while len(frames) < 4 or (len(frames) < 11 and clock() < begin + seconds):
         frames.append(timed_frame(first + len(frames)))
         if len(frames) == 1 and clock() - begin >= slow:
-            break
-    return frames
+            return frames
+    return frames[1:]
 
 
 class _Checks:
@@ -158,7 +174,7 @@ class _Checks:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """No garbage collection while frames are timed."""
     gc.collect()
     enabled = gc.isenabled()

@@ -35,7 +35,6 @@ from advisor.profiles.schema import PageLocking, WorkloadRecord
 from advisor.profiles.system_state import GpuState
 from advisor.strategies.backend import Backend, PageLocks
 from advisor.strategies.placements.base import Placed
-from advisor.strategies.schedule import Plan
 from advisor.workloads.binding import no_kernel
 from advisor.workloads.loading import Loaded, user_error
 
@@ -135,16 +134,19 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Sample:
     _require_state(backend)
     verified = compare(run.inspector, kept, Path(job.file))
     slow = max(job.seconds, _SLOW)
-    index = warm_up(loop.frame, clock, COMPARED + 1, min(0.2, job.seconds / 5), slow)
+    index = warm_up(loop.frame, clock, COMPARED + 1, min(0.2, job.seconds), slow)
+    loop.host_seconds.clear()
     with backend.page_locks() as locks:
         samples = sample(loop.frame, clock, index, Limits(job.seconds, min_frames=job.min_frames))
     locking = _per_frame(locks, len(samples.frame_seconds))
-    index += len(samples.frame_seconds)
-    latencies = loop.latencies[-len(samples.frame_seconds) :]
+    count = len(samples.frame_seconds)
+    index += count
+    latencies = loop.latencies[-count:]
+    host = {stage: seconds / count for stage, seconds in loop.host_seconds.items()}
     after = footprint.read(run.arena.backend)
     state = loaded_gpu(backend.environment().get("pci_bus_id"), job.gpu)
     timed = breakdown(loop.timed_frame, clock, index, min(0.5, job.seconds / 5), slow)
-    index += len(timed)
+    index += len(timed) + 1
     timeline = Recorder(backend).timeline(loop, index) if job.timeline else None
     index += WATCHED if job.timeline else 0
     pages = host_pages(placed.host for placed in run.placed.values())
@@ -160,7 +162,8 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Sample:
         frame_seconds=samples.frame_seconds,
         stopped=samples.stopped,
         breakdown=tuple(timed),
-        transfer_bytes=_transfer_bytes(run.plan, loaded),
+        host_seconds=host,
+        transfer_bytes=_transfer_bytes(run, loaded),
         setup_seconds=setup_seconds,
         footprint=footprint.footprint(run.arena, run.before, after, places),
         latency_seconds=median(latencies) if latencies else None,
@@ -251,10 +254,13 @@ def _wrong_results(inspector: Inspector, path: Path, index: int = COMPARED) -> W
     return None
 
 
-def _transfer_bytes(planned: Plan, loaded: Loaded) -> dict[Literal["to-device", "to-host"], int]:
+def _transfer_bytes(run: Stand, loaded: Loaded) -> dict[Literal["to-device", "to-host"], int]:
+    """Of a steady frame; what is discarded does not move."""
     sizes = {buffer.name: buffer.bytes for buffer in loaded.record.buffers}
     totals: dict[Literal["to-device", "to-host"], int] = {"to-device": 0, "to-host": 0}
-    for step in planned.steady:
+    for step in run.plan.steady:
+        if step.overwritten and run.placed[step.name].bring:
+            continue
         if step.action == "to-device" or step.action == "to-host":
             totals[step.action] += sizes[step.name]
     return totals

@@ -76,7 +76,9 @@ def _confidence(
     if chosen is None or chosen.strategy is None:
         return None
     left, _ = by_memory([row for row in rows if isinstance(row, Predicted)], wanted)
-    return confidence(chosen.strategy, {row.strategy: draws[row.strategy] for row in left})
+    return confidence(
+        chosen.strategy, {row.strategy: draws[row.strategy] for row in left}, wanted.indifference
+    )
 
 
 def _row(name: str, found: Simulated | str) -> PredictedResult:

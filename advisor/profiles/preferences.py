@@ -43,6 +43,6 @@ class Preferences(Record):
     )
 
     @property
-    def choice(self) -> tuple[Objective, int | None]:
+    def choice(self) -> tuple[Objective, int | None, float]:
         """What the recommendation depends on; the rest is of the rules alone."""
-        return self.objective, self.memory_budget_bytes
+        return self.objective, self.memory_budget_bytes, self.indifference

@@ -424,8 +424,12 @@ class FinalRecord(Record):
     processes: int = Field(ge=0)
     rounds: int = Field(ge=0, description="In all processes together")
     looks: int = Field(ge=0, description="Planned looks at the figures that were used")
+    share: float = Field(
+        default=0.25, gt=0, le=1, description="Of the error of 5 % in all, what the last look may spend"
+    )
     settled: bool = Field(description="More measuring could not have changed the choice")
     frames: int = Field(gt=0, description="Timed frames of a block")
+    warm_frames: int = Field(default=0, ge=0, description="Frames before a block, which do not count")
     kept_setup: bool = Field(description="Function and set-up ran once a contestant, not for each block")
     left: dict[str, str] = Field(default_factory=dict, description="Who left the final, and why")
     dropped: tuple[str, ...] = Field(default=(), description="Surely slower, so not measured to the end")

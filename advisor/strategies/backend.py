@@ -93,6 +93,13 @@ class Backend(Protocol):
     def prefetch(self, pointer: int, nbytes: int, side: Side) -> None:
         """Migrates managed memory to a side, on the stream. Needs concurrent managed access."""
 
+    @property
+    def discards(self) -> bool:
+        """Managed memory can come to a side without its contents."""
+
+    def discard(self, pointer: int, nbytes: int, side: Side) -> None:
+        """Brings managed memory to a side without its contents, which nobody needs."""
+
     def attach(self, pointer: int, side: Side) -> None:
         """Gives managed memory to a side, on the stream: the hint where prefetching is unsupported."""
 
@@ -122,6 +129,12 @@ class Backend(Protocol):
 
     def timestamp(self, stream: Any = None) -> Any:
         """A mark in a stream's work, for `seconds_between`, `order` and `wait`."""
+
+    def mark(self, stream: Any = None) -> Any:
+        """A mark without a time, for `order` and `wait` alone: it costs the stream less."""
+
+    def hold(self, seconds: float) -> None:
+        """Keeps the stream busy for about so long: what is launched meanwhile starts without a gap."""
 
     def order(self, stream: Any, mark: Any) -> None:
         """Work that the stream is given from now on starts after the mark."""

@@ -63,6 +63,8 @@ class Step:
 
     action: Action
     name: str = ""
+    overwritten: bool = False
+    """Of a buffer that is moved: the stage that waits for it writes all of it, so its contents may stay."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,7 @@ class _Tracker:
 
     def _host(self, stage: StageUse, step: Step) -> None:
         for name in self._to_move(stage):
-            self.steps.append(Step("to-host", name))
+            self.steps.append(Step("to-host", name, stage.access[name] == "out"))
             if self.traits[name].blocking:
                 self._settle()
             else:
@@ -183,7 +185,7 @@ class _Tracker:
 
     def _device(self, stage: StageUse) -> None:
         for name in self._to_move(stage):
-            self.steps.append(Step("to-device", name))
+            self.steps.append(Step("to-device", name, stage.access[name] == "out"))
             if self.traits[name].staged_uploads:
                 continue
             if self.traits[name].blocking:

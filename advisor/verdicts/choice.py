@@ -20,8 +20,11 @@ from advisor.stats import Floats
 from advisor.verdicts.estimate import Pairs
 from advisor.verdicts.ties import LEAST_SAVING, SAME_MEMORY
 
-LOOKS = 4
-"""Planned looks at the blocks, each after twice the rounds of the one before."""
+SPENDING = (1 / 8, 1 / 8, 1 / 4, 1 / 2)
+"""Of the error that the verdict may make, the share of each planned look: that of the rounds new at it. Each
+comes after twice the rounds of the one before. Lan and DeMets, "Discrete sequential boundaries for clinical
+trials", Biometrika 70, 1983; the last look has what is left, also where the time is up before."""
+LOOKS = len(SPENDING)
 
 Exclusion = Literal["left", "unmeasured", "budget", "footprint"]
 """Why a contestant does not compete: it died or gave wrong results in the final, it has no block, it is over
@@ -52,7 +55,14 @@ class Aim:
     memory_budget_bytes: int | None = None
     indifference: float = stats.EQUIVALENCE
     confidence: float = 0.95
-    looks: int = LOOKS
+    """Of everything that the final claims at all of its looks."""
+    share: float = 1.0
+    """Of the error, what this look may spend; see `SPENDING`."""
+
+    @property
+    def certainty(self) -> float:
+        """The confidence that this look needs."""
+        return 1 - (1 - self.confidence) * self.share
 
     @property
     def margin(self) -> float:

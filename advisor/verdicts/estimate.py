@@ -31,7 +31,11 @@ SUPPOSED_WEIGHT = 4
 LEAST_VARIANCE = 1e-8
 """Of a block: no clock is better than 1 in 10 000."""
 MOST_BORROWED = 16
-"""Degrees of freedom that a pair takes from others at most, since they may have less luck than it has."""
+"""Degrees of freedom that a pair's luck takes from others at most, since they may have less than it has."""
+BORROWED_NOISE = 8.0
+"""Degrees of freedom that a pair's noise takes from others at most: as much as nine rounds of its own."""
+LEAST_LENDERS = 3
+"""Pairs, of three contestants: fewer say nothing of how their noise varies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +103,9 @@ def paired(blocks: Iterable[Block], names: Sequence[str]) -> Pairs:
 
     Only rounds in which both contestants of a pair have a block count for the pair: one that joins, leaves or
     dies changes nothing for the others, nor does a round that was cut short. The variance is the largest of
-    three: pooled over all rounds; between the means of processes; and pooled plus the luck that all pairs
-    have on average. The first two are each pair's own. Degrees of freedom are the pair's processes less one
-    (the weight of unequal ones by Kish) plus what it borrows, and never more than its rounds less one.
+    three: pooled over all rounds, and to a part over all pairs (Smyth); between the means of processes; and
+    pooled plus the luck that all pairs have on average. Degrees of freedom are the pair's processes less one
+    (the weight of unequal ones by Kish) plus what it borrows, and never more than those of its noise.
     Raises `ValueError` on a time that is not positive and finite, and on a contestant twice in a round.
     """
     gaps = _gaps(_logs(blocks, names))
@@ -109,14 +113,16 @@ def paired(blocks: Iterable[Block], names: Sequence[str]) -> Pairs:
     total, used = counts.sum(axis=0), (counts > 0).sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         difference = np.nansum(gaps, axis=(0, 1)) / total
-        pooled = np.nansum((gaps - difference) ** 2, axis=(0, 1)) / (total - 1) / total
+        spread = np.nansum((gaps - difference) ** 2, axis=(0, 1))
+        typical, from_others = _typical(spread / (total - 1), total - 1)
+        pooled = (spread + from_others * typical) / (total - 1 + from_others) / total
         between, weight = _between(np.nansum(gaps, axis=1) / counts - difference, counts / total)
         shared = np.maximum(weight - 1 / total, 0)
         luck = _luck((between - pooled) / shared / 2, pooled * total / 2, used)
         variance = np.fmax(np.fmax(pooled, between), pooled + 2 * luck**2 * shared)
         own = 1 / weight - 1
         borrowed = np.minimum(MOST_BORROWED, SUPPOSED_WEIGHT + (len(names) - 2) * own)
-        freedom = np.clip(np.minimum(own + borrowed, total - 1), 1, None)
+        freedom = np.clip(np.minimum(own + borrowed, total - 1 + from_others), 1, None)
         noise = np.sqrt(_middle(pooled * total / 2))
     error = np.where(total > 1, np.sqrt(variance), np.inf)
     np.fill_diagonal(error, 0.0)
@@ -184,6 +190,22 @@ def _gaps(logs: Floats) -> Floats:
     """Differences inside rounds, shape (processes, rounds, contestants, contestants)."""
     gaps: Floats = logs[..., :, None] - logs[..., None, :]
     return gaps
+
+
+def _typical(variances: Floats, freedom: Floats) -> tuple[float, float]:
+    """The variance that pairs have in common, and what it is worth to each as degrees of freedom.
+
+    Little where their variances differ by more than their own degrees of freedom explain: a restless
+    contestant lends its noise to nobody. Smyth 2004, section 6.2, with the leading terms of the polygamma
+    functions.
+    """
+    known = np.triu((freedom > 0) & (variances > 0), 1)
+    if known.sum() < LEAST_LENDERS:
+        return 0.0, 0.0
+    logs = np.log(variances[known]) + 1 / freedom[known]
+    excess = float(logs.var(ddof=1) - np.mean(2 / freedom[known] + 2 / freedom[known] ** 2))
+    worth = BORROWED_NOISE if excess <= 0 else min(BORROWED_NOISE, 2 / excess + 1)
+    return math.exp(float(logs.mean()) - 1 / worth), worth
 
 
 def _between(deviation: Floats, share: Floats) -> tuple[Floats, Floats]:

@@ -107,7 +107,7 @@ def decide(
     alias: Alias | None = None,
     pace: Pace | None = None,
 ) -> Decision:
-    """What the blocks say at a planned look, or when the time is up. At most `aim.looks` calls decide a run.
+    """What the blocks say at a planned look, or when the time is up. Its share of the error is the aim's.
 
     It is settled when each contestant that the tie-breakers would prefer to the chosen one is surely outside
     the indifference, or inside. A pure function: blocks may come in any order and from a saved profile.
@@ -128,7 +128,7 @@ def judge(
     alias: Alias | None = None,
     pace: Pace | None = None,
 ) -> Decision:
-    """As `decide`, from differences that are known; those of `unpaired` processes take `Aim(looks=1)`."""
+    """As `decide`, from differences that are known."""
     rows, excluded = competing(contestants, pairs.names, aim)
     if not rows:
         return Decision(Verdict("open", noise=noise, excluded=excluded), False, frozenset())
@@ -152,8 +152,7 @@ class _Final:
     def __init__(self, pairs: Pairs, rows: Sequence[Contestant], aim: Aim) -> None:
         self.every, self.rows, self.aim = pairs, rows, aim
         self.pairs = pairs.among([one.name for one in rows])
-        self.comparisons = max(1, len(rows) - 1) * aim.looks
-        self.half = self.pairs.half_widths(aim.confidence, self.comparisons)
+        self.half = self.pairs.half_widths(aim.certainty, max(1, len(rows) - 1))
         self.found = standings(self.pairs, {one.name: one for one in rows}, self.half)
         self.choice: Choice = choose(self.found, aim)
 
@@ -190,7 +189,7 @@ class _Final:
         if self.aim.baseline not in self.every.names:
             return None
         both = self.every.among([self.aim.baseline, chosen])
-        return _ratio(both, self.aim, 1)
+        return _ratio(both, self.aim.confidence)
 
     def _saved(self, chosen: Standing) -> Saving | None:
         first = _fastest_first(self.found)[0].contestant
@@ -226,12 +225,12 @@ def _fastest_first(found: Sequence[Standing]) -> list[Standing]:
 
 
 def _noise(blocks: Sequence[Block], alias: Alias, aim: Aim) -> stats.Ratio:
-    return _ratio(paired(blocks, [alias.name, alias.of]), aim, aim.looks)
+    return _ratio(paired(blocks, [alias.name, alias.of]), aim.certainty)
 
 
-def _ratio(both: Pairs, aim: Aim, comparisons: int) -> stats.Ratio:
+def _ratio(both: Pairs, confidence: float) -> stats.Ratio:
     """The first one's time over the second one's."""
-    half = both.half_widths(aim.confidence, comparisons)[0, -1]
+    half = both.half_widths(confidence, 1)[0, -1]
     ends = np.exp(np.clip(both.difference[0, -1] + np.array([0, -half, half]), -700, 700))
     return stats.Ratio(*ends.tolist())
 

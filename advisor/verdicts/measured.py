@@ -13,7 +13,7 @@ from advisor.verdicts.budgets import needs
 from advisor.verdicts.choice import Aim, Contestant
 from advisor.verdicts.estimate import unpaired
 from advisor.verdicts.final import Alias, Decision, Verdict, decide, judge, known
-from advisor.verdicts.planning import Pace, Step
+from advisor.verdicts.planning import FEWEST_PROCESSES, Pace, Step
 from advisor.verdicts.scores import percentile, rounds_of_a_score, scores
 from advisor.verdicts.ties import code_change
 from advisor.verdicts.words import recorded, told
@@ -52,7 +52,10 @@ def decided(
     ]
     alias = Alias(final.alias, final.contestants[final.alias]) if final.alias in final.contestants else None
     pace = Pace(final.process_seconds, final.round_seconds * each) if final.round_seconds else None
-    found = decide(scored, contestants, _aim(preferences), alias=alias, pace=pace)
+    aim = replace(_aim(preferences), share=final.share)
+    found = decide(scored, contestants, aim, alias=alias, pace=pace)
+    if found.step is None and pace and not scored:
+        return replace(found, step=Step(FEWEST_PROCESSES, each))
     if found.step is None or each == 1:
         return found
     return replace(found, step=Step(found.step.processes, found.step.rounds * each))
@@ -61,8 +64,8 @@ def decided(
 def _separate(rows: Sequence[Measured], preferences: Preferences) -> Decision:
     """Of processes that share nothing: older profiles, and runs that ended before the final."""
     rounds = {row.strategy: _rounds(row, preferences.objective) for row in rows}
-    aim, known = replace(_aim(preferences), looks=1), {name: each for name, each in rounds.items() if each}
-    return judge(unpaired(known), [_contestant(row) for row in rows], aim)
+    known = {name: each for name, each in rounds.items() if each}
+    return judge(unpaired(known), [_contestant(row) for row in rows], _aim(preferences))
 
 
 def _rounds(row: Measured, objective: Objective) -> tuple[tuple[float, ...], ...]:

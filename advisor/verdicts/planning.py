@@ -1,8 +1,9 @@
 """How many processes and rounds come next, and how many seconds more would settle it.
 
-A look follows each doubling of the rounds: four looks are paid for (Bonferroni), a look after every round
-would claim falsely in one run of seven. Own luck is averaged out by processes, noise by rounds; the cheapest
-number of rounds in a process is Kalibera and Jones's, "Rigorous Benchmarking in Reasonable Time", ISMM 2013.
+A look follows each doubling of the rounds: four looks share the error that may be made (`choice.SPENDING`);
+a look after every round would claim falsely in one run of seven. Own luck is averaged out by processes, noise
+by rounds; the cheapest number of rounds in a process is Kalibera and Jones's, "Rigorous Benchmarking in
+Reasonable Time", ISMM 2013.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from advisor.verdicts.estimate import Pairs
 FEWEST_PROCESSES = 2
 """One process cannot tell a contestant's luck in it from its time."""
 FEWEST_ROUNDS = 3
-"""In the first processes: fewer have no spread to speak of."""
+"""In the first processes, where the time allows it: fewer have no spread to speak of."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,8 @@ class Step:
     rounds: int
 
 
-def first_step(seconds: float, pace: Pace, looks: int = LOOKS, fewest: int = FEWEST_ROUNDS) -> Step:
-    """Two processes with so few rounds that all looks fit into the time, if it allows them the `fewest`.
+def first_step(seconds: float, pace: Pace, looks: int = LOOKS) -> Step:
+    """Two processes with so few rounds that all looks fit into the time, if it allows them three rounds.
 
     Taken to the last look are as many processes as `next_step` starts where there is no luck.
     """
@@ -44,7 +45,9 @@ def first_step(seconds: float, pace: Pace, looks: int = LOOKS, fewest: int = FEW
     for _ in range(looks - 1):
         processes += math.ceil(processes / 2)
     rounds = (seconds - processes * pace.process_seconds) / pace.round_seconds / 2 ** (looks - 1)
-    return Step(FEWEST_PROCESSES, max(fewest, int(rounds / FEWEST_PROCESSES)))
+    affordable = (seconds - FEWEST_PROCESSES * pace.process_seconds) / pace.round_seconds / FEWEST_PROCESSES
+    least = min(FEWEST_ROUNDS, max(1, int(affordable)))
+    return Step(FEWEST_PROCESSES, max(least, int(rounds / FEWEST_PROCESSES)))
 
 
 def next_step(pairs: Pairs, pace: Pace) -> Step:

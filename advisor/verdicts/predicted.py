@@ -38,6 +38,8 @@ class _Bet:
     rows: Sequence[Predicted]
     all_draws: Draws
     chosen: Predicted
+    margin: float
+    """The indifference: how much slower than the fastest is near enough, as a share."""
 
     @property
     def draws(self) -> Draws:
@@ -45,7 +47,7 @@ class _Bet:
 
     @property
     def confidence(self) -> float:
-        return confidence(self.chosen.strategy, self.draws)
+        return confidence(self.chosen.strategy, self.draws, self.margin)
 
 
 def recommend_predicted(
@@ -57,7 +59,7 @@ def recommend_predicted(
 ) -> Recommendation | None:
     """The bet on predicted rows; None when there are none. Memory rules out before time is looked at.
 
-    Strategies within the equivalence margin of the likely best are a tie, broken as a measured one. Otherwise
+    Strategies within the indifference of the likely best are a tie, broken as a measured one. Otherwise
     the likely best is named: "near" where it is within the margin of the fastest in 95 % of the simulated
     devices ("keep" where that is the baseline), and "open" below.
     """
@@ -67,7 +69,8 @@ def recommend_predicted(
     rows, ruled = by_memory(every, wanted)
     if not rows:
         return nothing_fits(every, wanted, ruled)
-    chosen = _chosen(every, rows, draws, code_change)
+    best = min(rows, key=lambda row: row.likely_seconds)
+    chosen = _chosen(_Bet(every, rows, draws, best, wanted.indifference), code_change)
     noun = counted(wanted.objective).noun
     unpredicted = (f"No {noun} is predicted: this goes by time.",) if noun != "time" else ()
     steps = (*unpredicted, *ruled.steps, *chosen.steps)
@@ -81,21 +84,17 @@ def recommend_predicted(
     )
 
 
-def _chosen(
-    every: Sequence[Predicted], rows: Sequence[Predicted], draws: Draws, code_change: CodeChange
-) -> Recommendation:
-    """The choice among `rows`; the baseline that gains are told against may be another of `every`."""
-    best = min(rows, key=lambda row: row.likely_seconds)
-    equals = [row for row in rows if row.likely_seconds <= best.likely_seconds * (1 + stats.EQUIVALENCE)]
-    if len(equals) > 1:
-        return _tie(_Bet(every, rows, draws, best), equals, code_change)
-    return _single(_Bet(every, rows, draws, best))
+def _chosen(best: _Bet, code_change: CodeChange) -> Recommendation:
+    """The choice among its rows; the baseline that gains are told against may be another of `every`."""
+    near = best.chosen.likely_seconds * (1 + best.margin)
+    equals = [row for row in best.rows if row.likely_seconds <= near]
+    return _tie(best, equals, code_change) if len(equals) > 1 else _single(best)
 
 
-def confidence(strategy: str, draws: Draws) -> float:
-    """Share of simulated devices on which the strategy is within the equivalence margin of the fastest."""
+def confidence(strategy: str, draws: Draws, margin: float) -> float:
+    """Share of simulated devices on which the strategy is within `margin` (0.05: 5 %) of the fastest."""
     best = np.min(np.stack(list(draws.values())), axis=0)
-    return float(np.mean(draws[strategy] <= best * (1 + stats.EQUIVALENCE)))
+    return float(np.mean(draws[strategy] <= best * (1 + margin)))
 
 
 def _single(bet: _Bet) -> Recommendation:
@@ -112,7 +111,7 @@ def _single(bet: _Bet) -> Recommendation:
 
 
 def _share(bet: _Bet) -> str:
-    margin = f"within {stats.EQUIVALENCE * 100:g} % of the fastest"
+    margin = f"within {bet.margin * 100:g} % of the fastest"
     return f"it is {margin} in {units.percent(bet.confidence)} of simulated devices"
 
 
@@ -120,7 +119,7 @@ def _rivals(bet: _Bet) -> list[Predicted]:
     """Those that are the best where the chosen one is not near it, the most frequent first."""
     names = list(bet.draws)
     seconds = np.stack([bet.draws[name] for name in names])
-    lost = bet.draws[bet.chosen.strategy] > seconds.min(axis=0) * (1 + stats.EQUIVALENCE)
+    lost = bet.draws[bet.chosen.strategy] > seconds.min(axis=0) * (1 + bet.margin)
     wins = np.bincount(seconds.argmin(axis=0)[lost], minlength=len(names))
     by_name = {row.strategy: row for row in bet.rows}
     return [by_name[names[i]] for i in np.argsort(-wins, kind="stable") if wins[i]]
@@ -133,7 +132,7 @@ def _tie(among: _Bet, equals: Sequence[Predicted], code_change: CodeChange) -> R
     bet = replace(among, chosen=next(row for row in equals if row.strategy == winner))
     steps = [
         f"{listing([row.strategy for row in equals])} are predicted within {_apart(equals)} % of one another "
-        f"({winner}: {_span(bet.chosen)} a frame; {stats.EQUIVALENCE * 100:g} % counts as equal).",
+        f"({winner}: {_span(bet.chosen)} a frame; {bet.margin * 100:g} % counts as equal).",
         sentence(why),
         f"Of {winner}: {_share(bet)}.",
     ]
@@ -155,7 +154,7 @@ def _recommendation(
     return Recommendation(
         strategy=bet.chosen.strategy,
         verdict="keep" if verdict == "near" and bet.chosen.strategy == BASELINE else verdict,
-        bound=stats.EQUIVALENCE if verdict == "near" else None,
+        bound=bet.margin if verdict == "near" else None,
         speedup=speedup.value if speedup else None,
         interval=(speedup.low, speedup.high) if speedup else None,
         baseline=BASELINE if speedup else None,

@@ -25,7 +25,7 @@ def recommend(rows: Sequence[ScriptMeasured], confidence: float) -> Recommendati
         for number, seconds in enumerate(row.run_seconds)
     ]
     contestants = [Contestant(row.strategy, 0, int(row.strategy != UNCHANGED)) for row in rows]
-    verdict = decide(blocks, contestants, Aim(UNCHANGED, confidence=confidence, looks=1)).verdict
+    verdict = decide(blocks, contestants, Aim(UNCHANGED, confidence=confidence)).verdict
     unchecked = [row.strategy for row in rows if not row.verified]
     seconds = {row.strategy: row.median_seconds for row in rows}
     return told(recorded(verdict, UNCHANGED), seconds, Preferences(), unit="run", unchecked=unchecked)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from advisor.verdicts.choice import Aim, Contestant
+from advisor.verdicts.choice import SPENDING, Aim, Contestant
 from advisor.verdicts.estimate import Block
 from advisor.verdicts.final import Alias, Decision, decide
 from advisor.verdicts.planning import Pace, Step, first_step
@@ -127,18 +127,22 @@ def run(seed: int, count: int, noise: Noise, seconds: float = SECONDS) -> Run:
     aim = Aim("pageable")
     step: Step | None = first_step(seconds, pace)
     blocks: list[Block] = []
-    for _ in range(aim.looks):
+    spent = 0.0
+    for share in SPENDING:
         assert step
         for _ in range(step.processes):
             names = [name for name in machine.times if name not in {r.name for r in rows if r.dropped}]
             if machine.clock < seconds:
                 blocks += machine.process(names, step.rounds, pace, seconds)
+        last = share == SPENDING[-1] or machine.clock >= seconds
+        aim = replace(aim, share=1 - spent if last else share)
         decision = decide(blocks, rows, aim, alias=alias, pace=pace)
+        spent += share
         rows = [
             Contestant(r.name, r.physical_bytes, r.code_change, dropped=r.name in decision.dropped)
             for r in rows
         ]
-        if decision.settled or machine.clock >= seconds:
+        if decision.settled or last:
             break
         step = decision.step
     best = min(times.values())

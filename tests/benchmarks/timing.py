@@ -6,7 +6,9 @@ import gc
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timezone
 from pathlib import Path
 from statistics import median
 
@@ -44,6 +46,23 @@ def command(arguments: Sequence[str]) -> float:
     return time.perf_counter() - start
 
 
+@contextmanager
+def kept_in(path: Path) -> Iterator[None]:
+    """Lines shown within it are added to the file too, with the date."""
+    _KEPT.append(path)
+    try:
+        yield
+    finally:
+        _KEPT.pop()
+
+
+_KEPT: list[Path] = []
+
+
 def show(what: str, figure: str, goal: str, *, met: bool) -> None:
     """One line."""
-    print(f"{what:<58} {figure:>12}  {goal:<18} {'ok' if met else 'MISSED'}", flush=True)
+    line = f"{what:<58} {figure:>12}  {goal:<18} {'ok' if met else 'MISSED'}"
+    print(line, flush=True)
+    for path in _KEPT:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f"{datetime.now(timezone.utc):%Y-%m-%d}  {line}\n")

@@ -86,6 +86,14 @@ class CpuBackend:
     def prefetch(self, pointer: int, nbytes: int, side: Side) -> None:
         """Nothing to move."""
 
+    @property
+    def discards(self) -> bool:
+        """Nothing comes or goes."""
+        return False
+
+    def discard(self, pointer: int, nbytes: int, side: Side) -> None:
+        """Nothing to move."""
+
     def attach(self, pointer: int, side: Side) -> None:
         """Nothing to give."""
 
@@ -121,14 +129,22 @@ class CpuBackend:
         del stream
         return time.perf_counter()
 
+    def mark(self, stream: Any = None) -> None:
+        """Everything is in order already."""
+        del stream
+
+    def hold(self, seconds: float) -> None:
+        """Nothing is launched here."""
+        del seconds
+
     def seconds_between(self, start: float, end: float) -> float:
         """Their difference."""
         return end - start
 
-    def order(self, stream: Any, mark: float) -> None:
+    def order(self, stream: Any, mark: Any) -> None:
         """Everything is in order already."""
 
-    def wait(self, mark: float) -> None:
+    def wait(self, mark: Any) -> None:
         """Nothing to wait for."""
 
     def disturbed(self) -> str | None:

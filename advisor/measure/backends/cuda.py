@@ -37,6 +37,13 @@ _ATTRIBUTES = {
     "memory_pools_supported": "MemoryPoolsSupported",
 }
 
+_HOLD = """
+extern "C" __global__ void advisor_hold(long long cycles)
+{
+    long long begin = clock64();
+    while (clock64() - begin < cycles) { }
+}
+"""
 _REGISTER_PORTABLE = 1
 _REGISTER_MAPPED = 2
 """cudaHostRegisterPortable and cudaHostRegisterMapped, which CuPy does not name."""
@@ -172,6 +179,15 @@ class CudaBackend:
         """cudaMemPrefetchAsync, by cuda-bindings: CuPy cannot prefetch to the host."""
         self._managed.prefetch(pointer, nbytes, side, self.stream.ptr)
 
+    @cached_property
+    def discards(self) -> bool:
+        """CUDA 13 can, in bindings and driver."""
+        return self._managed.discards and self._runtime.driverGetVersion() >= 13000
+
+    def discard(self, pointer: int, nbytes: int, side: Side) -> None:
+        """cudaMemDiscardAndPrefetchBatchAsync."""
+        self._managed.discard(pointer, nbytes, side, self.stream.ptr)
+
     def attach(self, pointer: int, side: Side) -> None:
         """cudaStreamAttachMemAsync: to the stream for the device, to the host for the host."""
         self._managed.attach(pointer, side, self.stream.ptr)
@@ -221,6 +237,26 @@ class CudaBackend:
         event = self.xp.cuda.Event()
         event.record(stream or self.stream)
         return event
+
+    def mark(self, stream: Any = None) -> Any:
+        """A CUDA event with cudaEventDisableTiming."""
+        event = self.xp.cuda.Event(disable_timing=True)
+        event.record(stream or self.stream)
+        return event
+
+    def hold(self, seconds: float) -> None:
+        """A kernel of one thread that counts clock cycles; none where kernels cannot be compiled."""
+        with contextlib.suppress(Exception):  # where no kernel compiles, the workload says so
+            self._holder((1,), (1,), (np.int64(seconds * self._clock_rate),))
+
+    @cached_property
+    def _holder(self) -> Any:
+        return self.xp.RawKernel(_HOLD, "advisor_hold")
+
+    @cached_property
+    def _clock_rate(self) -> float:
+        """The highest, in hertz; clockRate is in kilohertz."""
+        return float(self._device.attributes.get("ClockRate", 1_000_000)) * 1e3
 
     def order(self, stream: Any, mark: Any) -> None:
         """cudaStreamWaitEvent."""

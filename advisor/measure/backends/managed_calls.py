@@ -31,11 +31,21 @@ class ManagedCalls:
         self._runtime: Any = runtime
         self._prefetch = getattr(runtime, "cudaMemPrefetchAsync_v2", runtime.cudaMemPrefetchAsync)
         self._advise = getattr(runtime, "cudaMemAdvise_v2", runtime.cudaMemAdvise)
+        self._discard: Any = getattr(runtime, "cudaMemDiscardAndPrefetchBatchAsync", None)
         self._places = {"host": self._location("host", gpu), "device": self._location("device", gpu)}
 
     def prefetch(self, pointer: int, nbytes: int, side: Side, stream: int) -> None:
         """cudaMemPrefetchAsync to the host or to the GPU."""
         self._require(self._prefetch(pointer, nbytes, self._places[side], 0, stream))
+
+    @property
+    def discards(self) -> bool:
+        """The bindings know the call."""
+        return self._discard is not None
+
+    def discard(self, pointer: int, nbytes: int, side: Side, stream: int) -> None:
+        """cudaMemDiscardAndPrefetchBatchAsync of one range."""
+        self._require(self._discard([pointer], [nbytes], 1, [self._places[side]], [0], 1, 0, stream))
 
     def attach(self, pointer: int, side: Side, stream: int) -> None:
         """cudaStreamAttachMemAsync of the whole allocation (length 0)."""

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from advisor.profiles.schema import BufferRecord, Device, MemoryClass, MemoryKind, WorkloadRecord
+from advisor.profiles.schema import BufferRecord, Device, MemoryClass, MemoryKind, Side, WorkloadRecord
 from advisor.strategies.backend import Array, Backend, Hint, HostFlag, host_array
 from advisor.strategies.placements.arena import Arena
 from advisor.strategies.schedule import Traits
@@ -30,6 +30,8 @@ class Placed:
     device: Any
     to_device: Mover | None = None
     to_host: Mover | None = None
+    bring: Callable[[Side], None] | None = None
+    """Brings it to a side whose stage overwrites it, without its contents, where that can be done."""
     copy_in: Callable[[], None] | None = None
     copy_out: Callable[[], None] | None = None
 

@@ -18,7 +18,8 @@ class Managed(Placement):
 
 
 class ManagedPrefetch(Managed):
-    """cudaMallocManaged, and cudaMemPrefetchAsync to the side that needs it at each change of side; where
+    """cudaMallocManaged, and cudaMemPrefetchAsync to the side that needs it at each change of side; contents
+    that are overwritten there are discarded first, where the driver can (CUDA 13). Where
     concurrentManagedAccess is 0, cudaStreamAttachMemAsync in its place.
     """
 
@@ -37,7 +38,15 @@ class ManagedPrefetch(Managed):
             else:
                 backend.prefetch(pointer, nbytes, side)
 
-        return replace(placed, to_device=lambda _: move("device"), to_host=lambda _: move("host"))
+        def bring(side: Side) -> None:
+            backend.discard(pointer, nbytes, side)
+
+        return replace(
+            placed,
+            to_device=lambda _: move("device"),
+            to_host=lambda _: move("host"),
+            bring=bring if backend.discards and not attaching else None,
+        )
 
 
 class ManagedAdvised(ManagedPrefetch):
