@@ -20,7 +20,7 @@ from advisor.model import accuracy
 from advisor.model.accuracy import Accuracy
 from advisor.model.measured import compare
 from advisor.profiles.schema import Device, MemoryClass, Profile
-from advisor.report import forecasting
+from advisor.report import evidence
 from advisor.report.blocks import Fold, Group, Prose, Table
 from advisor.report.evidence import beside_model
 from advisor.report.pages import page_of
@@ -50,7 +50,7 @@ def predictions(*classes: MemoryClass) -> tuple[Any, ...]:
 
 def test_the_error_of_a_memory_class_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     known(monkeypatch, discrete={})
-    assert forecasting.error_sentence("discrete") == (
+    assert evidence.error_sentence("discrete") == (
         "The model against 132 published figures of this memory class, some of which it uses: right or "
         "within 5 % in 94 % of 17 choices; 92 % of the figures lie in the predicted range (docs/accuracy.md)."
     )
@@ -58,13 +58,13 @@ def test_the_error_of_a_memory_class_is_one_sentence(monkeypatch: pytest.MonkeyP
 
 def test_few_cases_are_said_to_say_little(monkeypatch: pytest.MonkeyPatch) -> None:
     known(monkeypatch, discrete={"cases": 9}, tegra={"cases": 10})
-    assert forecasting.error_sentence("discrete").endswith("9 cases only: these shares say little.")
-    assert "little" not in forecasting.error_sentence("tegra")
+    assert evidence.error_sentence("discrete").endswith("9 cases only: these shares say little.")
+    assert "little" not in evidence.error_sentence("tegra")
 
 
 def test_shares_that_no_case_gives_are_not_made_up(monkeypatch: pytest.MonkeyPatch) -> None:
     known(monkeypatch, discrete={"right_share": None, "inside_share": None, "choices": 0})
-    told = forecasting.error_sentence("discrete")
+    told = evidence.error_sentence("discrete")
     assert "none of its choices could be checked (docs/accuracy.md)" in told
     assert "range" not in told
 
@@ -72,17 +72,17 @@ def test_shares_that_no_case_gives_are_not_made_up(monkeypatch: pytest.MonkeyPat
 def test_a_class_without_published_cases_has_no_known_error(monkeypatch: pytest.MonkeyPatch) -> None:
     known(monkeypatch, discrete={})
     for memory in ("coherent", None):
-        assert "is not known" in forecasting.error_sentence(memory)  # type: ignore[arg-type]
+        assert "is not known" in evidence.error_sentence(memory)  # type: ignore[arg-type]
 
 
 def test_short_forms_say_it_for_all_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     known(monkeypatch, discrete={}, tegra={"cases": 3, "figures": 8, "inside_share": 0.71})
     several = predictions("tegra", "discrete", "discrete", "coherent")
-    assert forecasting.error_line(several) == (
+    assert evidence.error_line(several) == (
         "Model against published figures: tegra 8 figures, 71 % in range (few cases); "
         "discrete 132 figures, 92 % in range; coherent none"
     )
-    assert forecasting.error_line(()) == ""
+    assert evidence.error_line(()) == ""
 
 
 def test_every_form_has_the_error_beside_its_predictions() -> None:

@@ -22,7 +22,7 @@ FORMS = get_args(Form)
 
 def page(*blocks: Block, folded: bool = False) -> Page:
     section = Section("verdict", "What came of it", blocks, nav="Verdict", folded=folded)
-    return Page("report", "a brand", "a title", "name", "on X", "measured", (section,), "advisor 0")
+    return Page("report", "a brand", "a title", "name", (section,), where="on X")
 
 
 def kinds(base: type[Block] = Block) -> list[type[Block]]:

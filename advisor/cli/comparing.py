@@ -59,7 +59,7 @@ def compare(
         put(pages.render(page, "txt"))
         if not quiet:
             say("wrote " + "\n      ".join(map(str, paths)))
-    pages.append_step_summary(pages.render(page, "md"))
+    pages.append_step_summary(page)
     _end(rulings, strict=strict, quiet=quiet)
 
 

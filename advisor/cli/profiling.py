@@ -110,7 +110,7 @@ def _end(result: Profile, page: Page) -> None:
     from advisor import pipeline
     from advisor.report import pages
 
-    pages.append_step_summary(pages.render(page, "md"))
+    pages.append_step_summary(page)
     if pipeline.was_interrupted(result):
         sys.exit(INTERRUPTED)
     require_figures(result)
@@ -147,7 +147,7 @@ def _profile_sweep(made: Settings, swept: Sweep, out: Path, wanted: tuple[str, .
         say(f"interrupted: finished values are in {out}" if kept else "interrupted: no value was finished")
         raise typer.Exit(INTERRUPTED) from None
     show(pages.render(page, "txt"), paths, quiet)
-    pages.append_step_summary(pages.render(page, "md"))
+    pages.append_step_summary(page)
     if result.results.interrupted:
         sys.exit(INTERRUPTED)
     if not result.results.has_figures:

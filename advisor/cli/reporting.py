@@ -87,7 +87,7 @@ def _shown(page: Page, directory: Path, wanted: Sequence[str], form: str | None,
         with configuration.output_directory(directory) as folder:
             paths = pages.write(page, folder, wanted)
             show(pages.render(page, "txt", bars=draws_bars()), paths, quiet)
-    pages.append_step_summary(pages.render(page, "md"))
+    pages.append_step_summary(page)
 
 
 def _require_workload(profile: Profile, file: Path) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from advisor import units
-from advisor.profiles.schema import Advice, Evidence, Gain, Profile, Recommendation, Unit
+from advisor.profiles.schema import Advice, Gain, Profile, Recommendation, Unit
 from advisor.report import words
 from advisor.report.blocks import Fact, Finding
 from advisor.strategies.registry import BASELINE
@@ -115,55 +116,45 @@ def _finding(same: list[Advice], *, again: bool) -> Finding:
         title=words.line(advice.title, 200),
         detail=words.line(advice.detail),
         strategy=words.name(advice.strategy) if advice.strategy else "",
-        gain=words.listing(dict.fromkeys(filter(None, (_gain(a.gain, again) for a in same))), "or"),
-        saves=words.listing(dict.fromkeys(filter(None, (_saves(a.gain, again) for a in same))), "or"),
+        gain=words.listing(filter(None, dict.fromkeys(_gain(a.gain, again) for a in same)), "or"),
+        saves=words.listing(filter(None, dict.fromkeys(_saves(a.gain, again) for a in same)), "or"),
         again=again,
         estimated=any(a.gain is not None and a.gain.basis == "estimated" for a in same),
         snippet=words.block(advice.snippet, 6_000) if advice.snippet else "",
         variants=tuple((words.name(n), words.block(c, 4_000)) for n, c in list(advice.variants.items())[:4]),
-        evidence=tuple(_figure(e) for e in advice.evidence),
+        evidence=tuple(
+            Fact(words.line(e.label, 200), _WRITE[e.unit](e.value), predicted=e.predicted)
+            for e in advice.evidence
+        ),
         sources=tuple(words.line(source, 300) for source in advice.sources),
     )
-
-
-def _figure(evidence: Evidence) -> Fact:
-    value = _WRITE[evidence.unit](evidence.value)
-    return Fact(words.line(evidence.label, 200), value, predicted=evidence.predicted)
 
 
 def _gain(gain: Gain | None, again: bool) -> str:
     if gain is None:
         return ""
-    parts = [f"{units.seconds(abs(s))} {_less(s)} per frame" for s in (gain.seconds_per_frame,) if s]
-    parts += [f"{units.size(abs(b))} {_less(b)} memory" for b in (gain.bytes,) if b]
+    parts = [f"{_less(units.seconds, s)} per frame" for s in (gain.seconds_per_frame,) if s]
+    parts += [f"{_less(units.size, b)} memory" for b in (gain.bytes,) if b]
     if again:
         return f"the same {words.listing(parts)}, not in addition ({gain.basis})"
-    return f"{words.listing(parts)} ({gain.basis}{_beside(gain)})" if parts else ""
+    model = ""  # its estimate of a gain that was measured
+    if gain.estimated_seconds_per_frame is not None:
+        model = f"; the model estimates {_less(units.seconds, gain.estimated_seconds_per_frame)}"
+    return f"{words.listing(parts)} ({gain.basis}{model})" if parts else ""
 
 
 def _saves(gain: Gain | None, again: bool) -> str:
     """Time where there is any to tell, else memory."""
-    if gain is None:
+    if gain is None or not (gain.seconds_per_frame or gain.bytes):
         return ""
+    text = f"{_less(units.size, gain.bytes or 0)} memory"
     if gain.seconds_per_frame:
-        text = f"{units.seconds(abs(gain.seconds_per_frame))} {_less(gain.seconds_per_frame)}"
-    elif gain.bytes:
-        text = f"{units.size(abs(gain.bytes))} {_less(gain.bytes)} memory"
-    else:
-        return ""
+        text = _less(units.seconds, gain.seconds_per_frame)
     if again:
         return f"the same {text}"
     text += f" than {words.name(gain.over)}" if gain.over else ""
     return f"{text} (estimated)" if gain.basis == "estimated" else text
 
 
-def _less(saved: float) -> str:
-    return "less" if saved >= 0 else "more"
-
-
-def _beside(gain: Gain) -> str:
-    """The model's estimate of a gain that was measured."""
-    seconds = gain.estimated_seconds_per_frame
-    if seconds is None:
-        return ""
-    return f"; the model estimates {units.seconds(abs(seconds))} {_less(seconds)}"
+def _less(write: Callable[[Any], str], saved: float) -> str:
+    return f"{write(abs(saved))} {'less' if saved >= 0 else 'more'}"

@@ -29,19 +29,21 @@ class Block:
 
 @dataclass(frozen=True)
 class Fact:
-    """A name and what stands against it; `note` qualifies the value."""
+    """A name and a value, which `note` qualifies; the short forms say a `brief` one beside its verdict."""
 
     label: str
     value: str
     note: str = ""
     predicted: bool = False
     brief: bool = False
-    """Whether the short forms say it beside a verdict."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A verdict in words. `tone` is how sure it is, `certainty` the interval behind the headline."""
+    """A verdict in words. `tone` is how sure it is, `certainty` the interval behind the headline.
+
+    `steps` are the reason where that has several.
+    """
 
     basis: Literal["measured", "predicted", "nothing"]
     tone: Literal["clear", "tie", "inconclusive", "none"]
@@ -52,23 +54,28 @@ class Verdict:
     next_step: str = ""
     facts: tuple[Fact, ...] = ()
     steps: tuple[str, ...] = ()
-    """The reason in steps, where there are several."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Strategies, or values of a sweep, that failed alike. `excerpt` is the end of the user's traceback."""
+    """Strategies, or values of a sweep, that failed alike. `excerpt` is the end of the user's traceback.
+
+    `detail` is all that the process said, where the page shows it nowhere else.
+    """
 
     headline: str
     excerpt: str
     next_step: str
     detail: str = ""
-    """All that the process said, where the page shows it nowhere else."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One rule on one or more devices, where it said the same of them; or what an examination found."""
+    """One rule on one or more devices, where it said the same of them; or what an examination found.
+
+    `saves` is the gain in a few words, and against what. `again`: it is that of an advice before it, for the
+    same change. `variants` are the snippet for other libraries: name and code.
+    """
 
     rule: str
     outcome: str
@@ -78,13 +85,10 @@ class Finding:
     strategy: str = ""
     gain: str = ""
     saves: str = ""
-    """The gain in a few words, and against what."""
     estimated: bool = False
     again: bool = False
-    """The gain is that of an advice before it, for the same change."""
     snippet: str = ""
     variants: tuple[tuple[str, str], ...] = ()
-    """The snippet for other libraries: name and code."""
     evidence: tuple[Fact, ...] = ()
     sources: tuple[str, ...] = ()
     next_step: str = ""
@@ -116,33 +120,36 @@ class Item:
 
 @dataclass(frozen=True)
 class TableCell:
-    """A figure, and beneath it what qualifies it: an interval, a condition."""
+    """A figure; beneath it `note`, an interval or a condition, and `more`, what else must be known of it.
+
+    Columns are sorted by `sort`, with None last. `mark` is how it stands out: chosen, rival, changed,
+    outside, quiet.
+    """
 
     value: str
     note: str = ""
     more: str = ""
-    """What else must be known of it."""
     sort: float | None = None
-    """What its column is sorted by; None comes last."""
     mark: str = ""
-    """How it stands out: chosen, rival, changed, outside, quiet."""
     badge: str = ""
     strip: Strip | None = None
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column's head. `notes` is the head of its cells' notes, where these have a column of their own."""
+    """A column's head; `brief` is that where there is little room.
+
+    `notes` is the head of its cells' notes, where these have a column of their own. A terminal may draw its
+    figures as `bars`.
+    """
 
     head: str
     note: str = ""
     notes: str = ""
     brief: str = ""
-    """The head where there is little room."""
     figures: bool = True
     basis: str = ""
     bars: Literal["", "measured", "predicted"] = ""
-    """A terminal may draw its figures as bars."""
     ascending: bool = False
     forms: Forms = "html md txt"
 
@@ -165,7 +172,10 @@ class Row:
 class Table(Block):
     """Rows beside one another. `kind` is what it is of, `identifier` unique on the page.
 
-    `caption` stands over it on a page, `title` in the short forms.
+    `caption` stands over it on a page, `title` in the short forms, `note` beneath it in a terminal; `label`
+    says what it is to who cannot see it. `codes` and `code_heads`: whether the rows' and columns' names are
+    names in code. `brief_notes`: whether the short forms show the cells' notes. `left_out` is what a column
+    is: those that a terminal has no room for are counted; without it they follow beneath.
     """
 
     kind: str
@@ -175,19 +185,14 @@ class Table(Block):
     caption: str = ""
     title: str = ""
     label: str = ""
-    """What it is, for who cannot see it, where it has no caption."""
     note: str = ""
-    """What a terminal says beneath it."""
     identifier: str = ""
     codes: bool = True
-    """Whether the rows' names are names in code; values of a parameter are not."""
     code_heads: bool = False
     sortable: bool = False
     predicted: bool = False
     brief_notes: bool = True
-    """Whether the short forms show the cells' notes."""
     left_out: str = ""
-    """What a column is: those that a terminal has no room for are counted; without it they follow beneath."""
 
     @property
     def by_number(self) -> bool:
@@ -256,13 +261,12 @@ class Facts(Block):
 
 @dataclass(frozen=True)
 class Items(Block):
-    """Names with a status and a reason, such as gaps; `label` says in short forms what they are."""
+    """Names with a status and a reason, such as gaps; `most` in Markdown, after `label` in short forms."""
 
     items: tuple[Item, ...]
     title: str = ""
     label: str = ""
     most: int = 3
-    """So many in Markdown."""
 
 
 @dataclass(frozen=True)

@@ -247,14 +247,12 @@ def _folded(stacks: Sequence[Stack]) -> list[Stack]:
         largest[part.key] = max(part.amount, largest.get(part.key, 0))
     if len(largest) <= LEGEND_LIMIT:
         return list(stacks)
-    kept = sorted(largest, key=lambda key: -largest[key])[: LEGEND_LIMIT - 1]
-    return [_fold(s, set(kept)) for s in stacks]
-
-
-def _fold(stack: Stack, kept: set[str]) -> Stack:
-    rest = sum(p.amount for p in stack.parts if p.key not in kept or p.category == "rest")
-    parts = tuple(p for p in stack.parts if p.key in kept and p.category != "rest")
-    return replace(stack, parts=(*parts, Part("other", "rest", rest)))
+    kept, made = set(sorted(largest, key=lambda key: -largest[key])[: LEGEND_LIMIT - 1]), []
+    for stack in stacks:
+        parts = [p for p in stack.parts if p.key in kept and p.category != "rest"]
+        rest = sum(p.amount for p in stack.parts if p not in parts)
+        made.append(replace(stack, parts=(*parts, Part("other", "rest", rest))))
+    return made
 
 
 def _extent(stack: Stack) -> float:

@@ -7,29 +7,13 @@ from dataclasses import replace
 
 from advisor import units
 from advisor.profiles.schema import Advice, Profile
-from advisor.report import words
+from advisor.report import blocks, words
 from advisor.report.axes import RatioScale, ratio_axis
-from advisor.report.blocks import (
-    Banners,
-    Block,
-    Column,
-    Fact,
-    Facts,
-    Item,
-    Items,
-    Prose,
-    Row,
-    Table,
-    TableCell,
-    Verdict,
-    Verdicts,
-)
 from advisor.report.page import Page, Section, filled, lead
 from advisor.report.tables import merged
 from advisor.verdicts.comparing import Compared, ComparedDevice, Comparison, Ruling
 from advisor.verdicts.comparing.conditions import Condition
 from advisor.verdicts.comparing.recommended import Recommended
-from advisor.version import __version__
 
 _PREDICTED = (
     "Neither profile was measured on a GPU. Every figure on this page is computed by a model and comes with "
@@ -52,8 +36,11 @@ def comparison_page(
     devices = list(zip(names, found.devices, strict=True))
     apart = [_clean(condition) for condition in found.conditions if condition.status == "differs"]
     # Before anything else: that nothing was measured, and for a terminal what the two profiles are.
-    banner = Banners("predicted", (_PREDICTED,) * found.predicted, "predicted", forms="html")
-    opening = banner, Facts(tuple(Fact(label, side) for label, side in sides.items()), forms="txt")
+    banner = blocks.Banners("predicted", (_PREDICTED,) * found.predicted, "predicted", forms="html")
+    opening = (
+        banner,
+        blocks.Facts(tuple(blocks.Fact(label, side) for label, side in sides.items()), forms="txt"),
+    )
     return Page(
         kind="compare",
         brand="comparison",
@@ -66,14 +53,15 @@ def comparison_page(
             *([_gates(rulings, opening)] if rulings else []),
             lead(
                 *(() if rulings else opening),
-                Verdicts(tuple(_verdict(d, n, found.confidence) for n, d in devices), named=len(devices) > 1),
-                Prose(_statement(apart), label="Comparable", forms="md"),
+                blocks.Verdicts(
+                    tuple(_verdict(d, n, found.confidence) for n, d in devices), named=len(devices) > 1
+                ),
+                blocks.Prose(_statement(apart), label="Comparable", forms="md"),
             ),
             _comparable(found, apart, sides),
             *(_device(device, name, i, found) for i, (name, device) in enumerate(devices, 1)),
             _advice(found),
         ),
-        tool=f"advisor {__version__}",
     )
 
 
@@ -94,32 +82,37 @@ def _clean(told: Condition) -> Condition:
     return replace(told, what=words.name(told.what), base=base, head=head)
 
 
-def _gates(rulings: Sequence[Ruling], opening: tuple[Block, ...]) -> Section:
+def _gates(rulings: Sequence[Ruling], opening: tuple[blocks.Block, ...]) -> Section:
     items = tuple(
-        Item((words.name(r.gate.text),), r.status, "", points=tuple(words.line(t, _LIMIT) for t in r.reasons))
+        blocks.Item(
+            (words.name(r.gate.text),), r.status, "", points=tuple(words.line(t, _LIMIT) for t in r.reasons)
+        )
         for r in rulings
     )
-    return Section("gates", "Gates", filled(*opening, Items(items, label="Gate", most=4)), nav="Gates")
+    return Section("gates", "Gates", filled(*opening, blocks.Items(items, label="Gate", most=4)), nav="Gates")
 
 
 def _comparable(found: Comparison, apart: Sequence[Condition], sides: Mapping[str, str]) -> Section:
     """What differs around the two, so that a reader knows what the ratios show the effect of."""
     around = {"condition": "around the workload"}
-    rows = (Row(c.what, (TableCell(c.base), TableCell(c.head)), note=around.get(c.kind, "")) for c in apart)
-    columns = Column("BASE", figures=False), Column("HEAD", figures=False)
+    rows = (
+        blocks.Row(c.what, (blocks.TableCell(c.base), blocks.TableCell(c.head)), note=around.get(c.kind, ""))
+        for c in apart
+    )
+    columns = blocks.Column("BASE", figures=False), blocks.Column("HEAD", figures=False)
     notes = [words.line(note, _LIMIT) for note in found.notes]
     if found.unmatched_devices:
         names = words.listing(map(words.name, found.unmatched_devices))
         notes.append(f"Predicted in one of the two alone: {names}.")
     parts = filled(
-        Facts(tuple(Fact(label, side) for label, side in sides.items()), forms="md"),
-        Prose(_statement(apart), kind="", forms="html txt"),
-        Table(
+        blocks.Facts(tuple(blocks.Fact(label, side) for label, side in sides.items()), forms="md"),
+        blocks.Prose(_statement(apart), kind="", forms="html txt"),
+        blocks.Table(
             "conditions", "differs", columns, tuple(rows), label="What differs", codes=False, forms="html md"
         ),
-        Facts(tuple(Fact(c.what, f"{c.base}; now {c.head}") for c in apart), forms="txt"),
-        Prose(_same(found)),
-        Banners("note", tuple(notes)),
+        blocks.Facts(tuple(blocks.Fact(c.what, f"{c.base}; now {c.head}") for c in apart), forms="txt"),
+        blocks.Prose(_same(found)),
+        blocks.Banners("note", tuple(notes)),
     )
     return Section("comparable", "Comparable?", parts, nav="Comparable?", folded=True)
 
@@ -149,19 +142,23 @@ def _statement(apart: Sequence[Condition]) -> str:
 def _device(device: ComparedDevice, name: str, number: int, found: Comparison) -> Section:
     """Its table, figures on one side alone, and for a terminal, which has no such column, memory."""
     gaps = (
-        Item((words.name(g.strategy),), f"{g.status} in {g.missing_in.upper()}", words.line(g.reason, _LIMIT))
+        blocks.Item(
+            (words.name(g.strategy),), f"{g.status} in {g.missing_in.upper()}", words.line(g.reason, _LIMIT)
+        )
         for g in device.one_sided
     )
     changed = (row for row in device.rows if row.base_bytes != row.head_bytes)
-    blocks = filled(
+    parts = filled(
         _table(device, name, number, found) if device.rows else None,
-        Items(merged(gaps), "Figures on one side alone"),
-        Facts(tuple(Fact(words.name(r.strategy), f"memory {_bytes(r)}") for r in changed), forms="txt"),
+        blocks.Items(merged(gaps), "Figures on one side alone"),
+        blocks.Facts(
+            tuple(blocks.Fact(words.name(r.strategy), f"memory {_bytes(r)}") for r in changed), forms="txt"
+        ),
     )
-    return Section(f"device-{number}", name, blocks, nav=name, badge=device.basis)
+    return Section(f"device-{number}", name, parts, nav=name, badge=device.basis)
 
 
-def _table(device: ComparedDevice, name: str, number: int, found: Comparison) -> Table:
+def _table(device: ComparedDevice, name: str, number: int, found: Comparison) -> blocks.Table:
     predicted, axis = (
         device.basis == "predicted",
         ratio_axis([(r.ratio.low, r.ratio.high) for r in device.rows]),
@@ -172,16 +169,16 @@ def _table(device: ComparedDevice, name: str, number: int, found: Comparison) ->
         "run" if found.head.script else "frame",
         " to ".join(axis.ends),
     )
-    return Table(
+    return blocks.Table(
         "comparison",
         "strategy",
         (
-            Column(f"{word}BASE", brief="BASE"),
-            Column(f"{word}HEAD", brief="HEAD"),
-            Column("HEAD / BASE", notes=interval, brief="ratio"),
-            Column(ends, figures=False, forms="html"),
-            Column("verdict", figures=False),
-            Column("memory", forms="html md"),
+            blocks.Column(f"{word}BASE", brief="BASE"),
+            blocks.Column(f"{word}HEAD", brief="HEAD"),
+            blocks.Column("HEAD / BASE", notes=interval, brief="ratio"),
+            blocks.Column(ends, figures=False, forms="html"),
+            blocks.Column("verdict", figures=False),
+            blocks.Column("memory", forms="html md"),
         ),
         tuple(_row(row, device.recommended, axis) for row in device.rows),
         caption=f"{'Predicted time' if predicted else 'Time'} per {unit}; the ratio is HEAD's over BASE's, "
@@ -192,18 +189,18 @@ def _table(device: ComparedDevice, name: str, number: int, found: Comparison) ->
     )
 
 
-def _row(row: Compared, told: Recommended, axis: RatioScale) -> Row:
+def _row(row: Compared, told: Recommended, axis: RatioScale) -> blocks.Row:
     tags = [side for side, name in (("BASE", told.base), ("HEAD", told.head)) if name == row.strategy]
     outcome, ratio = row.outcome.replace(" ", "-"), row.ratio
-    return Row(
+    return blocks.Row(
         words.name(row.strategy),
         (
-            TableCell(units.seconds(row.base_seconds)),
-            TableCell(units.seconds(row.head_seconds)),
-            TableCell(units.ratio(ratio.value), words.ratio_between(ratio.low, ratio.high)),
-            TableCell("", mark=outcome, strip=axis.strip(ratio.value, ratio.low, ratio.high)),
-            TableCell(row.outcome, mark=outcome, badge=f"outcome {outcome}"),
-            TableCell(_bytes(row), mark="changed" if row.base_bytes != row.head_bytes else ""),
+            blocks.TableCell(units.seconds(row.base_seconds)),
+            blocks.TableCell(units.seconds(row.head_seconds)),
+            blocks.TableCell(units.ratio(ratio.value), words.ratio_between(ratio.low, ratio.high)),
+            blocks.TableCell("", mark=outcome, strip=axis.strip(ratio.value, ratio.low, ratio.high)),
+            blocks.TableCell(row.outcome, mark=outcome, badge=f"outcome {outcome}"),
+            blocks.TableCell(_bytes(row), mark="changed" if row.base_bytes != row.head_bytes else ""),
         ),
         tag=f"recommended in {' and '.join(tags)}" if tags else "",
     )
@@ -220,28 +217,28 @@ def _advice(found: Comparison) -> Section:
         ("New in HEAD", "New advice", found.new_advice),
         ("Gone since BASE", "Advice gone", found.gone_advice),
     )
-    blocks: list[Block] = []
+    parts: list[blocks.Block] = []
     for title, label, advice in told:
-        blocks.append(
-            Items(tuple(_advised(a, f". {words.line(a.detail)}") for a in advice), title, forms="html")
+        parts.append(
+            blocks.Items(tuple(_advised(a, f". {words.line(a.detail)}") for a in advice), title, forms="html")
         )
-        blocks.append(Items(tuple(_advised(a, "") for a in advice), label=label, forms="md txt"))
+        parts.append(blocks.Items(tuple(_advised(a, "") for a in advice), label=label, forms="md txt"))
     if not found.new_advice and not found.gone_advice:
-        blocks.append(Prose("The rules advise the same in both.", forms="html"))
-    return Section("advice", "Advice", filled(*blocks), nav="Advice")
+        parts.append(blocks.Prose("The rules advise the same in both.", forms="html"))
+    return Section("advice", "Advice", filled(*parts), nav="Advice")
 
 
-def _advised(told: Advice, detail: str) -> Item:
+def _advised(told: Advice, detail: str) -> blocks.Item:
     text = f"{words.line(told.title, 200)} on {words.name(told.device)}{detail}"
-    return Item((words.name(told.rule),), "", text)
+    return blocks.Item((words.name(told.rule),), "", text)
 
 
-def _verdict(device: ComparedDevice, name: str, confidence: float) -> Verdict:
+def _verdict(device: ComparedDevice, name: str, confidence: float) -> blocks.Verdict:
     outcomes, predicted = {row.outcome for row in device.rows}, device.basis == "predicted"
     told = not outcomes & {"slower", "cannot tell"}
     step = _PREDICTED_BOTH if predicted else _MORE_ROUNDS
     interval = f"by {units.percent(confidence)} intervals of the ratio of medians"
-    return Verdict(
+    return blocks.Verdict(
         basis=device.basis,
         tone="none" if not outcomes else "clear" if told else "inconclusive",
         device=name,

@@ -7,35 +7,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 from advisor import units
-from advisor.devices.memory_class import EXPLAINED
 from advisor.profiles.schema import Device, Profile
-from advisor.report import words
-from advisor.report.blocks import (
-    Banners,
-    Block,
-    Column,
-    Fact,
-    Facts,
-    Failure,
-    Failures,
-    Group,
-    Items,
-    Prose,
-    Row,
-    Table,
-    Verdict,
-    Verdicts,
-)
+from advisor.report import blocks, words
 from advisor.report.failures import Doubt, all_failed, doubt, failures
 from advisor.report.methods import pairs
 from advisor.report.page import MARKED, Page, Section, filled, lead, legend
 from advisor.report.recommendations import measured_verdict, nothing, prediction_verdict
-from advisor.report.tables import gaps
-from advisor.report.tracks import Stop, cell, measured_stop, predicted_stop
+from advisor.report.sweep_verdicts import Stop, cell, measured_stop, predicted_stop
+from advisor.report.tables import gaps, memory_told
 from advisor.verdicts.agreement import Agreement, agreement, one_for_all
 from advisor.verdicts.counting import counted
 from advisor.verdicts.device_comparison import DeviceComparison
-from advisor.version import __version__
 
 _PREDICTED = (
     "None of these profiles was measured on a GPU. Every figure on this page is computed by a model and "
@@ -58,7 +40,7 @@ class Place:
     basis: Basis
     profile: Profile
     stop: Stop
-    verdict: Verdict
+    verdict: blocks.Verdict
     href: str = ""
 
     @property
@@ -79,8 +61,8 @@ def devices_page(compared: DeviceComparison) -> Page:
     workload, parameters = words.name(compared.workload), pairs(first.workload.parameters)
     predicted = all(place.basis == "predicted" for place in found)
     notes, each = tuple(_notes(compared, found)), "Device by device"
-    told = [Fact(f"{p.name} ({p.basis}, {p.origin})", p.verdict.headline) for p in found]
-    told += [Fact("parameters", parameters)] if parameters else []
+    told = [blocks.Fact(f"{p.name} ({p.basis}, {p.origin})", p.verdict.headline) for p in found]
+    told += [blocks.Fact("parameters", parameters)] if parameters else []
     return Page(
         kind="devices",
         brand="several devices",
@@ -92,18 +74,21 @@ def devices_page(compared: DeviceComparison) -> Page:
         meta=(f"`{parameters}`",) if parameters else (),
         sections=(
             lead(
-                Banners("predicted", (_PREDICTED,) * predicted, "predicted", forms="html"),
-                Failures(tuple(_failures(compared))),
-                Verdicts(tuple(_verdicts(found))),
-                Banners("note", notes, forms="html"),
+                blocks.Banners("predicted", (_PREDICTED,) * predicted, "predicted", forms="html"),
+                blocks.Failures(tuple(_failures(compared))),
+                blocks.Verdicts(tuple(_verdicts(found))),
+                blocks.Banners("note", notes, forms="html"),
             ),
             Section("times", "Side by side", _times(found), nav="Side by side"),
             Section("devices", each, tuple(map(_card, found)), nav=each, forms="html"),
             Section(
-                "each", each, filled(Facts(tuple(told)), Banners("note", notes)), folded=True, forms="md txt"
+                "each",
+                each,
+                filled(blocks.Facts(tuple(told)), blocks.Banners("note", notes)),
+                folded=True,
+                forms="md txt",
             ),
         ),
-        tool=f"advisor {__version__}",
     )
 
 
@@ -125,38 +110,36 @@ def _places(compared: DeviceComparison) -> Iterator[Place]:
                 yield Place(made.device, "predicted", member.profile, stop, verdict, member.href)
 
 
-def _times(found: Sequence[Place]) -> tuple[Block, ...]:
+def _times(found: Sequence[Place]) -> tuple[blocks.Block, ...]:
     named = dict.fromkeys(strategy for place in found for strategy in place.stop.results)
     strategies = [s for s in named if any(place.stop.seconds(s) for place in found)]
     if not strategies:
-        return (Prose("No strategy has figures on any device.", forms="html"),)
-    table = Table(
+        return (blocks.Prose("No strategy has figures on any device.", forms="html"),)
+    table = blocks.Table(
         "sweep devices",
         "strategy",
-        tuple(Column(place.name, basis=place.basis) for place in found),
-        tuple(Row(words.name(s), tuple(cell(place.stop, s) for place in found)) for s in strategies),
+        tuple(blocks.Column(place.name, basis=place.basis) for place in found),
+        tuple(blocks.Row(words.name(s), tuple(cell(place.stop, s) for place in found)) for s in strategies),
         caption="Time per frame, beneath it the interval of the median; of a predicted device the likely "
         f"time and its range. {MARKED}",
         title="Time per frame:",
         identifier="times",
         brief_notes=False,
     )
-    return table, Prose(legend(table), forms="md txt")
+    return table, blocks.Prose(legend(table), forms="md txt")
 
 
-def _card(place: Place) -> Group:
-    memory = place.device.memory_class
-    said = f"Memory: {EXPLAINED[memory]}. " if memory else ""
-    blocks = filled(
-        Prose(f"{said}Profiled {place.origin}."),
-        Verdicts((place.verdict,), level=4),
-        Items(gaps(place.stop.results.values()), "Strategies without figures"),
+def _card(place: Place) -> blocks.Group:
+    parts = filled(
+        blocks.Prose(f"{memory_told(place.device)} Profiled {place.origin}.".strip()),
+        blocks.Verdicts((place.verdict,), level=4),
+        blocks.Items(gaps(place.stop.results.values()), "Strategies without figures"),
     )
     href = place.href if place.basis == "measured" else ""
-    return Group("prediction", blocks, place.name, place.basis, href)
+    return blocks.Group("prediction", parts, place.name, place.basis, href)
 
 
-def _verdicts(found: Sequence[Place]) -> Iterator[Verdict]:
+def _verdicts(found: Sequence[Place]) -> Iterator[blocks.Verdict]:
     """One over the measured devices, one over the predicted ones."""
     for basis, places in words.grouped(found, lambda place: place.basis).items():
         yield _verdict(places, basis)
@@ -164,12 +147,12 @@ def _verdicts(found: Sequence[Place]) -> Iterator[Verdict]:
         yield nothing("", "No device has figures: nothing was measured or predicted")
 
 
-def _verdict(places: Sequence[Place], basis: Basis) -> Verdict:
+def _verdict(places: Sequence[Place], basis: Basis) -> blocks.Verdict:
     told, predicted = agreement([place.stop.standing for place in places]), basis == "predicted"
     who = words.count(len(places), f"{basis} device")
     if told is None:
         return nothing(who, f"Nothing is recommended on {_where(places)}")
-    return Verdict(
+    return blocks.Verdict(
         basis=basis,
         tone="inconclusive" if not told.sure else "clear" if told.everywhere else "tie",
         device=who,
@@ -209,7 +192,7 @@ def _doubt(place: Place) -> Doubt:
     return "failed" if all_failed(place.profile) else doubt(place.profile)
 
 
-def _facts(places: Sequence[Place]) -> Iterator[Fact]:
+def _facts(places: Sequence[Place]) -> Iterator[blocks.Fact]:
     """What one strategy for all of them would cost where it is the worst choice."""
     rows = [counted(place.profile).measured() for place in places]
     found = one_for_all(rows, max(place.profile.method.confidence for place in places))
@@ -219,18 +202,18 @@ def _facts(places: Sequence[Place]) -> Iterator[Fact]:
     if cost.high > 1:
         between = words.ratio_between(cost.low, cost.high)
         told = f"at most {units.ratio(cost.value)} the best time ({between}, on {places[found.device].name})"
-    yield Fact("One strategy for all", words.name(found.strategy), told, brief=True)
+    yield blocks.Fact("One strategy for all", words.name(found.strategy), told, brief=True)
 
 
 def _where(places: Sequence[Place]) -> str:
     return words.listing(place.name for place in places)
 
 
-def _failures(compared: DeviceComparison) -> Iterator[Failure]:
+def _failures(compared: DeviceComparison) -> Iterator[blocks.Failure]:
     for member in compared.members:
         for told in failures(member.profile):
             where = words.name(member.device)
-            yield Failure(f"{told.headline} (on {where})", told.excerpt, told.next_step, told.detail)
+            yield blocks.Failure(f"{told.headline} (on {where})", told.excerpt, told.next_step, told.detail)
 
 
 def _notes(compared: DeviceComparison, found: Sequence[Place]) -> Iterator[str]:

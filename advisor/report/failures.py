@@ -11,7 +11,7 @@ from advisor.profiles.sweeps import SweepResults
 from advisor.report import words
 from advisor.report.blocks import Failure
 
-MEND = "Fix the error above and run again."
+FIX = "Fix the error above and run again."
 FIGURES = re.compile(r"\d+(\.\d+)?")
 """Reasons that differ in their figures only are told once."""
 _FRAME = re.compile(r'\s*File ".+", line \d+')
@@ -57,7 +57,7 @@ def failures(profile: Profile) -> tuple[Failure, ...]:
 def _failure(rows: Sequence[Failed], before: str, after: str) -> Failure:
     first, who = rows[0], words.listing(dict.fromkeys(words.code(row.strategy) for row in rows))
     headline = f"{before}{who}{after}: {words.line(first.reason, 500)}"
-    return Failure(headline, excerpt(first.detail), words.line(first.next_step, 300) or MEND)
+    return Failure(headline, excerpt(first.detail), words.line(first.next_step, 300) or FIX)
 
 
 def sweep_failures(sweep: SweepResults, parameter: str) -> tuple[Failure, ...]:
@@ -70,7 +70,7 @@ def _of_values(sweep: SweepResults, parameter: str) -> Iterator[Failure]:
     for where in words.grouped(failed, lambda point: _key(point.reason, point.detail)).values():
         first, values = where[0], words.listing([words.value(p.value) for p in where], limit=12)
         headline = f"{parameter} = {values} failed: {words.line(first.reason, 500)}"
-        yield Failure(headline, excerpt(first.detail), MEND, words.block(first.detail))
+        yield Failure(headline, excerpt(first.detail), FIX, words.block(first.detail))
 
 
 def _of_strategies(sweep: SweepResults, parameter: str) -> Iterator[Failure]:

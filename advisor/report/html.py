@@ -28,6 +28,8 @@ PLAIN_LENGTH = 50_000
 EMBEDDED_LENGTH = 245_000
 MACROS = ("blocks.html.j2", "charts.svg.j2", "lines.svg.j2")
 """A block is drawn by the macro of its name in one of these."""
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[KMGT]iB|B|GB/s|%)(?![\w/]))")
+_PACKAGE = Path(__file__).resolve().parent.parent
 
 
 @dataclass(frozen=True)
@@ -38,22 +40,31 @@ class Link:
     href: str
 
 
+class Verbatim(str):
+    """Text of a program or for one, whose blanks must stay what they are."""
+
+    __slots__ = ()
+
+
 def render(page: Page) -> str:
     """A page with our style and script, which alone are not escaped, and the digests its policy allows."""
-    style, script = _asset("report.css"), _asset("report.js")
-    return (
-        page_environment()
-        .get_template("page.html.j2")
-        .render(
-            page=page,
-            draw=draw,
-            kinds={type(block).__name__ for s in page.sections for block in _inside(s.blocks)},
-            style=Markup(style),
-            style_digest=_digest(style),
-            script=Markup(script),
-            script_digest=_digest(script),
-        )
-    )
+    assets: dict[str, str] = {}
+    for name, file in (("style", "report.css"), ("script", "report.js")):
+        text = (directory() / file).read_text(encoding="utf-8")
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assets |= {name: Markup(text), f"{name}_digest": f"sha256-{digest}"}
+    kinds = {type(block).__name__ for section in page.sections for block in _inside(section.blocks)}
+    return page_environment().get_template("page.html.j2").render(page=page, draw=draw, kinds=kinds, **assets)
+
+
+def notebook_cell(page: Page) -> str:
+    """For a notebook: the verdict as a line of text, for viewers that drop frames, and the page below it.
+
+    The page is in a frame of its own, so that neither styles the other.
+    """
+    told = next(b for section in page.sections for b in section.blocks if isinstance(b, Verdicts)).items[0]
+    line = f"{page.name}, {told.device}: {told.headline}"
+    return environment().get_template("notebook.html.j2").render(line=line, page=render(page))
 
 
 def draw(block: Block) -> Markup:
@@ -87,46 +98,26 @@ def link(json: Callable[[], str] | None) -> Link:
     return Link("profile.json", "")
 
 
-def _asset(name: str) -> str:
-    return (directory() / name).read_text(encoding="utf-8")
-
-
-def _digest(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
-
-
-_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[KMGT]iB|B|GB/s|%)(?![\w/]))")
-_PACKAGE = Path(__file__).resolve().parent.parent
-
-
 def directory(package: Path = _PACKAGE) -> Path:
     """Where the templates are: inside the installed package, or at the root of a checkout."""
     installed = package / "templates"
     return installed if installed.is_dir() else package.parent / "templates"
 
 
-class Verbatim(str):
-    """Text of a program or for one, whose blanks must stay what they are."""
-
-    __slots__ = ()
-
-
 @cache
 def page_environment() -> Environment:
     """For pages: as `environment`, but a number is not parted from its unit at the end of a line."""
-    made = environment().overlay(finalize=_unparted)
+    made = environment().overlay(
+        finalize=lambda value: _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", value) if type(value) is str else value
+    )
     made.filters["verbatim"] = Verbatim
     made.filters["shown"] = lambda columns: [column for column in columns if "html" in column.forms]
     return made
 
 
-def _unparted(value: object) -> object:
-    return value if type(value) is not str else _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", value)
-
-
 @cache
 def environment() -> Environment:
-    """One environment for all templates. Their names end in .j2, so escaping is not left to the name."""
+    """Escapes in every template, whose names end in .j2, and stops at a name that is not there."""
     made = Environment(
         loader=FileSystemLoader(directory()),
         autoescape=True,
@@ -137,10 +128,3 @@ def environment() -> Environment:
     )
     made.filters["spans"] = words.spans
     return made
-
-
-def notebook_cell(page: Page) -> str:
-    """The verdict as a line of text, for viewers that drop frames, and the page below it."""
-    told = next(b for section in page.sections for b in section.blocks if isinstance(b, Verdicts)).items[0]
-    line = f"{page.name}, {told.device}: {told.headline}"
-    return environment().get_template("notebook.html.j2").render(line=line, page=render(page))

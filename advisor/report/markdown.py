@@ -6,29 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from advisor.report import words
-from advisor.report.blocks import (
-    SIGNS,
-    Banners,
-    Block,
-    Bullets,
-    Code,
-    Column,
-    Facts,
-    Failures,
-    Finding,
-    Findings,
-    Item,
-    Items,
-    Prose,
-    Row,
-    Table,
-    TableCell,
-    Verdict,
-    Verdicts,
-    kept_rows,
-)
-from advisor.report.page import Page, Section, shown
+from advisor.report import blocks, words
+from advisor.report.page import Page, shown
 
 LIMIT = 10_000
 
@@ -70,14 +49,15 @@ def render(page: Page, limit: int = LIMIT) -> str:
 
 
 def _written(page: Page, room: Room) -> str:
-    tables = [b for s in page.sections if not s.folded for b in shown(s, "md") if isinstance(b, Table)]
+    tables = [b for s in page.sections if not s.folded for b in shown(s, "md") if isinstance(b, blocks.Table)]
     hidden = {id(table) for table in tables[room.devices :]}
     writer, parts = _Writer(room), [_title(page)]
     for section in sorted(page.sections, key=lambda section: section.folded):  # what is folded comes last
-        blocks = [block for block in shown(section, "md") if id(block) not in hidden]
-        inside = "\n\n".join(part for block in blocks for part in writer.write(block))
+        told = (block for block in shown(section, "md") if id(block) not in hidden)
+        inside = "\n\n".join(part for block in told for part in writer.write(block))
         if inside:
-            parts.append(_folded(section, inside) if section.folded else inside)
+            fold = f"<details><summary>{section.title}</summary>\n\n{inside}\n\n</details>"
+            parts.append(fold if section.folded else inside)
     if hidden:
         parts.append(f"{words.count(len(hidden), 'more table')} in the report.")
     return "\n\n".join(parts) + "\n"
@@ -89,29 +69,25 @@ def _title(page: Page) -> str:
     return f"### {escape(page.name, 120)}{where}{said.get(page.basis, '')}"
 
 
-def _folded(section: Section, inside: str) -> str:
-    return f"<details><summary>{section.title}</summary>\n\n{inside}\n\n</details>"
-
-
 class _Writer:
     """Writes a block by the method of its name; what has none, such as a chart, is left out."""
 
     def __init__(self, room: Room) -> None:
         self.room = room
 
-    def write(self, block: Block) -> Iterator[str]:
+    def write(self, block: blocks.Block) -> Iterator[str]:
         return getattr(self, type(block).__name__.lower(), lambda _: iter(()))(block)
 
-    def prose(self, block: Prose) -> Iterator[str]:
+    def prose(self, block: blocks.Prose) -> Iterator[str]:
         label = f"**{block.label}:** " if block.label else ""
         yield label + prose(block.whole)
 
-    def banners(self, block: Banners) -> Iterator[str]:
+    def banners(self, block: blocks.Banners) -> Iterator[str]:
         for text in block.texts[:_MOST]:
             yield f"> **{block.label.capitalize()}:** {prose(text)}"
         yield from _more(len(block.texts) - _MOST, block.label)
 
-    def failures(self, block: Failures) -> Iterator[str]:
+    def failures(self, block: blocks.Failures) -> Iterator[str]:
         for failure in block.items[:_MOST]:
             yield f"**Failure:** {prose(failure.headline)}"
             if failure.excerpt:
@@ -119,7 +95,7 @@ class _Writer:
             yield f"**Next:** {prose(failure.next_step, 200)}"
         yield from _more(len(block.items) - _MOST, "failure")
 
-    def verdicts(self, block: Verdicts) -> Iterator[str]:
+    def verdicts(self, block: blocks.Verdicts) -> Iterator[str]:
         if not block.named:
             for verdict in block.items:
                 yield from _verdict(verdict, block.reasons)
@@ -128,21 +104,21 @@ class _Writer:
         lines = (f"**{escape(v.device, 80)}**: {_in_a_line(v, block.reasons)}" for v in shown)
         yield _list((*lines, *_more(left, "device")))
 
-    def facts(self, block: Facts) -> Iterator[str]:
+    def facts(self, block: blocks.Facts) -> Iterator[str]:
         if block.title:
             yield prose(block.title)
         rows = [f"| {prose(f.label, 120)} | {prose(f.value, 160)} |" for f in block.facts[: self.room.facts]]
         yield "\n".join(("| | |", "| :-- | :-- |", *rows))
 
-    def items(self, block: Items) -> Iterator[str]:
+    def items(self, block: blocks.Items) -> Iterator[str]:
         lines = (_item(item, block.label) for item in block.items[: block.most])
         yield _list((*lines, *_more(len(block.items) - block.most, "reason")))
 
-    def findings(self, block: Findings) -> Iterator[str]:
+    def findings(self, block: blocks.Findings) -> Iterator[str]:
         told = enumerate(block.items[:_MOST], 1)
         yield "\n".join(f"{i}. {_finding(f)}" for i, f in told)
 
-    def code(self, block: Code) -> Iterator[str]:
+    def code(self, block: blocks.Code) -> Iterator[str]:
         """The first snippet."""
         found = block.items[0]
         lines = words.count(len(found.snippet.splitlines()), "line")
@@ -150,16 +126,16 @@ class _Writer:
         name = code(found.strategy or found.rule, tags=True)
         yield f"<details><summary>Code for {name}</summary>\n\n{fence(shown)}\n\n</details>"
 
-    def bullets(self, block: Bullets) -> Iterator[str]:
+    def bullets(self, block: blocks.Bullets) -> Iterator[str]:
         yield _list(map(prose, block.texts))
 
-    def table(self, table: Table) -> Iterator[str]:
+    def table(self, table: blocks.Table) -> Iterator[str]:
         known = [i for i, column in enumerate(table.columns) if "md" in column.forms]
         shown = known[: self.room.columns]
         heads = {i: _heads(table.columns[i], table) for i in shown}
         first = [escape(table.names, 40), *(head for each in heads.values() for head in each)]
         right = [table.by_number, *(table.columns[i].figures for i in shown for _ in heads[i])]
-        rows = kept_rows(table.rows, self.room.rows)
+        rows = blocks.kept_rows(table.rows, self.room.rows)
         body = [[_name(row, table), *_cells(row, table, shown, len(first) - 1)] for row in rows]
         if table.title:
             yield prose(table.title)
@@ -177,7 +153,7 @@ def _more(left: int, noun: str) -> Iterator[str]:
         yield f"and {words.count(left, f'more {noun}')} in the report"
 
 
-def _finding(found: Finding) -> str:
+def _finding(found: blocks.Finding) -> str:
     title, gain = f"**{prose(found.title, 120)}**", f": {escape(found.gain)}" if found.gain else ""
     where = f"{title} on {escape(found.where, 120)}" if found.devices else f"{escape(found.rule)}: {title}"
     return f"{where}{gain}. {prose(found.detail, 240)}"
@@ -187,7 +163,7 @@ def _list(texts: Iterable[str]) -> str:
     return "\n".join(f"- {text}" for text in texts)
 
 
-def _verdict(verdict: Verdict, reasons: bool) -> Iterator[str]:
+def _verdict(verdict: blocks.Verdict, reasons: bool) -> Iterator[str]:
     certainty = f" ({escape(verdict.certainty, 80)})" if verdict.certainty else ""
     yield f"**{prose(verdict.headline)}**{certainty}"
     if verdict.reason and reasons:
@@ -198,7 +174,7 @@ def _verdict(verdict: Verdict, reasons: bool) -> Iterator[str]:
         yield f"**Next:** {prose(verdict.next_step)}"
 
 
-def _in_a_line(verdict: Verdict, reasons: bool) -> str:
+def _in_a_line(verdict: blocks.Verdict, reasons: bool) -> str:
     certainty = f" ({escape(verdict.certainty, 80)})" if verdict.certainty else ""
     facts = "".join(
         f"; {escape(f.label).lower()} {escape(f.value)}, {escape(f.note)}" for f in verdict.facts if f.brief
@@ -208,32 +184,32 @@ def _in_a_line(verdict: Verdict, reasons: bool) -> str:
     return f"{told.rstrip('.')}. **Next:** {prose(verdict.next_step, 200)}" if verdict.next_step else told
 
 
-def _heads(column: Column, table: Table) -> list[str]:
+def _heads(column: blocks.Column, table: blocks.Table) -> list[str]:
     basis = " (predicted)" if column.basis == "predicted" else ""
     head = code(column.head) if table.code_heads else prose(column.head, 80)
     note = f", {escape(column.note)}" if column.note else ""
     return [f"{head}{note}{basis}", *([escape(column.notes)] if column.notes else [])]
 
 
-def _name(row: Row, table: Table) -> str:
+def _name(row: blocks.Row, table: blocks.Table) -> str:
     return f"{code(row.name) if table.codes else escape(row.name, 60)}{f' {row.tag}' if row.tag else ''}"
 
 
-def _cells(row: Row, table: Table, shown: Sequence[int], width: int) -> list[str]:
+def _cells(row: blocks.Row, table: blocks.Table, shown: Sequence[int], width: int) -> list[str]:
     if row.missing:
         return [escape(row.missing, 80), *[""] * (width - 1)]
     return [text for i in shown for text in _cell(row.cells[i], table.columns[i], table)]
 
 
-def _cell(cell: TableCell, column: Column, table: Table) -> list[str]:
-    value = f"{SIGNS.get(cell.mark, '')}{escape(cell.value, 80)}"
+def _cell(cell: blocks.TableCell, column: blocks.Column, table: blocks.Table) -> list[str]:
+    value = f"{blocks.SIGNS.get(cell.mark, '')}{escape(cell.value, 80)}"
     value = f"**{value}**" if cell.mark in ("slower", "faster") else value
     note = cell.note if table.brief_notes and not column.notes else ""
     beside = "; ".join(escape(text, 120) for text in (note, cell.more) if text)
     return [f"{value} ({beside})" if beside else value, *([escape(cell.note, 80)] if column.notes else [])]
 
 
-def _item(item: Item, label: str) -> str:
+def _item(item: blocks.Item, label: str) -> str:
     who = " ".join(filter(None, (label, ", ".join(map(code, item.names[:14])), escape(item.status, 80))))
     points = "; ".join(prose(point, 200) for point in item.points[:_MOST])
     more = "".join(f"; {text}" for text in _more(len(item.points) - _MOST, "reason"))

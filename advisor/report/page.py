@@ -12,6 +12,7 @@ from typing import Literal
 
 from advisor.profiles.schema import Profile
 from advisor.report.blocks import Banners, Block, Download, Fact, Facts, Fold, Form, Forms, Group, Table
+from advisor.version import __version__
 
 _CONTENTS = ("items", "texts", "facts", "rows", "blocks", "text", "link")
 
@@ -44,10 +45,10 @@ class Page:
     brand: str
     title: str
     name: str
-    where: str
-    basis: Literal["measured", "predicted", "nothing"]
     sections: tuple[Section, ...]
-    tool: str
+    where: str = ""
+    basis: Literal["measured", "predicted", "nothing"] = "measured"
+    tool: str = f"advisor {__version__}"
     created: str = ""
     summary: str = ""
     meta: tuple[str, ...] = ()

@@ -21,7 +21,6 @@ from advisor.report.script_page import script_page
 from advisor.report.sweep_page import sweep_page
 from advisor.report.traces import trace_page
 from advisor.verdicts.device_comparison import DeviceComparison
-from advisor.version import __version__
 
 __all__ = [
     "FORMATS",
@@ -75,23 +74,20 @@ def write(page: Page, directory: Path, formats: Sequence[str] = FORMATS) -> list
     return written
 
 
-_VARIABLE = "GITHUB_STEP_SUMMARY"
-
-
-def append_step_summary(markdown: str) -> None:
-    """Appends a report in Markdown to the file that $GITHUB_STEP_SUMMARY names, if it names one.
+def append_step_summary(page: Page) -> None:
+    """Appends a page in Markdown to the file that $GITHUB_STEP_SUMMARY names, if it names one.
 
     Raises `FileProblem` where that file cannot be written.
     """
-    name = os.environ.get(_VARIABLE)
+    name = os.environ.get("GITHUB_STEP_SUMMARY")
     if not name:
         return
     try:
         with Path(name).open("a", encoding="utf-8") as file:
-            file.write(markdown + "\n")
+            file.write(render(page, "md") + "\n")
     except OSError as problem:
         raise FileProblem(
-            f"${_VARIABLE} names {name}, which cannot be written: {problem.strerror}",
+            f"$GITHUB_STEP_SUMMARY names {name}, which cannot be written: {problem.strerror}",
             next_step="The report itself is written; unset the variable or correct it.",
         ) from None
 
@@ -106,8 +102,5 @@ def doctor_page(checkup: Checkup) -> Page:
         brand="doctor",
         title="advisor doctor",
         name=checkup.verdict,
-        where="",
-        basis="measured",
         sections=(Section("findings", "Findings", (Findings(found),)),),
-        tool=f"advisor {__version__}",
     )

@@ -6,29 +6,10 @@ from dataclasses import replace
 
 from advisor.model import measured
 from advisor.profiles.schema import Profile
-from advisor.report import words
+from advisor.report import blocks, words
 from advisor.report.advising import changes, findings
-from advisor.report.blocks import (
-    Banners,
-    Block,
-    Code,
-    Column,
-    Fact,
-    Facts,
-    Failures,
-    Finding,
-    Findings,
-    Fold,
-    Group,
-    Prose,
-    Row,
-    Table,
-    TableCell,
-    Verdicts,
-)
-from advisor.report.evidence import evidence
+from advisor.report.evidence import evidence, predictions
 from advisor.report.failures import FIRST_FRAMES, all_failed, failures
-from advisor.report.forecasting import predictions
 from advisor.report.machine import absent, environment, readings
 from advisor.report.methods import measured_label, method, pairs, preferences, workload
 from advisor.report.page import NO_GPU, Page, Section, circumstances, download, filled, lead
@@ -72,7 +53,7 @@ def profile_page(profile: Profile) -> Page:
             evidence(profile, against),
             _advice(profile, found),
             *(() if cpu else predicted),
-            *([Section("frames", "Within a frame", seen, nav="Frames")] if seen else []),
+            *([Section("frames", "Within a frame", seen, nav="Timelines")] if seen else []),
             _circumstances(profile, "" if against.rows else against.reason),
             Section("raw", "Raw data", (download(profile),), nav="Raw data", forms="html"),
         ),
@@ -92,33 +73,33 @@ def _lead(profile: Profile) -> Section:
     if len(told) > 1 and len({verdict.next_step for verdict in told}) == 1:  # said once, for all devices
         next_step, told = told[0].next_step, tuple(replace(verdict, next_step="") for verdict in told)
     warnings, cpu = tuple(map(words.line, profile.environment.warnings)), profile.device.kind == "cpu"
-    none = Banners("no GPU", (_NOTHING_PREDICTED,), forms="html")
+    none = blocks.Banners("no GPU", (_NOTHING_PREDICTED,), forms="html")
     if profile.predictions:
-        none = Banners("predicted", (NO_GPU,), "predicted", forms="html")
+        none = blocks.Banners("predicted", (NO_GPU,), "predicted", forms="html")
     return lead(
         none if cpu else None,
-        Banners("note", tuple(map(words.line, profile.notes)), forms="html"),
-        Failures(failures(profile)),
-        Banners("doubtful", (f"{FIRST_FRAMES}.",) * _doubtful(profile), "doubt"),
-        Verdicts(told, named=cpu, reasons=told[0].basis != "predicted"),
-        Banners("warning", warnings[:BESIDE_VERDICT], "caution"),
+        blocks.Banners("note", tuple(map(words.line, profile.notes)), forms="html"),
+        blocks.Failures(failures(profile)),
+        blocks.Banners("doubtful", (f"{FIRST_FRAMES}.",) * _doubtful(profile), "doubt"),
+        blocks.Verdicts(told, named=cpu, reasons=told[0].basis != "predicted"),
+        blocks.Banners("warning", warnings[:BESIDE_VERDICT], "caution"),
         *_further(len(warnings) - BESIDE_VERDICT),
-        Prose(next_step, label="Next", kind="next together"),
+        blocks.Prose(next_step, label="Next", kind="next together"),
     )
 
 
-def _further(left: int) -> tuple[Block, ...]:
+def _further(left: int) -> tuple[blocks.Block, ...]:
     """That there are more warnings, and where."""
     if left <= 0:
         return ()
     return (
-        Prose("", link=(f"and {left} more below", "#method"), forms="html"),
-        Prose(f"and {words.count(left, 'more warning')} below", forms="txt"),
-        Prose(f"and {left} more in the report", forms="md"),
+        blocks.Prose("", link=(f"and {left} more below", "#method"), forms="html"),
+        blocks.Prose(f"and {words.count(left, 'more warning')} below", forms="txt"),
+        blocks.Prose(f"and {left} more in the report", forms="md"),
     )
 
 
-def _change(profile: Profile, found: tuple[Finding, ...]) -> Section:
+def _change(profile: Profile, found: tuple[blocks.Finding, ...]) -> Section:
     proposed = () if _doubtful(profile) else changes(profile, found)
     fired, kept = [f for f in found if f.fired], baseline(profile)
     why = "No rule has code to propose."
@@ -126,40 +107,40 @@ def _change(profile: Profile, found: tuple[Finding, ...]) -> Section:
         why = "The workload itself, first: it failed under every strategy here."
     elif any(f.snippet for f in fired):
         why = f"Nothing: the verdict is to keep {words.code(kept.strategy if kept else 'baseline')}."
-    instead = Prose(why, forms="html")
+    instead = blocks.Prose(why, forms="html")
     if fired:
-        instead = Prose(f"{why} What the rules advise is", link=("below.", "#advice"), forms="html")
-    block = Code(proposed, forms="html") if proposed else instead
+        instead = blocks.Prose(f"{why} What the rules advise is", link=("below.", "#advice"), forms="html")
+    block = blocks.Code(proposed, forms="html") if proposed else instead
     return Section("change", "What to change in the code", (block,), nav="What to change")
 
 
-def _advice(profile: Profile, found: tuple[Finding, ...]) -> Section:
+def _advice(profile: Profile, found: tuple[blocks.Finding, ...]) -> Section:
     fired, quiet = tuple(f for f in found if f.fired), tuple(f for f in found if not f.fired)
     doubtful, silenced = _doubtful(profile), any(f.outcome == "silenced" for f in quiet)
     more = f"{len(quiet)} more: rules that passed{', are silenced' * silenced} or do not apply"
-    blocks = filled(
-        Prose(_FROM_FIRST_FRAMES * doubtful, forms="html"),
-        Findings(fired, forms="html" if doubtful else "html md"),
-        None if fired else Prose("No rule found anything to change.", forms="html"),
-        Code(() if doubtful else changes(profile, found), forms="md"),
+    parts = filled(
+        blocks.Prose(_FROM_FIRST_FRAMES * doubtful, forms="html"),
+        blocks.Findings(fired, forms="html" if doubtful else "html md"),
+        None if fired else blocks.Prose("No rule found anything to change.", forms="html"),
+        blocks.Code(() if doubtful else changes(profile, found), forms="md"),
         _in_text(profile, fired),
-        Fold(more, filled(Findings(quiet)), kind="folded"),
+        blocks.Fold(more, filled(blocks.Findings(quiet)), kind="folded"),
     )
-    return Section("advice", "Advice", blocks, nav="Advice")
+    return Section("advice", "Advice", parts, nav="Advice")
 
 
-def _in_text(profile: Profile, fired: tuple[Finding, ...]) -> Table | None:
+def _in_text(profile: Profile, fired: tuple[blocks.Finding, ...]) -> blocks.Table | None:
     """Titles of the first pieces of advice on what was measured, a line each, with what they save."""
     here = words.name(profile.device.name)
     told = [f for f in fired if f.outcome == "advice" and here in f.devices]
     if profile.device.kind == "cpu" or _doubtful(profile):
         return None
     more = f"{len(told) - _ADVICE} more, " if len(told) > _ADVICE else ""
-    return Table(
+    return blocks.Table(
         "advice",
         "",
-        (Column(""),),
-        tuple(Row(finding.title, (TableCell(finding.saves),)) for finding in told[:_ADVICE]),
+        (blocks.Column(""),),
+        tuple(blocks.Row(finding.title, (blocks.TableCell(finding.saves),)) for finding in told[:_ADVICE]),
         title="Advice (times are per frame):",
         note=f"{more}reasons and code: see the report",
         forms="txt",
@@ -172,25 +153,27 @@ def _circumstances(profile: Profile, unmatched: str) -> Section:
     taken = method(profile, "" if cpu or not profile.measured() else words.line(unmatched))
     further = tuple(map(words.line, profile.environment.warnings[BESIDE_VERDICT:]))
     return circumstances(
-        Banners("warning", further, forms="html txt"),
-        Fold("What the conclusions go by", filled(Facts(wanted)), open=True),
-        Facts(wanted, forms="txt"),
-        Group(
+        blocks.Banners("warning", further, forms="html txt"),
+        blocks.Fold("What the conclusions go by", filled(blocks.Facts(wanted)), open=True),
+        blocks.Facts(wanted, forms="txt"),
+        blocks.Group(
             "sheet",
             filled(
-                Fold("How the figures were taken", (Facts(taken),), open=True),
-                Fold("The workload", (Facts(workload(profile)),)),
-                Fold("The machine and its software", filled(Facts(machine), *readings(profile))),
-                Fold("What could not be read", filled(Facts(absent(profile)))),
+                blocks.Fold("How the figures were taken", (blocks.Facts(taken),), open=True),
+                blocks.Fold("The workload", (blocks.Facts(workload(profile)),)),
+                blocks.Fold(
+                    "The machine and its software", filled(blocks.Facts(machine), *readings(profile))
+                ),
+                blocks.Fold("What could not be read", filled(blocks.Facts(absent(profile)))),
             ),
             forms="html",
         ),
         facts=(
-            Fact("device", words.name(profile.device.name) + f" ({measured_label(profile)})" * cpu),
-            Fact(
+            blocks.Fact("device", words.name(profile.device.name) + f" ({measured_label(profile)})" * cpu),
+            blocks.Fact(
                 "workload", f"{words.line(profile.workload.file, 120)} {pairs(profile.workload.parameters)}"
             ),
-            Fact("command", words.code(profile.command, 500)),
+            blocks.Fact("command", words.code(profile.command, 500)),
             *machine[:10],
             *wanted[:10],
         ),

@@ -22,8 +22,8 @@ from advisor.report import words
 from advisor.report.blocks import Fact, Verdict
 from advisor.report.failures import (
     FIRST_FRAMES,
+    FIX,
     HOST_ONLY,
-    MEND,
     asked_for_one,
     doubt,
     failed_rows,
@@ -164,11 +164,11 @@ def _unmeasured(profile: Profile) -> Verdict:
         why = "There is nothing to compare, or the comparison was not made."
         return nothing(device, what, why, "Profile again with at least two strategies.")
     if len({row.reason for row in failed_rows(profile)}) == 1:
-        return nothing(device, f"Nothing could be measured: {first_reason(profile)}", "", MEND)
+        return nothing(device, f"Nothing could be measured: {first_reason(profile)}", "", FIX)
     failed = sum(isinstance(r, Failed) for r in profile.results)
     skipped = sum(isinstance(r, Skipped) for r in profile.results)
     why = f"Nothing could be measured: {failed} failed, {skipped} skipped"
-    return nothing(device, why, _first_reason(profile.results), MEND)
+    return nothing(device, why, _first_reason(profile.results), FIX)
 
 
 def _first_reason(results: Iterable[Result | Predicted]) -> str:

@@ -10,27 +10,7 @@ from typing import Literal
 from advisor import units
 from advisor.profiles.schema import Profile
 from advisor.profiles.scripts import ScriptMeasured, ScriptRun
-from advisor.report import words
-from advisor.report.blocks import (
-    NOTHING,
-    Banners,
-    Block,
-    Bullets,
-    Code,
-    Column,
-    Fact,
-    Facts,
-    Finding,
-    Fold,
-    Group,
-    Items,
-    Prose,
-    Row,
-    Table,
-    TableCell,
-    Verdict,
-    Verdicts,
-)
+from advisor.report import blocks, words
 from advisor.report.machine import environment
 from advisor.report.page import Page, Section, circumstances, download, filled, lead
 from advisor.report.recommendations import TONES, decided, nothing
@@ -51,7 +31,7 @@ MORE = (
     "predicted and advice given: `advisor new mine.py` writes one to start from."
 )
 _RANGES = 12
-_MEND = "Fix the errors above and run again."
+_FIX = "Fix the errors above and run again."
 _SEEN = "by CuPy"
 _TIME = (
     "the whole script, from its first line until the GPU has done all; importing CuPy, the CUDA context and "
@@ -96,21 +76,21 @@ def script_page(profile: Profile, script: ScriptRun) -> Page:
 def _lead(profile: Profile, script: ScriptRun, notes: tuple[str, ...]) -> Section:
     chosen = profile.recommendation
     shown = code(chosen.strategy) if chosen and chosen.strategy else ""
-    found = Finding("", "", "Code", strategy=(chosen and chosen.strategy) or "", snippet=shown)
+    found = blocks.Finding("", "", "Code", strategy=(chosen and chosen.strategy) or "", snippet=shown)
     return lead(
-        Banners("note", notes, forms="html"),
-        Verdicts((_verdict(profile, script),)),
-        Banners("warning", tuple(map(words.line, profile.environment.warnings)), "caution"),
-        Code((found,)) if shown else None,
+        blocks.Banners("note", notes, forms="html"),
+        blocks.Verdicts((_verdict(profile, script),)),
+        blocks.Banners("warning", tuple(map(words.line, profile.environment.warnings)), "caution"),
+        blocks.Code((found,)) if shown else None,
     )
 
 
-def _verdict(profile: Profile, script: ScriptRun) -> Verdict:
+def _verdict(profile: Profile, script: ScriptRun) -> blocks.Verdict:
     chosen, device = profile.recommendation, words.name(profile.device.name)
     basis: Literal["measured", "nothing"] = "measured" if script.measured else "nothing"
     if chosen is None:
         why = "Every strategy failed or was skipped; see below."
-        none = nothing(device, "Nothing could be measured.", why, _MEND)
+        none = nothing(device, "Nothing could be measured.", why, _FIX)
         return replace(none, basis=basis)
     headline, certain, gains = decided(chosen), "", chosen.strategy != script.baseline
     if chosen.interval and gains:
@@ -118,7 +98,7 @@ def _verdict(profile: Profile, script: ScriptRun) -> Verdict:
         certain = f"{words.ratio_between(*chosen.interval)}, {interval}"
     if chosen.speedup is not None and gains:
         headline += f", {units.ratio(chosen.speedup)} as fast as it is now"
-    return Verdict(
+    return blocks.Verdict(
         basis=basis,
         tone=TONES[chosen.verdict],
         device=device,
@@ -129,7 +109,7 @@ def _verdict(profile: Profile, script: ScriptRun) -> Verdict:
     )
 
 
-def _evidence(profile: Profile, script: ScriptRun) -> Iterator[Block]:
+def _evidence(profile: Profile, script: ScriptRun) -> Iterator[blocks.Block]:
     rows, ranges = script.measured, _ranges(script)
     if rows:
         yield _strategies(profile, script)
@@ -137,10 +117,10 @@ def _evidence(profile: Profile, script: ScriptRun) -> Iterator[Block]:
         more = len(ranges) - _RANGES
         left = f" {more} more are in the profile." if more > 0 else ""
         names = [words.name(row.strategy) for row in rows]
-        yield Table(
+        yield blocks.Table(
             "ranges",
             "range",
-            tuple(Column(n, forms="html md txt" if n == names[0] else "html") for n in names),
+            tuple(blocks.Column(n, forms="html md txt" if n == names[0] else "html") for n in names),
             ranges[:_RANGES],
             caption="The script's own ranges: seconds by the stream's clock in one observed run, and how "
             f"often.{left}",
@@ -149,21 +129,21 @@ def _evidence(profile: Profile, script: ScriptRun) -> Iterator[Block]:
             code_heads=True,
             forms="html txt",
         )
-    yield Items(gaps(profile.results), "Strategies without figures")
+    yield blocks.Items(gaps(profile.results), "Strategies without figures")
 
 
-def _strategies(profile: Profile, script: ScriptRun) -> Table:
+def _strategies(profile: Profile, script: ScriptRun) -> blocks.Table:
     interval = f"{units.percent(profile.method.confidence)} interval"
-    return Table(
+    return blocks.Table(
         "strategies",
         "strategy",
         (
-            Column("time per run", notes=interval, brief="run"),
-            Column(f"speed against `{script.baseline}`", brief=f"vs {script.baseline}"),
-            Column("copied to the device", _SEEN, forms="html md"),
-            Column("copied back", _SEEN, forms="html md"),
-            Column("taken from CUDA", forms="html"),
-            Column("results", figures=False, forms="html"),
+            blocks.Column("time per run", notes=interval, brief="run"),
+            blocks.Column(f"speed against `{script.baseline}`", brief=f"vs {script.baseline}"),
+            blocks.Column("copied to the device", _SEEN, forms="html md"),
+            blocks.Column("copied back", _SEEN, forms="html md"),
+            blocks.Column("taken from CUDA", forms="html"),
+            blocks.Column("results", figures=False, forms="html"),
         ),
         tuple(_row(profile, script, row) for row in script.measured),
         caption=f"The script under each strategy. Beneath each figure its {interval}. Copies and memory are "
@@ -172,29 +152,29 @@ def _strategies(profile: Profile, script: ScriptRun) -> Table:
     )
 
 
-def _row(profile: Profile, script: ScriptRun, row: ScriptMeasured) -> Row:
+def _row(profile: Profile, script: ScriptRun, row: ScriptMeasured) -> blocks.Row:
     chosen = profile.recommendation.strategy if profile.recommendation else None
     base = next((r for r in script.measured if r.strategy == script.baseline), None)
-    ratio = TableCell(NOTHING)
+    ratio = blocks.TableCell(blocks.NOTHING)
     if base is row:
-        ratio = TableCell(units.ratio(1.0))
+        ratio = blocks.TableCell(units.ratio(1.0))
     elif base is not None:
         found = scripts.ratio(base, row, profile.method.confidence)
-        ratio = TableCell(units.ratio(found.value), words.ratio_between(found.low, found.high))
+        ratio = blocks.TableCell(units.ratio(found.value), words.ratio_between(found.low, found.high))
     between = words.seconds_between(*row.interval_seconds) if len(row.run_seconds) > 1 else "one run"
-    memory = TableCell("not seen")  # a pool that has no hooks is CUDA's own
+    memory = blocks.TableCell("not seen")  # a pool that has no hooks is CUDA's own
     if row.memory is not None:
         allocations = words.count(row.memory.allocations, "allocation")
-        memory = TableCell(units.size(row.memory.reserved_bytes), allocations)
-    return Row(
+        memory = blocks.TableCell(units.size(row.memory.reserved_bytes), allocations)
+    return blocks.Row(
         words.name(row.strategy),
         (
-            TableCell(units.seconds(row.median_seconds), between),
+            blocks.TableCell(units.seconds(row.median_seconds), between),
             ratio,
             _copied(row.copies.to_device_bytes, row.copies.to_device),
             _copied(row.copies.to_host_bytes, row.copies.to_host),
             memory,
-            TableCell("checked" if row.verified else "not checked"),
+            blocks.TableCell("checked" if row.verified else "not checked"),
         ),
         tag="recommended" if row.strategy == chosen else "baseline" if row is base else "",
         note=next((s.summary for s in SCRIPT_STRATEGIES if s.name == row.strategy), ""),
@@ -202,17 +182,24 @@ def _row(profile: Profile, script: ScriptRun, row: ScriptMeasured) -> Row:
     )
 
 
-def _copied(nbytes: int, times: int) -> TableCell:
-    return TableCell(units.size(nbytes), words.count(times, "copy")) if times else TableCell("none seen")
+def _copied(nbytes: int, times: int) -> blocks.TableCell:
+    return (
+        blocks.TableCell(units.size(nbytes), words.count(times, "copy"))
+        if times
+        else blocks.TableCell("none seen")
+    )
 
 
-def _ranges(script: ScriptRun) -> tuple[Row, ...]:
+def _ranges(script: ScriptRun) -> tuple[blocks.Row, ...]:
     """Every range that any strategy's observed run had, in the order of the first."""
     tables = [
         {r.name: f"{units.seconds(r.seconds)} ({r.count})" for r in row.ranges} for row in script.measured
     ]
     names = dict.fromkeys(name for table in tables for name in table)
-    return tuple(Row(words.name(n, 40), tuple(TableCell(t.get(n, NOTHING)) for t in tables)) for n in names)
+    return tuple(
+        blocks.Row(words.name(n, 40), tuple(blocks.TableCell(t.get(n, blocks.NOTHING)) for t in tables))
+        for n in names
+    )
 
 
 def _unknown() -> Section:
@@ -220,9 +207,9 @@ def _unknown() -> Section:
         "unknown",
         "What script mode cannot know",
         (
-            Bullets(UNKNOWN, forms="html md"),
-            Prose(MORE, kind="", forms="html md"),
-            Prose(f"A script tells less than a workload. {MORE}", forms="txt"),
+            blocks.Bullets(UNKNOWN, forms="html md"),
+            blocks.Prose(MORE, kind="", forms="html md"),
+            blocks.Prose(f"A script tells less than a workload. {MORE}", forms="txt"),
         ),
         nav="What is not known",
         folded=True,
@@ -237,21 +224,21 @@ def _circumstances(profile: Profile, script: ScriptRun, notes: tuple[str, ...], 
         f"shuffled with seed {taken.seed}"
     )
     method = (
-        Fact("Command", words.line(profile.command, 500)),
-        Fact("Runs", runs),
-        Fact("Time", _TIME),
-        Fact("Ranges, copies, memory", _OBSERVED),
-        Fact("Compared", words.listing(script.compared)),
-        Fact("SHA-256", words.name(profile.workload.sha256, 64)),
+        blocks.Fact("Command", words.line(profile.command, 500)),
+        blocks.Fact("Runs", runs),
+        blocks.Fact("Time", _TIME),
+        blocks.Fact("Ranges, copies, memory", _OBSERVED),
+        blocks.Fact("Compared", words.listing(script.compared)),
+        blocks.Fact("SHA-256", words.name(profile.workload.sha256, 64)),
     )
     folds = (
-        Fold("How the figures were taken", (Facts(method),), open=True),
-        Fold("The machine and its software", (Facts(machine),)),
+        blocks.Fold("How the figures were taken", (blocks.Facts(method),), open=True),
+        blocks.Fold("The machine and its software", (blocks.Facts(machine),)),
     )
     return circumstances(
-        Group("sheet", folds),
+        blocks.Group("sheet", folds),
         download(profile),
-        facts=(Fact("command", words.code(profile.command, 500)), *machine[:10]),
+        facts=(blocks.Fact("command", words.code(profile.command, 500)), *machine[:10]),
         notes=notes,
         made=made,
     )

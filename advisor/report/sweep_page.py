@@ -5,34 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from advisor.devices.memory_class import EXPLAINED
 from advisor.profiles.schema import Failed, Profile, Skipped
 from advisor.profiles.sweeps import Point, SweepResults
-from advisor.report import words
-from advisor.report.blocks import (
-    Banners,
-    Block,
-    Column,
-    Fact,
-    Facts,
-    Failures,
-    Fold,
-    Item,
-    Items,
-    Prose,
-    Row,
-    Table,
-    Verdicts,
-)
+from advisor.report import blocks, words
 from advisor.report.failures import FIGURES, sweep_failures
 from advisor.report.lines import Curve, LineChart, Sample, Style, line_chart, styles
 from advisor.report.machine import environment
 from advisor.report.methods import CPU_LABEL, method, pairs, workload
 from advisor.report.page import MARKED, NO_GPU, Page, Section, circumstances, filled, lead, legend
 from advisor.report.recommendations import nothing
-from advisor.report.sweep_verdicts import at, sweep_verdict
-from advisor.report.tables import merged
-from advisor.report.tracks import Stop, Track, cell, tracks
+from advisor.report.sweep_verdicts import Stop, Track, at, cell, sweep_verdict, tracks
+from advisor.report.tables import memory_told, merged
 from advisor.version import __version__
 
 _ON_CHART = {
@@ -60,7 +43,9 @@ def sweep_page(sweep: SweepResults) -> Page:
     first = sweep.profiles[0] if sweep.profiles else None
     parameter, found = words.name(sweep.parameter, 40), tracks(sweep)
     looks = styles(list(dict.fromkeys(name for track in found for name in track.strategies)))
-    workload, span, fixed = words.name(sweep.workload), _span(sweep, parameter), _fixed(sweep)
+    workload, span = words.name(sweep.workload), _span(sweep, parameter)
+    held = first.workload.parameters if first else {}
+    fixed = pairs({name: value for name, value in held.items() if name != sweep.parameter})
     predicted = first is not None and first.device.kind == "cpu"
     on_device = f" on {words.name(first.device.name)}" if first and not predicted else ""
     made = words.created(first.created) if first else ""
@@ -94,20 +79,20 @@ def _lead(
     none = nothing("", what, next_step="Fix the errors in the rows and run again.")
     missing = [point for point in sweep.points if point.status == "not run"]
     return lead(
-        Banners("predicted", (NO_GPU,) * predicted, "predicted", forms="html"),
-        Failures(sweep_failures(sweep, parameter)),
-        Verdicts(told or (none,), named=len(told) > 1 or predicted),
-        Prose(_PREDICTED * confirm, label="Next", kind="next together"),
-        Banners("note", notes, forms="html"),
-        Items(tuple(_missing(missing, parameter)), "Values that were not run"),
+        blocks.Banners("predicted", (NO_GPU,) * predicted, "predicted", forms="html"),
+        blocks.Failures(sweep_failures(sweep, parameter)),
+        blocks.Verdicts(told or (none,), named=len(told) > 1 or predicted),
+        blocks.Prose(_PREDICTED * confirm, label="Next", kind="next together"),
+        blocks.Banners("note", notes, forms="html"),
+        blocks.Items(tuple(_missing(missing, parameter)), "Values that were not run"),
     )
 
 
-def _missing(points: Sequence[Point], parameter: str) -> Iterator[Item]:
+def _missing(points: Sequence[Point], parameter: str) -> Iterator[blocks.Item]:
     """Values that were not run, those with the same reason together; failed ones are told before."""
     for reason, where in words.grouped(points, lambda point: point.reason).items():
         values = words.listing([words.value(point.value) for point in where], limit=12)
-        yield Item((f"{parameter} = {values}",), "not run", words.line(reason))
+        yield blocks.Item((f"{parameter} = {values}",), "not run", words.line(reason))
 
 
 def _circumstances(
@@ -115,17 +100,21 @@ def _circumstances(
 ) -> Section:
     ran = tuple(f for f in workload(first) if f.label in _WORKLOAD) if first else ()
     taken = [fact for fact in method(first) if fact.label in _METHOD] if first else []
-    taken = [Fact("Command", words.line(sweep.command, 500)), Fact("Values", _VALUES), *taken]
+    taken = [blocks.Fact("Command", words.line(sweep.command, 500)), blocks.Fact("Values", _VALUES), *taken]
     machine = environment(first) if first else ()
     return circumstances(
-        Fold("How the figures were taken", (Facts((*taken, Fact("Best strategy", _BEST))),), open=True),
-        Fold("The workload", filled(Facts(ran))),
-        Fold("The machine and its software", filled(Facts(machine))),
-        Prose(_LINKS, forms="html"),
+        blocks.Fold(
+            "How the figures were taken",
+            (blocks.Facts((*taken, blocks.Fact("Best strategy", _BEST))),),
+            open=True,
+        ),
+        blocks.Fold("The workload", filled(blocks.Facts(ran))),
+        blocks.Fold("The machine and its software", filled(blocks.Facts(machine))),
+        blocks.Prose(_LINKS, forms="html"),
         facts=(
             *(ran[:1] + machine)[:8],
-            Fact("other parameters", fixed),
-            Fact("command", words.code(sweep.command, 500) if sweep.command else ""),
+            blocks.Fact("other parameters", fixed),
+            blocks.Fact("command", words.code(sweep.command, 500) if sweep.command else ""),
         ),
         notes=notes,
         made=made,
@@ -139,22 +128,15 @@ def _span(sweep: SweepResults, parameter: str) -> str:
     return f"{parameter} = {values[0]} to {values[-1]}"
 
 
-def _fixed(sweep: SweepResults) -> str:
-    """The parameters that stay, of the first profile."""
-    held = sweep.profiles[0].workload.parameters if sweep.profiles else {}
-    return pairs({name: value for name, value in held.items() if name != sweep.parameter})
-
-
 def _device(
     track: Track, sweep: SweepResults, parameter: str, looks: dict[str, Style], number: int
 ) -> Section:
     """One device over all values: its lines, its table, and what has no figures."""
     cpu, device, gaps = track.basis == "cpu", words.name(track.device.name), merged(_gaps(track, parameter))
-    memory = EXPLAINED[track.device.memory_class] if track.device.memory_class else ""
-    figures: tuple[Block, ...] = (Prose("No strategy has figures here.", forms="html"),)
+    figures: tuple[blocks.Block, ...] = (blocks.Prose("No strategy has figures here.", forms="html"),)
     if track.with_figures:
         table = _table(track, sweep, parameter, number)
-        figures = _chart(track, parameter, looks, number), table, Prose(legend(table), forms="md txt")
+        figures = _chart(track, parameter, looks, number), table, blocks.Prose(legend(table), forms="md txt")
     # Failures are told first of all; what was predicted is told with its device.
     where = f" on {device}" if track.basis == "predicted" else ""
     further = (replace(gap, status=f"{gap.status}{where}") for gap in gaps if gap.status != "failed")
@@ -162,10 +144,10 @@ def _device(
         f"device-{number}",
         "Measured on this CPU, not on a GPU" if cpu else device,
         filled(
-            Prose(_ON_CPU if cpu else memory, forms="html"),
+            blocks.Prose(_ON_CPU if cpu else memory_told(track.device), forms="html"),
             *figures,
-            Items(gaps, "Strategies without figures", forms="html"),
-            Items(tuple(further), forms="md txt"),
+            blocks.Items(gaps, "Strategies without figures", forms="html"),
+            blocks.Items(tuple(further), forms="md txt"),
         ),
         nav="On this CPU" if cpu else device,
         badge="" if cpu else track.basis,
@@ -173,16 +155,16 @@ def _device(
     )
 
 
-def _table(track: Track, sweep: SweepResults, parameter: str, number: int) -> Table:
+def _table(track: Track, sweep: SweepResults, parameter: str, number: int) -> blocks.Table:
     shown, device, predicted = track.with_figures, words.name(track.device.name), track.basis == "predicted"
     where = CPU_LABEL if track.basis == "cpu" else f"measured on {device}"
     caption = f"Time per frame, {where}; beneath it the interval of the median."
     if predicted:
         caption = "Predicted time per frame: the likely value, beneath it the range."
-    return Table(
+    return blocks.Table(
         "sweep",
         parameter,
-        tuple(Column(words.name(name)) for name in shown),
+        tuple(blocks.Column(words.name(name)) for name in shown),
         tuple(_row(point, stop, shown) for point, stop in zip(sweep.points, track.stops, strict=True)),
         caption=caption if track.basis == "cpu" else f"{caption} {MARKED}",
         title=f"{'Predicted time' if predicted else 'Time'} per frame on {device}:",
@@ -195,13 +177,13 @@ def _table(track: Track, sweep: SweepResults, parameter: str, number: int) -> Ta
     )
 
 
-def _row(point: Point, stop: Stop, strategies: Sequence[str]) -> Row:
+def _row(point: Point, stop: Stop, strategies: Sequence[str]) -> blocks.Row:
     value = words.value(point.value)
     if point.profile is None:
-        return Row(value, (), missing=f"{point.status}: {words.line(point.reason, 200)}")
+        return blocks.Row(value, (), missing=f"{point.status}: {words.line(point.reason, 200)}")
     if not any(stop.seconds(strategy) for strategy in strategies):
-        return Row(value, (), href=point.href, missing="no figures")
-    return Row(value, tuple(cell(stop, strategy) for strategy in strategies), href=point.href)
+        return blocks.Row(value, (), href=point.href, missing="no figures")
+    return blocks.Row(value, tuple(cell(stop, strategy) for strategy in strategies), href=point.href)
 
 
 def _chart(track: Track, parameter: str, looks: dict[str, Style], index: int) -> LineChart:
@@ -227,7 +209,7 @@ def _sample(stop: Stop, strategy: str) -> Sample | None:
     return Sample(*figures, chosen=stop.standing.chosen == strategy) if figures else None
 
 
-def _gaps(track: Track, parameter: str) -> Iterator[Item]:
+def _gaps(track: Track, parameter: str) -> Iterator[blocks.Item]:
     """Each strategy without figures, once for each reason, with the values it holds for."""
     found = [
         (stop, row) for name in track.strategies for stop in track.stops if (row := stop.results.get(name))
@@ -240,7 +222,7 @@ def _gaps(track: Track, parameter: str) -> Iterator[Item]:
         place = "" if len(where) == profiled else f" (at {at(parameter, [stop for stop, _ in where])})"
         row = where[0][1]
         detail = words.block(row.detail) if isinstance(row, Failed) else ""
-        yield Item((words.name(strategy),), shown, words.line(reason, 500) + place, detail)
+        yield blocks.Item((words.name(strategy),), shown, words.line(reason, 500) + place, detail)
 
 
 def _notes(sweep: SweepResults, parameter: str) -> Iterator[str]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from advisor import stats, units
+from advisor.devices.memory_class import EXPLAINED
 from advisor.profiles.preferences import begin_to_end
 from advisor.profiles.schema import Device, Failed, Measured, Predicted, Prediction, Profile, Result, Skipped
 from advisor.report import words
@@ -23,6 +24,11 @@ _FIRST = 4
 def apart(device: Device) -> bool:
     """Whether host and device have memories of their own, so that a footprint is the sum of both."""
     return device.kind != "cpu" and not shares_dram(device)
+
+
+def memory_told(device: Device) -> str:
+    """What its memory class means, as a sentence; nothing where that is not known."""
+    return f"Memory: {EXPLAINED[device.memory_class]}." if device.memory_class else ""
 
 
 def baseline(profile: Profile) -> Measured | None:

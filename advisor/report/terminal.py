@@ -6,24 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from advisor.report import words
-from advisor.report.blocks import (
-    SIGNS,
-    Banners,
-    Block,
-    Bullets,
-    Facts,
-    Failures,
-    Findings,
-    Item,
-    Items,
-    Prose,
-    Row,
-    Table,
-    TableCell,
-    Verdict,
-    Verdicts,
-)
+from advisor.report import blocks, words
 from advisor.report.page import Page, shown
 
 WIDTH = 80
@@ -58,22 +41,22 @@ class _Writer:
     def __init__(self, indent: str, bars: bool) -> None:
         self.indent, self.bars = indent, bars
 
-    def write(self, block: Block) -> Iterator[list[str]]:
+    def write(self, block: blocks.Block) -> Iterator[list[str]]:
         return getattr(self, type(block).__name__.lower(), lambda _: iter(()))(block)
 
-    def table(self, block: Table) -> Iterator[list[str]]:
+    def table(self, block: blocks.Table) -> Iterator[list[str]]:
         return _table(block, self.bars)
 
-    def prose(self, block: Prose) -> Iterator[list[str]]:
+    def prose(self, block: blocks.Prose) -> Iterator[list[str]]:
         label = f"{block.label}: " if block.label else ""
         yield wrap(f"{label}{block.whole}", self.indent)
 
-    def banners(self, block: Banners) -> Iterator[list[str]]:
+    def banners(self, block: blocks.Banners) -> Iterator[list[str]]:
         hanging = "  " if self.indent else "    "
         texts = (f"{block.label.capitalize()}: {text}" for text in block.texts)
         yield [line for text in texts for line in wrap(text, self.indent, hanging)]
 
-    def failures(self, block: Failures) -> Iterator[list[str]]:
+    def failures(self, block: blocks.Failures) -> Iterator[list[str]]:
         """What failed, the end of its traceback, and what to do."""
         for failure in block.items:
             yield [
@@ -82,13 +65,13 @@ class _Writer:
                 *wrap(f"Next: {failure.next_step}", "    ", "  "),
             ]
 
-    def verdicts(self, block: Verdicts) -> Iterator[list[str]]:
+    def verdicts(self, block: blocks.Verdicts) -> Iterator[list[str]]:
         for verdict in block.items:
             named = wrap(verdict.device, self.indent) if block.named else []
             inner = self.indent + "  " if block.named else self.indent
             yield [*named, *_verdict(verdict, inner, block.reasons)]
 
-    def facts(self, block: Facts) -> Iterator[list[str]]:
+    def facts(self, block: blocks.Facts) -> Iterator[list[str]]:
         inner = self.indent + "  " if block.title else self.indent
         lines = wrap(block.title, self.indent)
         for fact in block.facts:
@@ -96,20 +79,20 @@ class _Writer:
             lines += wrap(f"{fact.label}: {fact.value}{note}", inner, "    ")
         yield lines
 
-    def items(self, block: Items) -> Iterator[list[str]]:
+    def items(self, block: blocks.Items) -> Iterator[list[str]]:
         yield [line for item in block.items for line in _item(item, block.label, self.indent)]
 
-    def findings(self, block: Findings) -> Iterator[list[str]]:
+    def findings(self, block: blocks.Findings) -> Iterator[list[str]]:
         for found in block.items:
             lines = wrap(f"{f'[{found.outcome}]':<10}{found.rule}: {found.title}", self.indent, _STATE)
             lines += wrap(found.detail, self.indent + _STATE)
             yield [*lines, *wrap(f"next: {found.next_step}" if found.next_step else "", self.indent + _STATE)]
 
-    def bullets(self, block: Bullets) -> Iterator[list[str]]:
+    def bullets(self, block: blocks.Bullets) -> Iterator[list[str]]:
         yield [line for text in block.texts for line in wrap(f"- {text}", self.indent, "  ")]
 
 
-def _verdict(verdict: Verdict, indent: str, reasons: bool) -> Iterator[str]:
+def _verdict(verdict: blocks.Verdict, indent: str, reasons: bool) -> Iterator[str]:
     certainty = f" ({verdict.certainty})" if verdict.certainty else ""
     yield from wrap(verdict.headline + certainty, indent)
     for fact in (f for f in verdict.facts if f.brief):
@@ -120,7 +103,7 @@ def _verdict(verdict: Verdict, indent: str, reasons: bool) -> Iterator[str]:
         yield from wrap(f"Next: {verdict.next_step}", indent)
 
 
-def _item(item: Item, label: str, indent: str) -> Iterator[str]:
+def _item(item: blocks.Item, label: str, indent: str) -> Iterator[str]:
     who = " ".join(filter(None, (label, words.listing(item.names), item.status if item.text else "")))
     yield from wrap(f"{who}: {words.line(item.text, _REASON) or item.status}", indent, "    ")
     for point in item.points[:_POINTS]:
@@ -141,7 +124,7 @@ class _Strip:
         return max(map(len, self.lines))
 
 
-def _table(table: Table, bars: bool) -> Iterator[list[str]]:
+def _table(table: blocks.Table, bars: bool) -> Iterator[list[str]]:
     """The table, what is to be known of it beneath; further tables where its columns do not fit."""
     rows = [row for row in table.rows if not row.missing]
     if not rows:
@@ -156,7 +139,7 @@ def _table(table: Table, bars: bool) -> Iterator[list[str]]:
 
 
 def _lines(
-    table: Table, rows: Sequence[Row], names: Sequence[str], strips: Sequence[_Strip]
+    table: blocks.Table, rows: Sequence[blocks.Row], names: Sequence[str], strips: Sequence[_Strip]
 ) -> Iterator[str]:
     room = WIDTH - len(MARK) - sum(strip.width + 2 for strip in strips)
     first = [words.name(name, max(room, _NAME)) if name else "" for name in names]
@@ -167,7 +150,7 @@ def _lines(
             yield f"{MARK if mark else '  '}{line}"
 
 
-def _columns(table: Table, rows: Sequence[Row], bars: bool) -> list[list[_Strip]]:
+def _columns(table: blocks.Table, rows: Sequence[blocks.Row], bars: bool) -> list[list[_Strip]]:
     """Each column as one or two of text: the value, and what qualifies it."""
     shown = [(i, c) for i, c in enumerate(table.columns) if "txt" in c.forms]
     drawn = bars and any(column.bars for _, column in shown)
@@ -175,22 +158,16 @@ def _columns(table: Table, rows: Sequence[Row], bars: bool) -> list[list[_Strip]
     for i, column in shown:
         cells = [row.cells[i] for row in rows]
         head = words.line(column.brief or column.head, _HEAD) + " (predicted)" * (column.basis == "predicted")
-        strips = [_Strip((head.replace("`", ""), *map(_value, cells)), column.figures)]
+        values = (blocks.SIGNS.get(cell.mark, "") + words.line(cell.value, _CELL) for cell in cells)
+        strips = [_Strip((head.replace("`", ""), *values), column.figures)]
         if table.brief_notes and any(c.note for c in cells) and (column.notes or not drawn):
-            strips.append(_Strip((column.notes, *(_short(c.note) for c in cells))))
+            notes = (words.line(c.note.replace("× to ", "–").replace("×", ""), _HEAD) for c in cells)
+            strips.append(_Strip((column.notes, *notes)))
         made.append(strips)
     return [*made, *([_Strip(("", *_bars(table, rows)), right=False)] for _ in (1,) if drawn)]
 
 
-def _value(cell: TableCell) -> str:
-    return SIGNS.get(cell.mark, "") + words.line(cell.value, _CELL)
-
-
-def _short(between: str) -> str:
-    return words.line(between.replace("× to ", "–").replace("×", ""), _HEAD)
-
-
-def _bars(table: Table, rows: Sequence[Row]) -> Iterator[str]:
+def _bars(table: blocks.Table, rows: Sequence[blocks.Row]) -> Iterator[str]:
     index = next(i for i, column in enumerate(table.columns) if column.bars)
     draw = bar if table.columns[index].bars == "measured" else shaded
     amounts = [row.cells[index].sort or 0.0 for row in rows]
@@ -208,7 +185,9 @@ def shaded(share: float) -> str:
     return "░" * max(1, round(SHADED_BAR * share))
 
 
-def _fitting(table: Table, columns: list[list[_Strip]], names: int) -> tuple[list[list[_Strip]], list[str]]:
+def _fitting(
+    table: blocks.Table, columns: list[list[_Strip]], names: int
+) -> tuple[list[list[_Strip]], list[str]]:
     """Columns that fit beside one another, table after table; or the first of them, and how many more."""
     widths = [sum(strip.width + 2 for strip in strips) for strips in columns]
     whole = WIDTH - len(MARK) - names
@@ -234,7 +213,7 @@ def _fitting(table: Table, columns: list[list[_Strip]], names: int) -> tuple[lis
     return groups, []
 
 
-def _notes(table: Table, rows: Sequence[Row]) -> Iterator[str]:
+def _notes(table: blocks.Table, rows: Sequence[blocks.Row]) -> Iterator[str]:
     for column in table.columns:
         if column.note and "txt" in column.forms:
             yield f"({column.brief or column.head}: {column.note})"

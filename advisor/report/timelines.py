@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from advisor import units
 from advisor.profiles.schema import Measured
-from advisor.profiles.traces import TRACKS, Span, Timeline, Track, lanes, thinned, worked
+from advisor.profiles.traces import TRACKS, Span, Timeline, lanes, thinned, worked
 from advisor.report import words
 from advisor.report.axes import Tick, percent
 from advisor.report.blocks import Block
@@ -89,7 +88,6 @@ def timeline_view(row: Measured, timeline: Timeline, number: int) -> TimelineVie
     lines, rows = lanes(drawn), tuple(_rows(timeline))
     numbers = _numbers(rows)
     frame = units.seconds(timeline.frame_seconds)
-    left_out = words.count(drawn.left_out, "span") + " not drawn" if drawn.left_out else ""
     return TimelineView(
         identifier=f"timeline-{number}",
         title=f"One frame of {words.name(row.strategy)}, {frame}",
@@ -101,9 +99,12 @@ def timeline_view(row: Measured, timeline: Timeline, number: int) -> TimelineVie
             Line(TRACKS[track], i * LINE_HEIGHT, tuple(_piece(span, drawn, numbers) for span in spans))
             for i, (track, spans) in enumerate(lines)
         ),
-        ticks=tuple(Tick(i / 4, _from(timeline.frame_seconds * i / 4)) for i in range(5)),
+        ticks=(
+            Tick(0, "0"),
+            *(Tick(i / 4, units.seconds(timeline.frame_seconds * i / 4)) for i in (1, 2, 3, 4)),
+        ),
         rows=rows,
-        left_out=left_out,
+        left_out=f"{words.count(drawn.left_out, 'span')} not drawn" if drawn.left_out else "",
     )
 
 
@@ -126,9 +127,9 @@ def _short(span: Span) -> str:
     """Its name where there is little room: on the host's line all are the host's, and so on."""
     ways = {"host-to-device": "to-device", "device-to-host": "to-host"}
     head = span.label.removeprefix("host:").removeprefix("device:")
-    return words.name(
-        head if span.track in ("host", "kernel") else ways.get(_head(span), _head(span)), NAME_LENGTH
-    )
+    if span.track not in ("host", "kernel"):
+        head = ways.get(_head(span), _head(span))
+    return words.name(head, NAME_LENGTH)
 
 
 def _written(number: str, name: str, share: float) -> str:
@@ -140,11 +141,9 @@ def _written(number: str, name: str, share: float) -> str:
 
 def _numbers(rows: Iterable[TimelineRow]) -> dict[tuple[str, str], str]:
     """By line and label; of what is drawn without its cause, all that it may be."""
-    found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    for row in rows:
-        for label in {row.label, row.label.partition(",")[0]}:
-            found[row.track, label].append(row.number)
-    return {key: ", ".join(numbers) for key, numbers in found.items()}
+    told = [(row, label) for row in rows for label in {row.label, row.label.partition(",")[0]}]
+    found = words.grouped(told, lambda pair: (pair[0].track, pair[1]))
+    return {key: ", ".join(row.number for row, _ in same) for key, same in found.items()}
 
 
 def _piece(span: Span, timeline: Timeline, numbers: Mapping[tuple[str, str], str]) -> Piece:
@@ -157,13 +156,9 @@ def _piece(span: Span, timeline: Timeline, numbers: Mapping[tuple[str, str], str
         x=percent(begin / frame),
         width=percent(max(length / frame, 0.001)),
         category=category(span),
-        title=f"{times}{words.name(span.label)}: {lasted}, from {_from(begin)} on",
+        title=f"{times}{words.name(span.label)}: {lasted}, from {units.seconds(begin) if begin else 0} on",
         name=_written(number, _short(span), length / frame),
     )
-
-
-def _from(seconds: float) -> str:
-    return units.seconds(seconds) if seconds else "0"
 
 
 def category(span: Span) -> Category:
@@ -176,9 +171,8 @@ def category(span: Span) -> Category:
 
 def _rows(timeline: Timeline) -> Iterator[TimelineRow]:
     """By line and kind, in the order of their first."""
-    kinds: defaultdict[tuple[Track, str], list[Span]] = defaultdict(list)
-    for span in sorted(timeline.spans, key=lambda s: (list(TRACKS).index(s.track), s.begin_seconds)):
-        kinds[span.track, span.label].append(span)
+    ordered = sorted(timeline.spans, key=lambda s: (list(TRACKS).index(s.track), s.begin_seconds))
+    kinds = words.grouped(ordered, lambda span: (span.track, span.label))
     for number, ((track, label), spans) in enumerate(list(kinds.items())[:MOST_DRAWN], start=1):
         count = sum(span.merged for span in spans)
         seconds = units.seconds(sum(worked(span) for span in spans))

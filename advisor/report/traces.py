@@ -10,11 +10,9 @@ from advisor.nsys.exports import FileTrace
 from advisor.profiles.schema import Measured, Profile
 from advisor.profiles.scripts import ScriptRun
 from advisor.profiles.traces import Activity, Migrations, StrategyTrace
-from advisor.report import words
-from advisor.report.blocks import Banners, Block, Fact, Facts, Fold, Prose
+from advisor.report import blocks, words
 from advisor.report.page import Page, Section, filled
 from advisor.report.timelines import timeline_view
-from advisor.version import __version__
 
 SLOWER = "Times under a tool are mostly longer than without it; they are not the measured ones."
 NONE = "none"
@@ -24,7 +22,7 @@ _PAGE = 4096
 _CALLED = {"cpu_page_faults": "page faults by the CPU", "gpu_page_faults": "page faults by the GPU"}
 
 
-def traces(profile: Profile) -> tuple[Block, ...]:
+def traces(profile: Profile) -> tuple[blocks.Block, ...]:
     """The timelines of all measured strategies, nsys's in the place of our own where there is one.
 
     Nothing where no timeline was recorded and no trace was asked for.
@@ -33,13 +31,13 @@ def traces(profile: Profile) -> tuple[Block, ...]:
     return _told(profile, [frame for number, row in rows if (frame := _frame(profile, row, number))])
 
 
-def run_traces(profile: Profile, script: ScriptRun) -> tuple[Block, ...]:
+def run_traces(profile: Profile, script: ScriptRun) -> tuple[blocks.Block, ...]:
     """What nsys saw of a script's runs, which have no frames: in figures alone."""
     traced = filter(None, (profile.trace.of(row.strategy) for row in script.measured))
     return _told(profile, [_fold(profile, t.strategy, _seen(t, "run")) for t in traced])
 
 
-def _told(profile: Profile, found: list[Fold]) -> tuple[Block, ...]:
+def _told(profile: Profile, found: list[blocks.Fold]) -> tuple[blocks.Block, ...]:
     trace, said = profile.trace, ""
     asked = trace.reason != "not asked for"
     if not found and not asked:
@@ -52,12 +50,12 @@ def _told(profile: Profile, found: list[Fold]) -> tuple[Block, ...]:
         said = f"Each strategy also ran under {tool}; traced times are not used.{''.join(missing)}"
     elif asked:
         said = f"There is no trace of nsys: {words.line(trace.reason, 400)}"
-    notes = (Prose(words.line(note, 300), forms="html") for note in trace.notes)
+    notes = (blocks.Prose(words.line(note, 300), forms="html") for note in trace.notes)
     alone = [replace(frame, open=True) for frame in found] if len(found) == 1 else found
-    return filled(Prose(said, forms="html md"), *notes, *alone)
+    return filled(blocks.Prose(said, forms="html md"), *notes, *alone)
 
 
-def _frame(profile: Profile, row: Measured, number: int) -> Fold | None:
+def _frame(profile: Profile, row: Measured, number: int) -> blocks.Fold | None:
     """One strategy: the timeline of a frame and, where it was traced, its figures per frame."""
     traced = profile.trace.of(row.strategy)
     timeline = (traced and traced.timeline) or row.timeline
@@ -67,12 +65,12 @@ def _frame(profile: Profile, row: Measured, number: int) -> Fold | None:
     return _fold(profile, row.strategy, (timeline_view(row, timeline, number), *figures))
 
 
-def _fold(profile: Profile, strategy: str, blocks: tuple[Block, ...]) -> Fold:
+def _fold(profile: Profile, strategy: str, parts: tuple[blocks.Block, ...]) -> blocks.Fold:
     here = profile.recommendation is not None and profile.recommendation.strategy == strategy
-    return Fold(f"{words.code(strategy)}{' (recommended)' * here}", blocks, open=here)
+    return blocks.Fold(f"{words.code(strategy)}{' (recommended)' * here}", parts, open=here)
 
 
-def _seen(traced: StrategyTrace, unit: str) -> tuple[Block, ...]:
+def _seen(traced: StrategyTrace, unit: str) -> tuple[blocks.Block, ...]:
     """`unit` is what the figures are of: a frame, or a run."""
     lasted = units.seconds(traced.frame_seconds)
     title = f"in one run of {lasted}"
@@ -81,31 +79,33 @@ def _seen(traced: StrategyTrace, unit: str) -> tuple[Block, ...]:
     absent = f" Not observed: {'; '.join(not_observed(traced.absent))}." if traced.absent else ""
     figures = [*facts(traced.activity, traced.frames)]
     if traced.idle_share is not None:
-        figures.append(Fact("GPU idle", f"{units.percent(traced.idle_share)} of the traced {unit}"))
+        figures.append(blocks.Fact("GPU idle", f"{units.percent(traced.idle_share)} of the traced {unit}"))
     for made in traced.allocations or ():
         if not made.kind.endswith("static") or made.bytes >= _PAGE:
             sizes = f"{words.count(made.count, 'allocation')}, the largest {units.size(made.largest_bytes)}"
-            figures.append(Fact(f"allocated, {words.name(made.kind)}", f"{units.size(made.bytes)} ({sizes})"))
+            figures.append(
+                blocks.Fact(f"allocated, {words.name(made.kind)}", f"{units.size(made.bytes)} ({sizes})")
+            )
     return filled(
-        Prose(f"Seen by nsys, {title}.{absent}"),
-        Facts(tuple(figures)),
-        Fold("By range", filled(Facts(tuple(steps(traced))))),
+        blocks.Prose(f"Seen by nsys, {title}.{absent}"),
+        blocks.Facts(tuple(figures)),
+        blocks.Fold("By range", filled(blocks.Facts(tuple(steps(traced))))),
     )
 
 
-def facts(seen: Activity, frames: int) -> Iterator[Fact]:
+def facts(seen: Activity, frames: int) -> Iterator[blocks.Fact]:
     """All of it, per frame."""
     for label, value, note in figures(seen, frames):
-        yield Fact(label, f"{value} ({note})" if note else value)
+        yield blocks.Fact(label, f"{value} ({note})" if note else value)
 
 
-def steps(trace: StrategyTrace) -> Iterator[Fact]:
+def steps(trace: StrategyTrace) -> Iterator[blocks.Fact]:
     """Each range with the host's time in it, and what was launched or happened there; per frame."""
     for step in trace.ranges:
         found = figures(step.activity, trace.frames)
         seen = [f"{label} {value}" for label, value, _ in found if value not in ("0", NONE)]
         times = f"{units.seconds(step.seconds)} each, {_number(step.count, trace.frames, 'time')}"
-        yield Fact(words.name(step.name), "; ".join([times, *seen]))
+        yield blocks.Fact(words.name(step.name), "; ".join([times, *seen]))
 
 
 def figures(seen: Activity, frames: int) -> Iterator[tuple[str, str, str]]:
@@ -167,29 +167,26 @@ def not_observed(absent: Mapping[str, str]) -> list[str]:
 def trace_page(told: FileTrace) -> Page:
     """One file: each strategy with its figures per frame, or the totals."""
     tool = told.tool or "an export of nsys that does not say its version"
-    blocks = [Banners("note", tuple(map(words.line, told.notes))), *map(_strategy, told.strategies)]
+    parts = [blocks.Banners("note", tuple(map(words.line, told.notes))), *map(_strategy, told.strategies)]
     if told.whole:
         whole, lasted = told.whole, units.seconds(told.whole.seconds or 0.0)
         idle = whole.idle_share if whole.seconds is not None else None
         seen = _in_text(whole.activity, 1, idle, lasted, (), whole.absent)
-        blocks.append(Facts(seen, "None of advisor's ranges is in it; in all:"))
+        parts.append(blocks.Facts(seen, "None of advisor's ranges is in it; in all:"))
     return Page(
         kind="trace",
         brand="trace",
         title=tool,
         name=tool,
-        where="",
-        basis="measured",
-        sections=(Section("figures", "Figures", filled(*blocks, Prose(SLOWER))),),
-        tool=f"advisor {__version__}",
+        sections=(Section("figures", "Figures", filled(*parts, blocks.Prose(SLOWER))),),
     )
 
 
-def _strategy(trace: StrategyTrace) -> Block:
+def _strategy(trace: StrategyTrace) -> blocks.Block:
     frames = f"{words.count(trace.frames, 'steady frame')} of {units.seconds(trace.frame_seconds)}"
     ranges = [replace(fact, label=f"in {fact.label}") for fact in steps(trace)]
     seen = _in_text(trace.activity, trace.frames, trace.idle_share, "the frame", ranges, trace.absent)
-    return Facts(seen, f"{words.name(trace.strategy)}: {frames}, figures per frame")
+    return blocks.Facts(seen, f"{words.name(trace.strategy)}: {frames}, figures per frame")
 
 
 def _in_text(
@@ -197,11 +194,11 @@ def _in_text(
     frames: int,
     idle: float | None,
     whole: str,
-    ranges: Sequence[Fact],
+    ranges: Sequence[blocks.Fact],
     absent: Mapping[str, str],
-) -> tuple[Fact, ...]:
+) -> tuple[blocks.Fact, ...]:
     """`idle` is the GPU's idle share of the `whole`."""
     told = [*facts(seen, frames)]
     if idle is not None:
-        told.append(Fact("GPU idle", f"{units.percent(idle)} of {whole}"))
-    return (*told, *ranges, *(Fact("not observed", why) for why in not_observed(absent)))
+        told.append(blocks.Fact("GPU idle", f"{units.percent(idle)} of {whole}"))
+    return (*told, *ranges, *(blocks.Fact("not observed", why) for why in not_observed(absent)))

@@ -14,7 +14,6 @@ from typing import TypeVar
 
 from advisor import units
 from advisor.profiles.sweeps import Value
-from advisor.report import words
 
 Item = TypeVar("Item")
 Key = TypeVar("Key")
@@ -146,7 +145,7 @@ def created(text: str) -> str:
     """`2026-01-02T03:04:05+00:00` as `2026-01-02 03:04 UTC`; any other form as it is."""
     day, separator, time = text.partition("T")
     utc = time.endswith(("+00:00", "Z"))
-    return words.name(f"{day} {time[:5]} UTC" if separator and utc else text)
+    return name(f"{day} {time[:5]} UTC" if separator and utc else text)
 
 
 def value(of: Value) -> str:
