@@ -51,4 +51,4 @@ schema:  ## Write docs/profile.schema.json again
 	$(PYTHON) -m advisor.profiles.reading > docs/profile.schema.json
 
 accept:  ## Accept the present reports as the golden ones
-	$(PYTHON) -m pytest tests/test_report.py tests/test_report_sweep.py tests/test_report_compare.py tests/test_device_comparison.py --accept
+	$(PYTHON) -m pytest tests/test_report.py tests/test_report_sweep.py tests/test_report_compare.py tests/test_device_comparison.py tests/test_rules_explained.py --accept

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from advisor.errors import AdvisorError
     from advisor.workloads.definition import Buffer, In, InOut, Out, Workload, device, host, workload
     from advisor.workloads.kernels.calls import kernel
-    from advisor.workloads.script_output import result
+    from advisor.workloads.scripts import result
 
 _HOME = {
     **dict.fromkeys(
@@ -25,7 +25,7 @@ _HOME = {
     **dict.fromkeys(("Comparison", "Profile", "compare", "load", "profile"), "advisor.api"),
     "AdvisorError": "advisor.errors",
     "kernel": "advisor.workloads.kernels.calls",
-    "result": "advisor.workloads.script_output",
+    "result": "advisor.workloads.scripts",
 }
 __all__ = [
     "AdvisorError",

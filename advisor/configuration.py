@@ -17,14 +17,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from advisor.devices.catalogue import DEFAULT_TARGETS, CatalogueEntry
+from advisor.devices.catalogue import DEFAULT_TARGETS
 from advisor.devices.catalogue import load as load_device
+from advisor.devices.entries import CatalogueEntry
 from advisor.errors import FileProblem, UsageError
 from advisor.measure.option_values import CALL, Said, nearest, read
 from advisor.measure.options import OPTIONS, Options
 from advisor.measure.settings import Settings
 from advisor.profiles.preferences import Preferences
-from advisor.rules.limits import require, thresholds
+from advisor.rules.registry import require, thresholds
 from advisor.strategies import registry, scripts
 from advisor.strategies.backend import BackendName
 from advisor.workloads.parameters import parse_assignments

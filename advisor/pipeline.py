@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from advisor.devices.catalogue import CatalogueEntry, load, names
+from advisor.devices.catalogue import load, names
+from advisor.devices.entries import CatalogueEntry
 from advisor.devices.environment import environment, finished
 from advisor.errors import UsageError
 from advisor.measure.energy import require_meter
@@ -29,11 +30,13 @@ from advisor.measure.settings import AnyStrategy, Settings
 from advisor.measure.subjects import CONFIDENCE
 from advisor.model.predict import predict
 from advisor.nsys.capturing import FOLDER, Captures, NsysCaptures, frames_to_capture
+from advisor.profiles.blocks import Method
 from advisor.profiles.preferences import Preferences
 from advisor.profiles.redaction import anonymous, without_environment
-from advisor.profiles.schema import Environment, Measured, Method, Predicted, Prediction, Profile, Tool
+from advisor.profiles.schema import Measured, Predicted, Prediction, Profile, Tool
 from advisor.profiles.scripts import ScriptMeasured
 from advisor.profiles.sweeps import was_interrupted as was_interrupted
+from advisor.profiles.system_state import Environment
 from advisor.profiles.traces import NsysTrace
 from advisor.rules.advise import advise, require_rules
 from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, by_name

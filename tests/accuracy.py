@@ -61,7 +61,7 @@ def outcome(case: Case) -> Outcome:
     chosen = [by_name(name) for name in dict.fromkeys(f.strategy for f in case.figures)]
     found = simulate(case.profile.workload, trace, Machine(entry), chosen, first_frames=case.first_frames)
     timed = {n: (s, _timed(s, case)) for n, s in found.items() if isinstance(s, Simulated)}
-    rows = [_row(simulated, seconds) for simulated, seconds in timed.values()]
+    rows = [_row(name, *pair) for name, pair in timed.items()]
     choice = recommend_predicted(rows, {n: seconds[1:] for n, (_, seconds) in timed.items()})
     return Outcome(
         case,
@@ -73,13 +73,13 @@ def outcome(case: Case) -> Outcome:
 
 def _timed(simulated: Simulated, case: Case) -> Values:
     """Of a whole frame as the verdict counts it by default: begin to end where frames overlap."""
-    return simulated.counted("time") if case.parts == ALL else simulated.part(case.parts)
+    return simulated.counted("time") if case.parts == ALL else fitted.part(simulated, case.parts)
 
 
-def _row(simulated: Simulated, seconds: Values) -> Predicted:
+def _row(name: str, simulated: Simulated, seconds: Values) -> Predicted:
     low, likely, high = span(seconds)
     return Predicted(
-        strategy=simulated.strategy,
+        strategy=name,
         low_seconds=low,
         likely_seconds=likely,
         high_seconds=high,

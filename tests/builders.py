@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from advisor.profiles.blocks import Method
+from advisor.profiles.conclusions import Advice, Evidence, Gain, Recommendation
 from advisor.profiles.schema import (
-    Advice,
     BufferRecord,
     Device,
-    Environment,
-    Evidence,
     Failed,
     Footprint,
-    Gain,
     Measured,
     MemoryClass,
-    Method,
     Predicted,
     Prediction,
     Profile,
-    Recommendation,
     Skipped,
     StageRecord,
     StageWork,
@@ -29,7 +25,7 @@ from advisor.profiles.schema import (
     WorkloadRecord,
 )
 from advisor.profiles.scripts import ScriptCopies, ScriptMeasured, ScriptMemory, ScriptRun
-from advisor.profiles.system_state import CpuClocks, GpuState, HostState, NumaNode
+from advisor.profiles.system_state import CpuClocks, Environment, GpuState, HostState, NumaNode
 from advisor.verdicts import scripts
 
 MIB = 1 << 20

@@ -11,9 +11,8 @@ from builders import cuda_device
 from fakes import CAPABLE as WITH_HMM
 from fakes import ON_DEVICE, DeviceArray, FakeClock, RecordingBackend
 
-from advisor.calibration.bench import Bench, Limits
+from advisor.calibration.bench import Bench, Limits, Sizes
 from advisor.calibration.groups import by_name
-from advisor.calibration.sizes import Sizes
 from advisor.measure.backends.cpu import CpuBackend
 from advisor.measure.calibration_jobs import CalibrationJob, GroupRun, Reading
 from advisor.measure.launcher import Ended

@@ -445,6 +445,8 @@ class FakeRanges:
     def depth(self) -> int:
         return len(self.stack)
 
+    listening = True
+
     def attributes(self, message: str) -> str:
         return message
 

@@ -16,8 +16,9 @@ from advisor.measure.final_messages import FinalJob
 from advisor.measure.jobs import Job, TraceRun
 from advisor.measure.launcher import Ended, Launcher
 from advisor.measure.progress import Silent
+from advisor.profiles.conclusions import Advice
 from advisor.profiles.preferences import Objective
-from advisor.profiles.schema import Advice, Predicted, Prediction, Profile
+from advisor.profiles.schema import Predicted, Prediction, Profile
 from advisor.strategies.registry import STRATEGIES
 
 EXAMPLES = REPOSITORY / "workloads"

@@ -9,12 +9,12 @@ from statistics import median
 import numpy as np
 from published import ALL, Case, Figure, cases
 
-from advisor.devices.catalogue import CatalogueEntry, load
-from advisor.devices.catalogue import Figure as DeviceFigure
-from advisor.model import residuals
+from advisor.devices.catalogue import load
+from advisor.devices.entries import CatalogueEntry
+from advisor.devices.entries import Figure as DeviceFigure
 from advisor.model.machines import Machine
-from advisor.model.monte_carlo import Values, span, triangular
-from advisor.model.simulate import Simulated, simulate
+from advisor.model.monte_carlo import Values, constant, span, triangular
+from advisor.model.simulate import COMMON, Simulated, simulate
 from advisor.strategies.registry import by_name
 
 HELD = 0.8
@@ -99,12 +99,18 @@ def _with(entry: CatalogueEntry, name: str, value: float) -> CatalogueEntry:
     return entry.model_copy(update={"figures": figures})
 
 
+def part(simulated: Simulated, prefixes: tuple[str, ...]) -> Values:
+    """The seconds of the parts whose names begin with one of these."""
+    chosen = (seconds for name, seconds in simulated.parts.items() if name.startswith(prefixes))
+    return sum(chosen, constant(0.0))
+
+
 def _seconds(case: Case, entry: CatalogueEntry, strategies: Sequence[str]) -> dict[str, Values]:
     chosen = [by_name(name) for name in dict.fromkeys(strategies)]
     found = simulate(
         case.profile.workload, case.profile.traffic, Machine(entry), chosen, first_frames=case.first_frames
     )
-    return {n: s.part(case.parts) for n, s in found.items() if isinstance(s, Simulated)}
+    return {n: part(s, case.parts) for n, s in found.items() if isinstance(s, Simulated)}
 
 
 def _discrete() -> list[Case]:
@@ -115,7 +121,7 @@ def _discrete() -> list[Case]:
 
 
 def coverage() -> dict[str, Callable[[float], list[bool]]]:
-    """By card: which of its figures the ranges hold with a given factor in the place of residuals.COMMON."""
+    """By card: which of its figures the ranges hold with a given factor in the place of COMMON."""
     found: dict[str, list[tuple[Figure, Values]]] = {}
     for case in _discrete():
         seconds = _seconds(case, load(case.device), [f.strategy for f in case.figures])
@@ -125,7 +131,7 @@ def coverage() -> dict[str, Callable[[float], list[bool]]]:
 
 def _held(rows: Sequence[tuple[Figure, Values]], factor: float) -> list[bool]:
     # Logarithmic draws scale with the logarithm of their end.
-    change = np.exp(triangular(-1.0, 0.0, 1.0, "residual") * np.log(factor / residuals.COMMON))
+    change = np.exp(triangular(-1.0, 0.0, 1.0, "residual") * np.log(factor / COMMON))
     return [_holds(seconds * change, f.published) for f, seconds in rows]
 
 
@@ -169,7 +175,7 @@ def table() -> Iterator[str]:
     for card in ("rtx-2060", "gtx-1650-super"):
         factor = least_factor([held for device, held in cards.items() if device != card])
         yield (
-            f"| range, either way | {residuals.COMMON:g}× | {card} | {factor:.2f}× "
+            f"| range, either way | {COMMON:g}× | {card} | {factor:.2f}× "
             f"| holds {np.mean(cards[card](factor)) * 100:.0f} %, as taken "
-            f"{np.mean(cards[card](residuals.COMMON)) * 100:.0f} % |"
+            f"{np.mean(cards[card](COMMON)) * 100:.0f} % |"
         )

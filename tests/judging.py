@@ -8,9 +8,9 @@ from typing import Any
 from builders import MIB, footprint, measured, predicted, prediction, profile
 
 from advisor import stats
+from advisor.profiles.conclusions import Advice
 from advisor.profiles.schema import (
     AccessMode,
-    Advice,
     BufferRecord,
     Device,
     Measured,

@@ -8,13 +8,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 from builders import cuda_device, footprint, vector_add_workload
+from shared_server import launching
 
 from advisor import configuration
 from advisor.cli import app
@@ -97,6 +98,11 @@ def eventually(holds: Callable[[], bool], seconds: float = 20) -> bool:
             return True
         time.sleep(0.02)
     return False
+
+
+def missing(text: str, *parts: str) -> list[str]:
+    """Which of what a message has to name it does not name: values, names and commands, not its sentence."""
+    return [part for part in parts if part not in text]
 
 
 def sample(seconds: float = 0.001, **fields: Any) -> Sample:
@@ -266,7 +272,7 @@ class Command:
         before = signal.getsignal(signal.SIGTERM)
         try:
             with pytest.raises(SystemExit) as ended:
-                app.main(self.around)
+                app.main(replace(self.around, launching=self.around.launching or launching))
         finally:
             signal.signal(signal.SIGTERM, before)
         told = self._capsys.readouterr()

@@ -155,8 +155,8 @@ def test_ranges_hold_on_each_card_when_it_is_left_out() -> None:
     cards = fitted.coverage()
     for card in ("rtx-2060", "gtx-1650-super"):
         least = fitted.least_factor([held for device, held in cards.items() if device != card])
-        assert least <= fitted.residuals.COMMON
-        assert np.mean(cards[card](fitted.residuals.COMMON)) >= 0.8
+        assert least <= fitted.COMMON
+        assert np.mean(cards[card](fitted.COMMON)) >= 0.8
 
 
 def test_a_wrong_choice_counts_as_wrong() -> None:

@@ -13,11 +13,10 @@ from builders import cuda_device
 from calibrating import CAPABLE, MIB, QUICK, SIZES, CpuWithKernels, FakeClock, KnownGpu, bench_on
 from running import REPOSITORY
 
-from advisor.calibration import device_memory, host_memory, latencies, managed, transfers, zero_copy
-from advisor.calibration.bench import Limits
+from advisor.calibration import device_rates, host_memory, managed, transfers
+from advisor.calibration.bench import Limits, choose, largest_cache, measure_sizes
 from advisor.calibration.groups import GROUPS, Group, by_name
 from advisor.calibration.kernels import FLOPS_PER_ROUND, LOADS, NAMES, STRIDE, Kernels
-from advisor.calibration.sizes import choose, largest_cache, measure_sizes
 from advisor.devices.entries import Figures
 from advisor.measure.backends.cpu import CpuBackend
 from advisor.strategies import backend
@@ -163,7 +162,7 @@ def test_launches_and_waits_are_told_apart() -> None:
     gpu = KnownGpu()
     gpu.launch, gpu.wait = 3e-6, 7e-6
     bench = bench_on(gpu)
-    latencies.measure(bench)
+    device_rates.measure_latencies(bench)
     assert bench.readings["launch_seconds"].value == pytest.approx(3e-6)
     assert bench.readings["synchronize_seconds"].value == pytest.approx(7e-6)
 
@@ -177,13 +176,13 @@ def test_device_memory_counts_what_is_read_and_what_is_written() -> None:
         "multiply_add": cycle([4e-3]),
     }
     bench = bench_on(gpu)
-    device_memory.measure(bench)
+    device_rates.measure_on_device(bench)
     threads = Kernels(gpu).threads
-    assert bench.readings[device_memory.MEMORY].value == pytest.approx(2 * SIZES.device / 1e-3)
-    assert bench.readings[device_memory.L2].value == pytest.approx(threads * LOADS * 16 / 2e-3)
-    assert bench.readings[device_memory.L2].what.endswith(" in 8.00 KiB")  # half the cache
+    assert bench.readings[device_rates.MEMORY].value == pytest.approx(2 * SIZES.device / 1e-3)
+    assert bench.readings[device_rates.L2].value == pytest.approx(threads * LOADS * 16 / 2e-3)
+    assert bench.readings[device_rates.L2].what.endswith(" in 8.00 KiB")  # half the cache
     flops = threads * 1024 * FLOPS_PER_ROUND / 4e-3
-    assert bench.readings[device_memory.FLOPS].value == pytest.approx(flops)
+    assert bench.readings[device_rates.FLOPS].value == pytest.approx(flops)
 
 
 def test_arithmetic_runs_long_enough_to_be_told_from_the_launch() -> None:
@@ -191,10 +190,10 @@ def test_arithmetic_runs_long_enough_to_be_told_from_the_launch() -> None:
     gpu.launch = 0.0
     gpu.kernel_seconds = {"multiply_add": [1e-4, 4e-4, *[8e-3] * 100]}
     bench = bench_on(gpu)
-    device_memory.measure(bench)
+    device_rates.measure_on_device(bench)
     rounds = 1024 * 16
     expected = Kernels(gpu).threads * rounds * FLOPS_PER_ROUND / 8e-3
-    assert bench.readings[device_memory.FLOPS].value == pytest.approx(expected)
+    assert bench.readings[device_rates.FLOPS].value == pytest.approx(expected)
 
 
 def test_zero_copy_counts_what_the_program_uses() -> None:
@@ -202,8 +201,8 @@ def test_zero_copy_counts_what_the_program_uses() -> None:
     gpu.launch = 0.0
     gpu.kernel_seconds = {name: cycle([1e-3]) for name in NAMES}
     bench = bench_on(gpu)
-    zero_copy.measure(bench)
-    read, again, strided, at_random, write = (bench.readings[key].value for key in zero_copy.KEYS)
+    device_rates.measure_zero_copy(bench)
+    read, again, strided, at_random, write = (bench.readings[key].value for key in device_rates.ZERO_COPY)
     assert (read, write) == pytest.approx((SIZES.transfer / 1e-3,) * 2)
     assert (strided, at_random) == pytest.approx((SIZES.transfer / STRIDE / 1e-3,) * 2)
     assert again == pytest.approx(Kernels(gpu).threads * LOADS * 16 / 1e-3)
@@ -270,8 +269,8 @@ def test_what_a_device_cannot_do_is_not_tried(
 def test_a_device_that_maps_nothing_has_no_zero_copy() -> None:
     gpu = KnownGpu(device=cuda_device(**{**CAPABLE, "can_map_host_memory": 0}))
     bench = bench_on(gpu)
-    zero_copy.measure(bench)
-    assert set(bench.absent) == set(zero_copy.KEYS)
+    device_rates.measure_zero_copy(bench)
+    assert set(bench.absent) == set(device_rates.ZERO_COPY)
     assert gpu.names == []
 
 
@@ -319,7 +318,8 @@ def test_figures_that_were_found_stay_when_a_later_one_fails() -> None:
         bench.keep_rate("a", 8, [1.0])
         raise RuntimeError("out of memory\nand more")
 
-    bench.attempt(["a", "b"], measure)
+    with bench.attempt(["a", "b"]):
+        measure()
     assert set(bench.readings) == {"a"}
     assert bench.absent == {"b": "out of memory"}
 
@@ -377,6 +377,6 @@ def test_all_kernels_stay_inside_their_buffers_on_the_cpu() -> None:
     """The twins index as the kernels do: a count or a mask that is wrong raises."""
     backend = CpuWithKernels()
     bench = bench_on(backend, sizes=replace(SIZES, transfer=1 << 12, device=1 << 12), limits=QUICK)
-    zero_copy.measure(bench)
-    device_memory.measure(bench)
-    assert set(bench.readings) == {*zero_copy.KEYS, *device_memory.KEYS}, bench.absent
+    device_rates.measure_zero_copy(bench)
+    device_rates.measure_on_device(bench)
+    assert set(bench.readings) == {*device_rates.ZERO_COPY, *device_rates.ON_DEVICE}, bench.absent

@@ -102,7 +102,7 @@ def test_rates_are_amounts_per_second_with_the_range_turned_round() -> None:
         (lambda: spread([]), "nothing was measured"),
         (lambda: fit([1, 1], [1.0, 2.0]), "a line needs two sizes"),
         (lambda: inverse(Spread(-1.0, -2.0, 1.0, 3)), "does not grow with the size"),
-        (lambda: positive(Spread(0.0, -1.0, 1.0, 3)), "could not be told from zero"),
+        (lambda: positive(Spread(0.0, -1.0, 1.0, 3)), "could not be distinguished from zero"),
     ],
 )
 def test_what_is_no_figure_is_refused(wrong: object, reason: str) -> None:

@@ -11,11 +11,15 @@ from advisor.measure.backends.cpu import CpuBackend
 from advisor.strategies.placements.arena import AllocationFailed
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.placements.capacity import require_memory
-from advisor.strategies.placements.copied import Pageable, Pinned
-from advisor.strategies.placements.external import External
-from advisor.strategies.placements.in_place import ZeroCopy
-from advisor.strategies.placements.managed import Managed
-from advisor.strategies.placements.one_sided import DeviceOnly, HostOnly
+from advisor.strategies.placements.kinds import (
+    DeviceOnly,
+    External,
+    HostOnly,
+    Managed,
+    Pageable,
+    Pinned,
+    ZeroCopy,
+)
 
 MIB = 1 << 20
 

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from advisor.devices.catalogue import DEFAULT_TARGETS, CatalogueEntry, Figures, load, names
-from advisor.devices.entries import FLAGS
+from advisor.devices.catalogue import DEFAULT_TARGETS, load, names
+from advisor.devices.entries import FLAGS, CatalogueEntry, Figures
 from advisor.devices.memory_class import memory_class
 from advisor.errors import FileProblem, UsageError
 from advisor.model.machines import Machine

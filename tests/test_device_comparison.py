@@ -27,7 +27,8 @@ from rendering import blocks
 from test_report_escaping import everywhere, joined, markdown_structure, pieces, structure, times
 
 from advisor.errors import FileProblem, UsageError
-from advisor.profiles.schema import Device, Profile, Recommendation
+from advisor.profiles.conclusions import Recommendation
+from advisor.profiles.schema import Device, Profile
 from advisor.profiles.sweeps import SweepResults
 from advisor.report.blocks import Group, Verdict, Verdicts
 from advisor.report.markdown import LIMIT

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import astuple
 from pathlib import Path
 
 import pytest
 
-from advisor.devices.catalogue import Figures, load, names
+from advisor.devices.catalogue import load, names
+from advisor.devices.entries import Figures
 from advisor.devices.memory_class import EXPLAINED, FOLLOWS
 from advisor.errors import FileProblem, UsageError
 from advisor.model.device_texts import WIDTH, describe_all, describe_one, value
@@ -54,7 +54,7 @@ def test_the_documented_table_is_the_catalogue() -> None:
 
 def test_the_documented_memory_classes_are_those_of_the_program() -> None:
     assert list(FOLLOWS) == list(EXPLAINED)
-    assert documented(set(FOLLOWS)) == [[name, *astuple(kinds)] for name, kinds in FOLLOWS.items()]
+    assert documented(set(FOLLOWS)) == [[name, *kinds.values()] for name, kinds in FOLLOWS.items()]
 
 
 def test_the_documented_files_load(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_one_device_is_told_with_all_figures_sources_and_consequences(name: str)
     assert max(map(len, text.splitlines())) <= WIDTH
     assert text.startswith(f"{entry.name} ({name})\n")
     assert f"Memory class {entry.memory_class}: {EXPLAINED[entry.memory_class]}" in words
-    assert all(consequence in words for consequence in astuple(FOLLOWS[entry.memory_class]))
+    assert all(consequence in words for consequence in FOLLOWS[entry.memory_class].values())
     for key, attribute in entry.attributes.items():
         assert f"{key} = {attribute.value} {attribute.source}" in words
     for key in Figures.model_fields:

@@ -218,7 +218,7 @@ def test_trying_a_gpu_without_cupy_or_gpu_is_a_problem_and_no_traceback() -> Non
 
 @pytest.mark.parametrize(
     ("code", "says"),
-    [("import os; os._exit(7)", "ended with code 7"), ("import time; time.sleep(60)", "did not answer")],
+    [("import os; os._exit(7)", "exited with code 7"), ("import time; time.sleep(60)", "did not answer")],
     ids=["dies", "hangs"],
 )
 def test_a_process_that_dies_or_hangs_is_a_problem(code: str, says: str) -> None:

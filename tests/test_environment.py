@@ -16,8 +16,7 @@ from machines import FakeNvml, h200, make_tree, nvml_error, nvml_process, orin, 
 
 from advisor.devices.environment import command_line, environment, finished
 from advisor.devices.host import Machine
-from advisor.profiles.schema import Environment
-from advisor.profiles.system_state import GpuState
+from advisor.profiles.system_state import Environment, GpuState
 
 
 def test_this_machine() -> None:

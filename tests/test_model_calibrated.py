@@ -11,7 +11,8 @@ from published import DATA, touched, vector, vector_streamed
 from test_model import N, external
 from test_model_measured import measured_on
 
-from advisor.devices.catalogue import CatalogueEntry, Figure, load
+from advisor.devices.catalogue import load
+from advisor.devices.entries import CatalogueEntry, Figure
 from advisor.model import terms
 from advisor.model.machines import Machine
 from advisor.model.measured import learned

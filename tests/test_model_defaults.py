@@ -10,8 +10,8 @@ import pytest
 from advisor.devices.catalogue import load
 from advisor.devices.entries import Figure
 from advisor.errors import FileProblem
-from advisor.model.assumptions import _words
-from advisor.model.defaults import PATH, default, defaults, read
+from advisor.model.machines import PATH, default, defaults, read
+from advisor.model.predict import _words
 from advisor.profiles.schema import MemoryClass
 
 TEXT = PATH.read_text(encoding="utf-8")
@@ -20,8 +20,8 @@ TEXT = PATH.read_text(encoding="utf-8")
 @pytest.mark.parametrize(
     ("there", "instead", "message"),
     [
-        ("launch_seconds = {", "lunch_seconds = {", "lunch_seconds is none; did you mean launch_seconds"),
-        ('of = "device_memory_bytes', 'of = "memory_bites', "memory_bites_per_second is none"),
+        ("launch_seconds = {", "lunch_seconds = {", "lunch_seconds is not one; did you mean launch_seconds"),
+        ('of = "device_memory_bytes', 'of = "memory_bites', "memory_bites_per_second is not one"),
         ("integrated = true", "integrated = 1", "layers.4.integrated: Input should be a valid boolean"),
         ("integrated = true", "integrate = true", "layers.4.integrate: Extra inputs are not permitted"),
         ('["tegra"]', '["tegra", "xavier"]', "layers.9.memory_classes.1: Input should be 'tegra'"),

@@ -9,7 +9,8 @@ import builders
 import pytest
 from published import DATA, device_path, predicted, touched
 
-from advisor.devices.catalogue import Attribute, load
+from advisor.devices.catalogue import load
+from advisor.devices.entries import Attribute
 from advisor.model.machines import Machine
 from advisor.model.predict import predict
 from advisor.model.simulate import Simulated, simulate

@@ -9,7 +9,7 @@ from advisor.devices.catalogue import load
 from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values
 from advisor.model.simulate import Simulated, simulate
-from advisor.model.thrashing import LAPSE
+from advisor.model.steady_frame import LAPSE
 from advisor.strategies.registry import by_name
 
 SMALL, LARGE = 1 << 14, 1 << 26

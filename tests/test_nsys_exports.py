@@ -336,7 +336,7 @@ def test_a_foreign_database(tmp_path: Path) -> None:
     connection.execute("CREATE TABLE people (name TEXT)")
     connection.commit()
     connection.close()
-    assert "no export of nsys" in problem(tmp_path / "a.sqlite").message
+    assert "not an Nsight Systems export" in problem(tmp_path / "a.sqlite").message
 
 
 @pytest.mark.parametrize("kept", [200, 5000, 20_000])

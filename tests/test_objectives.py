@@ -16,9 +16,10 @@ from advisor.measure.contest import TAIL_FRAMES, Contest
 from advisor.measure.energy import NO_TIME
 from advisor.measure.progress import Silent
 from advisor.measure.row_figures import OUTSIDE, figures
-from advisor.profiles.blocks import Block, Energy
+from advisor.profiles.blocks import Block, Energy, FinalRecord
+from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.preferences import Preferences
-from advisor.profiles.schema import FinalRecord, Measured, Recommendation
+from advisor.profiles.schema import Measured
 from advisor.report.recommendations import headline
 from advisor.rules.advise import advise
 from advisor.verdicts.measured import decided, recommend

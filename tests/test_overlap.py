@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from advisor.profiles.schema import AccessMode
-from advisor.strategies.overlap import doubled, obstacle, renewed_each_frame
-from advisor.strategies.schedule import StageUse
+from advisor.strategies.schedule import StageUse, doubled, obstacle, renewed_each_frame
 
 
 def host(name: str, **access: AccessMode) -> StageUse:

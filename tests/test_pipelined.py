@@ -14,8 +14,7 @@ from mixing import FRESH, SHAPES, Log, device_, host_, made
 from advisor.measure.frames import Action
 from advisor.measure.pipelined import cut
 from advisor.profiles.schema import AccessMode, Side
-from advisor.strategies.overlap import obstacle
-from advisor.strategies.schedule import StageUse
+from advisor.strategies.schedule import StageUse, obstacle
 from advisor.workloads.definition import Buffer, In, Out, Workload, device, host
 
 

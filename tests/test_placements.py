@@ -15,11 +15,23 @@ from advisor.measure.backends.cpu import CpuBackend
 from advisor.profiles.schema import Device
 from advisor.strategies.placements.arena import AllocationFailed, Arena
 from advisor.strategies.placements.base import Layout, Placed, Placement
-from advisor.strategies.placements.copied import Pageable, Pinned, Registered, Staged, WriteCombined
-from advisor.strategies.placements.external import External
-from advisor.strategies.placements.in_place import System, ZeroCopy, ZeroCopyRegistered, ZeroCopyWriteCombined
-from advisor.strategies.placements.managed import Managed, ManagedAdvised, ManagedPrefetch
-from advisor.strategies.placements.one_sided import DeviceOnly, HostOnly
+from advisor.strategies.placements.kinds import (
+    DeviceOnly,
+    External,
+    HostOnly,
+    Managed,
+    ManagedAdvised,
+    ManagedPrefetch,
+    Pageable,
+    Pinned,
+    Registered,
+    Staged,
+    System,
+    WriteCombined,
+    ZeroCopy,
+    ZeroCopyRegistered,
+    ZeroCopyWriteCombined,
+)
 from advisor.strategies.registry import STRATEGIES, Strategy
 
 LAYOUT = Layout((2, 8), np.dtype(np.float32))

@@ -34,8 +34,10 @@ from advisor.model import accuracy
 from advisor.model import measured as model_measured
 from advisor.model.accuracy import Accuracy
 from advisor.pipeline import concluded
+from advisor.profiles.conclusions import Gain
 from advisor.profiles.reading import load, parse
-from advisor.profiles.schema import Environment, Gain, Profile
+from advisor.profiles.schema import Profile
+from advisor.profiles.system_state import Environment
 from advisor.report import html, markdown
 from advisor.report.html import link
 from advisor.report.page import download

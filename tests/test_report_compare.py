@@ -29,8 +29,9 @@ from test_report_escaping import everywhere, joined, markdown_structure, pieces,
 from advisor.profiles.schema import Profile
 from advisor.report.axes import WIDTH, ratio_axis
 from advisor.report.blocks import Verdicts
+from advisor.report.comparison_page import comparison_page
 from advisor.report.markdown import LIMIT
-from advisor.report.pages import comparison_page, render, write
+from advisor.report.pages import render, write
 from advisor.verdicts.comparing import Comparison, Ruling, compare, judge, parse_gates
 
 GOLDEN = Path(__file__).parent / "golden"

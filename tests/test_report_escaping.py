@@ -26,7 +26,8 @@ from rendering import blocks, shown
 
 from advisor.errors import FileProblem
 from advisor.profiles.reading import parse
-from advisor.profiles.schema import Environment, Profile
+from advisor.profiles.schema import Profile
+from advisor.profiles.system_state import Environment
 from advisor.report import words
 from advisor.report.blocks import Banners
 from advisor.report.markdown import LIMIT, escape

@@ -18,7 +18,8 @@ from builders import (
 )
 from rendering import blocks, shown
 
-from advisor.profiles.schema import Failed, Gain, Profile
+from advisor.profiles.conclusions import Gain
+from advisor.profiles.schema import Failed, Profile
 from advisor.profiles.sweeps import Point, SweepResults, sweep_results
 from advisor.report import evidence
 from advisor.report.advising import changes, findings

@@ -15,7 +15,8 @@ from advisor.profiles.checkup import Finding as Found
 from advisor.report import html
 from advisor.report.blocks import Banners, Block, Column, Fold, Form, Heading, Prose, Row, Table, TableCell
 from advisor.report.page import Page, Section, filled
-from advisor.report.pages import doctor_page, render, trace_page
+from advisor.report.pages import doctor_page, render
+from advisor.report.traces import trace_page
 
 FORMS = get_args(Form)
 

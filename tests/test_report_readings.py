@@ -22,8 +22,8 @@ from builders import (
 from rendering import blocks, shown
 
 from advisor.profiles.preferences import Objective, Preferences
-from advisor.profiles.schema import Environment, Profile
-from advisor.profiles.system_state import CpuClocks, TegraState
+from advisor.profiles.schema import Profile
+from advisor.profiles.system_state import CpuClocks, Environment, TegraState
 from advisor.report import words
 from advisor.report.blocks import Table
 from advisor.report.charts import Chart, frame_chart, overlap_note, prediction_chart

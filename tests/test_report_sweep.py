@@ -26,7 +26,8 @@ from hypothesis import strategies as st
 from rendering import blocks
 from test_report_escaping import everywhere, joined, markdown_structure, pieces, structure, times
 
-from advisor.profiles.schema import Profile, Recommendation
+from advisor.profiles.conclusions import Recommendation
+from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import Point, SweepResults, sweep_results
 from advisor.report.axes import compact, time_axis, value_axis
 from advisor.report.blocks import Banners

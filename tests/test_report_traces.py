@@ -19,9 +19,9 @@ from advisor.profiles.reading import load
 from advisor.profiles.schema import Profile
 from advisor.profiles.traces import NoTrace, NsysTrace, Span, Timeline, thinned, worked
 from advisor.report.blocks import Block, Fact, Facts, Fold, Prose
-from advisor.report.pages import render, trace_page
+from advisor.report.pages import render
 from advisor.report.timelines import MOST_DRAWN, TimelineView
-from advisor.report.traces import traces
+from advisor.report.traces import trace_page, traces
 from advisor.rules.advise import advise
 
 

@@ -19,7 +19,8 @@ from builders import (
 )
 from rendering import blocks, shown
 
-from advisor.profiles.schema import Device, Evidence, Gain, Measured, Recommendation
+from advisor.profiles.conclusions import Evidence, Gain, Recommendation
+from advisor.profiles.schema import Device, Measured
 from advisor.report import words
 from advisor.report.advising import changes, findings
 from advisor.report.blocks import Items, Prose, Verdicts

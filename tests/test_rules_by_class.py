@@ -14,9 +14,11 @@ import pytest
 from builders import MIB, cpu_profile, vector_add_trace, vector_add_workload
 from published import DATA
 
-from advisor.devices.catalogue import CatalogueEntry, load
+from advisor.devices.catalogue import load
+from advisor.devices.entries import CatalogueEntry
 from advisor.model.predict import predict
-from advisor.profiles.schema import Advice, Predicted, Prediction, Profile
+from advisor.profiles.conclusions import Advice
+from advisor.profiles.schema import Predicted, Prediction, Profile
 from advisor.rules.advise import advise
 
 IN_PLACE = frozenset({"zero-copy", "zero-copy-wc", "zero-copy-registered"})

@@ -17,10 +17,8 @@ from snippet_fakes import WRITE_COMBINED, Memory, Tensor, fake_bindings, fake_cu
 from advisor.profiles.schema import BufferRecord, StageRecord, WorkloadRecord
 from advisor.rules.snippets.base import Code
 from advisor.rules.snippets.base import code as written
-from advisor.rules.snippets.cupy_code import CUPY
-from advisor.rules.snippets.overlapping import overlapping
-from advisor.rules.snippets.serial import serial
-from advisor.rules.snippets.writing import snippet, variants
+from advisor.rules.snippets.libraries import CUPY
+from advisor.rules.snippets.writing import overlapping, serial, snippet, variants
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, by_name
 

@@ -20,10 +20,7 @@ from advisor.profiles.schema import (
     WorkloadRecord,
 )
 from advisor.strategies.placements.base import Placement
-from advisor.strategies.placements.copied import Pinned
-from advisor.strategies.placements.external import External
-from advisor.strategies.placements.in_place import ZeroCopy
-from advisor.strategies.placements.one_sided import DeviceOnly, HostOnly
+from advisor.strategies.placements.kinds import DeviceOnly, External, HostOnly, Pinned, ZeroCopy
 from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, by_name, choose, describe
 from advisor.strategies.schedule import StageUse, plan
 

@@ -61,7 +61,10 @@ class Leaving(RecordingBackend):
             self.left = "it left another stream current"
 
 
-def did(task: str, file: Path, strategy: str, backend: RecordingBackend, **assignments: str) -> Outcome:
+def did(
+    task: str, file: Path, strategy: str, backend: RecordingBackend, *, timeline: bool = False,
+    left_seconds: float | None = None, seconds: float = 0.01, **assignments: str,
+) -> Outcome:  # fmt: skip
     """The outcome of a task, as a worker runs it."""
     asked = job(
         task=task,
@@ -69,6 +72,9 @@ def did(task: str, file: Path, strategy: str, backend: RecordingBackend, **assig
         strategy=strategy,
         reference=str(file.parent / "results"),
         assignments=assignments,
+        timeline=timeline,
+        left_seconds=left_seconds,
+        seconds=seconds,
     )
     loaded = load(file, None, asked.assignments)
     ranges = cast(Ranges, FakeRanges())
@@ -101,6 +107,18 @@ def test_every_strategy_is_measured_and_verified(strategy: str, external: str, f
     assert sample.host_pages is not None
     assert sample.host_pages.bytes == 3 * 64
     assert sample.footprint.places.keys() == {"host", "gpu0"}
+
+
+@pytest.mark.parametrize(("left", "frames", "watched"), [(1e9, 5, True), (0.0, 1, False)])
+def test_where_no_time_is_left_only_the_frames_that_must_be_are_run(
+    left: float, frames: int, watched: bool, file: Path
+) -> None:
+    did("reference", file, "pageable", RecordingBackend())
+    how: Any = {"left_seconds": left, "timeline": True, "seconds": 1e-6}
+    sample = did("measure", file, "pinned", RecordingBackend(), **how)
+    assert isinstance(sample, Sample)
+    assert (len(sample.frame_seconds), sample.timeline is not None) == (frames, watched)
+    assert sample.verified
 
 
 class Locking(RecordingBackend):

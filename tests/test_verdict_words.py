@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.preferences import Preferences
-from advisor.profiles.schema import Recommendation
 from advisor.verdicts.words import headline, told
 
 SECONDS = {"pageable": 0.040, "pinned": 0.020, "zero-copy": 0.0203}

@@ -1,4 +1,4 @@
-"""A tiled matrix product, so that rows can be held against published tables of UnifiedMemoryPerf.
+"""A tiled matrix product, so that rows can be compared with published tables of UnifiedMemoryPerf.
 
 Source: NVIDIA's CUDA sample UnifiedMemoryPerf, written anew from its description: the host copies two
 matrices into the buffers, a kernel of 32 by 32 tiles multiplies them, the host compares the product element

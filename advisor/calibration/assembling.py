@@ -1,18 +1,18 @@
-"""From what the processes measured to a catalogue entry. Pure functions."""
+"""From what the processes measured to a catalogue entry and the text of its file. Pure functions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from pydantic import ValidationError
 
 from advisor import units
-from advisor.calibration import device_memory
+from advisor.calibration.device_rates import MEMORY
 from advisor.calibration.fitting import METHOD
 from advisor.devices.catalogue import invalid
-from advisor.devices.entries import ATTRIBUTES, FLAGS, CatalogueEntry, Figure
+from advisor.devices.entries import ATTRIBUTES, FLAGS, CatalogueEntry, Figure, Figures
 from advisor.errors import NothingMeasured
 from advisor.measure.calibration_jobs import GroupRun, Reading
 from advisor.profiles.schema import Device
@@ -87,19 +87,37 @@ class Findings:
 def entry_of(findings: Findings, device: Device, name: str | None) -> CatalogueEntry:
     """The entry of a measured GPU. Raises `NothingMeasured` where what every entry needs is missing."""
     source = f"CUDA on this device, read by advisor {__version__} on {findings.machine.date}"
-    figures = {**dict(_told(device, source)), **findings.figures()}
-    memory = figures.get(device_memory.MEMORY)
-    if memory is not None:
-        figures["achievable_share"] = _share(memory)
-        figures[device_memory.MEMORY] = memory.model_copy(update={"low": None, "high": None})
+    told = {key: device.attributes.get(attribute, 0) for key, attribute in _TOLD.items()}
+    known = {key: float(n) for key, n in told.items() if isinstance(n, (int, float)) and n > 0}
+    figures = {key: Figure(value=value, source=source) for key, value in known.items()} | findings.figures()
+    if memory := figures.get(MEMORY):
+        # 1, and the range of the measured rate: the model takes the rate itself as exact.
+        low = min(_rounded((memory.low or memory.value) / memory.value), 1.0)
+        share = f"of the measured rate, which kernels reach by definition; its range: {memory.source}"
+        figures["achievable_share"] = Figure(value=1.0, low=low, high=1.0, source=share)
+        figures[MEMORY] = memory.model_copy(update={"low": None, "high": None})
+    # Those a catalogue file has; a count of 0 is one that is not known.
+    attributes = {
+        key: {"value": value, "source": source}
+        for key, value in device.attributes.items()
+        if key in ATTRIBUTES and (key in FLAGS or value not in (0, ""))
+    }
     content = {
         "name": name or device.name,
         "memory_class": device.memory_class,
-        "attributes": dict(_attributes(device, source)),
+        "attributes": attributes,
         "figures": {key: figure.model_dump(exclude_none=True) for key, figure in figures.items()},
         "origin": "measured",
     }
-    return _validated(content, findings)
+    try:
+        return CatalogueEntry.model_validate(content)
+    except ValidationError as problem:
+        reasons = "\n".join(f"{', '.join(k)}: {why}" for why, k in findings.missing_by_reason().items())
+        raise NothingMeasured(
+            f"too little was measured for a catalogue entry: {invalid(problem)}",
+            next_step="See below what is missing and why, and run it again.",
+            detail=reasons,
+        ) from None
 
 
 def merged(base: CatalogueEntry, findings: Findings, name: str | None) -> CatalogueEntry:
@@ -132,46 +150,35 @@ def comments(findings: Findings) -> list[str]:
     for reason, keys in findings.missing_by_reason().items():
         lines.append(f"Missing: {', '.join(keys)}: {reason}.")
     for run in findings.runs:
-        lines += [f"{name}: {_curve(points)}" for name, points in run.curves.items()]
+        for name, points in run.curves.items():
+            times = (f"{units.size(size)} {units.seconds(seconds)}" for size, seconds in points)
+            lines.append(f"{name}: {', '.join(times)}")
     return lines
 
 
-def _told(device: Device, source: str) -> Iterator[tuple[str, Figure]]:
-    for key, attribute in _TOLD.items():
-        told = device.attributes.get(attribute, 0)
-        if isinstance(told, (int, float)) and told > 0:
-            yield key, Figure(value=float(told), source=source)
+def write(entry: CatalogueEntry, comments: Sequence[str] = ()) -> str:
+    """TOML that `advisor.devices.catalogue.load` reads as an equal entry, the comments as lines on top."""
+    lines = ["# " + "".join(c if c.isprintable() else " " for c in comment) for comment in comments]
+    lines = [line.rstrip() for line in lines]
+    lines += ["", f"name = {_text(entry.name)}", f"memory_class = {_text(entry.memory_class)}"]
+    lines += ["", "[attributes]"]
+    for key, attribute in entry.attributes.items():
+        value = _text(attribute.value) if isinstance(attribute.value, str) else str(attribute.value)
+        lines.append(f"{key} = {{ value = {value}, source = {_text(attribute.source)} }}")
+    lines += ["", "[figures]"]
+    for key in Figures.model_fields:
+        figure: Figure | None = getattr(entry.figures, key)
+        if figure is not None:
+            numbers = {"value": figure.value, "low": figure.low, "high": figure.high}
+            told = ", ".join(f"{name} = {number!r}" for name, number in numbers.items() if number is not None)
+            lines.append(f"{key} = {{ {told}, source = {_text(figure.source)} }}")
+    return "\n".join(lines).lstrip("\n") + "\n"
 
 
-def _attributes(device: Device, source: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Those a catalogue file has; a count of 0 is one that is not known."""
-    for key, value in device.attributes.items():
-        if key in ATTRIBUTES and (key in FLAGS or value not in (0, "")):
-            yield key, {"value": value, "source": source}
-
-
-def _share(memory: Figure) -> Figure:
-    """1, and the range of the measured rate: the model takes the rate itself as exact."""
-    low = _rounded((memory.low or memory.value) / memory.value)
-    source = f"of the measured rate, which kernels reach by definition; its range: {memory.source}"
-    return Figure(value=1.0, low=min(low, 1.0), high=1.0, source=source)
-
-
-def _validated(content: dict[str, Any], findings: Findings) -> CatalogueEntry:
-    try:
-        return CatalogueEntry.model_validate(content)
-    except ValidationError as problem:
-        reasons = "\n".join(f"{', '.join(k)}: {why}" for why, k in findings.missing_by_reason().items())
-        raise NothingMeasured(
-            f"too little was measured for a catalogue entry: {invalid(problem)}",
-            next_step="See below what is missing and why, and run it again.",
-            detail=reasons,
-        ) from None
+def _text(text: str) -> str:
+    """A basic string: TOML's escapes are JSON's, and DEL, which JSON leaves alone, needs one."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _rounded(value: float) -> float:
     return float(f"{value:.{_DIGITS}g}")
-
-
-def _curve(points: Sequence[tuple[int, float]]) -> str:
-    return ", ".join(f"{units.size(size)} {units.seconds(seconds)}" for size, seconds in points)

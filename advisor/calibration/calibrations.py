@@ -1,10 +1,11 @@
 """The whole of `advisor devices calibrate`: read this first.
 
-one process per group of measurements -> findings -> catalogue entry -> TOML
+one process per group of measurements -> findings -> catalogue entry -> TOML, and what the user is told
 """
 
 from __future__ import annotations
 
+import os
 import platform
 import tempfile
 import time
@@ -13,18 +14,19 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from advisor.calibration import device_memory
-from advisor.calibration.assembling import Findings, Machine, comments, entry_of, merged
-from advisor.calibration.groups import GROUPS, Group
-from advisor.calibration.sizes import largest_cache
-from advisor.calibration.toml_text import write
-from advisor.devices.catalogue import CatalogueEntry
+from advisor.calibration.assembling import Findings, Machine, comments, entry_of, merged, write
+from advisor.calibration.bench import largest_cache
+from advisor.calibration.device_rates import MEMORY
+from advisor.calibration.groups import GROUPS
+from advisor.devices.catalogue import DEFAULT_TARGETS
+from advisor.devices.entries import CatalogueEntry
 from advisor.devices.environment import environment
-from advisor.errors import NothingMeasured, UsageError
+from advisor.errors import FileProblem, NothingMeasured, UsageError
 from advisor.measure.calibration_jobs import CalibrationJob, GroupRun
 from advisor.measure.jobs import Problem
 from advisor.measure.launcher import Ended, ProcessLauncher
 from advisor.measure.progress import Progress
+from advisor.model.device_texts import value
 from advisor.strategies.backend import BackendName
 
 TIMEOUT = 30.0
@@ -32,6 +34,7 @@ TIMEOUT = 30.0
 BUDGET = 90.0
 """Seconds after which no further group is started, so that all of it takes two minutes at most."""
 
+_CARD = DEFAULT_TARGETS[1]
 Launch = Callable[[CalibrationJob], Ended]
 
 
@@ -43,11 +46,6 @@ class Request:
     gpu: int = 0
     base: CatalogueEntry | None = None
     name: str | None = None
-
-    @property
-    def makes_entry(self) -> bool:
-        """Whether there will be an entry to write."""
-        return self.backend == "cuda" or self.base is not None
 
     def check(self, machine: str = platform.machine()) -> None:
         """Raises `UsageError` for what contradicts itself."""
@@ -62,7 +60,7 @@ class Request:
             )
         if self.base.attributes["integrated"].value and machine != "aarch64":
             raise UsageError(
-                f"the CPU of {self.base.name} is part of the device, so that this one says nothing about it",
+                f"the CPU of {self.base.name} is part of the device: this CPU cannot stand in for it",
                 next_step="Run it on the device itself, or name a PCIe card.",
             )
 
@@ -90,7 +88,7 @@ def calibrate(
     few for an entry."""
     request.check()
     with tempfile.TemporaryDirectory(prefix="advisor-") as scratch:
-        run = launch or ProcessLauncher(TIMEOUT, worker="advisor.calibration.worker")
+        run = launch or ProcessLauncher(TIMEOUT, worker="advisor.calibration.groups")
         findings = _measure(request, progress, run, Path(scratch), clock)
     if not findings.readings:
         raise NothingMeasured(
@@ -98,7 +96,17 @@ def calibrate(
             next_step="The reasons are below; `advisor strategies` and predictions work all the same.",
             detail="\n".join(findings.missing_by_reason()),
         )
-    return Calibration(findings, _entry(request, findings))
+    entry = None
+    if request.backend == "cuda":
+        if findings.device is None:
+            raise NothingMeasured(
+                f"the GPU could not be used: {findings.missing[MEMORY]}",
+                next_step="Check it with nvidia-smi, or add --no-gpu to measure the CPU alone.",
+            )
+        entry = entry_of(findings, findings.device, request.name)
+    elif request.base is not None:
+        entry = merged(request.base, findings, request.name)
+    return Calibration(findings, entry)
 
 
 def _measure(
@@ -114,7 +122,13 @@ def _measure(
             missing.update(dict.fromkeys(group.keys, f"the {BUDGET:.0f} s for all groups were over"))
             continue
         progress.begin(group.title)
-        ended = launch(_job(request, group, directory))
+        job = CalibrationJob(
+            group=group.name,
+            backend=request.backend if group.needs_gpu else "cpu",
+            gpu=request.gpu,
+            directory=str(directory / group.name),
+        )
+        ended = launch(job)
         progress.end()
         if isinstance(ended.outcome, Problem) and ended.outcome.cause == "wrong":
             raise ended.outcome.as_error()  # no such GPU, no CuPy: every further process would say the same
@@ -122,39 +136,85 @@ def _measure(
             runs.append(ended.outcome)
             missing.update(ended.outcome.absent)
         else:
-            missing.update(dict.fromkeys(group.keys, _why(ended)))
-    return Findings(_machine(), runs, missing)
-
-
-def _job(request: Request, group: Group, directory: Path) -> CalibrationJob:
-    return CalibrationJob(
-        group=group.name,
-        backend=request.backend if group.needs_gpu else "cpu",
-        gpu=request.gpu,
-        directory=str(directory / group.name),
-    )
-
-
-def _why(ended: Ended) -> str:
-    return ended.outcome.message if isinstance(ended.outcome, Problem) else ended.reason
-
-
-def _machine() -> Machine:
+            why = ended.outcome.message if isinstance(ended.outcome, Problem) else ended.reason
+            missing.update(dict.fromkeys(group.keys, why))
     here = environment()
-    return Machine(
-        cpu=here.cpu_model or f"an {here.machine} CPU",
-        date=datetime.now(timezone.utc).date().isoformat(),
-        host_cache_bytes=largest_cache(),
-    )
+    cpu, date = here.cpu_model or f"an {here.machine} CPU", datetime.now(timezone.utc).date().isoformat()
+    return Findings(Machine(cpu, date, largest_cache()), runs, missing)
 
 
-def _entry(request: Request, findings: Findings) -> CatalogueEntry | None:
-    device = findings.device
-    if request.backend == "cuda":
-        if device is None:
-            raise NothingMeasured(
-                f"the GPU could not be used: {findings.missing[device_memory.MEMORY]}",
-                next_step="Check it with nvidia-smi, or add --no-gpu to measure the CPU alone.",
-            )
-        return entry_of(findings, device, request.name)
-    return None if request.base is None else merged(request.base, findings, request.name)
+def check(request: Request, out: Path | None, *, force: bool) -> None:
+    """Makes sure, before anything is measured, that it makes sense and the file can be written.
+
+    Raises `UsageError`.
+    """
+    request.check()
+    if out is None:
+        return
+    if request.backend != "cuda" and request.base is None:
+        what = ": a CPU alone makes no device"
+        step = f"Name a card that it hosts, --base {_CARD}, or leave --out out to see the figures."
+    elif out.suffix != ".toml":
+        what = " does not end in .toml, which is how --target tells a file from a name"
+        step = f"Write --out {out}.toml."
+    elif out.exists() and not force and not out.is_dir():
+        what, step = " exists", "Choose another name, or add --force to replace it."
+    elif reason := _unwritable(out):
+        what, step = f" cannot be written: {reason}", "Choose a folder you may write to."
+    else:
+        return
+    raise UsageError(f"--out {out}{what}", next_step=step)
+
+
+def give(found: Calibration, out: Path | None) -> str:
+    """Writes the file, if one is wanted; the text for stdout: the entry, or the figures in words where the
+    entry is in a file or there is none. Raises `FileProblem`, with the entry's text in its detail."""
+    if found.entry is None:
+        return _figures(found)
+    text = found.toml()
+    if out is None:
+        return text.rstrip("\n")
+    part = out.with_name(f".{out.name}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        os.replace(part, out)
+    except OSError as problem:
+        raise FileProblem(
+            f"{out} cannot be written: {problem.strerror or problem}",
+            next_step="Save what is below under a name of your own.",
+            detail=text,
+        ) from None
+    return _figures(found)
+
+
+def remarks(found: Calibration, out: Path | None) -> str:
+    """What is missing and why, and what to do next."""
+    missing = found.findings.missing_by_reason().items()
+    last = f"wrote {out}\n  next: advisor profile WORKLOAD.py --target {out}"
+    if found.entry is None:
+        last = (
+            "These figures can stand for the host of any PCIe card: its host stages and staged copies.\n"
+            f"  next: advisor devices calibrate --no-gpu --base {_CARD} --out mine.toml"
+        )
+    elif out is None:
+        last = "  next: save it with --out mine.toml, and predict with it: --target mine.toml"
+    return "\n".join([*(f"missing: {', '.join(keys)}\n    {reason}" for reason, keys in missing), last])
+
+
+def _figures(found: Calibration) -> str:
+    """What was measured, a line each."""
+    figures = found.findings.figures()
+    width = max(map(len, figures))
+    return "\n".join(f"{key:<{width}}  {value(key, figure)}" for key, figure in figures.items())
+
+
+def _unwritable(out: Path) -> str | None:
+    if out.is_dir():
+        return "it is a directory"
+    if out.exists() and not os.access(out, os.W_OK):
+        return "permission denied"
+    try:
+        with tempfile.TemporaryFile(dir=out.parent):
+            return None
+    except OSError as problem:
+        return (problem.strerror or str(problem)).lower()

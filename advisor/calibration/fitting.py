@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 METHOD = "Theil-Sen fit of time = latency + size / rate to medians"
 _ENDS = (10.0, 90.0)
@@ -54,7 +53,9 @@ def fit(sizes: Sequence[float], times: Sequence[float]) -> Line:
         raise ValueError("a line needs two sizes")
     slope = float(np.median(slopes))
     left = np.asarray(times) - slope * np.asarray(sizes)
-    return Line(_weighted_median(left, 1 / np.maximum(times, 1e-12)), slope)
+    order = np.argsort(left)
+    upto = np.cumsum(1 / np.maximum(times, 1e-12)[order])
+    return Line(float(left[order][np.searchsorted(upto, upto[-1] / 2)]), slope)
 
 
 def fit_repeats(sizes: Sequence[float], repeats: Sequence[Sequence[float]]) -> tuple[Spread, Spread]:
@@ -89,18 +90,12 @@ def inverse(slope: Spread) -> Spread:
 
 
 def positive(latency: Spread) -> Spread:
-    """A latency that can be told from zero, its low end positive too. Raises `ValueError` where it cannot."""
+    """A latency that differs from zero, its low end positive too. Raises `ValueError` where it cannot."""
     if latency.value <= 0:
-        raise ValueError("it could not be told from zero")
+        raise ValueError("it could not be distinguished from zero")
     low = latency.low if latency.low > 0 else latency.value / 2
     return _ordered(latency.value, low, latency.high, latency.repeats)
 
 
 def _ordered(value: float, low: float, high: float, repeats: int) -> Spread:
     return Spread(value, min(value, low), max(value, high), repeats)
-
-
-def _weighted_median(values: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
-    order = np.argsort(values)
-    upto = np.cumsum(weights[order])
-    return float(values[order][np.searchsorted(upto, upto[-1] / 2)])

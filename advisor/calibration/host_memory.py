@@ -13,7 +13,7 @@ import numpy as np
 
 from advisor import units
 from advisor.calibration.bench import Bench
-from advisor.strategies.backend import Array, host_array
+from advisor.strategies.backend import host_array
 from advisor.strategies.placements.arena import Arena
 
 PLAIN = "host"
@@ -32,7 +32,7 @@ def measure_plain(bench: Bench) -> None:
     _measure_kind(bench, PLAIN, lambda arena, size: arena.pageable(size))
     cache = bench.sizes.host_cache
     if cache is None:
-        bench.leave_out(["host_cache_bytes"], "Linux does not tell the sizes of the CPU's caches here")
+        bench.leave_out(["host_cache_bytes"], "Linux does not report the sizes of the CPU's caches here")
 
 
 def measure_page_locked(bench: Bench) -> None:
@@ -51,38 +51,24 @@ def measure_managed(bench: Bench) -> None:
     _measure_kind(bench, MANAGED, lambda arena, size: arena.managed(size), bench.sizes.managed)
 
 
-Take = Callable[[Arena, int], int]
-
-
-def _measure_kind(bench: Bench, kind: str, take: Take, most: int | None = None) -> None:
+def _measure_kind(
+    bench: Bench, kind: str, take: Callable[[Arena, int], int], most: int | None = None
+) -> None:
     size = min(bench.sizes.host, most or bench.sizes.host)
 
-    def measure() -> None:
-        with Arena(bench.backend) as arena:
-            memory = host_array(take(arena, size), size, (size,), np.dtype(np.uint8))
-            memory.fill(1)
-            _rates(bench, kind, memory)
-
-    bench.attempt(keys(kind), measure)
-
-
-def _rates(bench: Bench, kind: str, memory: Array) -> None:
     read, write, copy = keys(kind)
-    readable = _readable(bench, memory)
-    bench.keep_rate(read, readable.nbytes, bench.host_times(readable.max))
-    words = memory.view(np.uint64)
-    bench.keep_rate(write, memory.nbytes, bench.host_times(lambda: words.fill(1)))
-    plain = np.ones_like(memory)
-    what = f"{units.size(memory.nbytes)} from plain memory"
-    bench.keep_rate(copy, memory.nbytes, bench.host_times(lambda: np.copyto(memory, plain)), what)
-
-
-def _readable(bench: Bench, memory: Array) -> Array:
-    """The memory as words; a sixteenth of it where reading all would take longer than a measurement may:
-    so slow is only memory that no cache holds, for which the size does not matter."""
-    words = memory.view(np.uint64)
-    part = words[: len(words) // 16]
-    before = bench.clock()
-    part.max()
-    seconds = (bench.clock() - before) * 16 * bench.limits.least
-    return part if seconds > 4 * bench.limits.seconds else words
+    with bench.attempt(keys(kind)), Arena(bench.backend) as arena:
+        memory = host_array(take(arena, size), size, (size,), np.dtype(np.uint8))
+        memory.fill(1)
+        words = memory.view(np.uint64)
+        # A sixteenth where reading all would take longer than a measurement may: so slow is only memory that
+        # no cache holds, for which the size does not matter.
+        part = words[: len(words) // 16]
+        before = bench.clock()
+        part.max()
+        slow = (bench.clock() - before) * 16 * bench.limits.least > 4 * bench.limits.seconds
+        readable = part if slow else words
+        bench.keep_rate(read, readable.nbytes, bench.host_times(readable.max))
+        bench.keep_rate(write, size, bench.host_times(lambda: words.fill(1)))
+        plain, what = np.ones_like(memory), f"{units.size(size)} from plain memory"
+        bench.keep_rate(copy, size, bench.host_times(lambda: np.copyto(memory, plain)), what)

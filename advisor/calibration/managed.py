@@ -47,31 +47,28 @@ def measure(bench: Bench, host_view: Callable[..., Array] = host_array) -> None:
     elif not attributes.get("concurrent_managed_access", 0):
         bench.leave_out(KEYS, "pages do not migrate by faults without concurrent managed access")
     else:
-        bench.attempt(KEYS, lambda: _measure(bench, host_view))
+        _measure(bench, host_view)
 
 
 def _measure(bench: Bench, host_view: Callable[..., Array]) -> None:
     backend, size = bench.backend, bench.sizes.managed
-    with Arena(backend) as arena:
+    with bench.attempt(KEYS), Arena(backend) as arena:
         kernels = Kernels(backend)
         pointer = arena.managed(size)
         host = host_view(pointer, size, (size // 4,), np.dtype(np.float32))
         device = bench.floats(pointer, size)
         out = bench.floats(arena.device(4), 4)
-        bench.attempt(MIGRATION, lambda: _migrations(bench, kernels, host, device, out))
-        bench.attempt((FAULT, BROUGHT), lambda: _faults(bench, kernels, host, device, out))
-        bench.attempt(PREFETCH, lambda: _prefetches(bench, pointer, host))
-        bench.attempt([WRITE], lambda: _first_writes(bench, pointer, host))
-
-
-def _migrations(bench: Bench, kernels: Kernels, host: Array, device: Any, out: Any) -> None:
-    works: tuple[tuple[Work, Work], ...] = (
-        (lambda: kernels.read_once(device, out), lambda: host.fill(0)),
-        (lambda: host.view(np.uint64).max(), lambda: kernels.write_once(device)),
-    )
-    for key, (work, prepare) in zip(MIGRATION, works, strict=True):
-        seconds = _first_less_second(bench, work, prepare)
-        bench.keep_rate(key, host.nbytes, seconds, f"{units.size(host.nbytes)} in order")
+        works: tuple[tuple[Work, Work], ...] = (
+            (lambda: kernels.read_once(device, out), lambda: host.fill(0)),
+            (lambda: host.view(np.uint64).max(), lambda: kernels.write_once(device)),
+        )
+        with bench.attempt(MIGRATION):
+            for key, (work, prepare) in zip(MIGRATION, works, strict=True):
+                seconds = _first_less_second(bench, work, prepare)
+                bench.keep_rate(key, size, seconds, f"{units.size(size)} in order")
+        with bench.attempt((FAULT, BROUGHT)):
+            _faults(bench, kernels, host, device, out)
+        _prefetches(bench, pointer, host)
 
 
 def _faults(bench: Bench, kernels: Kernels, host: Array, device: Any, out: Any) -> None:
@@ -79,7 +76,6 @@ def _faults(bench: Bench, kernels: Kernels, host: Array, device: Any, out: Any) 
     if not count:
         bench.leave_out((FAULT, BROUGHT), "there was too little free memory")
         return
-
     together = _first_less_second(
         bench, lambda: kernels.touch_in_turn(device, REGION, out), lambda: host.fill(0)
     )
@@ -94,30 +90,26 @@ def _faults(bench: Bench, kernels: Kernels, host: Array, device: Any, out: Any) 
 
 
 def _prefetches(bench: Bench, pointer: int, host: Array) -> None:
-    backend, size = bench.backend, host.nbytes
-    host.fill(0)
-    to_device = bench.host_times(
-        lambda: backend.prefetch(pointer, size, "device"), lambda: backend.prefetch(pointer, size, "host")
-    )
-    to_host = bench.host_times(
-        lambda: backend.prefetch(pointer, size, "host"), lambda: backend.prefetch(pointer, size, "device")
-    )
-    bench.keep_rate(PREFETCH[0], size, to_device)
-    bench.keep_rate(PREFETCH[1], size, to_host)
-
-
-def _first_writes(bench: Bench, pointer: int, host: Array) -> None:
-    """Pages come back mapped for reading alone: a first pass of writes over them, less a second."""
-
-    def bring_back() -> None:
+    def to_device() -> None:
         bench.backend.prefetch(pointer, host.nbytes, "device")
+
+    def to_host() -> None:
         bench.backend.prefetch(pointer, host.nbytes, "host")
 
-    seconds = _first_less_second(bench, lambda: host.fill(1), bring_back)
-    each = spread([s * PER / host.nbytes for s in seconds])
-    bench.keep(
-        WRITE, positive(each), f"{units.size(host.nbytes)} after a prefetch, for each {units.size(PER)}"
-    )
+    def bring_back() -> None:
+        to_device()
+        to_host()
+
+    with bench.attempt(PREFETCH):
+        host.fill(0)
+        times = bench.host_times(to_device, to_host), bench.host_times(to_host, to_device)
+        for key, seconds in zip(PREFETCH, times, strict=True):
+            bench.keep_rate(key, host.nbytes, seconds)
+    with bench.attempt([WRITE]):
+        # Pages come back mapped for reading alone: a first pass of writes over them, less a second.
+        seconds = _first_less_second(bench, lambda: host.fill(1), bring_back)
+        each = positive(spread([s * PER / host.nbytes for s in seconds]))
+        bench.keep(WRITE, each, f"{units.size(host.nbytes)} after a prefetch, for each {units.size(PER)}")
 
 
 def _first_less_second(bench: Bench, work: Work, prepare: Work) -> list[float]:

@@ -17,6 +17,8 @@ from advisor.strategies.placements.arena import Arena
 Kind = Literal["pinned", "pageable"]
 Direction = Literal["to_device", "to_host"]
 DIRECTIONS: tuple[Direction, ...] = ("to_device", "to_host")
+Copy = Callable[[int], None]
+"""Copies so many bytes."""
 
 _SMALLEST = 4096
 _STEP = 4
@@ -28,7 +30,6 @@ _SMALL, _MANY, _FEW = 1 << 20, 8, 2
 @dataclass(frozen=True)
 class _Fitted:
     latency: Spread
-    rate: Spread
     what: str
     alone: float
     """Seconds of the smallest copy that is waited for, beyond a wait for nothing."""
@@ -56,54 +57,43 @@ def sizes(largest: int) -> list[int]:
 
 def _measure_kind(bench: Bench, kind: Kind, take: Callable[[Arena, int], int]) -> None:
     size = bench.sizes.transfer
-
-    def measure_both() -> None:
+    with bench.attempt(keys(kind)):
         with Arena(bench.backend) as arena:
             host, device = take(arena, size), arena.device(size)
             host_array(host, size, (size,), np.dtype(np.uint8)).fill(1)
-            copies = {
-                "to_device": lambda n: bench.backend.copy_to_device(device, host, n),
-                "to_host": lambda n: bench.backend.copy_to_host(host, device, n),
-            }
-            fitted = [_fit(bench, kind, direction, copies[direction]) for direction in DIRECTIONS]
+            copies: tuple[tuple[Direction, Copy], ...] = (
+                ("to_device", lambda n: bench.backend.copy_to_device(device, host, n)),
+                ("to_host", lambda n: bench.backend.copy_to_host(host, device, n)),
+            )
+            fitted = [_fit(bench, f"{kind}_{direction}", copy) for direction, copy in copies]
         _keep_call(bench, f"{kind}_copy_call_seconds", fitted)
 
-    bench.attempt(keys(kind), measure_both)
 
-
-def _fit(bench: Bench, kind: Kind, direction: Direction, copy: Callable[[int], None]) -> _Fitted:
+def _fit(bench: Bench, name: str, copy: Copy) -> _Fitted:
     tried = sizes(bench.sizes.transfer)
     quick = replace(bench, limits=replace(bench.limits, seconds=min(_SECONDS_PER_SIZE, bench.limits.seconds)))
     times = [_one_more(quick, size, copy) for size in tried]
-    bench.keep_curve(f"{kind}_{direction}", tried, times)
+    bench.keep_curve(name, tried, times)
     latency, slope = fit_repeats(tried, times)
-    rate = _with_largest(inverse(slope), tried[-1], float(np.median(times[-1])) - latency.value)
+    rate, seconds = inverse(slope), float(np.median(times[-1])) - latency.value
+    if seconds > 0:
+        # The range holds the largest size too: beyond the CPU's caches a copy of pageable memory is slower.
+        largest = tried[-1] / seconds
+        rate = replace(rate, low=min(rate.low, largest), high=max(rate.high, largest))
     what = f"{units.size(tried[0])} to {units.size(tried[-1])}"
-    fitted = _Fitted(latency, rate, what, float(np.median(_alone(quick, tried[0], copy))))
-    bench.keep(f"{kind}_{direction}_bytes_per_second", fitted.rate, fitted.what)
-    return fitted
+    bench.keep(f"{name}_bytes_per_second", rate, what)
+    # Copies in a row hide a part of each behind the next one, which a copy that nothing follows cannot.
+    alone = quick.repeat(lambda: _row(quick, tried[0], copy, 1) - _row(quick, tried[0], copy, 0))
+    return _Fitted(latency, what, float(np.median(alone)))
 
 
-def _with_largest(rate: Spread, size: int, seconds: float) -> Spread:
-    """The range holds the largest size too: beyond the CPU's caches a copy of pageable memory is slower."""
-    if seconds <= 0:
-        return rate
-    return replace(rate, low=min(rate.low, size / seconds), high=max(rate.high, size / seconds))
-
-
-def _one_more(bench: Bench, size: int, copy: Callable[[int], None]) -> list[float]:
+def _one_more(bench: Bench, size: int, copy: Copy) -> list[float]:
     """What one more copy takes after another: many and a synchronise, less one and a synchronise."""
     more = _MANY if size <= _SMALL else _FEW
-
     return bench.repeat(lambda: (_row(bench, size, copy, 1 + more) - _row(bench, size, copy, 1)) / more)
 
 
-def _alone(bench: Bench, size: int, copy: Callable[[int], None]) -> list[float]:
-    """What a copy takes that nothing follows: rows of copies hide a part of each behind the next one."""
-    return bench.repeat(lambda: _row(bench, size, copy, 1) - _row(bench, size, copy, 0))
-
-
-def _row(bench: Bench, size: int, copy: Callable[[int], None], count: int) -> float:
+def _row(bench: Bench, size: int, copy: Copy, count: int) -> float:
     """Seconds of so many copies in a row and the wait for them."""
 
     def work() -> None:

@@ -14,19 +14,8 @@ from typing import NoReturn
 
 import typer
 
-from advisor.cli import (
-    comparing,
-    listing,
-    options,
-    profiling,
-    reporting,
-    scripting,
-    starting,
-    streams,
-    tracing,
-)
+from advisor.cli import comparing, listing, options, profiling, reporting, scripting, streams, tracing
 from advisor.cli.console import AROUND, BUG, INTERRUPTED, READER_GONE, REAL, Around, say
-from advisor.cli.devices import devices
 from advisor.errors import AdvisorError, FileProblem
 from advisor.version import __version__
 
@@ -105,12 +94,12 @@ app.command(cls=scripting.ProfileCommand)(profiling.profile)
 app.command(cls=options.Grouped)(reporting.report)
 app.command(cls=options.Grouped)(reporting.predict)
 app.command()(comparing.compare)
-app.command()(starting.new)
+app.command()(listing.new)
 app.command()(tracing.trace)
 app.command()(tracing.doctor)
 app.command()(listing.strategies)
 app.command()(listing.rules)
-app.add_typer(devices, name="devices")
+app.add_typer(listing.devices, name="devices")
 
 
 def _as_interrupt(*_: object) -> NoReturn:

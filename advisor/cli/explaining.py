@@ -8,6 +8,8 @@ from typing import Any, get_args
 
 from advisor.profiles.schema import MemoryClass
 from advisor.rules.base import Rule, Threshold
+from advisor.rules.registry import examples
+from advisor.rules.snippets.helpers import opening
 
 WIDTH = 80
 
@@ -28,6 +30,7 @@ def overview(rules: Sequence[Rule]) -> str:
 
 def describe(rule: Rule) -> str:
     """All there is to say of a rule, as plain text of 80 columns."""
+    names = [one if isinstance(one, str) else one.example for one in rule.requires]
     parts = [
         rule.id,
         rule.title,
@@ -36,18 +39,26 @@ def describe(rule: Rule) -> str:
         "",
         *_item("Applies to", _classes(rule)),
         *_item("Elsewhere", rule.elsewhere),
-        *_requires(rule),
+        *(_item("Requires figures of", ", ".join(names)) if names else []),
         "",
         *(["Thresholds"] if rule.thresholds else ["No thresholds"]),
         *(line for threshold in rule.thresholds for line in _bullet(_threshold(threshold))),
         *_how_to_set(rule),
         "",
-        *_item("Example", rule.example),
+        *_item("Example", examples()[rule.id]),
         "",
+        *_code("Bad", rule.bad),
+        *_code("Good", rule.good),
+        *_code("The functions it calls", opening(rule.bad + rule.good)),
         "Sources",
         *(line for source in rule.sources for line in _bullet(source)),
     ]
     return "\n".join(parts) + "\n"
+
+
+def _code(label: str, code: str) -> Iterator[str]:
+    if code:
+        yield from (label, "", textwrap.indent(code.rstrip(), "    "), "")
 
 
 def _requires(rule: Rule) -> Iterator[str]:

@@ -1,8 +1,15 @@
-"""`advisor strategies` and `advisor rules`: what there is, and what it is for."""
+"""What there is: `advisor strategies`, `rules` and `devices`, one of which can be measured; `advisor new`."""
 
 from __future__ import annotations
 
+import typer
+
 from advisor.cli import options
+from advisor.cli.console import AROUND, INTERRUPTED, choose_backend, say
+
+_CPU_ALONE = ("measure the CPU", "measures the CPU alone")
+
+devices = typer.Typer(rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
 
 
 def strategies() -> None:
@@ -18,3 +25,71 @@ def rules(rule: options.Rule = None) -> None:
     from advisor.rules.registry import RULES, by_id
 
     print(describe(by_id(rule)) if rule is not None else overview(RULES))
+
+
+def new(
+    file: options.NewFile,
+    like: options.Like = None,
+    force: options.ForceNew = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Write a commented workload to start from; it runs unchanged."""
+    from advisor.workloads import starters
+
+    for path in starters.write(file, like=like, force=force):
+        print(path)
+    if not quiet:
+        say(f"  next: advisor profile {file}")
+
+
+@devices.callback(invoke_without_command=True)
+def devices_command(context: typer.Context) -> None:
+    """List the devices that can be predicted for."""
+    from advisor.model.device_texts import describe_all
+
+    if context.invoked_subcommand is None:
+        print(describe_all())
+
+
+@devices.command("show")
+def devices_show(name: options.Device) -> None:
+    """Show all that is known of a device, with sources, and what the model assumes."""
+    from advisor.model.device_texts import describe_one
+
+    print(describe_one(name))
+
+
+@devices.command("calibrate")
+def devices_calibrate(
+    out: options.EntryOut = None,
+    gpu: options.Gpu = None,
+    no_gpu: options.NoGpu = False,
+    base: options.Base = None,
+    name: options.EntryName = None,
+    force: options.Force = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Measure this machine in under two minutes; write a catalogue entry to predict with anywhere.
+
+    Without a GPU the CPU alone is measured; --base puts it into the entry of a card of the catalogue.
+    """
+    from advisor.calibration import calibrations
+    from advisor.devices.catalogue import load
+    from advisor.measure.progress import make_progress
+
+    request = calibrations.Request(
+        backend=choose_backend(gpu, no_gpu, quiet, without=_CPU_ALONE),
+        gpu=gpu or 0,
+        base=load(base) if base else None,
+        name=name,
+    )
+    calibrations.check(request, out, force=force)
+    try:
+        with make_progress(quiet=quiet) as progress:
+            found = calibrations.calibrate(request, progress, AROUND.get().calibrating)
+    except KeyboardInterrupt:
+        say("interrupted: nothing was written")
+        raise typer.Exit(INTERRUPTED) from None
+    print(calibrations.give(found, out))
+    if not quiet:
+        say(calibrations.remarks(found, out))

@@ -76,8 +76,8 @@ Profiles = Annotated[
     list[Path], typer.Argument(metavar="PROFILE...", help="A profile.json, or several of a sweep.")
 ]
 OneProfile = Annotated[Path, typer.Argument(metavar="PROFILE", help="A profile.json.")]
-BaseProfile = Annotated[Path, typer.Argument(metavar="BASE", help="The profile.json of before.")]
-HeadProfile = Annotated[Path, typer.Argument(metavar="HEAD", help="The profile.json of now.")]
+BaseProfile = Annotated[Path, typer.Argument(metavar="BASE", help="The earlier profile.json.")]
+HeadProfile = Annotated[Path, typer.Argument(metavar="HEAD", help="The new profile.json.")]
 Rule = Annotated[str | None, typer.Argument(metavar="ID", help="Explain this rule.")]
 Device = Annotated[str, typer.Argument(metavar="NAME", help="A device's name, or a TOML file.")]
 
@@ -99,7 +99,8 @@ TraceFile = Annotated[Path, typer.Argument(metavar="FILE", help="A .nsys-rep, or
 Json = Annotated[bool, typer.Option("--json", help="As JSON.")]
 Out = Annotated[Path, of_profile("out", parser=_out)]
 OutBeside = Annotated[
-    Path | None, of_profile("out", parser=_out, help="Where it goes; beside the profile; - is stdout.")
+    Path | None,
+    of_profile("out", parser=_out, help="Output directory; by default the profile's; - is stdout."),
 ]
 PageFormats = Annotated[str, of_profile("formats", help="Of html and md, separated by commas.")]
 Formats = Annotated[str, of_profile("formats")]
@@ -108,14 +109,14 @@ Quiet = Annotated[bool, of_profile("quiet")]
 
 EntryOut = Annotated[
     Path | None,
-    typer.Option("--out", parser=_out, metavar="FILE.toml", help="Where the entry goes; printed without it."),
+    typer.Option("--out", parser=_out, metavar="FILE.toml", help="File for the entry; printed if omitted."),
 ]
 Base = Annotated[
-    str | None, typer.Option(metavar="DEVICE", help="Without a GPU: the card that this CPU is to host.")
+    str | None, typer.Option(metavar="DEVICE", help="Without a GPU: the card that this CPU hosts.")
 ]
 EntryName = Annotated[str | None, typer.Option("--name", help="The device's name in the entry.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the file of --out.")]
 NewFile = Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; it ends in .py.")]
-Like = Annotated[str | None, typer.Option(metavar="WORKLOAD", help="A copy of this example, vector_add say.")]
+Like = Annotated[str | None, typer.Option(metavar="WORKLOAD", help="Copy this example, such as vector_add.")]
 ForceNew = Annotated[bool, typer.Option("--force", help="Overwrite the file.")]
 Version = Annotated[bool, typer.Option("--version", help="Print the version and exit.")]

@@ -29,10 +29,10 @@ class ProfileCommand(Grouped):
 def is_script(target: str, arguments: Sequence[str]) -> bool:
     """Whether the file is run as a script. Raises `UsageError` for a workload that is given arguments."""
     from advisor.configuration import file_and_name
-    from advisor.workloads import script_detection
+    from advisor.workloads import scripts
 
     file, name = file_and_name(target)
-    found = script_detection.is_script(file, name, arguments)
+    found = scripts.is_script(file, name, arguments)
     if not found and arguments and file.exists():
         raise UsageError(
             f"{target} is a workload, which takes no arguments, but {arguments[0]!r} was given",

@@ -21,7 +21,8 @@ def trace(
     from pathlib import Path
 
     from advisor.nsys.capturing import read_report
-    from advisor.report.pages import render, trace_page
+    from advisor.report.pages import render
+    from advisor.report.traces import trace_page
 
     with tempfile.TemporaryDirectory(prefix="advisor-") as scratch:
         told = read_report(file, nsys, Path(scratch))
@@ -33,7 +34,7 @@ def doctor(
     nsys: options.Nsys = None,
     as_json: options.Json = False,
 ) -> None:
-    """Say what this machine can and cannot do.
+    """Report what this machine can and cannot do.
 
     Each line says what was found, what it means, and how to get the rest.
 

@@ -43,20 +43,15 @@ def load(name_or_path: str) -> CatalogueEntry:
     """
     if name_or_path.endswith(".toml") or "/" in name_or_path:
         return _read(Path(name_or_path), name_or_path)
-    slug = _slug(name_or_path)
+    slug = "-".join(name_or_path.lower().replace("_", " ").split())
+    for word in _VENDOR_WORDS:
+        slug = slug.removeprefix(word)
     if slug in names():
         return _read(_HOME / f"{slug}.toml", slug)
     raise UsageError(
         f"there is no device {name_or_path!r} in the catalogue{nearest(slug, names())}",
         next_step=f"Choose from {', '.join(names())}, or give the path of a .toml file of your own.",
     )
-
-
-def _slug(name: str) -> str:
-    slug = "-".join(name.lower().replace("_", " ").split())
-    for word in _VENDOR_WORDS:
-        slug = slug.removeprefix(word)
-    return slug
 
 
 def _read(path: Path, origin: str) -> CatalogueEntry:
@@ -68,37 +63,26 @@ def _read(path: Path, origin: str) -> CatalogueEntry:
             f"{path} does not exist", next_step=f"Give a file's path, or one of {', '.join(names())}."
         ) from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        why = f"expected TOML: {problem}"
+        if isinstance(problem, OSError):
+            why = (problem.strerror or str(problem)).lower()
+        elif isinstance(problem, UnicodeDecodeError):
+            why = f"expected UTF-8, but byte {problem.start} is 0x{problem.object[problem.start]:02x}"
         raise FileProblem(
-            f"{path} cannot be read: {_unreadable(problem)}",
+            f"{path} cannot be read: {why}",
             next_step=f"It must be TOML in the form of {_HOME / DEFAULT_TARGETS[0]}.toml.",
         ) from None
-    return _validate(content, path, origin)
-
-
-def _validate(content: dict[str, Any], path: Path, origin: str) -> CatalogueEntry:
-    if "origin" in content:
-        raise _wrong(path, "origin: is not a key of a catalogue file")
-    try:
-        return CatalogueEntry.model_validate({**content, "origin": origin})
-    except ValidationError as problem:
-        raise _wrong(path, invalid(problem)) from None
-
-
-def _wrong(path: Path, message: str) -> FileProblem:
-    return FileProblem(
-        f"{path}: {message}",
+    wrong = "origin: is not a key of a catalogue file"
+    if "origin" not in content:
+        try:
+            return CatalogueEntry.model_validate({**content, "origin": origin})
+        except ValidationError as problem:
+            wrong = invalid(problem)
+    raise FileProblem(
+        f"{path}: {wrong}",
         next_step=f"Compare with {_HOME / DEFAULT_TARGETS[0]}.toml; each figure is "
         '{ value = ..., source = "..." }, and what is not known is left out.',
     )
-
-
-def _unreadable(problem: Exception) -> str:
-    """Why a file could not be read at all."""
-    if isinstance(problem, OSError):
-        return (problem.strerror or str(problem)).lower()
-    if isinstance(problem, UnicodeDecodeError):
-        return f"expected UTF-8, but byte {problem.start} is 0x{problem.object[problem.start]:02x}"
-    return f"expected TOML: {problem}"
 
 
 def invalid(problem: ValidationError) -> str:
@@ -108,7 +92,7 @@ def invalid(problem: ValidationError) -> str:
     first = min(errors, key=lambda error: error["type"] != "extra_forbidden")
     where = ".".join(str(part) for part in first["loc"] if part not in ("int", "str"))
     more = len({error["loc"][:2] for error in errors}) - 1
-    rest = f" (and {more} more to put right)" if more else ""
+    rest = f" (and {more} more to fix)" if more else ""
     return f"{where + ': ' if where else ''}{_expected(first)}{rest}"
 
 
@@ -135,13 +119,9 @@ def _meant(key: str, loc: tuple[int | str, ...]) -> str:
     table = "figures" if key in Figures.model_fields else "attributes" if key in ATTRIBUTES else None
     if table and table != loc[0]:
         return f"; it belongs under [{table}]" if len(loc) < 3 else ""
-    return nearest(key, _keys(loc))
-
-
-def _keys(loc: tuple[int | str, ...]) -> Iterable[str]:
-    """The keys there are where an unknown one was found."""
+    known: Iterable[str] = Figures.model_fields if len(loc) == 2 else Figure.model_fields
     if len(loc) == 1:
-        return (key for key in CatalogueEntry.model_fields if key != "origin")
-    if loc[0] == "attributes":
-        return Attribute.model_fields
-    return Figures.model_fields if len(loc) == 2 else Figure.model_fields
+        known = (name for name in CatalogueEntry.model_fields if name != "origin")
+    elif loc[0] == "attributes":
+        known = Attribute.model_fields
+    return nearest(key, known)

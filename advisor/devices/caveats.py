@@ -36,27 +36,15 @@ REMEDIES = {
 
 def cautions(gpu: Sequence[GpuState], tegra: Sequence[TegraState]) -> tuple[str, ...]:
     """Warnings from the readings of one GPU and one board, each in the order taken."""
-    found = (
-        _throttled(gpu),
-        _clocks(gpu),
-        _shared(gpu),
-        _link(gpu),
-        _power_mode(tegra),
-        _governor(tegra),
-        _over_current(tegra),
-        _heat(tegra),
-    )
-    return tuple(warning for warning in found if warning)
+    of_gpu, of_board = (_throttled, _clocks, _shared, _link), (_power_mode, _governor, _over_current, _heat)
+    return tuple(filter(None, (*(say(gpu) for say in of_gpu), *(say(tegra) for say in of_board))))
 
 
 def _throttled(readings: Sequence[GpuState]) -> str:
     reasons = dict.fromkeys(reason for r in readings for reason in r.throttle_reasons or ())
     shares = _throttled_shares(readings)
-    causes = [
-        *reasons,
-        *(f"{cause} for {units.percent(share)} of the time" for cause, share in shares.items()),
-    ]
-    if not causes:
+    lasting = (f"{cause} for {units.percent(share)} of the time" for cause, share in shares.items())
+    if not (causes := [*reasons, *lasting]):
         return ""
     remedies = dict.fromkeys(REMEDIES[cause] for cause in (*reasons, *shares))
     return (

@@ -78,32 +78,20 @@ class Figures(Record):
     zero_copy_read_bytes_per_second: Figure | None = optional("Kernels reading mapped host memory")
     zero_copy_write_bytes_per_second: Figure | None = None
     zero_copy_reread_bytes_per_second: Figure | None = optional("Reading again what caches could hold")
-    zero_copy_strided_read_bytes_per_second: Figure | None = optional(
-        "4 of every 128 bytes; only what is used counts"
-    )
-    zero_copy_random_read_bytes_per_second: Figure | None = optional(
-        "4 bytes anywhere; only what is used counts"
-    )
+    zero_copy_strided_read_bytes_per_second: Figure | None = optional("4 of each 128 bytes, which count")
+    zero_copy_random_read_bytes_per_second: Figure | None = optional("4 bytes anywhere, which count")
     host_read_bytes_per_second: Figure | None = optional("One CPU thread over memory it caches")
     host_write_bytes_per_second: Figure | None = None
     host_copy_bytes_per_second: Figure | None = optional("Bytes copied, not moved")
-    host_uncached_read_bytes_per_second: Figure | None = optional(
-        "One CPU thread over memory it does not cache"
-    )
+    host_uncached_read_bytes_per_second: Figure | None = optional("One CPU thread, memory it does not cache")
     host_uncached_write_bytes_per_second: Figure | None = None
     host_pinned_read_bytes_per_second: Figure | None = optional("One CPU thread over page-locked memory")
     host_pinned_write_bytes_per_second: Figure | None = None
     host_pinned_copy_bytes_per_second: Figure | None = optional("From plain memory into it, bytes copied")
-    host_write_combined_read_bytes_per_second: Figure | None = optional(
-        "One CPU thread over page-locked write-combined memory"
-    )
+    host_write_combined_read_bytes_per_second: Figure | None = optional("One CPU thread, page-locked memory")
     host_write_combined_write_bytes_per_second: Figure | None = None
-    host_write_combined_copy_bytes_per_second: Figure | None = optional(
-        "From plain memory into it, bytes copied"
-    )
-    host_managed_read_bytes_per_second: Figure | None = optional(
-        "One CPU thread over managed memory whose pages are at the host"
-    )
+    host_write_combined_copy_bytes_per_second: Figure | None = optional("From plain memory, copied")
+    host_managed_read_bytes_per_second: Figure | None = optional("One CPU thread, pages at the host")
     host_managed_write_bytes_per_second: Figure | None = None
     host_managed_copy_bytes_per_second: Figure | None = optional("From plain memory into it, bytes copied")
     host_cache_bytes: Figure | None = optional("The CPU's largest cache")
@@ -113,17 +101,11 @@ class Figures(Record):
     pinned_copy_call_seconds: Figure | None = None
     fault_seconds: Figure | None = optional("One fault of managed memory, served")
     migration_bytes: Figure | None = optional("What one fault brings over")
-    migration_to_device_bytes_per_second: Figure | None = optional(
-        "Managed memory read in order where its pages are not, faults and all"
-    )
+    migration_to_device_bytes_per_second: Figure | None = optional("Read in order, faults and all")
     migration_to_host_bytes_per_second: Figure | None = None
-    prefetch_to_device_bytes_per_second: Figure | None = optional(
-        "Managed memory, the call and the wait for it"
-    )
+    prefetch_to_device_bytes_per_second: Figure | None = optional("The call and the wait for it")
     prefetch_to_host_bytes_per_second: Figure | None = None
-    write_fault_seconds: Figure | None = optional(
-        "The CPU's first write to 4 KiB of managed memory after it came back"
-    )
+    write_fault_seconds: Figure | None = optional("The CPU's first write to 4 KiB that came back to it")
 
     @field_validator("achievable_share")
     @classmethod
@@ -149,15 +131,16 @@ class CatalogueEntry(Record):
             if key in Figures.model_fields:
                 raise ValueError(f"attributes only, but {key} belongs under [figures]")
             if key not in ATTRIBUTES:
-                raise ValueError(f"attributes of CUDA devices, but {key} is none{nearest(key, ATTRIBUTES)}")
+                raise ValueError(
+                    f"attributes of CUDA devices, but {key} is not one{nearest(key, ATTRIBUTES)}"
+                )
         return attributes
 
     @field_validator("attributes")
     @classmethod
     def _are_possible(cls, attributes: dict[str, Attribute]) -> dict[str, Attribute]:
         for key, attribute in attributes.items():
-            expected = _range_of(key, attribute.value)
-            if expected:
+            if expected := _range_of(key, attribute.value):
                 raise ValueError(f"{key} as {expected}, but it is {attribute.value!r}")
         for key in ("integrated", "compute_capability"):
             if key not in attributes:

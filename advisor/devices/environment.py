@@ -19,8 +19,7 @@ from advisor.devices.gpus import gpu_state, gpu_states
 from advisor.devices.host import THIS_MACHINE, Machine, Tree, gpu_numa_node, host_state, sysfs_address
 from advisor.devices.tegra import tegra_state
 from advisor.profiles.redaction import masked
-from advisor.profiles.schema import Environment
-from advisor.profiles.system_state import GpuState, HostState
+from advisor.profiles.system_state import Environment, GpuState
 
 _BUSY = 0.25
 """Share of all cores in use by others from which figures are taken to suffer; chosen, not measured."""
@@ -34,7 +33,16 @@ def environment(*, machine: Machine = THIS_MACHINE, busy: float | None = None) -
     `busy` is the share of all cores that others use; where it is not given, it is looked at for a moment.
     All GPUs are read, since it is not known yet which one will be measured; `finished` keeps that one.
     """
-    model = _cpu_model(Tree(machine.root))
+    fields = [
+        line.partition(":")[::2] for line in (Tree(machine.root).text("proc/cpuinfo") or "").splitlines()
+    ]
+    found = (value.strip() for wanted in _CPU_NAMES for name, value in fields if name.strip() == wanted)
+    model = next(found, None)
+    busy = psutil.cpu_percent(interval=_LOOK_SECONDS) / 100 if busy is None else busy
+    noise = (
+        f"Other programs used {units.percent(busy)} of the CPU when the run began. "
+        "Close them for narrower intervals."
+    )
     board = tegra_state(moment="before", root=machine.root)
     return Environment(
         system=f"{platform.system()} {platform.release()}",
@@ -47,7 +55,7 @@ def environment(*, machine: Machine = THIS_MACHINE, busy: float | None = None) -
         gpu_readings=gpu_states(moment="before", machine=machine),
         tegra_readings=() if board is None else (board,),
         absent={} if model else {"cpu_model": "/proc/cpuinfo does not name it"},
-        warnings=tuple(_warnings(_busy() if busy is None else busy)),
+        warnings=(noise,) if busy > _BUSY else (),
     )
 
 
@@ -72,9 +80,14 @@ def finished(
     board = tegra_state(moment="after", root=machine.root)
     unread = after.absent.get("nvml")  # then clocks, throttling and other processes are unknown
     boards = environment.tegra_readings if board is None else (*environment.tegra_readings, board)
+    host = environment.host
+    if host is not None:
+        node = None if device_pci is None else gpu_numa_node(device_pci, root=machine.root)
+        absent = {} if node is not None else {"gpu_numa_node": "the kernel does not know the GPU's node"}
+        host = host.model_copy(update={"gpu_numa_node": node, "absent": {**host.absent, **absent}})
     return environment.model_copy(
         update={
-            "host": _with_gpu_node(environment.host, device_pci, machine.root),
+            "host": host,
             "gpu_readings": (*before, *_most_telling(under_load), after),
             "tegra_readings": boards,
             "absent": {**environment.absent, **({"gpu_readings": unread} if unread else {})},
@@ -89,12 +102,6 @@ def command_line(arguments: Sequence[str]) -> str:
     shown = (a.replace(home, "~") if home != "/" else a for a in masked(arguments))
     typed = shlex.join(["advisor", *shown])
     return typed.encode("utf-8", "replace").decode("utf-8")
-
-
-def _cpu_model(tree: Tree) -> str | None:
-    fields = [line.partition(":")[::2] for line in (tree.text("proc/cpuinfo") or "").splitlines()]
-    found = (value.strip() for wanted in _CPU_NAMES for name, value in fields if name.strip() == wanted)
-    return next(found, None)
 
 
 def _of_gpu(readings: tuple[GpuState, ...], device_pci: str | None) -> tuple[GpuState, ...]:
@@ -119,25 +126,3 @@ def _most_telling(under_load: Sequence[GpuState]) -> tuple[GpuState, ...]:
         clocks = [(r.sm_hertz, i) for i, r in enumerate(under_load) if r.sm_hertz]
         kept |= {min(clocks)[-1], max(clocks)[-1]}
     return tuple(under_load[index] for index in sorted(kept))
-
-
-def _with_gpu_node(host: HostState | None, device_pci: str | None, root: Path) -> HostState | None:
-    if host is None:
-        return None
-    node = None if device_pci is None else gpu_numa_node(device_pci, root=root)
-    absent = {} if node is not None else {"gpu_numa_node": "the kernel does not know the GPU's node"}
-    return host.model_copy(update={"gpu_numa_node": node, "absent": {**host.absent, **absent}})
-
-
-def _busy() -> float:
-    return psutil.cpu_percent(interval=_LOOK_SECONDS) / 100
-
-
-def _warnings(busy: float) -> list[str]:
-    """Other work on the machine makes figures noisy."""
-    if busy > _BUSY:
-        return [
-            f"Other programs used {units.percent(busy)} of the CPU when the run began. "
-            "Close them for narrower intervals."
-        ]
-    return []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable
 from typing import Any
 
 import psutil
@@ -32,28 +31,20 @@ POLICIES = {"power": 0, "heat": 1, "board limit": 3, "reliability": 5}
 _SM, _MEMORY, _GPU_SENSOR = (1,), (2,), (0,)
 
 
-def _hertz(megahertz: int) -> int:
-    return megahertz * 1_000_000
-
-
-def _watts(milliwatts: int) -> float:
-    return milliwatts / 1000
-
-
-_POSITIVE: dict[str, tuple[str, tuple[int, ...], Callable[[int], float]]] = {
-    "sm_hertz": ("nvmlDeviceGetClockInfo", _SM, _hertz),
-    "sm_max_hertz": ("nvmlDeviceGetMaxClockInfo", _SM, _hertz),
-    "memory_hertz": ("nvmlDeviceGetClockInfo", _MEMORY, _hertz),
-    "memory_max_hertz": ("nvmlDeviceGetMaxClockInfo", _MEMORY, _hertz),
-    "power_watts": ("nvmlDeviceGetPowerUsage", (), _watts),
-    "power_limit_watts": ("nvmlDeviceGetEnforcedPowerLimit", (), _watts),
-    "link_generation": ("nvmlDeviceGetCurrPcieLinkGeneration", (), int),
-    "link_generation_max": ("nvmlDeviceGetMaxPcieLinkGeneration", (), int),
-    "link_width": ("nvmlDeviceGetCurrPcieLinkWidth", (), int),
-    "link_width_max": ("nvmlDeviceGetMaxPcieLinkWidth", (), int),
+_POSITIVE: dict[str, tuple[str, tuple[int, ...]]] = {
+    "sm_hertz": ("nvmlDeviceGetClockInfo", _SM),
+    "sm_max_hertz": ("nvmlDeviceGetMaxClockInfo", _SM),
+    "memory_hertz": ("nvmlDeviceGetClockInfo", _MEMORY),
+    "memory_max_hertz": ("nvmlDeviceGetMaxClockInfo", _MEMORY),
+    "power_watts": ("nvmlDeviceGetPowerUsage", ()),
+    "power_limit_watts": ("nvmlDeviceGetEnforcedPowerLimit", ()),
+    "link_generation": ("nvmlDeviceGetCurrPcieLinkGeneration", ()),
+    "link_generation_max": ("nvmlDeviceGetMaxPcieLinkGeneration", ()),
+    "link_width": ("nvmlDeviceGetCurrPcieLinkWidth", ()),
+    "link_width_max": ("nvmlDeviceGetMaxPcieLinkWidth", ()),
 }
-"""Figures above 0: call, arguments, unit. The enforced power limit is the least of all limits; the
-link's maxima are of this GPU in this slot, not of the GPU alone (NVML's documentation)."""
+"""Figures above 0, in MHz and mW where NVML counts: call and arguments. The enforced power limit is the least
+of all limits; the link's maxima are of this GPU in this slot, not of the GPU alone (NVML's documentation)."""
 
 
 def gpu_state(
@@ -90,10 +81,13 @@ def gpu_states(*, moment: Moment = "before", machine: Machine = THIS_MACHINE) ->
 def _state(module: Any, handle: Any, moment: Moment, process: int | None, contained: bool) -> GpuState:
     asking = Questions(module, handle)
     rates = asking.ask("utilization", "nvmlDeviceGetUtilizationRates")
+    state = asking.ask("performance_state", "nvmlDeviceGetPerformanceState")
+    if state is not None and not 0 <= state <= 15:
+        asking.absent["performance_state"], state = "NVML does not know it", None
     thermometers = ("nvmlDeviceGetTemperatureV", "nvmlDeviceGetTemperature")
     degrees = asking.ask("temperature_celsius", thermometers, *_GPU_SENSOR)
     figures: dict[str, Any] = {
-        "performance_state": _performance_state(asking),
+        "performance_state": state,
         "temperature_celsius": None if degrees is None else float(degrees),
         "throttle_reasons": _throttle_reasons(asking),
         "throttled_seconds": _throttled_seconds(asking),
@@ -114,20 +108,14 @@ def _state(module: Any, handle: Any, moment: Moment, process: int | None, contai
 
 def _positive(asking: Questions, figure: str) -> float | None:
     """Some drivers write 0 for what they do not know."""
-    call, arguments, unit = _POSITIVE[figure]
+    call, arguments = _POSITIVE[figure]
     answer = asking.ask(figure, call, *arguments)
     if answer is not None and answer <= 0:
         asking.absent[figure] = f"NVML gave {answer}, which it cannot be"
         return None
-    return None if answer is None else unit(int(answer))
-
-
-def _performance_state(asking: Questions) -> int | None:
-    state = asking.ask("performance_state", "nvmlDeviceGetPerformanceState")
-    if state is not None and not 0 <= state <= 15:
-        asking.absent["performance_state"] = "NVML does not know it"
-        return None
-    return None if state is None else int(state)
+    if answer is None or figure.startswith("link"):
+        return answer if answer is None else int(answer)
+    return int(answer) * 1_000_000 if figure.endswith("hertz") else int(answer) / 1000
 
 
 def _throttle_reasons(asking: Questions) -> tuple[str, ...] | None:
@@ -168,13 +156,16 @@ def _processes(asking: Questions, process: int | None, contained: bool) -> dict[
     ours = [entry for entry in listed or () if entry.pid == process]
     if listed is None or (process is not None and not ours):
         unlisted = (
-            "NVML does not list our own process, as inside a container, so that others cannot be told from it"
+            "NVML does not list our own process, as inside a container: others cannot be told apart from it"
         )
         why = asking.absent.get("other_processes", unlisted)
         lost = ("other_processes", "other_processes_bytes", "process_bytes")
         asking.absent.update(dict.fromkeys(lost[: 2 if process is None else 3], why))
         return {}
-    others = [entry for entry in listed if entry.pid not in {process, *_own()}]
+    own = {process, os.getpid()}
+    with contextlib.suppress(psutil.Error):
+        own |= {child.pid for child in psutil.Process().children(recursive=True)}
+    others = [entry for entry in listed if entry.pid not in own]
     figures: dict[str, int | None] = {"process_bytes": _total(asking, "process_bytes", ours)} if ours else {}
     if not others and contained:
         why = "NVML lists none, but inside a container it may hide those outside"
@@ -182,13 +173,6 @@ def _processes(asking: Questions, process: int | None, contained: bool) -> dict[
         return figures
     figures["other_processes"] = len({entry.pid for entry in others})
     return {**figures, "other_processes_bytes": _total(asking, "other_processes_bytes", others)}
-
-
-def _own() -> set[int]:
-    """This process and those that it started."""
-    with contextlib.suppress(psutil.Error):
-        return {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
-    return {os.getpid()}
 
 
 def _total(asking: Questions, figure: str, entries: list[Any]) -> int | None:

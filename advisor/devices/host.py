@@ -22,11 +22,11 @@ _OVERLAY_ROOT = re.compile(r"^\S+ \S+ \S+ \S+ / .* - overlay ", re.MULTILINE)
 _REASONS = {
     "cpu.hertz": "Linux shows no CPU clocks here, as in many virtual machines",
     "numa_nodes": "/sys/devices/system/node cannot be read",
-    "memory_available_bytes": "/proc/meminfo does not tell it",
-    "memory_limit": "no control group tells of one",
-    "huge_pages": "/sys/kernel/mm/transparent_hugepage/enabled does not tell it",
-    "allowed_cpus": "/proc/self/status does not tell it",
-    "locked_memory_limit": "/proc/self/limits does not tell it",
+    "memory_available_bytes": "/proc/meminfo does not report it",
+    "memory_limit": "no control group sets one",
+    "huge_pages": "/sys/kernel/mm/transparent_hugepage/enabled does not report it",
+    "allowed_cpus": "/proc/self/status does not report it",
+    "locked_memory_limit": "/proc/self/limits does not report it",
 }
 
 
@@ -41,16 +41,16 @@ class Machine:
 THIS_MACHINE = Machine()
 
 
+@dataclass(frozen=True)
 class Tree:
     """The files below `root`; "/", or a copy made by hand in tests."""
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    root: Path
 
     def text(self, path: str) -> str | None:
         """The file without the blanks and zero bytes around it; None where it cannot be read or is empty."""
         try:
-            text = (self._root / path).read_text(encoding="utf-8", errors="replace")
+            text = (self.root / path).read_text(encoding="utf-8", errors="replace")
         except OSError:
             return None
         return text.strip().strip("\0") or None
@@ -78,33 +78,39 @@ class Tree:
     def exists(self, path: str) -> bool:
         """Whether there is such a file."""
         try:
-            return (self._root / path).exists()
+            return (self.root / path).exists()
         except OSError:
             return False
 
     def glob(self, pattern: str) -> Iterator[str]:
         """Paths that match, numbers in their order: node2 before node10."""
         try:
-            found = [str(path.relative_to(self._root)) for path in self._root.glob(pattern)]
+            found = [str(path.relative_to(self.root)) for path in self.root.glob(pattern)]
         except OSError:
             found = []
-        return iter(sorted(found, key=_natural))
-
-
-def _natural(path: str) -> list[tuple[int, str]]:
-    parts: list[str] = re.findall(r"\d+|\D+", path)
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
+        return iter(sorted(found, key=lambda path: re.sub(r"\d+", lambda number: number[0].zfill(20), path)))
 
 
 def host_state(*, root: Path = ROOT) -> HostState:
     """The host now. What the files do not tell is absent, with the reason."""
     tree = Tree(root)
+    found = re.search(r"Max locked memory\s+(\d+|unlimited)\s", tree.text("proc/self/limits") or "", re.ASCII)
+    locked: Limit | None = None
+    if found:
+        locked = "unlimited" if found[1] == "unlimited" else int(found[1])
     state = HostState(
         cpu=cpu_clocks(tree),
-        numa_nodes=_nodes(tree),
+        numa_nodes=tuple(
+            NumaNode(
+                node=int(re.sub(r"\D", "", folder.rpartition("/")[2])),
+                cpus=tree.text(f"{folder}/cpulist") or "",
+                memory_bytes=tree.kibibytes(f"{folder}/meminfo", "MemTotal"),
+            )
+            for folder in tree.glob("sys/devices/system/node/node[0-9]*")
+        ),
         memory_available_bytes=tree.kibibytes("proc/meminfo", "MemAvailable"),
         memory_limit=_group_limit(tree),
-        locked_memory_limit=_locked_limit(tree),
+        locked_memory_limit=locked,
         huge_pages=_huge_pages(tree),
         allowed_cpus=tree.field("proc/self/status", "Cpus_allowed_list"),
         wsl=is_wsl(root=root),
@@ -169,23 +175,8 @@ def _huge_pages(tree: Tree) -> str | None:
     return found[1] if found else None
 
 
-def _locked_limit(tree: Tree) -> Limit | None:
-    found = re.search(r"Max locked memory\s+(\d+|unlimited)\s", tree.text("proc/self/limits") or "", re.ASCII)
-    if not found:
-        return None
-    return "unlimited" if found[1] == "unlimited" else int(found[1])
-
-
 def _group_limit(tree: Tree) -> Limit | None:
     """The least limit on the way from this process's group up to the root; both cgroup versions."""
-    limits = [limit for path in _limit_files(tree) if (limit := tree.text(path)) is not None]
-    numbers = [int(limit) for limit in limits if limit.isdecimal() and int(limit) < _NO_LIMIT]
-    if numbers:
-        return min(numbers)
-    return "unlimited" if limits else None
-
-
-def _limit_files(tree: Tree) -> list[str]:
     lines = [line.split(":", 2) for line in (tree.text("proc/self/cgroup") or "").splitlines()]
     files = ["sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes"]
     for _, controllers, group in (line for line in lines if len(line) == 3):
@@ -194,15 +185,6 @@ def _limit_files(tree: Tree) -> list[str]:
             base, name = ("sys/fs/cgroup/memory", "memory.limit_in_bytes")
         parts = [part for part in group.split("/") if part not in ("", "..")]
         files += [f"{base}/{'/'.join(parts[: i + 1])}/{name}" for i in range(len(parts))]
-    return files
-
-
-def _nodes(tree: Tree) -> tuple[NumaNode, ...]:
-    return tuple(
-        NumaNode(
-            node=int(re.sub(r"\D", "", folder.rpartition("/")[2])),
-            cpus=tree.text(f"{folder}/cpulist") or "",
-            memory_bytes=tree.kibibytes(f"{folder}/meminfo", "MemTotal"),
-        )
-        for folder in tree.glob("sys/devices/system/node/node[0-9]*")
-    )
+    limits = [limit for path in files if (limit := tree.text(path)) is not None]
+    numbers = [int(limit) for limit in limits if limit.isdecimal() and int(limit) < _NO_LIMIT]
+    return min(numbers, default="unlimited" if limits else None)

@@ -9,7 +9,6 @@ concurrentManagedAccess, pageableMemoryAccess and pageableMemoryAccessUsesHostPa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 from advisor.profiles.schema import MemoryClass
 
@@ -23,47 +22,38 @@ EXPLAINED: dict[MemoryClass, str] = {
 }
 
 
-@dataclass(frozen=True)
-class HostMemory:
-    """What a device makes of each kind of memory that the CPU can reach."""
-
-    pinned: str
-    registered: str
-    pageable: str
-    managed: str
-
-
-_TEGRA = HostMemory(
-    pinned="uncached on the CPU and on the GPU: CPU reads and repeated kernel reads are slow",
-    registered="not supported",
-    pageable="for the CPU only; kernels need a copy",
-    managed="cached on both sides; caches are maintained at launch and synchronise",
-)
-_CACHED_ON_CPU = "cached on the CPU, uncached on the GPU: repeated kernel reads are slow"
-_DISCRETE = HostMemory(
-    pinned="copied at the full rate of PCIe; kernels read it over PCIe, every pass anew",
-    registered="like pinned",
-    pageable="reached by copies only, through a pinned buffer of the driver",
-    managed="pages move to the side that touches them, by faults or by prefetch",
-)
-FOLLOWS: dict[MemoryClass, HostMemory] = {
-    "tegra": _TEGRA,
-    "tegra-io-coherent": replace(_TEGRA, pinned=_CACHED_ON_CPU, registered="like pinned"),
-    "tegra-coherent": HostMemory(
-        pinned=_CACHED_ON_CPU,
-        registered="cached by the GPU's L2",
-        pageable="cached by the GPU's L2; kernels use it in place",
-        managed="uncached on the GPU, like pinned, once its pages are mapped by faults or prefetch",
-    ),
-    "discrete": _DISCRETE,
-    "discrete-hmm": replace(_DISCRETE, pageable="kernels use it in place; its pages move by faults"),
-    "coherent": HostMemory(
-        pinned="kernels use it over the coherent link",
-        registered="like pinned",
-        pageable="kernels use it in place, over the coherent link",
-        managed="used in place, or moved to the side that touches it",
-    ),
+_TEGRA = {
+    "pinned": "uncached on the CPU and on the GPU: CPU reads and repeated kernel reads are slow",
+    "registered": "not supported",
+    "pageable": "for the CPU only; kernels need a copy",
+    "managed": "cached on both sides; caches are maintained at launch and synchronise",
 }
+_CACHED_ON_CPU = "cached on the CPU, uncached on the GPU: repeated kernel reads are slow"
+_DISCRETE = {
+    "pinned": "copied at the full rate of PCIe; kernels read it over PCIe, every pass anew",
+    "registered": "like pinned",
+    "pageable": "reached by copies only, through a pinned buffer of the driver",
+    "managed": "pages move to the side that touches them, by faults or by prefetch",
+}
+FOLLOWS: dict[MemoryClass, dict[str, str]] = {
+    "tegra": _TEGRA,
+    "tegra-io-coherent": {**_TEGRA, "pinned": _CACHED_ON_CPU, "registered": "like pinned"},
+    "tegra-coherent": {
+        "pinned": _CACHED_ON_CPU,
+        "registered": "cached by the GPU's L2",
+        "pageable": "cached by the GPU's L2; kernels use it in place",
+        "managed": "uncached on the GPU, like pinned, once its pages are mapped by faults or prefetch",
+    },
+    "discrete": _DISCRETE,
+    "discrete-hmm": {**_DISCRETE, "pageable": "kernels use it in place; its pages move by faults"},
+    "coherent": {
+        "pinned": "kernels use it over the coherent link",
+        "registered": "like pinned",
+        "pageable": "kernels use it in place, over the coherent link",
+        "managed": "used in place, or moved to the side that touches it",
+    },
+}
+"""What a device makes of each kind of memory that the CPU can reach."""
 
 
 def memory_class(attributes: Mapping[str, int | float | str | bool]) -> MemoryClass:

@@ -20,7 +20,7 @@ _MEANINGS = {
     "NVMLError_LibRmVersionMismatch": "the driver's library and its kernel module differ in version; "
     "restart the machine",
     "NVMLError_NotSupported": "NVML does not support it on this GPU",
-    "NVMLError_FunctionNotFound": "the driver is too old to tell it",
+    "NVMLError_FunctionNotFound": "the driver is too old to report it",
     "NVMLError_NoPermission": "NVML refuses it to this user",
     "NVMLError_GpuIsLost": "the GPU has fallen off the bus",
 }
@@ -75,16 +75,25 @@ def opened(module: Any = None) -> Iterator[Any]:
 def handle_of(nvml: Any, pci_bus_id: str | None, index: int) -> Any:
     """The GPU at that PCI address, which is sure: CUDA_VISIBLE_DEVICES renumbers CUDA's GPUs, and CUDA orders
     them by speed, NVML by address. Raises `Unreachable` rather than describe another GPU."""
+    handles, seen = all_handles(nvml), os.environ
     if pci_bus_id is None:
-        return _by_index(nvml, index)
+        in_order = seen.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" and "CUDA_VISIBLE_DEVICES" not in seen
+        if len(handles) == 1:
+            return handles[0]
+        if in_order and index < len(handles):
+            return handles[index]
+        raise Unreachable(
+            f"NVML lists {len(handles)} GPUs, not in CUDA's order, and no PCI address says which is meant"
+            if handles
+            else "NVML lists no GPU"
+        )
     questions = Questions(nvml)
     handle = questions.ask("gpu", "nvmlDeviceGetHandleByPciBusId", pci_bus_id, of_gpu=False)
     if handle is not None:
         return handle
-    sole = all_handles(nvml)
     # The only GPU may have no PCI address in NVML: integrated GPUs have one in CUDA alone.
-    if len(sole) == 1 and address_of(nvml, sole[0]) is None:
-        return sole[0]
+    if len(handles) == 1 and address_of(nvml, handles[0]) is None:
+        return handles[0]
     raise Unreachable(f"NVML has no GPU at {pci_bus_id}: {questions.absent['gpu']}")
 
 
@@ -116,19 +125,3 @@ def reason(problem: Exception) -> str:
         return "this nvidia-ml-py is too old to ask"
     kind = type(problem).__name__
     return _MEANINGS.get(kind, f"NVML failed: {str(problem) or kind}")
-
-
-def _by_index(nvml: Any, index: int) -> Any:
-    handles = all_handles(nvml)
-    same_order = (
-        os.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" and "CUDA_VISIBLE_DEVICES" not in os.environ
-    )
-    if len(handles) == 1:
-        return handles[0]
-    if handles and same_order and index < len(handles):
-        return handles[index]
-    raise Unreachable(
-        f"NVML lists {len(handles)} GPUs, not in CUDA's order, and no PCI address says which is meant"
-        if handles
-        else "NVML lists no GPU"
-    )

@@ -55,17 +55,23 @@ def tegra_state(*, moment: Moment = "after", root: Path = ROOT) -> TegraState | 
     tree = Tree(root)
     mode, best = _modes(tree)
     gpu = next((path for pattern in _GPU_CLOCKS for path in tree.glob(pattern)), "")
+    memory, memory_max = (
+        next((hertz for path in paths if (hertz := tree.hertz(path)) is not None), None)
+        for paths in zip(*_MEMORY_CLOCKS, strict=True)
+    )
+    # R36.4.3 from `# R36 (release), REVISION: 4.3, GCID: ...`.
+    release = re.search(r"#\s*(R\d+)\b.*?REVISION:\s*([\d.]+)", tree.text(_RELEASE) or "", re.ASCII)
     state = TegraState(
         moment=moment,
         board=tree.text("proc/device-tree/model"),
-        l4t_release=_release(tree),
+        l4t_release=f"{release[1]}.{release[2]}" if release else None,
         power_mode=mode,
         best_power_mode=best,
         gpu_hertz=tree.hertz(f"{gpu}/cur_freq"),
         gpu_min_hertz=tree.hertz(f"{gpu}/min_freq"),
         gpu_max_hertz=tree.hertz(f"{gpu}/max_freq"),
-        memory_hertz=_first(tree, [now for now, _ in _MEMORY_CLOCKS]),
-        memory_max_hertz=_first(tree, [highest for _, highest in _MEMORY_CLOCKS]),
+        memory_hertz=memory,
+        memory_max_hertz=memory_max,
         cpu=cpu_clocks(tree),
         temperatures_celsius=_temperatures(tree),
         gpu_memory_bytes=tree.kibibytes("proc/meminfo", "NvMapMemUsed"),
@@ -76,19 +82,8 @@ def tegra_state(*, moment: Moment = "after", root: Path = ROOT) -> TegraState | 
 
 
 def _modes(tree: Tree) -> tuple[str | None, str | None]:
-    """The mode that is set and the strongest one; the same where none allows more."""
-    modes = _power_modes(tree)
-    # pmode:0002, on older releases pmode:0002 fmode:quiet
-    found = re.search(r"pmode:\s*(\d+)", tree.text(_STATUS) or "", re.ASCII)
-    active = modes.get(int(found[1])) if found else None
-    if active is None:
-        return None, None
-    best = max(modes.values(), key=lambda mode: (mode[1], mode is active))
-    return active[0], best[0]
-
-
-def _power_modes(tree: Tree) -> dict[int, tuple[str, tuple[float, ...]]]:
-    """By number the name of each mode and how strong it is: its caps of GPU, memory, cores and CPU.
+    """The mode that is set and the strongest one, by its caps of GPU, memory, cores and CPU; the same where
+    none allows more.
 
     The caps are in the units of the file and only compared. The number says nothing: 0 is the strongest mode
     on most boards, 2 on some.
@@ -99,23 +94,19 @@ def _power_modes(tree: Tree) -> dict[int, tuple[str, tuple[float, ...]]]:
         lines = [match.groups() for line in body.splitlines() if (match := _LINE.match(line.strip()))]
         cores = sum(int(value) for part, _, value in lines if part == "CPU_ONLINE")
         modes[int(number)] = (name, (_cap(lines, "GPU"), _cap(lines, "EMC"), cores, _cap(lines, "CPU_")))
-    return modes
+    # pmode:0002, on older releases pmode:0002 fmode:quiet
+    found = re.search(r"pmode:\s*(\d+)", tree.text(_STATUS) or "", re.ASCII)
+    active = modes.get(int(found[1])) if found else None
+    if active is None:
+        return None, None
+    best = max(modes.values(), key=lambda mode: (mode[1], mode is active))
+    return active[0], best[0]
 
 
 def _cap(lines: list[tuple[str, ...]], part: str) -> float:
     """The highest MAX_FREQ of what begins with `part`. The file writes -1 or 0 for no cap."""
     caps = [int(value) for name, key, value in lines if name.startswith(part) and key == "MAX_FREQ"]
     return max((float(cap) if cap > 0 else _UNCAPPED for cap in caps), default=_UNCAPPED)
-
-
-def _release(tree: Tree) -> str | None:
-    """R36.4.3 from `# R36 (release), REVISION: 4.3, GCID: ...`."""
-    found = re.search(r"#\s*(R\d+)\b.*?REVISION:\s*([\d.]+)", tree.text(_RELEASE) or "", re.ASCII)
-    return f"{found[1]}.{found[2]}" if found else None
-
-
-def _first(tree: Tree, paths: list[str]) -> int | None:
-    return next((hertz for path in paths if (hertz := tree.hertz(path)) is not None), None)
 
 
 def _temperatures(tree: Tree) -> dict[str, float]:
@@ -132,14 +123,13 @@ def _temperatures(tree: Tree) -> dict[str, float]:
 
 
 def _events(tree: Tree) -> dict[str, int]:
-    counts = {}
-    for folder in tree.glob("sys/class/hwmon/hwmon*"):
-        if "soctherm" in (tree.text(f"{folder}/name") or ""):
-            for event, meaning in _EVENTS.items():
-                count = tree.number(f"{folder}/{event}_event_cnt")
-                if count is not None:
-                    counts[meaning] = count
-    return counts
+    folders = [f for f in tree.glob("sys/class/hwmon/hwmon*") if "soctherm" in (tree.text(f"{f}/name") or "")]
+    return {
+        meaning: count
+        for folder in folders
+        for event, meaning in _EVENTS.items()
+        if (count := tree.number(f"{folder}/{event}_event_cnt")) is not None
+    }
 
 
 def _alerts(tree: Tree) -> tuple[str, ...] | None:

@@ -10,7 +10,7 @@ from advisor.doctor.facts import Facts
 from advisor.doctor.gpu_checks import gpu_findings
 from advisor.nsys.program import GET, Nsys, faults_observable
 from advisor.profiles.checkup import Checkup, Finding, info, limited, missing, ok
-from advisor.profiles.system_state import Limit
+from advisor.profiles.system_state import Limit, TegraState
 
 LAST_OLD_NSYS = (2023, 4)
 LAST_OLD_NVTX = (0, 2, 11)
@@ -23,27 +23,40 @@ _LITTLE_LOCKED = 64 << 20
 def examine(facts: Facts) -> Checkup:
     """Ready where a GPU that is there can be measured on; without one, since predicting needs none."""
     findings = (*gpu_findings(facts), *_tool_findings(facts), *_host_findings(facts))
+    ready = not facts.gpus or (facts.probe is not None and not facts.probe.problem)
+    verdict = "There is a GPU, but nothing can be measured on it yet: see what is missing."
     if not facts.gpus:
         verdict = (
             "`advisor profile` runs workloads on the CPU here and predicts; there is no GPU to measure on."
         )
-        return Checkup(ready=True, verdict=verdict, findings=findings)
-    works = facts.probe is not None and not facts.probe.problem
-    verdict = (
-        "`advisor profile` can measure on this machine."
-        if works
-        else "There is a GPU, but nothing can be measured on it yet: see what is missing."
-    )
-    return Checkup(ready=works, verdict=verdict, findings=findings)
+    elif ready:
+        verdict = "`advisor profile` can measure on this machine."
+    return Checkup(ready=ready, verdict=verdict, findings=findings)
 
 
 def _tool_findings(facts: Facts) -> Iterator[Finding]:
     yield _nsys(facts)
     if isinstance(facts.nsys, Nsys) and facts.probe and facts.probe.device:
-        yield _faults(facts)
+        if faults_observable(facts.probe.device):
+            yield ok("page faults", "nsys can watch them here", "they are in its trace")
+        else:
+            yield limited(
+                "page faults",
+                "nsys cannot watch them on this device",
+                "a trace has no page faults and no migrations of managed memory",
+            )
     if facts.gpus:
         yield _nvml(facts)
-        yield _counters(facts)
+        for_root = {
+            True: "for root alone",
+            False: "open to every user",
+            None: "unknown (no driver parameters)",
+        }
+        yield info(
+            "GPU counters",
+            for_root[facts.counters_for_root],
+            "neither measuring nor --trace nsys needs them; Nsight Compute does",
+        )
 
 
 def understands(nsys: tuple[int, ...], nvtx: tuple[int, ...]) -> bool:
@@ -73,31 +86,15 @@ def _nsys(facts: Facts) -> Finding:
     return ok("nsys", found, "--trace nsys can be used")
 
 
-def _faults(facts: Facts) -> Finding:
-    assert facts.probe is not None
-    assert facts.probe.device is not None
-    if faults_observable(facts.probe.device):
-        return ok("page faults", "nsys can watch them here", "they are in its trace")
-    return limited(
-        "page faults",
-        "nsys cannot watch them on this device",
-        "a trace has no page faults and no migrations of managed memory",
-    )
-
-
 def _nvml(facts: Facts) -> Finding:
     if facts.readings:
         reading = facts.readings[0]
-        known = sum(
-            figure is not None
-            for figure in (reading.sm_hertz, reading.throttle_reasons, reading.temperature_celsius)
-        )
-        if known == 3:
+        if None not in (reading.sm_hertz, reading.throttle_reasons, reading.temperature_celsius):
             means = "clocks, throttling and other users of the GPU are recorded"
             return ok("NVML", f"driver {reading.driver}", means)
         absent = "; ".join(sorted(set(reading.absent.values()))[:2])
         means = "some of clocks, heat and throttling stay unknown"
-        return limited("NVML", absent or "it tells only a part", means)
+        return limited("NVML", absent or "it reports only a part", means)
     installed = "nvidia-ml-py" in facts.packages
     return limited(
         "NVML",
@@ -107,29 +104,24 @@ def _nvml(facts: Facts) -> Finding:
     )
 
 
-def _counters(facts: Facts) -> Finding:
-    only_root = {True: "for root alone", False: "open to every user", None: "unknown (no driver parameters)"}
-    return info(
-        "GPU counters",
-        only_root[facts.counters_for_root],
-        "neither measuring nor --trace nsys needs them; Nsight Compute does",
-    )
-
-
 def _host_findings(facts: Facts) -> Iterator[Finding]:
     yield _memory(facts)
     yield _locked(facts)
     yield _numa(facts)
     if facts.board is not None:
-        yield _power_mode(facts)
-    if facts.host.container or facts.host.wsl:
-        yield _enclosed(facts)
+        yield _power_mode(facts.board)
+    if facts.host.wsl:
+        means = "managed memory cannot be prefetched there"
+        yield info("surroundings", "Windows Subsystem for Linux", means)
+    elif facts.host.container:
+        means = "other users of the GPU and some of the host's state may not be visible"
+        yield info("surroundings", "a container", means)
 
 
 def _memory(facts: Facts) -> Finding:
     free, limit = facts.host.memory_available_bytes, facts.host.memory_limit
     if free is None:
-        return info("memory", "unknown", "large workloads may fail for want of it")
+        return info("memory", "unknown", "large workloads may run out of it")
     capped = isinstance(limit, int) and limit < free
     least = limit if isinstance(limit, int) and capped else free
     found = f"{units.size(free)} free" + (f", {_size(limit)} for this container" if capped else "")
@@ -137,7 +129,7 @@ def _memory(facts: Facts) -> Finding:
         return limited(
             "memory",
             found,
-            "strategies with several copies of the data may fail for want of memory",
+            "strategies with several copies of the data may run out of memory",
             "Make workloads smaller with --set, or raise the container's limit.",
         )
     return ok("memory", found, "enough for the example workloads")
@@ -152,8 +144,8 @@ def _locked(facts: Facts) -> Finding:
     return info(
         "locked memory",
         f"limited to {_size(limit)} (ulimit -l)",
-        "CUDA's driver locks pages by itself and is mostly not held to it; where `pinned` or "
-        "`registered` fails for want of memory, this is the first thing to raise",
+        "CUDA's driver locks pages by itself and is mostly not limited by it; where `pinned` or "
+        "`registered` runs out of memory, raise this limit first",
         "ulimit -l unlimited, or in Docker --ulimit memlock=-1.",
     )
 
@@ -161,7 +153,7 @@ def _locked(facts: Facts) -> Finding:
 def _numa(facts: Facts) -> Finding:
     nodes = [node for node in facts.host.numa_nodes if node.cpus]
     if len(nodes) < 2:
-        return ok("NUMA", "one node", "pinned memory cannot lie on a wrong one")
+        return ok("NUMA", "one node", "pinned memory cannot be on a wrong one")
     if facts.gpu_node is None:
         return limited(
             "NUMA",
@@ -176,9 +168,7 @@ def _numa(facts: Facts) -> Finding:
     )
 
 
-def _power_mode(facts: Facts) -> Finding:
-    board = facts.board
-    assert board is not None
+def _power_mode(board: TegraState) -> Finding:
     if board.power_mode is None:
         return info("power mode", "unknown", "figures hold for the mode that is set")
     if board.power_mode == board.best_power_mode:
@@ -190,16 +180,6 @@ def _power_mode(facts: Facts) -> Finding:
         "figures hold for this mode alone",
         "sudo nvpmodel -m NUMBER (the numbers are in /etc/nvpmodel.conf).",
     )
-
-
-def _enclosed(facts: Facts) -> Finding:
-    where = "Windows Subsystem for Linux" if facts.host.wsl else "a container"
-    means = (
-        "managed memory cannot be prefetched there"
-        if facts.host.wsl
-        else "other users of the GPU and some of the host's state may be out of sight"
-    )
-    return info("surroundings", where, means)
 
 
 def _size(limit: Limit | None) -> str:

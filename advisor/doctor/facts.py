@@ -48,7 +48,17 @@ def gather(
     """Looks at this machine; takes some seconds where there is a GPU to try."""
     from advisor.measure.backends import driver_version, gpu_count
 
-    packages = _packages()
+    packages = {}
+    for name in PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            packages[name] = metadata.version(name)
+    found: Nsys | str
+    try:
+        found = find(nsys)
+    except NsysFailed as problem:
+        found = str(problem)
+    lines = (Tree(machine.root).text("proc/driver/nvidia/params") or "").splitlines()
+    only_root = dict(line.partition(": ")[::2] for line in lines).get("RmProfilingAdminOnly")
     gpus = gpu_count()
     has_cupy = any(name.startswith("cupy") for name in packages)
     told = tried(gpu) if gpus and has_cupy else None
@@ -62,29 +72,6 @@ def gather(
         board=tegra_state(moment="before", root=machine.root),
         readings=gpu_states(moment="before", machine=machine),
         gpu_node=gpu_numa_node(place, root=machine.root) if place else None,
-        nsys=_nsys(nsys),
-        counters_for_root=_counters_for_root(Tree(machine.root)),
+        nsys=found,
+        counters_for_root=None if only_root is None else only_root.strip() != "0",
     )
-
-
-def _packages() -> dict[str, str]:
-    found = {}
-    for name in PACKAGES:
-        with suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
-
-
-def _nsys(given: Path | None) -> Nsys | str:
-    try:
-        return find(given)
-    except NsysFailed as problem:
-        return str(problem)
-
-
-def _counters_for_root(tree: Tree) -> bool | None:
-    """RmProfilingAdminOnly of the driver's parameters."""
-    lines = (tree.text("proc/driver/nvidia/params") or "").splitlines()
-    told = dict(line.partition(": ")[::2] for line in lines)
-    value = told.get("RmProfilingAdminOnly")
-    return None if value is None else value.strip() != "0"

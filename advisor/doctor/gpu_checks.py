@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from advisor import units
 from advisor.devices.memory_class import EXPLAINED
 from advisor.doctor.facts import Facts
+from advisor.doctor.probe import Probe
 from advisor.profiles.checkup import Finding, info, limited, missing, ok
 from advisor.profiles.schema import Device
 
@@ -28,10 +29,11 @@ def gpu_findings(facts: Facts) -> Iterator[Finding]:
     yield _cupy(facts)
     if facts.probe is None:
         return
-    yield _first_kernel(facts)
+    yield _first_kernel(facts.probe)
     device = facts.probe.device
     if device is not None:
-        yield _memory_class(device)
+        kind = device.memory_class
+        yield info("memory class", str(kind), EXPLAINED[kind] if kind else "unknown to this advisor")
         yield _managed(device, facts)
         yield _system(device)
 
@@ -49,16 +51,13 @@ def _driver(facts: Facts) -> Finding:
     if not facts.gpus:
         return missing(
             "driver",
-            f"{supports}, but it shows no GPU",
+            f"{supports}, but it finds no GPU",
             "the strategies are predicted, not measured",
             "See what nvidia-smi says, and whether CUDA_VISIBLE_DEVICES hides the GPU.",
         )
-    gpus = "1 GPU" if facts.gpus == 1 else f"{facts.gpus} GPUs"
-    return ok(
-        "driver",
-        f"{supports}, {gpus}",
-        "the strategies can be measured here" if facts.gpus == 1 else "--gpu chooses which is measured",
-    )
+    if facts.gpus == 1:
+        return ok("driver", f"{supports}, 1 GPU", "the strategies can be measured here")
+    return ok("driver", f"{supports}, {facts.gpus} GPUs", "--gpu chooses which is measured")
 
 
 def _cupy(facts: Facts) -> Finding:
@@ -90,27 +89,13 @@ def _cupy(facts: Facts) -> Finding:
     return ok("CuPy", found, means)
 
 
-def _first_kernel(facts: Facts) -> Finding:
-    assert facts.probe is not None
-    told = facts.probe
+def _first_kernel(told: Probe) -> Finding:
     if told.problem:
-        return missing(
-            "first kernel",
-            told.problem,
-            "nothing can be measured until a kernel runs",
-            told.next_step or _TOOLKIT,
-        )
+        means = "nothing can be measured until a kernel runs"
+        return missing("first kernel", told.problem, means, told.next_step or _TOOLKIT)
     free = f", {units.size(told.free_bytes)} of its memory free" if told.free_bytes is not None else ""
-    return ok(
-        "first kernel",
-        f"compiled and run on {told.device.name if told.device else 'the GPU'}{free}",
-        "the main job can run",
-    )
-
-
-def _memory_class(device: Device) -> Finding:
-    kind = device.memory_class
-    return info("memory class", str(kind), EXPLAINED[kind] if kind else "unknown to this advisor")
+    name = told.device.name if told.device else "the GPU"
+    return ok("first kernel", f"compiled and run on {name}{free}", "the main job can run")
 
 
 def _managed(device: Device, facts: Facts) -> Finding:
@@ -139,11 +124,8 @@ def _managed(device: Device, facts: Facts) -> Finding:
 def _system(device: Device) -> Finding:
     if device.attributes.get("pageable_memory_access"):
         tables = device.attributes.get("pageable_memory_access_uses_host_page_tables")
-        return ok(
-            "plain memory (HMM, ATS)",
-            "kernels reach malloc's memory " + ("by the host's page tables" if tables else "by HMM"),
-            "the strategy `system` is measured",
-        )
+        found = "kernels reach malloc's memory " + ("by the host's page tables" if tables else "by HMM")
+        return ok("plain memory (HMM, ATS)", found, "the strategy `system` is measured")
     return limited(
         "plain memory (HMM, ATS)",
         "kernels do not reach malloc's memory",

@@ -41,8 +41,8 @@ def probe(gpu: int, seconds: float = SECONDS, command: Callable[..., list[str]] 
             return Probe(problem=f"the GPU did not answer within {seconds:.0f} s")
         with suppress(OSError, ValueError):
             return Probe.model_validate_json(answer.read_text(encoding="utf-8"))
-        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
-        return Probe(problem=f"the process that tried the GPU ended with code {done.returncode}: {last[0]}")
+        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no output"]
+        return Probe(problem=f"the process that tried the GPU exited with code {done.returncode}: {last[0]}")
 
 
 def main(arguments: list[str]) -> None:

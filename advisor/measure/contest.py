@@ -20,9 +20,9 @@ from advisor.measure.row_figures import OUTSIDE, figures
 from advisor.measure.sampling import Clock
 from advisor.measure.settings import Settings
 from advisor.measure.subjects import CONFIDENCE
-from advisor.profiles.blocks import Block
+from advisor.profiles.blocks import Block, FinalRecord
 from advisor.profiles.preferences import Preferences, begin_to_end
-from advisor.profiles.schema import FinalRecord, Measured, Result
+from advisor.profiles.schema import Measured, Result
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.measured import decided
 from advisor.verdicts.planning import Pace
@@ -52,6 +52,7 @@ class Contest:
     directory: Path
     session: Callable[[FinalJob], Session]
     clock: Clock = time.monotonic
+    block_seconds: float = BLOCK_SECONDS
     held: Held = field(default_factory=Held)
     dropped: frozenset[str] = frozenset()
     windows: Windows = field(default_factory=Windows)
@@ -65,7 +66,7 @@ class Contest:
         ]
         self.quickest = min((row.median_seconds for row in self.entered), default=1.0)
         least = TAIL_FRAMES if self._preferences.objective == "latency-p99" else LEAST_FRAMES
-        self.frames = max(least, math.ceil(BLOCK_SECONDS / self.quickest))
+        self.frames = max(least, math.ceil(self.block_seconds / self.quickest))
         self.names = {row.strategy: row.strategy for row in self.entered}
         if self.entered:
             first = min(self.entered, key=lambda row: times[row.strategy]).strategy
@@ -118,7 +119,7 @@ class Contest:
             process=process,
             contestants=dict(contestants),
             frames=self.frames,
-            block_seconds=BLOCK_SECONDS,
+            block_seconds=self.block_seconds,
             energy_seconds=WINDOW_SECONDS if self._preferences.objective == "energy" else energy_seconds,
             compare=not self.held.rounds,
             directory=str(self.directory / f"final-{process}"),

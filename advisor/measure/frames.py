@@ -33,6 +33,8 @@ class Action:
     attributes: Any
     move: Mover | None = None
     """Of a transfer: does it on the stream it is given."""
+    by_host: bool = False
+    """Of a transfer: the CPU copies too, so the stream's clock does not see all of it."""
 
 
 Watch = Callable[[Action], Action]
@@ -103,13 +105,20 @@ class FrameLoop:
     def timed_frame(self, index: int) -> dict[str, float]:
         """A steady frame with each step timed, for the breakdown and not for the score. Seconds by label.
 
-        The stream's work is timed by its own marks, what the host does by its clock. The stream is held
-        while work is launched, so that launching is not charged to it; see `MOST_HELD`.
+        The stream's work is timed by its own marks; what the host does, copies in which it takes part among
+        it, by its clock. The stream is held while work is launched, so that launching is not charged to it;
+        see `MOST_HELD`.
         """
         seconds: defaultdict[str, float] = defaultdict(float)
         marks: list[tuple[str, Any, Any]] = []
         for place, action in enumerate(self.steady):
-            if action.on_stream:
+            if action.by_host:
+                self._backend.synchronize()
+                begin = self._clock()
+                self.act(action, index)
+                self._backend.synchronize()
+                seconds[action.label] += self._clock() - begin
+            elif action.on_stream:
                 self._backend.hold(min(2 * self._launching.get(place, 0.0) + LEAST_HELD, MOST_HELD))
                 start, begin = self._backend.timestamp(), self._clock()
                 self.act(action, index)
@@ -137,6 +146,9 @@ class FrameLoop:
 
     def act(self, action: Action, index: int) -> None:
         """One step in its range."""
+        if not self._ranges.listening:
+            action.run(index)
+            return
         self._ranges.push(action.attributes)
         try:
             action.run(index)
@@ -144,6 +156,10 @@ class FrameLoop:
             self._ranges.pop()
 
     def _run(self, actions: Iterable[Action], index: int) -> None:
+        if not self._ranges.listening:
+            for action in actions:
+                action.run(index)
+            return
         push, pop = self._ranges.push, self._ranges.pop
         self._ranges.push_frame(index)
         try:
@@ -180,10 +196,12 @@ class FrameLoop:
             bring = placed.bring
             move = lambda _: bring(side)  # noqa: E731
         run = self._moving(step.name, side, move)
-        return self._named(step.action, run, on_stream=True, move=move)
+        return replace(self._named(step.action, run, on_stream=True, move=move), by_host=placed.by_host)
 
     def _moving(self, buffer: str, side: Side, move: Mover) -> Callable[[int], object]:
         """Moves the buffer; where that makes a new array, the stages of that side get it from then on."""
+        if not self._placed[buffer].remade:
+            return lambda _: move(None)
 
         def run(_: int) -> None:
             made = move(None)
@@ -227,14 +245,17 @@ class FrameLoop:
         salt = self._salts[stage.name]
         function = bridges.around(function, takes_stream="stream" in specials)
 
-        def run(index: int) -> object:
+        def run(_: int) -> object:
+            return function(**arguments)
+
+        def run_anew(index: int) -> object:
             if takes_frame:
                 arguments["frame"] = index
             if takes_rng:
                 arguments["rng"] = np.random.default_rng((self._seed, index, salt))
             return function(**arguments)
 
-        return run
+        return run_anew if takes_frame or takes_rng else run
 
     def _view(self, stage: BoundStage, name: str, bridges: StageBridges) -> Any:
         """The buffer as the stage gets it; only NumPy knows arrays that cannot be written."""

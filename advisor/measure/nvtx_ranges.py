@@ -21,6 +21,11 @@ class Ranges:
         self._frame = self.attributes("frame")
         self.push, self.pop = _calls(self._domain)
 
+    @property
+    def listening(self) -> bool:
+        """A tool is attached; else ranges are made for nobody. Tools attach when a process starts."""
+        return self._frame is not None
+
     def attributes(self, message: str) -> Any:
         """What `push` takes for a range of that name; None when no tool listens."""
         return self._domain.get_event_attributes(message=message)

@@ -25,8 +25,8 @@ from advisor.measure.script_subject import ScriptSubject
 from advisor.measure.settings import AnyStrategy, Settings
 from advisor.measure.subjects import CPU_ROUNDS, AnySample, Row, Step, Subject, observing
 from advisor.measure.workload_subject import WorkloadSubject
-from advisor.profiles.blocks import Block
-from advisor.profiles.schema import Failed, FinalRecord, Measured, Result, Skipped, Trace
+from advisor.profiles.blocks import Block, FinalRecord
+from advisor.profiles.schema import Failed, Measured, Result, Skipped, Trace
 from advisor.profiles.scripts import ScriptMeasured, ScriptRun
 from advisor.profiles.system_state import GpuState
 from advisor.strategies.registry import BASELINE
@@ -67,6 +67,7 @@ def run(
     keep: Keep,
     accept: Callable[[Description], None] = lambda _: None,
     promising: Callable[[Run, Sequence[str]], Sequence[str]] = lambda _, names: names,
+    clock: Clock = time.monotonic,
 ) -> Run:
     """Runs everything; `keep` gets the run so far after each process, and Ctrl-C ends it with what there is.
 
@@ -75,7 +76,7 @@ def run(
     Raises `AdvisorError` when the workload cannot be run at all, KeyboardInterrupt before the first figures.
     """
     subject = _subject(settings, directory)
-    runner = _Runner(settings, launcher, progress, directory, subject)
+    runner = _Runner(settings, launcher, progress, directory, subject, clock)
     description = subject.describe(runner.launch)
     accept(description)
     prepared = subject.prepare(runner.launch)
@@ -143,9 +144,9 @@ class _Runner:
     progress: Progress
     directory: Path
     subject: Subject
+    clock: Clock
     samples: dict[str, list[AnySample]] = field(default_factory=dict)
     failed: dict[str, Failed] = field(default_factory=dict)
-    clock: Clock = time.monotonic
     launched: int = 0
     timed: int = 0
     longest: float = 0.0
@@ -162,7 +163,9 @@ class _Runner:
         """One process, to its end."""
         job = job_of(self.settings, step.task, step.strategy, self.directory, step.label)
         self.progress.begin(step.shown)
-        ended = self.launcher(job.model_copy(update={"timeline": step.timeline}))
+        left = self.deadline - self.clock()
+        limit = left if math.isfinite(left) else None
+        ended = self.launcher(job.model_copy(update={"timeline": step.timeline, "left_seconds": limit}))
         self.progress.end()
         self.launched += 1
         return ended

@@ -31,8 +31,8 @@ from advisor.measure.tasks import ResultsDiffer, described, loaded_gpu
 from advisor.measure.verification import differences
 from advisor.profiles.schema import WorkloadRecord
 from advisor.strategies.scripts import UNCHANGED
-from advisor.workloads import script_output
 from advisor.workloads.loading import relative
+from advisor.workloads.scripts import Results, digest, stdout_into
 
 if TYPE_CHECKING:
     from advisor.measure.backends.imposing import Script
@@ -73,7 +73,7 @@ def run(job: Job) -> ScriptSample | Captured:
     script.impose(job.strategy)
     script.synchronize()
     setup_seconds = time.perf_counter() - begin
-    results = script_output.Results(kept if job.task == "reference" else directory / "results")
+    results = Results(kept if job.task == "reference" else directory / "results")
     seen = _observe(script, results) if job.task == "observe" else dict
     ended = _timed(job, script, results, directory / _STDOUT)
     state = loaded_gpu(script.pci_bus_id, job.gpu)
@@ -101,7 +101,7 @@ class _Run:
     forks: list[int] = field(default_factory=list)
 
 
-def _observe(script: Script, results: script_output.Results) -> Callable[[], dict[str, Any]]:
+def _observe(script: Script, results: Results) -> Callable[[], dict[str, Any]]:
     """Watches ranges, copies and memory from now on; what is returned tells what was seen."""
     ranges = RangeWatch(script)
     script.listen_to_ranges(ranges)
@@ -111,14 +111,14 @@ def _observe(script: Script, results: script_output.Results) -> Callable[[], dic
     return lambda: {"ranges": ranges.ranges(), "copies": copies.copies(), "memory": memory.memory()}
 
 
-def _timed(job: Job, script: Script, results: script_output.Results, stdout: Path) -> _Run:
+def _timed(job: Job, script: Script, results: Results, stdout: Path) -> _Run:
     """Runs it as one frame, until the GPU has done everything."""
     run, ranges = _Run(), Ranges()
     script.guard(lambda: _allocator_changed(run, job.strategy))
     with (
         _counting_forks(run.forks),
         results.listening(),
-        script_output.stdout_into(stdout),
+        stdout_into(stdout),
         ranges.strategy(job.strategy),
     ):
         ranges.push_frame(0)
@@ -211,14 +211,14 @@ def _exit_step(job: Job, ended: _Run) -> str:
     return "Does it run by itself with python? What it printed is below."
 
 
-def _compared(job: Job, results: script_output.Results, directory: Path, kept: Path) -> Iterator[str]:
+def _compared(job: Job, results: Results, directory: Path, kept: Path) -> Iterator[str]:
     """What was held against the unchanged script's first run, in words.
 
     What that prints counts where its second run, the observed one, prints the same.
     Raises `ResultsDiffer`, or `WorkloadError` where there is nothing to compare with.
     """
     stdout, said = directory / _STDOUT, kept / f"{_STDOUT}.sha256"
-    printed = script_output.digest(stdout) if stdout.stat().st_size else ""
+    printed = digest(stdout) if stdout.stat().st_size else ""
     if job.task == "reference":
         kept.mkdir(exist_ok=True)
         said.write_text(printed, encoding="utf-8")
@@ -235,7 +235,7 @@ def _compared(job: Job, results: script_output.Results, directory: Path, kept: P
     yield "its exit status"
 
 
-def _compare(results: script_output.Results, directory: Path, kept: Path, *, same_text: bool) -> None:
+def _compare(results: Results, directory: Path, kept: Path, *, same_text: bool) -> None:
     if {file.stem for file in kept.glob("*.npy")} != set(results.names):
         raise WorkloadError("it gave other arrays to advisor.result than the unchanged script")
     found = [

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from advisor.devices.catalogue import CatalogueEntry
+from advisor.devices.entries import CatalogueEntry
 from advisor.profiles.preferences import Preferences
 from advisor.strategies.backend import BackendName
 from advisor.strategies.registry import Strategy

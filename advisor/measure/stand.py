@@ -16,13 +16,12 @@ from advisor.measure.pipelined import PipelinedLoop
 from advisor.measure.sampling import Clock
 from advisor.measure.verification import Inspector
 from advisor.strategies.backend import Backend
-from advisor.strategies.overlap import doubled
 from advisor.strategies.placements.arena import Arena
 from advisor.strategies.placements.base import Layout, Placed
 from advisor.strategies.placements.capacity import require_memory
 from advisor.strategies.placements.numa import chosen_node
 from advisor.strategies.registry import by_name
-from advisor.strategies.schedule import Plan, plan
+from advisor.strategies.schedule import Plan, doubled, plan
 from advisor.workloads.loading import Loaded
 
 

@@ -44,6 +44,8 @@ COMPARED = 2
 """The frame whose results are compared; every process runs 0, 1 and 2 first."""
 _SLOW = 0.1
 """A frame of so many seconds is slow, where it takes a process's sampling time too: one must do."""
+_MOST_FRAMES = 15
+"""Frames that a process runs at least: where there is no time for them, only those that must be are run."""
 _REPEATABLE = "repeatable"
 _PERHAPS_RANDOM = (
     "; repeating a frame in one process changes them too: if stages draw random numbers, "
@@ -130,14 +132,18 @@ def _traced(recorder: TrafficRecorder, name: str, placed: Placed) -> Placed:
 def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Sample:
     """Set-up, comparison, warm-up, samples, breakdown, comparison again."""
     clock, loop, kept = time.perf_counter, run.loop, Path(job.reference)
-    setup_seconds = run.placing_seconds + _first_frames(loop, COMPARED)
+    begun_seconds, frame_seconds = _first_frames(loop, COMPARED)
+    setup_seconds = run.placing_seconds + begun_seconds
     _require_state(backend)
     verified = compare(run.inspector, kept, Path(job.file))
-    slow = max(job.seconds, _SLOW)
-    index = warm_up(loop.frame, clock, COMPARED + 1, min(0.2, job.seconds), slow)
+    hurried = job.left_seconds is not None and frame_seconds * _MOST_FRAMES > job.left_seconds
+    slow, index = max(job.seconds, _SLOW), COMPARED + 1
+    if not hurried:
+        index = warm_up(loop.frame, clock, index, min(0.2, job.seconds), slow)
     loop.host_seconds.clear()
     with backend.page_locks() as locks:
-        samples = sample(loop.frame, clock, index, Limits(job.seconds, min_frames=job.min_frames))
+        least = 1 if hurried else job.min_frames
+        samples = sample(loop.frame, clock, index, Limits(job.seconds, min_frames=least))
     locking = _per_frame(locks, len(samples.frame_seconds))
     count = len(samples.frame_seconds)
     index += count
@@ -147,14 +153,15 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Sample:
     state = loaded_gpu(backend.environment().get("pci_bus_id"), job.gpu)
     timed = breakdown(loop.timed_frame, clock, index, min(0.5, job.seconds / 5), slow)
     index += len(timed) + 1
-    timeline = Recorder(backend).timeline(loop, index) if job.timeline else None
-    index += WATCHED if job.timeline else 0
+    watched = job.timeline and not hurried
+    timeline = Recorder(backend).timeline(loop, index) if watched else None
+    index += WATCHED if watched else 0
     pages = host_pages(placed.host for placed in run.placed.values())
-    places = footprint.over_frames(loop, index, backend, run.before, job.gpu)
-    index += footprint.FRAMES
+    places = {} if hurried else footprint.over_frames(loop, index, backend, run.before, job.gpu)
+    index += 0 if hurried else footprint.FRAMES
     _require_state(backend)
     _check_last(run, index, Path(job.file))
-    if verified and (kept / _REPEATABLE).read_text(encoding="utf-8"):
+    if verified and not hurried and (kept / _REPEATABLE).read_text(encoding="utf-8"):
         loop.frame(COMPARED - 1)
         loop.frame_alone(COMPARED)
         compare(run.inspector, kept, Path(job.file))
@@ -177,16 +184,20 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Sample:
     )
 
 
-def _first_frames(loop: FrameLoop, last: int) -> float:
-    """Set-up and the frames up to `last`, with nothing under way after it; seconds until frame 0 is done."""
+def _first_frames(loop: FrameLoop, last: int) -> tuple[float, float]:
+    """Set-up and the frames up to `last`, with nothing under way after it.
+
+    Seconds until frame 0 is done, and those of the last frame.
+    """
     begin = time.perf_counter()
     loop.run_setup()
     loop.first_frame()
     seconds = time.perf_counter() - begin
     for index in range(1, last):
         loop.frame(index)
+    begin = time.perf_counter()
     loop.frame_alone(last)
-    return seconds
+    return seconds, time.perf_counter() - begin
 
 
 def _per_frame(locks: PageLocks | None, frames: int) -> PageLocking | None:

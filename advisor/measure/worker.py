@@ -29,8 +29,8 @@ from advisor.measure.process import die_with_parent
 from advisor.measure.stand import stand
 from advisor.strategies.backend import Backend, BackendName
 from advisor.strategies.placements.arena import AllocationFailed
-from advisor.workloads.frameworks import numba_arrays
 from advisor.workloads.frameworks.bridging import require_libraries
+from advisor.workloads.frameworks.libraries import is_numba_misfit, numba_that_fits
 from advisor.workloads.loading import check_sweep, load, user_traceback
 
 AnyJob = TypeVar("AnyJob", Job, CalibrationJob)
@@ -98,8 +98,8 @@ def _explain(error: BaseException, path: Path, *, on_gpu: bool) -> Problem:
     if isinstance(error, SystemExit):
         message = f"the workload called exit({error.code!r})"
     next_step = f"The traceback is of your own code, in {path}."
-    if numba_arrays.is_misfit(error):
-        return Problem(cause="raised", message=message, next_step=numba_arrays.fitting(), detail=detail)
+    if is_numba_misfit(error):
+        return Problem(cause="raised", message=message, next_step=numba_that_fits(), detail=detail)
     if not on_gpu and _wants_a_gpu(error, message):
         return Problem(cause="twin", message=message, next_step=_TWIN, detail=detail)
     if "CuPy failed to load" in message:

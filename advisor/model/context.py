@@ -17,10 +17,9 @@ from advisor.profiles.schema import (
     Traffic,
     WorkloadRecord,
 )
-from advisor.strategies.overlap import doubled
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.registry import Strategy, shared
-from advisor.strategies.schedule import Plan, Step, plan, stage_uses
+from advisor.strategies.schedule import Plan, Step, doubled, plan, stage_uses
 
 Path = Literal["memory", "uncached", "link"]
 """memory: the GPU's own or the shared DRAM, behind its L2. uncached: the shared DRAM without. link: the
@@ -37,7 +36,7 @@ class Learned:
     same_device: bool = False
     """The host stages' times were measured beside this very device."""
     unexplained: float = 1.0
-    """How much is left of what the terms do not explain (residuals.py), as an exponent: 1 all, 0 nothing."""
+    """How much is left of what the terms do not explain (simulate.py), as an exponent: 1 all, 0 nothing."""
     sentences: tuple[str, ...] = ()
 
 
@@ -56,7 +55,7 @@ class Context:
     first_frames: bool = False
     """Of few frames: before the driver has found out which pages thrash."""
     stays: bool = False
-    """The driver leaves managed pages at the host (thrashing.py)."""
+    """The driver leaves managed pages at the host (steady_frame.py)."""
 
     @property
     def memory_class(self) -> MemoryClass:
@@ -119,11 +118,7 @@ class Context:
         return (both + placement.staged) * self._sets(buffer) + self.is_foreign(buffer)
 
     def _sets(self, buffer: str) -> int:
-        return 2 if self.strategy.pipelined and buffer in self._doubled else 1
-
-    @cached_property
-    def _doubled(self) -> frozenset[str]:
-        return frozenset(doubled(stage_uses(self.workload, "frame")))
+        return 2 if self.strategy.pipelined and buffer in doubled(stage_uses(self.workload, "frame")) else 1
 
     @cached_property
     def _buffers(self) -> dict[str, BufferRecord]:
@@ -136,13 +131,10 @@ class Context:
     def placement_of(self, step: Step) -> Placement:
         """Where the data of a step lies: the buffer that it moves, or the largest that its stage shares."""
         moved = step.action not in ("host", "device", "synchronize")
-        its = [b for b in self._shared if step.name in ((b.name,) if moved else b.access)]
-        largest = max(its or self._shared, key=lambda buffer: buffer.bytes, default=None)
+        placed = shared(self.workload)
+        its = [b for b in placed if step.name in ((b.name,) if moved else b.access)]
+        largest = max(its or placed, key=lambda buffer: buffer.bytes, default=None)
         return self.own(largest.name) if largest else self.strategy.placement
-
-    @cached_property
-    def _shared(self) -> list[BufferRecord]:
-        return shared(self.workload)
 
     def traffic(self, stage: str) -> list[Traffic]:
         """What a stage reads and writes, by buffer."""
@@ -150,8 +142,7 @@ class Context:
 
     def work(self, stage: str) -> StageWork:
         """What else a stage does."""
-        found = (w for w in self.trace.work if w.stage == stage)
-        return next(found, StageWork(stage=stage))
+        return next((w for w in self.trace.work if w.stage == stage), StageWork(stage=stage))
 
     def comes_by_staged_copy(self, buffer: str) -> bool:
         """Whether the CPU copies kernels' results into it, out of a pinned buffer of the driver's."""

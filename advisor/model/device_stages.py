@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 
 from advisor.model import terms
 from advisor.model.context import Context, Path
+from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values, constant, log_triangular
 from advisor.profiles.schema import Traffic
 
@@ -66,9 +66,15 @@ def _memory(at: Context, stage: str, traffic: Sequence[Traffic]) -> Values:
     from_memory, from_cache = constant(at.work(stage).temporary_bytes), constant(0.0)
     for t in cached:
         read, written = bytes_of(t)
-        share = _pageable_share(at, t.buffer)
+        ordinary = machine.shares_memory and at.own(t.buffer).device_kind == "pageable"
+        share = machine.get("pageable_access_share") if ordinary else 1.0
         first, again = terms.split_passes(read, at.size(t.buffer))
-        missed = again * _missed(at, t, fits=fits)
+        # A kernel with declared passes mostly reads again what is near; NumPy sweeps over all of it.
+        missed: Values | float = again
+        if machine.exact("l2_bytes") and fits:
+            missed = 0.0
+        elif machine.exact("l2_bytes") and t.source == "declared":
+            missed = again * machine.get("declared_miss_share")
         from_memory = from_memory + (first + missed + written) / share
         from_cache = from_cache + again - missed
     seconds = from_memory / machine.kernel_rate()
@@ -76,25 +82,8 @@ def _memory(at: Context, stage: str, traffic: Sequence[Traffic]) -> Values:
     return seconds if l2 is None or not from_cache.any() else seconds + from_cache / l2
 
 
-def _pageable_share(at: Context, buffer: str) -> Values | float:
-    ordinary = at.own(buffer).device_kind == "pageable" and at.machine.shares_memory
-    return at.machine.get("pageable_access_share") if ordinary else 1.0
-
-
 def _touched(at: Context, traffic: Sequence[Traffic]) -> float:
     return sum(min(max(t.bytes_read, t.bytes_written), at.size(t.buffer)) for t in traffic)
-
-
-def _missed(at: Context, traffic: Traffic, *, fits: bool) -> Values | float:
-    """Share of what is read again that the L2 does not keep.
-
-    A kernel with declared passes mostly reads again what is near; NumPy sweeps over all of it.
-    """
-    if at.machine.exact("l2_bytes") == 0:
-        return 1.0
-    if fits:
-        return 0.0
-    return at.machine.get("declared_miss_share") if traffic.source == "declared" else 1.0
 
 
 def _link(at: Context, traffic: Sequence[Traffic]) -> Values:
@@ -107,7 +96,11 @@ def _link(at: Context, traffic: Sequence[Traffic]) -> Values:
         return constant(0.0)
     coherent = machine.entry.memory_class == "coherent"
     fits = coherent and _touched(at, mapped) <= machine.exact("l2_bytes")
-    crossing = _crossing_again(at, mapped)
+    # What crosses the link of that which a kernel with declared passes reads again: blocks that run at the
+    # same time ask for the same lines of one of two operands, as in a product of matrices, which merges their
+    # requests; of a single operand nothing is merged.
+    declared = [t for t in mapped if t.source == "declared" and t.bytes_read > at.size(t.buffer)]
+    crossing = machine.get("link_again_share" if len(declared) > 1 else "link_again_alone_share")
     read, written, from_cache = constant(0.0), constant(0.0), constant(0.0)
     for t in mapped:
         its_read, its_written = bytes_of(t)
@@ -117,37 +110,24 @@ def _link(at: Context, traffic: Sequence[Traffic]) -> Values:
             again = constant(0.0)
         read = read + first + (0.0 if fits else again * (crossing if t.source == "declared" else 1.0))
         written = written + its_written
-    into, out = (
-        machine.get("zero_copy_read_bytes_per_second"),
-        machine.get("zero_copy_write_bytes_per_second"),
-    )
+    into, out = (machine.get(f"zero_copy_{what}_bytes_per_second") for what in ("read", "write"))
     seconds = terms.link_both_ways(read, written, into, out) + from_cache
     host = machine.find("host_memory_bytes_per_second")
     return np.asarray(seconds if host is None else np.maximum(seconds, (read + written) / host))
 
 
-def _crossing_again(at: Context, mapped: Sequence[Traffic]) -> Values:
-    """What crosses the link of that which a kernel with declared passes reads again.
-
-    Blocks that run at the same time ask for the same lines of one of two operands, as in a product of
-    matrices, which merges their requests; of a single operand nothing is merged.
-    """
-    again = [t for t in mapped if t.source == "declared" and t.bytes_read > at.size(t.buffer)]
-    return at.machine.get("link_again_share" if len(again) > 1 else "link_again_alone_share")
-
-
 def _uncached(at: Context, traffic: Sequence[Traffic]) -> Values:
     """Mapped memory of a shared DRAM that the GPU does not cache: every pass from the DRAM."""
-    read, written = constant(0.0), constant(0.0)
+    machine, read, written = at.machine, constant(0.0), constant(0.0)
     for t in _on(at, traffic, "uncached"):
         its_read, its_written = bytes_of(t)
         read, written = read + its_read, written + its_written
-    return read / _uncached_rate(at, "read") + written / _uncached_rate(at, "write")
+    return read / _uncached_rate(machine, "read") + written / _uncached_rate(machine, "write")
 
 
-def _uncached_rate(at: Context, what: Literal["read", "write"]) -> Values:
+def _uncached_rate(machine: Machine, what: str) -> Values:
     """As measured on mapped memory, or the share of an ordinary kernel's rate that is published."""
     measured = f"zero_copy_{what}_bytes_per_second"
-    if at.machine.has(measured):
-        return at.machine.get(measured)
-    return at.machine.kernel_rate() * at.machine.get("uncached_share")
+    if machine.has(measured):
+        return machine.get(measured)
+    return machine.kernel_rate() * machine.get("uncached_share")

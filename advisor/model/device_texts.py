@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
 from typing import get_args
 
 from advisor import units
-from advisor.devices.catalogue import CatalogueEntry, Figure, Figures, load, names
+from advisor.devices.catalogue import load, names
+from advisor.devices.entries import CatalogueEntry, Figure, Figures
 from advisor.devices.memory_class import EXPLAINED, FOLLOWS
 from advisor.model.machines import Machine
 from advisor.profiles.schema import MemoryClass
@@ -33,9 +33,15 @@ def describe_all() -> str:
     order: tuple[MemoryClass, ...] = get_args(MemoryClass)
     entries = [load(name) for name in names()]
     entries.sort(key=lambda entry: (order.index(entry.memory_class), _bandwidth(entry)))
-    rows = [_HEADINGS, *(_row(entry) for entry in entries)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADINGS))]
-    return "\n".join(_aligned(row, widths) for row in rows)
+    rows = [_HEADINGS]
+    for entry in entries:
+        memory = units.size(entry.figures.memory_bytes.value)
+        rows.append((entry.origin, entry.name, entry.memory_class, memory, units.rate(_bandwidth(entry))))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    # Names to the left, numbers to the right.
+    return "\n".join(
+        "  ".join(f"{c:{a}{w}}" for c, a, w in zip(row, "<<<>>", widths, strict=True)) for row in rows
+    )
 
 
 def describe_one(name_or_path: str) -> str:
@@ -44,10 +50,12 @@ def describe_one(name_or_path: str) -> str:
     Raises `UsageError` for an unknown name, with the nearest, and `FileProblem` for a file that is wrong.
     """
     entry = load(name_or_path)
+    kind = entry.memory_class
+    follows = (_wrapped(f"{of:<12}{text}", "  ", " " * 14) for of, text in FOLLOWS[kind].items())
     attributes = ((f"{key} = {a.value}", a.source) for key, a in entry.attributes.items())
     parts = (
         f"{entry.name} ({entry.origin})",
-        _memory(entry),
+        "\n".join((_wrapped(f"Memory class {kind}: {EXPLAINED[kind]}"), *follows)),
         _section("Attributes", attributes),
         _section("Figures", (_line(key, figure) for key, figure in _known(entry))),
         *_absent(entry),
@@ -73,24 +81,6 @@ _WRITE = (
 
 def _bandwidth(entry: CatalogueEntry) -> float:
     return entry.figures.device_memory_bytes_per_second.value
-
-
-def _row(entry: CatalogueEntry) -> tuple[str, ...]:
-    memory = units.size(entry.figures.memory_bytes.value)
-    return entry.origin, entry.name, entry.memory_class, memory, units.rate(_bandwidth(entry))
-
-
-def _aligned(row: Iterable[str], widths: list[int]) -> str:
-    *texts, memory, bandwidth = (cell for cell in row)
-    left = "  ".join(text.ljust(width) for text, width in zip(texts, widths, strict=False))
-    return f"{left}  {memory.rjust(widths[-2])}  {bandwidth.rjust(widths[-1])}"
-
-
-def _memory(entry: CatalogueEntry) -> str:
-    follows = FOLLOWS[entry.memory_class]
-    kinds = ((field.name, getattr(follows, field.name)) for field in fields(follows))
-    heading = _wrapped(f"Memory class {entry.memory_class}: {EXPLAINED[entry.memory_class]}")
-    return "\n".join((heading, *(_wrapped(f"{kind:<12}{text}", "  ", " " * 14) for kind, text in kinds)))
 
 
 def _known(entry: CatalogueEntry) -> Iterator[tuple[str, Figure]]:

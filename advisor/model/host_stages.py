@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from advisor.model import terms
 from advisor.model.context import Context
-from advisor.model.defaults import host_slowdown
 from advisor.model.device_stages import bytes_of
+from advisor.model.machines import host_slowdown
 from advisor.model.monte_carlo import Values, constant, log_triangular, triangular
 from advisor.strategies.placements.base import Placement
 
@@ -29,9 +29,8 @@ def host_seconds(at: Context, stage: str) -> Values:
         placement = at.placements[t.buffer]
         memory = memory + read / _rate(at, placement, "read") + written / _rate(at, placement, "write")
     # Temporaries are written and read in turn.
-    half = work.temporary_bytes / 2
-    memory = memory + half / machine.get("host_read_bytes_per_second")
-    memory = memory + half / machine.get("host_write_bytes_per_second")
+    for what in ("read", "write"):
+        memory = memory + work.temporary_bytes / 2 / machine.get(f"host_{what}_bytes_per_second")
     if work.seconds is None:
         return memory
     return _with_measured(at, stage, memory, work.seconds) + _past_the_cache(at, stage)
@@ -46,7 +45,11 @@ def _with_measured(at: Context, stage: str, memory: Values, measured: float) -> 
     slower = host_slowdown(at.machine.entry)
     here = measured * log_triangular(slower.low, slower.value, slower.high, "host slowdown")
     memory = np.where(_in_cache(at, stage), np.minimum(memory, here), memory)
-    share = triangular(_least_share(memory[0], measured), 1.0, 1.0, f"compute-bound {stage}")
+    # At least, a stage takes half its measured time, or its bytes' time if that is more.
+    likely = memory[0]
+    least = likely > 0 and measured > MEMORY_OF_CPUS * likely
+    least_share = 1 - math.log(MEMORY_OF_CPUS) / math.log(measured / likely) if least else 0.0
+    share = triangular(least_share, 1.0, 1.0, f"compute-bound {stage}")
     return terms.host_pass(memory, here, share)  # type: ignore[return-value]
 
 
@@ -66,26 +69,15 @@ def _in_cache(at: Context, stage: str) -> npt.NDArray[np.bool_]:
     """Whether the CPU's largest cache holds what all host stages of a frame touch: then no stage waits for
     memory. An H200's host fills 4 MiB at 29 GB/s and 256 MiB at 9 (measured by us)."""
     placed = [at.placements[t.buffer] for t in at.traffic(stage)]
+    plain = at.machine.get("host_read_bytes_per_second")
     around = any(
-        not p.cpu_caches(at.memory_class) or (p.write_combined and _is_uncached(at, p)) for p in placed
+        not p.cpu_caches(at.memory_class)
+        # Write-combined memory may not be what it says: some hypervisors map it cached, as its reads tell.
+        or (p.write_combined and (_kind(at, p) == "host" or _rate(at, p, "read")[0] < plain[0] / 2))
+        for p in placed
     )
     cache = at.machine.find("host_cache_bytes")
     return (constant(0.0) if cache is None or around else cache) >= at.host_bytes
-
-
-def _is_uncached(at: Context, placement: Placement) -> bool:
-    """Whether write-combined memory is what it says: some hypervisors map it cached, as its reads tell."""
-    if _kind(at, placement) == "host":
-        return True
-    plain = at.machine.get("host_read_bytes_per_second")
-    return bool(_rate(at, placement, "read")[0] < plain[0] / 2)
-
-
-def _least_share(memory: float, measured: float) -> float:
-    """The share at which a stage takes half its measured time, or its bytes' time if that is more."""
-    if memory == 0 or measured <= MEMORY_OF_CPUS * memory:
-        return 0.0
-    return 1 - math.log(MEMORY_OF_CPUS) / math.log(measured / memory)
 
 
 def foreign_copy(at: Context, buffer: str, *, out: bool) -> Values:

@@ -1,5 +1,5 @@
 """What a profile that was measured on a GPU tells: its kernels' and host stages' times, for other devices,
-and how far the model is from it on its own device."""
+how far the model is from it on its own device, and what it says that measured changes are worth."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from statistics import median
 
 import numpy as np
 
-from advisor.devices.catalogue import CatalogueEntry, load, names
-from advisor.devices.entries import Attribute
+from advisor.devices.catalogue import load, names
+from advisor.devices.entries import Attribute, CatalogueEntry
 from advisor.model.context import Context, Learned
 from advisor.model.device_stages import roof_seconds
 from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values, span
 from advisor.model.simulate import Simulated, simulate, with_declared
+from advisor.profiles.conclusions import Advice
 from advisor.profiles.schema import Device, Measured, Profile, StageWork, Trace
 from advisor.strategies.registry import STRATEGIES, Strategy, shared
 
@@ -82,38 +83,54 @@ def compare(profile: Profile) -> ModelAgainstRun:
     return ModelAgainstRun(entry.name, rows, "" if rows else refused)
 
 
+def with_estimates(profile: Profile, advice: Iterable[Advice]) -> tuple[Advice, ...]:
+    """The advice with the model's estimate beside each gain that was measured, where it has one.
+
+    The model is asked as if nothing had been measured, like `compare`.
+    """
+    told = list(advice)
+    if not any(item.gain and item.gain.basis == "measured" for item in told):
+        return tuple(told)
+    likely = {row.strategy: row.likely for row in compare(profile).rows}
+    for number, item in enumerate(told):
+        gain = item.gain
+        if gain and gain.basis == "measured" and {gain.over, item.strategy} <= likely.keys():
+            estimate = likely[gain.over or ""] - likely[item.strategy or ""]
+            gain = gain.model_copy(update={"estimated_seconds_per_frame": estimate})
+            told[number] = item.model_copy(update={"gain": gain})
+    return tuple(told)
+
+
 def learned(profile: Profile, target: Machine) -> Learned:
     """What a measured profile knows better than the trace. Of a CPU's profile that is nothing."""
     measured = profile.measured()
     if profile.device.kind != "cuda" or not measured:
         return Learned(profile.traffic)
-    own = _was_calibrated_on(target.entry, profile.device)
+    # Only calibration writes down what CUDA reports of the memory, to the byte: the entry is of this very
+    # kind of device where all attributes agree that both have.
+    theirs = profile.device.attributes
+    both = {key: a.value for key, a in target.entry.attributes.items() if key in theirs}
+    own = "total_global_mem" in both and all(value == theirs[key] for key, value in both.items())
     entry = target.entry if own else entry_of(profile.device)
     trace, host_told = _host_stages(profile, measured)
     factors = {} if entry is None else _kernel_factors(profile, trace, measured, Machine(entry))
     same = entry is not None and entry.origin == target.entry.origin
+    name = profile.device.name
+    told = [f"Host stages start from their measured time beside {name}."] if host_told else []
+    if factors:
+        told.append(
+            f"Kernels start from their measured time on {name}, scaled as the model scales between the two "
+            "devices."
+        )
+    elif entry is None:
+        told.append(f"The catalogue has no entry for {name}: the times of its kernels could not be scaled.")
     return Learned(
         trace,
         factors,
         same,
         UNEXPLAINED_WHERE_MEASURED if factors or host_told else 1.0,
-        tuple(_told(profile, entry, host_told, factors)),
+        tuple(told),
     )
-
-
-def _told(
-    profile: Profile, entry: CatalogueEntry | None, host: bool, factors: Mapping[str, Values]
-) -> Iterable[str]:
-    name = profile.device.name
-    if host:
-        yield f"Host stages start from their measured time beside {name}."
-    if factors:
-        yield (
-            f"Kernels start from their measured time on {name}, scaled as the model scales between the two "
-            "devices."
-        )
-    elif entry is None:
-        yield f"The catalogue has no entry for {name}: the times of its kernels could not be scaled."
 
 
 def _host_stages(profile: Profile, measured: Mapping[str, Measured]) -> tuple[Trace | None, bool]:
@@ -145,22 +162,18 @@ def _stays_cached(strategy: Strategy, profile: Profile) -> bool:
     )
 
 
-def _in_device_memory(measured: Mapping[str, Measured]) -> Strategy | None:
-    """A measured strategy whose kernels run on device memory: the one that does least beside them."""
-    serial = (s for s in STRATEGIES if s.name in measured and not s.pipelined)
+def _kernel_factors(
+    profile: Profile, trace: Trace | None, measured: Mapping[str, Measured], source: Machine
+) -> dict[str, Values]:
+    """Measured time over the model's, by device stage: what the kernel does not reach of the roofline."""
 
     def extras(strategy: Strategy) -> tuple[bool, ...]:
         placement = strategy.placement
         return placement.write_combined, placement.staged, placement.registered, not placement.locks
 
-    return min((s for s in serial if s.placement.device_kind == "device"), key=extras, default=None)
-
-
-def _kernel_factors(
-    profile: Profile, trace: Trace | None, measured: Mapping[str, Measured], source: Machine
-) -> dict[str, Values]:
-    """Measured time over the model's, by device stage: what the kernel does not reach of the roofline."""
-    strategy = _in_device_memory(measured)
+    # On device memory: the strategy that does least beside its kernels.
+    serial = (s for s in STRATEGIES if s.name in measured and not s.pipelined)
+    strategy = min((s for s in serial if s.placement.device_kind == "device"), key=extras, default=None)
     known = with_declared(profile.workload, trace)
     if strategy is None or isinstance(known, str):
         return {}
@@ -188,36 +201,14 @@ def entry_of(device: Device) -> CatalogueEntry | None:
         found = [load(max(whole, key=len))]
     else:
         found = [load(name) for name in names() if words & set(name.split("-"))]
-    fitting = [entry for entry in found if _fits(entry, device, by_size=not whole)]
-    return _as_measured(fitting[0], device) if len(fitting) == 1 else None
-
-
-def _was_calibrated_on(entry: CatalogueEntry, device: Device) -> bool:
-    """Whether the entry is a calibration of this very kind of device: all attributes that both tell agree.
-
-    Only calibration writes down what CUDA tells of the memory, to the byte.
-    """
-    told = {key: attribute.value for key, attribute in entry.attributes.items()}
-    both = told.keys() & device.attributes.keys()
-    return "total_global_mem" in both and all(told[key] == device.attributes[key] for key in both)
-
-
-def _fits(entry: CatalogueEntry, device: Device, *, by_size: bool) -> bool:
-    same_kind = _kind(entry.memory_class) == _kind(device.memory_class)
-    memory = device.attributes.get("total_global_mem")
-    if not by_size or not isinstance(memory, (int, float)):
-        return same_kind and not by_size
-    return same_kind and abs(memory / entry.figures.memory_bytes.value - 1) <= MEMORY_MARGIN
-
-
-def _kind(memory_class: str | None) -> str:
-    return (memory_class or "").removesuffix("-hmm")
-
-
-def _as_measured(entry: CatalogueEntry, device: Device) -> CatalogueEntry:
-    """Whether a card has HMM depends on the kernel and the driver: as on the machine that was measured."""
-    if entry.memory_class == device.memory_class:
-        return entry
+    kind, memory = (device.memory_class or "").removesuffix("-hmm"), device.attributes.get("total_global_mem")
+    found = [entry for entry in found if entry.memory_class.removesuffix("-hmm") == kind]
+    if not whole:
+        size = memory if isinstance(memory, (int, float)) else 0
+        found = [e for e in found if abs(size / e.figures.memory_bytes.value - 1) <= MEMORY_MARGIN]
+    if len(found) != 1 or found[0].memory_class == device.memory_class:
+        return found[0] if len(found) == 1 else None
+    # Whether a card has HMM depends on the kernel and the driver: as on the machine that was measured.
     flag = Attribute(value=int(device.memory_class == "discrete-hmm"), source="the measured device")
-    attributes = {**entry.attributes, "pageable_memory_access": flag}
-    return entry.model_copy(update={"memory_class": device.memory_class, "attributes": attributes})
+    attributes = {**found[0].attributes, "pageable_memory_access": flag}
+    return found[0].model_copy(update={"memory_class": device.memory_class, "attributes": attributes})

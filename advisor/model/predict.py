@@ -9,17 +9,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from advisor.devices.catalogue import CatalogueEntry
-from advisor.model.assumptions import assumptions
-from advisor.model.machines import Machine
+from advisor import units
+from advisor.devices.entries import CatalogueEntry
+from advisor.model.device_stages import ASSUMED_AGAIN
+from advisor.model.device_texts import value
+from advisor.model.machines import Machine, defaults, host_slowdown
 from advisor.model.measured import learned
-from advisor.model.monte_carlo import Values, span
+from advisor.model.monte_carlo import DRAWS, Values, span
 from advisor.model.simulate import Simulated, simulate, with_declared
-from advisor.profiles.preferences import Preferences
-from advisor.profiles.schema import Predicted, PredictedResult, Prediction, Profile, Recommendation, Skipped
+from advisor.profiles.schema import (
+    Predicted,
+    PredictedResult,
+    Prediction,
+    Profile,
+    Skipped,
+    Trace,
+)
 from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy
 from advisor.verdicts.budgets import by_memory
-from advisor.verdicts.predicted import Draws, confidence, recommend_predicted
+from advisor.verdicts.predicted import confidence, recommend_predicted
+
+_SECONDS = ("low_seconds", "likely_seconds", "high_seconds")
+_SPAN = ", between {} and {}"
+_WITHOUT = {
+    "flops_per_second": "The rate of arithmetic is not known: kernels are taken as bound by memory.",
+    "l2_bytes": "The size of the L2 cache is not known: every pass is taken from memory.",
+}
+_UNITS = {"bytes_per_second": "rate", "bytes": "size", "seconds": "time", "share": "share"}
 
 
 def predict(
@@ -36,17 +52,25 @@ def predict(
     wanted = profile.preferences
     counted = {name: s.counted(wanted.objective) for name, s in found.items() if isinstance(s, Simulated)}
     draws = {name: seconds[1:] for name, seconds in counted.items()}
-    scored = tuple(_scored(row, counted.get(name)) for name, row in rows.items())
+    # For the verdict alone, rows have what the objective counts in place of their own seconds.
+    spans = {name: dict(zip(_SECONDS, span(seconds), strict=True)) for name, seconds in counted.items()}
+    scored = tuple(row.model_copy(update=spans.get(name, {})) for name, row in rows.items())
     chosen = recommend_predicted(scored, draws, preferences=wanted)
     trace = with_declared(profile.workload, known.trace)
     told = () if isinstance(trace, str) or not draws else assumptions(trace, machine)
     others = {BASELINE, str(chosen.strategy)} & set(draws) if chosen else set()
+    sure = None
+    if chosen and chosen.strategy is not None:
+        # Among the strategies that memory left to choose from.
+        left, _ = by_memory([row for row in scored if isinstance(row, Predicted)], wanted)
+        among = {row.strategy: draws[row.strategy] for row in left}
+        sure = confidence(chosen.strategy, among, wanted.indifference)
     return Prediction(
         device=target.device(),
         results=tuple(_with_ratios(row, counted, sorted(others)) for row in rows.values()),
         recommendation=chosen,
         assumptions=(*told, *known.sentences) if told else (),
-        confidence=_confidence(chosen, scored, draws, wanted),
+        confidence=sure,
     )
 
 
@@ -59,26 +83,6 @@ def _with_ratios(
     own = counted[row.strategy]
     spans = {name: span(own / counted[name]) for name in others if name != row.strategy}
     return row.model_copy(update={"over": {name: (low, high) for name, (low, _, high) in spans.items()}})
-
-
-def _scored(row: PredictedResult, counted: Values | None) -> PredictedResult:
-    """The row with those seconds in place of its own, for the verdict alone."""
-    if counted is None:
-        return row
-    low, likely, high = span(counted)
-    return row.model_copy(update={"low_seconds": low, "likely_seconds": likely, "high_seconds": high})
-
-
-def _confidence(
-    chosen: Recommendation | None, rows: Sequence[PredictedResult], draws: Draws, wanted: Preferences
-) -> float | None:
-    """Among the strategies that memory left to choose from."""
-    if chosen is None or chosen.strategy is None:
-        return None
-    left, _ = by_memory([row for row in rows if isinstance(row, Predicted)], wanted)
-    return confidence(
-        chosen.strategy, {row.strategy: draws[row.strategy] for row in left}, wanted.indifference
-    )
 
 
 def _row(name: str, found: Simulated | str) -> PredictedResult:
@@ -94,3 +98,50 @@ def _row(name: str, found: Simulated | str) -> PredictedResult:
         physical_bytes=found.physical_bytes,
         latency_seconds=None if found.latency is None else float(found.latency[0]),
     )
+
+
+def assumptions(trace: Trace, machine: Machine) -> tuple[str, ...]:
+    """What is not known of this device or this workload, and what was taken for it."""
+    target = machine.entry
+    return (
+        f"All figures for {target.name} are predicted, none was measured on it. A range runs from the 5th to "
+        f"the 95th percentile of {DRAWS} joint draws of all uncertain figures.",
+        "A device stage launches a kernel for each traced array operation, a raw kernel once; transfers, "
+        "kernels and host stages follow one another, except where frames overlap.",
+        *_of_the_trace(trace, target),
+        *(
+            f"Not known: {_words(name)}; taken as {value(name, figure, _SPAN)} ({figure.source})."
+            for name, figure in sorted(machine.taken.items())
+            if figure.low != figure.high or figure.value != 1
+        ),
+        *(_WITHOUT[name] for name in sorted(machine.missing) if name in _WITHOUT),
+    )
+
+
+def _of_the_trace(trace: Trace, target: CatalogueEntry) -> list[str]:
+    slower = host_slowdown(target)
+    span = f"between {units.ratio(slower.low)} and {units.ratio(slower.high)}"
+    sentences = [
+        "A host stage takes between its bytes at the device's CPU rates and its time on the CPU that "
+        "traced it.",
+        f"Of the latter it takes {units.ratio(slower.value)}, {span} ({slower.source}).",
+    ]
+    sentences.extend(
+        f"Tracing could not see stage {t.stage!r} use buffer {t.buffer!r}: taken as one pass, "
+        f"at most {ASSUMED_AGAIN:g}."
+        for t in trace.traffic
+        if t.source == "assumed"
+    )
+    if any(t.source == "declared" for t in trace.traffic):
+        sentences.append(
+            "A kernel with declared passes finds what it reads again in the L2 cache, where that memory is "
+            "cached; at the upper end only if all it touches fits."
+        )
+    return sentences
+
+
+def _words(name: str) -> str:
+    if name in defaults().names:
+        return defaults().names[name]
+    end = next(end for end in _UNITS if name.endswith(end))
+    return f"{name.removesuffix(end).strip('_').replace('_', ' ')} {_UNITS[end]}"

@@ -1,43 +1,46 @@
-"""All strategies of one workload on one device, in every draw."""
+"""All strategies of one workload on one device, in every draw.
+
+What the terms leave unexplained are factors that only widen ranges: every likely value has the factor 1. One
+is common to all strategies of a device (its kernels and host code are not the average ones), and cancels out
+of their ratios. The other belongs to the way a strategy moves data, and does not.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from advisor import units
-from advisor.devices.catalogue import CatalogueEntry
-from advisor.model import residuals
 from advisor.model.context import NOTHING, Context, Learned
 from advisor.model.machines import Machine
-from advisor.model.monte_carlo import Values, constant
-from advisor.model.overlapping_frames import overlapped
-from advisor.model.steady_frame import by_part
-from advisor.model.thrashing import timed_steps
+from advisor.model.monte_carlo import Values, constant, log_triangular
+from advisor.model.steady_frame import by_part, overlapped, timed_steps
 from advisor.profiles.preferences import Objective, begin_to_end
-from advisor.profiles.schema import StageRecord, StageWork, Trace, Traffic, WorkloadRecord
+from advisor.profiles.schema import StageWork, Trace, Traffic, WorkloadRecord
 from advisor.strategies.registry import STRATEGIES, Strategy
 from advisor.strategies.schedule import Step
+
+COMMON = 1.7
+"""Chosen from a grid in view of all discrete cards' published figures: the ranges then hold over 80 % on
+each card; the least factor from one card alone holds 69 % of another's (docs/accuracy.md). The other classes
+have too few rows of their own and take it too."""
+MOVES = 1.5
+"""Chosen likewise, for the published ratios of two strategies on discrete cards."""
 
 
 @dataclass(frozen=True)
 class Simulated:
     """One strategy: seconds by part and in all, in every draw; `latency` only where frames overlap."""
 
-    strategy: str
     parts: dict[str, Values]
     seconds: Values
     latency: Values | None
     physical_bytes: int
 
     def counted(self, objective: Objective) -> Values:
-        """The seconds that the objective goes by: begin to end of a frame, or from one done to the next."""
+        """What the objective goes by: the latency of a frame, or the time between finished frames."""
         return self.latency if self.latency is not None and begin_to_end(objective) else self.seconds
-
-    def part(self, prefixes: tuple[str, ...]) -> Values:
-        """The seconds of the parts whose names begin with one of these."""
-        chosen = (seconds for name, seconds in self.parts.items() if name.startswith(prefixes))
-        return sum(chosen, constant(0.0))
 
 
 def simulate(
@@ -62,33 +65,42 @@ def simulate(
             found[strategy.name] = refused or str(known)
             continue
         at = Context(workload, known, strategy, machine, learned, first_frames)
-        found[strategy.name] = _too_large(at, machine.entry) or _simulated(at)
+        memory = int(machine.entry.figures.memory_bytes.value)
+        needed = at.physical_bytes() if machine.shares_memory else at.device_bytes()
+        large = f"needs {units.size(needed)} of the device's memory of {units.size(memory)}"
+        found[strategy.name] = _simulated(at) if needed <= memory else large
     return found
-
-
-def _too_large(at: Context, target: CatalogueEntry) -> str | None:
-    memory = int(target.figures.memory_bytes.value)
-    needed = at.physical_bytes() if at.machine.shares_memory else at.device_bytes()
-    if needed <= memory:
-        return None
-    return f"needs {units.size(needed)} of the device's memory of {units.size(memory)}"
 
 
 def _simulated(at: Context) -> Simulated:
     steps = [(step, seconds * _residual(at, step)) for step, seconds in timed_steps(at)]
     if at.strategy.pipelined:
         found = overlapped(at, steps)
-        return Simulated(at.strategy.name, found.parts, found.seconds, found.latency, at.physical_bytes())
+        return Simulated(found.parts, found.seconds, found.latency, at.physical_bytes())
     parts = by_part(steps)
-    return Simulated(at.strategy.name, parts, sum(parts.values(), constant(0.0)), None, at.physical_bytes())
+    return Simulated(parts, sum(parts.values(), constant(0.0)), None, at.physical_bytes())
 
 
 def _residual(at: Context, step: Step) -> Values:
-    left = at.learned.unexplained
+    """The factor common to a frame; on the device path, that of the way to move data too.
+
+    On one memory, managed memory is used in place like any other.
+    """
+    common = _factor("residual", COMMON, at.learned.unexplained)
     if step.action == "host":
-        return residuals.common(left)
-    moves = residuals.moves(at.placement_of(step), left, one_memory=at.machine.shares_memory)
-    return residuals.common(left) * moves
+        return common
+    placement = at.placement_of(step)
+    if placement.device_kind == "device":
+        way = "pinned copies" if placement.locks else "pageable copies"
+    else:
+        way = "managed" if placement.managed and not at.machine.shares_memory else "in place"
+    return common * _factor(f"residual {way}", MOVES, at.learned.unexplained)
+
+
+@lru_cache(maxsize=128)
+def _factor(name: str, most: float, unexplained: float) -> Values:
+    spread = float(most**unexplained)
+    return log_triangular(1 / spread, 1.0, spread, name)
 
 
 def with_declared(workload: WorkloadRecord, trace: Trace | None) -> Trace | str:
@@ -105,31 +117,23 @@ def with_declared(workload: WorkloadRecord, trace: Trace | None) -> Trace | str:
         if not touched or stage.name in stages:
             continue
         if stage.side == "device" and not stage.passes:
-            return _unseen(stage, trace)
-        added.extend(_as_declared(stage, b.name, b.access[stage.name], b.bytes) for b in touched)
-    return seen.model_copy(update={"traffic": (*seen.traffic, *added), "work": _work(workload, seen)})
-
-
-def _as_declared(stage: StageRecord, buffer: str, mode: str, size: int) -> Traffic:
-    passes = stage.passes.get(buffer, 1.0)
-    return Traffic(
-        stage=stage.name,
-        buffer=buffer,
-        bytes_read=0.0 if mode == "out" else passes * size,
-        bytes_written=0.0 if mode == "in" else float(size),
-        source="declared" if stage.side == "device" else "assumed",
-    )
-
-
-def _work(workload: WorkloadRecord, seen: Trace) -> tuple[StageWork, ...]:
+            lead = "nothing was traced: the workload did not run on the CPU; " if trace is None else ""
+            return (
+                f"{lead}the traffic of {stage.side} stage {stage.name!r} is unknown: give it a CPU twin, "
+                "device(function, cpu=numpy_twin), or state its passes, device(function, passes={...})"
+            )
+        for b in touched:
+            mode, passes = b.access[stage.name], stage.passes.get(b.name, 1.0)
+            added.append(
+                Traffic(
+                    stage=stage.name,
+                    buffer=b.name,
+                    bytes_read=0.0 if mode == "out" else passes * b.bytes,
+                    bytes_written=0.0 if mode == "in" else float(b.bytes),
+                    source="declared" if stage.side == "device" else "assumed",
+                )
+            )
     known = {w.stage for w in seen.work}
     declared = (s for s in workload.frame_stages("device") if s.name not in known and s.flops)
-    return (*seen.work, *(StageWork(stage=s.name, flops=s.flops) for s in declared))
-
-
-def _unseen(stage: StageRecord, trace: Trace | None) -> str:
-    lead = "nothing was traced: the workload did not run on the CPU; " if trace is None else ""
-    return (
-        f"{lead}the traffic of {stage.side} stage {stage.name!r} is unknown: give it a CPU twin, "
-        "device(function, cpu=numpy_twin), or state its passes, device(function, passes={...})"
-    )
+    work = (*seen.work, *(StageWork(stage=s.name, flops=s.flops) for s in declared))
+    return seen.model_copy(update={"traffic": (*seen.traffic, *added), "work": work})

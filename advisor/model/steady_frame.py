@@ -1,9 +1,18 @@
-"""One steady frame of one strategy on one device: walks the plan's steps and adds up their terms."""
+"""One steady frame of one strategy on one device: walks the plan's steps and adds up their terms.
+
+Where frames overlap over two sets of buffers (measure/pipelined.py), the time per frame.
+
+Managed memory that both sides touch in quick turns the driver stops moving: it counts faults on a page that
+follow one another within half a millisecond; after some it leaves the page where it is and maps it for the
+other side too (NVIDIA/open-gpu-kernel-modules, uvm_perf_thrashing.c: lapse 500 µs, threshold 3, pin threshold
+10). Then kernels use it over the link, as mapped memory. A product of 64 x 64 matrices took 22 µs a frame so
+on an H200, as with zero-copy, where faults would take 270 (measured by us).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -11,7 +20,7 @@ from advisor.model import terms
 from advisor.model.context import Context
 from advisor.model.device_stages import bytes_of, kernel_seconds
 from advisor.model.host_stages import foreign_copy, host_seconds
-from advisor.model.monte_carlo import Values, constant
+from advisor.model.monte_carlo import Values, constant, triangular
 from advisor.model.transfers import first_writes, migration, transfer
 from advisor.profiles.schema import Side
 from advisor.strategies.schedule import Step
@@ -19,6 +28,39 @@ from advisor.strategies.schedule import Step
 LABELS = {"copy-in": "host-copy", "copy-out": "host-copy"}
 Timed = tuple[Step, Values]
 """A step with its seconds."""
+LAPSE = 500e-6
+"""Seconds between two faults on a page within which they count as thrashing (the driver's default)."""
+
+NOT_OVERLAPPED = (0.0, 0.1, 1.0)
+"""Of the way from perfect overlap to none, on a logarithmic scale: least, likely, most. Not published; on
+an H200's host nothing was lost with buffers of 4 MiB and nothing gained with 64 MiB (measured by us): copies,
+kernels and host stages share the host's memory, and two sets of buffers fit no cache that just held one."""
+
+STILL_MOVING = (0.0, 0.1, 1.0)
+"""Of the way from pages that stay to faults in every frame, on a logarithmic scale: least, likely, most. A
+choice: the driver forgets what it found out after a while, and not all pages thrash alike."""
+
+
+def timed_steps(at: Context) -> list[Timed]:
+    """The steps of a frame with their seconds, as the driver does them once it has found out.
+
+    The range goes up to faults in every frame, since some pages may go on moving.
+    """
+    moved = Frame(at).steps()
+    managed = [b.name for b in at.workload.buffers if at.own(b.name).managed and at.migrates(b.name)]
+    # Whether pages change side by faults alone, frame after frame.
+    if at.first_frames or all(at.own(name).prefetched for name in managed):
+        return moved
+    # All of the frame within the lapse, so that every turn is, however unequal they are.
+    pinned = sum((seconds for _, seconds in moved), constant(0.0)) <= LAPSE
+    if not pinned.any():
+        return moved
+    still_moving = triangular(*STILL_MOVING, "thrashing")
+    stayed = Frame(replace(at, stays=True)).steps()
+    return [
+        (step, np.where(pinned, terms.between(remote, seconds, still_moving), seconds))
+        for (step, seconds), (_, remote) in zip(moved, stayed, strict=True)
+    ]
 
 
 @dataclass
@@ -138,3 +180,75 @@ def by_part(steps: Sequence[Timed]) -> dict[str, Values]:
     for step, seconds in steps:
         found[label(step)] = found.get(label(step), 0.0) + seconds
     return found
+
+
+@dataclass(frozen=True)
+class Overlapped:
+    """Seconds between finished frames; latency; and the parts of what decides, adding up to the first."""
+
+    seconds: Values
+    latency: Values
+    parts: dict[str, Values]
+
+
+def overlapped(at: Context, steps: Sequence[Timed]) -> Overlapped:
+    """The slowest of host, upload link, kernels, download link, shared DRAM, and half of the whole chain.
+
+    The host's calls keep it busy beside its stages: a launch or a copy call for each step. A frame begins in
+    one turn of the loop and ends in the next, so its latency is two frames' time. Kernels behind a wait of
+    the host cannot overlap with the frame's other work: then only the uploads do.
+    """
+    resources = _resources(at, steps)
+    chain = _sum(steps)
+    actions = [step.action for step, _ in steps]
+    copies = actions.count("to-device") + actions.count("to-host")
+    launching = actions.count("device") * at.machine.get("launch_seconds")
+    calls = launching + copies * at.machine.get("pinned_copy_call_seconds")
+    host, up, kernels, down = (_sum(resources[name]) for name in ("host", "to-device", "device", "to-host"))
+    seconds = terms.overlapped(host + calls, up, kernels, down, chain)
+    if at.machine.shares_memory:
+        seconds = np.maximum(seconds, _shared_memory(at, steps))
+    # The first host stage or wait that follows a kernel: later kernels cannot overlap.
+    queued, first = ("device", "to-device", "to-host"), actions.index("device")
+    waits = next((i for i in range(first, len(actions)) if actions[i] not in queued), len(actions))
+    if "device" in actions[waits:]:
+        seconds = np.maximum(seconds, np.maximum(chain - up, up))
+    lost = triangular(*NOT_OVERLAPPED, "overlap")
+    seconds = np.asarray(terms.between(seconds, np.maximum(seconds, chain), lost))
+    # The parts of the busiest resource, and what is left as waiting.
+    busiest = max(resources.values(), key=lambda timed: float(_sum(timed)[0]))
+    parts = by_part(busiest)
+    parts["synchronize"] = parts.get("synchronize", 0.0) + (seconds - _sum(busiest))
+    return Overlapped(seconds, 2 * seconds, parts)
+
+
+def _resources(at: Context, steps: Sequence[Timed]) -> dict[str, list[Timed]]:
+    """The steps by what they keep busy. One copy engine serves both directions where there is but one."""
+    found: dict[str, list[Timed]] = {"host": [], "to-device": [], "device": [], "to-host": []}
+    engines = at.machine.entry.attributes.get("async_engine_count")
+    for step, seconds in steps:
+        action = step.action if step.action in found else "host"
+        if action == "to-host" and engines is not None and engines.value == 1:
+            action = "to-device"
+        found[action].append((step, seconds))
+    return found
+
+
+def _sum(steps: Iterable[Timed]) -> Values:
+    return sum((seconds for _, seconds in steps), constant(0.0))
+
+
+def _shared_memory(at: Context, steps: Sequence[Timed]) -> Values:
+    """All bytes of a frame over one DRAM, which CPU and GPU together get no more of than either alone.
+
+    GB10: 162.9 GB/s together, 161.3 read by the GPU alone (parallelArchitect/nvidia-uma-fault-probe).
+    """
+    moved = constant(0.0)
+    for step, _ in steps:
+        if step.action in ("host", "device"):
+            for t in at.traffic(step.name):
+                read, written = bytes_of(t)
+                moved = moved + np.minimum(read, at.size(t.buffer)) + written
+        elif step.action != "synchronize":
+            moved = moved + 2 * at.size(step.name)
+    return moved / at.machine.memory_rate()

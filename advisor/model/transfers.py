@@ -17,19 +17,15 @@ def transfer(at: Context, buffer: str, to: Side) -> Values:
     if placement.managed:
         return _prefetch(at, placement, size, to)
     if placement.staged and to == "device":
-        staging = size / _staging_rate(at)
-        return staging + _pinned(at, placement, size, to)
+        # The CPU's copy into CuPy's pinned pool.
+        pinned, plain = "host_pinned_copy_bytes_per_second", "host_copy_bytes_per_second"
+        uncached = at.machine.entry.memory_class == "tegra"
+        rate = at.machine.get(pinned if at.machine.has(pinned) and not uncached else plain)
+        return size / rate + _pinned(at, placement, size, to)
     if not placement.locks:
         rate = at.machine.pageable_rate("to_device" if to == "device" else "to_host")
         return np.asarray(terms.copy(size, at.machine.get("pageable_copy_call_seconds"), rate))
     return _pinned(at, placement, size, to)
-
-
-def _staging_rate(at: Context) -> Values:
-    """The CPU's copy into CuPy's pinned pool."""
-    pinned, plain = "host_pinned_copy_bytes_per_second", "host_copy_bytes_per_second"
-    uncached = at.machine.entry.memory_class == "tegra"
-    return at.machine.get(pinned if at.machine.has(pinned) and not uncached else plain)
 
 
 def _pinned(at: Context, placement: Placement, size: int, to: Side) -> Values:
@@ -53,17 +49,12 @@ def _prefetch(at: Context, placement: Placement, size: int, to: Side) -> Values:
     call = machine.get("prefetch_call_seconds")
     if machine.shares_memory or "read-mostly" in placement.hints:
         return call
-    share = machine.find("prefetch_share")
-    return call + _prefetched_alone(at, size, to) / (1.0 if share is None else share)
-
-
-def _prefetched_alone(at: Context, size: int, to: Side) -> Values:
-    machine, rate = at.machine, f"prefetch_to_{to}_bytes_per_second"
-    if machine.has(rate):
-        return size / machine.get(rate)
-    mapping = machine.find("map_page_seconds") if to == "host" else None
-    moved = size / link_rate(at, to)
-    return moved if mapping is None else moved + _pages(at, size) * mapping
+    share, rate = machine.find("prefetch_share"), f"prefetch_to_{to}_bytes_per_second"
+    moved = size / (machine.get(rate) if machine.has(rate) else link_rate(at, to))
+    mapping = machine.find("map_page_seconds") if to == "host" and not machine.has(rate) else None
+    if mapping is not None:
+        moved = moved + _pages(at, size) * mapping
+    return call + moved / (1.0 if share is None else share)
 
 
 def first_writes(at: Context, count: Values) -> Values:
@@ -83,16 +74,12 @@ def migration(at: Context, buffer: str, count: Values, to: Side) -> Values:
         return constant(0.0)
     by_rate = machine.find("fault_rate_bytes_per_second")
     first = machine.find("fault_batch_seconds") if to == "device" else None
-    return _moved(at, touched, to, by_rate) + (0.0 if first is None else first)
-
-
-def _moved(at: Context, touched: Values, to: Side, by_rate: Values | None) -> Values:
-    machine = at.machine
+    first = constant(0.0) if first is None else first
     measured = f"migration_to_{to}_bytes_per_second"
     if by_rate is not None and not machine.has(measured):
-        return touched / by_rate
+        return touched / by_rate + first
     page = machine.exact("migration_bytes" if to == "device" else "cpu_page_bytes")
     fault, link = machine.get("fault_seconds"), link_rate(at, to)
     if machine.has(measured):
-        return np.asarray(terms.migration_at(touched, page, fault, link, machine.get(measured)))
-    return np.asarray(terms.migration(touched, page, fault, link))
+        return terms.migration_at(touched, page, fault, link, machine.get(measured)) + first
+    return terms.migration(touched, page, fault, link) + first

@@ -12,19 +12,8 @@ from collections.abc import Container, Mapping, Sequence
 
 import numpy as np
 
-from advisor.nsys.aggregates import (
-    CALLS,
-    COPIES,
-    CPU_FAULTS,
-    GPU_FAULTS,
-    KERNELS,
-    MEMORY,
-    NEEDED,
-    WAITS,
-    Aggregates,
-    Key,
-    Sums,
-)
+from advisor.nsys import tables
+from advisor.nsys.aggregates import Aggregates, Key, Sums
 from advisor.nsys.database import THREAD_BITS, UNKNOWN, Database
 from advisor.profiles.traces import (
     Activity,
@@ -48,11 +37,11 @@ _NONE = "nsys wrote no table of them: none was seen, or it did not look"
 _UNMANAGED = "no managed memory was allocated"
 _UNSEEN = "managed memory was allocated, but nsys saw none of it move: none did, or it cannot look here"
 _TABLES = {
-    "cpu_page_faults": CPU_FAULTS,
-    "gpu_page_faults": GPU_FAULTS,
-    "kernels": KERNELS,
-    "synchronizations": WAITS,
-    "allocations": MEMORY,
+    "cpu_page_faults": tables.CPU_FAULTS,
+    "gpu_page_faults": tables.GPU_FAULTS,
+    "kernels": tables.KERNELS,
+    "synchronizations": tables.WAITS,
+    "allocations": tables.MEMORY,
 }
 
 
@@ -61,12 +50,17 @@ def activity(database: Database, sums: Sequence[Sums], absent: Container[str]) -
     whole = Sums()
     for one in sums:
         whole.include(one)
+    kernels = _rows(whole, "kernels")
+    names = database.strings([key[0] for key in kernels])
     told = {
         "copies": _copies(database, _rows(whole, "copies")),
         "migrations": _migrations(database, _rows(whole, "migrations")),
         "cpu_page_faults": whole.cpu_faults,
         "gpu_page_faults": whole.gpu_faults,
-        "kernels": _kernels(database, _rows(whole, "kernels")),
+        "kernels": tuple(
+            Kernels(name=names.get(number, "unnamed"), count=count, seconds=seconds)
+            for (number,), (count, _, seconds) in kernels.items()
+        ),
         "synchronizations": _waits(database, _rows(whole, "waits")),
     }
     return Activity.model_validate({name: made for name, made in told.items() if name not in absent})
@@ -108,14 +102,6 @@ def cause_words(database: Database) -> dict[int, str]:
     return {number: _CAUSES.get(label, label) for number, label in labels.items()}
 
 
-def _kernels(database: Database, rows: Rows) -> tuple[Kernels, ...]:
-    names = database.strings([key[0] for key in rows])
-    return tuple(
-        Kernels(name=names.get(number, "unnamed"), count=count, seconds=seconds)
-        for (number,), (count, _, seconds) in rows.items()
-    )
-
-
 def _waits(database: Database, rows: Rows) -> tuple[Synchronizations, ...]:
     kinds, calls = database.labels("ENUM_CUPTI_SYNC_TYPE"), database.strings([key[1] for key in rows])
     found: defaultdict[str, tuple[int, float]] = defaultdict(lambda: (0, 0.0))
@@ -131,12 +117,12 @@ def _waits(database: Database, rows: Rows) -> tuple[Synchronizations, ...]:
 
 def allocations(database: Database, processes: Sequence[int] | None) -> tuple[Allocations, ...] | None:
     """What these processes allocated, by kind of memory; None for all, and where none was seen."""
-    if not database.has(MEMORY, *NEEDED[MEMORY]):
+    if not database.readable(tables.MEMORY):
         return None
     operations = database.names("ENUM_CUDA_DEV_MEM_EVENT_OPER")
     made = np.array([n for n, name in operations.items() if name.endswith("_ALLOCATION")], np.int64)
     found: defaultdict[int, tuple[int, int, int]] = defaultdict(lambda: (0, 0, 0))
-    for block in database.blocks(MEMORY, ("bytes", "memKind", "memoryOperationType", "globalPid")):
+    for block in database.blocks(tables.MEMORY, ("bytes", "memKind", "memoryOperationType", "globalPid")):
         keep = np.isin(block["memoryOperationType"], made)
         if processes is not None:
             keep &= np.isin(block["globalPid"] // THREAD_BITS, np.array(processes, np.int64))
@@ -155,9 +141,11 @@ def allocations(database: Database, processes: Sequence[int] | None) -> tuple[Al
 def absent(seen: Aggregates, database: Database, allocated: Sequence[Allocations] | None) -> dict[str, str]:
     """The figures that the export cannot tell, each with the reason."""
     # --trace=cuda is one switch for both: where kernels were seen, copies would be.
-    copies = seen.readable(COPIES) or (seen.readable(KERNELS) and not database.has(COPIES))
+    copies = database.readable(tables.COPIES) or (
+        database.readable(tables.KERNELS) and not database.has(tables.COPIES)
+    )
     found = {} if copies else {"copies": _NONE, "migrations": _NONE}
-    found.update((figure, _NONE) for figure, table in _TABLES.items() if not seen.readable(table))
+    found.update((figure, _NONE) for figure, table in _TABLES.items() if not database.readable(table))
     managed = None if allocated is None else any(made.kind.startswith("managed") for made in allocated)
     if managed is False:
         faults = {"cpu_page_faults", "gpu_page_faults"}
@@ -166,6 +154,6 @@ def absent(seen: Aggregates, database: Database, allocated: Sequence[Allocations
         found.setdefault("migrations", _UNSEEN)
     if not seen.busy.seen:
         found["idle_share"] = "nsys saw no work of the GPU"
-    if not database.has(CALLS):
+    if not database.has(tables.CALLS):
         found["calls"] = _NONE
     return found

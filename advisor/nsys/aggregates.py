@@ -13,28 +13,10 @@ from typing import Literal
 
 import numpy as np
 
+from advisor.nsys import tables
 from advisor.nsys.database import THREAD_BITS, UNKNOWN, Database, Integers
 from advisor.nsys.intervals import Busy, Windows
 
-CALLS = "CUPTI_ACTIVITY_KIND_RUNTIME"
-COPIES = "CUPTI_ACTIVITY_KIND_MEMCPY"
-MEMSETS = "CUPTI_ACTIVITY_KIND_MEMSET"
-KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
-WAITS = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
-CPU_FAULTS = "CUDA_UM_CPU_PAGE_FAULT_EVENTS"
-GPU_FAULTS = "CUDA_UM_GPU_PAGE_FAULT_EVENTS"
-MEMORY = "CUDA_GPU_MEMORY_USAGE_EVENTS"
-
-NEEDED: dict[str, tuple[str, ...]] = {
-    COPIES: ("start", "end", "bytes", "copyKind"),
-    KERNELS: ("start", "end"),
-    MEMSETS: ("start", "end"),
-    WAITS: ("start", "end", "syncType"),
-    CPU_FAULTS: ("start",),
-    GPU_FAULTS: ("start", "numberOfPageFaults"),
-    MEMORY: ("bytes", "memKind", "memoryOperationType"),
-}
-"""Columns without which a table cannot be read."""
 Key = tuple[int, ...]
 _NOWHERE = -1
 
@@ -81,10 +63,6 @@ class Aggregates:
         self._waits()
         self._faults()
 
-    def readable(self, table: str) -> bool:
-        """Whether the table is there in a form that is known."""
-        return self._database.has(table, *NEEDED[table])
-
     def _placed(self, block: dict[str, Integers], launched: bool) -> Integers:
         if self._where is None:
             return np.zeros(len(block["start"]), np.int64)
@@ -96,13 +74,12 @@ class Aggregates:
 
     def _blocks(self, table: str, *more: str) -> Iterator[dict[str, Integers]]:
         """The rows around our frames; in an export without them, all."""
-        if not self.readable(table):
+        if not self._database.readable(table):
             return
-        ends = "end" if "end" in NEEDED[table] else "start"
-        where = ""
-        if self._extent:
-            where = f'"{ends}" >= {self._extent[0]} AND "start" <= {self._extent[1]}'
-        columns = dict.fromkeys((*NEEDED[table], "globalPid", *more))
+        first, last = self._extent or (None, None)
+        ends = "end" if "end" in tables.NEEDED[table] else "start"
+        where = f'"{ends}" >= {first} AND "start" <= {last}' if self._extent else ""
+        columns = dict.fromkeys((*tables.NEEDED[table], "globalPid", *more))
         yield from self._database.blocks(table, tuple(columns), where)
 
     def _busy(self, block: dict[str, Integers]) -> None:
@@ -111,7 +88,7 @@ class Aggregates:
     def _copies(self) -> None:
         kinds = self._database.names("ENUM_CUDA_MEMCPY_OPER")
         unified = np.array([number for number, name in kinds.items() if "_UVM_" in name], np.int64)
-        for block in self._blocks(COPIES, "correlationId", "srcKind", "dstKind", "migrationCause"):
+        for block in self._blocks(tables.COPIES, "correlationId", "srcKind", "dstKind", "migrationCause"):
             self._busy(block)
             moved = np.isin(block["copyKind"], unified)
             self.migrations_seen |= bool(moved.any())
@@ -121,30 +98,35 @@ class Aggregates:
             self._sum("migrations", block, migrated, ("copyKind", "migrationCause"))
 
     def _kernels(self) -> None:
-        for block in self._blocks(KERNELS, "correlationId", "shortName"):
+        for block in self._blocks(tables.KERNELS, "correlationId", "shortName"):
             self._busy(block)
             self._sum("kernels", block, self._placed(block, launched=True), ("shortName",))
-        for block in self._blocks(MEMSETS):
+        for block in self._blocks(tables.MEMSETS):
             self._busy(block)
 
     def _waits(self) -> None:
         """By the call as well: nsys 2023.4 records cudaStreamWaitEvent, in which no host waits, as a kind
         of wait of the host's, and cudaEventSynchronize as another than it is (seen on an H200)."""
-        if not self.readable(WAITS):
+        database = self._database
+        if not database.readable(tables.WAITS):
             return
-        calls = waiting_calls(self._database, self._extent)
-        for block in self._blocks(WAITS, "correlationId"):
+        where = "0"
+        if database.has("StringIds", "id", "value") and database.has(tables.CALLS, "nameId"):
+            named = "value LIKE '%Synchronize%' OR value LIKE '%StreamWaitEvent%'"
+            where = f"correlationId IS NOT NULL AND nameId IN (SELECT id FROM StringIds WHERE {named})"
+        calls = Calls(database, self._extent, "nameId", where)
+        for block in self._blocks(tables.WAITS, "correlationId"):
             unknown = np.full(len(block["start"]), UNKNOWN, np.int64)
             processes = block["globalPid"] // THREAD_BITS
             block["call"] = calls.find(processes, block["correlationId"], unknown)
             self._sum("waits", block, self._placed(block, launched=False), ("syncType", "call"))
 
     def _faults(self) -> None:
-        for block in self._blocks(CPU_FAULTS):
+        for block in self._blocks(tables.CPU_FAULTS):
             places, counts = np.unique(self._placed(block, launched=False), return_counts=True)
             for place, count in zip(places, counts, strict=True):
                 self.places[int(place)].cpu_faults += int(count)
-        for block in self._blocks(GPU_FAULTS):
+        for block in self._blocks(tables.GPU_FAULTS):
             place = self._placed(block, launched=False)
             for number in np.unique(place):
                 faults = block["numberOfPageFaults"][place == number]
@@ -200,10 +182,10 @@ class Calls:
         keys: list[Integers] = []
         values: list[Integers] = []
         self._processes: list[int] = []
-        if database.has(CALLS, "start", "globalTid", "correlationId"):
+        if database.has(tables.CALLS, "start", "globalTid", "correlationId"):
             if extent:
                 where = f"start >= {extent[0]} AND start <= {extent[1]} AND {where}"
-            for block in database.blocks(CALLS, (*{column, "globalTid", "correlationId"},), where):
+            for block in database.blocks(tables.CALLS, (*{column, "globalTid", "correlationId"},), where):
                 keys.append(self._keys(block["globalTid"] // THREAD_BITS, block["correlationId"]))
                 values.append(block[column])
         self._keyed = np.concatenate(keys) if keys else np.array([], np.int64)
@@ -228,11 +210,3 @@ class Calls:
                 self._processes.append(int(process))
             keys[processes == process] += (self._processes.index(int(process)) + 1) << 32
         return keys
-
-
-def waiting_calls(database: Database, extent: tuple[int, int] | None) -> Calls:
-    """The names, as numbers of StringIds, of the calls that wait."""
-    if not (database.has("StringIds", "id", "value") and database.has(CALLS, "nameId")):
-        return Calls(database, extent, "nameId", "0")
-    chosen = "SELECT id FROM StringIds WHERE value LIKE '%Synchronize%' OR value LIKE '%StreamWaitEvent%'"
-    return Calls(database, extent, "nameId", f"correlationId IS NOT NULL AND nameId IN ({chosen})")

@@ -34,8 +34,10 @@ _TOO_NEW = (
     "nsys saw none of our ranges. Up to its version 2023.4 it records those of the Python package nvtx up to "
     "0.2.11 alone: pip install 'nvtx<0.2.12', or use a newer nsys"
 )
-
-
+_NO_IMPORTER = (
+    "it lacks QdstrmImporter, which turns a .qdstrm into a report; link the folder that holds it, as "
+    "host-linux-x64, beside the one that holds nsys"
+)
 _WHOLE_PROCESS = (
     "nsys saw none of our ranges, so the figures are of the whole process: CUDA's own set-up is among them."
 )
@@ -81,7 +83,8 @@ class NsysCaptures:
                 broken = str(problem)
                 missing.append(NoTrace(strategy=job.strategy, reason=broken))
             except (_Untraced, FileProblem, OSError) as problem:
-                missing.append(NoTrace(strategy=job.strategy, reason=_said(problem)))
+                said = problem.message if isinstance(problem, FileProblem) else str(problem)
+                missing.append(NoTrace(strategy=job.strategy, reason=said))
             end()
         reason = "" if traces else (missing[0].reason if missing else "no strategy was measured")
         return NsysTrace(
@@ -108,37 +111,23 @@ class NsysCaptures:
                 raise
             # It has its report, so that this is how the program ended, which nsys passes on.
         if not report.exists():
-            raise NsysFailed(f"{nsys.name} wrote no report: {_why_no_report(directory, said)}", said)
-        self._kept(report, job.strategy)
-        if not isinstance(read_outcome(directory), Captured):
-            raise _Untraced(_ended_early(directory))
-        return _read(nsys, report, directory / "capture.sqlite", job)
-
-    def _kept(self, report: Path, strategy: str) -> None:
+            # nsys collects first (.qdstrm) and imports then, with a program that some installations lack.
+            collected = (directory / "capture.qdstrm").exists()
+            last = (said.strip().splitlines()[-1:] or ["no output"])[0].strip()
+            raise NsysFailed(f"{nsys.name} wrote no report: {_NO_IMPORTER if collected else last}", said)
         if self.keep is not None:
             self.keep.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(report, self.keep / f"{strategy}{report.suffix}")
+            shutil.copyfile(report, self.keep / f"{job.strategy}{report.suffix}")
+        outcome = read_outcome(directory)
+        if isinstance(outcome, Problem):
+            raise _Untraced(f"the workload failed under nsys: {outcome.message}")
+        if not isinstance(outcome, Captured):
+            raise _Untraced("the process ended under nsys before its frames had run")
+        return _read(nsys, report, directory / "capture.sqlite", job)
 
 
 class _Untraced(Exception):
     """One strategy could not be traced; the text says why."""
-
-
-def _why_no_report(directory: Path, said: str) -> str:
-    """nsys collects first (.qdstrm) and imports then, with a program that some installations lack."""
-    if (directory / "capture.qdstrm").exists():
-        return (
-            "it lacks QdstrmImporter, which turns a .qdstrm into a report; link the folder that holds it, as "
-            "host-linux-x64, beside the one that holds nsys"
-        )
-    return (said.strip().splitlines()[-1:] or ["it said nothing"])[0].strip()
-
-
-def _ended_early(directory: Path) -> str:
-    outcome = read_outcome(directory)
-    if isinstance(outcome, Problem):
-        return f"the workload failed under nsys: {outcome.message}"
-    return "the process ended under nsys before its frames had run"
 
 
 def _read(nsys: Nsys, report: Path, export: Path, job: Job) -> exports.FileTrace:
@@ -152,29 +141,26 @@ def _read(nsys: Nsys, report: Path, export: Path, job: Job) -> exports.FileTrace
                 file.unlink()
     if told.strategies:
         return told
-    if job.arguments is None or told.whole is None or told.whole.seconds is None:
+    whole = told.whole
+    if job.arguments is None or whole is None or whole.seconds is None:
         raise _Untraced(_TOO_NEW)
-    run = _run_of(job.strategy, told.whole, told.whole.seconds)
-    return told.model_copy(update={"strategies": (run,), "notes": (*told.notes, _WHOLE_PROCESS)})
-
-
-def _run_of(strategy: str, whole: exports.WholeTrace, seconds: float) -> StrategyTrace:
-    """A script's run, of which nsys knows no begin and no end but those of the GPU's work."""
-    return StrategyTrace(
-        strategy=strategy,
+    # A script's run, of which nsys knows no begin and no end but those of the GPU's work.
+    run = StrategyTrace(
+        strategy=job.strategy,
         frames=1,
-        frame_seconds=seconds,
+        frame_seconds=whole.seconds,
         activity=whole.activity,
         idle_share=whole.idle_share,
         allocations=whole.allocations,
         absent=whole.absent,
     )
+    return told.model_copy(update={"strategies": (run,), "notes": (*told.notes, _WHOLE_PROCESS)})
 
 
 def read_report(path: Path, nsys: Path | None, scratch: Path) -> exports.FileTrace:
     """Any .nsys-rep, .qdrep or .sqlite; a report is exported into `scratch` first.
 
-    Raises `FileProblem` where it cannot be read, also for want of an nsys that can export it.
+    Raises `FileProblem` where it cannot be read, or no nsys can export it.
     """
     if path.suffix not in (".nsys-rep", ".qdrep"):
         return exports.read(path)
@@ -195,7 +181,3 @@ def read_report(path: Path, nsys: Path | None, scratch: Path) -> exports.FileTra
 def frames_to_capture(row: Measured) -> int:
     """How many steady frames to watch: few, and of long frames fewer."""
     return max(2, min(MOST_FRAMES, int(FRAMES_SECONDS / row.median_seconds)))
-
-
-def _said(problem: Exception) -> str:
-    return problem.message if isinstance(problem, FileProblem) else str(problem)

@@ -13,7 +13,7 @@ from typing import Any
 
 from advisor.profiles.schema import Profile
 from advisor.profiles.text_files import write_atomically
-from advisor.profiles.traces import TRACKS, Span, Timeline, lanes
+from advisor.profiles.traces import TRACKS, Timeline, lanes
 
 FILE_NAME = "frames.trace.json"
 _SOURCES = {"events": "own events", "nsys": "seen by nsys"}
@@ -59,26 +59,22 @@ def timelines(profile: Profile) -> Iterator[tuple[str, Timeline]]:
 
 
 def _process(pid: int, name: str, timeline: Timeline) -> Iterator[dict[str, Any]]:
-    yield _metadata("process_name", pid, 0, name=name)
-    yield _metadata("process_sort_index", pid, 0, sort_index=pid)
+    yield from _labels("process", pid, 0, name)
     for tid, (track, spans) in enumerate(lanes(timeline), start=1):
-        yield _metadata("thread_name", pid, tid, name=TRACKS[track])
-        yield _metadata("thread_sort_index", pid, tid, sort_index=tid)
-        yield from (_complete(pid, tid, span) for span in spans)
+        yield from _labels("thread", pid, tid, TRACKS[track])
+        for span in spans:
+            yield {
+                "name": span.label,
+                "cat": span.track,
+                "ph": "X",
+                "ts": span.begin_seconds * _MICROSECONDS,
+                "dur": (span.end_seconds - span.begin_seconds) * _MICROSECONDS,
+                "pid": pid,
+                "tid": tid,
+                "args": {"merged": span.merged} if span.merged > 1 else {},
+            }
 
 
-def _metadata(what: str, pid: int, tid: int, /, **arguments: str | int) -> dict[str, Any]:
-    return {"name": what, "ph": "M", "pid": pid, "tid": tid, "args": arguments}
-
-
-def _complete(pid: int, tid: int, span: Span) -> dict[str, Any]:
-    return {
-        "name": span.label,
-        "cat": span.track,
-        "ph": "X",
-        "ts": span.begin_seconds * _MICROSECONDS,
-        "dur": (span.end_seconds - span.begin_seconds) * _MICROSECONDS,
-        "pid": pid,
-        "tid": tid,
-        "args": {"merged": span.merged} if span.merged > 1 else {},
-    }
+def _labels(what: str, pid: int, tid: int, name: str) -> Iterator[dict[str, Any]]:
+    for field, value in (("name", name), ("sort_index", tid or pid)):
+        yield {"name": f"{what}_{field}", "ph": "M", "pid": pid, "tid": tid, "args": {field: value}}

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.errors import FileProblem
+from advisor.nsys.tables import NEEDED
 
 Integers = npt.NDArray[np.int64]
 BLOCK = 200_000
@@ -49,9 +50,13 @@ class Database:
         """Whether the table is there with all these columns."""
         return table in self._columns and self._columns[table].issuperset(columns)
 
-    def lacks(self, table: str, *columns: str) -> list[str]:
-        """Those of the columns that the table, where it is there, does not have."""
-        return [c for c in columns if table in self._columns and c not in self._columns[table]]
+    def readable(self, table: str) -> bool:
+        """Whether a table of `NEEDED` is there in a form that is known."""
+        return self.has(table, *NEEDED[table])
+
+    def lacks(self, table: str) -> list[str]:
+        """The needed columns that the table, where it is there, does not have."""
+        return [c for c in NEEDED[table] if table in self._columns and c not in self._columns[table]]
 
     def names(self, enumeration: str) -> dict[int, str]:
         """Symbolic names of an ENUM_ table by number; empty where there is no such table."""
@@ -103,24 +108,6 @@ class Database:
 @contextmanager
 def opened(path: Path) -> Iterator[Database]:
     """The export, closed again at the end. Raises `FileProblem` where it is none, or damaged."""
-    _require_sqlite(path)
-    try:
-        connection = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1", uri=True)
-        try:
-            database = Database(path, connection)
-            if not any(database.has(mark) for mark in _MARKS):
-                raise FileProblem(
-                    f"{path} is a SQLite file, but no export of nsys: it has none of its tables",
-                    next_step=_EXPORT,
-                )
-            yield database
-        finally:
-            connection.close()
-    except (sqlite3.Error, ValueError, TypeError, OverflowError) as problem:
-        raise FileProblem(f"{path} is damaged: {problem}", next_step=_EXPORT) from None
-
-
-def _require_sqlite(path: Path) -> None:
     try:
         with path.open("rb") as file:
             head = file.read(len(_HEADER))
@@ -130,3 +117,17 @@ def _require_sqlite(path: Path) -> None:
         raise FileProblem(f"{path} cannot be read: {problem.strerror}", next_step="Check the path.") from None
     if head != _HEADER:
         raise FileProblem(f"{path} is not an SQLite file", next_step=_EXPORT)
+    try:
+        connection = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1", uri=True)
+        try:
+            database = Database(path, connection)
+            if not any(database.has(mark) for mark in _MARKS):
+                raise FileProblem(
+                    f"{path} is an SQLite file, but not an Nsight Systems export: it has none of its tables",
+                    next_step=_EXPORT,
+                )
+            yield database
+        finally:
+            connection.close()
+    except (sqlite3.Error, ValueError, TypeError, OverflowError) as problem:
+        raise FileProblem(f"{path} is damaged: {problem}", next_step=_EXPORT) from None

@@ -11,11 +11,11 @@ import numpy as np
 from pydantic import Field
 
 from advisor.errors import FileProblem
+from advisor.nsys import tables
 from advisor.nsys.activities import absent, activity, allocations
-from advisor.nsys.aggregates import NEEDED, Aggregates
+from advisor.nsys.aggregates import Aggregates
 from advisor.nsys.database import Database, opened
-from advisor.nsys.frame_timeline import timeline
-from advisor.nsys.frames import Frame, steady_frames
+from advisor.nsys.frames import Frame, steady_frames, timeline
 from advisor.nsys.intervals import Windows
 from advisor.profiles.base import Record, Seconds, optional
 from advisor.profiles.traces import Activity, Allocations, RangeTrace, StrategyTrace
@@ -46,47 +46,39 @@ class FileTrace(Record):
 def read(path: Path) -> FileTrace:
     """Reads a SQLite export; the memory it takes does not grow with the file's frames.
 
-    Raises `FileProblem` where it is no export of nsys, damaged, or of a form that is not known.
+    Raises `FileProblem` where it is not an export of nsys, is damaged, or of an unknown form.
     """
     with opened(path) as database:
-        notes = _notes(database)
-        _require_known(database, notes)
-        frames = steady_frames(database)
-        if frames:
-            return FileTrace(tool=_tool(database), strategies=_strategies(database, frames), notes=notes)
-        return FileTrace(tool=_tool(database), whole=_whole(database), notes=notes)
+        told = database.settings("META_DATA_EXPORT")
+        notes = _notes(database, told.get("EXPORT_SCHEMA_VERSION", ""))
+        parts = [told.get("EXPORT_PRODUCT_NAME"), told.get("EXPORT_PRODUCT_VERSION")]
+        tool = " ".join(part for part in parts if part) or None
+        if frames := steady_frames(database):
+            return FileTrace(tool=tool, strategies=_strategies(database, frames), notes=notes)
+        return FileTrace(tool=tool, whole=_whole(database), notes=notes)
 
 
-def _tool(database: Database) -> str | None:
-    told = database.settings("META_DATA_EXPORT")
-    parts = [told.get("EXPORT_PRODUCT_NAME"), told.get("EXPORT_PRODUCT_VERSION")]
-    return " ".join(part for part in parts if part) or None
+def _notes(database: Database, version: str) -> tuple[str, ...]:
+    """What limits the reading: a newer schema, tables whose columns are not those that are known.
 
-
-def _notes(database: Database) -> tuple[str, ...]:
-    """What limits the reading: a newer schema, tables whose columns are not those that are known."""
+    Raises `FileProblem` where a newer version holds nothing that is known.
+    """
     notes = []
-    version = database.settings("META_DATA_EXPORT").get("EXPORT_SCHEMA_VERSION", "")
     major = version.partition(".")[0]
     if major.isdecimal() and int(major) > KNOWN_SCHEMA:
         notes.append(
             f"The export's schema {version} is newer than this advisor knows ({KNOWN_SCHEMA}); "
             "what it could read is shown."
         )
-    for table, columns in NEEDED.items():
-        lacking = database.lacks(table, *columns)
-        if lacking:
+    for table in tables.NEEDED:
+        if lacking := database.lacks(table):
             notes.append(f"{table} was left out: it has no column {', '.join(lacking)}.")
-    return tuple(notes)
-
-
-def _require_known(database: Database, notes: Sequence[str]) -> None:
-    """Raises `FileProblem` where a newer version holds nothing that is known."""
-    if notes and not any(database.has(table, *NEEDED[table]) for table in NEEDED):
+    if notes and not any(map(database.readable, tables.NEEDED)):
         raise FileProblem(
             f"{database.path} is an export whose tables this advisor does not know: {notes[0]}",
             next_step="Export it with an older nsys, or upgrade: pip install -U gpu-memory-advisor",
         )
+    return tuple(notes)
 
 
 def _strategies(database: Database, frames: Sequence[Frame]) -> tuple[StrategyTrace, ...]:

@@ -1,4 +1,4 @@
-"""Our NVTX ranges in an export of nsys: the steady frames of each strategy and the steps within them.
+"""Our NVTX ranges in an export of nsys: each strategy's steady frames with their steps; one frame's timeline.
 
 Times are nsys's, in nanoseconds.
 """
@@ -6,14 +6,17 @@ Times are nsys's, in nanoseconds.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 
+from advisor.nsys import tables
+from advisor.nsys.activities import DIRECTIONS, cause_words
 from advisor.nsys.database import THREAD_BITS, Database
+from advisor.profiles.traces import Span, Timeline, Track, thinned, track
 
 DOMAIN = "advisor"
 STRATEGY = "strategy:"
@@ -21,6 +24,10 @@ FIRST_FRAMES = 2
 """Frames 0 to 2 come first in every process; those after them are steady."""
 _EVENT_TYPES = {"NvtxPushPopRange": 59, "NvtxDomainCreate": 75}
 """As the user guide numbers them, for exports without ENUM_NSYS_EVENT_TYPE."""
+MOST_SPANS = 300
+_ON_HOST = ("host:", "host-copy", "synchronize")
+"""Steps that the host itself does; the calls of the others return at once, or their work is the GPU's."""
+_MOST_ROWS = 100_000
 
 
 @dataclass(frozen=True)
@@ -57,8 +64,8 @@ def _ranges(database: Database) -> list[Range]:
     """All of our domain, by thread and begin, outer before inner."""
     if not database.has("NVTX_EVENTS", "start", "end", "eventType", "text", "globalTid", "domainId"):
         return []
-    types = {name: number for number, name in database.names("ENUM_NSYS_EVENT_TYPE").items()}
-    types = {name: types.get(name, number) for name, number in _EVENT_TYPES.items()}
+    numbers = {name: number for number, name in database.names("ENUM_NSYS_EVENT_TYPE").items()}
+    types = {**_EVENT_TYPES, **numbers}
     domains = {
         (int(thread) // THREAD_BITS, domain)
         for thread, domain in database.rows(
@@ -95,8 +102,9 @@ def _frames(ranges: Sequence[Range]) -> list[Frame]:
             continue
         end = outer.end if outer.end > outer.begin else max(r.end for r in ranges)
         under = [r for r in ranges if r.name == "frame" and outer.begin <= r.begin and r.end <= end]
-        for frame in _steady([r for r in under if r.end > r.begin]):
-            found.append((outer.name.removeprefix(STRATEGY), frame))
+        closed = [r for r in under if r.end > r.begin]
+        steady = [r for r in closed if r.payload is None or r.payload > FIRST_FRAMES] or closed[-1:]
+        found += [(outer.name.removeprefix(STRATEGY), frame) for frame in steady]
     steps = [r for r in ranges if r.name != "frame" and not r.name.startswith(STRATEGY)]
     begins = np.array([r.begin for r in steps], np.int64)
     frames = [
@@ -109,17 +117,61 @@ def _frames(ranges: Sequence[Range]) -> list[Frame]:
         )
         for strategy, frame in found
     ]
-    return [f for name in dict(found) for f in _whole([f for f in frames if f.strategy == name])]
+    # Without frames that have but a part of the usual steps: of those that overlap, the last begins no other,
+    # and a mean over it would miss uploads and kernels.
+    whole = []
+    for name in dict(found):
+        of = [(f, Counter(step.name for step in f.steps)) for f in frames if f.strategy == name]
+        kinds = Counter(tuple(sorted(steps.elements())) for _, steps in of)
+        usual = Counter(kinds.most_common(1)[0][0])
+        whole += [frame for frame, steps in of if not steps < usual]
+    return whole
 
 
-def _whole(frames: Sequence[Frame]) -> list[Frame]:
-    """Those of a strategy without any that has but a part of the usual steps: of frames that overlap, the
-    last begins no other, and a mean over it would miss uploads and kernels."""
-    steps = [tuple(sorted(step.name for step in frame.steps)) for frame in frames]
-    usual = Counter(Counter(steps).most_common(1)[0][0])
-    return [frame for frame, of in zip(frames, steps, strict=True) if not Counter(of) < usual]
+def timeline(database: Database, frame: Frame) -> Timeline:
+    """Of one frame; what is too close together to be told apart is merged."""
+    gpu_seen = database.readable(tables.COPIES) or database.readable(tables.KERNELS)
+    # The GPU's own work stands in the place of the steps that it does, where that was seen.
+    steps = [step for step in frame.steps if step.name.startswith(_ON_HOST) or not gpu_seen]
+    found = [_span(frame, track(step.name), step.name, step.begin, step.end) for step in steps]
+    rows = list(_within(database, frame, tables.KERNELS, "shortName"))
+    names = database.strings(list({row[2] for row in rows}))
+    found += [_span(frame, "kernel", names.get(name, "kernel"), begin, end) for begin, end, name in rows]
+    spans = [span for span in (*found, *_copies(database, frame)) if span]
+    length = (frame.end - frame.begin) / 1e9
+    spans.sort(key=lambda span: (span.begin_seconds, span.end_seconds))
+    return thinned(Timeline(source="nsys", frame_seconds=length, spans=tuple(spans)), MOST_SPANS)
 
 
-def _steady(frames: Sequence[Range]) -> Sequence[Range]:
-    steady = [frame for frame in frames if frame.payload is None or frame.payload > FIRST_FRAMES]
-    return steady or frames[-1:]
+def _copies(database: Database, frame: Frame) -> Iterator[Span | None]:
+    names, labels = database.names("ENUM_CUDA_MEMCPY_OPER"), database.labels("ENUM_CUDA_MEMCPY_OPER")
+    memories, causes = database.labels("ENUM_CUDA_MEM_KIND"), cause_words(database)
+    for begin, end, kind, source, target, cause in _within(
+        database, frame, tables.COPIES, "copyKind", "srcKind", "dstKind", "migrationCause"
+    ):
+        name = names.get(kind, "")
+        line: Track = "migration" if "_UVM_" in name else "copy"
+        host = target if name.endswith("_DTOH") else source  # the side whose kind of memory tells something
+        more = causes.get(cause, "") if line == "migration" else memories.get(host, "")
+        label = labels.get(kind, f"kind {kind}")
+        if line == "migration":
+            label = DIRECTIONS.get(name.rpartition("_")[2], label)
+        yield _span(frame, line, f"{label}, {more}" if more else label, begin, end)
+
+
+def _within(database: Database, frame: Frame, table: str, *columns: str) -> Iterator[tuple[int, ...]]:
+    """Begin, end and columns of a table's rows that touch the frame."""
+    if not database.readable(table):
+        return
+    where = f'"start" < {frame.end} AND "end" > {frame.begin}'
+    if database.has(table, "globalPid"):
+        where += f" AND globalPid / {THREAD_BITS} = {frame.process}"
+    for block in database.blocks(table, ("start", "end", *columns), f"{where} LIMIT {_MOST_ROWS}"):
+        yield from zip(*(block[c].tolist() for c in ("start", "end", *columns)), strict=True)
+
+
+def _span(frame: Frame, line: Track, label: str, begin: int, end: int) -> Span | None:
+    first, last = max(begin, frame.begin) - frame.begin, min(end, frame.end) - frame.begin
+    if last <= first:
+        return None
+    return Span(track=line, label=label, begin_seconds=first / 1e9, end_seconds=last / 1e9)

@@ -1,4 +1,7 @@
-"""Blocks, which the final saves: some frames of one contestant, timed on buffers placed for it alone."""
+"""How the figures were taken: the method, the final, and its blocks.
+
+A block is some frames of one contestant, timed on buffers placed for it alone.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from advisor.profiles.base import PositiveSeconds, Record, Seconds
+from advisor.profiles.base import PositiveSeconds, Record, Seconds, optional, table
 
 MOST_FRAMES = 200
 """Frames of a block that are kept one by one, its first."""
@@ -33,19 +36,17 @@ class Block(Record):
     frame_seconds: tuple[Seconds, ...] = Field(
         description="The first frames one by one, at most 200; none of a window for energy"
     )
-    latency_seconds: PositiveSeconds | None = Field(
-        default=None, description="Mean from begin to end of a frame, where frames overlap"
+    latency_seconds: PositiveSeconds | None = optional(
+        "Mean from begin to end of a frame, where frames overlap"
     )
-    host_seconds: dict[str, Seconds] = Field(
-        default_factory=dict, description="Mean of each host stage in a frame, by the host's clock"
+    host_seconds: dict[str, Seconds] = table("Mean of each host stage in a frame, by the host's clock")
+    cpu_seconds: Seconds | None = optional(
+        "CPU time of a frame: all threads of the process, waits that spin included"
     )
-    cpu_seconds: Seconds | None = Field(
-        default=None, description="CPU time of a frame: all threads of the process, waits that spin included"
+    frame_latencies: tuple[Seconds, ...] = optional(
+        "Begin to end of the first frames one by one, where frames overlap", ()
     )
-    frame_latencies: tuple[Seconds, ...] = Field(
-        default=(), description="Begin to end of the first frames one by one, where frames overlap"
-    )
-    energy: Energy | None = Field(default=None, description="Of a window for energy, of two seconds")
+    energy: Energy | None = optional("Of a window for energy, of two seconds")
 
     @property
     def period_seconds(self) -> float:
@@ -64,3 +65,35 @@ class Block(Record):
             return None
         above = self.energy.joules - self.energy.idle_watts * self.seconds
         return above / self.frames if above > 0 else None
+
+
+class Method(Record):
+    """How the figures were taken, so that they can be taken again."""
+
+    rounds: int = Field(gt=0)
+    max_seconds: PositiveSeconds = Field(description="Sampling time per strategy, over all rounds")
+    seed: int = Field(ge=0)
+    confidence: float = Field(gt=0, lt=1)
+    order: tuple[tuple[str, ...], ...] = Field(description="The strategies of each round, in the order run")
+    numa: str = optional("Node of host memory asked for: local, remote or a number", "local")
+
+
+class FinalRecord(Record):
+    """How the final was held: processes that each hold all contestants, in rounds of random order."""
+
+    contestants: dict[str, str] = Field(description="Name to strategy; two names of one check the run")
+    alias: str = optional("The name under which one of them ran again", "")
+    processes: int = Field(ge=0)
+    rounds: int = Field(ge=0, description="In all processes together")
+    looks: int = Field(ge=0, description="Planned looks at the figures that were used")
+    share: float = Field(
+        default=0.25, gt=0, le=1, description="Of the error of 5 % in all, what the last look may spend"
+    )
+    settled: bool = Field(description="More measuring could not have changed the choice")
+    frames: int = Field(gt=0, description="Timed frames of a block")
+    warm_frames: int = Field(default=0, ge=0, description="Frames before a block, which do not count")
+    kept_setup: bool = Field(description="Function and set-up ran once a contestant, not for each block")
+    left: dict[str, str] = table("Who left the final, and why")
+    dropped: tuple[str, ...] = optional("Surely slower, so not measured to the end", ())
+    process_seconds: Seconds = 0.0
+    round_seconds: Seconds = optional("A block of each contestant", 0.0)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from advisor.profiles.base import Record, optional
+from advisor.profiles.base import Record, optional, table
 
 Objective = Literal["time", "latency-p99", "throughput", "energy", "footprint"]
-OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 
 
 def begin_to_end(objective: Objective) -> bool:
-    """Whether frames that overlap count from begin to end, not from one done to the next (decisions/0006)."""
+    """Whether frames that overlap count by latency, not by time between finished ones (decisions/0006)."""
     return objective != "throughput"
 
 
@@ -23,24 +22,20 @@ class Preferences(Record):
     Keys of rules that this version does not know are kept and have no effect.
     """
 
-    objective: Objective = Field(
-        default="time",
-        description="time: begin to end of a frame. latency-p99: the 99th percentile of that. "
+    objective: Objective = optional(
+        "time: begin to end of a frame. latency-p99: the 99th percentile of that. "
         "throughput: frames per second, where frames that overlap count as often as they are done. "
         "energy: joules of a frame, above the idle power. footprint: memory, then time",
+        "time",
     )
-    indifference: Annotated[float, Field(gt=0, lt=1)] = Field(
-        default=0.05, description="Strategies within this share of the fastest are near enough to be chosen"
+    indifference: Annotated[float, Field(gt=0, lt=1)] = optional(
+        "Strategies within this share of the fastest are near enough to be chosen", 0.05
     )
     memory_budget_bytes: Annotated[int, Field(gt=0, le=2**63 - 1)] | None = optional(
         "A strategy whose footprint is larger is not recommended"
     )
-    thresholds: dict[str, float] = Field(
-        default_factory=dict, description="RULE.THRESHOLD to the value it has in place of its default"
-    )
-    ignored: dict[str, str] = Field(
-        default_factory=dict, description="The id of a silenced rule to the place that silenced it"
-    )
+    thresholds: dict[str, float] = table("RULE.THRESHOLD to the value it has in place of its default")
+    ignored: dict[str, str] = table("The id of a silenced rule to the place that silenced it")
 
     @property
     def choice(self) -> tuple[Objective, int | None, float]:

@@ -1,22 +1,23 @@
-"""Reading profile.json: one message for what is missing, damaged or of another format; its JSON Schema."""
+"""Reading profile.json: one message for what is missing, damaged, impossible, or of another format."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
 from advisor.errors import FileProblem
-from advisor.profiles.schema import FORMAT, Profile
+from advisor.profiles.schema import FORMAT, Measured, Predicted, Profile
+from advisor.profiles.scripts import ScriptMeasured
 from advisor.profiles.text_files import as_path, read_text
 
 _FORMAT_1 = re.compile(r'"format"\s*:\s*1\s*[,}]')
 _EQUAL = 0.05
 """How near the fastest format 1 called equal."""
+_SHORTEST, _LONGEST = 1e-12, 1e9
+"""Seconds: far below one cycle of any clock, and thirty years."""
 _GIVE = "Give a profile.json that `advisor profile` wrote, undamaged."
 
 
@@ -24,23 +25,16 @@ def load(path: Path | str) -> Profile:
     """Reads a profile, packed or not. Raises `FileProblem`: missing, damaged or of an unknown format."""
     path = as_path(path)
     try:
-        text = read_text(path)
+        return parse(read_text(path), str(path))
     except FileNotFoundError:
-        raise FileProblem(
-            f"{path} does not exist",
-            next_step="Give the path of a profile.json that `advisor profile` wrote.",
-        ) from None
+        what, step = "does not exist", "Give the path of a profile.json that `advisor profile` wrote."
     except IsADirectoryError:
-        raise FileProblem(
-            f"{path} cannot be read: it is a directory", next_step=f"Give {path / 'profile.json'}."
-        ) from None
+        what, step = "cannot be read: it is a directory", f"Give {path / 'profile.json'}."
     except UnicodeDecodeError:
-        raise FileProblem(f"{path} is damaged: it is not UTF-8 text", next_step=_GIVE) from None
+        what, step = "is damaged: it is not UTF-8 text", _GIVE
     except OSError as problem:
-        raise FileProblem(
-            f"{path} cannot be read: {problem}", next_step="Check the path and its permissions."
-        ) from None
-    return parse(text, str(path))
+        what, step = f"cannot be read: {problem}", "Check the path and its permissions."
+    raise FileProblem(f"{path} {what}", next_step=step)
 
 
 def parse(text: str, name: str) -> Profile:
@@ -50,7 +44,11 @@ def parse(text: str, name: str) -> Profile:
     except ValidationError as problem:
         raise _what_is_wrong(text, name, problem) from None
     for rows in (read.results, *(prediction.results for prediction in read.predictions)):
-        _require_each_once([row.strategy for row in rows], name)
+        strategies = [row.strategy for row in rows]
+        if twice := [strategy for strategy in strategies if strategies.count(strategy) > 1]:
+            raise FileProblem(
+                f"{name} is damaged: the strategy {twice[0][:60]!r} stands there twice", next_step=_GIVE
+            )
     return read
 
 
@@ -67,30 +65,17 @@ def _of_this_format(text: str) -> str:
         old["recommendation"] = None
         for made in old.get("predictions", ()):
             if told := made.get("recommendation"):
-                _translate(told)
+                # A predicted verdict in the words of format 2.
+                safest = told.pop("safest", None)
+                told["strategy"] = told["strategy"] or safest
+                if {"clear": True, "tie": True, "inconclusive": False}[told["verdict"]]:
+                    told["verdict"] = "keep" if told["strategy"] == told.get("baseline") else "near"
+                    told["bound"] = _EQUAL
+                else:
+                    told["verdict"] = "open"
         return json.dumps(old)
     except (ValueError, RecursionError, TypeError, AttributeError, KeyError):
         return text  # damaged: what is wrong is told of the text as it is
-
-
-def _translate(told: dict[str, Any]) -> None:
-    """A predicted verdict of format 1 in the words of format 2."""
-    safest = told.pop("safest", None)
-    told["strategy"] = told["strategy"] or safest
-    if {"clear": True, "tie": True, "inconclusive": False}[told["verdict"]]:
-        told["verdict"] = "keep" if told["strategy"] == told.get("baseline") else "near"
-        told["bound"] = _EQUAL
-    else:
-        told["verdict"] = "open"
-
-
-def _require_each_once(strategies: Sequence[str], name: str) -> None:
-    """A second row of a strategy would hide the first."""
-    twice = next((strategy for strategy in strategies if strategies.count(strategy) > 1), None)
-    if twice is not None:
-        raise FileProblem(
-            f"{name} is damaged: the strategy {twice[:60]!r} stands there twice", next_step=_GIVE
-        )
 
 
 def _what_is_wrong(text: str, name: str, problem: ValidationError) -> FileProblem:
@@ -115,10 +100,26 @@ def _what_is_wrong(text: str, name: str, problem: ValidationError) -> FileProble
     )
 
 
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema of the file, published as docs/profile.schema.json."""
-    return Profile.model_json_schema()
+def require_plausible(profile: Profile, name: str) -> None:
+    """Raises `FileProblem` where a time is outside what can be divided and drawn; `name` is the profile's.
+
+    No clock can have taken it: the profile was damaged or made up.
+    """
+    rows = [*profile.results, *(row for made in profile.predictions for row in made.results)]
+    for row in (*rows, *(profile.script.measured if profile.script else ())):
+        times: tuple[float, ...] = ()
+        if isinstance(row, Predicted):
+            times = (row.low_seconds, row.likely_seconds, row.high_seconds)
+        elif isinstance(row, (Measured, ScriptMeasured)):
+            times = (*(s for taken in row.rounds for s in taken), row.median_seconds, *row.interval_seconds)
+        for seconds in times:
+            if not _SHORTEST <= seconds <= _LONGEST:
+                what = "a run" if isinstance(row, ScriptMeasured) else "a frame"
+                raise FileProblem(
+                    f"{name} is damaged: {what} of {row.strategy} takes {seconds!r} s",
+                    next_step="Profile again, or take an undamaged copy.",
+                )
 
 
 if __name__ == "__main__":
-    print(json.dumps(json_schema(), indent=1))
+    print(json.dumps(Profile.model_json_schema(), indent=1))  # docs/profile.schema.json

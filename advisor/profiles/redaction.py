@@ -9,16 +9,18 @@ from __future__ import annotations
 import getpass
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from typing import TypeVar
 
-from advisor.profiles.schema import Environment, Failed, Profile, Result, Skipped
-from advisor.profiles.scripts import ScriptMeasured, ScriptRun
-from advisor.profiles.traces import NsysTrace
+from advisor.profiles.base import Record
+from advisor.profiles.schema import Profile
+from advisor.profiles.system_state import Environment
 
+Written = TypeVar("Written", bound=Record)
 MASK = "***"
 WITHHELD = "withheld"
 
@@ -78,15 +80,6 @@ class Redactor:
         return {n: i for n, i in told.items() if len(n) >= _SHORTEST_NAME and n.lower() not in _NOBODY}
 
 
-def this_process() -> Redactor:
-    """This process's redactor."""
-    try:
-        user = getpass.getuser()
-    except (OSError, KeyError):  # no such user, as in many containers
-        user = ""
-    return Redactor(str(Path.home()), str(Path.cwd()), user, platform.node())
-
-
 def is_secret(name: str) -> bool:
     """Whether an option or a parameter of that name looks like one that holds a secret."""
     words = [word.lower() for word in _WORD.findall(name)]
@@ -126,7 +119,11 @@ def _masked(argument: str) -> str:
 
 def anonymous(profile: Profile, *, include_host: bool) -> Profile:
     """Homes and secrets are hidden always, the names of user and host unless they were asked for."""
-    redactor = this_process()
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # no such user, as in many containers
+        user = ""
+    redactor = Redactor(str(Path.home()), str(Path.cwd()), user, platform.node())
     if not include_host:
         return without_names(profile, redactor)
     named = profile.environment.model_copy(update={"host_name": redactor.host})
@@ -138,52 +135,41 @@ def without_names(profile: Profile, redactor: Redactor) -> Profile:
     """The profile without the names of user, host and directories, and without secrets."""
     redactor = replace(redactor, secrets=_secrets(profile))
     work, told, hide = profile.workload, profile.environment, redactor.hide
-    texts = {"file": hide(work.file), "summary": hide(work.summary)}
     parameters = {
         name: MASK if is_secret(name) else hide(value) if isinstance(value, str) else value
         for name, value in work.parameters.items()
     }
     absent = {what: hide(why) for what, why in told.absent.items()}
     warnings = tuple(map(hide, told.warnings))
+    # Why there is no trace may be what the user's code said under nsys.
+    missing = tuple(_texts(none, ("reason",), hide) for none in profile.trace.missing)
+    trace = _texts(profile.trace, ("reason",), hide).model_copy(update={"missing": missing})
+    script = profile.script
+    if script is not None:
+        runs = []
+        for run in script.measured:
+            ranges = tuple(_texts(each, ("name",), hide) for each in run.ranges)
+            runs.append(run.model_copy(update={"ranges": ranges, "notes": tuple(map(hide, run.notes))}))
+        arguments = tuple(map(hide, masked(script.arguments)))
+        script = script.model_copy(update={"arguments": arguments, "measured": tuple(runs)})
     return profile.model_copy(
         update={
             "command": hide(profile.command),
-            "workload": work.model_copy(update={**texts, "parameters": parameters}),
-            "results": tuple(_row(row, redactor) for row in profile.results),
+            "workload": _texts(work, ("file", "summary"), hide).model_copy(update={"parameters": parameters}),
+            "results": tuple(_texts(row, ("reason", "detail", "next_step"), hide) for row in profile.results),
             "environment": told.model_copy(update={"absent": absent, "warnings": warnings}),
             "notes": tuple(map(hide, profile.notes)),
-            "script": _script(profile.script, redactor),
-            "trace": _trace(profile.trace, redactor),
+            "script": script,
+            "trace": trace,
         }
     )
 
 
-def _script(script: ScriptRun | None, redactor: Redactor) -> ScriptRun | None:
-    if script is None:
-        return None
-    arguments = tuple(map(redactor.hide, masked(script.arguments)))
-    rows = tuple(_script_row(row, redactor) for row in script.measured)
-    return script.model_copy(update={"arguments": arguments, "measured": rows})
-
-
-def _script_row(row: ScriptMeasured, redactor: Redactor) -> ScriptMeasured:
-    ranges = tuple(r.model_copy(update={"name": redactor.hide(r.name)}) for r in row.ranges)
-    return row.model_copy(update={"ranges": ranges, "notes": tuple(map(redactor.hide, row.notes))})
-
-
-def _trace(trace: NsysTrace, redactor: Redactor) -> NsysTrace:
-    """Why there is none may be what the user's code said under nsys."""
-    missing = tuple(m.model_copy(update={"reason": redactor.hide(m.reason)}) for m in trace.missing)
-    return trace.model_copy(update={"reason": redactor.hide(trace.reason), "missing": missing})
-
-
-def _row(row: Result, redactor: Redactor) -> Result:
-    if isinstance(row, Skipped):
-        return row.model_copy(update={"reason": redactor.hide(row.reason)})
-    if isinstance(row, Failed):
-        texts = {name: redactor.hide(getattr(row, name)) for name in ("reason", "detail", "next_step")}
-        return row.model_copy(update=texts)
-    return row
+def _texts(record: Written, names: Sequence[str], hide: Callable[[str], str]) -> Written:
+    """The record with these of its texts hidden."""
+    return record.model_copy(
+        update={name: hide(getattr(record, name)) for name in names if hasattr(record, name)}
+    )
 
 
 def without_environment(profile: Profile) -> Profile:

@@ -7,17 +7,19 @@ The JSON Schema is published as docs/profile.schema.json.
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds
-from advisor.profiles.blocks import Block
-from advisor.profiles.preferences import Objective, Preferences
+from advisor.profiles.base import Bytes, Interval, PositiveSeconds, Record, Seconds, optional, table
+from advisor.profiles.blocks import Block, FinalRecord, Method
+from advisor.profiles.conclusions import Advice, Recommendation
+from advisor.profiles.preferences import Preferences
 from advisor.profiles.row_figures import FrameEnergy, HostPages, PlaceMemory, Quantile
 from advisor.profiles.scripts import ScriptRun
-from advisor.profiles.system_state import GpuState, HostState, TegraState
+from advisor.profiles.system_state import Environment
 from advisor.profiles.text_files import as_path, write_atomically
 from advisor.profiles.traces import NsysTrace, Timeline
 
@@ -29,12 +31,6 @@ MemoryKind = Literal["pageable", "pinned", "managed", "device"]
 AccessMode = Literal["in", "out", "inout"]
 Side = Literal["host", "device"]
 ArrayForm = Literal["torch", "numba", "pointer", "dlpack"]
-Verdict = Literal["fastest", "near", "keep", "open", "untrusted"]
-Certainty = Literal["measured", "likely", "predicted"]
-Unit = Literal["seconds", "bytes", "bytes_per_second", "ratio", "count"]
-
-Positive = Annotated[float, Field(gt=0)]
-Interval = tuple[PositiveSeconds, PositiveSeconds]
 
 
 class Tool(Record):
@@ -42,40 +38,6 @@ class Tool(Record):
 
     name: Literal["advisor"] = "advisor"
     version: str
-
-
-class Environment(Record):
-    """The machine and the software, without the user's name, and without the host's unless asked for."""
-
-    system: str
-    machine: str
-    python: str
-    packages: dict[str, str] = Field(default_factory=dict, description="Package name to version")
-    cpu_model: str | None = None
-    cpu_count: int | None = None
-    memory_bytes: Bytes | None = None
-    gpu: dict[str, str | int | float] = Field(
-        default_factory=dict, description="Driver, CUDA runtime and what else the GPU told"
-    )
-    host_name: str | None = Field(default=None, description="Only where --include-host asked for it")
-    host: HostState | None = Field(default=None, description="Before anything was measured")
-    gpu_readings: tuple[GpuState, ...] = Field(
-        default=(), description="The GPU before, perhaps under load, and after the measuring"
-    )
-    tegra_readings: tuple[TegraState, ...] = Field(default=(), description="The same of a Jetson board")
-    absent: dict[str, str] = Field(default_factory=dict, description="What could not be read, and why")
-    warnings: tuple[str, ...] = Field(default=(), description="What makes the figures less than they say")
-
-
-class Method(Record):
-    """How the figures were taken, so that they can be taken again."""
-
-    rounds: int = Field(gt=0)
-    max_seconds: PositiveSeconds = Field(description="Sampling time per strategy, over all rounds")
-    seed: int = Field(ge=0)
-    confidence: float = Field(gt=0, lt=1)
-    order: tuple[tuple[str, ...], ...] = Field(description="The strategies of each round, in the order run")
-    numa: str = Field(default="local", description="Node of host memory asked for: local, remote or a number")
 
 
 class BufferRecord(Record):
@@ -98,9 +60,7 @@ class StageRecord(Record):
     phase: Literal["setup", "frame"]
     passes: dict[str, float] = Field(default_factory=dict)
     flops: float | None = None
-    arrays: dict[str, ArrayForm] = Field(
-        default_factory=dict, description="Buffers it asks for in another form than NumPy's or CuPy's arrays"
-    )
+    arrays: dict[str, ArrayForm] = table("Buffers it asks for in another form than NumPy's or CuPy's arrays")
 
 
 class WorkloadRecord(Record):
@@ -113,7 +73,7 @@ class WorkloadRecord(Record):
     parameters: dict[str, int | float | bool | str]
     buffers: tuple[BufferRecord, ...]
     stages: tuple[StageRecord, ...]
-    ignore: tuple[str, ...] = Field(default=(), description="Rules that the workload file silences")
+    ignore: tuple[str, ...] = optional("Rules that the workload file silences", ())
 
     def frame_stages(self, side: Side | None = None) -> tuple[StageRecord, ...]:
         """The stages of a frame in order, of one side or both."""
@@ -129,9 +89,7 @@ class Device(Record):
 
     name: str
     kind: Kind
-    memory_class: MemoryClass | None = Field(
-        default=None, description="None for the CPU device, which has no second memory"
-    )
+    memory_class: MemoryClass | None = optional("None for the CPU device, which has no second memory")
     attributes: dict[str, int | float | str | bool] = Field(default_factory=dict)
 
 
@@ -144,14 +102,10 @@ class Footprint(Record):
         description="Reserved in all; managed memory beside a card's own counts on both sides, other memory "
         "that both sides see once"
     )
-    places: dict[str, PlaceMemory] = Field(
-        default_factory=dict, description="What a frame was seen to take: of host, gpu0 and so on"
-    )
-    peak_process_bytes: Bytes | None = Field(
-        default=None, description="Proportional set size added by the run"
-    )
-    locked_bytes: Bytes | None = Field(default=None, description="VmLck: page-locked by the kernel's count")
-    device_used_bytes: Bytes | None = Field(default=None, description="Drop of the GPU's free memory")
+    places: dict[str, PlaceMemory] = table("What a frame was seen to take: of host, gpu0 and so on")
+    peak_process_bytes: Bytes | None = optional("Proportional set size added by the run")
+    locked_bytes: Bytes | None = optional("VmLck: page-locked by the kernel's count")
+    device_used_bytes: Bytes | None = optional("Drop of the GPU's free memory")
     absent: dict[str, str] = Field(default_factory=dict)
 
 
@@ -180,39 +134,31 @@ class Measured(Record):
     device_path_seconds: Seconds = Field(
         description="Frame without its host stages: copies, kernels, waiting"
     )
-    host_copy_seconds: Seconds | None = Field(
-        default=None, description="The host's copies to and from external buffers in one frame"
+    host_copy_seconds: Seconds | None = optional(
+        "The host's copies to and from external buffers in one frame"
     )
-    latency_seconds: PositiveSeconds | None = Field(
-        default=None, description="Begin to end of a frame where frames overlap; else the time per frame"
+    latency_seconds: PositiveSeconds | None = optional(
+        "Begin to end of a frame where frames overlap; else the time per frame"
     )
-    hints: dict[str, tuple[str, ...]] = Field(
-        default_factory=dict, description="What the driver was told of each managed buffer"
-    )
-    page_locking: PageLocking | None = Field(
-        default=None, description="None where nobody looked, as on the CPU device"
-    )
+    hints: dict[str, tuple[str, ...]] = table("What the driver was told of each managed buffer")
+    page_locking: PageLocking | None = optional("None where nobody looked, as on the CPU device")
     setup_seconds: Seconds = Field(description="Allocate, pin, set-up stages, first frame")
     footprint: Footprint
     verified: bool = Field(description="Annotations, results across strategies and the user's check held")
-    samples: Literal["frames", "blocks"] = Field(
-        default="frames", description="What frame_seconds holds: frames, or the mean frame of each block"
+    samples: Literal["frames", "blocks"] = optional(
+        "What frame_seconds holds: frames, or the mean frame of each block", "frames"
     )
-    outside: str = Field(
-        default="", description="Why it took no part in the final, or left it; its figures are of one process"
-    )
-    p95: Quantile | None = Field(default=None, description="95th percentile, begin to end of a frame")
+    p95: Quantile | None = optional("95th percentile, begin to end of a frame")
     p99: Quantile | None = None
-    cpu_seconds: Seconds | None = Field(
-        default=None, description="CPU time of a frame, all threads of the process"
-    )
+    cpu_seconds: Seconds | None = optional("CPU time of a frame, all threads of the process")
     energy: FrameEnergy | None = None
     host_pages: HostPages | None = None
-    absent: dict[str, str] = Field(default_factory=dict, description="What has no figure, and why")
-    stopped: tuple[str, ...] = Field(default=(), description="Why sampling ended, per round")
-    timeline: Timeline | None = Field(
-        default=None, description="One frame step by step, from our own events after the timed frames"
+    absent: dict[str, str] = table("What has no figure, and why")
+    outside: str = optional(
+        "Why it took no part in the final, or left it; its figures are of one process", ""
     )
+    stopped: tuple[str, ...] = optional("Why sampling ended, per round", ())
+    timeline: Timeline | None = optional("One frame step by step, from our own events after the timed frames")
 
     @model_validator(mode="after")
     def _rounds_hold_all_frames(self) -> Measured:
@@ -223,11 +169,8 @@ class Measured(Record):
     @property
     def rounds(self) -> tuple[tuple[float, ...], ...]:
         """`frame_seconds` split by process."""
-        ends = [sum(self.frames_per_round[: i + 1]) for i in range(len(self.frames_per_round))]
-        return tuple(
-            self.frame_seconds[end - count : end]
-            for end, count in zip(ends, self.frames_per_round, strict=True)
-        )
+        frames = iter(self.frame_seconds)
+        return tuple(tuple(islice(frames, count)) for count in self.frames_per_round)
 
 
 class Skipped(Record):
@@ -268,14 +211,11 @@ class Predicted(Record):
         "host:<stage>, to-device, device:<stage>, to-host, synchronize"
     )
     physical_bytes: Bytes
-    latency_seconds: PositiveSeconds | None = Field(
-        default=None, description="Begin to end of a frame where frames overlap"
-    )
-    over: dict[str, tuple[Positive, Positive]] = Field(
-        default_factory=dict,
-        description="This time over that of the recommended strategy and of the baseline: 5th and 95th "
+    latency_seconds: PositiveSeconds | None = optional("Begin to end of a frame where frames overlap")
+    over: dict[str, Interval] = table(
+        "This time over that of the recommended strategy and of the baseline: 5th and 95th "
         "percentile of the ratio in each draw, which is narrower than a ratio of two ranges. Frames that "
-        "overlap count begin to end, except for the objective throughput",
+        "overlap count begin to end, except for the objective throughput"
     )
 
     @property
@@ -286,89 +226,6 @@ class Predicted(Record):
 
 Result = Annotated[Measured | Skipped | Failed, Field(discriminator="status")]
 PredictedResult = Annotated[Predicted | Skipped, Field(discriminator="status")]
-
-
-class Recommendation(Record):
-    """Which strategy, how sure. `strategy` is None where none fits the memory budget."""
-
-    strategy: str | None
-    verdict: Verdict = Field(
-        description="fastest: every other is surely slower. near: within the indifference of the fastest. "
-        "keep: the same of the baseline. open: more measuring could change it. untrusted: a strategy under "
-        "two names differed from itself"
-    )
-    bound: float | None = Field(
-        default=None, ge=0, description="How much slower than the fastest it is at most: 0.014 is 1.4 %"
-    )
-    groups: tuple[tuple[str, ...], ...] = Field(
-        default=(),
-        description="Strategies fastest first, joined where surely within the indifference",
-    )
-    fastest: str | None = Field(default=None, description="The one that looks fastest")
-    saved_bytes: int | None = Field(default=None, description="Memory that it saves over that one")
-    noise: Interval | None = Field(
-        default=None, description="A strategy's time over its own under a second name, with its interval"
-    )
-    seconds_more: PositiveSeconds | None = Field(
-        default=None, description="Of an open one: how much longer the final would take to settle it"
-    )
-    speedup: Annotated[float, Field(gt=0)] | None = Field(
-        default=None, description="Baseline's time over that of the recommended one"
-    )
-    interval: tuple[float, float] | None = None
-    baseline: str | None = None
-    tied_with: tuple[str, ...] = ()
-    reason: str
-    next_step: str = ""
-    objective: Objective = "time"
-    steps: tuple[str, ...] = Field(default=(), description="How it was arrived at, one sentence each")
-    excluded: dict[str, str] = Field(
-        default_factory=dict, description="Strategies left out for their memory, and how much they need"
-    )
-
-
-class Evidence(Record):
-    """A figure of this very run that made a rule speak."""
-
-    label: str
-    value: float
-    unit: Unit
-    predicted: bool = False
-
-
-class Gain(Record):
-    """What following the advice is worth. Measured where the proposed strategy ran too."""
-
-    seconds_per_frame: float | None = None
-    bytes: Annotated[int, Field(ge=-(2**63), le=2**63 - 1)] | None = None
-    basis: Literal["measured", "estimated"]
-    over: str | None = Field(default=None, description="The strategy that it is counted from")
-    estimated_seconds_per_frame: float | None = Field(
-        default=None, description="Of a measured gain: what the model says of the same change, blind to it"
-    )
-
-
-class Advice(Record):
-    """What one rule concluded."""
-
-    rule: str
-    device: str = Field(description="The device it speaks of: measured, or one that was predicted")
-    outcome: Literal["advice", "pass", "not-applicable", "error", "silenced"]
-    title: str
-    detail: str
-    strategy: str | None = Field(default=None, description="The strategy it proposes")
-    evidence: tuple[Evidence, ...] = ()
-    gain: Gain | None = None
-    snippet: str | None = None
-    variants: dict[str, str] = Field(
-        default_factory=dict, description="The snippet for other libraries, by the library's name"
-    )
-    certainty: Certainty | None = Field(
-        default=None,
-        description="Of an advice. measured: cause and worth are figures of this run; likely: the effect was "
-        "measured and its cause inferred; predicted: it rests on computed figures",
-    )
-    sources: tuple[str, ...] = ()
 
 
 class Traffic(Record):
@@ -409,32 +266,10 @@ class Prediction(Record):
     results: tuple[PredictedResult, ...]
     recommendation: Recommendation | None
     assumptions: tuple[str, ...]
-    confidence: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        default=None,
-        description="Share of the joint draws of all uncertain figures in which the recommended strategy is "
-        "the best or within 5 % of it",
+    confidence: Annotated[float, Field(ge=0, le=1)] | None = optional(
+        "Share of the joint draws of all uncertain figures in which the recommended strategy is "
+        "the best or within 5 % of it"
     )
-
-
-class FinalRecord(Record):
-    """How the final was held: processes that each hold all contestants, in rounds of random order."""
-
-    contestants: dict[str, str] = Field(description="Name to strategy; two names of one check the run")
-    alias: str = Field(default="", description="The name under which one of them ran again")
-    processes: int = Field(ge=0)
-    rounds: int = Field(ge=0, description="In all processes together")
-    looks: int = Field(ge=0, description="Planned looks at the figures that were used")
-    share: float = Field(
-        default=0.25, gt=0, le=1, description="Of the error of 5 % in all, what the last look may spend"
-    )
-    settled: bool = Field(description="More measuring could not have changed the choice")
-    frames: int = Field(gt=0, description="Timed frames of a block")
-    warm_frames: int = Field(default=0, ge=0, description="Frames before a block, which do not count")
-    kept_setup: bool = Field(description="Function and set-up ran once a contestant, not for each block")
-    left: dict[str, str] = Field(default_factory=dict, description="Who left the final, and why")
-    dropped: tuple[str, ...] = Field(default=(), description="Surely slower, so not measured to the end")
-    process_seconds: Seconds = 0.0
-    round_seconds: Seconds = Field(default=0.0, description="A block of each contestant")
 
 
 class Profile(Record):
@@ -450,20 +285,19 @@ class Profile(Record):
     workload: WorkloadRecord
     device: Device
     results: tuple[Result, ...]
-    final: FinalRecord | None = Field(default=None, description="None where no final was held")
-    blocks: tuple[Block, ...] = Field(default=(), description="What the final measured, raw")
-    windows: tuple[Block, ...] = Field(
-        default=(),
-        description="For energy, after the final; where that is the objective, blocks have it",
+    final: FinalRecord | None = optional("None where no final was held")
+    blocks: tuple[Block, ...] = optional("What the final measured, raw", ())
+    windows: tuple[Block, ...] = optional(
+        "For energy, after the final; where that is the objective, blocks have it", ()
     )
     recommendation: Recommendation | None = None
     advice: tuple[Advice, ...] = ()
     traffic: Trace | None = None
     predictions: tuple[Prediction, ...] = ()
     trace: NsysTrace = NsysTrace(reason="not asked for")
-    notes: tuple[str, ...] = Field(default=(), description="Interruptions and what else limits the run")
-    script: ScriptRun | None = Field(
-        default=None, description="A script in place of a workload, which then has neither buffers nor stages"
+    notes: tuple[str, ...] = optional("Interruptions and what else limits the run", ())
+    script: ScriptRun | None = optional(
+        "A script in place of a workload, which then has neither buffers nor stages"
     )
 
     @field_validator("format", mode="before")

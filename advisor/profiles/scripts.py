@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds
+from advisor.profiles.base import Bytes, Interval, PositiveSeconds, Record, Seconds, optional
 
 Count = Annotated[int, Field(ge=0)]
 
@@ -43,13 +43,11 @@ class ScriptMeasured(Record):
     strategy: str
     run_seconds: tuple[PositiveSeconds, ...] = Field(min_length=1, description="One process each, raw")
     median_seconds: PositiveSeconds
-    interval_seconds: tuple[PositiveSeconds, PositiveSeconds]
+    interval_seconds: Interval
     setup_seconds: Seconds = Field(description="CUDA context and allocator, before the script begins")
     ranges: tuple[ScriptRange, ...] = ()
     copies: ScriptCopies
-    memory: ScriptMemory | None = Field(
-        default=None, description="None where the strategy's allocator has no hooks"
-    )
+    memory: ScriptMemory | None = optional("None where the strategy's allocator has no hooks")
     verified: bool = Field(description="Something could be compared with the unchanged script, and is equal")
     notes: tuple[str, ...] = ()
 

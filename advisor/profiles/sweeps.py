@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
@@ -104,7 +105,12 @@ def gather(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> SweepResu
     (first_path, first), *others = loaded
     for path, profile in others:
         require_same_workload(f"{first_path} and {path}", first, profile, _TOGETHER)
-        _require_same_device(f"{first_path} and {path}", first, profile)
+        devices = first.device, profile.device
+        if len({(device.kind, device.name) for device in devices}) > 1:
+            raise UsageError(
+                f"{first_path} and {path} are of different devices: {devices[0].name} and {devices[1].name}",
+                next_step=_TOGETHER,
+            )
     parameter = _swept(loaded)
     points = [
         Point(profile.workload.parameters[parameter], profile, href=page_beside(path, directory))
@@ -122,20 +128,17 @@ def _mixed(loaded: Sequence[tuple[Path, Profile]]) -> list[str]:
                 f"These profiles are of different runs: {path} is of `{first.command}`, {other} of "
                 f"`{profile.command}`."
             ]
-    times = sorted(filter(None, (_created(profile) for _, profile in loaded)))
+    times = []
+    for _, profile in loaded:
+        # Not where the text is no time, or gives no zone.
+        with suppress(ValueError):
+            time = datetime.fromisoformat(profile.created.replace("Z", "+00:00"))
+            times += [time.astimezone(timezone.utc)] if time.tzinfo else []
+    times.sort()
     if any(later - earlier > ONE_SITTING for earlier, later in pairwise(times)):
         days = f"{times[0]:%Y-%m-%d %H:%M} and {times[-1]:%Y-%m-%d %H:%M} UTC"
         return [f"These profiles may be of different runs: they were written between {days}."]
     return []
-
-
-def _created(profile: Profile) -> datetime | None:
-    """When the run began; None where the text is no time, or says no zone."""
-    try:
-        time = datetime.fromisoformat(profile.created.replace("Z", "+00:00"))
-    except ValueError:
-        return None
-    return time.astimezone(timezone.utc) if time.tzinfo else None
 
 
 def common_parent(files: Sequence[Path]) -> Path:
@@ -154,14 +157,6 @@ def require_same_workload(names: str, one: Profile, other: Profile, next_step: s
     else:
         return
     raise UsageError(f"{names} {difference}", next_step=next_step)
-
-
-def _require_same_device(names: str, one: Profile, other: Profile) -> None:
-    if (one.device.kind, one.device.name) != (other.device.kind, other.device.name):
-        raise UsageError(
-            f"{names} are of different devices: {one.device.name} and {other.device.name}",
-            next_step=_TOGETHER,
-        )
 
 
 def _swept(loaded: Sequence[tuple[Path, Profile]]) -> str:

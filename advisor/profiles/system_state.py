@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from advisor.profiles.base import Bytes, Hertz, Record, Seconds, optional
+from advisor.profiles.base import Bytes, Hertz, Record, Seconds, optional, table
 
 Moment = Literal["before", "under-load", "after"]
 Limit = Bytes | Literal["unlimited"]
@@ -35,8 +35,8 @@ class GpuState(Record):
     power_limit_watts: float | None = None
     temperature_celsius: float | None = None
     throttle_reasons: tuple[str, ...] | None = optional("What held the clocks down; empty when nothing did")
-    throttled_seconds: dict[str, Seconds] = Field(
-        default_factory=dict, description="By cause, since the driver was loaded; the difference counts"
+    throttled_seconds: dict[str, Seconds] = table(
+        "By cause, since the driver was loaded; the difference counts"
     )
     link_generation: Count | None = optional("PCIe generation now; an idle GPU may lower it")
     link_generation_max: Count | None = optional("Of this GPU in this slot")
@@ -77,9 +77,7 @@ class TegraState(Record):
     cpu: CpuClocks = CpuClocks()
     temperatures_celsius: dict[str, float] = Field(default_factory=dict)
     gpu_memory_bytes: Bytes | None = optional("NvMapMemUsed: taken by the GPU driver")
-    over_current_events: dict[str, int] = Field(
-        default_factory=dict, description="By cause: clocks lowered for the power supply, since boot"
-    )
+    over_current_events: dict[str, int] = table("By cause: clocks lowered for the power supply, since boot")
     throttle_alerts: tuple[str, ...] | None = optional("Cooling devices that hold clocks down for heat")
     absent: dict[str, str] = Field(default_factory=dict)
 
@@ -106,3 +104,24 @@ class HostState(Record):
     wsl: bool = False
     container: bool = False
     absent: dict[str, str] = Field(default_factory=dict)
+
+
+class Environment(Record):
+    """The machine and the software, without the user's name, and without the host's unless asked for."""
+
+    system: str
+    machine: str
+    python: str
+    packages: dict[str, str] = table("Package name to version")
+    cpu_model: str | None = None
+    cpu_count: int | None = None
+    memory_bytes: Bytes | None = None
+    gpu: dict[str, str | int | float] = table("Driver, CUDA runtime and what else the GPU told")
+    host_name: str | None = optional("Only where --include-host asked for it")
+    host: HostState | None = optional("Before anything was measured")
+    gpu_readings: tuple[GpuState, ...] = optional(
+        "The GPU before, perhaps under load, and after the measuring", ()
+    )
+    tegra_readings: tuple[TegraState, ...] = optional("The same of a Jetson board", ())
+    absent: dict[str, str] = table("What could not be read, and why")
+    warnings: tuple[str, ...] = optional("What makes the figures less than they say", ())

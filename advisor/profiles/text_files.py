@@ -8,7 +8,6 @@ import tempfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
 
 from advisor.errors import FileProblem, UsageError
 
@@ -23,7 +22,8 @@ def read_text(path: Path, largest: int = LARGEST) -> str:
         packed = file.read(2) == _MAGIC
         file.seek(0)
         try:
-            data = _read(gzip.GzipFile(fileobj=file) if packed else file, largest)
+            # One byte more than is allowed, so that too much can be told.
+            data = (gzip.GzipFile(fileobj=file) if packed else file).read(largest + 1)
         except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
             raise FileProblem(
                 f"{path} is damaged: {problem}", next_step="Save it again, or give an undamaged copy."
@@ -34,11 +34,6 @@ def read_text(path: Path, largest: int = LARGEST) -> str:
             next_step="Profile with fewer --rounds or less --max-seconds, or with fewer strategies.",
         )
     return data.decode("utf-8")
-
-
-def _read(file: IO[bytes] | gzip.GzipFile, largest: int) -> bytes:
-    """One byte more than is allowed, so that the caller can tell."""
-    return file.read(largest + 1)
 
 
 def as_path(given: object) -> Path:
@@ -58,7 +53,8 @@ def write_atomically(path: Path, text: str, rename: Callable[[Path, Path], None]
             try:
                 file.write(text)
                 file.close()
-                temporary.chmod(0o666 & ~_umask())
+                os.umask(mask := os.umask(0))
+                temporary.chmod(0o666 & ~mask)
                 rename(temporary, path)
             except BaseException:
                 temporary.unlink(missing_ok=True)
@@ -67,9 +63,3 @@ def write_atomically(path: Path, text: str, rename: Callable[[Path, Path], None]
         raise FileProblem(
             f"{path} cannot be written: {problem}", next_step="Choose another directory with --out DIR."
         ) from None
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

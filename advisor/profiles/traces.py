@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds, optional
+from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds, optional, table
 
 Track = Literal["host", "copy", "kernel", "migration"]
 TRACKS: dict[Track, str] = {"host": "host", "copy": "copies", "kernel": "kernels", "migration": "migrations"}
@@ -126,7 +126,7 @@ class StrategyTrace(Record):
     allocations: tuple[Allocations, ...] | None = None
     ranges: tuple[RangeTrace, ...] = ()
     timeline: Timeline | None = None
-    absent: dict[str, str] = Field(default_factory=dict, description="What was not observed, and why")
+    absent: dict[str, str] = table("What was not observed, and why")
 
     def migrated_bytes(self, direction: Direction, cause: str | None = None) -> float | None:
         """Bytes of managed memory that moved that way in one frame; None where none was observed."""
@@ -184,21 +184,15 @@ def track(step: str) -> Track:
 
 def lanes(timeline: Timeline) -> list[tuple[Track, list[Span]]]:
     """The lines of a timeline from top to bottom; no two spans of one line overlap."""
-    found: list[tuple[Track, list[Span]]] = []
-    for one in TRACKS:
-        found += [(one, lane) for lane in _parted([s for s in timeline.spans if s.track == one])]
-    return found
-
-
-def _parted(spans: Sequence[Span]) -> list[list[Span]]:
-    """Each span on the first line that is free by then."""
-    lines: list[list[Span]] = []
-    for span in sorted(spans, key=lambda s: (s.begin_seconds, s.end_seconds)):
-        free = next((line for line in lines if line[-1].end_seconds <= span.begin_seconds), None)
-        if free is None:
-            lines.append(free := [])
-        free.append(span)
-    return lines
+    lines: dict[Track, list[list[Span]]] = {track: [] for track in TRACKS}
+    for span in sorted(timeline.spans, key=lambda s: (s.begin_seconds, s.end_seconds)):
+        # On the first line that is free by then.
+        free = (line for line in lines[span.track] if line[-1].end_seconds <= span.begin_seconds)
+        line = next(free, None)
+        if line is None:
+            lines[span.track].append(line := [])
+        line.append(span)
+    return [(track, line) for track in TRACKS for line in lines[track]]
 
 
 def merged(spans: Sequence[Span], gap: float) -> list[Span]:

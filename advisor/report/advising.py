@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from advisor import units
-from advisor.profiles.schema import Advice, Gain, Profile, Recommendation, Unit
+from advisor.profiles.conclusions import Advice, Gain, Recommendation, Unit
+from advisor.profiles.schema import Profile
 from advisor.report import words
 from advisor.report.blocks import Fact, Finding
 from advisor.strategies.registry import BASELINE

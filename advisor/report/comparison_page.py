@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from advisor import units
-from advisor.profiles.schema import Advice, Profile
+from advisor.profiles.conclusions import Advice
+from advisor.profiles.schema import Profile
 from advisor.report import blocks, words
 from advisor.report.axes import RatioScale, ratio_axis
 from advisor.report.page import Page, Section, filled, lead

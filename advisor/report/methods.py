@@ -10,8 +10,7 @@ from advisor.profiles.schema import Profile, Traffic
 from advisor.report import words
 from advisor.report.blocks import Fact
 from advisor.rules.advise import silences
-from advisor.rules.limits import changed
-from advisor.rules.registry import RULES
+from advisor.rules.registry import RULES, changed
 
 CPU_LABEL = "measured on this CPU, not on a GPU"
 

@@ -7,17 +7,8 @@ from dataclasses import replace
 from typing import Literal
 
 from advisor import units
-from advisor.profiles.schema import (
-    Device,
-    Failed,
-    Measured,
-    Predicted,
-    Prediction,
-    Profile,
-    Recommendation,
-    Result,
-    Skipped,
-)
+from advisor.profiles.conclusions import Recommendation
+from advisor.profiles.schema import Device, Failed, Measured, Predicted, Prediction, Profile, Result, Skipped
 from advisor.report import words
 from advisor.report.blocks import Fact, Verdict
 from advisor.report.failures import (

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from advisor import units
 from advisor.errors import UsageError, WorkloadError
-from advisor.model.gains import with_estimates
-from advisor.profiles.schema import Advice, Profile, WorkloadRecord
-from advisor.rules.base import Case, Row, Rule, apply
+from advisor.model.measured import with_estimates
+from advisor.profiles.conclusions import Advice
+from advisor.profiles.schema import Profile, WorkloadRecord
+from advisor.rules.base import Case, Finding, Kind, Limits, Row, Rule, not_applicable
 from advisor.rules.case import cases
-from advisor.rules.limits import limits
-from advisor.rules.registry import RULES, by_id
+from advisor.rules.registry import RULES, by_id, limits
 from advisor.rules.snippets.writing import variants
 from advisor.verdicts.measured import recommend
 
@@ -36,6 +37,47 @@ def with_trace(profile: Profile, advice: Iterable[Advice]) -> tuple[Advice, ...]
     """The advice on the measured device with what nsys saw of the strategies that it is about."""
     about = {rule.id: rule.traced for rule in RULES}
     return tuple(seen.beside(one, profile) if (seen := about.get(one.rule)) else one for one in advice)
+
+
+def apply(rule: Rule, case: Case, *, limits: Limits | None = None, silenced_by: str = "") -> Advice:
+    """What the rule says of the case. One that raises becomes an `error`, so that the others still speak.
+
+    limits: values in place of the thresholds' defaults. silenced_by: who silenced it; it is not asked then.
+    """
+    if silenced_by:
+        return _advice(rule, case, outcome="silenced", detail=f"Silenced by {silenced_by}: it was not asked.")
+    try:
+        finding = _judge(rule, case, {**{t.name: t.default for t in rule.thresholds}, **(limits or {})})
+    except Exception as problem:
+        detail = f"This rule failed, which is a bug in advisor: {type(problem).__name__}: {problem}"
+        return _advice(rule, case, outcome="error", detail=detail)
+    said = {name: value for name, value in vars(finding).items() if name != "inferred"}
+    said |= {"title": finding.title or rule.title, "certainty": finding.certainty}
+    return _advice(rule, case, **said)
+
+
+def _advice(rule: Rule, case: Case, **said: Any) -> Advice:
+    stands = {"rule": rule.id, "device": case.device.name, "title": rule.title, "sources": rule.sources}
+    return Advice(**{**stands, **said})
+
+
+def _judge(rule: Rule, case: Case, limits: Limits) -> Finding:
+    if case.device.memory_class not in rule.memory_classes:
+        return not_applicable(rule.elsewhere)
+    if not case.rows:
+        return not_applicable(f"No strategy has figures on {case.device.name}.")
+    if rule.one_dram not in (None, case.one_dram):
+        return not_applicable(rule.elsewhere)
+    missing = next((one for one in rule.requires if not _has(case, one)), None)
+    if missing is None:
+        return rule.judge(case, limits)
+    if isinstance(missing, Kind) and missing.example in case.rows:
+        return not_applicable(missing.none)
+    return case.without(missing.example if isinstance(missing, Kind) else missing)
+
+
+def _has(case: Case, required: str | Kind) -> bool:
+    return bool(case.of(required)) if isinstance(required, Kind) else required in case.rows
 
 
 def _finished(advice: Advice, case: Case) -> Advice:

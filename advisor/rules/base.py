@@ -1,4 +1,4 @@
-"""What a rule is, and the case it judges.
+"""What a rule is, the case it judges and what it can find, with the sentences that most rules use.
 
 A rule is data and one pure function: `judge(case, limits)`, with `limits` its own thresholds by name. What
 a rule requires it declares, and it is asked only where that is there.
@@ -9,29 +9,96 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from inspect import cleandoc
+from typing import Literal, get_args
 
 from advisor import units
-from advisor.profiles.blocks import Block
-from advisor.profiles.schema import (
-    Advice,
-    Device,
-    Environment,
-    Evidence,
-    MemoryClass,
-    Method,
-    Recommendation,
-    Trace,
-    Unit,
-    WorkloadRecord,
-)
-from advisor.rules.findings import Finding, compared, gain, not_applicable, text
+from advisor.profiles.blocks import Block, Method
+from advisor.profiles.conclusions import Certainty, Evidence, Gain, Recommendation, Unit
+from advisor.profiles.schema import Device, MemoryClass, Trace, WorkloadRecord
+from advisor.profiles.system_state import Environment
 from advisor.rules.rows import Reads as Reads
 from advisor.rules.rows import Row as Row
 from advisor.rules.rows import fastest
 from advisor.rules.snippets.writing import snippet
 from advisor.rules.traced import Traced
 from advisor.strategies.registry import BASELINE
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a rule concluded. An `advice` says what to change; most propose a strategy and its worth."""
+
+    outcome: Literal["advice", "pass", "not-applicable"]
+    detail: str
+    title: str | None = None
+    """In place of the rule's own, where the advice differs by device."""
+    strategy: str | None = None
+    evidence: tuple[Evidence, ...] = ()
+    gain: Gain | None = None
+    snippet: str | None = None
+    inferred: bool = False
+    """The effect was measured, its cause is the likeliest one."""
+
+    @property
+    def certainty(self) -> Certainty | None:
+        """How sure an advice is; None for other outcomes."""
+        if self.outcome != "advice":
+            return None
+        if any(item.predicted for item in self.evidence):
+            return "predicted"
+        return "likely" if self.inferred else "measured"
+
+
+def passed(detail: str, *evidence: Evidence) -> Finding:
+    """Nothing to advise; the evidence shows why."""
+    return Finding("pass", detail, evidence=evidence)
+
+
+def unbeaten(subject: Row, nearest: Row | None) -> Finding:
+    """Nothing to advise, since no strategy that copies less beats this one."""
+    if nearest is None:
+        return passed(f"No other strategy has figures to set against {subject.strategy}.", subject.copies())
+    said = "No strategy that spends less on copies is surely faster"
+    frames = (subject.frame(), nearest.frame())
+    return passed(f"{said}: {subject.takes} a frame, {nearest.takes}.", subject.copies(), *frames)
+
+
+def not_applicable(reason: str) -> Finding:
+    """The rule has nothing to say of this case."""
+    return Finding("not-applicable", reason)
+
+
+def text(*sentences: str) -> str:
+    """Sentences, those that are empty left out."""
+    return " ".join(filter(None, sentences))
+
+
+def compared(better: Row, against: Row) -> str:
+    """ "pinned takes 1.00 ms a frame and pageable 2.00 ms: 2.00× (1.98× to 2.02×) as fast."
+
+    And whose cost the gain is counted against, where that is not the code in use.
+    """
+    both = f"{better.takes} a frame and {against.strategy} {units.seconds(against.seconds)}"
+    whose = "" if against.strategy == BASELINE else f"The gain is against {against.strategy}."
+    return text(f"{both}: {units.times(against.over(better))} as fast.", whose)
+
+
+def gain(better: Row, against: Row) -> Gain:
+    """What changing from one to the other is worth; bytes only where fewer are needed."""
+    saved = against.physical_bytes - better.physical_bytes
+    return Gain(
+        seconds_per_frame=against.seconds - better.seconds,
+        bytes=saved if saved > 0 else None,
+        basis="estimated" if better.predicted or against.predicted else "measured",
+        over=against.strategy,
+    )
+
+
+def estimate(seconds: float | None) -> Gain:
+    """A gain that a formula gives; the rule says which."""
+    return Gain(seconds_per_frame=seconds, bytes=None, basis="estimated")
+
 
 Limits = Mapping[str, float]
 
@@ -49,6 +116,11 @@ class Kind:
 
 COPYING = Kind("pinned", lambda row: row.movements == {"copied"} and not row.overlaps)
 """Every buffer has a twin in device memory, and frames follow one another."""
+WRITE_COMBINED = Kind(
+    "write-combined",
+    lambda row: bool(row.write_combined),
+    "The host reads every buffer it shares: none is placed in write-combined memory.",
+)
 
 
 @dataclass(frozen=True)
@@ -99,6 +171,11 @@ class Case:
     def copying(self) -> list[Row]:
         """The rows of `COPYING`, those that copy from page-locked memory first."""
         return sorted(self.of(COPYING), key=lambda row: not row.locks)
+
+    def twins(self) -> list[tuple[Row, Row]]:
+        """Rows that differ by write-combining alone, the combined one first; in order."""
+        plain = [row for row in self.rows.values() if not WRITE_COMBINED.has(row)]
+        return [(row, twin) for row in self.of(WRITE_COMBINED) for twin in plain if row.alike == twin.alike]
 
     def fastest(self, rows: Iterable[Row] | None = None) -> Row | None:
         """The fastest of these rows, or of all."""
@@ -178,8 +255,10 @@ class Rule:
     id: str
     title: str
     why: str
-    example: str
-    """A run, and what the rule says of it, word for word."""
+    bad: str
+    """A few lines of Python that it warns against; `produce` and `compute` are the user's stages."""
+    good: str
+    """The same done right. What it calls of no library is in snippets/helpers.py."""
     judge: Callable[[Case, Limits], Finding]
     sources: tuple[str, ...]
     traced: Traced | None = None
@@ -193,52 +272,15 @@ class Rule:
     elsewhere: str = "The device's memory class is not known."
     """Why it does not apply to other memory."""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bad", cleandoc(self.bad))
+        object.__setattr__(self, "good", cleandoc(self.good))
 
-def share_of_a_frame(meaning: str) -> Threshold:
+
+def frame_share(meaning: str) -> Threshold:
     """The part of a frame (`Row.part`) from which it is worth a change: a tenth."""
     source = "Amdahl's law: without a part of 10 % a frame is at most 1.11 times as fast"
     return Threshold("share", 0.10, "ratio", meaning, source, high=1.0)
-
-
-def apply(rule: Rule, case: Case, *, limits: Limits | None = None, silenced_by: str = "") -> Advice:
-    """What the rule says of the case. One that raises becomes an `error`, so that the others still speak.
-
-    limits: values in place of the thresholds' defaults. silenced_by: who silenced it; it is not asked then.
-    """
-    if silenced_by:
-        return _advice(rule, case, outcome="silenced", detail=f"Silenced by {silenced_by}: it was not asked.")
-    try:
-        finding = _judge(rule, case, {**{t.name: t.default for t in rule.thresholds}, **(limits or {})})
-    except Exception as problem:
-        detail = f"This rule failed, which is a bug in advisor: {type(problem).__name__}: {problem}"
-        return _advice(rule, case, outcome="error", detail=detail)
-    said = {name: value for name, value in vars(finding).items() if name != "inferred"}
-    said |= {"title": finding.title or rule.title, "certainty": finding.certainty}
-    return _advice(rule, case, **said)
-
-
-def _advice(rule: Rule, case: Case, **said: Any) -> Advice:
-    stands = {"rule": rule.id, "device": case.device.name, "title": rule.title, "sources": rule.sources}
-    return Advice(**{**stands, **said})
-
-
-def _judge(rule: Rule, case: Case, limits: Limits) -> Finding:
-    if case.device.memory_class not in rule.memory_classes:
-        return not_applicable(rule.elsewhere)
-    if not case.rows:
-        return not_applicable(f"No strategy has figures on {case.device.name}.")
-    if rule.one_dram not in (None, case.one_dram):
-        return not_applicable(rule.elsewhere)
-    missing = next((one for one in rule.requires if not _has(case, one)), None)
-    if missing is None:
-        return rule.judge(case, limits)
-    if isinstance(missing, Kind) and missing.example in case.rows:
-        return not_applicable(missing.none)
-    return case.without(missing.example if isinstance(missing, Kind) else missing)
-
-
-def _has(case: Case, required: str | Kind) -> bool:
-    return bool(case.of(required)) if isinstance(required, Kind) else required in case.rows
 
 
 def shares_dram(device: Device) -> bool:

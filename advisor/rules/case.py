@@ -5,62 +5,61 @@ What a trace of nsys sees in addition is put beside what the rules said of these
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.row_figures import HostPages
 from advisor.profiles.schema import (
-    BufferRecord,
     Device,
     Failed,
     Measured,
     Predicted,
-    Prediction,
+    PredictedResult,
     Profile,
+    Result,
+    Skipped,
     Trace,
     WorkloadRecord,
 )
-from advisor.rules import placed
 from advisor.rules.base import Case, Reads, Row
-from advisor.strategies.overlap import doubled
-from advisor.strategies.schedule import stage_uses
+from advisor.rules.rows import placements, shared, strategy_named
+from advisor.strategies.schedule import doubled, stage_uses
 
 
 def cases(profile: Profile) -> tuple[Case, ...]:
-    """The measured CUDA device; without one, each device that was predicted."""
-    if profile.device.kind == "cuda":
-        return (_measured_case(profile),)
-    return tuple(_predicted_case(profile, prediction) for prediction in profile.predictions)
+    """The measured CUDA device; without one, each device that was predicted.
 
-
-def _measured_case(profile: Profile) -> Case:
-    rows = (_measured_row(result, profile.workload) for result in profile.measured().values())
-    return Case(
-        device=profile.device,
-        workload=profile.workload,
-        rows=_placed(rows, profile, profile.device),
-        absent={r.strategy: r.reason for r in profile.results if not isinstance(r, Measured)},
-        failed={r.strategy: r.reason for r in profile.results if isinstance(r, Failed)},
-        reads=tuple(_reads(profile.workload, profile.traffic or Trace())),
-        traffic=profile.traffic or Trace(),
-        verdict=profile.recommendation,
-        machine=profile.environment,
-        method=profile.method,
-        blocks=profile.blocks,
+    Readings and failures are those of the machine that ran: they stay out of the cases of predicted devices.
+    """
+    if profile.device.kind != "cuda":
+        return tuple(_case(profile, p.device, p.results, p.recommendation) for p in profile.predictions)
+    measured = _case(profile, profile.device, profile.results, profile.recommendation)
+    failed = {r.strategy: r.reason for r in profile.results if isinstance(r, Failed)}
+    return (
+        replace(
+            measured, failed=failed, machine=profile.environment, method=profile.method, blocks=profile.blocks
+        ),
     )
 
 
-def _predicted_case(profile: Profile, prediction: Prediction) -> Case:
-    """Readings and failures are those of the machine that ran, not of the device: they stay out."""
-    predicted = [r for r in prediction.results if isinstance(r, Predicted)]
+def _case(
+    profile: Profile,
+    device: Device,
+    results: Sequence[Result | PredictedResult],
+    verdict: Recommendation | None,
+) -> Case:
+    rows = [_measured_row(r, profile.workload) for r in results if isinstance(r, Measured)]
+    rows += [_predicted_row(r) for r in results if isinstance(r, Predicted)]
+    traffic = profile.traffic or Trace()
     return Case(
-        device=prediction.device,
+        device=device,
         workload=profile.workload,
-        rows=_placed((_predicted_row(r) for r in predicted), profile, prediction.device),
-        absent={r.strategy: r.reason for r in prediction.results if not isinstance(r, Predicted)},
-        reads=tuple(_reads(profile.workload, profile.traffic or Trace())),
-        traffic=profile.traffic or Trace(),
-        verdict=prediction.recommendation,
+        rows=_placed(rows, profile, device),
+        absent={r.strategy: r.reason for r in results if isinstance(r, (Skipped, Failed))},
+        reads=tuple(_reads(profile.workload, traffic)),
+        traffic=traffic,
+        verdict=verdict,
     )
 
 
@@ -71,7 +70,7 @@ def _placed(rows: Iterable[Row], profile: Profile, device: Device) -> dict[str, 
         row.strategy: replace(
             row,
             fits=budget is None or row.physical_bytes <= budget,
-            placements=placed.placements(row.strategy, profile.workload),
+            placements=placements(row.strategy, profile.workload),
             memory_class=device.memory_class,
             pinned_bytes=_pinned_bytes(row.strategy, profile.workload) if row.predicted else row.pinned_bytes,
         )
@@ -133,43 +132,29 @@ def _predicted_row(result: Predicted) -> Row:
 
 def _pinned_bytes(strategy: str, workload: WorkloadRecord) -> int:
     """What the strategy page-locks by its placements; 0 for one that this version does not know."""
-    known = placed.strategy(strategy)
+    known = strategy_named(strategy)
     sets = doubled(stage_uses(workload, "frame")) if known and known.pipelined else []
     sizes = {buffer.name: buffer.bytes * (2 if buffer.name in sets else 1) for buffer in workload.buffers}
-    return sum(sizes[name] for name, how in placed.placements(strategy, workload).items() if how.locks)
+    return sum(sizes[name] for name, how in placements(strategy, workload).items() if how.locks)
 
 
 def _reads(workload: WorkloadRecord, trace: Trace) -> Iterator[Reads]:
-    for buffer in workload.buffers:
-        sides = {stage.side for stage in workload.stages if stage.name in buffer.access}
+    """Of each buffer of both sides that kernels read: passes as declared, or else as the trace saw them."""
+    for buffer in shared(workload):
         readers = [name for name, mode in workload.touching(buffer, "device").items() if mode != "out"]
-        if sides == {"host", "device"} and readers and buffer.bytes:
-            yield _buffer_reads(buffer, readers, workload, trace)
-
-
-def _buffer_reads(buffer: BufferRecord, readers: list[str], workload: WorkloadRecord, trace: Trace) -> Reads:
-    known = _known_passes(buffer, workload, trace)
-    writers = [stage for stage in workload.frame_stages() if buffer.access.get(stage.name, "in") != "in"]
-    return Reads(
-        buffer=buffer.name,
-        bytes=buffer.bytes,
-        passes=sum(known.get(name, 1.0) for name in readers),
-        stages=tuple(readers),
-        known=all(name in known for name in readers),
-        new_each_frame=bool(writers),
-    )
-
-
-def _known_passes(buffer: BufferRecord, workload: WorkloadRecord, trace: Trace) -> dict[str, float]:
-    """Passes by stage: what the user declared, or else what the trace saw."""
-    traced = {
-        row.stage: row.bytes_read / buffer.bytes
-        for row in trace.traffic
-        if row.buffer == buffer.name and row.source != "assumed"
-    }
-    declared = {
-        stage.name: stage.passes[buffer.name]
-        for stage in workload.frame_stages("device")
-        if buffer.name in stage.passes
-    }
-    return {**traced, **declared}
+        if not readers or not buffer.bytes:
+            continue
+        seen = [t for t in trace.traffic if t.buffer == buffer.name and t.source != "assumed"]
+        known = {t.stage: t.bytes_read / buffer.bytes for t in seen} | {
+            stage.name: stage.passes[buffer.name]
+            for stage in workload.frame_stages("device")
+            if buffer.name in stage.passes
+        }
+        yield Reads(
+            buffer=buffer.name,
+            bytes=buffer.bytes,
+            passes=sum(known.get(name, 1.0) for name in readers),
+            stages=tuple(readers),
+            known=all(name in known for name in readers),
+            new_each_frame=any(buffer.access.get(s.name, "in") != "in" for s in workload.frame_stages()),
+        )

@@ -1,12 +1,9 @@
 """device-resident: a buffer that leaves the GPU only to come back in the same frame."""
 
-from __future__ import annotations
-
 from advisor import units
 from advisor.profiles.schema import BufferRecord
-from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
-from advisor.rules.findings import Finding, estimate, not_applicable, passed
-from advisor.rules.placed import moves, shared
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, estimate, frame_share, not_applicable, passed
+from advisor.rules.rows import moves, shared
 from advisor.strategies.registry import BASELINE
 
 
@@ -18,11 +15,8 @@ def judge(case: Case, limits: Limits) -> Finding:
         return passed("No buffer goes to the host and comes back in a frame.")
     names, chosen = ", ".join(buffer.name for buffer in found), case.chosen
     if chosen is not None and not chosen.transfer_seconds:
-        return passed(
-            f"{names} would be copied both ways in a frame, but {chosen.strategy}, which is recommended, "
-            "copies nothing.",
-            chosen.copies(),
-        )
+        nothing = f"{chosen.strategy}, which is recommended, copies nothing"
+        return passed(f"{names} would be copied both ways in a frame, but {nothing}.", chosen.copies())
     row = _copying(case)
     if row is None or not row.transfer_bytes:
         return not_applicable("No strategy that copies has its bytes and their time.")
@@ -74,16 +68,20 @@ RULE = Rule(
     why="Intermediate results should stay in device memory: made there, used there, never mapped nor copied "
     "to the host. Even a stage that the GPU runs no faster than the CPU pays where it spares a round trip "
     "over the link.",
-    example="Example card, made-up figures: work leaves the GPU for clip and comes back in the same frame: "
-    "128 MiB both ways. Written with CuPy, this stage would work on the data where it lies. At the rate that "
-    "the copies of pinned reach, 6.00 ms a frame would be spared; what the stage takes on the GPU in place "
-    "of the CPU is not in that.",
+    bad="""
+    compute(device)
+    host = cupy.asnumpy(device)  # down
+    np.clip(host, 0, 1, out=host)
+    device.set(host)  # and up again
+    compute(device)""",
+    good="""
+    compute(device)
+    cupy.clip(device, 0, 1, out=device)  # where it lies
+    compute(device)""",
     memory_classes=("discrete", "discrete-hmm", "coherent"),
     elsewhere="CPU and GPU share one DRAM: a buffer need not leave it for either.",
     one_dram=False,
-    thresholds=(
-        share_of_a_frame("part of a frame that the round trips take, from which they are worth sparing"),
-    ),
+    thresholds=(frame_share("part of a frame that the round trips take, from which they are worth sparing"),),
     sources=(
         "https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/index.html"
         "#data-transfer-between-host-and-device",

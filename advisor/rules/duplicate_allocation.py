@@ -1,13 +1,10 @@
 """duplicate-allocation: explicit copies on a shared DRAM hold every buffer twice."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from advisor import units
-from advisor.profiles.schema import Evidence
-from advisor.rules.base import Case, Limits, Row, Rule, Threshold
-from advisor.rules.findings import Finding, passed
+from advisor.profiles.conclusions import Evidence
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, Threshold, passed
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.ties import LEAST_SAVING
 
@@ -19,36 +16,29 @@ def judge(case: Case, limits: Limits) -> Finding:
     least = max(limits["saving"] * baseline.physical_bytes, limits["bytes"])
     once = [row for row in case.rows.values() if baseline.physical_bytes - row.physical_bytes >= least]
     if not once:
-        return passed(
-            f"No strategy here needs {units.size(least)} less than the {twice} of {BASELINE}.",
-            _held(baseline),
-        )
+        said = f"No strategy here needs {units.size(least)} less than the {twice} of {BASELINE}."
+        return passed(said, _held(baseline))
     shown = [_held(row) for row in (baseline, *once)]
     as_fast = [row for row in once if row.no_slower(baseline)]
     if not as_fast:
         fastest = min(once, key=lambda row: row.seconds)
-        return passed(
+        said = (
             f"{_names(once)} would hold the buffers once ({units.size(fastest.physical_bytes)} and not "
             f"{twice}), but not surely without losing time: {fastest.takes} a frame, "
-            f"{units.times(fastest.over(baseline))} that of {BASELINE}.",
-            *shown,
-            baseline.frame(),
-            fastest.frame(),
+            f"{units.times(fastest.over(baseline))} that of {BASELINE}."
         )
+        return passed(said, *shown, baseline.frame(), fastest.frame())
     better = min([row for row in as_fast if row is case.chosen] or as_fast, key=lambda row: row.seconds)
     cause = (
         f"On {case.device.name} CPU and GPU share one DRAM, and {BASELINE} holds each buffer in it twice: "
         f"{twice}. {_names(once)} {'hold' if len(once) > 1 else 'holds'} it once."
     )
-    return case.swap(baseline, better, cause, shown, worth=_worth(baseline, better))
-
-
-def _worth(baseline: Row, better: Row) -> str:
     saved = baseline.physical_bytes - better.physical_bytes
-    return (
+    worth = (
         f"{better.strategy} needs {units.size(better.physical_bytes)}, {units.size(saved)} less, and is "
         f"{units.times(baseline.over(better))} as fast{', as predicted' if better.predicted else ''}."
     )
+    return case.swap(baseline, better, cause, shown, worth=worth)
 
 
 def _names(rows: Sequence[Row]) -> str:
@@ -66,9 +56,17 @@ RULE = Rule(
     why="On a Jetson the memory that cudaMalloc gives comes from the same DRAM as every NumPy array. A "
     "program written for a card, with a host array, a device array and a copy between them, holds everything "
     "twice; on a board of 4 or 8 GB that decides what fits.",
-    example="Example Jetson (tegra-io-coherent), made-up figures: On Example Jetson (tegra-io-coherent) CPU "
-    "and GPU share one DRAM, and pageable holds each buffer in it twice: 384 MiB. zero-copy and managed hold "
-    "it once. managed needs 192 MiB, 192 MiB less, and is 3.33× (3.33× to 3.34×) as fast.",
+    bad="""
+    host = np.empty(shape, np.float32)
+    device = cupy.empty(shape, np.float32)  # in the same DRAM
+    produce(host)
+    device.set(host)
+    compute(device)""",
+    good="""
+    host, device = managed_empty(shape, np.float32)  # one memory
+    produce(host)
+    compute(device)
+    stream.synchronize()  # before the CPU touches host again""",
     memory_classes=("tegra", "tegra-io-coherent", "tegra-coherent", "coherent"),
     elsewhere="The GPU has a memory of its own: its copy of a buffer takes none of the host's.",
     requires=(BASELINE,),

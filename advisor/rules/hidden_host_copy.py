@@ -1,11 +1,8 @@
 """hidden-host-copy: data that arrives elsewhere is copied into the memory that was to spare a copy."""
 
-from __future__ import annotations
-
 from advisor import units
-from advisor.profiles.schema import Evidence
-from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
-from advisor.rules.findings import Finding, estimate, not_applicable, passed
+from advisor.profiles.conclusions import Evidence
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, estimate, frame_share, not_applicable, passed
 
 
 def judge(case: Case, limits: Limits) -> Finding:
@@ -20,11 +17,8 @@ def judge(case: Case, limits: Limits) -> Finding:
         return passed("No strategy here copies external buffers on the CPU.", *([row.frame()] if row else []))
     share = subject.part(subject.host_copy_seconds)
     if share < limits["share"]:
-        return passed(
-            f"The CPU's copies of {external} are only {units.percent(share)} of a frame of "
-            f"{subject.strategy}.",
-            _copying(subject),
-        )
+        little = f"only {units.percent(share)} of a frame of {subject.strategy}"
+        return passed(f"The CPU's copies of {external} are {little}.", _copying(subject))
     cause = (
         f"The data of {external} arrives in other memory than {subject.strategy} needs. The CPU's copies "
         f"between the two {subject.take} {units.seconds(subject.host_copy_seconds)}, {units.percent(share)} "
@@ -35,11 +29,8 @@ def judge(case: Case, limits: Limits) -> Finding:
         cause = f"{cause} {better.strategy} takes the memory as it is."
         return case.swap(subject, better, cause, [_copying(subject)])
     if case.chosen is not None and not case.chosen.host_copy_seconds:
-        return passed(
-            f"{case.recommended}, which is recommended, takes {external} where the data arrives.",
-            case.chosen.frame(),
-            _copying(subject),
-        )
+        said = f"{case.recommended}, which is recommended, takes {external} where the data arrives."
+        return passed(said, case.chosen.frame(), _copying(subject))
     return _in_place(subject, cause)
 
 
@@ -67,15 +58,20 @@ RULE = Rule(
     "remove, and the memory for it: a pass over the data on the CPU, often as slow as the transfer. Memory "
     "that somebody else allocated can be registered where it is; or the data is produced in the right "
     "memory to begin with.",
-    example="Example Jetson (tegra-io-coherent), made-up figures: The data of image arrives in other memory "
-    "than managed needs. The CPU's copies between the two take 6.00 ms, 100 % of a frame: the copy that the "
-    "strategy was to spare, made by hand. zero-copy-registered takes the memory as it is. "
-    "zero-copy-registered takes 14.0 ms a frame and managed 20.0 ms: 1.43× (1.43× to 1.43×) as fast. The "
-    "gain is against managed.",
+    bad="""
+    host = cupyx.empty_pinned(shape, np.float32)
+    for _ in range(frames):
+        np.copyto(host, image)  # the copy that it was to spare
+        device.set(host, stream=stream)
+        stream.synchronize()""",
+    good="""
+    pages = image.ctypes.data
+    cupy.cuda.runtime.hostRegister(pages, image.nbytes, 0)  # once
+    for _ in range(frames):
+        device.set(image, stream=stream)  # from where the data arrives
+        stream.synchronize()""",
     thresholds=(
-        share_of_a_frame(
-            "part of a frame that the CPU's own copies take, from which they are worth removing"
-        ),
+        frame_share("part of a frame that the CPU's own copies take, from which they are worth removing"),
     ),
     sources=("https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#page-locked-host-memory",),
     judge=judge,

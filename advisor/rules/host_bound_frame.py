@@ -1,15 +1,9 @@
 """host-bound-frame: the CPU's own stages fill the frame, so that no memory strategy can help."""
 
-from __future__ import annotations
-
 from advisor import units
-from advisor.profiles.schema import Evidence
-from advisor.rules.base import Case, Limits, Row, Rule, Threshold
-from advisor.rules.findings import Finding, not_applicable, passed
+from advisor.profiles.conclusions import Evidence
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, Threshold, not_applicable, passed
 from advisor.strategies.registry import BASELINE
-
-_SHOWN = 3
-"""Host stages that are named, the longest first."""
 
 
 def judge(case: Case, limits: Limits) -> Finding:
@@ -22,12 +16,9 @@ def judge(case: Case, limits: Limits) -> Finding:
     if share < limits["share"]:
         return passed(_enough(subject, share, case.chosen), *_evidence(subject))
     if best is not subject and subject.over(best).low > 1 / limits["share"]:
-        return passed(
-            f"Host stages are {units.percent(share)} of a frame of {subject.strategy}, but with "
-            f"{best.strategy} they are faster too.",
-            *_evidence(subject),
-            *_evidence(best),
-        )
+        most = f"Host stages are {units.percent(share)} of a frame of {subject.strategy}"
+        said = f"{most}, but with {best.strategy} they are faster too."
+        return passed(said, *_evidence(subject), *_evidence(best))
     stages = ", ".join(f"{name} {units.seconds(seconds)}" for name, seconds in _longest(subject))
     return Finding(
         "advice",
@@ -52,7 +43,7 @@ def _enough(subject: Row, share: float, chosen: Row | None) -> str:
 
 
 def _longest(row: Row) -> list[tuple[str, float]]:
-    return sorted(row.host_stages.items(), key=lambda item: -item[1])[:_SHOWN]
+    return sorted(row.host_stages.items(), key=lambda item: -item[1])[:3]
 
 
 def _evidence(row: Row) -> tuple[Evidence, ...]:
@@ -69,10 +60,14 @@ RULE = Rule(
     why="A memory strategy can only save what kernels, copies and waiting take. Where the CPU's own work "
     "fills the frame, every strategy looks alike, and a report that picks one among them sends its reader "
     "to the wrong place.",
-    example="Example card, made-up figures: The CPU's own stages are 92 % of a frame of pageable (produce "
-    "70.0 ms, consume 22.0 ms). If all kernels, copies and waits took no time at all, a frame would be at "
-    "most 1.09× as fast: what memory strategy is chosen hardly matters. Speed up these stages, move them to "
-    "the GPU, or let frames overlap.",
+    bad="""
+    for index, value in enumerate(raw):  # most of the frame
+        host[index] = value * gain + offset
+    device.set(host, stream=stream)""",
+    good="""
+    device.set(raw, stream=stream)
+    cupy.multiply(device, gain, out=device)  # the stage on the GPU
+    cupy.add(device, offset, out=device)""",
     thresholds=(
         Threshold(
             "share",

@@ -1,15 +1,12 @@
 """link-below-best: the PCIe link runs narrower or slower than the GPU and this system can."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from advisor import units
-from advisor.profiles.schema import Evidence
+from advisor.profiles.conclusions import Evidence
 from advisor.profiles.system_state import GpuState
-from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
-from advisor.rules.findings import Finding, estimate, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Rule, estimate, frame_share, not_applicable, passed
 
 _AWAKE = (0, 1, 2)
 """CUDA runs in performance states P0 and P2; a GPU that saves power may have lowered its link."""
@@ -17,7 +14,7 @@ _AWAKE = (0, 1, 2)
 
 @dataclass(frozen=True)
 class _Link:
-    """Generation and lanes under load, and the best that NVML holds possible with this GPU and system."""
+    """Generation and lanes under load, and the best that NVML reports for this GPU and system."""
 
     generation: int
     width: int
@@ -38,13 +35,25 @@ def judge(case: Case, limits: Limits) -> Finding:
     link = _link(case.machine.gpu_readings)
     if link is None:
         why = case.machine.absent.get("gpu_readings")
-        told = "The link's width and generation under load were not told"
+        told = "NVML did not report the link's width and generation under load"
         return not_applicable(f"{told}: {why.rstrip('.')}." if why else f"{told}.")
-    runs, shown = f"generation {link.generation} ×{link.width}", _readings(link)
+    figures = {
+        "PCIe generation under load": link.generation,
+        "PCIe generation at best": link.best_generation,
+        "PCIe lanes": link.width,
+        "PCIe lanes at best": link.best_width,
+    }
+    shown = [Evidence(label=label, value=value, unit="count") for label, value in figures.items()]
+    runs = f"generation {link.generation} ×{link.width}"
     if link.factor <= 1:
-        return passed(f"The link runs at {runs}, {_BEST}", *shown)
+        best = "the best that NVML reports for this GPU and system"
+        unseen = "it does not report whether another slot would give more lanes"
+        return passed(f"The link runs at {runs}, {best}; {unseen}.", *shown)
     runs += f"; this GPU and system can do generation {link.best_generation} ×{link.best_width}"
-    row = _most_copied(case)
+    # The recommended strategy where it copies, else page-locked copies, which are bound by the link. Not one
+    # whose copies run beside other work: what they spare is not their time.
+    rows = [row for row in (case.chosen, *case.copying()) if row is not None and not row.overlaps]
+    row = next((row for row in rows if row.transfer_seconds), None)
     share = row.part(row.transfer_seconds) if row else 0.0
     if row is None or share < limits["share"]:
         little = f"copies are only {units.percent(share)} of a frame."
@@ -61,12 +70,6 @@ def judge(case: Case, limits: Limits) -> Finding:
     )
 
 
-_BEST = (
-    "the best that NVML holds possible with this GPU and system; whether another slot would give it more "
-    "lanes NVML does not tell."
-)
-
-
 def _link(readings: Sequence[GpuState]) -> _Link | None:
     """From readings of a GPU at work; an idle one lowers its generation. The best seen counts."""
     awake = [r for r in readings if r.moment == "under-load" or r.performance_state in _AWAKE]
@@ -78,41 +81,29 @@ def _link(readings: Sequence[GpuState]) -> _Link | None:
     return _Link(generation, width, best_generation, best_width) if known else None
 
 
-def _most_copied(case: Case) -> Row | None:
-    """The recommended strategy where it copies, else page-locked copies, which are bound by the link.
-
-    Not one whose copies run beside other work: what they spare is not their time.
-    """
-    found = [row for row in (case.chosen, *case.copying()) if row is not None and not row.overlaps]
-    return next((row for row in found if row.transfer_seconds), None)
-
-
-def _readings(link: _Link) -> tuple[Evidence, ...]:
-    figures = {
-        "PCIe generation under load": link.generation,
-        "PCIe generation at best": link.best_generation,
-        "PCIe lanes": link.width,
-        "PCIe lanes at best": link.best_width,
-    }
-    return tuple(Evidence(label=label, value=value, unit="count") for label, value in figures.items())
-
-
 RULE = Rule(
     id="link-below-best",
     title="Give the GPU its full PCIe link: slot, lanes and firmware",
     why="A card behind a bad riser, badly seated, or held at an old generation by the firmware copies at a "
     "fraction of its rate, and no memory strategy makes up for it. An idle GPU lowers its link to save "
-    "power, so that only a reading under load counts. NVML's best is what is possible with this GPU and "
-    "system: of a ×16 card in a slot of 8 lanes it tells 8, so that a slot which is too narrow is not seen "
-    "here; compare the lanes with the card's data sheet.",
-    example="Example card, made-up figures: Under load the link ran at generation 3 ×8; this GPU and system "
-    "can do generation 4 ×16: copies, and kernels that use host memory in place, take up to 4.00× as long as "
-    "they could. Copies are 71 % of a frame of pinned; the gain is what is spared of them if their time "
-    "falls by that factor. Check the slot and its lanes, risers, and the firmware's settings for PCIe.",
+    "power, so that only a reading under load counts. The best that NVML reports is for this GPU and "
+    "system: for a ×16 card in a slot of 8 lanes it reports 8, so that a slot which is too narrow is not "
+    "seen here; compare the lanes with the card's data sheet.",
+    bad="""
+    gpu = pynvml.nvmlDeviceGetHandleByIndex(0)
+    now = pynvml.nvmlDeviceGetCurrPcieLinkGeneration(gpu)  # idle: lowered""",
+    good="""
+    gpu = pynvml.nvmlDeviceGetHandleByIndex(0)
+    for _ in range(100):
+        device.set(host, stream=stream)  # page-locked, so that this returns
+    now = pynvml.nvmlDeviceGetCurrPcieLinkGeneration(gpu)  # under load
+    best = pynvml.nvmlDeviceGetMaxPcieLinkGeneration(gpu)
+    lanes = pynvml.nvmlDeviceGetCurrPcieLinkWidth(gpu)
+    most = pynvml.nvmlDeviceGetMaxPcieLinkWidth(gpu)""",
     memory_classes=("discrete", "discrete-hmm"),
-    elsewhere="The device does not hang on PCIe, or its link is not what NVML tells of.",
+    elsewhere="The device is not attached by PCIe, or NVML does not report its link.",
     thresholds=(
-        share_of_a_frame("part of a frame that copies take, from which a faster link is worth the trouble"),
+        frame_share("part of a frame that copies take, from which a faster link is worth the trouble"),
     ),
     sources=(
         "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html: the maximum is what is "

@@ -1,11 +1,9 @@
 """missing-synchronisation: results that are right with synchronous copies and wrong without them."""
 
-from __future__ import annotations
-
-from advisor.profiles.schema import WRONG_RESULTS, Evidence
-from advisor.rules.base import Case, Limits, Rule
-from advisor.rules.findings import Finding, not_applicable, passed
-from advisor.rules.placed import placements
+from advisor.profiles.conclusions import Evidence
+from advisor.profiles.schema import WRONG_RESULTS
+from advisor.rules.base import Case, Finding, Limits, Rule, not_applicable, passed
+from advisor.rules.rows import placements
 
 
 def judge(case: Case, _: Limits) -> Finding:
@@ -22,11 +20,9 @@ def judge(case: Case, _: Limits) -> Finding:
     shown = (_count("strategies whose results differ", len(wrong)), right)
     waiting = [name for name in agree if _waits(case, name)]
     if any(_waits(case, name) for name in wrong) or not waiting:
-        return passed(
-            f"Results of {', '.join(wrong)} differ, but nothing points to a wait that is missing: there is "
-            "no strategy with synchronous copies that gave the right ones while the others failed.",
-            *shown,
-        )
+        differ = f"Results of {', '.join(wrong)} differ, but nothing points to a wait that is missing"
+        none = "there is no strategy with synchronous copies that gave the right ones while the others failed"
+        return passed(f"{differ}: {none}.", *shown)
     name, why = next(iter(wrong.items()))
     return Finding(
         "advice",
@@ -58,12 +54,17 @@ RULE = Rule(
     "as zero-copy, managed and page-locked memory do, and the wait is gone with them: the CPU reads what "
     "the kernel has not written yet, and writes what it still reads. It is the classic error of such a "
     "change, and it shows as results that are wrong now and then.",
-    example="Example card, made-up figures: The results of zero-copy are wrong (zero-copy: 12 of 16 elements "
-    "of 'c' differ from the reference run), those of pageable are right. There a copy waits for the GPU; "
-    "elsewhere the frame waits for the stream that device stages run on, and for nothing else. Look for work "
-    "on a stream of your own, for kernels started in a thread, and for arrays kept from an earlier frame: "
-    "run it on the `stream` that a stage may ask for, or synchronise before the stage returns. In your "
-    "program the same wait belongs before the CPU reads.",
+    bad="""
+    host, device = mapped_empty(shape, np.float32)
+    produce(host)
+    compute(device)
+    total = host.sum()  # the kernel may still be writing""",
+    good="""
+    host, device = mapped_empty(shape, np.float32)
+    produce(host)
+    compute(device)
+    stream.synchronize()
+    total = host.sum()""",
     sources=(
         "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#asynchronous-concurrent-execution",
         "https://docs.nvidia.com/cuda/cuda-runtime-api/api-sync-behavior.html",

@@ -1,12 +1,10 @@
 """numa-remote: host memory on another NUMA node than the GPU's."""
 
-from __future__ import annotations
-
 from advisor import units
-from advisor.profiles.schema import Evidence, Method
+from advisor.profiles.blocks import Method
+from advisor.profiles.conclusions import Evidence
 from advisor.profiles.system_state import HostState
-from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
-from advisor.rules.findings import Finding, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, frame_share, not_applicable, passed
 
 
 def judge(case: Case, limits: Limits) -> Finding:
@@ -30,11 +28,8 @@ def judge(case: Case, limits: Limits) -> Finding:
         row.figure(f"{row.strategy}: copies and kernels", row.path_seconds),
     )
     if share < limits["share"]:
-        return passed(
-            f"Copies and kernels are only {units.percent(share)} of a frame of {row.strategy}: where the "
-            "host's memory lies hardly matters.",
-            *shown,
-        )
+        little = f"Copies and kernels are only {units.percent(share)} of a frame of {row.strategy}"
+        return passed(f"{little}: where the host's memory lies hardly matters.", *shown)
     return Finding("advice", _detail(host, case.method, row, share, nodes), evidence=shown, inferred=True)
 
 
@@ -59,15 +54,17 @@ RULE = Rule(
     why="A machine with several sockets has memory near the GPU and memory that is a hop away. Linux places "
     "pages on the node of the CPU that first touches them: a matter of luck for a program that is not "
     "bound. On GH200 kernels use the near node's memory at 330 GB/s and the far one's at 221.",
-    example="Example card, made-up figures: The host has 2 NUMA nodes with CPUs, and the GPU is attached to "
-    "node 1. These figures were taken with the host's memory on that node, where the system allowed it; a "
-    "program that is not bound gets memory wherever it happens to start, and 86 % of a frame of pinned is "
-    "copies and kernels. Start it with numactl --cpunodebind=1 --membind=1; to see what that is worth here, "
-    "compare runs with --numa local and --numa remote.",
+    bad="""
+    program = [sys.executable, "pipeline.py"]
+    subprocess.run(program, check=True)  # on whichever node it starts""",
+    good="""
+    program = [sys.executable, "pipeline.py"]
+    bus_id = cupy.cuda.Device().pci_bus_id.lower()
+    node = Path(f"/sys/bus/pci/devices/{bus_id}/numa_node").read_text().strip()
+    bound = ["numactl", f"--cpunodebind={node}", f"--membind={node}"]
+    subprocess.run([*bound, *program], check=True)""",
     thresholds=(
-        share_of_a_frame(
-            "part of a frame that copies and kernels take, from which the way to the memory matters"
-        ),
+        frame_share("part of a frame that copies and kernels take, from which the way to the memory matters"),
     ),
     sources=(
         "https://dnhkng.github.io/posts/gh200-benchmarking: 328 to 339 GB/s near, 221 far",

@@ -1,11 +1,19 @@
 """oversubscription: the buffers of a frame do not fit the GPU's memory, or only just."""
 
-from __future__ import annotations
-
 from advisor import units
-from advisor.profiles.schema import Evidence
-from advisor.rules.base import Case, Kind, Limits, Rule, Threshold
-from advisor.rules.findings import Finding, compared, not_applicable, passed, text
+from advisor.profiles.conclusions import Evidence
+from advisor.rules.base import (
+    Case,
+    Finding,
+    Kind,
+    Limits,
+    Rule,
+    Threshold,
+    compared,
+    not_applicable,
+    passed,
+    text,
+)
 
 _PAGED = Kind(
     "managed",
@@ -19,18 +27,17 @@ def judge(case: Case, limits: Limits) -> Finding:
     total = case.device.attributes.get("total_global_mem")
     if not isinstance(total, int) or isinstance(total, bool) or total <= 0:
         return not_applicable("How much memory the device has is not known.")
-    needed = _needed(case)
+    kernels = {stage.name for stage in case.workload.stages if stage.side == "device"}
+    # On one DRAM the CPU's own buffers count too, copies of any do not.
+    needed = sum(b.bytes for b in case.workload.buffers if case.one_dram or kernels & b.access.keys())
     share = needed / total
     shown = (
         Evidence(label="memory that the buffers need", value=needed, unit="bytes"),
         Evidence(label="the device's memory", value=total, unit="bytes"),
     )
     if share < limits["share"]:
-        return passed(
-            f"The buffers need {units.size(needed)} of the device's {units.size(total)}, "
-            f"{units.percent(share)}.",
-            *shown,
-        )
+        little = f"{units.size(needed)} of the device's {units.size(total)}, {units.percent(share)}"
+        return passed(f"The buffers need {little}.", *shown)
     cause = text(
         f"{'The buffers, each held once, need' if case.one_dram else 'The buffers of the kernels need'} "
         f"{units.size(needed)}, {units.percent(share)} of the {units.size(total)} of {case.device.name}.",
@@ -39,7 +46,12 @@ def judge(case: Case, limits: Limits) -> Finding:
     subject = case.fastest(case.of(_PAGED))
     better = case.proposal(case.rows.values(), subject) if subject else None
     if subject is None or better is None:
-        return Finding("advice", text(cause, _refused(case), _SPLIT), evidence=shown)
+        refused = (
+            f"{name} has no figures: {why}."
+            for name, why in case.absent.items()
+            if "memory" in why and ("needs" in why or "not enough" in why)
+        )
+        return Finding("advice", text(cause, next(refused, ""), _SPLIT), evidence=shown)
     return case.swap(subject, better, cause, shown, worth=text(compared(better, subject), _SPLIT))
 
 
@@ -63,20 +75,6 @@ def _follows(case: Case, share: float) -> str:
     return "Managed memory gives pages up to make room for others, and fetches them again later."
 
 
-def _needed(case: Case) -> int:
-    """What kernels use; on one DRAM the CPU's own buffers count too, copies of any not."""
-    kernels = {stage.name for stage in case.workload.stages if stage.side == "device"}
-    return sum(b.bytes for b in case.workload.buffers if case.one_dram or kernels & b.access.keys())
-
-
-def _refused(case: Case) -> str:
-    """A strategy that has no figures for want of memory, in its own words."""
-    for name, why in case.absent.items():
-        if "memory" in why and ("needs" in why or "not enough" in why):
-            return f"{name} has no figures: {why}."
-    return ""
-
-
 RULE = Rule(
     id="oversubscription",
     title="Cut the frame into parts that fit the GPU's memory",
@@ -84,11 +82,15 @@ RULE = Rule(
     "runs by giving pages up and fetching them again: a frame that sweeps over all of it finds nothing where "
     "it left it. Times vary by up to 100 with the pattern of access, and on a shared machine an "
     "oversubscribed GPU can hang. Explicit copies simply fail, and so does managed memory elsewhere.",
-    example="Example card, made-up figures: The buffers of the kernels need 192 MiB, 96 % of the 200 MiB of "
-    "Example card. That fits only just: contexts, code and other programs take their part too. zero-copy "
-    "takes 12.0 ms a frame and managed 200 ms: 16.7× (16.6× to 16.7×) as fast. The gain is against managed. "
-    "Cut the frame into parts that fit, each through the same buffers: then every strategy is open again, "
-    "and copies of one part can overlap the kernels of another.",
+    bad="""
+    device = cupy.asarray(data)  # larger than the GPU's memory
+    compute(device)""",
+    good="""
+    device = cupy.empty((rows, *data.shape[1:]), data.dtype)
+    for start in range(0, len(data), rows):
+        part = data[start : start + rows]
+        device[: len(part)].set(part)  # one part that fits after the other
+        compute(device[: len(part)])""",
     thresholds=(
         Threshold(
             "share",

@@ -1,19 +1,14 @@
 """page-fault-migration: managed memory whose pages a card fetches by faults, a few at a time."""
 
-from __future__ import annotations
-
 from advisor import units
-from advisor.profiles.schema import Evidence
-from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
-from advisor.rules.findings import Finding, not_applicable, passed, text
-from advisor.rules.placed import shared
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, frame_share, not_applicable, passed, text
+from advisor.rules.rows import shared
 from advisor.rules.traced import Traced, migrations
 from advisor.strategies.registry import BASELINE
 
 _SUBJECT = "managed"
 _FAULT_SECONDS = 10e-6
 """The least that a fault takes (ObservUVM: 10 to 50 µs): in less there may have been none."""
-_TITLE_ELSEWHERE = "Avoid managed memory that faults page by page"
 
 
 def judge(case: Case, limits: Limits) -> Finding:
@@ -31,13 +26,21 @@ def judge(case: Case, limits: Limits) -> Finding:
     waiting = managed.device_seconds - resident.device_seconds
     shown = [managed.kernels(), resident.kernels()]
     if managed.part(waiting) < limits["share"]:
-        return passed(_little(managed, waiting), *shown)
+        lost = f"Kernels lose only {units.seconds(waiting)} of a frame of {units.seconds(managed.seconds)}"
+        fast = "Kernels on managed memory are as fast as on device memory"
+        told = f"{lost} to pages that are not there yet" if waiting > 0 else fast
+        return passed(f"{told}{' (predicted)' if managed.predicted else ''}.", *shown)
     better = case.proposal(case.rows.values(), managed)
     cause = _cause(managed, resident, waiting)
-    shown += [*_rate(managed, waiting, case), *_host(managed, case.rows.get(BASELINE))]
+    touched = sum(b.bytes for b in shared(case.workload) if case.workload.touching(b, "device"))
+    if touched and waiting >= _FAULT_SECONDS:
+        shown += [managed.figure("managed: rate of the migrations", touched / waiting, "bytes_per_second")]
+    baseline = case.rows.get(BASELINE)
+    if baseline is not None and managed.host_seconds > baseline.host_seconds:
+        shown += [managed.stages(), baseline.stages()]  # pages go back by faults too, in the CPU's own stages
     if better is None:
         return passed(f"{cause} But no other strategy is surely faster.", *shown)
-    title = None if _prefetches(better) else _TITLE_ELSEWHERE
+    title = None if _prefetches(better) else "Avoid managed memory that faults page by page"
     cause = text(cause, _prefetched(case, better))
     return case.swap(managed, better, cause, shown, title=title, inferred=True)
 
@@ -52,16 +55,6 @@ def _prefetches(row: Row) -> bool:
     return "prefetched" in row.movements
 
 
-def _little(managed: Row, waiting: float) -> str:
-    said = (
-        f"Kernels lose only {units.seconds(waiting)} of a frame of {units.seconds(managed.seconds)} to pages "
-        "that are not there yet"
-        if waiting > 0
-        else "Kernels on managed memory are as fast as on device memory"
-    )
-    return f"{said}{' (predicted)' if managed.predicted else ''}."
-
-
 def _cause(managed: Row, resident: Row, waiting: float) -> str:
     pages = (
         "faults, which bring the pages that the CPU used last over a few at a time"
@@ -73,21 +66,6 @@ def _cause(managed: Row, resident: Row, waiting: float) -> str:
         f"{units.seconds(resident.device_seconds)} on device memory ({resident.strategy}): "
         f"{units.percent(managed.part(waiting))} of a frame goes to {pages}."
     )
-
-
-def _rate(managed: Row, waiting: float, case: Case) -> list[Evidence]:
-    """How fast the pages that kernels touch arrive by faults; nothing where there may have been none."""
-    touched = sum(b.bytes for b in shared(case.workload) if case.workload.touching(b, "device"))
-    if not touched or waiting < _FAULT_SECONDS:
-        return []
-    return [managed.figure("managed: rate of the migrations", touched / waiting, "bytes_per_second")]
-
-
-def _host(managed: Row, baseline: Row | None) -> list[Evidence]:
-    """Pages go back by faults too, where the CPU touches them: in its own stages."""
-    if baseline is None or managed.host_seconds <= baseline.host_seconds:
-        return []
-    return [managed.stages(), baseline.stages()]
 
 
 def _prefetched(case: Case, better: Row) -> str:
@@ -108,16 +86,22 @@ RULE = Rule(
     "that is elsewhere is a fault of 10 to 50 µs that brings 64 KB, more where the driver's tree prefetcher "
     "sees a pattern: a kernel that streams 2 GB ran at 8 GB/s, and at 242 GB/s once it was prefetched (GTX "
     "1080).",
-    example="vector_add on NVIDIA H200, measured: Kernels take 16.6 ms on managed memory and 83.0 µs on "
-    "device memory (managed-prefetch): 29 % of a frame goes to faults, which bring the pages that the CPU "
-    "used last over a few at a time. Prefetched, kernels take 83.0 µs and the moves 16.8 ms. zero-copy takes "
-    "18.3 ms a frame and managed 55.3 ms: 3.03× (2.71× to 3.61×) as fast. The gain is against managed.",
+    bad="""
+    host, device = managed_empty(shape, np.float32)
+    produce(host)
+    compute(device)  # faults, a few pages at a time
+    stream.synchronize()""",
+    good="""
+    host, device = managed_empty(shape, np.float32)
+    produce(host)
+    prefetch(host, "device")  # all of it, before the kernel starts
+    compute(device)
+    prefetch(host, "host")
+    stream.synchronize()""",
     memory_classes=("discrete", "discrete-hmm"),
     elsewhere="No pages move by faults on one DRAM; over a coherent link see ping-pong-migration.",
     requires=(_SUBJECT,),
-    thresholds=(
-        share_of_a_frame("part of a frame of managed by which kernels are slower than on device memory"),
-    ),
+    thresholds=(frame_share("part of a frame of managed by which kernels are slower than on device memory"),),
     sources=(
         "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#data-prefetching",
         "parallelArchitect/pascal-um-benchmark: 8.2 and 242.3 GB/s on a GTX 1080",

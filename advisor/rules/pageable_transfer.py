@@ -1,11 +1,8 @@
 """pageable-transfer: copies from and to ordinary memory, which the driver stages while the host waits."""
 
-from __future__ import annotations
-
 from advisor import units
-from advisor.profiles.schema import Evidence
-from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
-from advisor.rules.findings import Finding, passed, text, unbeaten
+from advisor.profiles.conclusions import Evidence
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, frame_share, passed, text, unbeaten
 from advisor.rules.traced import Traced, copies, pageable_bytes
 from advisor.strategies.registry import BASELINE
 
@@ -24,19 +21,21 @@ def judge(case: Case, limits: Limits) -> Finding:
         others = (row for row in case.rows.values() if row is not baseline)
         return unbeaten(baseline, min(others, key=lambda row: row.seconds, default=None))
     locked = next((row for row in case.copying() if row.locks), None)
+    same = ""
+    if locked and locked.transfer_seconds:
+        took = units.seconds(locked.transfer_seconds)
+        same = f"The same copies from page-locked memory {locked.take} {took}."
     shown = {row.strategy: row for row in (baseline, locked or better, better)}
     cause = text(
         f"Copies from and to ordinary memory are {units.percent(share)} of a frame of {BASELINE}, "
         f"{units.seconds(baseline.transfer_seconds)}{' as predicted' if baseline.predicted else ''}.",
         _cause(case, better),
-        _page_locked(locked),
+        same,
     )
     evidence: list[Evidence] = [item for row in shown.values() for item in (row.copies(), *row.rate())]
-    title = _TITLE_SHARED if case.one_dram and not better.transfer_seconds else None
+    shared = case.one_dram and not better.transfer_seconds
+    title = "Drop the copies: CPU and GPU share one memory" if shared else None
     return case.swap(baseline, better, cause, evidence, title=title)
-
-
-_TITLE_SHARED = "Drop the copies: CPU and GPU share one memory"
 
 
 def _cause(case: Case, better: Row) -> str:
@@ -54,13 +53,6 @@ def _cause(case: Case, better: Row) -> str:
     return f"{staged}; {better.strategy} makes none."
 
 
-def _page_locked(row: Row | None) -> str:
-    """What page-locked memory makes of the same copies, also where another strategy is proposed."""
-    if row is None or not row.transfer_seconds:
-        return ""
-    return f"The same copies from page-locked memory {row.take} {units.seconds(row.transfer_seconds)}."
-
-
 RULE = Rule(
     id="pageable-transfer",
     title="Move the copies off pageable memory",
@@ -69,13 +61,22 @@ RULE = Rule(
     "all is staged, while the last piece may still be on its way, for a download until all has arrived. "
     "That is half the link's rate or less, and no overlap of the CPU's work. On a Jetson the copy is not "
     "needed at all, since CPU and GPU share one memory.",
-    example="vector_add on NVIDIA H200, measured: Copies from and to ordinary memory are 43 % of a frame of "
-    "pageable, 14.6 ms. The driver passes them through a page-locked buffer of its own, and the host waits; "
-    "zero-copy makes none. The same copies from page-locked memory take 3.67 ms. zero-copy takes 18.3 ms a "
-    "frame and pageable 35.0 ms: 1.91× (1.69× to 2.24×) as fast.",
+    bad="""
+    host = np.empty(shape, np.float32)  # pageable
+    for _ in range(frames):
+        produce(host)
+        device.set(host)  # the driver stages it, and the CPU waits
+        compute(device)""",
+    good="""
+    host = cupyx.empty_pinned(shape, np.float32)  # once
+    for _ in range(frames):
+        produce(host)
+        device.set(host, stream=stream)  # returns at once
+        compute(device)
+        stream.synchronize()  # before the CPU writes host again""",
     requires=(BASELINE,),
     thresholds=(
-        share_of_a_frame("part of a baseline's frame that copies take, from which they are worth removing"),
+        frame_share("part of a baseline's frame that copies take, from which they are worth removing"),
     ),
     sources=(
         "https://docs.nvidia.com/cuda/cuda-runtime-api/api-sync-behavior.html",

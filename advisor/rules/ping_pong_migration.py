@@ -1,11 +1,8 @@
 """ping-pong-migration: managed pages that go back and forth because both sides use them in turn."""
 
-from __future__ import annotations
-
 from advisor import units
-from advisor.rules.base import Case, Kind, Limits, Rule, Threshold
-from advisor.rules.findings import Finding, passed
-from advisor.rules.placed import changes_of_side, shared
+from advisor.rules.base import Case, Finding, Kind, Limits, Rule, Threshold, passed
+from advisor.rules.rows import changes_of_side, shared
 from advisor.rules.traced import Traced, migrations
 from advisor.strategies.registry import BASELINE
 
@@ -21,17 +18,12 @@ def judge(case: Case, limits: Limits) -> Finding:
     often = [buffer for buffer in shared(case.workload) if changes[buffer.name] >= least]
     if not often:
         most = max(changes.values(), default=0)
-        return passed(
-            f"A buffer changes sides at most {most} times a frame: it goes over and comes back once.",
-            managed.figure("changes of side of a buffer in a frame", most, "count"),
-        )
+        said = f"A buffer changes sides at most {most} times a frame: it goes over and comes back once."
+        return passed(said, managed.figure("changes of side of a buffer in a frame", most, "count"))
+    moved = sum(buffer.bytes * changes[buffer.name] for buffer in often)
     shown = [
         *(managed.figure(f"changes of side of {b.name} in a frame", changes[b.name], "count") for b in often),
-        managed.figure(
-            "bytes that change sides in a frame, at most",
-            sum(buffer.bytes * changes[buffer.name] for buffer in often),
-            "bytes",
-        ),
+        managed.figure("bytes that change sides in a frame, at most", moved, "bytes"),
         managed.kernels(),
     ]
     named = ", ".join(f"{b.name} ({units.size(b.bytes)}) {changes[b.name]} times" for b in often)
@@ -39,17 +31,13 @@ def judge(case: Case, limits: Limits) -> Finding:
     others = [row for row in case.rows.values() if not _MANAGED.has(row)]
     better = case.proposal(others, managed)
     if better is not None:
-        return case.swap(managed, better, f"{cause} {_COST}", [*shown, better.kernels()])
+        cause += " At each change the pages that are touched move, by faults or by a prefetch, and a page "
+        cause += "that both sides keep using spends its time on the link."
+        return case.swap(managed, better, cause, [*shown, better.kernels()])
     nearest = case.fastest(row for row in others if row.strategy != BASELINE)
     beside = f", {nearest.takes}" if nearest else ""
     shown += [nearest.frame()] if nearest else []
     return passed(f"{cause} But nothing else is surely faster: {managed.takes} a frame{beside}.", *shown)
-
-
-_COST = (
-    "At each change the pages that are touched move, by faults or by a prefetch, and a page that both sides "
-    "keep using spends its time on the link."
-)
 
 
 RULE = Rule(
@@ -59,10 +47,20 @@ RULE = Rule(
     "flag that both sides write, goes back and forth over the link with every turn. Where the link is "
     "coherent nothing would have to move at all: on GH200 such memory falls to 18 to 29 GB/s, where memory "
     "that stays in place is read at 330.",
-    example="Example coherent GPU, made-up figures: In each frame buffers change sides: a (64.0 MiB) 2 "
-    "times, b (64.0 MiB) 2 times, c (64.0 MiB) 2 times. At each change the pages that are touched move, by "
-    "faults or by a prefetch, and a page that both sides keep using spends its time on the link. pinned "
-    "takes 20.0 ms a frame and managed 50.0 ms: 2.50× (2.50× to 2.50×) as fast. The gain is against managed.",
+    bad="""
+    host, device = managed_empty(shape, np.float32)
+    for _ in range(frames):
+        compute(device)  # fetches its pages
+        stream.synchronize()
+        produce(host)  # and fetches them back""",
+    good="""
+    host = cupyx.empty_pinned(shape, np.float32)
+    device = cupy.empty(shape, np.float32)
+    for _ in range(frames):
+        compute(device)
+        device.get(stream=stream, out=host)
+        produce(host)
+        device.set(host, stream=stream)""",
     memory_classes=("discrete", "discrete-hmm", "coherent"),
     elsewhere="CPU and GPU share one DRAM: nothing migrates.",
     requires=(_MANAGED,),

@@ -1,11 +1,7 @@
 """pinned-over-budget: so much memory is page-locked that the rest of the machine goes short."""
 
-from __future__ import annotations
-
 from advisor import units
-from advisor.profiles.schema import Evidence
-from advisor.rules.base import Case, Kind, Limits, Row, Rule, Threshold
-from advisor.rules.findings import Finding, not_applicable, passed
+from advisor.rules.base import Case, Finding, Kind, Limits, Rule, Threshold, not_applicable, passed
 from advisor.strategies.registry import BASELINE
 
 _LOCKING = Kind("pinned", lambda row: row.pinned_bytes > 0, "No strategy here page-locks memory.")
@@ -23,7 +19,9 @@ def judge(case: Case, limits: Limits) -> Finding:
     ]
     if not subject.pinned_bytes:
         return passed(f"{subject.strategy} page-locks nothing.", *shown)
-    shown += _limit(case, subject)
+    # RLIMIT_MEMLOCK binds mlock; what the driver locks does not count in VmLck.
+    limit = case.machine.host.locked_memory_limit if case.machine and case.machine.host else None
+    shown += [subject.figure("limit of mlock (ulimit -l)", limit, "bytes")] if isinstance(limit, int) else []
     share = subject.pinned_bytes / memory
     locks = f"{subject.strategy} page-locks {units.size(subject.pinned_bytes)}, {units.percent(share)} of the"
     if share < limits["share"]:
@@ -37,17 +35,15 @@ def judge(case: Case, limits: Limits) -> Finding:
     fitting = [row for row in lean if row.fits]
     better = case.fastest(row for row in fitting if row.no_slower(subject)) or case.proposal(lean, subject)
     if better is None:
-        return Finding("advice", f"{cause} {_IN_PARTS}", evidence=tuple(shown))
+        cause += (
+            " No strategy that locks less is as fast. Lock a few buffers of a fixed size and pass the data "
+        )
+        cause += "through them in parts, or lock only what is copied in every frame."
+        return Finding("advice", cause, evidence=tuple(shown))
     locked = units.size(better.pinned_bytes) if better.pinned_bytes else "nothing"
     worth = f"{better.strategy} locks {locked}: {better.takes} a frame."
     title = f"Lock less memory: {better.strategy} is as fast"
     return case.swap(subject, better, cause, shown, worth=worth, title=title)
-
-
-_IN_PARTS = (
-    "No strategy that locks less is as fast. Lock a few buffers of a fixed size and pass the data through "
-    "them in parts, or lock only what is copied in every frame."
-)
 
 
 def _memory(case: Case) -> int | None:
@@ -61,21 +57,25 @@ def _memory(case: Case) -> int | None:
     return min(known, default=None)
 
 
-def _limit(case: Case, row: Row) -> list[Evidence]:
-    """RLIMIT_MEMLOCK, where there is one. It binds mlock; what the driver locks does not count in VmLck."""
-    limit = case.machine.host.locked_memory_limit if case.machine and case.machine.host else None
-    return [row.figure("limit of mlock (ulimit -l)", limit, "bytes")] if isinstance(limit, int) else []
-
-
 RULE = Rule(
     id="pinned-over-budget",
     title="Lock less memory: page-locked memory is lost to everybody else",
     why="Page-locked memory is a scarce resource. It stays in DRAM whether it is used or not; the more there "
     "is of it the less is left for other programs and the page cache, and allocations of it fail long before "
     "ordinary ones do. On a Jetson the GPU's memory comes out of the same DRAM.",
-    example="Example card, made-up figures: pinned page-locks 192 MiB, 50 % of the 384 MiB there are. Locked "
-    "pages cannot be swapped nor given to the page cache: other programs slow down or fail first, then "
-    "further page-locking does. managed-prefetch locks nothing: managed-prefetch takes 20.2 ms a frame.",
+    bad="""
+    host = cupyx.empty_pinned(total, np.uint8)  # all of the file
+    source.readinto(host)
+    device = cupy.empty(total, np.uint8)
+    device.set(host, stream=stream)
+    compute(device)""",
+    good="""
+    host = cupyx.empty_pinned(4 << 20, np.uint8)  # one part, again and again
+    device = cupy.empty(4 << 20, np.uint8)
+    while count := source.readinto(host):
+        device[:count].set(host[:count], stream=stream)
+        compute(device[:count])
+        stream.synchronize()  # before the next part replaces it""",
     requires=(_LOCKING,),
     thresholds=(
         Threshold(

@@ -1,11 +1,8 @@
 """prefetch-unsupported: cudaMemPrefetchAsync fails here, and what does its work."""
 
-from __future__ import annotations
-
 from advisor import units
-from advisor.profiles.schema import Evidence
-from advisor.rules.base import Case, Limits, Rule
-from advisor.rules.findings import Finding, compared, not_applicable, passed, text
+from advisor.profiles.conclusions import Evidence
+from advisor.rules.base import Case, Finding, Limits, Rule, compared, not_applicable, passed, text
 from advisor.strategies.registry import BASELINE
 
 _ATTACHED = "managed-prefetch"
@@ -26,27 +23,21 @@ def judge(case: Case, _: Limits) -> Finding:
     shown = (flag, attached.frame(), plain.frame())
     fact = f"On {case.device.name} cudaMemPrefetchAsync returns an error (concurrentManagedAccess is 0)."
     if not attached.beats(plain):
-        return passed(
-            f"{fact} What stands for it, attaching to a stream, takes {units.times(attached.over(plain))} "
-            "the time of plain managed memory: leave both out.",
-            *shown,
-        )
+        times = f"{units.times(attached.over(plain))} the time of plain managed memory"
+        return passed(f"{fact} Attaching to a stream in its place takes {times}: leave both out.", *shown)
     if chosen is not None and chosen is not attached and chosen.no_slower(attached):
+        fast = f"{chosen.strategy}, which is recommended, is as fast: {chosen.takes} a frame"
         return passed(
-            f"{fact} Attaching to a stream is faster than plain managed memory, but {chosen.strategy}, which "
-            f"is recommended, is as fast: {chosen.takes} a frame.",
-            *shown,
+            f"{fact} Attaching to a stream is faster than plain managed memory, but {fast}.", *shown
         )
     beaten = BASELINE in case.rows and attached.beats(case.baseline)
     worth = text(compared(attached, plain), "It beats the baseline too." if beaten else "")
-    return case.swap(plain, attached, f"{fact} {_CURE}", [flag], worth=worth)
-
-
-_CURE = (
-    "cudaStreamAttachMemAsync does its work: with cudaMemAttachSingle before a kernel it cleans the CPU's "
-    "caches once, with cudaMemAttachHost before the CPU's turn it gives the memory back, and buffers that no "
-    "kernel uses are left alone."
-)
+    cause = (
+        f"{fact} cudaStreamAttachMemAsync does its work: with cudaMemAttachSingle before a kernel it cleans "
+        "the CPU's caches once, with cudaMemAttachHost before the CPU's turn it gives the memory back, and "
+        "buffers that no kernel uses are left alone."
+    )
+    return case.swap(plain, attached, cause, [flag], worth=worth)
 
 
 RULE = Rule(
@@ -56,12 +47,15 @@ RULE = Rule(
     "has, nor Windows, nor WSL. Code from a server that prefetches fails there, or is changed to do "
     "nothing. Attaching the memory to a stream is the hint that works: the driver then maintains the caches, "
     "or moves the pages, of that memory alone.",
-    example="Example Jetson (tegra-io-coherent), made-up figures: On Example Jetson (tegra-io-coherent) "
-    "cudaMemPrefetchAsync returns an error (concurrentManagedAccess is 0). cudaStreamAttachMemAsync does its "
-    "work: with cudaMemAttachSingle before a kernel it cleans the CPU's caches once, with cudaMemAttachHost "
-    "before the CPU's turn it gives the memory back, and buffers that no kernel uses are left alone. "
-    "managed-prefetch takes 10.0 ms a frame and managed 14.0 ms: 1.40× (1.40× to 1.40×) as fast. The gain is "
-    "against managed. It beats the baseline too.",
+    bad="""
+    memory = cupy.cuda.malloc_managed(size)
+    gpu = cupy.cuda.Device().id
+    cupy.cuda.runtime.memPrefetchAsync(memory.ptr, size, gpu, stream.ptr)""",
+    good="""
+    memory = cupy.cuda.malloc_managed(size)
+    stream = cupy.cuda.Stream(non_blocking=True)  # not the null stream
+    single = runtime.cudaMemAttachSingle  # from cuda.bindings import runtime
+    runtime.cudaStreamAttachMemAsync(stream.ptr, memory.ptr, 0, single)""",
     sources=(
         "https://docs.nvidia.com/cuda/cuda-for-tegra-appnote/index.html"
         "#effective-usage-of-unified-memory-on-tegra",

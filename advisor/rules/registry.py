@@ -1,4 +1,4 @@
-"""The rules, in the order they speak.
+"""The rules, in the order they speak, and their thresholds as the user set them.
 
 To add one: write its file here, list it in `RULES`, document it in docs/rules.md.
 """
@@ -6,8 +6,14 @@ To add one: write its file here, list it in `RULES`, document it in docs/rules.m
 from __future__ import annotations
 
 import difflib
+import json
+import math
+from collections.abc import Collection, Mapping
+from pathlib import Path
 
+from advisor import units
 from advisor.errors import UsageError
+from advisor.profiles.preferences import Preferences
 from advisor.rules import (
     coherence_reversed,
     device_resident,
@@ -35,7 +41,7 @@ from advisor.rules import (
     zero_copy_reread,
     zero_copy_uncoalesced,
 )
-from advisor.rules.base import Rule
+from advisor.rules.base import Rule, Threshold
 
 RULES: tuple[Rule, ...] = (
     pageable_transfer.RULE,
@@ -66,6 +72,12 @@ RULES: tuple[Rule, ...] = (
 )
 
 
+def examples() -> dict[str, str]:
+    """A run and what a rule says of it, word for word, by the rule's id; written by its test."""
+    text = Path(__file__).with_name("examples.json").read_text(encoding="utf-8")
+    return dict(json.loads(text))
+
+
 def by_id(rule_id: str) -> Rule:
     """The rule of that id. Raises `UsageError`, with the nearest ids."""
     for rule in RULES:
@@ -77,3 +89,85 @@ def by_id(rule_id: str) -> Rule:
         f"there is no rule {rule_id!r}" + (f"; did you mean {' or '.join(near)}?" if near else ""),
         next_step=f"Choose from {', '.join(ids)} (see `advisor rules`).",
     )
+
+
+def limits(rule: Rule, preferences: Preferences) -> dict[str, float]:
+    """The rule's thresholds by name: as set, else by default."""
+    return {t.name: preferences.thresholds.get(f"{rule.id}.{t.name}", t.default) for t in rule.thresholds}
+
+
+def changed(preferences: Preferences, rules: Collection[Rule]) -> dict[str, tuple[Threshold, float]]:
+    """The thresholds of these rules that have another value than their default, by RULE.THRESHOLD."""
+    return {
+        f"{rule.id}.{t.name}": (t, limits(rule, preferences)[t.name])
+        for rule in rules
+        for t in rule.thresholds
+        if limits(rule, preferences)[t.name] != t.default
+    }
+
+
+def thresholds(said: Mapping[str, object], where: str) -> dict[str, float]:
+    """`{"zero-copy-reread.passes": "2"}` as numbers. `where` begins the messages. Raises `UsageError`."""
+    return {key: _value(key, value, where) for key, value in said.items()}
+
+
+def require(rule_id: str, where: str) -> Rule:
+    """The rule of that id. Raises `UsageError` that names the place, with the nearest ids."""
+    try:
+        return by_id(rule_id)
+    except UsageError as unknown:
+        raise UsageError(f"{where} {rule_id}: {unknown.message}", next_step=unknown.next_step) from None
+
+
+def _value(key: str, value: object, where: str) -> float:
+    threshold = _threshold(key, where)
+    number = _number(value, threshold)
+    give = f"Give {_range(threshold)}; the default is {threshold.written(threshold.default)}"
+    if number is None:
+        step = f"{give} ({threshold.meaning})."
+        raise UsageError(f"{where} {key} = {value!r} is not a number", next_step=step)
+    if not threshold.low <= number <= threshold.high:
+        raise UsageError(f"{where} {key} = {value} is out of range", next_step=f"{give}.")
+    return number
+
+
+def _threshold(key: str, where: str) -> Threshold:
+    rule_id, dot, name = key.partition(".")
+    if not dot or not rule_id or not name:
+        raise UsageError(
+            f"{where} {key!r} is not RULE.THRESHOLD",
+            next_step="Write zero-copy-reread.passes=2; `advisor rules ID` lists a rule's thresholds.",
+        )
+    rule = require(rule_id, where)
+    known = {threshold.name: threshold for threshold in rule.thresholds}
+    if name in known:
+        return known[name]
+    near = difflib.get_close_matches(name, known, n=2)
+    raise UsageError(
+        f"{where} {key}: {rule.id} has no threshold {name!r}"
+        + (f"; did you mean {' or '.join(near)}?" if near else ""),
+        next_step=f"Choose from {', '.join(known)} (see `advisor rules {rule.id}`)."
+        if known
+        else "No thresholds.",
+    )
+
+
+def _number(value: object, threshold: Threshold) -> float | None:
+    """As written for the unit: a size for bytes, a share also as 10 %. None where it is no finite number."""
+    if isinstance(value, bool):
+        return None
+    try:
+        if isinstance(value, str) and threshold.unit == "bytes":
+            return float(units.parse_size(value))
+        if isinstance(value, str) and threshold.unit == "ratio" and value.rstrip().endswith("%"):
+            number = float(value.rstrip()[:-1]) / 100
+        else:
+            number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _range(threshold: Threshold) -> str:
+    low, high = threshold.written(threshold.low), threshold.written(threshold.high)
+    return f"{low} or more" if math.isinf(threshold.high) else f"{low} to {high}"

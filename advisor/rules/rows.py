@@ -1,13 +1,18 @@
-"""What rules compare: a strategy's figures and how it places the buffers; how often kernels read a buffer."""
+"""What rules compare: a strategy's figures, where it places buffers and what it moves, what kernels read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from advisor import stats, units
-from advisor.profiles.schema import Evidence, MemoryClass, PageLocking, Unit
+from advisor.profiles.conclusions import Evidence, Unit
+from advisor.profiles.schema import BufferRecord, Device, MemoryClass, PageLocking, Side, WorkloadRecord
 from advisor.strategies.placements.base import Movement, Placement
+from advisor.strategies.registry import STRATEGIES, Strategy
+from advisor.strategies.registry import shared as shared
+from advisor.strategies.schedule import Step, plan, stage_uses
 
 
 @dataclass(frozen=True)
@@ -34,9 +39,9 @@ class Row:
     pinned_bytes: int = 0
     """Page-locked memory taken."""
     latency_seconds: float | None = None
-    """Begin to end of a frame, where frames overlap."""
+    """From the start of a frame to its result, where frames overlap."""
     verified: bool | None = None
-    """Its results were held against another run's; None when predicted."""
+    """Its results were compared with another run's; None when predicted."""
     fits: bool = True
     """Within the memory budget, so that it may be proposed."""
     synchronize_seconds: float = 0.0
@@ -44,7 +49,7 @@ class Row:
     drawn_over: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """The range of this time over another strategy's, draw by draw; only of predicted rows (profiles.py)."""
     page_locking: PageLocking | None = None
-    """What the workload page-locked by itself in its frames; None where nobody looked."""
+    """What the workload page-locked by itself in its frames; None where that was not observed."""
     huge_share: float | None = None
     """Of the buffers' host memory, on huge pages; None where that is not known."""
     placements: Mapping[str, Placement] = field(default_factory=dict)
@@ -63,6 +68,20 @@ class Row:
     def movements(self) -> set[Movement]:
         """How the contents of its buffers get from side to side."""
         return {placement.movement(self.memory_class) for placement in self.placements.values()}
+
+    @property
+    def write_combined(self) -> set[str]:
+        """The buffers that lie in write-combined memory."""
+        return {name for name, placed in self.placements.items() if placed.own.write_combined}
+
+    @property
+    def alike(self) -> tuple[object, ...]:
+        """How frames follow one another and how each buffer is placed, write-combining apart."""
+        facts = (
+            (name, p.host_kind, p.own.host_kind, p.own.device_kind, p.own.registered, p.own.hints)
+            for name, p in self.placements.items()
+        )
+        return self.overlaps, *facts
 
     @property
     def locks(self) -> bool:
@@ -117,7 +136,7 @@ class Row:
         return stats.Ratio(self.seconds / other.seconds, low, high)
 
     def _drawn(self, other: Row) -> tuple[float, float] | None:
-        """Nothing where frames overlap: what is drawn counts them begin to end, `seconds` until the next."""
+        """Nothing where frames overlap: the draws count the latency, `seconds` the time between frames."""
         if self.overlaps or other.overlaps:
             return None
         if other.strategy in self.drawn_over:
@@ -202,3 +221,46 @@ class Reads:
     """Traced or declared; otherwise each stage that reads it is taken to do so once."""
     new_each_frame: bool
     """A stage of the frame writes it, so that it has to reach the device again."""
+
+
+def strategy_named(name: str) -> Strategy | None:
+    """The strategy of that name; None for one that this version does not know."""
+    return next((s for s in STRATEGIES if s.name == name), None)
+
+
+def host_readers(workload: WorkloadRecord) -> dict[str, list[str]]:
+    """Shared buffers that host stages of a frame read, with these stages."""
+    found = {
+        buffer.name: [s for s, mode in workload.touching(buffer, "host").items() if mode != "out"]
+        for buffer in shared(workload)
+    }
+    return {name: stages for name, stages in found.items() if stages}
+
+
+def placements(name: str, workload: WorkloadRecord) -> dict[str, Placement]:
+    """How that strategy places each buffer that both sides use; nothing for one not known here."""
+    known = strategy_named(name)
+    placed = known.placements(workload) if known else {}
+    return {buffer.name: placed[buffer.name] for buffer in shared(workload) if known}
+
+
+def moves(name: str, workload: WorkloadRecord, device: Device) -> tuple[Step, ...]:
+    """The copies, or prefetches, of a steady frame under that strategy; none for one not known here."""
+    known = strategy_named(name)
+    if known is None:
+        return ()
+    placed = known.placements(workload)
+    traits = {buffer: placement.traits(device) for buffer, placement in placed.items()}
+    steps = plan(stage_uses(workload, "setup"), stage_uses(workload, "frame"), traits).steady
+    return tuple(step for step in steps if step.action in ("to-device", "to-host"))
+
+
+def changes_of_side(buffer: BufferRecord, workload: WorkloadRecord) -> int:
+    """How often the side that touches the buffer changes from frame to frame, in one frame."""
+    touched: list[Side] = [s.side for s in workload.frame_stages() if s.name in buffer.access]
+    return sum(before != after for before, after in _around(touched))
+
+
+def _around(sides: list[Side]) -> Iterator[tuple[Side, Side]]:
+    """Neighbours, the last and the first among them: a frame follows a frame."""
+    yield from pairwise([*sides, *sides[:1]])

@@ -1,12 +1,9 @@
 """serial-copies: copies, kernels and host stages take turns where they could run beside one another."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from advisor import units
-from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
-from advisor.rules.findings import Finding, passed, text
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, frame_share, passed, text
 from advisor.rules.traced import Traced, idle
 from advisor.strategies.registry import BASELINE
 
@@ -21,46 +18,33 @@ def judge(case: Case, limits: Limits) -> Finding:
         return case.without(_SUBJECT)
     path = serial.part(serial.transfer_seconds + serial.device_seconds)
     if not serial.transfer_seconds or path < limits["share"]:
-        return passed(
-            f"Copies and kernels are {units.percent(path)} of a frame of {serial.strategy}: there is little "
-            "to hide behind other work.",
-            serial.copies(),
-            serial.kernels(),
-        )
+        little = f"Copies and kernels are {units.percent(path)} of a frame of {serial.strategy}"
+        said = f"{little}: there is little to hide behind other work."
+        return passed(said, serial.copies(), serial.kernels())
     if overlapped is None:
         return case.without(_OVERLAPPED)
     chosen = case.chosen
     if chosen is not None and chosen is not overlapped and chosen.no_slower(overlapped):
-        return passed(
-            f"{chosen.strategy}, which is recommended, is as fast without a second set of buffers.",
-            chosen.frame(),
-            overlapped.frame(),
-        )
+        said = f"{chosen.strategy}, which is recommended, is as fast without a second set of buffers."
+        return passed(said, chosen.frame(), overlapped.frame())
     if not overlapped.beats(serial):
         return _no_gain(serial, overlapped)
     late = overlapped.latency_seconds
     shown = [serial.copies(), serial.kernels(), serial.stages()]
-    shown += [overlapped.figure(f"{_OVERLAPPED}: begin to end of a frame", late)] if late is not None else []
+    shown += [overlapped.figure(f"{_OVERLAPPED}: latency of a frame", late)] if late is not None else []
     found = case.swap(serial, overlapped, _cause(serial), shown, worth=_worth(serial, overlapped))
     # Frames are done more often, and each takes longer: that is time saved for throughput alone.
     return found if chosen is overlapped else replace(found, gain=None)
 
 
 def _no_gain(serial: Row, overlapped: Row) -> Finding:
-    parts = [
-        (serial.host_seconds, "host stages"),
-        (serial.transfer_seconds, "copies"),
-        (serial.device_seconds, "kernels"),
-    ]
-    longest, which = max(parts)
-    return passed(
+    copies, kernels = (serial.transfer_seconds, "copies"), (serial.device_seconds, "kernels")
+    longest, which = max((serial.host_seconds, "host stages"), copies, kernels)
+    said = (
         f"Overlapping frames are not surely faster than those of {serial.strategy}: of what could run at "
-        f"once, the {which} alone take {units.seconds(longest)} of {units.seconds(serial.seconds)}.",
-        serial.frame(),
-        overlapped.frame(),
-        serial.stages(),
-        serial.copies(),
+        f"once, the {which} alone take {units.seconds(longest)} of {units.seconds(serial.seconds)}."
     )
+    return passed(said, serial.frame(), overlapped.frame(), serial.stages(), serial.copies())
 
 
 def _cause(serial: Row) -> str:
@@ -94,16 +78,25 @@ RULE = Rule(
     why="A GPU has engines of its own for copies, one for each direction on most cards: uploads, kernels, "
     "downloads and the CPU's stages of neighbouring frames can all run at once, where page-locked memory "
     "and a second set of buffers let them. Then a frame takes as long as its slowest part, not as their sum.",
-    example="reread on NVIDIA H200, measured: In a frame of pinned, copies (193 µs), kernels (20.9 µs) and "
-    "host stages (381 µs) wait for one another. With two sets of buffers the next frame is produced and "
-    "uploaded while this one computes. pinned-pipelined finishes 1.43× (1.27× to 1.58×) as many frames per "
-    "second: one every 400 µs, where pinned takes 571 µs. It takes 16.0 MiB more memory, and a result comes "
-    "801 µs after its frame began: --objective throughput goes by the rate alone.",
+    bad="""
+    for host in batches:  # page-locked
+        device.set(host, stream=stream)
+        compute(device)
+        device.get(stream=stream, out=host)  # waits for all three""",
+    good="""
+    slots = [(cupy.empty_like(device), cupy.cuda.Stream()) for _ in range(2)]
+    for index, host in enumerate(batches):
+        device, stream = slots[index % 2]
+        with stream:  # beside the other slot's copies and kernels
+            device.set(host, stream=stream)
+            compute(device)
+            device.get(stream=stream, out=host, blocking=False)
+    cupy.cuda.Device().synchronize()  # before the CPU reads the batches""",
     memory_classes=("discrete", "discrete-hmm", "coherent"),
     elsewhere="On one DRAM copies are better dropped than hidden: see duplicate-allocation.",
     one_dram=False,
     thresholds=(
-        share_of_a_frame(
+        frame_share(
             "part of a serial frame that copies and kernels take, from which hiding them is worth a change"
         ),
     ),

@@ -1,11 +1,8 @@
 """small-transfers: copies so small that calling for them costs more than moving the bytes."""
 
-from __future__ import annotations
-
 from advisor import units
-from advisor.rules.base import Case, Limits, Rule, Threshold, share_of_a_frame
-from advisor.rules.findings import Finding, estimate, passed
-from advisor.rules.placed import moves
+from advisor.rules.base import Case, Finding, Limits, Rule, Threshold, estimate, frame_share, passed
+from advisor.rules.rows import moves
 from advisor.strategies.registry import BASELINE
 
 
@@ -43,7 +40,8 @@ def judge(case: Case, limits: Limits) -> Finding:
         return passed(f"{cause} They are as few as can be, and no other strategy is surely faster.", *shown)
     return Finding(
         "advice",
-        f"{cause} {_BATCH}: {spared} fewer, each about {units.seconds(each)} since their size hardly "
+        f"{cause} No other strategy is surely faster, but buffers that go the same way can be parts of one "
+        f"array and go in one copy: {spared} fewer, each about {units.seconds(each)} since their size hardly "
         "matters.",
         title="Batch the small copies: one array for what goes the same way",
         evidence=shown,
@@ -52,21 +50,22 @@ def judge(case: Case, limits: Limits) -> Finding:
     )
 
 
-_BATCH = (
-    "No other strategy is surely faster, but buffers that go the same way can be parts of one array and go "
-    "in one copy"
-)
-
-
 RULE = Rule(
     id="small-transfers",
     title="Let kernels use small buffers in place, or copy them together",
     why="A copy costs 5 to 7 µs before its first byte moves. Up to some 16 to 64 KB that is most of what it "
     "costs: kernels that reach the few bytes in page-locked memory over the link are done before a copy has "
     "begun, and several copies that are made one cost a call instead of several.",
-    example="Example card, made-up figures: 3 copies of 8.00 KiB on average take 30.0 µs of a frame of 60.0 "
-    "µs: at that size the call is what costs, not the bytes. zero-copy takes 30.0 µs a frame and pageable "
-    "60.0 µs: 2.00× (2.00× to 2.00×) as fast.",
+    bad="""
+    gain = cupy.asarray(host_gain)  # 1 KiB each: three calls
+    offset = cupy.asarray(host_offset)
+    scale = cupy.asarray(host_scale)""",
+    good="""
+    host = cupyx.empty_pinned((3, 256), np.float32)
+    host_gain, host_offset, host_scale = host  # views of its rows
+    device = cupy.empty((3, 256), np.float32)
+    gain, offset, scale = device
+    device.set(host, stream=stream)  # one call""",
     requires=(BASELINE,),
     thresholds=(
         Threshold(
@@ -77,7 +76,7 @@ RULE = Rule(
             "UnifiedMemoryPerf on RTX 2060 and GTX 1650 SUPER: zero-copy is the fastest up to 16 to 64 KB; "
             "at 12 GB/s 64 KB take as long as a call of 5 µs",
         ),
-        share_of_a_frame("part of a baseline's frame that copies take, from which they are worth removing"),
+        frame_share("part of a baseline's frame that copies take, from which they are worth removing"),
     ),
     sources=(
         "https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/index.html"

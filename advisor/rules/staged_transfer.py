@@ -1,11 +1,7 @@
 """staged-transfer: cupy.asarray copies on the CPU into a page-locked pool before the link copies."""
 
-from __future__ import annotations
-
 from advisor import units
-from advisor.profiles.schema import Evidence
-from advisor.rules.base import Case, Limits, Row, Rule, share_of_a_frame
-from advisor.rules.findings import Finding, passed, unbeaten
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, frame_share, passed, unbeaten
 from advisor.rules.traced import Traced, copies
 from advisor.strategies.registry import BASELINE
 
@@ -19,28 +15,20 @@ def judge(case: Case, limits: Limits) -> Finding:
         return passed("Nothing is copied between the sides in a frame.", staged.copies())
     share = staged.part(staged.transfer_seconds)
     if share < limits["share"]:
-        return passed(
-            f"The copies of cupy.asarray and cupy.asnumpy are only {units.percent(share)} of a frame.",
-            staged.copies(),
-        )
+        little = f"only {units.percent(share)} of a frame"
+        return passed(f"The copies of cupy.asarray and cupy.asnumpy are {little}.", staged.copies())
     cheaper = (row for row in case.rows.values() if row.transfer_seconds < staged.transfer_seconds)
     better = case.proposal(cheaper, staged)
     if better is None:
         others = (row for row in case.rows.values() if row.strategy not in (_SUBJECT, BASELINE))
         return unbeaten(staged, case.fastest(others))
-    shown = (staged.copies(), *staged.rate(), *_pool(staged), better.copies(), *better.rate())
-    title = _TITLE_SHARED if case.one_dram and not better.transfer_seconds else None
+    # The pool rounds up, so that it may hold twice the buffers.
+    pool = [staged.figure(f"{_SUBJECT}: page-locked pool", staged.pinned_bytes, "bytes")]
+    shown = [staged.copies(), *staged.rate(), *(pool if staged.pinned_bytes else ())]
+    shown += [better.copies(), *better.rate()]
+    shared = case.one_dram and not better.transfer_seconds
+    title = "Drop cupy.asarray from the frame: CPU and GPU share one memory" if shared else None
     return case.swap(staged, better, _cause(case, staged, better, share), shown, title=title)
-
-
-_TITLE_SHARED = "Drop cupy.asarray from the frame: CPU and GPU share one memory"
-
-
-def _pool(staged: Row) -> list[Evidence]:
-    """What the pool holds; it rounds up, so that this may be twice the buffers."""
-    if not staged.pinned_bytes:
-        return []
-    return [staged.figure(f"{_SUBJECT}: page-locked pool", staged.pinned_bytes, "bytes")]
 
 
 def _cause(case: Case, staged: Row, better: Row, share: float) -> str:
@@ -64,14 +52,22 @@ RULE = Rule(
     "pool, then an asynchronous copy from there. The upload itself is quick, but each byte passes through "
     "the CPU first, and the pool rounds up to powers of two and keeps what it took. The array that one "
     "allocates page-locked needs neither.",
-    example="vector_add on NVIDIA H200, measured: cupy.asarray of a NumPy array first copies it on the CPU "
-    "into CuPy's page-locked pool, then over to the device: with the downloads that is 20.5 ms, 49 % of a "
-    "frame of staged. The pool keeps 192 MiB of page-locked memory beside the buffers. zero-copy makes no "
-    "copies. zero-copy takes 18.3 ms a frame and staged 42.8 ms: 2.34× (2.01× to 2.87×) as fast. The gain is "
-    "against staged.",
+    bad="""
+    for _ in range(frames):
+        produce(host)
+        device = cupy.asarray(host)  # a CPU copy, then the transfer
+        compute(device)""",
+    good="""
+    host = cupyx.empty_pinned(shape, np.float32)
+    device = cupy.empty(shape, np.float32)
+    for _ in range(frames):
+        produce(host)
+        device.set(host, stream=stream)  # the transfer alone
+        compute(device)
+        stream.synchronize()  # before the CPU writes host again""",
     requires=(_SUBJECT,),
     thresholds=(
-        share_of_a_frame("part of a frame of staged that copies take, from which they are worth removing"),
+        frame_share("part of a frame of staged that copies take, from which they are worth removing"),
     ),
     sources=(
         "cupy/cupy issues 6360 and 8090: cupy.asarray goes through the page-locked pool",

@@ -1,10 +1,7 @@
 """system-memory-available: kernels reach ordinary memory by themselves, so that malloc would do."""
 
-from __future__ import annotations
-
 from advisor import units
-from advisor.rules.base import Case, Limits, Row, Rule
-from advisor.rules.findings import Finding, compared, passed, text
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, compared, passed, text
 from advisor.strategies.registry import BASELINE
 
 _SUBJECT = "system"
@@ -46,10 +43,16 @@ RULE = Rule(
     "within 2 % of page-locked memory, for the others no such figure was found. On a card with HMM pages "
     "come by faults, which is easy but rarely fast. Code that copies or page-locks out of habit can be the "
     "simpler for it.",
-    example="Example Jetson (tegra-coherent), made-up figures: Kernels on Example Jetson (tegra-coherent) "
-    "use the address of a NumPy array as it is. No copies, no page-locking, no other allocation. system "
-    "takes 12.1 ms a frame and pageable 40.0 ms: 3.31× (3.30× to 3.31×) as fast. zero-copy, with memory of "
-    "its own, takes 12.0 ms.",
+    bad="""
+    produce(host)
+    device = cupy.asarray(host)
+    compute(device)
+    host[:] = cupy.asnumpy(device)""",
+    good="""
+    host, device = system_empty(shape, np.float32)  # np.empty, seen by CuPy
+    produce(host)
+    compute(device)
+    stream.synchronize()  # before the CPU reads host""",
     memory_classes=("tegra-coherent", "discrete-hmm", "coherent"),
     elsewhere="Kernels cannot reach ordinary memory here: pageableMemoryAccess is 0.",
     requires=(_SUBJECT, BASELINE),

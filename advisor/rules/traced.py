@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from advisor.profiles.schema import Advice, Evidence, Profile, Unit
+from advisor.profiles.conclusions import Advice, Evidence, Unit
+from advisor.profiles.schema import Profile
 from advisor.profiles.traces import Direction, StrategyTrace
 
 _SEEN = "seen by nsys, per frame"

@@ -1,21 +1,19 @@
 """unstable-measurement: the figures scatter so much that strategies cannot be told apart."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import median
 
 from advisor import stats, units
 from advisor.devices.caveats import FIX_CLOCKS, moved_clocks
-from advisor.profiles.schema import Environment, Evidence, Method
-from advisor.profiles.system_state import HostState
-from advisor.rules.base import Case, Limits, Row, Rule, Threshold
-from advisor.rules.findings import Finding, not_applicable, passed, text
+from advisor.profiles.blocks import Method
+from advisor.profiles.conclusions import Evidence
+from advisor.profiles.system_state import Environment, HostState
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, Threshold, not_applicable, passed, text
 from advisor.verdicts.noise import Noise, of_blocks
 
 
 def judge(case: Case, limits: Limits) -> Finding:
-    """Names the row that scatters most among those the verdict hangs on, where it hangs."""
+    """Names the row that scatters most among those the verdict depends on, where it does."""
     if case.machine is None or case.method is None:
         return not_applicable("Nothing was measured on this device.")
     contenders = _contenders(case)
@@ -24,14 +22,11 @@ def judge(case: Case, limits: Limits) -> Finding:
     worst = max(contenders, key=_half_width)
     width, shown = _half_width(worst), _evidence(worst)
     if width < limits["width"]:
-        return passed(
-            f"Medians are known to {units.percent(width)} or better among the strategies that matter.", *shown
-        )
+        known = f"Medians are known to {units.percent(width)} or better"
+        return passed(f"{known} among the strategies that matter.", *shown)
     if case.verdict is not None and case.verdict.verdict not in ("open", "untrusted"):
-        return passed(
-            f"{worst.strategy} is known to {units.percent(width)} only, but the verdict holds all the same.",
-            *shown,
-        )
+        only = f"{worst.strategy} is known to {units.percent(width)} only"
+        return passed(f"{only}, but the verdict does not depend on it.", *shown)
     noise = of_blocks(case.blocks, worst.strategy)
     detail = text(
         f"The median of {worst.strategy} is known to ±{units.percent(width)} only, and the strategies that "
@@ -173,11 +168,13 @@ RULE = Rule(
     why="Where pages land, which core runs the program, clocks that rise and fall and others on the machine "
     "move the times of two processes apart by more than strategies differ. More frames do not help, since "
     "they repeat the same draw; more processes do, and whatever steadies what was seen to move.",
-    example="vector_add on NVIDIA H200, measured: The median of zero-copy-registered is known to ±43 % only, "
-    "and the strategies that may be the best lie closer together: its processes differ by 32 %, more than "
-    "the frames of one process (9.2 %): what a process draws at its start, such as where its pages lie, "
-    "decides. Nothing in the machine's readings explains it. Profile again with --rounds 10: the interval "
-    "shrinks with the number of processes, not with the length of a run.",
+    bad="""
+    times = cupyx.profiler.benchmark(compute, (device,), n_repeat=10_000)
+    seconds = np.median(times.gpu_times)  # one process: one draw""",
+    good="""
+    command = [sys.executable, "timed.py"]  # prints its own median
+    runs = [subprocess.check_output(command) for _ in range(10)]
+    seconds = np.median([float(run) for run in runs])  # ten draws""",
     thresholds=(
         Threshold(
             "width",

@@ -1,20 +1,26 @@
 """write-combined-read: the CPU reads memory that it can only write quickly."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from advisor import units
-from advisor.rules.base import Case, Limits, Row, Rule, Threshold
-from advisor.rules.findings import Finding, not_applicable, passed
-from advisor.rules.twins import WRITE_COMBINED, combined_buffers, twins
+from advisor.rules.base import (
+    WRITE_COMBINED,
+    Case,
+    Finding,
+    Limits,
+    Row,
+    Rule,
+    Threshold,
+    not_applicable,
+    passed,
+)
 
 
 def judge(case: Case, limits: Limits) -> Finding:
     """Warns where host stages on write-combined memory are much slower than on plain page-locked memory."""
     if any(row.predicted for row in case.of(WRITE_COMBINED)):
         return not_applicable("The model takes it that the CPU never reads write-combined memory.")
-    pairs = [pair for pair in twins(case) if _stages(case, pair[0])]
+    pairs = [pair for pair in case.twins() if _stages(case, pair[0])]
     if not pairs:
         return not_applicable("No buffer that the host only writes has figures with and without it.")
     combined, plain = max(pairs, key=lambda pair: _slowdown(case, *pair))
@@ -23,15 +29,15 @@ def judge(case: Case, limits: Limits) -> Finding:
     shown += [combined.figure("reads of write-combined memory by the CPU", read, "bytes")] if read else []
     slowdown = _slowdown(case, combined, plain)
     if slowdown < limits["slowdown"]:
-        return passed(
-            f"The stages that write write-combined memory take {units.ratio(slowdown)} the time they "
-            f"take on plain page-locked memory ({combined.strategy}).",
-            *shown,
-        )
+        took = f"{units.ratio(slowdown)} the time they take on plain page-locked memory ({combined.strategy})"
+        return passed(f"The stages that write write-combined memory take {took}.", *shown)
+    why = "They read it back, or write it out of order, in pieces smaller than a line."
+    if read:
+        why = f"They read {units.size(read)} of it in a frame, which bypasses the caches."
     cause = (
         f"{', '.join(stages)} {'take' if len(stages) > 1 else 'takes'} "
         f"{units.seconds(combined.spent(stages))} on write-combined memory and "
-        f"{units.seconds(plain.spent(stages))} on plain page-locked memory ({plain.strategy}). {_why(read)}"
+        f"{units.seconds(plain.spent(stages))} on plain page-locked memory ({plain.strategy}). {why}"
     )
     better = case.proposal((row for row in case.rows.values() if not WRITE_COMBINED.has(row)), combined)
     if better is None:
@@ -41,7 +47,7 @@ def judge(case: Case, limits: Limits) -> Finding:
 
 def _stages(case: Case, combined: Row) -> Sequence[str]:
     """The host stages of a frame that touch write-combined memory."""
-    buffers = [b for b in case.workload.buffers if b.name in combined_buffers(combined)]
+    buffers = [b for b in case.workload.buffers if b.name in combined.write_combined]
     hosts = [stage.name for stage in case.workload.frame_stages("host")]
     return [stage for stage in hosts if any(stage in buffer.access for buffer in buffers)]
 
@@ -54,15 +60,9 @@ def _slowdown(case: Case, combined: Row, plain: Row) -> float:
 
 def _bytes_read(case: Case, combined: Row) -> float:
     """What these stages were seen to read of the memory that they say they only write."""
-    names, stages = combined_buffers(combined), _stages(case, combined)
+    names, stages = combined.write_combined, _stages(case, combined)
     seen = [t for t in case.traffic.traffic if t.stage in stages and t.buffer in names]
     return sum(t.bytes_read for t in seen if t.source == "traced")
-
-
-def _why(read: float) -> str:
-    if read:
-        return f"They read {units.size(read)} of it in a frame, which bypasses the caches."
-    return "They read it back, or write it out of order, in pieces smaller than a line."
 
 
 RULE = Rule(
@@ -71,10 +71,19 @@ RULE = Rule(
     why="Write-combined memory is not cached: writes are gathered in a few line-sized buffers and go out in "
     "order, but each read goes to DRAM by itself. A sum into the array (a += x), a stage that reads back "
     "what it wrote, or writes in scattered places cost more than such memory can ever gain.",
-    example="Example card, made-up figures: produce takes 18.0 ms on write-combined memory and 4.00 ms on "
-    "plain page-locked memory (pinned). They read 32.0 MiB of it in a frame, which bypasses the caches. "
-    "pinned takes 20.0 ms a frame and write-combined 34.0 ms: 1.70× (1.70× to 1.70×) as fast. The gain is "
-    "against write-combined.",
+    bad="""
+    flags = cupy.cuda.runtime.hostAllocWriteCombined
+    host = pinned_empty(shape, np.float32, flags)
+    host.fill(0)
+    for term in terms:
+        host += term  # reads it back, past the caches
+    device.set(host, stream=stream)""",
+    good="""
+    host = pinned_empty(shape, np.float32)
+    host.fill(0)
+    for term in terms:
+        host += term
+    device.set(host, stream=stream)""",
     memory_classes=("tegra-io-coherent", "tegra-coherent", "discrete", "discrete-hmm", "coherent"),
     elsewhere="Page-locked memory is not cached by the CPU there, write-combined or not: see "
     "uncached-host-read.",

@@ -1,22 +1,21 @@
 """write-combined-without-gain: write-combined memory whose copies are no faster for it, or slower."""
 
-from __future__ import annotations
-
 from advisor import units
-from advisor.rules.base import Case, Limits, Row, Rule
-from advisor.rules.findings import Finding, passed
-from advisor.rules.twins import WRITE_COMBINED, twins
+from advisor.rules.base import WRITE_COMBINED, Case, Finding, Limits, Rule, passed
 
 
 def judge(case: Case, _: Limits) -> Finding:
     """Warns against write-combined memory where plain page-locked memory is surely faster."""
-    pairs = twins(case)
+    pairs = case.twins()
     if not pairs:
         return case.without("pinned")
     slower = [(row, plain) for row, plain in pairs if plain.beats(row)]
     if not slower:
         row, plain = next((pair for pair in pairs if pair[0] is case.chosen), pairs[0])
-        return passed(_verdict(row, plain), row.frame(), plain.frame())
+        takes = "is predicted to take" if row.predicted else "takes"
+        how = f"{row.strategy} {takes} {units.times(row.over(plain))} the time of {plain.strategy}"
+        pays = "pays" if row.beats(plain) else "is not surely slower, nor surely worth the care that it needs"
+        return passed(f"{how}: write-combining {pays}.", row.frame(), plain.frame())
     row, plain = max(slower, key=lambda pair: pair[0].over(pair[1]).value)
     chosen = [one for one in [case.chosen] if one is not None and not WRITE_COMBINED.has(one)]
     better = case.proposal((*chosen, plain), row) or plain
@@ -28,14 +27,6 @@ def judge(case: Case, _: Limits) -> Finding:
     return case.swap(row, better, cause, shown)
 
 
-def _verdict(row: Row, plain: Row) -> str:
-    takes = "is predicted to take" if row.predicted else "takes"
-    how = f"{row.strategy} {takes} {units.times(row.over(plain))} the time of {plain.strategy}"
-    if row.beats(plain):
-        return f"{how}: write-combining pays."
-    return f"{how}: write-combining is not surely slower, nor surely worth the care that it needs."
-
-
 RULE = Rule(
     id="write-combined-without-gain",
     title="Take plain page-locked memory: write-combining brings nothing here",
@@ -43,10 +34,15 @@ RULE = Rule(
     "not be asked for its lines. Where the I/O is coherent at no cost, or the link is not PCIe, nothing of "
     "that is left: on GH200 it halves the rate, and on an H200 over PCIe 5 it was measured to gain nothing "
     "(reports/h200). What stays is memory that the CPU must never read.",
-    example="Example card, made-up figures: write-combined takes 1.70× (1.70× to 1.70×) the time of pinned, "
-    "the same strategy with plain page-locked memory: write-combining costs here what it was to gain. pinned "
-    "takes 20.0 ms a frame and write-combined 34.0 ms: 1.70× (1.70× to 1.70×) as fast. The gain is against "
-    "write-combined.",
+    bad="""
+    flags = cupy.cuda.runtime.hostAllocWriteCombined
+    host = pinned_empty(shape, np.float32, flags)
+    produce(host)
+    device.set(host, stream=stream)  # no faster for it""",
+    good="""
+    host = pinned_empty(shape, np.float32)  # the CPU may read it, too
+    produce(host)
+    device.set(host, stream=stream)""",
     requires=(WRITE_COMBINED,),
     sources=(
         "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#write-combining-memory",

@@ -1,13 +1,10 @@
 """zero-copy-reread: kernels that read a zero-copy buffer again, past the GPU's caches or over the link."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from advisor import units
-from advisor.profiles.schema import Evidence
-from advisor.rules.base import Case, Limits, Reads, Row, Rule, Threshold
-from advisor.rules.findings import Finding, not_applicable, passed
+from advisor.profiles.conclusions import Evidence
+from advisor.rules.base import Case, Finding, Limits, Reads, Row, Rule, Threshold, not_applicable, passed
 from advisor.strategies.registry import BASELINE
 
 _SUBJECT = "zero-copy"
@@ -18,14 +15,13 @@ def judge(case: Case, limits: Limits) -> Finding:
     zero_copy = case.rows[_SUBJECT]
     if not case.reads:
         return not_applicable("No kernel reads a buffer that the CPU uses too.")
-    again = [read for read in case.reads if _reads_again(read, case, limits)]
+    # On a card, data that no frame renews is read again too: in each frame, where one copy would do.
+    again = [r for r in case.reads if r.passes >= limits["passes"] or not (r.new_each_frame or case.one_dram)]
     if not again and all(read.known for read in case.reads):
         most = max(case.reads, key=lambda read: read.passes)
-        return passed(
-            f"Kernels read each shared buffer about once a frame ({most.buffer}: "
-            f"{units.digits(most.passes)} times), as zero-copy memory wants it.",
-            _passes(most, zero_copy),
-        )
+        once = f"about once a frame ({most.buffer}: {units.digits(most.passes)} times)"
+        said = f"Kernels read each shared buffer {once}, as zero-copy memory wants it."
+        return passed(said, _passes(most, zero_copy))
     quicker = [r for r in case.rows.values() if _slowdown(zero_copy, r, case) >= limits["slowdown"]]
     better = case.proposal((row for row in quicker if not _same_path(row)), zero_copy)
     if better is None:
@@ -38,17 +34,10 @@ def judge(case: Case, limits: Limits) -> Finding:
     shown = [*(_passes(read, zero_copy) for read in again), zero_copy.kernels(), better.kernels()]
     shown += [zero_copy.copies(), better.copies()]
     cause = f"{_cause(case, again, limits)} {_cure(case, better)}"
-    title = _TITLE_SHARED if case.one_dram else _TITLE_CARD
+    title = "Copy once instead of reading through the link"
+    if case.one_dram:
+        title = "Keep buffers that kernels re-read in memory the GPU caches"
     return case.swap(zero_copy, better, cause, shown, worth=worth, title=title)
-
-
-_TITLE_SHARED = "Keep buffers that kernels re-read in memory the GPU caches"
-_TITLE_CARD = "Copy once instead of reading through the link"
-
-
-def _reads_again(read: Reads, case: Case, limits: Limits) -> bool:
-    """On a card, data that no frame renews is read again too: in each frame, where one copy would do."""
-    return read.passes >= limits["passes"] or not (read.new_each_frame or case.one_dram)
 
 
 def _same_path(row: Row) -> bool:
@@ -128,11 +117,18 @@ RULE = Rule(
     "but each further pass goes to DRAM again. On a card, each pass crosses PCIe again, and so does data "
     "that a copy would have brought over once. A kernel that reads its input many times can be 5 to 80 times "
     "slower on zero-copy memory.",
-    example="reread on NVIDIA H200, measured: Kernels read zero-copy memory again (a: 8.00 times). On NVIDIA "
-    "H200 each pass that the caches do not serve crosses the link. Up to 32.0 MiB a frame cross it. With "
-    "registered, kernels read the card's own memory. Kernels take 799 µs with zero-copy and 20.0 µs with "
-    "registered; a whole frame of zero-copy takes 2.05× (1.98× to 2.10×) the time. The gain is against "
-    "zero-copy.",
+    bad="""
+    host, device = mapped_empty(shape, np.float32)
+    produce(host)
+    for _ in range(8):
+        compute(device)  # reads all of it from host memory each time""",
+    good="""
+    host = cupyx.empty_pinned(shape, np.float32)
+    device = cupy.empty(shape, np.float32)
+    produce(host)
+    device.set(host, stream=stream)  # read from host memory once
+    for _ in range(8):
+        compute(device)""",
     memory_classes=("tegra", "tegra-io-coherent", "tegra-coherent", "discrete", "discrete-hmm"),
     elsewhere="Over a coherent link caches can hold host memory, and no published figure gives a penalty for "
     "re-reads: the measured frames decide.",

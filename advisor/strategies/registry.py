@@ -12,14 +12,25 @@ from dataclasses import dataclass
 
 from advisor.errors import UsageError
 from advisor.profiles.schema import BufferRecord, Device, Side, WorkloadRecord
-from advisor.strategies.overlap import obstacle
 from advisor.strategies.placements.base import Placement
-from advisor.strategies.placements.copied import Pageable, Pinned, Registered, Staged, WriteCombined
-from advisor.strategies.placements.external import External
-from advisor.strategies.placements.in_place import System, ZeroCopy, ZeroCopyRegistered, ZeroCopyWriteCombined
-from advisor.strategies.placements.managed import Managed, ManagedAdvised, ManagedPrefetch
-from advisor.strategies.placements.one_sided import DeviceOnly, HostOnly
-from advisor.strategies.schedule import stage_uses
+from advisor.strategies.placements.kinds import (
+    DeviceOnly,
+    External,
+    HostOnly,
+    Managed,
+    ManagedAdvised,
+    ManagedPrefetch,
+    Pageable,
+    Pinned,
+    Registered,
+    Staged,
+    System,
+    WriteCombined,
+    ZeroCopy,
+    ZeroCopyRegistered,
+    ZeroCopyWriteCombined,
+)
+from advisor.strategies.schedule import obstacle, stage_uses
 
 
 @dataclass(frozen=True)
@@ -82,8 +93,7 @@ STRATEGIES: tuple[Strategy, ...] = (
         The driver stages each copy through page-locked memory of its own, so the link is not fully used and
         the CPU waits. Good for code that must not change: any NumPy array will do. Bad for large transfers on
         a card, where these copies are the slowest, and for a shared DRAM, where every buffer takes twice its
-        memory. Source: CUDA C++ Best Practices Guide, "Pinned Memory".
-        """,
+        memory. Source: CUDA C++ Best Practices Guide, "Pinned Memory".""",
     ),
     Strategy(
         "staged",
@@ -94,8 +104,7 @@ STRATEGIES: tuple[Strategy, ...] = (
         What cupy.asarray and cupy.asnumpy do: an upload is a CPU copy into CuPy's pinned pool and then an
         asynchronous copy; a download goes straight to ordinary memory. Good for CuPy code as it is. Bad for
         large uploads, each of which costs a pass over the data on the CPU, and for tight memory: the pool
-        rounds up to powers of two and keeps what it took. Source: CuPy issues 3625, 6360, 8090, 8111.
-        """,
+        rounds up to powers of two and keeps what it took. Source: CuPy issues 3625, 6360, 8090, 8111.""",
     ),
     Strategy(
         "pinned",
@@ -107,8 +116,7 @@ STRATEGIES: tuple[Strategy, ...] = (
         that are allocated in every frame, because pinning is slow (pin once and reuse), and for machines with
         little memory, because nobody else can use the locked pages. Before compute capability 7.2 a Jetson's
         CPU does not cache this memory. Sources: CUDA C++ Best Practices Guide, "Pinned Memory"; CUDA for
-        Tegra, "Memory Types".
-        """,
+        Tegra, "Memory Types".""",
     ),
     Strategy(
         "write-combined",
@@ -120,8 +128,7 @@ STRATEGIES: tuple[Strategy, ...] = (
         and can be up to 40 % faster over PCIe on x86. A measured H200 gained nothing, and on GH200 the
         transfers ran at half the rate. Bad for any buffer that the CPU reads, at a sixth of the usual rate or
         less; those stay plain pinned memory here. Sources: CUDA C++ Programming Guide, "Write-Combining
-        Memory"; CUDA Handbook 5.1.4; reports/h200.
-        """,
+        Memory"; CUDA Handbook 5.1.4; reports/h200.""",
     ),
     Strategy(
         "registered",
@@ -133,8 +140,7 @@ STRATEGIES: tuple[Strategy, ...] = (
         rate of the link without a copy into memory of your own. Bad for buffers that are registered in every
         frame, because registering costs more than one copy (register once and keep it). Unsupported on
         Jetsons before compute capability 7.2. Sources: CUDA C++ Programming Guide, "Page-Locked Host Memory";
-        CUDA for Tegra, "Memory Types".
-        """,
+        CUDA for Tegra, "Memory Types".""",
     ),
     Strategy(
         "pinned-pipelined",
@@ -148,8 +154,7 @@ STRATEGIES: tuple[Strategy, ...] = (
         times. Bad for latency, because a frame begins in one turn of the loop and ends in the next, and for
         tight memory, because buffers that the CPU uses exist twice. Impossible where a CPU stage needs data
         of the frame before. Source: CUDA C++ Best Practices Guide, "Asynchronous and Overlapping Transfers
-        with Computation".
-        """,
+        with Computation".""",
     ),
     Strategy(
         "zero-copy",
@@ -161,8 +166,7 @@ STRATEGIES: tuple[Strategy, ...] = (
         buffers and for data that kernels read once. Bad for data that kernels read again: on a card it
         crosses the link again, and a Jetson's GPU does not cache it. Before compute capability 7.2 the CPU
         does not cache it either. Sources: CUDA for Tegra, "Memory Types"; CUDA C++ Best Practices Guide,
-        "Zero Copy".
-        """,
+        "Zero Copy".""",
     ),
     Strategy(
         "zero-copy-wc",
@@ -173,8 +177,7 @@ STRATEGIES: tuple[Strategy, ...] = (
         Good for the same as zero-copy, where the CPU fills buffers in order and never reads them: its writes
         bypass its caches. Bad for data that kernels read again, as zero-copy, and for any buffer that the CPU
         reads; those stay plain mapped memory here. Source: CUDA C++ Programming Guide, "Write-Combining
-        Memory".
-        """,
+        Memory".""",
     ),
     Strategy(
         "zero-copy-registered",
@@ -186,8 +189,7 @@ STRATEGIES: tuple[Strategy, ...] = (
         registered memory but not memory of cudaHostAlloc. Bad for data that kernels read again on a card or
         an earlier Jetson, and for buffers that are registered in every frame. Unsupported on Jetsons before
         compute capability 7.2. Sources: CUDA for Tegra, "Memory Types"; CUDA C++ Programming Guide,
-        "Page-Locked Host Memory".
-        """,
+        "Page-Locked Host Memory".""",
     ),
     Strategy(
         "managed",
@@ -199,8 +201,7 @@ STRATEGIES: tuple[Strategy, ...] = (
         the smallest change to code. Bad for cards, where each change of side migrates pages by faults of 10
         to 50 µs. Where concurrentManagedAccess is 0 the CPU must not touch it while any kernel runs; Thor's
         GPU does not cache it. Sources: CUDA C++ Programming Guide, "Unified Memory"; CUDA for Tegra, "Memory
-        Types"; ObservUVM.
-        """,
+        Types"; ObservUVM.""",
     ),
     Strategy(
         "managed-prefetch",
@@ -212,8 +213,7 @@ STRATEGIES: tuple[Strategy, ...] = (
         kernels at 242 GB/s instead of 8). Bad for small buffers, since each change of side costs a call per
         buffer, and of no use where CPU and GPU share one DRAM. Where concurrentManagedAccess is 0 a stream
         attachment takes the place of the prefetch. Sources: CUDA C++ Programming Guide, "Data Prefetching";
-        parallelArchitect/pascal-um-benchmark.
-        """,
+        parallelArchitect/pascal-um-benchmark.""",
     ),
     Strategy(
         "managed-advised",
@@ -226,8 +226,7 @@ STRATEGIES: tuple[Strategy, ...] = (
         for data that both sides read, which is then kept on both (up to 25 % gained in a published suite).
         Bad for data that changes: a write to a read-mostly page drops its copies. Needs
         concurrentManagedAccess. Sources: CUDA C++ Programming Guide, "Data Usage Hints"; Chien, Peng and
-        Markidis, MCHPC 2019.
-        """,
+        Markidis, MCHPC 2019.""",
     ),
     Strategy(
         "system",
@@ -238,8 +237,7 @@ STRATEGIES: tuple[Strategy, ...] = (
         Good for coherent hardware (GH200, Thor, GB10): nothing to allocate, register or copy. Bad for a card
         with HMM, where the first touch of every page is a fault, and impossible on all other devices. To CuPy
         it is memory that somebody else owns. Source: CUDA C++ Programming Guide, "Full CUDA Unified Memory
-        Support".
-        """,
+        Support".""",
     ),
 )
 

@@ -4,6 +4,7 @@
 transfers and synchronisations that are needed and no others: data is moved when a side reads what the
 other side wrote last, and the host waits when it touches memory that work in flight still uses.
 The model predicts from the same plan that the worker runs.
+Whether frames can overlap, and what there must be two of then, follows from the annotations alone.
 """
 
 from __future__ import annotations
@@ -85,20 +86,14 @@ def plan(setup: Sequence[StageUse], frame: Sequence[StageUse], traits: Mapping[s
     """
     tracker = _Tracker(traits)
     before, first, second, steady = (tracker.run(stages) for stages in (setup, frame, frame, frame))
-    if settling := _moves_beyond(second, steady):
+    # Uploads of the second frame that no later one needs, so that the steady frame can follow the first: a
+    # copy out to foreign memory that happens once leaves memory that migrates with the host.
+    beyond = Counter(second) - Counter(steady)
+    if settling := [step for step in beyond if step.action == "to-device"]:
         waited = (Step("synchronize"),)
         first = (*(first[:-1] if first[-1:] == waited else first), *settling, *waited)
     current = {name: frozenset(tracker.newest(name)) for name in traits}
     return Plan(before, first, steady, current)
-
-
-def _moves_beyond(second: Sequence[Step], steady: Sequence[Step]) -> list[Step]:
-    """Uploads of the second frame that no later one needs, so that the steady frame can follow the first.
-
-    A copy out to foreign memory that happens once leaves memory that migrates with the host.
-    """
-    beyond = Counter(second) - Counter(steady)
-    return [step for step in beyond if step.action == "to-device"]
 
 
 def stage_uses(workload: WorkloadRecord, phase: Literal["setup", "frame"]) -> list[StageUse]:
@@ -148,19 +143,15 @@ class _Tracker:
             if not self.traits[name].foreign:
                 continue
             if mode != "out" and stage.side not in self.foreign[name]:
-                self._copy_across(name, stage.side)
+                # To the host touching our own memory, a copy in is one more stage that writes it.
+                coming = stage.side == "device"
+                copying = StageUse(name, "host", {name: "out" if coming else "in"})
+                self._host(copying, Step("copy-in" if coming else "copy-out", name))
             alone = mode != "in"
             self.foreign[name] = {stage.side} if alone else self.foreign[name] | {stage.side}
             if stage.side == "host":
                 del own[name]
         return StageUse(stage.name, stage.side, own)
-
-    def _copy_across(self, name: str, side: Side) -> None:
-        """To the host touching our own memory, a copy in is one more stage that writes it."""
-        if side == "device":
-            self._host(StageUse(name, "host", {name: "out"}), Step("copy-in", name))
-        else:
-            self._host(StageUse(name, "host", {name: "in"}), Step("copy-out", name))
 
     def _require_written(self, stage: StageUse) -> None:
         for name in stage.reads():
@@ -225,3 +216,37 @@ class _Tracker:
         self.being_read.clear()
         self.being_written.clear()
         self.in_flight = False
+
+
+def obstacle(frame: Sequence[StageUse]) -> str | None:
+    """Why a frame cannot begin before the last one has ended, or None."""
+    if not any(stage.side == "device" for stage in frame):
+        return "no stage runs on the device"
+    renewed = set(renewed_each_frame(frame))
+    written = {name for stage in frame for name in stage.writes()}
+    for stage in frame:
+        for name in stage.access:
+            if stage.side == "host" and name in written and name not in renewed:
+                return (
+                    f"host stage {stage.name!r} uses buffer {name!r}, which carries data from frame to "
+                    "frame, so that no frame can begin before the last one has ended"
+                )
+    return None
+
+
+def renewed_each_frame(frame: Sequence[StageUse]) -> list[str]:
+    """Buffers that each frame overwrites before it reads them."""
+    first: dict[str, str] = {}
+    for stage in frame:
+        for name, mode in stage.access.items():
+            first.setdefault(name, mode)
+    return [name for name, mode in first.items() if mode == "out"]
+
+
+def doubled(frame: Sequence[StageUse]) -> list[str]:
+    """Buffers of which overlapping frames need two: renewed each frame, and touched by the host.
+
+    What only kernels touch is safe alone: kernels of successive frames run in order.
+    """
+    on_host = {name for stage in frame if stage.side == "host" for name in stage.access}
+    return [name for name in renewed_each_frame(frame) if name in on_host]

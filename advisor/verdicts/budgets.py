@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from advisor import units
+from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.preferences import Preferences
-from advisor.profiles.schema import Recommendation
 from advisor.verdicts.ties import Row, Sized, leanest, listing, memory_step, sentence
 
 

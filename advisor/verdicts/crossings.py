@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from advisor.profiles.schema import Recommendation
+from advisor.profiles.conclusions import Recommendation
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from advisor.errors import UsageError
 from advisor.profiles import sweeps
+from advisor.profiles.reading import require_plausible
 from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import SweepResults
-from advisor.profiles.validation import require_plausible
 
 _TOGETHER = "Give profiles of one workload with the same parameters, one from each device."
 

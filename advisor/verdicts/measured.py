@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from advisor.profiles import blocks as saved
+from advisor.profiles.blocks import FinalRecord
+from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.preferences import Objective, Preferences, begin_to_end
-from advisor.profiles.schema import FinalRecord, Measured, Profile, Recommendation
+from advisor.profiles.schema import Measured, Profile
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.budgets import needs
 from advisor.verdicts.choice import Aim, Contestant

@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor import stats, units
+from advisor.profiles.conclusions import Recommendation, Verdict
 from advisor.profiles.preferences import Preferences
-from advisor.profiles.schema import Predicted, PredictedResult, Recommendation, Verdict
+from advisor.profiles.schema import Predicted, PredictedResult
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.budgets import by_memory, nothing_fits
 from advisor.verdicts.ties import Equal, break_tie, code_change, listing, sentence

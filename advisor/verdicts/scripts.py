@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor import stats
+from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.preferences import Preferences
-from advisor.profiles.schema import Recommendation
 from advisor.profiles.scripts import ScriptMeasured
 from advisor.strategies.scripts import UNCHANGED
 from advisor.verdicts.choice import Aim, Contestant

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from advisor import units
+from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.preferences import Objective, Preferences
-from advisor.profiles.schema import Recommendation
 from advisor.verdicts.final import Verdict, known
 from advisor.verdicts.ties import listing
 

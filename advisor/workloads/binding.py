@@ -129,7 +129,9 @@ def bind(workload: Workload) -> BoundWorkload:
 
 
 def _bind(stage: Stage, phase: Phase, workload: Workload, taken: set[str]) -> BoundStage:
-    name = _unique(stage.name, taken)
+    names = (stage.name, *(f"{stage.name}-{number}" for number in range(2, len(taken) + 2)))
+    name = next(name for name in names if name not in taken)
+    taken.add(name)
     access, specials, wanted = _parameters(stage.function, name, workload.buffers, None, stage.arrays)
     for buffer in access:
         if workload.buffers[buffer].scratch and stage.side == "host":
@@ -202,7 +204,11 @@ def _parameters(
         elif name in RESERVED:
             specials.add(name)
         elif parameter.default is parameter.empty:
-            raise _unknown(stage, name, buffers)
+            raise WorkloadError(
+                f"stage {stage!r} takes {name!r}, which is not a buffer"
+                f"{did_you_mean(name, (*buffers, *RESERVED))}",
+                next_step=f"Buffers: {', '.join(buffers)}. Also given by name: {', '.join(RESERVED)}.",
+            )
     return access, specials, wanted
 
 
@@ -268,23 +274,6 @@ def _evaluate(function: StageFunction, text: str) -> Any:
         except NameError:
             return eval(text, {**sys.modules, **vars(definition), **scope})
     return getattr(definition, text.rpartition(".")[2], None)
-
-
-def _unknown(stage: str, name: str, buffers: Mapping[str, Buffer]) -> WorkloadError:
-    near = did_you_mean(name, (*buffers, *RESERVED))
-    return WorkloadError(
-        f"stage {stage!r} takes {name!r}, which is not a buffer{near}",
-        next_step=f"Buffers: {', '.join(buffers)}. Also given by name: {', '.join(RESERVED)}.",
-    )
-
-
-def _unique(name: str, taken: set[str]) -> str:
-    number, unique = 1, name
-    while unique in taken:
-        number += 1
-        unique = f"{name}-{number}"
-    taken.add(unique)
-    return unique
 
 
 def _text(access: Mapping[str, AccessMode]) -> str:

@@ -168,9 +168,19 @@ class Workload:
 
     def __post_init__(self) -> None:
         _require_buffers(self.buffers)
-        _require_ids(self.ignore)
-        for part in ("frame", "setup"):
-            _require_stages(part, getattr(self, part))
+        ids = self.ignore
+        if not isinstance(ids, (list, tuple)) or not all(isinstance(name, str) for name in ids):
+            raise WorkloadError(
+                f"ignore is {ids!r}; it must be a list of rules' ids",
+                next_step='Write ignore=["pageable-transfer"]; `advisor rules` lists them.',
+            )
+        for part, stages in (("frame", self.frame), ("setup", self.setup)):
+            if not isinstance(stages, (list, tuple)):
+                raise WorkloadError(f"{part} is {stages!r}; it must be a list of stages", next_step=_WRAP)
+            for index, stage in enumerate(stages):
+                if not isinstance(stage, Stage):
+                    what = f"{part}[{index}] is {_name(stage)}, which is not a stage"
+                    raise WorkloadError(what, next_step=_WRAP)
         if not self.frame:
             raise WorkloadError(
                 "frame=[] has no stage", next_step="List the stages of one frame: frame=[host(f), device(g)]."
@@ -270,22 +280,6 @@ def _require_buffers(buffers: object) -> None:
                 f"a buffer cannot be named {name!r}: stages get something else under that name",
                 next_step=f"Choose another name than {', '.join(RESERVED)}.",
             )
-
-
-def _require_stages(part: str, stages: object) -> None:
-    if not isinstance(stages, (list, tuple)):
-        raise WorkloadError(f"{part} is {stages!r}; it must be a list of stages", next_step=_WRAP)
-    for index, stage in enumerate(stages):
-        if not isinstance(stage, Stage):
-            raise WorkloadError(f"{part}[{index}] is {_name(stage)}, which is not a stage", next_step=_WRAP)
-
-
-def _require_ids(ignore: object) -> None:
-    if not isinstance(ignore, (list, tuple)) or not all(isinstance(name, str) for name in ignore):
-        raise WorkloadError(
-            f"ignore is {ignore!r}; it must be a list of rules' ids",
-            next_step='Write ignore=["pageable-transfer"]; `advisor rules` lists them.',
-        )
 
 
 def _named(function: StageFunction) -> str:

@@ -18,7 +18,7 @@ from advisor.errors import AdvisorError, FileProblem, WorkloadError, did_you_mea
 from advisor.profiles.schema import WorkloadRecord
 from advisor.workloads.binding import BoundWorkload, bind
 from advisor.workloads.definition import Definition, Workload
-from advisor.workloads.frameworks import numba_arrays
+from advisor.workloads.frameworks.libraries import is_numba_misfit, numba_that_fits
 from advisor.workloads.parameters import Value, require_readable, resolve
 
 MODULE_PREFIX = "advisor_workload_"
@@ -92,7 +92,8 @@ def _is_stage(caller: traceback.FrameSummary, called: traceback.FrameSummary) ->
     """Whether this is where `FrameLoop`, a bridge or `Inspector.run_check` call a function of the user's."""
     package = Path(__file__).parent.parent
     measure = package / "measure"
-    callers = {(str(measure / "frames.py"), "run"), (str(measure / "verification.py"), "run_check")}
+    callers = {(str(measure / "frames.py"), name) for name in ("run", "run_anew")}
+    callers.add((str(measure / "verification.py"), "run_check"))
     callers |= {(str(file), "call") for file in (package / "workloads" / "frameworks").glob("*.py")}
     return (caller.filename, caller.name) in callers and package not in Path(called.filename).parents
 
@@ -102,8 +103,8 @@ def user_error(what: str, error: BaseException, path: Path) -> WorkloadError:
     next_step = f"The traceback is of your own code, in {path}."
     if isinstance(error, ModuleNotFoundError) and error.name == "cupy":
         next_step = _NO_CUPY
-    elif numba_arrays.is_misfit(error):
-        next_step = numba_arrays.fitting()
+    elif is_numba_misfit(error):
+        next_step = numba_that_fits()
     return WorkloadError(
         f"{what} raised {type(error).__name__}", next_step=next_step, detail=user_traceback(error, path)
     )
@@ -113,23 +114,16 @@ def _source(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:
+        names = [p.name for p in path.parent.glob("*.py") if p.exists()]
+        near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.75)
         raise FileProblem(
-            f"{path} does not exist{_similar(path)}",
+            f"{path} does not exist" + (f"; did you mean {path.parent / near[0]}?" if near else ""),
             next_step="Give the path of a Python file with a @workload function.",
         ) from None
     except OSError as problem:
         raise FileProblem(
             f"{path} cannot be read: {problem.strerror}", next_step="Give the path of a Python file."
         ) from None
-
-
-def _similar(path: Path) -> str:
-    try:
-        names = [p.name for p in path.parent.iterdir() if p.suffix == ".py" and p.exists()]
-    except OSError:
-        return ""
-    near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.75)
-    return f"; did you mean {path.parent / near[0]}?" if near else ""
 
 
 def _import(path: Path) -> ModuleType:

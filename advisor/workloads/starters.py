@@ -27,7 +27,13 @@ def write(file: Path, *, like: str | None = None, force: bool = False) -> list[P
     Raises `UsageError` for a name that Python cannot import, an example that is not there, or a file that
     exists (unless `force`) or cannot be written.
     """
-    _require_name(file)
+    if file.suffix != ".py" or not file.stem:
+        raise UsageError(f"{file} does not end in .py", next_step=f"Write {file}.py, for example.")
+    if file.stem in _TAKEN or file.stem in sys.stdlib_module_names:
+        raise UsageError(
+            f"{file.name} would hide the module {file.stem!r} from what is imported beside it",
+            next_step="Choose another name.",
+        )
     texts = _like(file, like) if like else {file: _starter(file)}
     for path in texts:
         if path.is_dir() or (path.exists() and not force):
@@ -44,16 +50,6 @@ def write(file: Path, *, like: str | None = None, force: bool = False) -> list[P
             next_step="Choose a folder you may write to.",
         ) from None
     return list(texts)
-
-
-def _require_name(file: Path) -> None:
-    if file.suffix != ".py" or not file.stem:
-        raise UsageError(f"{file} does not end in .py", next_step=f"Write {file}.py, for example.")
-    if file.stem in _TAKEN or file.stem in sys.stdlib_module_names:
-        raise UsageError(
-            f"{file.name} would hide the module {file.stem!r} from what is imported beside it",
-            next_step="Choose another name.",
-        )
 
 
 def _starter(file: Path) -> str:

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import advisor
 from advisor.errors import UsageError
+from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.reading import load
-from advisor.profiles.schema import Profile, Recommendation
+from advisor.profiles.schema import Profile
 from tests.benchmarks import frame_loop, slowed
 from tests.benchmarks.timing import command, kept_in, show
 

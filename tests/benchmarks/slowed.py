@@ -1,7 +1,7 @@
 """A contestant that is slowed by 5 % on purpose, in a real final: it must be found slower.
 
-It is `pinned` under a second name, whose every frame is followed by a wait of a twentieth of it. The processes
-are this one's own children, which run the program's blocks.
+It is `pinned` under a second name, whose every frame is followed by a wait of a twentieth of it. The
+processes are this one's own children, which run the program's blocks.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from advisor.measure.final_worker import Final
 from advisor.measure.jobs import Job
 from advisor.measure.stand import Stand
 from advisor.profiles.blocks import Block
+from advisor.strategies.backend import BackendName
 from advisor.verdicts import estimate
 from advisor.verdicts.choice import Aim, Contestant
 from advisor.verdicts.final import decide
@@ -31,11 +32,13 @@ PROCESSES, ROUNDS, RUNS = 3, 12, 20
 NAMES = {"pinned": "pinned", "zero-copy": "zero-copy", SLOWED: "pinned"}
 
 
-def run() -> None:
+def run(backend: BackendName = "cuda") -> None:
     """Finals of three contestants; in how many the slowed one is surely slower than its twin."""
     found, ratios = 0, []
     for number in range(RUNS):
-        blocks = [block for process in range(PROCESSES) for block in _process(number * PROCESSES + process)]
+        blocks = [
+            block for process in range(PROCESSES) for block in _process(number * PROCESSES + process, backend)
+        ]
         scored = [
             estimate.Block(b.process, b.round, b.contestant, b.place, b.period_seconds, b.frames)
             for b in blocks
@@ -52,17 +55,17 @@ def run() -> None:
     )
 
 
-def _process(number: int) -> list[Block]:
+def _process(number: int, backend: BackendName) -> list[Block]:
     with get_context("spawn").Pool(1) as pool:
-        return pool.apply(blocks_of, (number,))
+        return pool.apply(blocks_of, (number, backend))
 
 
-def blocks_of(number: int) -> list[Block]:
+def blocks_of(number: int, backend: BackendName) -> list[Block]:
     """What one process measures."""
     file = ROOT / "workloads" / "reread.py"
     base = Job(
-        task="measure", file=str(file), assignments={"passes": "8"}, backend="cuda", gpu=0, strategy="pinned",
-        seconds=0.2, seed=number, directory="", reference="",
+        task="measure", file=str(file), workload=None, assignments={"passes": "8"},
+        backend=backend, gpu=0, strategy="pinned", seconds=0.2, seed=number, directory="", reference="",
     )  # fmt: skip
     job = FinalJob(
         base=base,
@@ -74,7 +77,7 @@ def blocks_of(number: int) -> list[Block]:
         directory="",
     )
     final = Slowing(
-        job, open_backend("cuda"), prepare(Path(base.file), None, base.assignments), time.perf_counter
+        job, open_backend(backend), prepare(Path(base.file), None, base.assignments), time.perf_counter
     )
     orders = (tuple(final.random.sample(list(NAMES), len(NAMES))) for _ in range(ROUNDS))
     requests = (FinalRound(round=i, order=order, warm_frames=15) for i, order in enumerate(orders))

@@ -13,7 +13,8 @@ from test_report_compare import cpu, gpu
 from test_report_compare import hostile as hostile_pair
 
 from advisor.report import html
-from advisor.report.pages import comparison_page, page_of, render
+from advisor.report.comparison_page import comparison_page
+from advisor.report.pages import page_of, render
 
 if TYPE_CHECKING:
     from pathlib import Path

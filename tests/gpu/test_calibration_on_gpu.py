@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from advisor.calibration.groups import GROUPS
-from advisor.devices.catalogue import CatalogueEntry, load
+from advisor.devices.catalogue import load
+from advisor.devices.entries import CatalogueEntry
 from advisor.strategies.backend import Backend, host_array
 from advisor.strategies.placements.arena import Arena
 
@@ -25,7 +26,6 @@ COPIES = 5
 class Calibrated:
     path: Path
     entry: CatalogueEntry
-    seconds: float
     remarks: str
 
 
@@ -38,15 +38,9 @@ def advisor(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Calibrated:
     path = tmp_path_factory.mktemp("calibrated") / "mine.toml"
-    before = time.monotonic()
     done = advisor("devices", "calibrate", "--out", path)
-    seconds = time.monotonic() - before
     assert done.returncode == 0, done.stderr
-    return Calibrated(path, load(str(path)), seconds, done.stderr)
-
-
-def test_it_takes_two_minutes_at_most(calibrated: Calibrated) -> None:
-    assert calibrated.seconds < 120
+    return Calibrated(path, load(str(path)), done.stderr)
 
 
 def test_every_figure_is_there_or_missing_with_a_reason(calibrated: Calibrated) -> None:

@@ -12,8 +12,7 @@ from advisor.strategies.backend import Backend, Hint
 from advisor.strategies.placements.arena import AllocationFailed, Arena
 from advisor.strategies.placements.base import Layout
 from advisor.strategies.placements.capacity import require_memory
-from advisor.strategies.placements.external import External
-from advisor.strategies.placements.managed import Managed, ManagedAdvised
+from advisor.strategies.placements.kinds import External, Managed, ManagedAdvised
 from advisor.strategies.registry import STRATEGIES, Strategy, by_name
 
 LAYOUT = Layout((1000, 1001), np.dtype(np.float32))

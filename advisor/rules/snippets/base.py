@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from advisor.profiles.schema import BufferRecord, Device, WorkloadRecord
+from advisor.rules.snippets.helpers import opening
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.registry import Strategy, shared
 from advisor.strategies.schedule import Plan, Step, plan, stage_uses
 
-
-@dataclass(frozen=True)
-class Helper:
-    """A function that the code begins with, and what it imports."""
-
-    imports: tuple[str, ...]
-    code: str
+_OWN_STREAM = """\
+stream = cupy.cuda.Stream(non_blocking=True)  # memory cannot be attached to the null stream alone
+stream.use()  # your kernels of this thread run on it from here on"""
 
 
 @dataclass(frozen=True)
@@ -28,9 +24,8 @@ class Way:
     allocate: tuple[str, ...]
     to_device: str = ""
     to_host: str = ""
-    helpers: tuple[Helper, ...] = ()
-    stream: str | None = None
-    """Binds `stream` where the library's own line will not do."""
+    attaches: bool = False
+    """`prefetch` attaches the memory to the stream, which cannot be the library's own then."""
     rebinds: bool = False
     """An upload makes a new device array, so that `frame` must bind its name anew."""
 
@@ -59,16 +54,16 @@ class Code:
 
     def opening(self) -> list[str]:
         """Imports and helpers, each once."""
-        helpers = list(dict.fromkeys(helper for way in self.ways.values() for helper in way.helpers))
-        lines = {
-            line for imports in (self.library.imports, *(h.imports for h in helpers)) for line in imports
-        }
-        text = "".join((_sorted_imports(lines), *(helper.code for helper in helpers)))
-        return text.splitlines()
+        calls = "".join("".join((*way.allocate, way.to_device, way.to_host)) for way in self.ways.values())
+        return opening(calls, self.library.imports, attaches=self._attaches).splitlines()
 
     def stream(self) -> str:
         """The line that binds `stream`."""
-        return next((way.stream for way in self.ways.values() if way.stream), self.library.stream)
+        return _OWN_STREAM if self._attaches else self.library.stream
+
+    @property
+    def _attaches(self) -> bool:
+        return any(way.attaches for way in self.ways.values())
 
     def allocation(self, name: str, at: Callable[[str], str] = str) -> Iterator[str]:
         """A buffer's memory, and what to do about data that arrives in memory the program does not choose."""
@@ -122,9 +117,3 @@ def code(library: Library, strategy: Strategy, workload: WorkloadRecord, device:
     steps = plan(stage_uses(workload, "setup"), stage_uses(workload, "frame"), traits)
     in_place = {name: placements[name].takes_foreign_memory for name in buffers}
     return Code(workload, library, buffers, known, in_place, steps)
-
-
-def _sorted_imports(lines: set[str]) -> str:
-    standard = sorted(line for line in lines if line.split()[1] in sys.stdlib_module_names)
-    others = sorted(lines - set(standard), key=lambda line: (line.startswith("from"), line))
-    return "\n".join((*standard, *([""] if standard else []), *others, ""))

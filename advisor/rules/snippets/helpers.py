@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from advisor.rules.snippets.base import Helper
+import re
+import sys
+from collections.abc import Sequence
 
-_ARRAYS = ("import cupy", "import numpy as np")
-_RUNTIME = ("from cuda.bindings import runtime  # CuPy cannot prefetch to the CPU",)
-
-PINNED = Helper(
-    ("import math", *_ARRAYS),
-    '''
-
+_IMPORTS = {name: f"import {name}" for name in ("ctypes", "cupy", "math", "mmap", "weakref")} | {
+    "np": "import numpy as np",
+    "runtime": "from cuda.bindings import runtime  # CuPy cannot prefetch to the CPU",
+}
+_TEXT = '''
 def pinned_empty(shape, dtype, flags=0):
     """A NumPy array in page-locked memory of exactly its size."""
     dtype, count = np.dtype(dtype), math.prod(shape)
     memory = cupy.cuda.PinnedMemory(count * dtype.itemsize, flags)
     return np.frombuffer(cupy.cuda.PinnedMemoryPointer(memory, 0), dtype, count).reshape(shape)
-''',
-)
 
-MAPPED = Helper(
-    ("import math", *_ARRAYS),
-    '''
 
 def mapped_empty(shape, dtype, flags=0):
     """One page-locked memory as a NumPy and as a CuPy array."""
@@ -31,12 +26,7 @@ def mapped_empty(shape, dtype, flags=0):
     host = np.frombuffer(cupy.cuda.PinnedMemoryPointer(memory, 0), dtype, count).reshape(shape)
     shared = cupy.cuda.UnownedMemory(pointer, memory.size, memory)
     return host, cupy.ndarray(shape, dtype, memptr=cupy.cuda.MemoryPointer(shared, 0))
-''',
-)
 
-REGISTERED = Helper(
-    ("import math", "import mmap", "import weakref", *_ARRAYS),
-    '''
 
 def registered_empty(shape, dtype, flags=0):
     """A NumPy array on pages of its own, page-locked until it is freed; any array that stays will do."""
@@ -45,12 +35,7 @@ def registered_empty(shape, dtype, flags=0):
     cupy.cuda.runtime.hostRegister(host.ctypes.data, host.nbytes, flags)
     weakref.finalize(host, cupy.cuda.runtime.hostUnregister, host.ctypes.data)
     return host.reshape(shape)
-''',
-)
 
-REGISTERED_MAPPED = Helper(
-    _ARRAYS,
-    '''
 
 def mapped_registered_empty(shape, dtype):
     """The same as a NumPy and as a CuPy array."""
@@ -58,12 +43,7 @@ def mapped_registered_empty(shape, dtype):
     pointer = cupy.cuda.runtime.pointerGetAttributes(host.ctypes.data).devicePointer
     shared = cupy.cuda.UnownedMemory(pointer, host.nbytes, host)
     return host, cupy.ndarray(shape, host.dtype, memptr=cupy.cuda.MemoryPointer(shared, 0))
-''',
-)
 
-MANAGED = Helper(
-    ("import ctypes", "import math", *_ARRAYS),
-    '''
 
 def managed_empty(shape, dtype):
     """One managed memory as a NumPy and as a CuPy array."""
@@ -73,23 +53,13 @@ def managed_empty(shape, dtype):
     view.owner = memory  # the NumPy array keeps the memory alive
     host = np.frombuffer(view, dtype).reshape(shape)
     return host, cupy.ndarray(shape, dtype, memptr=memory)
-''',
-)
 
-REQUIRE = Helper(
-    _RUNTIME,
-    '''
 
 def require(result):
     """Raises where a call of the CUDA runtime failed."""
     if result[0] != runtime.cudaError_t.cudaSuccess:
         raise RuntimeError(result[0].name)
-''',
-)
 
-LOCATION = Helper(
-    (*_ARRAYS, *_RUNTIME),
-    '''
 
 def location(side):
     """The CPU, or the current GPU."""
@@ -97,50 +67,54 @@ def location(side):
     place.type = kinds.cudaMemLocationTypeDevice if side == "device" else kinds.cudaMemLocationTypeHost
     place.id = cupy.cuda.Device().id if side == "device" else 0
     return place
-''',
-)
 
-PREFETCH = Helper(
-    _RUNTIME,
-    '''
 
 def prefetch(host, side):
     """Moves managed memory to the "device" or the "host" before it is needed there."""
     call = getattr(runtime, "cudaMemPrefetchAsync_v2", runtime.cudaMemPrefetchAsync)  # _v2 on CUDA 12
     require(call(host.ctypes.data, host.nbytes, location(side), 0, stream.ptr))
-''',
-)
 
-ATTACH = Helper(
-    _RUNTIME,
-    '''
-
-def prefetch(host, side):
-    """Gives managed memory to the "device" or the "host", in place of a prefetch that this GPU lacks."""
-    kind = runtime.cudaMemAttachSingle if side == "device" else runtime.cudaMemAttachHost
-    require(runtime.cudaStreamAttachMemAsync(stream.ptr, host.ctypes.data, 0, kind))
-''',
-)
-
-ADVISE = Helper(
-    _RUNTIME,
-    '''
 
 def advise(host, advice, side):
     """Tells the driver how managed memory is used."""
     call = getattr(runtime, "cudaMemAdvise_v2", runtime.cudaMemAdvise)  # _v2 on CUDA 12
     require(call(host.ctypes.data, host.nbytes, getattr(runtime.cudaMemoryAdvise, advice), location(side)))
-''',
-)
 
-SYSTEM = Helper(
-    _ARRAYS,
-    '''
 
 def system_empty(shape, dtype):
     """One ordinary memory as a NumPy and as a CuPy array; any array that stays will do."""
     host = np.empty(shape, dtype)
     shared = cupy.cuda.UnownedMemory(host.ctypes.data, host.nbytes, host, cupy.cuda.Device().id)
     return host, cupy.ndarray(shape, host.dtype, memptr=cupy.cuda.MemoryPointer(shared, 0))
-''',
-)
+'''
+_ATTACH = '''
+def prefetch(host, side):
+    """Gives managed memory to the "device" or the "host", in place of a prefetch that this GPU lacks."""
+    kind = runtime.cudaMemAttachSingle if side == "device" else runtime.cudaMemAttachHost
+    require(runtime.cudaStreamAttachMemAsync(stream.ptr, host.ctypes.data, 0, kind))
+'''
+
+
+def opening(code: str, imports: Sequence[str] = (), *, attaches: bool = False) -> str:
+    """These imports and the functions that the code calls, with what they call and import themselves.
+
+    attaches: `prefetch` attaches memory to the stream, for a GPU that cannot prefetch.
+    """
+    functions = _FUNCTIONS | (_split(_ATTACH) if attaches else {})
+    found: set[str] = set()
+    while called := {name for name in functions if name not in found and f"{name}(" in code}:
+        found |= called
+        code = "".join(functions[name] for name in called)
+    text = "".join(functions[name] for name in functions if name in found)
+    lines = {*imports, *(line for name, line in _IMPORTS.items() if re.search(rf"(?<![.\w]){name}\.", text))}
+    standard = sorted(line for line in lines if line.split()[1] in sys.stdlib_module_names)
+    others = sorted(lines - set(standard), key=lambda line: (line.startswith("from"), line))
+    return "\n".join((*standard, *([""] if standard else []), *others, text))
+
+
+def _split(text: str) -> dict[str, str]:
+    """Functions by name, each behind two empty lines."""
+    return {part.partition("(")[0]: f"\n\ndef {part.rstrip()}\n" for part in text.split("\ndef ")[1:]}
+
+
+_FUNCTIONS = _split(_TEXT)

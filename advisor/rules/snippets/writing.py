@@ -9,15 +9,17 @@ Its calls were run on an H200 with CUDA 13.0, CuPy 14.2, PyTorch 2.11 and Numba 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
 from advisor.profiles.schema import Device, WorkloadRecord
-from advisor.rules import placed
-from advisor.rules.snippets.base import code
-from advisor.rules.snippets.cupy_code import CUPY
-from advisor.rules.snippets.numba_code import NUMBA
-from advisor.rules.snippets.overlapping import overlapping
-from advisor.rules.snippets.serial import serial
-from advisor.rules.snippets.torch_code import TORCH
+from advisor.rules.rows import strategy_named
+from advisor.rules.snippets.base import Code, code
+from advisor.rules.snippets.libraries import CUPY, NUMBA, TORCH
 from advisor.strategies.registry import BASELINE, Strategy
+from advisor.strategies.schedule import Step, doubled, stage_uses
+
+_QUEUED = ("device", "to-device", "to-host")
 
 
 def snippet(strategy: str, workload: WorkloadRecord, device: Device) -> str | None:
@@ -43,5 +45,158 @@ def variants(strategy: str, workload: WorkloadRecord, device: Device) -> dict[st
 
 def _known(name: str, device: Device) -> Strategy | None:
     """The strategy of that name, if it is a change and the device can use it."""
-    found = placed.strategy(name)
+    found = strategy_named(name)
     return None if found is None or name == BASELINE or found.unavailable(device) else found
+
+
+def serial(code: Code) -> str:
+    """The whole of it: helpers, memory, and a function `frame` with the calls of a steady frame."""
+    lines = [
+        *code.opening(),
+        "",
+        "",
+        "# Once. The CPU works in these arrays themselves: np.copyto into them would keep a copy.",
+        *(line for name in code.buffers for line in code.allocation(name)),
+        code.stream(),
+        *_frame(code),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _frame(code: Code) -> Iterator[str]:
+    """A function with the calls of a steady frame, and what is moved once before it."""
+    first, steady = code.plan.first, code.plan.steady
+    uploads = {step.name for step in steady if step.action == "to-device"}
+    bound = sorted(f"{name}_device" for name in uploads if code.ways[name].rebinds)
+    yield from ("", "", "def frame():")
+    if bound:
+        yield f"    global {', '.join(bound)}"
+    for step in steady:
+        yield f"    {_step(code, step)}"
+    if all(step.action in ("host", "device") for step in steady):
+        yield "    pass"
+    once = [s for s in first if s not in steady and s.action in ("to-device", "to-host")]
+    if once:
+        yield from ("", "", "# Once, after set-up; not in every frame:")
+        for step in once:
+            yield _step(code, step)
+
+
+def _step(code: Code, step: Step) -> str:
+    if step.action == "synchronize":
+        return "stream.synchronize()  # the CPU must not touch the buffers before this"
+    return code.move(step) if step.action in ("to-device", "to-host") else code.stage_comment(step)
+
+
+def overlapping(code: Code) -> str | None:
+    """Functions `begin`, `finish` and `frames`; what only one set is needed of is taken once.
+
+    None where a buffer cannot be moved on a stream of the caller's choice.
+    """
+    moves = [move for way in code.ways.values() for move in (way.to_device, way.to_host)]
+    if any(move and "{stream}" not in move for move in moves):
+        return None
+    twice = [n for n in code.buffers if n in doubled(stage_uses(code.workload, "frame"))]
+    writer = _Writer(code, frozenset(twice))
+    first, (head, body, tail) = code.plan.first, _cut(code.plan.steady)
+    once = [s for s in first if s not in code.plan.steady and s.action == "to-device"]
+    lines = [
+        *code.opening(),
+        *_buffers(code, twice),
+        *(f"{writer.move(s, 'kernels')}  # once, after set-up" for s in once),
+        *("", "", "def begin(slot):", '    """Queues a frame up to where the CPU has to wait for it."""'),
+        *writer.begin(head, body),
+        *("", "", "def finish(slot):", '    """Waits for that frame alone, and does the rest of it."""'),
+        *writer.finish(tail),
+        *_LOOP.splitlines(),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+_LOOP = '''
+
+def frames(count):
+    """Frame i + 1 is produced and uploaded while frame i computes."""
+    begin(slots[0])
+    for index in range(count):
+        if index + 1 < count:
+            begin(slots[(index + 1) % 2])
+        finish(slots[index % 2])
+'''
+
+
+def _buffers(code: Code, twice: Sequence[str]) -> Iterator[str]:
+    yield from ("", "", "class Slot:", '    """The buffers of one frame in flight."""', "")
+    yield "    def __init__(self):"
+    for name in twice:
+        yield from (f"        {line}" for line in code.allocation(name, at="self.{}".format))
+    if not twice:
+        yield "        pass"
+    yield from ("", "", "slots = [Slot(), Slot()]")
+    for name in code.buffers:
+        if name not in twice:
+            yield from code.allocation(name)
+    yield "uploads, kernels, downloads = (cupy.cuda.Stream(non_blocking=True) for _ in range(3))"
+
+
+def _cut(steady: Sequence[Step]) -> tuple[Sequence[Step], Sequence[Step], Sequence[Step]]:
+    """Before the first kernel; what is queued from there on; from the first wait or host stage on."""
+    kernel = next(i for i, step in enumerate(steady) if step.action == "device")
+    rest = range(kernel, len(steady))
+    end = next((i for i in rest if steady[i].action not in _QUEUED), len(steady))
+    return steady[:kernel], steady[kernel:end], steady[end:]
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """Writes steps with the buffers of a slot, and those that there is one of."""
+
+    code: Code
+    twice: frozenset[str]
+
+    def _at(self, name: str) -> str:
+        return f"slot.{name}" if name.removesuffix("_device") in self.twice else name
+
+    def _stage(self, step: Step) -> str:
+        return self.code.stage_comment(step, self._at)
+
+    def move(self, step: Step, stream: str) -> str:
+        """A copy on that stream, without its comment."""
+        return self.code.move(step, stream, self._at).partition("  #")[0]
+
+    def begin(self, head: Sequence[Step], body: Sequence[Step]) -> Iterator[str]:
+        """Host stages and uploads; kernels behind the uploads; downloads behind the kernels."""
+        for step in head:
+            yield f"    {self.move(step, 'uploads') if step.action == 'to-device' else self._stage(step)}"
+        yield "    kernels.wait_event(uploads.record())"
+        last = "kernels"
+        for step in body:
+            if step.action == "to-host":
+                yield "    downloads.wait_event(kernels.record())"
+                yield f"    {self.move(step, 'downloads')}"
+                last = "downloads"
+            else:
+                yield from self._on_kernels(step)
+        yield f"    slot.done = {last}.record()"
+
+    def finish(self, tail: Sequence[Step]) -> Iterator[str]:
+        """The wait for what `begin` queued; any later kernels and copies on the kernels' stream."""
+        yield "    slot.done.synchronize()"
+        queued = False
+        for step in tail:
+            if step.action == "host":
+                yield f"    {self._stage(step)}"
+            elif step.action != "synchronize":
+                queued = True
+                yield from self._on_kernels(step)
+            elif queued:
+                queued = False
+                yield "    kernels.synchronize()"
+
+    def _on_kernels(self, step: Step) -> Iterator[str]:
+        if step.action == "device":
+            yield "    with kernels:"
+            yield f"        {self._stage(step)}"
+            yield "        pass"
+        else:
+            yield f"    {self.move(step, 'kernels')}"

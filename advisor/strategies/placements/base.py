@@ -16,7 +16,7 @@ from advisor.strategies.schedule import Traits
 
 Mover = Callable[[Any], Any]
 """Moves a buffer; takes the stream to do it on, or None for the backend's own. Returns the array that the
-side has from now on where moving makes a new one, else None."""
+side has from now on where moving makes a new one (`Placed.remade`), else None."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,10 @@ class Placed:
     device: Any
     to_device: Mover | None = None
     to_host: Mover | None = None
+    by_host: bool = False
+    """The CPU takes part in its copies."""
+    remade: bool = False
+    """Its movers make new arrays."""
     bring: Callable[[Side], None] | None = None
     """Brings it to a side whose stage overwrites it, without its contents, where that can be done."""
     copy_in: Callable[[], None] | None = None
@@ -215,7 +219,8 @@ def _two_memories(arena: Arena, host: int, layout: Layout, *, blocking: bool) ->
         if blocking:
             backend.synchronize()
 
-    return replace(layout.at(backend, host, device), to_device=to_device, to_host=to_host)
+    arrays = layout.at(backend, host, device)
+    return replace(arrays, to_device=to_device, to_host=to_host, by_host=blocking)
 
 
 def host_only_writes(buffer: BufferRecord, workload: WorkloadRecord) -> bool:

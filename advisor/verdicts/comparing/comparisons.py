@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Literal
 
 from advisor.errors import NothingMeasured, UsageError
-from advisor.profiles.reading import load
-from advisor.profiles.schema import Advice, Device, Predicted, Profile, Recommendation
+from advisor.profiles.conclusions import Advice, Recommendation
+from advisor.profiles.reading import load, require_plausible
+from advisor.profiles.schema import Device, Predicted, Profile
 from advisor.profiles.sweeps import was_interrupted
-from advisor.profiles.validation import require_plausible
 from advisor.verdicts.comparing.conditions import Condition, arguments, conditions, differing
 from advisor.verdicts.comparing.recommended import Recommended, recommended
 from advisor.verdicts.comparing.rows import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from advisor.profiles.schema import Recommendation
+from advisor.profiles.conclusions import Recommendation
 
 Change = Literal["same", "changed", "cannot tell"]
 

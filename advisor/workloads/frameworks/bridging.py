@@ -13,8 +13,7 @@ from advisor.strategies.backend import Backend
 from advisor.workloads.binding import BoundStage, BoundWorkload
 from advisor.workloads.definition import StageFunction
 from advisor.workloads.frameworks.base import Bridge, ExchangeBridge, PointerBridge, Unsharable
-from advisor.workloads.frameworks.numba_arrays import NumbaBridge
-from advisor.workloads.frameworks.torch_tensors import TorchBridge
+from advisor.workloads.frameworks.libraries import NumbaBridge, TorchBridge
 
 _BRIDGES: dict[ArrayForm, type[Bridge]] = {
     "torch": TorchBridge,

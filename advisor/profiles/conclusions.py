@@ -1,0 +1,89 @@
+"""What was concluded: the recommendation, and what each rule advises with the evidence for it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from advisor.profiles.base import Interval, PositiveSeconds, Record, optional, table
+from advisor.profiles.preferences import Objective
+
+Verdict = Literal["fastest", "near", "keep", "open", "untrusted"]
+Certainty = Literal["measured", "likely", "predicted"]
+Unit = Literal["seconds", "bytes", "bytes_per_second", "ratio", "count"]
+
+
+class Recommendation(Record):
+    """Which strategy, how sure. `strategy` is None where none fits the memory budget."""
+
+    strategy: str | None
+    verdict: Verdict = Field(
+        description="fastest: every other is surely slower. near: within the indifference of the fastest. "
+        "keep: the same of the baseline. open: more measuring could change it. untrusted: a strategy under "
+        "two names differed from itself"
+    )
+    bound: float | None = Field(
+        default=None, ge=0, description="How much slower than the fastest it is at most: 0.014 is 1.4 %"
+    )
+    groups: tuple[tuple[str, ...], ...] = optional(
+        "Strategies fastest first, joined where surely within the indifference", ()
+    )
+    fastest: str | None = optional("The one that looks fastest")
+    saved_bytes: int | None = optional("Memory that it saves over that one")
+    noise: Interval | None = optional("A strategy's time over its own under a second name, with its interval")
+    seconds_more: PositiveSeconds | None = optional(
+        "Of an open one: how much longer the final would take to settle it"
+    )
+    speedup: Annotated[float, Field(gt=0)] | None = optional(
+        "Baseline's time over that of the recommended one"
+    )
+    interval: tuple[float, float] | None = None
+    baseline: str | None = None
+    tied_with: tuple[str, ...] = ()
+    reason: str
+    next_step: str = ""
+    objective: Objective = "time"
+    steps: tuple[str, ...] = optional("How it was arrived at, one sentence each", ())
+    excluded: dict[str, str] = table("Strategies left out for their memory, and how much they need")
+
+
+class Evidence(Record):
+    """A figure of this very run that made a rule speak."""
+
+    label: str
+    value: float
+    unit: Unit
+    predicted: bool = False
+
+
+class Gain(Record):
+    """What following the advice is worth. Measured where the proposed strategy ran too."""
+
+    seconds_per_frame: float | None = None
+    bytes: Annotated[int, Field(ge=-(2**63), le=2**63 - 1)] | None = None
+    basis: Literal["measured", "estimated"]
+    over: str | None = optional("The strategy that it is counted from")
+    estimated_seconds_per_frame: float | None = optional(
+        "Of a measured gain: what the model says of the same change, blind to it"
+    )
+
+
+class Advice(Record):
+    """What one rule concluded."""
+
+    rule: str
+    device: str = Field(description="The device it speaks of: measured, or one that was predicted")
+    outcome: Literal["advice", "pass", "not-applicable", "error", "silenced"]
+    title: str
+    detail: str
+    strategy: str | None = optional("The strategy it proposes")
+    evidence: tuple[Evidence, ...] = ()
+    gain: Gain | None = None
+    snippet: str | None = None
+    variants: dict[str, str] = table("The snippet for other libraries, by the library's name")
+    certainty: Certainty | None = optional(
+        "Of an advice. measured: cause and worth are figures of this run; likely: the effect was "
+        "measured and its cause inferred; predicted: it rests on computed figures"
+    )
+    sources: tuple[str, ...] = ()

@@ -1,0 +1,170 @@
+"""How CuPy, PyTorch and Numba write each placement; CuPy alone has a call for all of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from advisor.profiles.schema import BufferRecord, Device
+from advisor.rules.snippets.base import Library, Way
+from advisor.strategies.placements.base import Placement, flag_is_off
+
+_ADVICE = {
+    "read-mostly": ("cudaMemAdviseSetReadMostly", "device"),
+    "prefer-device": ("cudaMemAdviseSetPreferredLocation", "device"),
+    "accessed-by-device": ("cudaMemAdviseSetAccessedBy", "device"),
+    "accessed-by-host": ("cudaMemAdviseSetAccessedBy", "host"),
+}
+_FLAGS = {
+    "write-combined": "cupy.cuda.runtime.hostAllocWriteCombined",
+    "portable": "cupy.cuda.runtime.hostAllocPortable",
+}
+"""`mapped_empty` adds the flag for mapped memory itself."""
+_IN_DEVICE_MEMORY = "{device} = cupy.empty({shape}, {dtype})"
+
+
+def _in_cupy(placement: Placement, buffer: BufferRecord, device: Device) -> Way:
+    del buffer
+    if placement.host_kind != placement.device_kind:
+        return _copied(placement) if placement.locks else _STAGED if placement.staged else _PAGEABLE
+    if placement.managed:
+        return _managed(placement, device)
+    return _mapped(placement) if placement.locks else _one_memory("system_empty")
+
+
+CUPY = Library(
+    ("import cupy", "import numpy as np"),
+    "stream = cupy.cuda.get_current_stream()  # the one your kernels run on",
+    _in_cupy,
+)
+
+_PAGEABLE = Way(
+    ("{host} = np.empty({shape}, {dtype})", _IN_DEVICE_MEMORY),
+    to_device="{device}.set({host}, stream={stream})",
+    to_host="{device}.get(stream={stream}, out={host})",
+)
+_STAGED = Way(
+    ("{host} = np.empty({shape}, {dtype})", _IN_DEVICE_MEMORY),
+    to_device="{device} = cupy.asarray({host})  # through CuPy's pinned pool",
+    to_host="cupy.asnumpy({device}, out={host})",
+    rebinds=True,
+)
+
+
+def _copied(placement: Placement) -> Way:
+    """Two memories with asynchronous copies between them."""
+    if placement.registered:
+        host = "{host} = registered_empty({shape}, {dtype})"
+    else:
+        host = f"{{host}} = pinned_empty({{shape}}, {{dtype}}{_flags(placement)})"
+    return Way(
+        (host, _IN_DEVICE_MEMORY),
+        to_device="{device}.set({host}, stream={stream})  # in place of cupy.asarray({host})",
+        to_host="{device}.get(stream={stream}, out={host}, blocking=False)  # not cupy.asnumpy",
+    )
+
+
+def _flags(placement: Placement) -> str:
+    wanted = [_FLAGS[flag] for flag in placement.host_flags if flag in _FLAGS]
+    return f", {' | '.join(wanted)}" if wanted else ""
+
+
+def _mapped(placement: Placement) -> Way:
+    """Page-locked memory that kernels use in place."""
+    if placement.registered:
+        return _one_memory("mapped_registered_empty")
+    return _one_memory("mapped_empty", _flags(placement))
+
+
+def _one_memory(call: str, flags: str = "") -> Way:
+    """One memory with a name for each side; nothing is moved on request."""
+    return Way((f"{{host}}, {{device}} = {call}({{shape}}, {{dtype}}{flags})",))
+
+
+def _managed(placement: Placement, device: Device) -> Way:
+    """Managed memory, moved by the driver, on request, or with hints."""
+    made = _one_memory("managed_empty")
+    if not placement.prefetched:
+        return made
+    advice = (
+        f'advise({{host}}, "{advice}", "{side}")'
+        for advice, side in map(_ADVICE.__getitem__, placement.hints)
+    )
+    return Way(
+        (*made.allocate, *advice),
+        to_device='prefetch({host}, "device")',
+        to_host='prefetch({host}, "host")',
+        attaches=flag_is_off(device, "concurrent_managed_access"),
+    )
+
+
+_DTYPES = frozenset(("float16", "float32", "float64", "complex64", "complex128", "bool"))
+_DTYPES |= frozenset(("uint8", "int8", "int16", "int32", "int64"))
+"""NumPy's names that PyTorch has too, in every version."""
+
+
+def _in_torch(placement: Placement, buffer: BufferRecord, device: Device) -> Way | None:
+    """Pinned tensors of its own, and views of memory that CuPy allocates."""
+    if buffer.dtype not in _DTYPES or placement.prefetched:
+        return None
+    if placement.host_kind == placement.device_kind:
+        return _viewed(placement, buffer, device) if placement.locks or placement.managed else None
+    plain = placement.locks and not placement.registered and not placement.host_flags
+    return _pinned(buffer.dtype) if plain else None
+
+
+TORCH = Library(
+    ("import torch",), "stream = torch.cuda.current_stream()  # the one your kernels run on", _in_torch
+)
+
+
+def _viewed(placement: Placement, buffer: BufferRecord, device: Device) -> Way:
+    """PyTorch allocates no such memory, but takes a view of it."""
+    made = _in_cupy(placement, buffer, device)
+    view = '{device} = torch.as_tensor({device}, device="cuda")  # no copy'
+    return replace(made, allocate=(*made.allocate, view))
+
+
+def _pinned(dtype: str) -> Way:
+    return Way(
+        (
+            f"{{host}} = torch.empty({{shape}}, dtype=torch.{dtype}, pin_memory=True)"
+            "  # .numpy() is the same memory",
+            f'{{device}} = torch.empty({{shape}}, dtype=torch.{dtype}, device="cuda")',
+        ),
+        to_device="{device}.copy_({host}, non_blocking=True)  # in place of {host}.to('cuda')",
+        to_host="{host}.copy_({device}, non_blocking=True)  # not {device}.cpu()",
+    )
+
+
+def _in_numba(placement: Placement, buffer: BufferRecord, device: Device) -> Way | None:
+    """Arrays that its kernels take as they are."""
+    del buffer, device
+    if placement.registered or placement.prefetched:
+        return None
+    if placement.host_kind != placement.device_kind:
+        return _PINNED if placement.locks and not placement.host_flags else None
+    if placement.managed:
+        return _numba_memory("managed_array")
+    return _numba_memory("mapped_array", f", wc={placement.write_combined}") if placement.locks else None
+
+
+NUMBA = Library(
+    ("import numpy as np", "from numba import cuda"),
+    "stream = cuda.stream()  # launch kernels on it: kernel[blocks, threads, stream](...)",
+    _in_numba,
+)
+
+_PINNED = Way(
+    (
+        "{host} = cuda.pinned_array({shape}, np.dtype({dtype}))",
+        "{device} = cuda.device_array({shape}, np.dtype({dtype}))",
+    ),
+    to_device="{device}.copy_to_device({host}, stream={stream})",
+    to_host="{device}.copy_to_host({host}, stream={stream})",
+)
+
+
+def _numba_memory(call: str, options: str = "") -> Way:
+    return Way(
+        (f"{{host}} = {{device}} = cuda.{call}({{shape}}, np.dtype({{dtype}}){options})  # for both sides",)
+    )

@@ -1,0 +1,275 @@
+"""The ways to place a buffer: in two memories, one of the host's, managed memory, or on one side alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from advisor.profiles.schema import BufferRecord, Device, Side, WorkloadRecord
+from advisor.strategies.backend import Hint, HostFlag
+from advisor.strategies.placements.arena import Arena
+from advisor.strategies.placements.base import Layout, Placed, Placement, flag_is_off, host_only_writes
+from advisor.strategies.schedule import Traits
+
+
+class Pageable(Placement):
+    """malloc on the host, cudaMalloc on the device, synchronous copies between them."""
+
+    host_kind = "pageable"
+    device_kind = "device"
+    takes_foreign_memory = True
+    not_on_cpu = None
+
+
+class Staged(Placement):
+    """malloc on the host, cudaMalloc on the device; to the device as cupy.asarray does it: a CPU copy into
+    CuPy's pinned pool, then an asynchronous copy; to the host as cupy.asnumpy does it: from pageable memory.
+    """
+
+    host_kind = "pageable"
+    device_kind = "device"
+    takes_foreign_memory = True
+    staged = True
+
+    def place(self, arena: Arena, layout: Layout) -> Placed:
+        """A host array and a device array of CuPy's pool; every move makes a new one, as the calls do."""
+        backend = arena.backend
+        arena.staging(layout.nbytes)
+        begun = layout.at(backend, arena.pageable(layout.nbytes), None)
+        arrays = {"host": begun.host, "device": arena.pool_array(layout.shape, layout.dtype)}
+
+        def to_device(stream: Any) -> Any:
+            del stream
+            arrays["device"] = backend.upload(arrays["host"])
+            return arrays["device"]
+
+        def to_host(stream: Any) -> Any:
+            del stream
+            arrays["host"] = backend.download(arrays["device"])
+            return arrays["host"]
+
+        moved = replace(begun, to_device=to_device, to_host=to_host, by_host=True, remade=True)
+        return replace(moved, device=arrays["device"])
+
+
+class Pinned(Placement):
+    """cudaHostAlloc with default flags on the host, cudaMalloc on the device, asynchronous copies."""
+
+    host_kind = "pinned"
+    device_kind = "device"
+
+
+class WriteCombined(Pinned):
+    """cudaHostAlloc with cudaHostAllocWriteCombined on the host, cudaMalloc on the device, asynchronous
+    copies. Buffers that the host reads are plain pinned memory.
+    """
+
+    host_flags = ("write-combined",)
+
+    def adapted(self, buffer: BufferRecord, workload: WorkloadRecord) -> Placement:
+        """Only for buffers that the host never reads."""
+        return self if host_only_writes(buffer, workload) else Pinned()
+
+
+class Registered(Pinned):
+    """malloc and cudaHostRegister on the host, cudaMalloc on the device, asynchronous copies between them."""
+
+    takes_foreign_memory = True
+    registered = True
+
+
+class ZeroCopy(Placement):
+    """cudaHostAlloc with cudaHostAllocMapped; kernels use the device's address of the same memory."""
+
+    host_kind = "pinned"
+    device_kind = "pinned"
+    host_flags: tuple[HostFlag, ...] = ("mapped",)
+    not_on_cpu: str | None = None
+
+
+class ZeroCopyWriteCombined(ZeroCopy):
+    """cudaHostAlloc with Mapped and WriteCombined; kernels use the same memory. Buffers that the host reads
+    are plain mapped memory.
+    """
+
+    host_flags = ("mapped", "write-combined")
+    not_on_cpu = "the CPU device has no write-combined memory"
+
+    def adapted(self, buffer: BufferRecord, workload: WorkloadRecord) -> Placement:
+        """Only for buffers that the host never reads."""
+        return self if host_only_writes(buffer, workload) else ZeroCopy()
+
+
+class ZeroCopyRegistered(ZeroCopy):
+    """malloc and cudaHostRegister with cudaHostRegisterMapped; kernels use the same memory in place."""
+
+    takes_foreign_memory = True
+    registered = True
+    not_on_cpu = "the CPU device has nothing to register: its zero-copy is one ordinary buffer"
+
+
+class System(Placement):
+    """malloc, and nothing else: kernels use the host's address."""
+
+    host_kind = "pageable"
+    device_kind = "pageable"
+    takes_foreign_memory = True
+
+    def unavailable(self, device: Device) -> str | None:
+        """Needs pageableMemoryAccess, which has to be known to be 1."""
+        if device.kind != "cpu" and not device.attributes.get("pageable_memory_access"):
+            if device.kind == "catalogue" and device.memory_class == "discrete":
+                return f"{device.name} is taken to be without HMM (with it: docs/devices.md)"
+            told = "0" if flag_is_off(device, "pageable_memory_access") else "not known"
+            return f"kernels on {device.name} cannot reach ordinary memory (pageableMemoryAccess is {told})"
+        return super().unavailable(device)
+
+
+class Managed(Placement):
+    """cudaMallocManaged with cudaMemAttachGlobal, no hints."""
+
+    host_kind = "managed"
+    device_kind = "managed"
+
+
+class ManagedPrefetch(Managed):
+    """cudaMallocManaged, and cudaMemPrefetchAsync to the side that needs it at each change of side; contents
+    that are overwritten there are discarded first, where the driver can (CUDA 13). Where
+    concurrentManagedAccess is 0, cudaStreamAttachMemAsync in its place.
+    """
+
+    prefetched = True
+
+    def place(self, arena: Arena, layout: Layout) -> Placed:
+        """One memory, moved on request."""
+        backend, nbytes = arena.backend, layout.nbytes
+        placed = super().place(arena, layout)
+        pointer = placed.host_pointer
+        attaching = flag_is_off(backend.device(), "concurrent_managed_access")
+
+        def move(side: Side) -> None:
+            if attaching:
+                backend.attach(pointer, side)
+            else:
+                backend.prefetch(pointer, nbytes, side)
+
+        def bring(side: Side) -> None:
+            backend.discard(pointer, nbytes, side)
+
+        return replace(
+            placed,
+            to_device=lambda _: move("device"),
+            to_host=lambda _: move("host"),
+            bring=bring if backend.discards and not attaching else None,
+        )
+
+
+class ManagedAdvised(ManagedPrefetch):
+    """As managed-prefetch, with cudaMemAdvise derived from the annotations: read-mostly for what is written
+    in set-up only; else preferred location on the GPU, accessed by the host where host stages use it.
+    """
+
+    def __init__(self, hints: tuple[Hint, ...] = ()) -> None:
+        self.hints = hints
+
+    def adapted(self, buffer: BufferRecord, workload: WorkloadRecord) -> ManagedAdvised:
+        """With the hints that fit the buffer."""
+        return ManagedAdvised(hints_for(buffer, workload))
+
+    def unavailable(self, device: Device) -> str | None:
+        """Needs concurrentManagedAccess."""
+        if flag_is_off(device, "concurrent_managed_access"):
+            return f"{device.name} takes no advice on managed memory (concurrentManagedAccess is 0)"
+        return super().unavailable(device)
+
+    def place(self, arena: Arena, layout: Layout) -> Placed:
+        """One memory, with its hints given before it is first touched."""
+        placed = super().place(arena, layout)
+        for hint in self.hints:
+            arena.backend.advise(placed.host_pointer, layout.nbytes, hint)
+        return placed
+
+
+def hints_for(buffer: BufferRecord, workload: WorkloadRecord) -> tuple[Hint, ...]:
+    """What the annotations say of a buffer, as cudaMemAdvise wants it."""
+    on_device = workload.touching(buffer, "device")
+    on_host = workload.touching(buffer, "host")
+    if all(mode == "in" for mode in (*on_device.values(), *on_host.values())):
+        return ("read-mostly",)
+    if not on_device:
+        return ()
+    return ("prefer-device", "accessed-by-host") if on_host else ("prefer-device",)
+
+
+class _OneSided(Placement):
+    not_on_cpu = None
+
+    def traits(self, device: Device) -> Traits:
+        """Stays."""
+        return Traits(moves="never")
+
+
+class HostOnly(_OneSided):
+    """malloc."""
+
+    host_kind = "pageable"
+    device_kind = "pageable"
+
+    def place(self, arena: Arena, layout: Layout) -> Placed:
+        """Host memory alone."""
+        return layout.at(arena.backend, arena.pageable(layout.nbytes), None)
+
+
+class DeviceOnly(_OneSided):
+    """cudaMalloc."""
+
+    host_kind = "device"
+    device_kind = "device"
+
+    def place(self, arena: Arena, layout: Layout) -> Placed:
+        """Device memory alone."""
+        return layout.at(arena.backend, None, arena.device(layout.nbytes))
+
+
+class External(Placement):
+    """Another placement behind foreign memory: the host copies between the two before and after.
+
+    This is the copy that `np.copyto(managed, image)` hides: the data has to get into memory of the right
+    kind, and that costs a pass over it on the CPU.
+    """
+
+    host_kind = "pageable"
+
+    def __init__(self, inner: Placement) -> None:
+        self.inner = inner
+        self.device_kind = inner.device_kind
+        self.hints = inner.hints
+
+    @property
+    def own(self) -> Placement:
+        """The inner placement."""
+        return self.inner
+
+    def traits(self, device: Device) -> Traits:
+        """The inner placement's, behind foreign memory."""
+        return replace(self.inner.traits(device), foreign=True)
+
+    def unavailable(self, device: Device) -> str | None:
+        """As the inner placement."""
+        return self.inner.unavailable(device)
+
+    def place(self, arena: Arena, layout: Layout) -> Placed:
+        """Foreign memory beside the inner placement's."""
+        foreign = layout.at(arena.backend, arena.pageable(layout.nbytes), None).host
+        inner = self.inner.place(arena, layout)
+        own = inner.host
+        assert own is not None
+        assert foreign is not None
+        return replace(
+            inner,
+            host=foreign,
+            copy_in=lambda: np.copyto(own, foreign),
+            copy_out=lambda: np.copyto(foreign, own),
+        )
