@@ -98,6 +98,19 @@ def test_a_counter_that_appears_later_says_nothing() -> None:
 # Sharing
 
 
+@pytest.mark.parametrize(
+    ("clocks", "warns"),
+    [((1_500_000_000, 1_980_000_000), True), ((1_900_000_000, 1_980_000_000), False), ((), False)],
+)
+def test_clocks_are_told_where_they_moved_under_load(clocks: tuple[int, ...], warns: bool) -> None:
+    loaded = [gpu("under-load", sm_hertz=hertz) for hertz in clocks]
+    readings = [gpu("before", sm_hertz=345_000_000), *loaded, gpu(sm_hertz=345_000_000)]
+    if not warns:
+        assert cautions(readings, []) == ()
+    else:
+        assert "between 1.50 GHz and 1.98 GHz under load" in one(readings)
+
+
 def test_other_processes_with_their_memory() -> None:
     warning = one([gpu("before", other_processes=0), gpu(other_processes=1, other_processes_bytes=3 << 30)])
     assert not missing(warning, "1 other process ", "3.00 GiB")

@@ -355,7 +355,7 @@ def test_one_place_says_nothing_by_default() -> None:
             "objective",
             "tim",
             "is not known; did you mean time?",
-            "Choose from time, footprint, thr",
+            "Choose from time, latency-p99, th",
         ),
         ("memory_budget", "memory-budget", "2 GiBs", "is not a size above 0", "Write 2GiB, 512MiB, or a num"),
     ],

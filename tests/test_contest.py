@@ -190,8 +190,10 @@ def test_screening_then_the_final(tmp_path: Path) -> None:
     }  # fmt: skip
     assert [row.strategy for row in result.rows] == list(SECONDS), "in the order of the table"
     assert result.final is not None
-    assert result.final.processes == len(launcher.finals) >= 2
+    timed = [made for made in launcher.finals if not made.energy_seconds]
+    assert result.final.processes == len(timed) >= 2
     assert [made.process for made in launcher.finals] == list(range(len(launcher.finals)))
+    assert launcher.finals[len(timed) :] == launcher.finals[-1:], "one more for energy, after all others"
     assert {block.contestant for block in result.blocks} == set(result.final.contestants)
 
 

@@ -6,13 +6,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import catalogue_device, cuda_device, failed, gpu_state, host_state, measured, profile
+from builders import (
+    catalogue_device,
+    cuda_device,
+    failed,
+    gpu_state,
+    host_state,
+    measured,
+    profile,
+    recommendation,
+)
 from judging import bet, figures, predicted_run, restless, row, says
 
+from advisor.devices.caveats import moved_clocks
+from advisor.profiles.blocks import Block, FinalRecord
 from advisor.profiles.reading import load
+from advisor.profiles.row_figures import HostPages
 from advisor.profiles.schema import WRONG_RESULTS, MemoryClass, Profile
 from advisor.profiles.system_state import CpuClocks, NumaNode
 from advisor.rules.advise import advise
+from advisor.verdicts.noise import of_blocks
 
 PAGEABLE = row("pageable", 0.040, kernels=0.002, copies=0.020)
 PINNED = row("pinned", 0.020, kernels=0.002, copies=0.010)
@@ -230,6 +243,102 @@ def test_throttling_is_named():
     hot = gpu_state("under-load", throttle_reasons=("heat",))
     run = on_machine(profile(results=rows), gpu_readings=(hot,))
     assert "(heat)" in says("unstable-measurement", run).detail
+
+
+def block(index: int, host: float, rest: float, **fields: Any) -> Block:
+    """Ten frames with so much in the host's stages, most of it in `produce`, and in the rest."""
+    return Block(
+        process=index // 6,
+        round=index % 6,
+        place=0,
+        contestant="pinned",
+        frames=10,
+        seconds=10 * (host + rest),
+        frame_seconds=(),
+        host_seconds={"produce": host * 0.9, "consume": 0.001 + host * 0.1},
+        **fields,
+    )
+
+
+def held(host_noise: float, rest_noise: float, **machine: Any) -> Profile:
+    """A final of `pinned` and `zero-copy` that was left open, 18 blocks of 20 ms each."""
+    steps = [(-1, 1, 0)[i % 3] for i in range(18)]
+    turns = [(1, -1, -1, 1, 0, 0)[i % 6] for i in range(18)]
+    noisy = [
+        block(i, 0.010 + host_noise * a, 0.010 + rest_noise * b)
+        for i, (a, b) in enumerate(zip(steps, turns, strict=True))
+    ]
+    restless_row = restless(PINNED, 0.2).model_copy(
+        update={"samples": "blocks", "host_pages": HostPages(bytes=100, huge_bytes=10)}
+    )
+    rows = (PAGEABLE, restless_row, row("zero-copy", 0.0195, kernels=0.004))
+    open_verdict = recommendation("pinned", verdict="open", tied_with=("zero-copy",))
+    run = on_machine(profile(results=rows, recommendation=open_verdict), **machine)
+    final = FinalRecord(
+        contestants={"pinned": "pinned", "zero-copy": "zero-copy"}, processes=3, rounds=18, looks=2,
+        settled=False, frames=10, kept_setup=False,
+    )  # fmt: skip
+    other = [b.model_copy(update={"contestant": "zero-copy", "place": 1}) for b in reversed(noisy)]
+    moved = [b.model_copy(update={"process": i // 6, "round": i % 6}) for i, b in enumerate(other)]
+    return run.model_copy(update={"blocks": (*noisy, *moved), "final": final})
+
+
+TWO_NODES = {"host": host_state(numa_nodes=TWO, gpu_numa_node=1, huge_pages="madvise")}
+
+
+def test_where_host_memory_is_the_noise_it_is_said_and_what_helps():
+    found = says("unstable-measurement", held(0.002, 0.0002, **TWO_NODES))
+    assert found.outcome == "advice"
+    assert "Its host stages vary by 8.4 % of a frame from block to block, all else by 0.84 %" in found.detail
+    assert "numactl --cpunodebind=1 --membind=1" in found.detail
+    assert "huge pages, which 10 % of the buffers' memory has" in found.detail
+    assert "fewer passes of host stages over their buffers, produce's first" in found.detail
+    assert "left to the governor powersave" in found.detail
+    assert "clock was between" not in found.detail
+    assert "--max-seconds 9" in found.detail
+    shown = figures(found)
+    assert shown["pinned: host stages' standard deviation between blocks, of a frame"] > 0.08
+
+
+def test_where_the_rest_is_the_noise_the_host_is_left_alone():
+    found = says("unstable-measurement", held(0.0002, 0.002, **TWO_NODES))
+    assert found.outcome == "advice"
+    for word in ("host stages vary", "numactl", "huge pages", "passes", "governor", "clock was"):
+        assert word not in found.detail
+    assert "Nothing in the machine's readings explains it" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("machine", "word"),
+    [
+        ({"host": host_state(numa_nodes=TWO[:1], gpu_numa_node=0)}, "numactl"),
+        ({"host": host_state(numa_nodes=TWO, gpu_numa_node=None)}, "numactl"),
+        ({"host": host_state(huge_pages="always")}, "huge pages"),
+    ],
+)
+def test_help_that_this_machine_has_no_use_for_is_not_given(machine: dict[str, Any], word: str):
+    found = says("unstable-measurement", held(0.002, 0.0002, **machine))
+    assert "where host memory lies decides" in found.detail
+    assert word not in found.detail
+
+
+@pytest.mark.parametrize(("hertz", "told"), [(1_500_000_000, True), (2_450_000_000, False)])
+def test_clocks_are_told_where_they_moved_under_load(hertz: int, told: bool):
+    """Those of an idle GPU say nothing."""
+    states = (gpu_state("before"), gpu_state("under-load"), gpu_state("under-load", sm_hertz=hertz))
+    found = says("unstable-measurement", held(0.0002, 0.002, gpu_readings=states))
+    assert ("between 1.50 GHz and 2.52 GHz under load" in found.detail) == told
+    assert ("nvidia-smi --lock-gpu-clocks" in found.detail) == told
+    assert bool(moved_clocks(states)) == told
+
+
+@pytest.mark.parametrize("blocks", [5, 18])
+def test_noise_is_known_from_enough_blocks_of_frames_that_do_not_overlap(blocks: int):
+    made = held(0.002, 0.0002).blocks[:blocks]
+    found = of_blocks(made, "pinned")
+    assert bool(found) == (blocks == 18)
+    late = [b.model_copy(update={"latency_seconds": 0.03}) for b in made]
+    assert of_blocks(late, "pinned") is None
 
 
 @pytest.mark.parametrize(

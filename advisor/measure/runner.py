@@ -47,6 +47,7 @@ class Run:
     """Of a script, its rows with figures among it."""
     final: FinalRecord | None = None
     blocks: tuple[Block, ...] = ()
+    windows: tuple[Block, ...] = ()
 
 
 Keep = Callable[[Run], None]
@@ -235,6 +236,7 @@ class _Runner:
             rows=held.results(results) if held else results,
             final=held.record() if held and held.held.blocks else None,
             blocks=tuple(held.held.blocks) if held else (),
+            windows=tuple(held.windows.blocks) if held else (),
             script=begun.script and begun.script.model_copy(update={"measured": ran}),
             gpu_states=tuple(sample.gpu_state for sample in taken if sample.gpu_state is not None),
             notes=(*begun.notes, *notes),

@@ -99,6 +99,8 @@ class HostState(Record):
     memory_available_bytes: Bytes | None = None
     memory_limit: Limit | None = optional("Of the control group")
     locked_memory_limit: Limit | None = optional("RLIMIT_MEMLOCK, soft")
+    huge_pages: str | None = optional("Transparent ones: always, madvise or never")
+    allowed_cpus: str | None = optional("Of this process, as Linux lists them")
     wsl: bool = False
     container: bool = False
     absent: dict[str, str] = Field(default_factory=dict)
