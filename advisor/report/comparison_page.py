@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from advisor import units
@@ -38,10 +38,9 @@ def comparison_page(
     apart = [_clean(condition) for condition in found.conditions if condition.status == "differs"]
     # Before anything else: that nothing was measured, and for a terminal what the two profiles are.
     banner = blocks.Banners("predicted", (_PREDICTED,) * found.predicted, "predicted", forms="html")
-    opening = (
-        banner,
-        blocks.Facts(tuple(blocks.Fact(label, side) for label, side in sides.items()), forms="txt"),
-    )
+    told = tuple(blocks.Fact(label, side) for label, side in sides.items())
+    opening = banner, blocks.Facts(told, forms="txt")
+    verdicts = tuple(_verdict(device, name, found.confidence) for name, device in devices)
     return Page(
         kind="compare",
         brand="comparison",
@@ -54,12 +53,10 @@ def comparison_page(
             *([_gates(rulings, opening)] if rulings else []),
             lead(
                 *(() if rulings else opening),
-                blocks.Verdicts(
-                    tuple(_verdict(d, n, found.confidence) for n, d in devices), named=len(devices) > 1
-                ),
+                blocks.Verdicts(verdicts, named=len(verdicts) > 1),
                 blocks.Prose(_statement(apart), label="Comparable", forms="md"),
             ),
-            _comparable(found, apart, sides),
+            _comparable(found, apart, told),
             *(_device(device, name, i, found) for i, (name, device) in enumerate(devices, 1)),
             _advice(found),
         ),
@@ -93,7 +90,7 @@ def _gates(rulings: Sequence[Ruling], opening: tuple[blocks.Block, ...]) -> Sect
     return Section("gates", "Gates", filled(*opening, blocks.Items(items, label="Gate", most=4)), nav="Gates")
 
 
-def _comparable(found: Comparison, apart: Sequence[Condition], sides: Mapping[str, str]) -> Section:
+def _comparable(found: Comparison, apart: Sequence[Condition], sides: tuple[blocks.Fact, ...]) -> Section:
     """What differs around the two, so that a reader knows what the ratios show the effect of."""
     around = {"condition": "around the workload"}
     rows = (
@@ -106,7 +103,7 @@ def _comparable(found: Comparison, apart: Sequence[Condition], sides: Mapping[st
         names = words.listing(map(words.name, found.unmatched_devices))
         notes.append(f"Predicted in one of the two alone: {names}.")
     parts = filled(
-        blocks.Facts(tuple(blocks.Fact(label, side) for label, side in sides.items()), forms="md"),
+        blocks.Facts(sides, forms="md"),
         blocks.Prose(_statement(apart), kind="", forms="html txt"),
         blocks.Table(
             "conditions", "differs", columns, tuple(rows), label="What differs", codes=False, forms="html md"
@@ -142,34 +139,27 @@ def _statement(apart: Sequence[Condition]) -> str:
 
 def _device(device: ComparedDevice, name: str, number: int, found: Comparison) -> Section:
     """Its table, figures on one side alone, and for a terminal, which has no such column, memory."""
-    gaps = (
-        blocks.Item(
-            (words.name(g.strategy),), f"{g.status} in {g.missing_in.upper()}", words.line(g.reason, _LIMIT)
-        )
-        for g in device.one_sided
-    )
-    changed = (row for row in device.rows if row.base_bytes != row.head_bytes)
+    gaps = []
+    for gap in device.one_sided:
+        status, why = f"{gap.status} in {gap.missing_in.upper()}", words.line(gap.reason, _LIMIT)
+        gaps.append(blocks.Item((words.name(gap.strategy),), status, why))
+    changed = [row for row in device.rows if row.base_bytes != row.head_bytes]
+    memory = tuple(blocks.Fact(words.name(row.strategy), f"memory {_bytes(row)}") for row in changed)
     parts = filled(
         _table(device, name, number, found) if device.rows else None,
         blocks.Items(merged(gaps), "Figures on one side alone"),
-        blocks.Facts(
-            tuple(blocks.Fact(words.name(r.strategy), f"memory {_bytes(r)}") for r in changed), forms="txt"
-        ),
+        blocks.Facts(memory, forms="txt"),
     )
     return Section(f"device-{number}", name, parts, nav=name, badge=device.basis)
 
 
 def _table(device: ComparedDevice, name: str, number: int, found: Comparison) -> blocks.Table:
-    predicted, axis = (
-        device.basis == "predicted",
-        ratio_axis([(r.ratio.low, r.ratio.high) for r in device.rows]),
-    )
-    interval = "range" if predicted else f"{units.percent(found.confidence)} interval"
-    word, unit, ends = (
-        "predicted " * predicted,
-        "run" if found.head.script else "frame",
-        " to ".join(axis.ends),
-    )
+    predicted, unit = device.basis == "predicted", "run" if found.head.script else "frame"
+    word, interval = "", f"{units.percent(found.confidence)} interval"
+    if predicted:
+        word, interval = "predicted ", "range"
+    axis = ratio_axis([(row.ratio.low, row.ratio.high) for row in device.rows])
+    ends = " to ".join(axis.ends)
     return blocks.Table(
         "comparison",
         "strategy",

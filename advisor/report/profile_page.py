@@ -152,6 +152,7 @@ def _circumstances(profile: Profile, unmatched: str) -> Section:
     cpu, wanted, machine = profile.device.kind == "cpu", preferences(profile), environment(profile)
     taken = method(profile, "" if cpu or not profile.measured() else words.line(unmatched))
     further = tuple(map(words.line, profile.environment.warnings[BESIDE_VERDICT:]))
+    ran = f"{words.line(profile.workload.file, 120)} {pairs(profile.workload.parameters)}"
     return circumstances(
         blocks.Banners("warning", further, forms="html txt"),
         blocks.Fold("What the conclusions go by", filled(blocks.Facts(wanted)), open=True),
@@ -170,9 +171,7 @@ def _circumstances(profile: Profile, unmatched: str) -> Section:
         ),
         facts=(
             blocks.Fact("device", words.name(profile.device.name) + f" ({measured_label(profile)})" * cpu),
-            blocks.Fact(
-                "workload", f"{words.line(profile.workload.file, 120)} {pairs(profile.workload.parameters)}"
-            ),
+            blocks.Fact("workload", ran),
             blocks.Fact("command", words.code(profile.command, 500)),
             *machine[:10],
             *wanted[:10],
