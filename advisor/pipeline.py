@@ -20,7 +20,8 @@ from advisor.devices.catalogue import load, names
 from advisor.devices.entries import CatalogueEntry
 from advisor.devices.environment import environment, finished
 from advisor.errors import UsageError
-from advisor.measure.jobs import Job
+from advisor.measure.energy import require_meter
+from advisor.measure.jobs import Description, Job
 from advisor.measure.launcher import Launcher, ProcessLauncher
 from advisor.measure.processes import fork_server
 from advisor.measure.progress import Progress
@@ -76,7 +77,7 @@ def profile(
             progress,
             Path(scratch),
             keep=lambda so_far: _published(assemble(settings, so_far, begun), settings).save(partial),
-            accept=lambda description: require_rules(description.workload),
+            accept=lambda description: _require(settings, description),
             promising=lambda so_far, asked: _promising(_assembled(settings, so_far, begun), asked),
         )
         complete = _assembled(settings, measured, _ended(begun, measured, settings))
@@ -86,6 +87,14 @@ def profile(
             complete = _traced(complete, settings, progress, Path(scratch), looking)
     told = anonymous(complete, include_host=settings.include_host)
     return _published(conclude(told, settings.targets, settings.strategies), settings)
+
+
+def _require(settings: Settings, description: Description) -> None:
+    """What can be asked of this workload on this device."""
+    require_rules(description.workload)
+    if settings.preferences.objective == "energy":
+        place = description.gpu.get("pci_bus_id")
+        require_meter(description.device, None if place is None else str(place), settings.gpu)
 
 
 @contextmanager
@@ -184,6 +193,7 @@ def _assembled(settings: Settings, measured: Run, begun: Begun) -> Profile:
         results=measured.rows,
         final=measured.final,
         blocks=measured.blocks,
+        windows=measured.windows,
         traffic=measured.trace,
         notes=measured.notes,
         script=measured.script,

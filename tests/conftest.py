@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import shutil
 import signal
+import tempfile
 
 import pytest
 from hypothesis import settings
@@ -14,8 +17,24 @@ settings.load_profile("same-every-time")
 
 # Tests run in as many processes as there are processors; each takes one.
 os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"))
+# Hundreds of processes import the package: compiled once, for all of them, outside the checkout.
+BYTECODE = "PYTHONPYCACHEPREFIX"
+OWN_BYTECODE = BYTECODE not in os.environ
+if OWN_BYTECODE:
+    os.environ[BYTECODE] = tempfile.mkdtemp(prefix="advisor-tests-")
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # A shell starts what runs in its background without Ctrl-C; the programs that are interrupted here need it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What was imported stays, so that no collection of garbage, as before measuring, walks it again."""
+    gc.freeze()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if OWN_BYTECODE:
+        shutil.rmtree(os.environ[BYTECODE], ignore_errors=True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -8,24 +8,33 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 from builders import cuda_device, footprint, vector_add_workload
+from shared_server import launching
 
 from advisor import configuration
 from advisor.cli import app
 from advisor.cli.console import Around
 from advisor.measure.backends.choosing import Machine
 from advisor.measure.final import Session
-from advisor.measure.final_messages import BlockDone, FinalJob, FinalRound, Left, Message, RoundDone
+from advisor.measure.final_messages import (
+    BlockDone,
+    FinalJob,
+    FinalRound,
+    Left,
+    Message,
+    RoundDone,
+    Unmeasurable,
+)
 from advisor.measure.jobs import DESCRIPTION, Description, Job, Problem, ReferenceRun, Sample, TraceRun
 from advisor.measure.launcher import Ended
 from advisor.measure.settings import Settings
-from advisor.profiles.blocks import Block
+from advisor.profiles.blocks import Block, Energy
 from advisor.profiles.schema import Device, Trace
 from advisor.strategies.backend import BackendName
 
@@ -91,6 +100,11 @@ def eventually(holds: Callable[[], bool], seconds: float = 20) -> bool:
     return False
 
 
+def missing(text: str, *parts: str) -> list[str]:
+    """Which of what a message has to name it does not name: values, names and commands, not its sentence."""
+    return [part for part in parts if part not in text]
+
+
 def sample(seconds: float = 0.001, **fields: Any) -> Sample:
     """What a process measured: three frames of that length."""
     parts: dict[str, Any] = {
@@ -117,14 +131,16 @@ class FakeSession:
     seconds: Mapping[str, float] = field(default_factory=dict)
     fails: Mapping[str, str] = field(default_factory=dict)
     wait: Callable[[float], object] = time.sleep
-    """Each round takes 20 ms of it."""
+    """Each round takes 20 ms of it, a window for energy its length."""
     starts: bool = True
+    joules: Mapping[str, float] | None = None
+    """Of a frame by strategy, above 50 W while idle; without them nothing counts energy."""
 
     def ready(self) -> bool:
         return self.starts
 
     def round(self, request: FinalRound) -> Iterator[Message]:
-        self.wait(0.02)
+        self.wait(0.02 + self.job.energy_seconds * len(request.order))
         for place, name in enumerate(request.order):
             how = self.fails.get(name)
             if how == "ctrl-c":
@@ -133,6 +149,9 @@ class FakeSession:
                 yield Left(contestant=name, problem=CRASHED, broken=how == "dies")
                 if how == "dies":
                     return
+                continue
+            if self.job.energy_seconds and self.joules is None:
+                yield Unmeasurable(reason="no counter")
                 continue
             yield BlockDone(block=self._block(request, place), warming_seconds=())
         yield RoundDone(round=request.round)
@@ -144,6 +163,8 @@ class FakeSession:
         name, frames = request.order[place], self.job.frames
         noise = 1 + (request.round * 7 + place * 3 + self.job.process) % 5 / 1000
         frame = self.seconds.get(self.job.contestants[name], 0.001) * noise
+        if self.job.energy_seconds:
+            return self._window(request, place, frame, noise)
         return Block(
             process=self.job.process,
             round=request.round,
@@ -153,6 +174,22 @@ class FakeSession:
             seconds=frame * frames,
             frame_seconds=(frame,) * frames,
             host_seconds={"produce": frame / 2},
+            cpu_seconds=frame / 4,
+        )
+
+    def _window(self, request: FinalRound, place: int, frame: float, noise: float) -> Block:
+        name, frames = request.order[place], max(1, round(self.job.energy_seconds / frame))
+        assert self.joules is not None
+        above = self.joules[self.job.contestants[name]] * noise * frames
+        return Block(
+            process=self.job.process,
+            round=request.round,
+            place=place,
+            contestant=name,
+            frames=frames,
+            seconds=frame * frames,
+            frame_seconds=(),
+            energy=Energy(joules=above + 50 * frame * frames, idle_watts=50, source="a fake"),
         )
 
 
@@ -235,7 +272,7 @@ class Command:
         before = signal.getsignal(signal.SIGTERM)
         try:
             with pytest.raises(SystemExit) as ended:
-                app.main(self.around)
+                app.main(replace(self.around, launching=self.around.launching or launching))
         finally:
             signal.signal(signal.SIGTERM, before)
         told = self._capsys.readouterr()

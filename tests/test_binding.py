@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import pytest
+from running import missing
 
 import advisor
 from advisor import In as Reads
@@ -142,16 +143,17 @@ def test_a_parameter_that_names_no_buffer() -> None:
     def stage(imag: In) -> None: ...
 
     error = refusal(host(stage))
-    assert error.message == "stage 'stage' takes 'imag', which is not a buffer; did you mean 'image'?"
-    assert error.next_step == "Buffers: a, b, image. Also given by name: xp, rng, frame, stream."
+    assert not missing(error.message, "'stage'", "'imag'", "'image'?")
+    assert not missing(error.next_step, "a, b, image", "xp, rng, frame, stream")
 
 
 def test_a_parameter_that_is_nearly_special() -> None:
     def stage(fram: int) -> None: ...
     def other(qqq: int) -> None: ...
 
-    assert "did you mean 'frame'?" in refusal(host(stage)).message
-    assert refusal(host(other)).message == "stage 'other' takes 'qqq', which is not a buffer"
+    assert "'frame'?" in refusal(host(stage)).message
+    assert "'qqq'" in refusal(host(other)).message
+    assert "?" not in refusal(host(other)).message
 
 
 @pytest.mark.parametrize("annotation", ["", ": int", ": np.ndarray", ": Missing", ": host", ": 'In | Out'"])
@@ -159,8 +161,8 @@ def test_a_buffer_without_a_usable_annotation(annotation: str) -> None:
     scope: dict[str, Any] = {"np": np, "In": In, "Out": Out}
     exec(f"from __future__ import annotations\ndef stage(a{annotation}): ...", scope)
     error = refusal(host(scope["stage"]))
-    assert error.message == "stage 'stage' does not say what it does to buffer 'a'"
-    assert error.next_step == "Annotate the parameter: a: In (reads), Out (overwrites) or InOut."
+    assert not missing(error.message, "'stage'", "'a'")
+    assert "a: In" in error.next_step
 
 
 def test_star_arguments_and_positional_only_parameters() -> None:
@@ -168,15 +170,14 @@ def test_star_arguments_and_positional_only_parameters() -> None:
     def keywords(**buffers: In) -> None: ...
     def positional(a: In, /) -> None: ...
 
-    assert "stage 'stars' takes *buffers" in refusal(host(stars)).message
-    assert "stage 'keywords' takes **buffers" in refusal(host(keywords)).message
-    assert "stage 'positional' takes a" in refusal(host(positional)).message
-    assert refusal(host(stars)).next_step == "Name the buffers it uses: a, b, image."
+    assert "'stars' takes *buffers" in refusal(host(stars)).message
+    assert "'keywords' takes **buffers" in refusal(host(keywords)).message
+    assert "'positional' takes a" in refusal(host(positional)).message
+    assert "a, b, image" in refusal(host(stars)).next_step
 
 
 def test_a_function_whose_parameters_cannot_be_read() -> None:
-    error = refusal(host(type))
-    assert error.message == "stage 'type' is <class 'type'>, whose parameters cannot be read"
+    assert "<class 'type'>" in refusal(host(type)).message
 
 
 def test_scratch_stays_on_the_device() -> None:
@@ -185,18 +186,16 @@ def test_scratch_stays_on_the_device() -> None:
 
     scratch = {"tmp": Buffer(4, np.float32, scratch=True)}
     assert bound(device(on_device), buffers=scratch).frame[0].access == {"tmp": "out"}
-    error = refusal(device(on_device), host(on_host), buffers=scratch)
-    assert error.message == (
-        "host stage 'on_host' uses buffer 'tmp', which is scratch and never leaves the device"
-    )
+    message = refusal(device(on_device), host(on_host), buffers=scratch).message
+    assert not missing(message, "'on_host'", "'tmp'", "scratch")
 
 
 def test_passes_of_a_buffer_the_stage_does_not_take() -> None:
     def stage(a: In) -> None: ...
 
     error = refusal(device(stage, passes={"b": 2}))
-    assert error.message == "passes of stage 'stage' names 'b', which the stage does not take"
-    assert error.next_step == "It takes: a."
+    assert not missing(error.message, "passes", "'stage'", "'b'")
+    assert "a" in error.next_step
     assert bound(device(stage, passes={"a": 2})).frame[0].record().passes == {"a": 2.0}
 
 
@@ -210,11 +209,10 @@ def test_the_cpu_twin_takes_the_same_buffers() -> None:
     assert twin.access == {"a": "in", "b": "out"}
     assert twin.implementation(cpu=True) == (same, {"frame"})
     assert twin.implementation(cpu=False) == (stage, {"xp"})
-    error = refusal(device(stage, cpu=fewer))
-    assert error.message == "the CPU twin of stage 'stage' takes a: in, the stage itself a: in, b: out"
-    assert "b: inout" in refusal(device(stage, cpu=otherwise)).message
-    error = refusal(device(stage, cpu=lambda: None))
-    assert error.message == "the CPU twin of stage 'stage' takes no buffer, the stage itself a: in, b: out"
+    for wrong, takes in ((fewer, "a: in"), (otherwise, "a: in, b: inout"), (lambda: None, "no buffer")):
+        message = refusal(device(stage, cpu=wrong)).message
+        assert f"takes {takes}, " in message
+        assert "a: in, b: out" in message
 
 
 def test_a_stage_without_a_twin_runs_itself_everywhere() -> None:
@@ -249,8 +247,7 @@ def test_a_check_of_a_buffer_that_nothing_writes() -> None:
     def stage(a: Out) -> None: ...
     def check(a: In, b: In) -> None: ...
 
-    error = refusal(host(stage), check=check)
-    assert error.message == "check reads buffer 'b', which no stage writes"
+    assert "buffer 'b'" in refusal(host(stage), check=check).message
     assert bound(host(stage), setup=[host(writes_b)], check=check).check is not None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from running import missing
 
 from advisor.devices.caveats import REMEDIES, cautions
 from advisor.devices.gpus import POLICIES, REASONS
@@ -81,7 +82,7 @@ def test_counters_show_what_was_over_before_the_last_reading(seconds: float, war
     found = cautions(readings, [])
     assert bool(found) is warns
     if warns:
-        assert "(heat for 1.5 % of the time)" in found[0]
+        assert "heat for 1.5 %" in found[0]
         assert "cooling" in found[0]
 
 
@@ -97,11 +98,24 @@ def test_a_counter_that_appears_later_says_nothing() -> None:
 # Sharing
 
 
+@pytest.mark.parametrize(
+    ("clocks", "warns"),
+    [((1_500_000_000, 1_980_000_000), True), ((1_900_000_000, 1_980_000_000), False), ((), False)],
+)
+def test_clocks_are_told_where_they_moved_under_load(clocks: tuple[int, ...], warns: bool) -> None:
+    loaded = [gpu("under-load", sm_hertz=hertz) for hertz in clocks]
+    readings = [gpu("before", sm_hertz=345_000_000), *loaded, gpu(sm_hertz=345_000_000)]
+    if not warns:
+        assert cautions(readings, []) == ()
+    else:
+        assert "between 1.50 GHz and 1.98 GHz under load" in one(readings)
+
+
 def test_other_processes_with_their_memory() -> None:
     warning = one([gpu("before", other_processes=0), gpu(other_processes=1, other_processes_bytes=3 << 30)])
-    assert warning.startswith("1 other process used the GPU (3.00 GiB of its memory)")
+    assert not missing(warning, "1 other process ", "3.00 GiB")
     assert "--gpu" in warning
-    assert one([gpu(other_processes=2)]).startswith("2 other processes used the GPU:")
+    assert one([gpu(other_processes=2)]).startswith("2 other processes ")
 
 
 @pytest.mark.parametrize(
@@ -117,7 +131,7 @@ def test_a_busy_gpu_counts_only_before_we_use_it(moment: Moment, share: float, w
     found = cautions([gpu(moment, utilization=share)], [])
     assert bool(found) is warns
     if warns:
-        assert "busy 35 % of the time before any of our processes used it" in found[0]
+        assert "busy 35 %" in found[0]
 
 
 # The link
@@ -135,7 +149,7 @@ def link(generation: int, width: int, **figures: Any) -> dict[str, Any]:
 
 def test_a_slow_link_with_its_figures_and_cost() -> None:
     warning = one([gpu("under-load", **link(3, 8))])
-    assert "ran at generation 3 ×8; this GPU and system can do generation 4 ×16" in warning
+    assert not missing(warning, "generation 3 ×8", "generation 4 ×16")
     assert "4.00× as long" in warning
 
 
@@ -171,7 +185,7 @@ def test_a_link_without_its_maximum_says_nothing() -> None:
 
 def test_a_lower_power_mode() -> None:
     warning = one([], [board(power_mode="15W", best_power_mode="MAXN_SUPER")])
-    assert "ran in power mode 15W; MAXN_SUPER allows higher clocks" in warning
+    assert not missing(warning, "15W", "MAXN_SUPER")
     assert "nvpmodel -m" in warning
     assert cautions([], [board(power_mode="MAXN", best_power_mode="MAXN")]) == ()
 
@@ -189,18 +203,18 @@ def test_a_governor_that_keeps_the_cpu_slow(governor: str, hertz: int, warns: bo
     found = cautions([], [board(cpu=cpu)])
     assert bool(found) is warns
     if warns:
-        assert "schedutil kept the CPU at 1.00 GHz of 2.00 GHz" in found[0]
+        assert not missing(found[0], "schedutil", "1.00 GHz of 2.00 GHz")
         assert "jetson_clocks" in found[0]
 
 
 def test_only_over_current_events_of_the_run_count() -> None:
     before = board("before", over_current_events={"under voltage": 4, "average over-current": 9})
     after = board(over_current_events={"under voltage": 4, "average over-current": 12})
-    assert "(average over-current 3 times)" in one([], [before, after])
+    assert "over-current 3 times" in one([], [before, after])
     assert cautions([], [before, before]) == ()
     assert cautions([], [after]) == ()
 
 
 def test_heat_alerts() -> None:
     hot = board("before", throttle_alerts=("gpu-throttle-alert",))
-    assert "for heat (gpu-throttle-alert)" in one([], [hot, board(throttle_alerts=())])
+    assert "gpu-throttle-alert" in one([], [hot, board(throttle_alerts=())])

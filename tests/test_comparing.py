@@ -175,25 +175,25 @@ def test_two_runs_of_a_script_are_compared_strategy_by_strategy() -> None:
 
 def test_a_script_with_other_arguments_is_refused_unless_it_is_asked_for() -> None:
     base, head = script_profile("--epochs", "1"), later_script("--epochs", "2")
-    with pytest.raises(UsageError, match="--epochs 1 in BASE, --epochs 2 in HEAD") as caught:
+    with pytest.raises(UsageError, match=r"--epochs 1 .*--epochs 2") as caught:
         compare(base, head)
     assert "--anyway" in caught.value.next_step
     found = compare(base, head, anyway=True)
-    with pytest.raises(UsageError, match="arguments: --epochs 1 in BASE"):
+    with pytest.raises(UsageError, match="--epochs 1"):
         require_gateable(found, anyway=False)
 
 
 @pytest.mark.parametrize("anyway", [False, True])
 def test_a_run_and_a_frame_have_no_ratio(anyway: bool) -> None:
-    with pytest.raises(UsageError, match=r"^HEAD is the run of a script, BASE of a workload"):
+    with pytest.raises(UsageError, match=r"^HEAD .*script, BASE"):
         compare(profile(), later_script(), anyway=anyway)
-    with pytest.raises(UsageError, match=r"^BASE is the run of a script"):
+    with pytest.raises(UsageError, match=r"^BASE .*script"):
         compare(script_profile(), later(), anyway=anyway)
 
 
 def test_one_and_the_same_run_of_a_script_is_told() -> None:
     base = script_profile()
-    with pytest.raises(UsageError, match="one and the same run"):
+    with pytest.raises(UsageError, match="same run"):
         require_gateable(compare(base, base), anyway=False)
     require_gateable(compare(base, later_script()), anyway=False)
 
@@ -202,15 +202,15 @@ def test_a_script_without_figures_has_nothing_to_compare() -> None:
     empty = script_profile()
     assert empty.script is not None
     empty = empty.model_copy(update={"script": empty.script.model_copy(update={"measured": ()})})
-    with pytest.raises(NothingMeasured, match="HEAD has nothing that was measured"):
+    with pytest.raises(NothingMeasured, match=r"^HEAD"):
         compare(script_profile(), empty)
-    with pytest.raises(FileProblem, match="a run of default-pool takes 1e-200 s"):
+    with pytest.raises(FileProblem, match="default-pool takes 1e-200 s"):
         compare(script_profile(), later_script(default_pool=1e-200))
 
 
 def test_another_workload_is_refused_unless_it_was_renamed() -> None:
     renamed = later(workload=vector_add_workload().model_copy(update={"name": "add"}))
-    with pytest.raises(UsageError, match="vector_add in BASE, add in HEAD"):
+    with pytest.raises(UsageError, match=r"vector_add .*, add "):
         compare(profile(), renamed)
     assert len(compare(profile(), renamed, anyway=True).rows) == 2
 
@@ -249,7 +249,7 @@ def test_times_that_cannot_be_are_refused(seconds: float) -> None:
         lambda s: profile(results=(measured("pageable", s, spread=0),)),
         lambda s: cpu_profile(predictions=(prediction(results=(predicted("pageable", s, terms={"x": s}),)),)),
     ):
-        with pytest.raises(FileProblem, match=r"^HEAD is damaged: a frame of pageable takes "):
+        with pytest.raises(FileProblem, match=r"^HEAD is damaged: .* pageable takes "):
             compare(make(1.0), make(seconds))
 
 
@@ -268,7 +268,7 @@ def test_times_that_can_be_have_a_page_in_every_form(one: float, other: float) -
 
 def test_named_strategies_alone() -> None:
     assert [row.strategy for row in compare(profile(), later(), strategies=["pinned"]).rows] == ["pinned"]
-    with pytest.raises(UsageError, match="neither profile has a strategy 'pined'"):
+    with pytest.raises(UsageError, match="'pined'"):
         compare(profile(), later(), strategies=["pined"])
 
 
@@ -416,4 +416,4 @@ def test_a_run_that_was_interrupted_changes_no_recommendation(cut: int) -> None:
 def test_notes_say_whose_they_are() -> None:
     base, head = profile(notes=("x", "y")), later(notes=("y", "z"))
     assert compare(base, head).notes == ("BASE: x", "Both: y", "HEAD: z")
-    assert compare(base, base).notes[0] == "BASE and HEAD are one and the same run."
+    assert "same run" in compare(base, base).notes[0]

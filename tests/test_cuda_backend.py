@@ -15,6 +15,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 from fake_cupy import BINDINGS_ENUMS, FakeCudaBindings, FakeCupy, bindings_signatures, pooled
+from running import missing
 
 from advisor.errors import NothingMeasured
 from advisor.measure import backends
@@ -106,19 +107,19 @@ def test_what_a_workload_leaves_behind(cupy: FakeCupy, gpu: CudaBackend) -> None
     assert gpu.disturbed() is None
     stream, allocator = cupy.current_stream, cupy.allocator
     gpu.xp.cuda.Device(1).use()
-    assert gpu.disturbed() == "it left device 1 current in place of 0"
+    assert not missing(gpu.disturbed() or "", "device 1", "of 0")
     gpu.xp.cuda.Device(0).use()
     gpu.new_stream().use()
-    assert gpu.disturbed() == "it left another stream current"
+    assert "stream" in (gpu.disturbed() or "")
     cupy.current_stream, cupy.allocator = stream, object()
-    assert gpu.disturbed() == "it left another CuPy allocator in use"
+    assert "allocator" in (gpu.disturbed() or "")
     cupy.allocator = allocator
     assert gpu.disturbed() is None
 
 
 def test_a_stream_that_a_workload_used_within_a_block_leaves_ours_current(gpu: CudaBackend) -> None:
     with gpu.new_stream():
-        assert gpu.disturbed() == "it left another stream current"
+        assert "stream" in (gpu.disturbed() or "")
     assert gpu.disturbed() is None
 
 
@@ -360,7 +361,7 @@ def test_without_cuda_bindings_the_user_is_told(cupy: FakeCupy, monkeypatch: pyt
     monkeypatch.setitem(sys.modules, "cuda", None)
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
     gpu = CudaBackend(0)
-    with pytest.raises(NothingMeasured, match="managed memory need cuda-bindings") as raised:
+    with pytest.raises(NothingMeasured, match="cuda-bindings") as raised:
         gpu.prefetch(0xC00, 64, "host")
     assert "gpu-memory-advisor[cuda13]" in raised.value.next_step
 
@@ -398,7 +399,7 @@ def test_no_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(NothingMeasured) as raised:
         CudaBackend(0)
-    assert raised.value.message.startswith("CuPy cannot be imported: ")
+    assert "CuPy" in raised.value.message
     assert "gpu-memory-advisor[cuda13]" in raised.value.next_step
 
 
@@ -406,7 +407,7 @@ def test_no_driver(cupy: FakeCupy) -> None:
     cupy.broken.add("getDeviceCount")
     with pytest.raises(NothingMeasured) as raised:
         CudaBackend(0)
-    assert raised.value.message == "CUDA found no usable GPU: cudaError in getDeviceCount"
+    assert "cudaError in getDeviceCount" in raised.value.message
     assert "nvidia-smi" in raised.value.next_step
 
 
@@ -415,7 +416,7 @@ def test_a_gpu_that_is_not_there(index: int, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "cupy", FakeCupy(count=2))
     with pytest.raises(NothingMeasured) as raised:
         CudaBackend(index)
-    assert raised.value.message == f"there is no GPU {index}; CUDA sees 2"
+    assert not missing(raised.value.message, f"GPU {index}", "2")
     assert raised.value.next_step.startswith("Choose --gpu 0 to 1;")
 
 

@@ -178,6 +178,18 @@ def test_readings_under_load_are_all_judged_and_the_most_telling_kept(tmp_path: 
     )
 
 
+@pytest.mark.parametrize(("slowest", "kept"), [(1500, [2.0, 3.0]), (1970, [3.0])])
+def test_where_the_clock_moved_its_extremes_are_kept(slowest: int, kept: list[float], tmp_path: Path) -> None:
+    root = make_tree(tmp_path, PC)
+    loaded = [
+        GpuState(moment="under-load", clock_seconds=float(i + 1), sm_hertz=megahertz * 1_000_000)
+        for i, megahertz in enumerate((1975, slowest, 1980))
+    ]
+    begun = environment(machine=Machine(root, FakeNvml()))
+    done = finished(begun, CUDA_ADDRESS, under_load=loaded, machine=Machine(root, FakeNvml()))
+    assert [r.clock_seconds for r in done.gpu_readings if r.moment == "under-load"] == kept
+
+
 def test_a_jetson_before_and_after(tmp_path: Path) -> None:
     root = make_tree(tmp_path, {**thor(), "proc/cpuinfo": "Model: Thor"})
     nvml = FakeNvml(failing={"nvmlInit": nvml_error("LibraryNotFound")})

@@ -124,9 +124,8 @@ def test_a_process_that_cannot_begin_is_not_ready(server: ForkServer, tmp_path: 
         assert not session.ready()
 
 
-def test_a_whole_final(server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_whole_final(server: ForkServer, tmp_path: Path) -> None:
     """Screened for real, then as many processes as the time allows."""
-    monkeypatch.setattr("advisor.measure.contest.BLOCK_SECONDS", 0.005)
     asked = cpu_settings(VECTOR_ADD, "n=4096", rounds=2, max_seconds=30.0)
     launcher = ProcessLauncher(30, server=server)
     workload = load(VECTOR_ADD, None, asked.assignments).record
@@ -138,7 +137,7 @@ def test_a_whole_final(server: ForkServer, tmp_path: Path, monkeypatch: pytest.M
     typical = rows["pageable"].median_seconds  # whatever disturbed the machine while it screened
     rows = {name: row.model_copy(update={"median_seconds": typical}) for name, row in rows.items()}
     base = job_of(asked, "measure", "pageable", tmp_path, "final")
-    contest = Contest(asked, base, rows, tmp_path, launcher.session)
+    contest = Contest(asked, base, rows, tmp_path, launcher.session, block_seconds=0.005)
     contest.run(contest.clock() + 5.0, Silent(), lambda _: None)
     record = contest.record()
     assert record.processes >= 2

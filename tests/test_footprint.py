@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import mmap
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from builders import cuda_device
 from fakes import RecordingBackend, bench
 from mixing import SHAPES, made
 
 from advisor.measure import footprint
 from advisor.measure.backends.cpu import CpuBackend
 from advisor.measure.footprint import Reading, read
-from advisor.profiles.schema import Footprint
+from advisor.profiles.row_figures import PlaceMemory
+from advisor.profiles.schema import Footprint, MemoryClass
 from advisor.strategies.placements.arena import Arena
 
 KIB = 1024
 ROLLUP = "55e0-7ff [rollup]\nRss:   900 kB\nPss:                 123 kB\nPss_Anon:    100 kB\n"
-STATUS = "Name:\tpython\nVmLck:\t       8 kB\nVmPin:\t       0 kB\n"
+STATUS = "Name:\tpython\nVmRSS:\t     900 kB\nVmLck:\t       8 kB\nVmPin:\t       0 kB\n"
 
 
 @pytest.fixture
@@ -41,7 +44,7 @@ NOTHING = Reading(None, None, None)
 
 
 def test_reading(proc: Path) -> None:
-    assert read(RecordingBackend(), proc) == Reading(123 * KIB, 8 * KIB, 1 << 30)
+    assert read(RecordingBackend(), proc) == Reading(123 * KIB, 8 * KIB, 1 << 30, 900 * KIB)
     assert read(CpuBackend(), proc).device_free is None
 
 
@@ -100,6 +103,67 @@ def test_what_the_staging_pool_rounds_up_is_reserved() -> None:
     assert found.requested == {"pinned": 1035}
     assert found.reserved == {"pinned": 2048 + 10}
     assert found.physical_bytes == 2058
+
+
+@pytest.mark.parametrize(
+    ("memory_class", "sides"),
+    [("discrete", 2), ("discrete-hmm", 2), ("coherent", 2), ("tegra", 1), ("tegra-coherent", 1)],
+)
+def test_managed_memory_beside_a_cards_own_is_booked_on_both_sides(
+    memory_class: MemoryClass, sides: int
+) -> None:
+    with Arena(RecordingBackend(device=cuda_device(memory_class))) as arena:
+        arena.managed(100)
+        arena.pinned(10)
+        found = footprint.footprint(arena, NOTHING, NOTHING)
+    assert found.reserved == {"managed": 100, "pinned": 10}
+    assert found.physical_bytes == sides * 100 + 10
+
+
+class Filling(RecordingBackend):
+    """A card and a host whose memory in use follows what runs: managed pages move to who touches them."""
+
+    def __init__(self, proc: Path, **options: Any) -> None:
+        super().__init__(**options)
+        self.proc = proc
+        self.use(host=1000, card=0)
+
+    def use(self, host: int, card: int) -> None:
+        (self.proc / "status").write_text(f"VmRSS:\t {host} kB\n")
+        self.free_bytes = (1 << 30) - card * KIB
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        super()._call(name, *arguments)
+        if name == "kernel":
+            self.use(host=1040, card=258)
+        if name == "synchronize":
+            self.use(host=1043, card=200)
+
+
+@pytest.mark.parametrize("strategy", ["managed", "pinned-pipelined"])
+def test_what_a_frame_takes_by_place_at_most_and_in_the_end(strategy: str, proc: Path) -> None:
+    backend = Filling(proc)
+    before = read(backend, proc)
+    setup, frame = SHAPES["weights"]
+    with bench(made(frame, {}, setup=setup), strategy, backend=backend) as run:
+        run.loop.run_setup()
+        run.loop.first_frame()
+        found = footprint.over_frames(run.loop, 1, backend, before, 1, proc)
+    assert found == {
+        "host": PlaceMemory(steady_bytes=43 * KIB, peak_bytes=43 * KIB),
+        "gpu1": PlaceMemory(steady_bytes=200 * KIB, peak_bytes=258 * KIB),
+    }
+
+
+def test_one_memory_is_the_hosts_and_what_cannot_be_read_is_no_place(proc: Path) -> None:
+    backend = Filling(proc, device=cuda_device("tegra-io-coherent", concurrent_managed_access=0))
+    before = read(backend, proc)
+    setup, frame = SHAPES["weights"]
+    with bench(made(frame, {}, setup=setup), "managed", backend=backend) as run:
+        run.loop.run_setup()
+        run.loop.first_frame()
+        assert footprint.over_frames(run.loop, 1, backend, before, 0, proc).keys() == {"host"}
+        assert footprint.over_frames(run.loop, 3, backend, NOTHING, 0, proc) == {}
 
 
 def test_both_sets_of_buffers_of_overlapping_frames_count() -> None:

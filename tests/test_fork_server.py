@@ -105,12 +105,12 @@ def test_a_server_that_is_gone_does_not_lose_the_run(tmp_path: Path) -> None:
             assert isinstance(launched(tmp_path / name, launcher, how="nothing").outcome, Sample)
 
 
-def test_a_server_that_does_not_answer_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_does_not_answer_is_given_up(tmp_path: Path) -> None:
     """What it would fork later, and tell of, must not be taken for another worker."""
     with fork_server("cpu") as server:
         launcher = ProcessLauncher(30, server=server)
         assert launched(tmp_path / "before", launcher, how="nothing").how == "finished"
-        monkeypatch.setattr("advisor.measure.fork_server.READY_SECONDS", 0.2)
+        server.ready_seconds = 0.2
         os.kill(server.pid, signal.SIGSTOP)
         assert isinstance(launched(tmp_path / "after", launcher, how="nothing").outcome, Sample)
         assert is_gone(server.pid)

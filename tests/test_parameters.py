@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Optional, Union
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from running import missing
 
 from advisor.errors import UsageError, WorkloadError
 from advisor.workloads.definition import Definition, workload
@@ -70,8 +71,7 @@ def test_integers(text: str, value: int) -> None:
 def test_what_is_no_integer(text: str) -> None:
     with pytest.raises(UsageError) as raised:
         read(int, text)
-    assert raised.value.message == f"--set n={text} is not of type int"
-    assert raised.value.next_step == "Give n as int."
+    assert not missing(raised.value.message, f"--set n={text} is", "type int")
 
 
 @pytest.mark.parametrize("text", ["2**9999999999", "1<<9999999999", "999**999", "1000000**7"])
@@ -79,7 +79,7 @@ def test_absurdly_large_powers_are_not_even_computed(text: str) -> None:
     for annotation in (int, float, int | float):
         with pytest.raises(UsageError) as raised:
             read(annotation, text)
-        assert raised.value.message == f"--set n={text} is too large"
+        assert f"--set n={text} is too large" in raised.value.message
 
 
 @given(st.integers(-(10**18), 10**18))
@@ -101,7 +101,7 @@ def test_floats(text: str, value: float) -> None:
 def test_floats_must_be_finite(text: str) -> None:
     with pytest.raises(UsageError) as raised:
         read(float, text)
-    assert raised.value.message == f"--set n={text} is not finite"
+    assert f"--set n={text} is not finite" in raised.value.message
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_bools(text: str, value: bool) -> None:
 
 
 def test_what_is_no_bool() -> None:
-    with pytest.raises(UsageError, match="--set n=2 is not of type bool"):
+    with pytest.raises(UsageError, match=r"--set n=2 .* bool"):
         read(bool, "2")
 
 
@@ -131,7 +131,7 @@ def test_one_of_several() -> None:
     assert read(choices, "True") is True
     with pytest.raises(UsageError) as raised:
         read(choices, "17")
-    assert raised.value.message == "--set n=17 is not one of 'small', 16, '2**3', True"
+    assert not missing(raised.value.message, "--set n=17", "'small', 16, '2**3', True")
 
 
 @pytest.mark.parametrize("annotation", [int | float, Union[int, float], Union[float, int]])  # noqa: UP007
@@ -154,8 +154,8 @@ def test_a_union_with_text() -> None:
 def test_annotations_that_no_text_can_fill(annotation: Any) -> None:
     with pytest.raises(WorkloadError) as raised:
         resolve(typed(annotation, 3), {})
-    assert "parameter 'n' of workload 'sample' is annotated" in raised.value.message
-    assert raised.value.next_step == "Parameters can be int, float, bool, str or a Literal of these."
+    assert not missing(raised.value.message, "'n'", "'sample'")
+    assert "int, float, bool, str" in raised.value.next_step
 
 
 @pytest.mark.parametrize(
@@ -166,15 +166,15 @@ def test_a_parameter_without_annotation(default: Any, guess: str) -> None:
 
     with pytest.raises(WorkloadError) as raised:
         resolve(workload(bare), {})
-    assert raised.value.message == "parameter 'n' of workload 'bare' has no annotation"
-    assert raised.value.next_step == f"Write n: {guess}, so that --set n=VALUE can be read."
+    assert not missing(raised.value.message, "'n'", "'bare'")
+    assert f"n: {guess}" in raised.value.next_step
 
 
 def test_a_parameter_without_default() -> None:
     with pytest.raises(UsageError) as raised:
         resolve(typed(int), {})
-    assert raised.value.message == "parameter 'n' of workload 'sample' has no default"
-    assert raised.value.next_step == "Give it with --set n=VALUE."
+    assert not missing(raised.value.message, "'n'", "'sample'")
+    assert "--set n=VALUE" in raised.value.next_step
 
 
 @pytest.mark.parametrize(
@@ -196,9 +196,7 @@ def test_a_default_must_fit_its_annotation(annotation: Any, default: Any, wanted
     for settings in ({}, {"n": "4"}):
         with pytest.raises(WorkloadError) as raised:
             resolve(typed(annotation, default), settings)
-        assert raised.value.message == (
-            f"parameter 'n' of workload 'sample' has the default {default!r}, which is not {wanted}"
-        )
+        assert not missing(raised.value.message, "'n'", "'sample'", repr(default), f"not {wanted}")
 
 
 def test_an_integer_will_do_where_a_float_is_wanted() -> None:
@@ -215,13 +213,13 @@ def test_an_annotation_for_type_checkers_only_does_not_cost_the_others() -> None
 def test_an_unknown_parameter_offers_the_nearest() -> None:
     with pytest.raises(UsageError) as raised:
         resolve(sample, {"scal": "1"})
-    assert raised.value.message == "workload 'sample' has no parameter 'scal'; did you mean 'scale'?"
-    assert raised.value.next_step == "It has: n, scale, fast, mode."
-    with pytest.raises(UsageError, match=r"has no parameter 'qqq'\n"):
+    assert not missing(raised.value.message, "'sample'", "'scal'", "'scale'?")
+    assert "n, scale, fast, mode" in raised.value.next_step
+    with pytest.raises(UsageError, match=r"'qqq'\n"):
         resolve(sample, {"qqq": "1"})
     with pytest.raises(UsageError) as raised:
         resolve(workload(lambda: None), {"n": "1"})
-    assert raised.value.next_step == "It has: none."
+    assert "none" in raised.value.next_step
 
 
 def test_star_parameters() -> None:
@@ -230,14 +228,14 @@ def test_star_parameters() -> None:
     def positional(n: int = 1, /) -> None: ...
 
     for function in (stars, keywords, positional):
-        with pytest.raises(WorkloadError, match="its parameters must have plain names"):
+        with pytest.raises(WorkloadError, match="plain names"):
             resolve(workload(function), {})
 
 
 def test_assignments() -> None:
     assert parse_assignments(["n=5", " mode = a=b ", "e="]) == {"n": "5", "mode": "a=b", "e": ""}
     assert parse_assignments([]) == {}
-    with pytest.raises(UsageError, match=r"^--set n is given twice\n"):
+    with pytest.raises(UsageError, match=r"^--set n .*twice\n"):
         parse_assignments(["n=4", "n=5"])
     with pytest.raises(UsageError, match=r"^--set 'n' is not NAME=VALUE\n"):
         parse_assignments(["n"])
@@ -247,7 +245,7 @@ def test_assignments() -> None:
 def test_what_is_no_assignment(text: str) -> None:
     with pytest.raises(UsageError) as raised:
         parse_assignments([text], "--sweep")
-    assert raised.value.message == f"--sweep {text!r} is not NAME=VALUE"
+    assert not missing(raised.value.message, "--sweep", repr(text), "NAME=VALUE")
 
 
 def test_what_cannot_be_printed() -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,6 +30,20 @@ VECTOR_ADD = REPOSITORY / "workloads" / "vector_add.py"
 QUICK = ("--no-gpu", "--set", "n=4096", "--rounds", "1", "--max-seconds", "30", "--strategy", "pageable")
 
 
+@contextmanager
+def alone() -> Iterator[None]:
+    """Of several nsys that start at once, one may fail (`sem_open`): one test at a time has the machine."""
+    with (Path(tempfile.gettempdir()) / "advisor-nsys.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _alone() -> Iterator[None]:
+    with alone():
+        yield
+
+
 @pytest.fixture(scope="module")
 def nsys() -> Nsys:
     return find(Path(str(FOLDER)) / "nsys" / "target-linux-x64")
@@ -40,7 +58,8 @@ def old_nvtx() -> str:
 def profiled(nsys: Nsys, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("traced")
     options = ("--trace", "nsys", "--nsys", nsys.path, "--keep-nsys", "--out", "out", "--quiet")
-    done = advisor("profile", VECTOR_ADD, *QUICK, *options, cwd=folder, PYTHONPATH=old_nvtx())
+    with alone():
+        done = advisor("profile", VECTOR_ADD, *QUICK, *options, cwd=folder, PYTHONPATH=old_nvtx())
     assert done.returncode == 0, done.stderr
     return folder / "out"
 

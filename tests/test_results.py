@@ -48,6 +48,12 @@ def test_samples_are_kept_in_order_with_their_process() -> None:
     assert row.stopped == ("precise", "time is up")
 
 
+def test_cpu_seconds_are_the_median_of_those_that_were_taken() -> None:
+    taken = combined(*(sample(cpu_seconds=s) for s in (0.1, 0.4, 0.2)), sample())
+    assert taken.cpu_seconds == 0.2
+    assert combined(sample()).cpu_seconds is None
+
+
 def test_the_median_and_its_interval_are_those_of_the_statistics() -> None:
     rounds = [(1.0, 2.0, 3.0), (2.0, 2.5, 3.5)]
     row = combined(*(sample(frame_seconds=frames) for frames in rounds))

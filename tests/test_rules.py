@@ -18,7 +18,7 @@ from builders import (
     skipped,
     vector_add_workload,
 )
-from judging import bet, predicted_run, read, row, says, workload
+from judging import bet, figures, predicted_run, read, row, says, workload
 
 from advisor.cli.explaining import describe
 from advisor.errors import UsageError
@@ -42,6 +42,10 @@ FAST_ZERO_COPY = row("zero-copy", 0.011, kernels=0.002)
 # zero-copy-reread
 
 
+def on_orin(run: Profile) -> Profile:
+    return run.model_copy(update={"device": cuda_device("tegra-io-coherent")})
+
+
 @pytest.mark.parametrize("memory_class", ["tegra", "tegra-io-coherent"])
 def test_reread_on_a_jetson_proposes_the_cached_managed_memory(memory_class: MemoryClass):
     run = profile(
@@ -49,17 +53,13 @@ def test_reread_on_a_jetson_proposes_the_cached_managed_memory(memory_class: Mem
     )
     found = says("zero-copy-reread", run)
     assert (found.outcome, found.strategy) == ("advice", "managed")
-    assert found.title == "Keep buffers that kernels re-read in memory the GPU caches"
-    assert "a: 8.00 times" in found.detail
-    assert "does not cache page-locked memory" in found.detail
-    assert "cached on both sides" in found.detail
-    assert "25.0 ms with zero-copy and 2.00 ms with managed" in found.detail
     assert "PCIe" not in found.detail
     assert found.gain.seconds_per_frame == pytest.approx(0.018)
     assert found.gain.basis == "measured"
-    figures = {item.label: (item.value, item.unit, item.predicted) for item in found.evidence}
-    assert figures["reads of a by add"] == (8.0, "count", False)
-    assert figures["zero-copy: kernels"] == (0.025, "seconds", False)
+    shown = {item.label: (item.value, item.unit, item.predicted) for item in found.evidence}
+    assert shown["reads of a by add"] == (8.0, "count", False)
+    assert shown["zero-copy: kernels"] == (0.025, "seconds", False)
+    assert shown["managed: kernels"] == (0.002, "seconds", False)
     assert "managed_empty" in found.snippet
 
 
@@ -68,10 +68,9 @@ def test_reread_on_thor_does_not_call_managed_memory_cached():
     thor = cuda_device("tegra-coherent")
     found = says("zero-copy-reread", profile(device=thor, results=rows, traffic=read(8)))
     assert (found.outcome, found.strategy) == ("advice", "pinned")
-    assert "device memory, which the GPU caches" in found.detail
     found = says("zero-copy-reread", profile(device=thor, results=(*rows, MANAGED), traffic=read(8)))
     assert found.strategy == "managed"
-    assert "not cached there either" in found.detail
+    assert "not cached" in found.detail
 
 
 @pytest.mark.parametrize("memory_class", CARDS)
@@ -81,9 +80,8 @@ def test_reread_on_a_card_proposes_one_copy(memory_class: MemoryClass):
     )
     found = says("zero-copy-reread", run)
     assert (found.outcome, found.strategy) == ("advice", "pinned")
-    assert found.title == "Copy once instead of reading through the link"
-    assert "Up to 512 MiB a frame cross it" in found.detail
-    assert "cache page-locked" not in found.detail
+    assert "512 MiB" in found.detail
+    assert found.title != says("zero-copy-reread", on_orin(run)).title
 
 
 @pytest.mark.parametrize("memory_class", [*JETSONS, *CARDS])
@@ -91,8 +89,7 @@ def test_read_once_passes_with_the_figure(memory_class: MemoryClass):
     rows = (PAGEABLE, PINNED, SLOW_ZERO_COPY, MANAGED)
     found = says("zero-copy-reread", profile(device=cuda_device(memory_class), results=rows, traffic=read(1)))
     assert found.outcome == "pass"
-    assert "about once a frame (a: 1.00 times)" in found.detail
-    assert found.evidence[0].value == 1.0
+    assert figures(found) == {"reads of a by add": 1.0}
     assert found.strategy is None
 
 
@@ -101,7 +98,7 @@ def test_reread_that_costs_nothing_passes(memory_class: MemoryClass):
     rows = (PAGEABLE, PINNED, FAST_ZERO_COPY, MANAGED)
     found = says("zero-copy-reread", profile(device=cuda_device(memory_class), results=rows, traffic=read(8)))
     assert found.outcome == "pass"
-    assert "zero-copy takes 11.0 ms a frame" in found.detail
+    assert figures(found)["zero-copy: one frame"] == 0.011
 
 
 def test_passes_in_between_decide_by_the_threshold():
@@ -148,7 +145,7 @@ def test_declared_passes_win_over_traced_ones():
         results=(PAGEABLE, PINNED, SLOW_ZERO_COPY),
         traffic=read(1),
     )
-    assert "a: 8.00 times" in says("zero-copy-reread", run).detail
+    assert figures(says("zero-copy-reread", run))["reads of a by add"] == 8
 
 
 @pytest.mark.parametrize("traffic", [None, read(1, "assumed")])
@@ -163,7 +160,7 @@ def test_unknown_passes_are_judged_by_the_kernels(traffic: Trace | None):
         "zero-copy-reread", profile(device=jetson, results=(FAST_ZERO_COPY, MANAGED), traffic=traffic)
     )
     assert found.outcome == "pass"
-    assert "not known" in found.detail
+    assert "zero-copy: kernels" in figures(found)
 
 
 def weights_run(memory_class: MemoryClass) -> Profile:
@@ -185,7 +182,6 @@ def weights_run(memory_class: MemoryClass) -> Profile:
 def test_data_that_no_frame_renews_is_re_read_through_the_link():
     found = says("zero-copy-reread", weights_run("discrete"))
     assert found.outcome == "advice"
-    assert "(a: the same data in each frame)" in found.detail
     frame, once = found.snippet.split("# Once, after set-up")
     assert "a_device.set(a, stream=stream)" in once
     assert "a_device.set(" not in frame
@@ -198,7 +194,7 @@ def test_what_is_read_about_once_is_not_called_re_read():
     """Nothing is faster than zero-copy, and each frame reads the same data of a once more."""
     run = weights_run("discrete").model_copy(update={"results": (PAGEABLE, PINNED, FAST_ZERO_COPY)})
     found = says("zero-copy-reread", run)
-    assert found.detail.startswith("Kernels read the same data of a in each frame, but no other strategy")
+    assert found.outcome == "pass"
     assert "re-read" not in found.detail
     assert "1.00 times" not in found.detail
 
@@ -210,7 +206,7 @@ def test_the_baseline_in_use_is_no_advice():
     )
     found = says("zero-copy-reread", run)
     assert (found.outcome, found.strategy) == ("pass", None)
-    assert "pageable takes 10.0 ms" in found.detail
+    assert figures(found)["pageable: one frame"] == 0.010
 
 
 @pytest.mark.parametrize(
@@ -218,7 +214,7 @@ def test_the_baseline_in_use_is_no_advice():
     [
         ((PAGEABLE, skipped("zero-copy", "cannot map host memory")), "cannot map host memory"),
         ((PAGEABLE, failed("zero-copy", "ended with a bus error")), "ended with a bus error"),
-        ((PAGEABLE, PINNED), "zero-copy has no figures here."),
+        ((PAGEABLE, PINNED), "zero-copy"),
     ],
 )
 def test_reread_without_zero_copy_does_not_apply(results, reason):
@@ -251,15 +247,12 @@ def test_the_proposal_is_the_recommended_strategy_where_that_helps():
 def test_pageable_copies_on_a_card(memory_class: MemoryClass):
     found = says("pageable-transfer", profile(device=cuda_device(memory_class), results=(PAGEABLE, PINNED)))
     assert (found.outcome, found.strategy) == ("advice", "pinned")
-    assert found.title == "Move the copies off pageable memory"
-    assert "50 % of a frame of pageable, 20.0 ms" in found.detail
-    assert "the copy engine reads directly" in found.detail
+    assert found.title == by_id("pageable-transfer").title
     assert ("may stage" in found.detail) == (memory_class == "coherent")
-    assert "2.00× (" in found.detail
     assert found.gain.seconds_per_frame == pytest.approx(0.020)
     assert found.gain.bytes is None
-    figures = {item.label: item.value for item in found.evidence}
-    assert figures["pageable: rate of the copies"] == pytest.approx(192 * MIB / 0.020)
+    assert figures(found)["pageable: copies"] == 0.020
+    assert figures(found)["pageable: rate of the copies"] == pytest.approx(192 * MIB / 0.020)
     assert "pinned_empty" in found.snippet
 
 
@@ -268,9 +261,8 @@ def test_on_a_jetson_the_point_is_that_no_copy_is_needed(memory_class: MemoryCla
     rows = (PAGEABLE, PINNED, FAST_ZERO_COPY)
     found = says("pageable-transfer", profile(device=cuda_device(memory_class), results=rows))
     assert (found.outcome, found.strategy) == ("advice", "zero-copy")
-    assert found.title == "Drop the copies: CPU and GPU share one memory"
-    assert "within the one DRAM" in found.detail
-    assert "page-locked memory take 10.0 ms" in found.detail
+    assert found.title != by_id("pageable-transfer").title
+    assert figures(found)["pinned: copies"] == 0.010
     assert "mapped_empty" in found.snippet
 
 
@@ -278,28 +270,27 @@ def test_a_jetson_whose_best_strategy_still_copies_hears_so():
     rows = (PAGEABLE, PINNED, row("zero-copy", 0.050, kernels=0.045))
     found = says("pageable-transfer", profile(device=cuda_device("tegra-io-coherent"), results=rows))
     assert found.strategy == "pinned"
-    assert found.title == "Move the copies off pageable memory"
-    assert "still copies" in found.detail
+    assert found.title == by_id("pageable-transfer").title
 
 
 @pytest.mark.parametrize("memory_class", ["tegra-io-coherent", "discrete"])
 @pytest.mark.parametrize(
-    ("rows", "text"),
+    ("rows", "copies", "against"),
     [
-        ((row("pageable", 0.040, kernels=0.030, copies=0.0036), PINNED), "only 9.0 %"),
-        ((row("pageable", 0.040, kernels=0.030), PINNED), "Nothing is copied"),
-        ((PAGEABLE, row("pinned", 0.041, kernels=0.002, copies=0.010)), "surely faster"),
-        ((PAGEABLE, row("pinned", 0.038, kernels=0.002, copies=0.010, spread=0.5)), "surely faster"),
-        ((PAGEABLE, row("pinned", 0.020, kernels=0.002, copies=0.021)), "surely faster"),
-        ((PAGEABLE,), "No other strategy has figures"),
-        ((PAGEABLE, failed("pinned"), skipped("managed")), "No other strategy has figures"),
+        ((row("pageable", 0.040, kernels=0.030, copies=0.0036), PINNED), 0.0036, None),
+        ((row("pageable", 0.040, kernels=0.030), PINNED), 0, None),
+        ((PAGEABLE, row("pinned", 0.041, kernels=0.002, copies=0.010)), 0.020, 0.041),
+        ((PAGEABLE, row("pinned", 0.038, kernels=0.002, copies=0.010, spread=0.5)), 0.020, 0.038),
+        ((PAGEABLE, row("pinned", 0.020, kernels=0.002, copies=0.021)), 0.020, 0.020),
+        ((PAGEABLE,), 0.020, None),
+        ((PAGEABLE, failed("pinned"), skipped("managed")), 0.020, None),
     ],
 )
-def test_pageable_transfer_passes(memory_class: MemoryClass, rows, text):
+def test_pageable_transfer_passes(memory_class: MemoryClass, rows, copies, against):
     found = says("pageable-transfer", profile(device=cuda_device(memory_class), results=rows))
     assert found.outcome == "pass"
-    assert text in found.detail
-    assert found.evidence
+    assert figures(found)["pageable: copies"] == copies
+    assert figures(found).get("pinned: one frame") == against
 
 
 def test_pageable_transfer_without_a_baseline_does_not_apply():
@@ -318,8 +309,8 @@ def test_copies_on_a_shared_dram_hold_everything_twice(memory_class: MemoryClass
     assert (found.outcome, found.strategy) == ("advice", "zero-copy")
     assert found.gain.bytes == 192 * MIB
     assert found.gain.basis == "measured"
-    assert "zero-copy and managed hold it once" in found.detail
-    assert "192 MiB less" in found.detail
+    held = {"pageable: memory": 384 * MIB, "zero-copy: memory": 192 * MIB, "managed: memory": 192 * MIB}
+    assert figures(found).items() >= held.items()
 
 
 def test_coherent_devices_share_a_dram_only_when_integrated():
@@ -345,22 +336,19 @@ def test_half_the_memory_at_the_same_speed_is_worth_it():
 
 
 @pytest.mark.parametrize(
-    ("rows", "text"),
+    ("rows", "against"),
     [
-        ((PAGEABLE, PINNED), "No strategy here needs"),
-        ((PAGEABLE, row("managed", 0.044, kernels=0.002)), "not surely without losing time"),
-        ((PAGEABLE, row("managed", 0.040, kernels=0.002, spread=0.5)), "not surely without losing time"),
-        (
-            (PAGEABLE, row("managed", 0.02, kernels=0.0, footprint=footprint(managed=350 * MIB))),
-            "38.4 MiB less",
-        ),
-        ((PAGEABLE, skipped("managed"), failed("zero-copy")), "No strategy here needs"),
+        ((PAGEABLE, PINNED), None),
+        ((PAGEABLE, row("managed", 0.044, kernels=0.002)), 0.044),
+        ((PAGEABLE, row("managed", 0.040, kernels=0.002, spread=0.5)), 0.040),
+        ((PAGEABLE, row("managed", 0.02, kernels=0.0, footprint=footprint(managed=350 * MIB))), None),
+        ((PAGEABLE, skipped("managed"), failed("zero-copy")), None),
     ],
 )
-def test_duplicate_allocation_passes(rows, text):
+def test_duplicate_allocation_passes(rows, against):
     found = says("duplicate-allocation", profile(device=cuda_device("tegra-io-coherent"), results=rows))
     assert found.outcome == "pass"
-    assert text in found.detail
+    assert figures(found).get("managed: one frame") == against
 
 
 def test_a_few_bytes_are_not_worth_it():
@@ -386,10 +374,8 @@ def test_predicted_figures_are_marked_and_estimated():
         assert (found.device, found.outcome, found.strategy) == ("Orin Nano", "advice", "managed"), rule
         assert found.certainty == "predicted"
         assert found.gain.basis == "estimated"
-        assert found.evidence
         assert all(item.predicted for item in found.evidence)
-        figures = {item.label: item.value for item in found.evidence}
-        assert figures.get("pageable: copies", 0.020) == pytest.approx(0.020)
+        assert figures(found).get("pageable: copies", 0.020) == pytest.approx(0.020)
         assert "predicted" in found.detail
 
 
@@ -451,7 +437,7 @@ def test_without_figures_no_rule_applies():
     assert {advice.outcome for advice in found.values()} == {"not-applicable"}
     for rule in RULES:
         if "tegra" in rule.memory_classes:
-            assert found[rule.id].detail == "No strategy has figures on Test tegra."
+            assert "Test tegra" in found[rule.id].detail
 
 
 def test_buffers_of_one_side_are_not_read_by_zero_copy():
@@ -462,7 +448,6 @@ def test_buffers_of_one_side_are_not_read_by_zero_copy():
     run = profile(workload=only, results=(PAGEABLE, PINNED, SLOW_ZERO_COPY), traffic=read(8))
     found = says("zero-copy-reread", run)
     assert found.outcome == "not-applicable"
-    assert "No kernel reads a buffer" in found.detail
 
 
 def test_a_broken_rule_is_an_error_and_the_others_still_speak():
@@ -496,8 +481,8 @@ ANY = Kind("managed", lambda row: row.places(lambda placed: placed.managed), "No
 @pytest.mark.parametrize(
     ("requires", "results", "why"),
     [
-        (("pinned",), (PAGEABLE, skipped("pinned", "no room")), "pinned has no figures here: no room."),
-        ((ANY,), (PAGEABLE,), "managed has no figures here."),
+        (("pinned",), (PAGEABLE, skipped("pinned", "no room")), "no room"),
+        ((ANY,), (PAGEABLE,), "managed"),
         ((ANY,), (MANAGED,), ""),
         (("managed", ANY), (MANAGED,), ""),
     ],
@@ -505,7 +490,9 @@ ANY = Kind("managed", lambda row: row.places(lambda placed: placed.managed), "No
 def test_what_a_rule_requires_it_declares(requires: Any, results: Any, why: str):
     rule = replace(RULES[0], requires=requires, judge=lambda case, limits: passed("Asked."))
     (case,) = cases(profile(results=results))
-    assert apply(rule, case).detail == (why or "Asked.")
+    found = apply(rule, case)
+    assert found.outcome == ("not-applicable" if why else "pass")
+    assert (why or "Asked.") in found.detail
 
 
 def test_of_a_kind_by_no_buffer_although_the_strategy_ran():
@@ -558,7 +545,7 @@ def test_reread_on_thor_calls_registered_memory_cached_but_not_device_memory():
         "zero-copy-reread", profile(device=cuda_device("tegra-coherent"), results=rows, traffic=read(8))
     )
     assert found.strategy == "zero-copy-registered"
-    assert "ordinary memory, which Thor's GPU caches in its L2" in found.detail
+    assert "L2" in found.detail
     orin = profile(device=cuda_device("tegra-io-coherent"), results=rows, traffic=read(8))
     assert says("zero-copy-reread", orin).outcome == "pass"
 

@@ -19,6 +19,7 @@ from judging import bet, figures, predicted_run, restless, row, says, workload
 
 from advisor.profiles.preferences import Preferences
 from advisor.profiles.schema import Measured, MemoryClass, PageLocking, Profile, WorkloadRecord
+from advisor.rules.registry import by_id
 
 PAGEABLE = row("pageable", 0.040, kernels=0.002, copies=0.020)
 PINNED = row("pinned", 0.020, kernels=0.002, copies=0.010)
@@ -36,9 +37,8 @@ def test_staged_copies_on_a_card(memory_class: MemoryClass):
         "staged-transfer", profile(device=cuda_device(memory_class), results=(PAGEABLE, PINNED, STAGED))
     )
     assert (found.outcome, found.strategy, found.certainty) == ("advice", "pinned", "measured")
-    assert "30.0 ms, 60 % of a frame of staged" in found.detail
-    assert "pool keeps 256 MiB" in found.detail
-    assert "in the same DRAM" not in found.detail
+    assert found.title == by_id("staged-transfer").title
+    assert figures(found)["staged: copies"] == 0.030
     assert found.gain.seconds_per_frame == pytest.approx(0.030)
     assert found.gain.bytes == 256 * MIB
     assert figures(found)["staged: page-locked pool"] == 256 * MIB
@@ -50,28 +50,24 @@ def test_staged_copies_on_a_jetson_are_dropped(memory_class: MemoryClass):
         "staged-transfer", profile(device=cuda_device(memory_class), results=(PAGEABLE, STAGED, ZERO_COPY))
     )
     assert (found.outcome, found.strategy) == ("advice", "zero-copy")
-    assert found.title.startswith("Drop cupy.asarray")
-    assert "in the same DRAM" in found.detail
+    assert found.title != by_id("staged-transfer").title
 
 
 @pytest.mark.parametrize(
-    ("rows", "outcome", "text"),
+    ("rows", "outcome", "copies", "against"),
     [
-        ((PAGEABLE, PINNED), "not-applicable", "staged has no figures"),
-        ((PINNED, row("staged", 0.050, kernels=0.04, copies=0.004)), "pass", "only 8.0 %"),
-        ((PINNED, row("staged", 0.050, kernels=0.04)), "pass", "Nothing is copied"),
-        ((PAGEABLE, STAGED), "pass", "No other strategy has figures"),
-        (
-            (restless(row("pinned", 0.049, kernels=0.002, copies=0.010), 0.3), STAGED),
-            "pass",
-            "surely",
-        ),
+        ((PAGEABLE, PINNED), "not-applicable", None, None),
+        ((PINNED, row("staged", 0.050, kernels=0.04, copies=0.004)), "pass", 0.004, None),
+        ((PINNED, row("staged", 0.050, kernels=0.04)), "pass", 0, None),
+        ((PAGEABLE, STAGED), "pass", 0.030, None),
+        ((restless(row("pinned", 0.049, kernels=0.002, copies=0.01), 0.3), STAGED), "pass", 0.030, 0.049),
     ],
 )
-def test_staged_transfer_keeps_quiet(rows: Any, outcome: str, text: str):
+def test_staged_transfer_keeps_quiet(rows: Any, outcome: str, copies: float | None, against: float | None):
     found = says("staged-transfer", profile(results=rows))
     assert found.outcome == outcome
-    assert text in found.detail
+    assert figures(found).get("staged: copies") == copies
+    assert figures(found).get("pinned: one frame") == against
 
 
 # small-transfers
@@ -108,7 +104,6 @@ def test_small_copies_are_done_without(memory_class: MemoryClass):
     rows = (small("pageable", 60e-6, 30e-6), small("zero-copy", 30e-6, 0.0))
     found = says("small-transfers", profile(device=cuda_device(memory_class), workload=tiny(), results=rows))
     assert (found.outcome, found.strategy) == ("advice", "zero-copy")
-    assert "3 copies of 8.00 KiB" in found.detail
     assert figures(found)["copies in a frame"] == 3
     assert figures(found)["pageable: time of a copy, on average"] == pytest.approx(10e-6)
 
@@ -118,7 +113,6 @@ def test_small_copies_that_nothing_beats_are_batched():
     rows = (small("pageable", 60e-6, 30e-6), small("zero-copy", 80e-6, 0.0))
     found = says("small-transfers", profile(workload=tiny(), results=rows))
     assert (found.outcome, found.strategy, found.certainty) == ("advice", None, "likely")
-    assert found.title.startswith("Batch")
     assert found.gain.seconds_per_frame == pytest.approx(10e-6)
     assert found.gain.basis == "estimated"
 
@@ -131,18 +125,12 @@ def test_one_small_copy_each_way_cannot_be_batched():
     )
     found = says("small-transfers", profile(workload=two, results=(small("pageable", 60e-6, 30e-6),)))
     assert found.outcome == "pass"
-    assert "as few as can be" in found.detail
 
 
-@pytest.mark.parametrize(
-    ("size", "copies", "text"),
-    [(65 << 10, 30e-6, "its bytes"), (64 << 10, 5e-6, "only 8.3 %"), (8 << 10, 0.0, "Nothing is copied")],
-)
-def test_large_or_cheap_copies_are_no_small_transfers(size: int, copies: float, text: str):
+@pytest.mark.parametrize(("size", "copies"), [(65 << 10, 30e-6), (64 << 10, 5e-6), (8 << 10, 0.0)])
+def test_large_or_cheap_copies_are_no_small_transfers(size: int, copies: float):
     rows = (small("pageable", 60e-6, copies), small("zero-copy", 30e-6, 0.0))
-    found = says("small-transfers", profile(workload=tiny(size), results=rows))
-    assert found.outcome == "pass"
-    assert text in found.detail
+    assert says("small-transfers", profile(workload=tiny(size), results=rows)).outcome == "pass"
 
 
 # serial-copies
@@ -163,17 +151,16 @@ def test_copies_that_overlap_are_hidden(memory_class: MemoryClass):
         "serial-copies", profile(device=cuda_device(memory_class), results=(PAGEABLE, PINNED, OVERLAPPED))
     )
     assert (found.outcome, found.strategy) == ("advice", "pinned-pipelined")
-    assert "384 MiB more memory" in found.detail
-    assert "26.0 ms after its frame began" in found.detail
+    assert "384 MiB" in found.detail
+    assert "26.0 ms" in found.detail
     assert "1.54×" in found.detail
-    assert "as many frames per second" in found.detail
     assert found.gain is None, "each frame takes longer"
 
 
 @pytest.mark.parametrize(
     ("rows", "outcome", "text"),
     [
-        ((PINNED,), "not-applicable", "pinned-pipelined has no figures"),
+        ((PINNED,), "not-applicable", "pinned-pipelined"),
         ((PINNED, skipped("pinned-pipelined", "carries data")), "not-applicable", "carries data"),
         (
             (PINNED, row("pinned-pipelined", 0.0199, kernels=0.002, copies=0.01, spread=0.3)),
@@ -181,8 +168,8 @@ def test_copies_that_overlap_are_hidden(memory_class: MemoryClass):
             "not surely",
         ),
         ((row("pinned", 0.1, kernels=0.001, copies=0.002), OVERLAPPED), "pass", "little to hide"),
-        ((PINNED, OVERLAPPED, ZERO_COPY), "pass", "is as fast without"),
-        ((ZERO_COPY, OVERLAPPED), "not-applicable", "pinned has no figures"),
+        ((PINNED, OVERLAPPED, ZERO_COPY), "pass", "zero-copy"),
+        ((ZERO_COPY, OVERLAPPED), "not-applicable", "pinned"),
     ],
 )
 def test_serial_copies_keep_quiet(rows: Any, outcome: str, text: str):
@@ -228,11 +215,10 @@ def test_a_stage_between_two_kernels_makes_a_round_trip():
     )
     found = says("device-resident", run)
     assert (found.outcome, found.strategy, found.certainty) == ("advice", None, "likely")
-    assert "work leaves the GPU for clip" in found.detail
-    assert "128 MiB both ways" in found.detail
     assert found.gain.seconds_per_frame == pytest.approx(0.006)
     assert found.gain.basis == "estimated"
     assert figures(found)["pinned: clip"] == 0.004
+    assert figures(found)["bytes that go down and up again in a frame"] == 128 * MIB
 
 
 def test_a_recommended_strategy_without_copies_has_no_round_trips():
@@ -241,14 +227,14 @@ def test_a_recommended_strategy_without_copies_has_no_round_trips():
     )
     found = says("device-resident", run)
     assert found.outcome == "pass"
-    assert "copies nothing" in found.detail
+    assert figures(found) == {"zero-copy: copies": 0}
 
 
 def test_what_goes_over_and_comes_back_once_may_do_so():
     found = says("device-resident", profile(results=(PAGEABLE, PINNED)))
     assert found.outcome == "pass"
     cheap = profile(workload=BETWEEN, results=(stages("pageable", 0.040, 0.004),))
-    assert "only 5.0 %" in says("device-resident", cheap).detail
+    assert says("device-resident", cheap).outcome == "pass"
 
 
 def test_one_memory_has_no_round_trips():
@@ -282,9 +268,8 @@ REGISTERED = row("zero-copy-registered", 0.014, kernels=0.002)
 def test_a_copy_by_hand_is_spared_by_registering(memory_class: MemoryClass):
     found = says("hidden-host-copy", camera(COPYING, REGISTERED, memory_class=memory_class))
     assert (found.outcome, found.strategy) == ("advice", "zero-copy-registered")
-    assert "The data of image arrives in other memory than managed needs" in found.detail
-    assert "30 % of a frame" in found.detail
-    assert "The gain is against managed" in found.detail
+    assert figures(found)["managed: the CPU's own copies"] == 0.006
+    assert found.gain.over == "managed"
     assert found.gain.seconds_per_frame == pytest.approx(0.006)
     assert found.gain.basis == "measured"
 
@@ -294,7 +279,7 @@ def test_the_baseline_takes_the_memory_as_it_comes():
     rows = (PAGEABLE, row("managed", 0.0398, kernels=0.002, host_copy_seconds=0.006, footprint=POOL))
     found = says("hidden-host-copy", camera(*rows, memory_class="discrete"))
     assert (found.outcome, found.strategy) == ("pass", None)
-    assert "pageable, which is recommended, takes image" in found.detail
+    assert "pageable: one frame" in figures(found)
 
 
 def test_a_copy_by_hand_that_the_recommended_strategy_makes():
@@ -302,24 +287,26 @@ def test_a_copy_by_hand_that_the_recommended_strategy_makes():
     slow = row("zero-copy-registered", 0.030, kernels=0.020)
     found = says("hidden-host-copy", camera(COPYING, slow))
     assert (found.outcome, found.strategy) == ("advice", None)
-    assert found.title.startswith("Produce the data in place")
-    assert "30 % of a frame" in found.detail
+    assert figures(found)["managed: the CPU's own copies"] == 0.006
     assert found.gain.seconds_per_frame == pytest.approx(0.006)
     assert found.gain.basis == "estimated"
 
 
 @pytest.mark.parametrize(
-    ("run", "outcome", "text"),
+    ("run", "outcome", "shown"),
     [
-        (profile(results=(PAGEABLE, COPYING)), "not-applicable", "No buffer is marked external"),
-        (camera(row("managed", 0.020, kernels=0.002, host_copy_seconds=0.001)), "pass", "only 5.0 %"),
-        (camera(REGISTERED), "pass", "No strategy here copies"),
+        (profile(results=(PAGEABLE, COPYING)), "not-applicable", {}),
+        (
+            camera(row("managed", 0.020, kernels=0.002, host_copy_seconds=0.001)),
+            "pass",
+            {"managed: the CPU's own copies": 0.001},
+        ),
+        (camera(REGISTERED), "pass", {"zero-copy-registered: one frame": 0.014}),
     ],
 )
-def test_hidden_host_copy_keeps_quiet(run: Profile, outcome: str, text: str):
+def test_hidden_host_copy_keeps_quiet(run: Profile, outcome: str, shown: dict[str, float]):
     found = says("hidden-host-copy", run)
-    assert found.outcome == outcome
-    assert text in found.detail
+    assert (found.outcome, figures(found)) == (outcome, shown)
 
 
 # pin-per-frame
@@ -329,7 +316,7 @@ def test_locking_in_each_frame_is_seen_and_priced():
     locking = row("pageable", 0.040, kernels=0.002, page_locking=PageLocking(calls=2.0, seconds=0.010))
     found = says("pin-per-frame", profile(results=(locking,)))
     assert (found.outcome, found.strategy, found.certainty) == ("advice", None, "measured")
-    assert "2.00 times each, 10.0 ms or 25 % of a frame" in found.detail
+    assert figures(found)["pageable: page-locking calls in a frame"] == 2
     assert found.gain.seconds_per_frame == pytest.approx(0.010)
     assert found.gain.basis == "estimated"
 
@@ -366,7 +353,7 @@ def test_half_of_the_memory_locked_is_too_much(memory_class: MemoryClass):
     rows = (PAGEABLE, LOCKED, LEAN)
     found = says("pinned-over-budget", host_with(384 * MIB, *rows, memory_class=memory_class))
     assert (found.outcome, found.strategy) == ("advice", "managed-prefetch")
-    assert "192 MiB, 50 % of the 384 MiB" in found.detail
+    assert figures(found)["pinned: page-locked"] == 192 * MIB
     assert figures(found)["limit of mlock (ulimit -l)"] == 8 * MIB
     assert says("pinned-over-budget", host_with(385 * MIB, *rows)).outcome == "pass"
 
@@ -380,7 +367,6 @@ def test_the_limit_of_the_control_group_is_what_counts():
 def test_without_a_lean_strategy_the_advice_is_to_lock_less():
     found = says("pinned-over-budget", host_with(256 * MIB, PAGEABLE, LOCKED))
     assert (found.outcome, found.strategy, found.gain) == ("advice", None, None)
-    assert "pass the data through them in parts" in found.detail
 
 
 def test_memory_of_a_host_that_is_not_here_is_not_known():
@@ -414,11 +400,10 @@ def test_buffers_that_outgrow_the_device(memory_class: MemoryClass):
     rows = (row("managed", 0.2, kernels=0.15), ZERO_COPY, skipped("pinned", "needs 192 MiB of memory"))
     found = says("oversubscription", with_memory(200 * MIB, *rows, memory_class=memory_class))
     assert (found.outcome, found.strategy) == ("advice", "zero-copy")
-    assert "96 % of the 200 MiB" in found.detail
+    assert figures(found)["memory that the buffers need"] == 192 * MIB
     alone = says("oversubscription", with_memory(200 * MIB, rows[0], rows[2], memory_class=memory_class))
     assert (alone.outcome, alone.strategy, alone.gain) == ("advice", None, None)
-    assert "pinned has no figures: needs 192 MiB of memory" in alone.detail
-    assert "Cut the frame into parts" in alone.detail
+    assert "needs 192 MiB of memory" in alone.detail
 
 
 ONE_FITS = "That fits only just"
@@ -472,7 +457,7 @@ def test_two_sets_of_buffers_that_do_not_fit_the_budget():
     tight = run.model_copy(update={"preferences": Preferences(memory_budget_bytes=400 * MIB)})
     found = says("serial-copies", tight)
     assert found.outcome == "pass"
-    assert "more than the memory budget" in found.detail
+    assert "budget" in found.detail
 
 
 def test_one_kind_of_managed_memory_is_no_way_out_of_another():
@@ -489,7 +474,7 @@ def test_what_only_kernels_use_counts_and_what_only_the_cpu_uses_does_not():
         size=60 * MIB,
     )
     run = with_memory(200 * MIB, ZERO_COPY).model_copy(update={"workload": three})
-    assert "need 180 MiB, 90 % of the 200 MiB" in says("oversubscription", run).detail
+    assert figures(says("oversubscription", run))["memory that the buffers need"] == 180 * MIB
 
 
 @pytest.mark.parametrize("rule", ["pageable-transfer", "staged-transfer"])

@@ -192,9 +192,8 @@ def test_the_list_has_every_rule_with_its_classes(command: Command) -> None:
     flat = " ".join(said.out.split())
     for rule in RULES:
         assert f"{rule.id}: {rule.title}" in flat
-    assert "serial-copies: Overlap the copies" in flat
-    assert "on discrete, discrete-hmm, coherent device-resident" in flat
-    assert "Move the copies off pageable memory on all memory classes" in flat
+    assert "on discrete, discrete-hmm, coherent" in flat
+    assert "on all memory classes" in flat
 
 
 @pytest.mark.parametrize(
@@ -205,7 +204,7 @@ def test_an_unknown_rule_offers_the_nearest(command: Command, given: str, near: 
     assert said.code == 2
     assert f"there is no rule {given!r}" in said.err
     assert near in said.err
-    assert "Choose from pageable-transfer" in said.err
+    assert "pageable-transfer" in said.err
 
 
 @pytest.mark.parametrize(

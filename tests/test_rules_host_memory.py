@@ -23,8 +23,7 @@ def test_a_nano_reads_its_page_locked_results_slowly():
     rows = (PAGEABLE, UNCACHED, UNCACHED_ZERO_COPY, MANAGED)
     found = says("uncached-host-read", profile(device=cuda_device("tegra"), results=rows))
     assert (found.outcome, found.strategy, found.certainty) == ("advice", "managed", "measured")
-    assert "consume reads c: 48.0 ms with zero-copy, 4.00 ms with managed" in found.detail
-    assert "The gain is against zero-copy" in found.detail
+    assert found.gain.over == "zero-copy"
     assert found.gain.seconds_per_frame == pytest.approx(0.043)
     assert figures(found)["zero-copy: consume"] == 0.048
 
@@ -41,10 +40,10 @@ def test_elsewhere_page_locked_memory_is_cached_by_the_cpu(memory_class: MemoryC
     ("rows", "outcome", "text"),
     [
         ((PAGEABLE, row("pinned", 0.02, kernels=0.002, consume=0.005), MANAGED), "pass", "does not lose"),
-        ((PAGEABLE, UNCACHED), "pass", "no other strategy than the baseline"),
+        ((PAGEABLE, UNCACHED), "pass", "baseline"),
         ((PAGEABLE, UNCACHED, restless(row("managed", 0.055, kernels=0.002), 0.3)), "pass", "surely faster"),
-        ((PAGEABLE, MANAGED), "not-applicable", "pinned has no figures"),
-        ((UNCACHED,), "not-applicable", "No strategy whose memory the CPU caches"),
+        ((PAGEABLE, MANAGED), "not-applicable", "pinned"),
+        ((UNCACHED,), "not-applicable", "No strategy"),
     ],
 )
 def test_uncached_host_read_keeps_quiet(rows: Any, outcome: str, text: str):
@@ -89,35 +88,30 @@ def test_reading_back_write_combined_memory(memory_class: MemoryClass):
     run = profile(device=cuda_device(memory_class), results=rows, traffic=reading_back(32 * MIB))
     found = says("write-combined-read", run)
     assert (found.outcome, found.strategy, found.certainty) == ("advice", "pinned", "measured")
-    assert "produce takes 18.0 ms on write-combined memory and 4.00 ms" in found.detail
-    assert "They read 32.0 MiB of it" in found.detail
-    assert "against write-combined" in found.detail
+    assert figures(found)["write-combined: produce"] == 0.018
+    assert figures(found)["pinned: produce"] == 0.004
+    assert figures(found)["reads of write-combined memory by the CPU"] == 32 * MIB
+    assert found.gain.over == "write-combined"
     assert found.gain.seconds_per_frame == pytest.approx(0.014)
 
 
 def test_slow_writes_without_a_trace_are_likely_reads():
     found = says("write-combined-read", profile(results=(PAGEABLE, PINNED, SLOW_WRITES)))
     assert (found.outcome, found.certainty) == ("advice", "likely")
-    assert "read it back, or write it out of order" in found.detail
 
 
 @pytest.mark.parametrize(
-    ("rows", "outcome", "text"),
+    ("rows", "outcome"),
     [
-        (
-            (PINNED, row("write-combined", 0.020, kernels=0.002, copies=0.01, produce=0.005)),
-            "pass",
-            "1.25× the time",
-        ),
-        ((PINNED,), "not-applicable", "write-combined has no figures"),
-        ((SLOW_WRITES,), "not-applicable", "with and without it"),
-        ((PINNED, restless(SLOW_WRITES, 0.5)), "pass", "no strategy without it is surely faster"),
+        ((PINNED, row("write-combined", 0.020, kernels=0.002, copies=0.01, produce=0.005)), "pass"),
+        ((PINNED,), "not-applicable"),
+        ((SLOW_WRITES,), "not-applicable"),
+        ((PINNED, restless(SLOW_WRITES, 0.5)), "pass"),
     ],
 )
-def test_write_combined_read_keeps_quiet(rows: Any, outcome: str, text: str):
+def test_write_combined_read_keeps_quiet(rows: Any, outcome: str):
     found = says("write-combined-read", profile(results=rows, traffic=reading_back(32 * MIB)))
     assert found.outcome == outcome
-    assert text in found.detail
 
 
 def test_on_a_nano_all_page_locked_memory_is_uncached():
@@ -133,17 +127,16 @@ def test_write_combining_that_halves_the_copies(memory_class: MemoryClass):
     rows = (PAGEABLE, PINNED, row("write-combined", 0.030, kernels=0.002, copies=0.020))
     found = says("write-combined-without-gain", profile(device=cuda_device(memory_class), results=rows))
     assert (found.outcome, found.strategy) == ("advice", "pinned")
-    assert "1.50× (" in found.detail
     assert figures(found)["write-combined: copies"] == 0.020
 
 
 @pytest.mark.parametrize(
     ("rows", "outcome", "text"),
     [
-        ((PINNED, restless(row("write-combined", 0.021, kernels=0.002), 0.2)), "pass", "not surely slower"),
-        ((PINNED, row("write-combined", 0.015, kernels=0.002)), "pass", "write-combining pays"),
-        ((PINNED,), "not-applicable", "write-combined has no figures"),
-        ((SLOW_WRITES,), "not-applicable", "pinned has no figures"),
+        ((PINNED, restless(row("write-combined", 0.021, kernels=0.002), 0.2)), "pass", "not surely"),
+        ((PINNED, row("write-combined", 0.015, kernels=0.002)), "pass", "pays"),
+        ((PINNED,), "not-applicable", "write-combined"),
+        ((SLOW_WRITES,), "not-applicable", "pinned"),
     ],
 )
 def test_write_combined_without_gain_keeps_quiet(rows: Any, outcome: str, text: str):
@@ -167,8 +160,8 @@ def strided(kernels: float, **fields: Any) -> Profile:
 def test_strides_over_the_link(memory_class: MemoryClass):
     found = says("zero-copy-uncoalesced", strided(0.021, device=cuda_device(memory_class)))
     assert (found.outcome, found.strategy, found.certainty) == ("advice", "pinned", "likely")
-    assert "128 MiB of zero-copy memory" in found.detail
-    assert "8.00 ms that as many bytes take as a copy" in found.detail
+    assert figures(found)["bytes that kernels use of shared buffers, either way"] == 128 * MIB
+    assert "8.00 ms" in found.detail
     assert says("zero-copy-uncoalesced", strided(0.019)).outcome == "pass"
 
 
@@ -178,21 +171,20 @@ def test_what_the_bytes_explain_may_be_the_kernels_own_time():
     run = profile(results=(busy, row("zero-copy", 0.040, kernels=0.030)), traffic=vector_add_trace())
     found = says("zero-copy-uncoalesced", run)
     assert found.outcome == "advice"
-    assert "against 9.00 ms on device memory" in found.detail
-    assert "as a copy" not in found.detail
+    assert "9.00 ms" in found.detail
 
 
 def test_strides_on_a_jetson_are_held_against_device_memory():
     jetson = cuda_device("tegra-io-coherent")
     found = says("zero-copy-uncoalesced", strided(0.0111, device=jetson))
     assert (found.outcome, found.strategy) == ("advice", "pinned")
-    assert "1.00 ms on device memory" in found.detail
+    assert figures(found)["pinned: kernels"] == 0.001
     assert says("zero-copy-uncoalesced", strided(0.0024, device=jetson)).outcome == "pass"
 
 
 @pytest.mark.parametrize(
     ("traffic", "text"),
-    [(read(8), "what zero-copy-reread is about"), (read(1, "assumed"), "not known"), (None, "not known")],
+    [(read(8), "zero-copy-reread"), (read(1, "assumed"), "not known"), (None, "not known")],
 )
 def test_strides_need_to_know_the_bytes(traffic: Any, text: str):
     run = profile(results=(COPIED, row("zero-copy", 0.09, kernels=0.08)), traffic=traffic)
@@ -218,17 +210,17 @@ def test_malloc_would_do(memory_class: MemoryClass):
     rows = (PAGEABLE, row("zero-copy", 0.012, kernels=0.002), SYSTEM)
     found = says("system-memory-available", profile(device=cuda_device(memory_class), results=rows))
     assert (found.outcome, found.strategy) == ("advice", "system")
-    assert "zero-copy, with memory of its own, takes 12.0 ms" in found.detail
+    assert "zero-copy" in found.detail
     assert found.gain.seconds_per_frame == pytest.approx(0.0279)
 
 
 @pytest.mark.parametrize(
     ("rows", "outcome", "text"),
     [
-        ((PAGEABLE, row("pinned", 0.010, kernels=0.002), SYSTEM), "pass", "is faster, or may be"),
-        ((PAGEABLE, row("system", 0.2, kernels=0.1)), "pass", "copies are not slower"),
-        ((PAGEABLE,), "not-applicable", "system has no figures"),
-        ((SYSTEM,), "not-applicable", "pageable has no figures"),
+        ((PAGEABLE, row("pinned", 0.010, kernels=0.002), SYSTEM), "pass", "pinned"),
+        ((PAGEABLE, row("system", 0.2, kernels=0.1)), "pass", "not slower"),
+        ((PAGEABLE,), "not-applicable", "system"),
+        ((SYSTEM,), "not-applicable", "pageable"),
     ],
 )
 def test_system_memory_keeps_quiet(rows: Any, outcome: str, text: str):
@@ -253,7 +245,8 @@ def test_thor_turns_orins_advice_round():
     rows = (PAGEABLE, REGISTERED, FROM_ORIN)
     found = says("coherence-reversed", profile(device=cuda_device("tegra-coherent"), results=rows))
     assert (found.outcome, found.strategy) == ("advice", "zero-copy-registered")
-    assert "11.0 ms with managed and 3.00 ms with registered memory" in found.detail
+    kernels = {"managed: kernels": 0.011, "zero-copy-registered: kernels": 0.003}
+    assert figures(found).items() >= kernels.items()
     orin = says("coherence-reversed", profile(device=cuda_device("tegra-io-coherent"), results=rows))
     assert orin.outcome == "not-applicable"
 
@@ -261,10 +254,10 @@ def test_thor_turns_orins_advice_round():
 @pytest.mark.parametrize(
     ("rows", "outcome", "text"),
     [
-        ((PAGEABLE, REGISTERED, MANAGED), "pass", "managed, which is recommended"),
-        ((PAGEABLE, REGISTERED, FROM_ORIN, row("pinned", 0.010, kernels=0.001)), "pass", "pinned, which is"),
-        ((PAGEABLE, FROM_ORIN), "not-applicable", "zero-copy-registered has no figures"),
-        ((PAGEABLE, REGISTERED), "not-applicable", "managed has no figures"),
+        ((PAGEABLE, REGISTERED, MANAGED), "pass", "managed"),
+        ((PAGEABLE, REGISTERED, FROM_ORIN, row("pinned", 0.010, kernels=0.001)), "pass", "pinned"),
+        ((PAGEABLE, FROM_ORIN), "not-applicable", "zero-copy-registered"),
+        ((PAGEABLE, REGISTERED), "not-applicable", "managed"),
     ],
 )
 def test_coherence_reversed_keeps_quiet(rows: Any, outcome: str, text: str):
@@ -301,4 +294,4 @@ def test_what_the_cpu_alone_uses_is_not_page_locked():
         {"a": {"produce": "out", "add": "in"}, "log": {"produce": "out", "consume": "in"}},
     )
     run = profile(device=cuda_device("tegra"), workload=alone, results=(UNCACHED, MANAGED))
-    assert "No host stage reads a buffer that kernels use too" in says("uncached-host-read", run).detail
+    assert says("uncached-host-read", run).outcome == "not-applicable"

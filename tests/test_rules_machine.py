@@ -6,13 +6,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import catalogue_device, cuda_device, failed, gpu_state, host_state, measured, profile
+from builders import (
+    catalogue_device,
+    cuda_device,
+    failed,
+    gpu_state,
+    host_state,
+    measured,
+    profile,
+    recommendation,
+)
 from judging import bet, figures, predicted_run, restless, row, says
 
+from advisor.devices.caveats import moved_clocks
+from advisor.profiles.blocks import Block, FinalRecord
 from advisor.profiles.reading import load
+from advisor.profiles.row_figures import HostPages
 from advisor.profiles.schema import WRONG_RESULTS, MemoryClass, Profile
 from advisor.profiles.system_state import CpuClocks, NumaNode
 from advisor.rules.advise import advise
+from advisor.verdicts.noise import of_blocks
 
 PAGEABLE = row("pageable", 0.040, kernels=0.002, copies=0.020)
 PINNED = row("pinned", 0.020, kernels=0.002, copies=0.010)
@@ -40,34 +53,32 @@ def test_a_card_in_a_narrow_slot(memory_class: MemoryClass):
     )
     found = says("link-below-best", run)
     assert (found.outcome, found.strategy, found.certainty) == ("advice", None, "likely")
-    assert "generation 3 ×8; this GPU and system can do generation 4 ×16" in found.detail
     assert found.gain.seconds_per_frame == pytest.approx(0.010 * 3 / 4)
     assert found.gain.basis == "estimated"
-    assert figures(found)["PCIe lanes at best"] == 16
+    link = {"PCIe generation under load": 3, "PCIe generation at best": 4, "PCIe lanes": 8}
+    assert figures(found).items() >= {**link, "PCIe lanes at best": 16}.items()
 
 
 @pytest.mark.parametrize(
-    ("run", "outcome", "text"),
+    ("run", "outcome"),
     [
-        (linked(), "pass", "it does not report whether another slot would give more lanes"),
-        (linked(row("pinned", 0.1, kernels=0.09, copies=0.001), link_generation=3), "pass", "only 1.0 %"),
-        (linked(link_generation=None, performance_state=5), "not-applicable", "did not report"),
-        (profile(results=(PAGEABLE, PINNED)), "not-applicable", "did not report"),
-        (linked(memory_class="coherent", link_generation=1), "not-applicable", "is not attached by PCIe"),
-        (linked(memory_class="tegra", link_generation=1), "not-applicable", "is not attached by PCIe"),
+        (linked(), "pass"),
+        (linked(row("pinned", 0.1, kernels=0.09, copies=0.001), link_generation=3), "pass"),
+        (linked(link_generation=None, performance_state=5), "not-applicable"),
+        (profile(results=(PAGEABLE, PINNED)), "not-applicable"),
+        (linked(memory_class="coherent", link_generation=1), "not-applicable"),
+        (linked(memory_class="tegra", link_generation=1), "not-applicable"),
     ],
 )
-def test_link_keeps_quiet(run: Profile, outcome: str, text: str):
-    found = says("link-below-best", run)
-    assert found.outcome == outcome
-    assert text in found.detail
+def test_link_keeps_quiet(run: Profile, outcome: str):
+    assert says("link-below-best", run).outcome == outcome
 
 
 def test_copies_beside_other_work_are_not_what_a_faster_link_spares():
     overlapped = row("pinned-pipelined", 0.010, kernels=0.002, copies=0.012, latency_seconds=0.011)
     found = says("link-below-best", linked(PAGEABLE, PINNED, overlapped, link_generation=3))
     assert found.gain.seconds_per_frame == pytest.approx(0.010 / 2)
-    assert "50 % of a frame of pinned" in found.detail
+    assert figures(found)["pinned: copies"] == 0.010
 
 
 def test_the_link_of_a_predicted_card_cannot_be_read():
@@ -94,29 +105,31 @@ def test_two_sockets(memory_class: MemoryClass):
     found = says("numa-remote", sockets(device=cuda_device(memory_class)))
     assert (found.outcome, found.strategy, found.gain, found.certainty) == ("advice", None, None, "likely")
     assert "--cpunodebind=1 --membind=1" in found.detail
-    assert "on that node" in found.detail
     remote = says("numa-remote", sockets(device=cuda_device(memory_class), numa="remote"))
-    assert "on a node remote from it, as asked for" in remote.detail
+    assert "as asked for" in remote.detail
+    assert "as asked for" not in found.detail
 
 
 @pytest.mark.parametrize(
-    ("run", "outcome", "text"),
+    ("run", "reason"),
     [
-        (sockets(TWO[:1]), "not-applicable", "one NUMA node"),
-        (sockets((TWO[0], NumaNode(node=1, cpus="", memory_bytes=96 << 30))), "not-applicable", "one NUMA"),
-        (sockets(gpu=None), "not-applicable", "the kernel does not know"),
-        (profile(results=(PINNED,)), "not-applicable", "was not read"),
+        (sockets(TWO[:1]), "one NUMA node"),
+        (sockets((TWO[0], NumaNode(node=1, cpus="", memory_bytes=96 << 30))), "one NUMA node"),
+        (sockets(gpu=None), "the kernel does not know"),
+        (profile(results=(PINNED,)), "was not read"),
     ],
 )
-def test_nodes_keep_quiet(run: Profile, outcome: str, text: str):
+def test_nodes_keep_quiet(run: Profile, reason: str):
     found = says("numa-remote", run)
-    assert found.outcome == outcome
-    assert text in found.detail
+    assert found.outcome == "not-applicable"
+    assert reason in found.detail
 
 
 def test_nodes_hardly_matter_where_nothing_crosses():
     run = sockets().model_copy(update={"results": (row("pinned", 0.1, kernels=0.004, copies=0.005),)})
-    assert "only 9.0 %" in says("numa-remote", run).detail
+    found = says("numa-remote", run)
+    assert found.outcome == "pass"
+    assert figures(found)["pinned: copies and kernels"] == pytest.approx(0.009)
 
 
 # host-bound-frame
@@ -127,8 +140,9 @@ def test_a_frame_full_of_host_work(memory_class: MemoryClass):
     bound = row("pageable", 0.100, kernels=0.002, copies=0.006, produce=0.070, consume=0.022)
     found = says("host-bound-frame", profile(device=cuda_device(memory_class), results=(bound,)))
     assert (found.outcome, found.strategy, found.gain, found.certainty) == ("advice", None, None, "measured")
-    assert "92 % of a frame of pageable (produce 70.0 ms, consume 22.0 ms)" in found.detail
-    assert "at most 1.09× as fast" in found.detail
+    assert figures(found) == pytest.approx(
+        {"pageable: produce": 0.070, "pageable: consume": 0.022, "pageable: kernels, copies and waits": 0.008}
+    )
 
 
 def test_waiting_is_part_of_a_frame_too():
@@ -144,8 +158,8 @@ def test_the_parts_of_a_frame_make_one():
     long = row("pageable", 0.040, kernels=0.010, copies=0.030, produce=0.010, consume=0.010)
     short = row("pinned", 0.020, kernels=0.010, copies=0.005)
     found = says("pageable-transfer", profile(results=(long, short)))
-    assert "50 % of a frame of pageable" in found.detail
-    assert "Host stages are 33 % of a frame" in says("host-bound-frame", profile(results=(long,))).detail
+    assert "50 %" in found.detail
+    assert "33 %" in says("host-bound-frame", profile(results=(long,))).detail
 
 
 def test_less_host_work_leaves_something_to_gain():
@@ -153,8 +167,8 @@ def test_less_host_work_leaves_something_to_gain():
     after = row("pinned", 0.094, kernels=0.002, copies=0.0024, produce=0.070, consume=0.018)
     found = says("host-bound-frame", profile(results=(less, after)))
     assert found.outcome == "pass"
-    assert "88 % of a frame of pageable" in found.detail
-    assert "With pinned they are 94 %" in found.detail
+    assert "88 %" in found.detail
+    assert "94 %" in found.detail
 
 
 def test_host_stages_that_other_memory_speeds_up():
@@ -162,7 +176,7 @@ def test_host_stages_that_other_memory_speeds_up():
     other = row("managed", 0.050, kernels=0.002, produce=0.030, consume=0.016)
     found = says("host-bound-frame", profile(results=(bound, other)))
     assert found.outcome == "pass"
-    assert "with managed they are faster too" in found.detail
+    assert figures(found)["managed: produce"] == 0.030
 
 
 def test_parts_that_were_not_timed_say_nothing():
@@ -180,25 +194,24 @@ def test_results_that_need_the_copies_wait(memory_class: MemoryClass):
     run = profile(device=cuda_device(memory_class), results=(PAGEABLE, PINNED, WRONG))
     found = says("missing-synchronisation", run)
     assert (found.outcome, found.strategy, found.gain, found.certainty) == ("advice", None, None, "likely")
-    assert "The results of zero-copy are wrong (zero-copy: 12 of 16 elements" in found.detail
-    assert "those of pageable are right" in found.detail
+    assert "12 of 16 elements" in found.detail
     assert figures(found) == {"strategies whose results differ": 1, "strategies whose results agree": 2}
 
 
 @pytest.mark.parametrize(
-    ("rows", "outcome", "text"),
+    ("rows", "outcome", "differ"),
     [
-        ((PAGEABLE, PINNED, failed("zero-copy", "ended with a bus error")), "pass", "All strategies gave"),
-        ((PINNED, failed("pageable", f"{WRONG_RESULTS}'c'"), WRONG), "pass", "nothing points to a wait"),
-        ((PINNED, WRONG), "pass", "nothing points to a wait"),
-        ((PAGEABLE, failed("staged", f"{WRONG_RESULTS}'c'"), WRONG), "pass", "nothing points to a wait"),
-        ((row("pageable", 0.04, kernels=0.002, verified=False),), "not-applicable", "could not be compared"),
+        ((PAGEABLE, PINNED, failed("zero-copy", "ended with a bus error")), "pass", None),
+        ((PINNED, failed("pageable", f"{WRONG_RESULTS}'c'"), WRONG), "pass", 2),
+        ((PINNED, WRONG), "pass", 1),
+        ((PAGEABLE, failed("staged", f"{WRONG_RESULTS}'c'"), WRONG), "pass", 2),
+        ((row("pageable", 0.04, kernels=0.002, verified=False),), "not-applicable", None),
     ],
 )
-def test_missing_synchronisation_keeps_quiet(rows: Any, outcome: str, text: str):
+def test_missing_synchronisation_keeps_quiet(rows: Any, outcome: str, differ: int | None):
     found = says("missing-synchronisation", profile(results=rows))
     assert found.outcome == outcome
-    assert text in found.detail
+    assert figures(found).get("strategies whose results differ") == differ
 
 
 def test_failures_of_this_machine_are_not_those_of_a_predicted_device():
@@ -217,31 +230,125 @@ def test_processes_that_differ_leave_the_verdict_open():
     )
     found = says("unstable-measurement", run)
     assert (found.outcome, found.strategy, found.certainty) == ("advice", None, "likely")
-    assert "its processes differ by 40 %, more than the frames of one process" in found.detail
-    assert "left to the governor powersave" in found.detail
+    assert "processes differ" in found.detail
+    assert "powersave" in found.detail
     assert "--rounds 10" in found.detail
-    assert figures(found)["pinned: processes"] == 3
+    seen = figures(found)
+    assert seen["pinned: processes"] == 3
+    assert seen["pinned: slowest process"] - seen["pinned: fastest process"] == pytest.approx(0.4 * 0.020)
 
 
 def test_throttling_is_named():
     rows = (PAGEABLE, restless(PINNED, 0.2), row("zero-copy", 0.0195, kernels=0.004))
     hot = gpu_state("under-load", throttle_reasons=("heat",))
     run = on_machine(profile(results=rows), gpu_readings=(hot,))
-    assert "the GPU throttled (heat)" in says("unstable-measurement", run).detail
+    assert "(heat)" in says("unstable-measurement", run).detail
+
+
+def block(index: int, host: float, rest: float, **fields: Any) -> Block:
+    """Ten frames with so much in the host's stages, most of it in `produce`, and in the rest."""
+    return Block(
+        process=index // 6,
+        round=index % 6,
+        place=0,
+        contestant="pinned",
+        frames=10,
+        seconds=10 * (host + rest),
+        frame_seconds=(),
+        host_seconds={"produce": host * 0.9, "consume": 0.001 + host * 0.1},
+        **fields,
+    )
+
+
+def held(host_noise: float, rest_noise: float, **machine: Any) -> Profile:
+    """A final of `pinned` and `zero-copy` that was left open, 18 blocks of 20 ms each."""
+    steps = [(-1, 1, 0)[i % 3] for i in range(18)]
+    turns = [(1, -1, -1, 1, 0, 0)[i % 6] for i in range(18)]
+    noisy = [
+        block(i, 0.010 + host_noise * a, 0.010 + rest_noise * b)
+        for i, (a, b) in enumerate(zip(steps, turns, strict=True))
+    ]
+    restless_row = restless(PINNED, 0.2).model_copy(
+        update={"samples": "blocks", "host_pages": HostPages(bytes=100, huge_bytes=10)}
+    )
+    rows = (PAGEABLE, restless_row, row("zero-copy", 0.0195, kernels=0.004))
+    open_verdict = recommendation("pinned", verdict="open", tied_with=("zero-copy",))
+    run = on_machine(profile(results=rows, recommendation=open_verdict), **machine)
+    final = FinalRecord(
+        contestants={"pinned": "pinned", "zero-copy": "zero-copy"}, processes=3, rounds=18, looks=2,
+        settled=False, frames=10, kept_setup=False,
+    )  # fmt: skip
+    other = [b.model_copy(update={"contestant": "zero-copy", "place": 1}) for b in reversed(noisy)]
+    moved = [b.model_copy(update={"process": i // 6, "round": i % 6}) for i, b in enumerate(other)]
+    return run.model_copy(update={"blocks": (*noisy, *moved), "final": final})
+
+
+TWO_NODES = {"host": host_state(numa_nodes=TWO, gpu_numa_node=1, huge_pages="madvise")}
+
+
+def test_where_host_memory_is_the_noise_it_is_said_and_what_helps():
+    found = says("unstable-measurement", held(0.002, 0.0002, **TWO_NODES))
+    assert found.outcome == "advice"
+    assert "Its host stages vary by 8.4 % of a frame from block to block, all else by 0.84 %" in found.detail
+    assert "numactl --cpunodebind=1 --membind=1" in found.detail
+    assert "huge pages, which 10 % of the buffers' memory has" in found.detail
+    assert "fewer passes of host stages over their buffers, produce's first" in found.detail
+    assert "left to the governor powersave" in found.detail
+    assert "clock was between" not in found.detail
+    assert "--max-seconds 9" in found.detail
+    shown = figures(found)
+    assert shown["pinned: host stages' standard deviation between blocks, of a frame"] > 0.08
+
+
+def test_where_the_rest_is_the_noise_the_host_is_left_alone():
+    found = says("unstable-measurement", held(0.0002, 0.002, **TWO_NODES))
+    assert found.outcome == "advice"
+    for word in ("host stages vary", "numactl", "huge pages", "passes", "governor", "clock was"):
+        assert word not in found.detail
+    assert "Nothing in the machine's readings explains it" in found.detail
 
 
 @pytest.mark.parametrize(
-    ("rows", "text"),
+    ("machine", "word"),
     [
-        ((PAGEABLE, PINNED), "Medians are known to 0.1"),
-        ((PAGEABLE, restless(PINNED, 0.2)), "the verdict does not depend on it"),
+        ({"host": host_state(numa_nodes=TWO[:1], gpu_numa_node=0)}, "numactl"),
+        ({"host": host_state(numa_nodes=TWO, gpu_numa_node=None)}, "numactl"),
+        ({"host": host_state(huge_pages="always")}, "huge pages"),
     ],
 )
+def test_help_that_this_machine_has_no_use_for_is_not_given(machine: dict[str, Any], word: str):
+    found = says("unstable-measurement", held(0.002, 0.0002, **machine))
+    assert "where host memory lies decides" in found.detail
+    assert word not in found.detail
+
+
+@pytest.mark.parametrize(("hertz", "told"), [(1_500_000_000, True), (2_450_000_000, False)])
+def test_clocks_are_told_where_they_moved_under_load(hertz: int, told: bool):
+    """Those of an idle GPU say nothing."""
+    states = (gpu_state("before"), gpu_state("under-load"), gpu_state("under-load", sm_hertz=hertz))
+    found = says("unstable-measurement", held(0.0002, 0.002, gpu_readings=states))
+    assert ("between 1.50 GHz and 2.52 GHz under load" in found.detail) == told
+    assert ("nvidia-smi --lock-gpu-clocks" in found.detail) == told
+    assert bool(moved_clocks(states)) == told
+
+
+@pytest.mark.parametrize("blocks", [5, 18])
+def test_noise_is_known_from_enough_blocks_of_frames_that_do_not_overlap(blocks: int):
+    made = held(0.002, 0.0002).blocks[:blocks]
+    found = of_blocks(made, "pinned")
+    assert bool(found) == (blocks == 18)
+    late = [b.model_copy(update={"latency_seconds": 0.03}) for b in made]
+    assert of_blocks(late, "pinned") is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "loud"), [((PAGEABLE, PINNED), False), ((PAGEABLE, restless(PINNED, 0.2)), True)]
+)
 @pytest.mark.parametrize("memory_class", ["discrete", "tegra-io-coherent"])
-def test_noise_that_does_not_matter(memory_class: MemoryClass, rows: Any, text: str):
+def test_noise_that_does_not_matter(memory_class: MemoryClass, rows: Any, loud: bool):
     found = says("unstable-measurement", profile(device=cuda_device(memory_class), results=rows))
     assert found.outcome == "pass"
-    assert text in found.detail
+    assert (figures(found)["pinned: half of the median's interval, of the median"] > 0.03) == loud
 
 
 def test_a_prediction_has_no_noise():
@@ -261,11 +368,8 @@ def test_what_the_rules_say_of_a_real_h200():
     fired = {rule for rule, advice in found.items() if advice.outcome == "advice"}
     assert fired == {"pageable-transfer", "staged-transfer", "page-fault-migration", "unstable-measurement"}
     assert found["pageable-transfer"].strategy == found["staged-transfer"].strategy
-    assert "do not lose" not in found["write-combined-read"].detail
-    assert found["write-combined-read"].outcome == "pass"
-    assert "not surely slower" in found["write-combined-without-gain"].detail
-    assert "1.13× what the bytes they use explain" in found["zero-copy-uncoalesced"].detail
-    assert "generation 5 ×16, the best" in found["link-below-best"].detail
-    assert "is as fast without a second set" in found["serial-copies"].detail
-    assert "one NUMA node" in found["numa-remote"].detail
-    assert "0.15 % of the memory of 126 GiB" in found["pinned-over-budget"].detail
+    passed = {"write-combined-read", "write-combined-without-gain", "zero-copy-uncoalesced"}
+    passed |= {"link-below-best", "serial-copies", "pinned-over-budget"}
+    assert {found[rule].outcome for rule in passed} == {"pass"}
+    assert found["numa-remote"].outcome == "not-applicable"
+    assert figures(found["link-below-best"])["PCIe lanes"] == 16

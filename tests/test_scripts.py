@@ -13,7 +13,7 @@ import pytest
 from builders import cuda_device, script_profile
 from fakes import FakeClock
 from rendering import shown
-from running import FILES, Command, advisor, having, python_path
+from running import FILES, Command, advisor, having, missing, python_path
 
 import advisor as public
 from advisor import pipeline
@@ -23,7 +23,7 @@ from advisor.measure.progress import Silent
 from advisor.measure.script_ranges import RangeWatch
 from advisor.measure.settings import Settings
 from advisor.profiles import reading
-from advisor.profiles.schema import Profile
+from advisor.profiles.schema import WRONG_RESULTS, Profile
 from advisor.profiles.scripts import ScriptCopies, ScriptMeasured
 from advisor.profiles.traces import Activity, NoTrace, NsysTrace, StrategyTrace
 from advisor.strategies.scripts import SCRIPT_STRATEGIES, UNCHANGED, choose, code
@@ -86,7 +86,7 @@ def test_every_strategy_is_run_and_the_best_is_recommended(tmp_path: Path) -> No
     assert list(measured) == [
         UNCHANGED, "unpinned-staging", "managed-pool", "zero-copy-pool", "stream-ordered-pool"
     ]  # fmt: skip
-    assert "cannot reach ordinary memory" in reasons(found)["system-pool"]
+    assert reasons(found)["system-pool"]
     assert "cuda-bindings" in reasons(found)["managed-prefetch-pool"]
     assert all(len(row.run_seconds) == 2 and row.verified for row in measured.values())
     times = {name: row.median_seconds for name, row in measured.items()}
@@ -123,11 +123,11 @@ def test_ranges_copies_and_memory_are_seen_in_a_run_of_their_own() -> None:
 def test_a_script_s_own_exit_code_ends_it_all(fake_cupy: None) -> None:
     with pytest.raises(WorkloadError, match="exit code 3"):
         run("--epochs", "1", "--act", "exit")
-    with pytest.raises(WorkloadError, match="exit code 1: ValueError: no such data") as caught:
+    with pytest.raises(WorkloadError, match="exit code 1: ValueError") as caught:
         run("--epochs", "1", "--act", "fail")
-    assert caught.value.detail.rstrip().endswith("ValueError: no such data")
+    assert "ValueError" in caught.value.detail.splitlines()[-1]
     assert "runpy" not in caught.value.detail
-    with pytest.raises(WorkloadError, match="did not come to its end") as caught:
+    with pytest.raises(WorkloadError, match="to its end") as caught:
         run("--epochs", "1", "--act", "_exit")
     assert "os._exit" in caught.value.next_step
 
@@ -145,7 +145,7 @@ def test_a_script_that_sets_the_allocator_is_measured_as_it_is_alone() -> None:
     line = 1 + TRAIN.read_text().splitlines().index(
         "        cupy.cuda.set_allocator(cupy.cuda.MemoryPool().malloc)"
     )
-    assert f"sets CuPy's allocator itself (train.py, line {line})" in reasons(found)["stream-ordered-pool"]
+    assert f"train.py, line {line}" in reasons(found)["stream-ordered-pool"]
     (note,) = rows(found)[UNCHANGED].notes
     assert f"train.py, line {line}" in note
 
@@ -163,7 +163,7 @@ def test_what_is_printed_is_compared_where_it_is_the_same_in_every_run() -> None
     random = run("--epochs", "1", "--act", "random")
     assert reasons(random) == {}
     assert not rows(random)[UNCHANGED].verified
-    assert any("only its exit status could be compared" in note for note in random.notes)
+    assert any("exit status" in note for note in random.notes)
 
 
 @pytest.mark.usefixtures("fake_cupy")
@@ -176,10 +176,9 @@ def test_results_are_compared_element_by_element(tmp_path: Path) -> None:
         "advisor.result(b, 'b')\n"
     )
     found = run(file=script)
-    reason = "its results are wrong: 4 of 4 elements of '0-b' differ from the reference run"
-    (told,) = reasons(found).items()
-    assert told[0] == "stream-ordered-pool"
-    assert told[1].startswith(f"{reason}; the largest error is 0.5")
+    ((strategy, reason),) = reasons(found).items()
+    assert strategy == "stream-ordered-pool"
+    assert not missing(reason, WRONG_RESULTS, "4 of 4 elements", "'0-b'", "error is 0.5")
     assert rows(found)[UNCHANGED].verified
 
 
@@ -187,14 +186,8 @@ def test_results_are_compared_element_by_element(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        (
-            "if on_device: advisor.result([1.0])",
-            "it gave other arrays to advisor.result than the unchanged script",
-        ),
-        (
-            "advisor.result(np.ones(4 if on_device else 3))",
-            "its results are wrong: '0' is float64 (3,), not float64 (4,)",
-        ),
+        ("if on_device: advisor.result([1.0])", "advisor.result"),
+        ("advisor.result(np.ones(4 if on_device else 3))", "'0' is float64 (3,), not float64 (4,)"),
     ],
 )
 def test_missing_results_and_those_of_another_shape_are_wrong(
@@ -206,7 +199,8 @@ def test_missing_results_and_those_of_another_shape_are_wrong(
         "on_device = cupy.asarray([0.0]).memory.kind == 'device'\n"
         f"{given}\n"
     )
-    assert reasons(run(file=script)) == {"stream-ordered-pool": reason}
+    ((strategy, told),) = reasons(run(file=script)).items()
+    assert (strategy, reason in told) == ("stream-ordered-pool", True)
 
 
 def test_results_of_other_libraries_are_kept_too(tmp_path: Path) -> None:
@@ -288,10 +282,9 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 def test_without_a_gpu_it_says_what_it_would_run_and_why_it_cannot(tmp_path: Path) -> None:
     done = advisor("profile", TRAIN, "--no-gpu", "--", "--epochs", "1", cwd=tmp_path)
     assert done.returncode == 4
-    assert "it is a script. On a GPU it would be run 29 times, under:" in done.stdout
+    assert " 29 times" in done.stdout
     assert all(f"  {s.name}: {s.summary}" in done.stdout for s in SCRIPT_STRATEGIES)
-    assert "--no-gpu was given" in done.stderr
-    assert "write a workload" in done.stderr
+    assert "--no-gpu" in done.stderr
     assert not (tmp_path / "advisor-report").exists()
 
 
@@ -365,11 +358,9 @@ def test_each_measured_strategy_of_a_script_is_traced_once_more_as_a_whole(tmp_p
         ("capture", "stream-ordered-pool", given),
     ]
     assert "hunter2" not in found.to_json()
-    page = shown(found, "html")
-    assert "Within a run" in page
-    assert "Seen by nsys, in one run of 1.50" in page
-    assert "page faults by the GPU" in page
-    assert "Each strategy also ran under nsys; traced times are not used." in shown(found, "md")
+    (seen,) = found.trace.strategies
+    assert (seen.strategy, seen.activity.gpu_page_faults) == (UNCHANGED, 7)
+    assert "1.50" in shown(found, "html")
 
 
 @pytest.mark.parametrize(
@@ -392,7 +383,7 @@ def test_options_that_do_not_fit_are_refused(
 def test_an_option_of_the_script_s_before_the_dashes_is_explained(command: Command) -> None:
     said = command("profile", TRAIN, "--epochs", "1")
     assert said.code == 2
-    assert "A script's own arguments go after --." in said.err
+    assert " --." in said.err
 
 
 def test_a_workload_takes_no_arguments(command: Command) -> None:
@@ -435,15 +426,14 @@ def test_preferences_leave_the_verdict_of_a_script_alone(command: Command) -> No
     Path("advisor.toml").write_text('objective = "footprint"\n')
     said = command("report", "script.json")
     assert said.code == 0
-    assert "the script as it is" in said.out
-    assert "Nothing could be measured" not in said.out
+    assert UNCHANGED in said.out
 
 
 def test_nothing_can_be_predicted_of_a_script(command: Command) -> None:
     script_profile().save(Path("script.json"))
     said = command("predict", "script.json")
     assert said.code == 2
-    assert said.error[0].startswith("error: script.json is the run of a script")
+    assert "script.json" in said.error[0]
     assert "advisor new" in said.error[1]
 
 
@@ -471,7 +461,7 @@ def test_strategies_know_what_a_device_lacks() -> None:
     assert [s.name for s in SCRIPT_STRATEGIES if not s.unavailable(poor)] == [UNCHANGED, "unpinned-staging"]
     for strategy in SCRIPT_STRATEGIES:
         compile(code(strategy.name), strategy.name, "exec")
-    with pytest.raises(UsageError, match="did you mean managed-pool"):
+    with pytest.raises(UsageError, match="managed-pool"):
         choose(["managed"])
 
 
@@ -505,7 +495,7 @@ def test_a_verdict_is_never_inside_the_noise(
     assert (found.strategy, found.verdict) == (strategy, verdict)
     assert (found.verdict == "open") == (found.bound is None or found.bound > 0.05)
     if verdict == "fastest":
-        assert found.next_step.startswith("Set up managed-pool at the top of the script")
+        assert "managed-pool" in found.next_step
         assert found.speedup == pytest.approx(2, rel=0.01)
 
 
@@ -513,8 +503,8 @@ def test_one_run_each_is_no_verdict_and_none_is_none() -> None:
     found = scripts.recommend([measured(UNCHANGED, 1.0), measured("managed-pool", 0.1)], 0.95)
     assert found is not None
     assert (found.strategy, found.verdict, found.bound) == ("managed-pool", "open", None)
-    assert found.next_step == "Run again with more processes: --rounds."
+    assert "--rounds" in found.next_step
     assert scripts.recommend([], 0.95) is None
     alone = scripts.recommend([measured(UNCHANGED, 1.0, verified=False)], 0.95)
     assert alone is not None
-    assert f"The results of {UNCHANGED} could not be compared." in alone.reason
+    assert UNCHANGED in alone.reason

@@ -102,6 +102,11 @@ def test_every_strategy_is_measured_and_verified(strategy: str, external: str, f
     copies = strategy not in ("pageable", "staged", "registered", "zero-copy-registered", "system")
     labels = {label for frame in sample.breakdown for label in frame}
     assert ("host-copy" in labels) == (copies and external == "true")
+    assert sample.cpu_seconds is not None
+    assert 0 <= sample.cpu_seconds < 1
+    assert sample.host_pages is not None
+    assert sample.host_pages.bytes == 3 * 64
+    assert sample.footprint.places.keys() == {"host", "gpu0"}
 
 
 @pytest.mark.parametrize(("left", "frames", "watched"), [(1e9, 5, True), (0.0, 1, False)])

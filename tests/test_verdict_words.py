@@ -61,7 +61,7 @@ def made(verdict: Any, strategy: str | None = "pinned", **fields: Any) -> Recomm
             "untrusted",
             {"bound": 0.0, "noise": (1.05, 1.12)},
             "This run cannot be trusted: a strategy measured against itself differs",
-            "Close other programs, fix the clocks, and run again.",
+            "Close other programs and run again; the advice says what was seen to move.",
         ),
         (
             "open",

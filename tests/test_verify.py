@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fakes import Bench, RecordingBackend, bench
+from running import missing
 
 from advisor.errors import WorkloadError
 from advisor.measure import verification
@@ -92,10 +93,10 @@ def test_an_output_nobody_writes(backend: Any) -> None:
     def kernel_forgets(xp: Any, a: In, b: Out) -> None: ...
 
     error = refusal(host(forgets), device(double), backend=backend())
-    assert error.message == "stage 'forgets' does not write buffer 'a', which it annotates Out"
+    assert not missing(error.message, "'forgets'", "'a'", "Out")
     assert "a[...] = values" in error.next_step
     error = refusal(host(fill), device(kernel_forgets), backend=backend())
-    assert error.message == "stage 'kernel_forgets' does not write buffer 'b', which it annotates Out"
+    assert not missing(error.message, "'kernel_forgets'", "'b'", "Out")
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -107,12 +108,10 @@ def test_an_output_written_in_part(backend: Any) -> None:
         b[1:] = 5
 
     error = refusal(host(partly), device(double), backend=backend())
-    assert error.message == (
-        f"stage 'partly' leaves 3 of {N} elements of buffer 'a' unwritten, which it annotates Out"
-    )
+    assert not missing(error.message, "'partly'", f"3 of {N}", "'a'", "Out")
     assert "InOut" in error.next_step
     error = refusal(host(fill), device(kernel_partly), backend=backend())
-    assert f"stage 'kernel_partly' leaves 1 of {N} elements of buffer 'b' unwritten" in error.message
+    assert not missing(error.message, "'kernel_partly'", f"1 of {N}", "'b'")
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float64, np.complex64])
@@ -188,7 +187,7 @@ def test_a_hidden_write_on_the_host(backend: Any) -> None:
         ctypes.memset(b.ctypes.data, 7, 4)
 
     error = refusal(host(fill), device(double), host(sneaky), backend=backend())
-    assert error.message == "stage 'sneaky' changes buffer 'b', which it annotates In"
+    assert not missing(error.message, "'sneaky'", "'b'", "In")
     assert error.next_step.startswith("Annotate it b: InOut")
 
 
@@ -202,7 +201,7 @@ def test_a_hidden_write_on_the_device() -> None:
         backend = RecordingBackend(deferred=True)
         with bench(workload, strategy, backend) as run, pytest.raises(WorkloadError) as raised:
             inspect(run)
-        assert raised.value.message == "stage 'sneaky' changes buffer 'a', which it annotates In"
+        assert not missing(raised.value.message, "'sneaky'", "'a'", "In")
 
 
 def test_a_write_of_the_same_value_is_no_change() -> None:
@@ -354,11 +353,9 @@ def test_equal_results(tmp_path: Path) -> None:
 def test_every_buffer_is_compared(tmp_path: Path) -> None:
     save_results({"x": np.zeros(3), "y": np.zeros(3), "z": np.zeros(3)}, tmp_path)
     found = {"x": np.zeros(3), "y": np.ones(3), "z": np.array([0.0, 1, 0])}
-    near = "the largest error is 1, where rounding explains 0 near zero"
-    assert list(differences(found, tmp_path)) == [
-        f"3 of 3 elements of 'y' differ from the reference run; {near}",
-        f"1 of 3 elements of 'z' differ from the reference run; {near}",
-    ]
+    y, z = differences(found, tmp_path)
+    assert not missing(y, "3 of 3", "'y'", "error is 1,")
+    assert not missing(z, "1 of 3", "'z'", "error is 1,")
 
 
 def test_sums_in_another_order_are_the_same_result(tmp_path: Path) -> None:

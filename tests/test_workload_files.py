@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from field import SMALL, InProcess
 from running import FILES, REPOSITORY, cpu_settings
+from shared_server import launching
 
 from advisor import pipeline
 from advisor.errors import WorkloadError
-from advisor.measure.launcher import Launcher, ProcessLauncher
 from advisor.measure.progress import Silent
 from advisor.profiles.schema import Measured, Profile, Traffic
 
@@ -22,12 +22,12 @@ def profiled(
     directory: Path,
     target: str | Path,
     *assignments: str,
-    launcher: Launcher | None = None,
+    in_processes: bool = False,
     **options: object,
 ) -> Profile:
-    """In this process, unless a launcher is given."""
     asked = cpu_settings(target, *assignments, **options)
-    return pipeline.profile(asked, Silent(), keep_in=directory, launcher=launcher or InProcess())
+    launcher = launching(asked) if in_processes else InProcess()
+    return pipeline.profile(asked, Silent(), keep_in=directory, launcher=launcher)
 
 
 def traffic(profile: Profile, stage: str, buffer: str) -> Traffic:
@@ -48,7 +48,7 @@ def moved(profile: Profile, strategy: str) -> tuple[int, int]:
 
 
 def test_vector_add(tmp_path: Path) -> None:
-    profile = profiled(tmp_path, EXAMPLES / "vector_add.py", "n=1000", launcher=ProcessLauncher(60))
+    profile = profiled(tmp_path, EXAMPLES / "vector_add.py", "n=1000", in_processes=True)
     assert_verified(profile)
     assert moved(profile, "pageable") == (8000, 4000)
     assert moved(profile, "zero-copy") == (0, 0)
@@ -81,7 +81,7 @@ def test_a_file_works_from_another_directory(tmp_path: Path, monkeypatch: pytest
     shutil.copy(FILES / "counter.py", tmp_path / "my counter.py")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    profile = profiled(tmp_path, "../my counter.py", launcher=ProcessLauncher(60))
+    profile = profiled(tmp_path, "../my counter.py", in_processes=True)
     assert_verified(profile)
     assert profile.workload.file == "my counter.py"
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from running import missing
 
 from advisor.errors import WorkloadError
 from advisor.workloads.definition import (
@@ -49,9 +50,7 @@ def test_a_buffer_has_dimensions_and_an_element() -> None:
 def test_a_wrong_shape(shape: Any) -> None:
     with pytest.raises(WorkloadError) as raised:
         Buffer(shape, np.float32)
-    assert raised.value.message == (
-        f"a buffer's shape is {shape!r}; it must be a positive integer or a tuple of them"
-    )
+    assert f"shape is {shape!r}" in raised.value.message
     assert "Buffer(1024, np.float32)" in raised.value.next_step
 
 
@@ -70,7 +69,7 @@ def test_the_largest_size_that_has_a_number() -> None:
 def test_a_wrong_dtype(dtype: Any) -> None:
     with pytest.raises(WorkloadError) as raised:
         Buffer(4, dtype)
-    assert f"a buffer's dtype is {dtype!r}" in raised.value.message
+    assert f"dtype is {dtype!r}" in raised.value.message
     assert "Buffer(1024, np.float32)" in raised.value.next_step
 
 
@@ -82,7 +81,7 @@ def test_buffers_are_neither_external_nor_scratch_unless_told() -> None:
 
 
 def test_external_and_scratch_exclude_one_another() -> None:
-    with pytest.raises(WorkloadError, match="both external and scratch"):
+    with pytest.raises(WorkloadError, match="external and scratch"):
         Buffer(4, np.float32, external=True, scratch=True)
 
 
@@ -103,7 +102,7 @@ def test_a_stage_is_named_after_its_function() -> None:
 def test_wrong_passes(value: Any) -> None:
     with pytest.raises(WorkloadError) as raised:
         device(produce, passes={"a": value})
-    assert raised.value.message == f"device(produce): a is {value!r}; it must be a number, 0 or more"
+    assert f"device(produce): a is {value!r}" in raised.value.message
 
 
 @pytest.mark.parametrize("value", [-1, math.nan, math.inf, "8", True])
@@ -134,7 +133,7 @@ def test_what_is_no_function(wrong: Any) -> None:
     for make, where in ((host, "host"), (device, "device"), (workload, "@workload")):
         with pytest.raises(WorkloadError) as raised:
             make(wrong)
-        assert raised.value.message == f"{where} was given {wrong!r}, which is not a function"
+        assert not missing(raised.value.message, where, repr(wrong))
         assert "without calling it" in raised.value.next_step
 
 
@@ -150,19 +149,18 @@ def test_a_cpu_twin_and_a_check_must_be_functions() -> None:
 def test_buffers_must_be_a_table(buffers: Any) -> None:
     with pytest.raises(WorkloadError) as raised:
         Workload(buffers, frame=[host(produce)])
-    assert raised.value.message == f"buffers is {buffers!r}; it must map names to Buffer(...)"
+    assert f"buffers is {buffers!r}" in raised.value.message
 
 
 @pytest.mark.parametrize("buffers", [{"a b": Buffer(4, "f4")}, {1: Buffer(4, "f4")}, {"a": np.zeros(3)}])
 def test_a_buffer_must_be_a_buffer_under_a_name(buffers: Any) -> None:
-    with pytest.raises(WorkloadError, match=r"^buffers\[") as raised:
+    with pytest.raises(WorkloadError, match=r"^buffers\["):
         Workload(buffers, frame=[host(produce)])
-    assert "names must be Python identifiers" in raised.value.message
 
 
 @pytest.mark.parametrize("name", RESERVED)
 def test_a_buffer_cannot_take_a_special_name(name: str) -> None:
-    with pytest.raises(WorkloadError, match=f"a buffer cannot be named '{name}'") as raised:
+    with pytest.raises(WorkloadError, match=f"'{name}'") as raised:
         Workload({name: Buffer(4, "f4")}, frame=[host(produce)])
     assert ", ".join(RESERVED) in raised.value.next_step
 
@@ -177,15 +175,15 @@ def test_a_plain_function_is_no_stage(part: str) -> None:
     stages[part] = [host(produce), consume]
     with pytest.raises(WorkloadError) as raised:
         Workload(BUFFERS, **stages)
-    assert raised.value.message == f"{part}[1] is consume, which is not a stage"
-    assert "host(produce), device(compute)" in raised.value.next_step
+    assert f"{part}[1] is consume" in raised.value.message
+    assert "host(produce)" in raised.value.next_step
 
 
 @pytest.mark.parametrize("wrong", [host(produce), None, "produce"])
 def test_stages_come_in_a_list(wrong: Any) -> None:
-    with pytest.raises(WorkloadError, match="it must be a list of stages"):
+    with pytest.raises(WorkloadError, match=r"^frame is "):
         Workload(BUFFERS, frame=wrong)
-    with pytest.raises(WorkloadError, match=r"setup is .* it must be a list of stages"):
+    with pytest.raises(WorkloadError, match=r"^setup is "):
         Workload(BUFFERS, frame=[host(produce)], setup=wrong)
 
 
@@ -195,7 +193,7 @@ def test_a_workload_needs_neither_setup_nor_check() -> None:
 
 
 def test_a_frame_needs_a_stage() -> None:
-    with pytest.raises(WorkloadError, match=r"frame=\[\] has no stage"):
+    with pytest.raises(WorkloadError, match=r"frame=\[\]"):
         Workload(BUFFERS, frame=[])
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from builders import cpu_profile
-from running import MISBEHAVING, QUICK, Command, advisor, having
+from running import MISBEHAVING, QUICK, Command, advisor, having, missing
 
 GOOD = """
 import numpy as np
@@ -56,15 +56,13 @@ def without_traceback(lines: list[str]) -> list[str]:
 
 
 def test_a_missing_file(command: Command) -> None:
-    lines = refused(command, 5, "ww.py")
-    assert lines == [
-        "error: ww.py does not exist; did you mean w.py?",
-        "  next: Give the path of a Python file with a @workload function.",
-    ]
+    message, step = refused(command, 5, "ww.py")
+    assert not missing(message, "ww.py", " w.py?")
+    assert "@workload" in step
 
 
 def test_a_directory(command: Command) -> None:
-    assert refused(command, 5, ".")[0] == "error: . cannot be read: Is a directory"
+    assert "Is a directory" in refused(command, 5, ".")[0]
 
 
 @pytest.mark.parametrize(
@@ -79,58 +77,54 @@ def test_a_directory(command: Command) -> None:
 )
 def test_no_python(command: Command, text: str | bytes) -> None:
     lines = without_traceback(wrong_file(command, text))
-    assert lines[0].startswith("error: w.py is not valid Python: ")
+    assert lines[0].startswith("error: w.py ")
     assert lines[-1].startswith(("SyntaxError", "UnicodeDecodeError", "ValueError"))
 
 
 def test_a_neighbour_that_is_no_python_is_the_one_named(command: Command) -> None:
     Path("neighbour.py").write_text("x = = 3\n", encoding="utf-8")
-    assert "neighbour.py is not valid Python: line 1" in wrong_file(command, "import neighbour\n")[0]
+    assert not missing(wrong_file(command, "import neighbour\n")[0], "neighbour.py", "line 1")
 
 
 def test_raising_on_import_shows_the_users_traceback_and_none_of_ours(command: Command) -> None:
     lines = wrong_file(command, "def f():\n    return 1 / 0\nf()\n")
-    assert lines[0] == "error: importing w.py raised ZeroDivisionError"
-    assert lines[3] == "Traceback (most recent call last):"
+    assert not missing(lines[0], "w.py", "ZeroDivisionError")
+    assert lines[3].startswith("Traceback")
     assert lines[4] == '  File "w.py", line 3, in <module>'
     assert lines[-1] == "ZeroDivisionError: division by zero"
     assert sum(line.startswith("  File") for line in lines) == 2
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "told"),
     [
-        ("import sys\nsys.exit(3)\n", "error: importing w.py raised SystemExit"),
-        ("raise KeyboardInterrupt\n", "error: importing w.py raised KeyboardInterrupt"),
-        (
-            "import os\nos._exit(3)\n",
-            "error: the workload could not be loaded: the process exited with code 3 before it had a result",
-        ),
+        ("import sys\nsys.exit(3)\n", "SystemExit"),
+        ("raise KeyboardInterrupt\n", "KeyboardInterrupt"),
+        ("import os\nos._exit(3)\n", "code 3"),
     ],
 )
-def test_ending_the_process_on_import(command: Command, text: str, message: str) -> None:
-    assert wrong_file(command, text)[0] == message
+def test_ending_the_process_on_import(command: Command, text: str, told: str) -> None:
+    assert told in wrong_file(command, text)[0]
 
 
 def test_importing_cupy_where_it_is_not_installed_says_how_to_do_without(command: Command) -> None:
     """What marks a workload is one although it cannot be imported; else it would be run as a script."""
     lines = wrong_file(command, 'import sys\nsys.modules["cupy"] = None\nimport cupy\n' + GOOD)
-    assert lines[0] == "error: importing w.py raised ModuleNotFoundError"
-    assert "a parameter named xp" in lines[1]
+    assert not missing(lines[0], "w.py", "ModuleNotFoundError")
+    assert " xp" in lines[1]
 
 
 def test_an_option_of_workloads_for_a_script_says_what_it_was_taken_for(command: Command) -> None:
     Path("w.py").write_text("import cupy\n", encoding="utf-8")
     lines = refused(command, 2, "w.py")
-    assert lines[0].startswith("error: --max-seconds is for workloads, and this file has no @workload")
+    assert not missing(lines[0], "--max-seconds", "@workload")
     assert "advisor new" in lines[1]
 
 
 @pytest.mark.parametrize("text", ["", "print(1)\n"], ids=["empty", "script"])
 def test_no_workload(command: Command, text: str) -> None:
     lines = without_traceback(wrong_file(command, text))
-    assert lines[0] == "error: w.py has no function marked with @workload"
-    assert lines[1].startswith("  next: Mark the function that returns your Workload")
+    assert not missing(lines[0], "w.py", "@workload")
 
 
 def test_the_smallest_workload_that_is_shown_runs(command: Command) -> None:
@@ -142,17 +136,17 @@ def test_the_smallest_workload_that_is_shown_runs(command: Command) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message", "step"),
     [
-        ("a: In, b", "a: In, bb", "stage 'c' takes 'bb', which is not a buffer; did you mean 'b'?", "a, b"),
-        ("a: In, b: Out", "a, b: Out", "stage 'c' does not say what it does to buffer 'a'", "a: In"),
-        ("n: int = 64", "n=64", "parameter 'n' of workload 'w' has no annotation", "Write n: int"),
-        ("n: int = 64", "*n: int", "workload 'w' takes *n: int; its parameters", "name: type = default"),
-        ("return Workload(", "return dict(b=3) or (", "workload 'w' returned dict, not", "return Workload"),
+        ("a: In, b", "a: In, bb", "stage 'c' takes 'bb', ", "a, b"),
+        ("a: In, b: Out", "a, b: Out", "stage 'c' ", "a: In"),
+        ("n: int = 64", "n=64", "parameter 'n' of workload 'w' ", "n: int"),
+        ("n: int = 64", "*n: int", "workload 'w' takes *n: int", "name: type = default"),
+        ("return Workload(", "return dict(b=3) or (", "workload 'w' returned dict", "return Workload"),
         ("    return Workload(", "    (lambda *_: 0)(", "workload 'w' returned NoneType", "return Workload"),
-        ("host(p), device(c)", "p, device(c)", "frame[0] is p, which is not a stage", "host(produce)"),
-        ('"b": Buffer(n, "f4")', '"b": n', "buffers['b'] is 64; names must be", "naming a parameter"),
+        ("host(p), device(c)", "p, device(c)", "frame[0] is p", "host(produce)"),
+        ('"b": Buffer(n, "f4")', '"b": n', "buffers['b'] is 64", "parameter"),
         ('"b": Buffer(n, "f4")', '"b": Buffer(n, "f5")', "a buffer's dtype is 'f5'", "np.float32"),
         ('"b": Buffer(n, "f4")', '"b": Buffer(0, "f4")', "a buffer's shape is 0", "Buffer(1024"),
-        ("a: Out, frame: int", "a: In, frame: int", "stage 'p' reads buffer 'a' before any", "setup=[...]"),
+        ("a: Out, frame: int", "a: In, frame: int", "stage 'p' reads buffer 'a'", "setup=[...]"),
     ],
 )  # fmt: skip
 def test_a_workload_that_is_wrong(command: Command, old: str, new: str, message: str, step: str) -> None:
@@ -166,7 +160,6 @@ def test_a_workload_that_is_wrong(command: Command, old: str, new: str, message:
 def test_a_stage_that_raises_in_the_first_frame(command: Command) -> None:
     lines = wrong_file(command, GOOD.replace("b.sum()", "raise ValueError('bad\\nworse')"))
     assert lines[0] == "error: ValueError: bad"
-    assert lines[1] == "  next: The traceback is of your own code, in w.py."
     assert [line for line in lines if line.startswith("  File")] == ['  File "w.py", line 12, in r']
     assert lines[-2:] == ["ValueError: bad", "worse"]
 
@@ -174,31 +167,31 @@ def test_a_stage_that_raises_in_the_first_frame(command: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message", "step"),
     [
-        (["--set", "m=3"], "workload 'w' has no parameter 'm'", "It has: n."),
-        (["--set", "n=x"], "--set n=x is not of type int", "Give n as int."),
-        (["--set", "n"], "--set 'n' is not NAME=VALUE", "--set n=4096"),
-        (["--set", "n=2**99999"], "--set n=2**99999 is too large", "2**63"),
-        (["--strategy", "pined"], "there is no strategy 'pined'; did you mean pinned?", "zero-copy"),
-        (["--target", "h2o"], "there is no device 'h2o' in the catalogue", "rtx-4090"),
-        (["--format", "pdf"], "there is no format pdf", "html, md, json"),
-        (["--format", ","], "there is no format ','", "html, md, json"),
-        (["--rounds", "0"], "--rounds 0 is out of range", "Give 1 to 1000; the default is 3."),
-        (["--rounds", "many"], "--rounds many is not a whole number", "Give 1 to 1000; the default is 3."),
-        (["--gpu", "-1"], "--gpu -1 is out of range", "0 or more"),
-        (["--numa", "near"], "--numa near is not known", "local"),
-        (["--max-seconds", "nan"], "--max-seconds nan is out of range", "above 0"),
-        (["--timeout", "0"], "--timeout 0 is out of range", "above 0"),
-        (["--seed", "4294967296"], "--seed 4294967296 is out of range", "4294967295"),
-        (["--gpu", "0", "--no-gpu"], "--gpu and --no-gpu contradict one another", "one of them"),
-        (["--out", ""], "--out is empty", ". is the working directory"),
+        (["--set", "m=3"], "'w' has no parameter 'm'", "n."),
+        (["--set", "n=x"], "--set n=x ", "int"),
+        (["--set", "n"], "--set 'n' ", "--set n=4096"),
+        (["--set", "n=2**99999"], "--set n=2**99999 ", "2**63"),
+        (["--strategy", "pined"], "strategy 'pined'; did you mean pinned?", "zero-copy"),
+        (["--target", "h2o"], "device 'h2o'", "rtx-4090"),
+        (["--format", "pdf"], "format pdf", "html, md, json"),
+        (["--format", ","], "format ','", "html, md, json"),
+        (["--rounds", "0"], "--rounds 0 ", "1 to 1000; the default is 3"),
+        (["--rounds", "many"], "--rounds many ", "1 to 1000; the default is 3"),
+        (["--gpu", "-1"], "--gpu -1 ", "0 or more"),
+        (["--numa", "near"], "--numa near ", "local"),
+        (["--max-seconds", "nan"], "--max-seconds nan ", "above 0"),
+        (["--timeout", "0"], "--timeout 0 ", "above 0"),
+        (["--seed", "4294967296"], "--seed 4294967296 ", "4294967295"),
+        (["--gpu", "0", "--no-gpu"], "--gpu and --no-gpu ", "one of them"),
+        (["--out", ""], "--out ", ". is the working directory"),
         (["--out", "w.py"], "--out w.py cannot be written: File exists", "--out DIR"),
         (["--out", "w.py/deep/er"], "--out w.py/deep/er cannot be written: Not a directory", "--out DIR"),
-        (["--out", "/proc/advisor"], "--out /proc/advisor cannot be written", "--out DIR"),
+        (["--out", "/proc/advisor"], "--out /proc/advisor ", "--out DIR"),
     ],
 )
 def test_a_wrong_option(command: Command, arguments: list[str], message: str, step: str) -> None:
     lines = refused(command, 2, "w.py", *arguments)
-    assert lines[0].startswith(f"error: {message}")
+    assert message in lines[0]
     assert step in lines[1]
     assert len(lines) == 2
 
@@ -214,7 +207,7 @@ def test_an_output_that_cannot_be_written_is_found_before_anything_runs(command:
 
 @pytest.mark.parametrize("target", ["w.py::", "::w", ""])
 def test_a_target_that_is_not_file_and_name(command: Command, target: str) -> None:
-    assert refused(command, 2, target)[0] == f"error: {target!r} is not FILE or FILE::NAME"
+    assert not missing(refused(command, 2, target)[0], repr(target), "FILE::NAME")
 
 
 def test_a_missing_name_lists_the_workloads(command: Command) -> None:
@@ -225,35 +218,33 @@ def test_a_missing_name_lists_the_workloads(command: Command) -> None:
     )
     both = f"{GOOD}\n@workload{other}"
     lines = wrong_file(command, both)
-    assert lines[:4] == ["error: w.py has 2 workloads", "  next: Name one of them:", "  w.py::w",
-                         "  w.py::other  The other one."]  # fmt: skip
-    assert refused(command, 3, "w.py::othr")[0] == "error: w.py has no workload 'othr'; did you mean 'other'?"
+    assert not missing(lines[0], "w.py", " 2 ")
+    assert [line.split() for line in lines[2:4]] == [["w.py::w"], ["w.py::other", "The", "other", "one."]]
+    assert not missing(refused(command, 3, "w.py::othr")[0], "w.py", "'othr'", "'other'?")
 
 
 def test_wrong_options_of_the_command_line_itself(command: Command) -> None:
     for arguments in (["--nonsense"], []):
         said = command("profile", *arguments)
         assert (said.code, said.out) == (2, "")
-        assert "Try 'advisor profile -h' for help." in said.err
+        assert "'advisor profile -h'" in said.err
         assert said.err.splitlines()[-1].startswith("Error: ")
 
 
 def test_a_gpu_that_is_not_there(command: Command) -> None:
     command.around = having(gpus=0)
-    lines = refused(command, 4, "w.py", "--gpu", "0")
-    assert lines == [
-        "error: --gpu 0: the CUDA driver shows no GPU",
-        "  next: Check the driver with nvidia-smi, or leave --gpu out to predict without a GPU.",
-    ]
+    message, step = refused(command, 4, "w.py", "--gpu", "0")
+    assert "--gpu 0" in message
+    assert not missing(step, "nvidia-smi", "--gpu")
 
 
 def test_a_missing_file_of_a_device(command: Command) -> None:
-    assert refused(command, 5, "w.py", "--target", "my.toml")[0] == "error: my.toml does not exist"
+    assert "my.toml" in refused(command, 5, "w.py", "--target", "my.toml")[0]
 
 
 def test_first_frames_that_hang(command: Command) -> None:
     lines = refused(command, 3, str(MISBEHAVING), "--set", "how=hang", "--timeout", "1.5")
-    assert lines[0] == "error: the workload's first frames did not finish: did not finish within 1.50 s"
+    assert "1.50 s" in lines[0]
     assert "--timeout SECONDS" in lines[1]
 
 
@@ -261,7 +252,7 @@ def test_nothing_measured_and_nothing_predicted(command: Command) -> None:
     """The report is written all the same: it has the reasons."""
     said = command("profile", *QUICK, f"{MISBEHAVING}", "--set", "how=kill")
     assert said.code == 4
-    assert said.error[0].startswith("error: the workload failed under every strategy. pageable: ")
+    assert "pageable: " in said.error[0]
     assert "killed by SIGKILL" in said.out
     assert Path("advisor-report/report.html").exists()
 
@@ -306,22 +297,15 @@ def test_a_profile_that_cannot_be_read(command: Command, text: str | None, messa
 def test_unknown_rule(command: Command) -> None:
     said = command("rules", "pageable")
     assert said.code == 2
-    assert said.error[0] == "error: there is no rule 'pageable'; did you mean pageable-transfer?"
+    assert not missing(said.error[0], "'pageable'", "pageable-transfer?")
 
 
 def test_a_real_process_says_the_same(tmp_path: Path) -> None:
     (tmp_path / "w.py").write_text("import numpy as np\n1 / 0\n", encoding="utf-8")
     said = advisor("profile", "w.py", cwd=tmp_path)
     assert (said.returncode, said.stdout) == (3, "")
-    assert said.stderr.splitlines() == [
-        "[1] checking the workload",
-        "error: importing w.py raised ZeroDivisionError",
-        "  next: The traceback is of your own code, in w.py.",
-        "",
-        "Traceback (most recent call last):",
-        '  File "w.py", line 2, in <module>',
-        "    1 / 0",
-        *([] if "~~^~~" not in said.stderr else ["    ~~^~~"]),
-        "ZeroDivisionError: division by zero",
-    ]
+    lines = said.stderr.splitlines()
+    assert [line.partition(" ")[0] for line in lines[:2]] == ["[1]", "error:"]
+    assert [line for line in lines if line.startswith("  File")] == ['  File "w.py", line 2, in <module>']
+    assert lines[-1].startswith("ZeroDivisionError")
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] in ([], ["__pycache__"])

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from advisor.calibration.calibrations import Launch
     from advisor.doctor.facts import Facts
     from advisor.measure.backends.choosing import Machine
+    from advisor.measure.launcher import Launcher
+    from advisor.measure.settings import Settings
     from advisor.profiles.schema import Profile
     from advisor.strategies.backend import BackendName
 
@@ -33,6 +35,7 @@ class Around:
     machine: Machine | None = None
     calibrating: Launch | None = None
     facts: Callable[[int, Path | None], Facts] | None = None
+    launching: Callable[[Settings], Launcher] | None = None
 
 
 REAL = Around()
@@ -45,6 +48,12 @@ def machine() -> Machine:
     from advisor.measure.backends.choosing import Machine
 
     return AROUND.get().machine or Machine()
+
+
+def launcher(settings: Settings) -> Launcher | None:
+    """What runs the jobs; None for processes of this run's own."""
+    make = AROUND.get().launching
+    return make(settings) if make else None
 
 
 def say(text: str) -> None:

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from advisor.cli import options, scripting
-from advisor.cli.console import INTERRUPTED, choose_backend, draws_bars, require_figures, say, show
+from advisor.cli.console import (
+    INTERRUPTED,
+    choose_backend,
+    draws_bars,
+    launcher,
+    require_figures,
+    say,
+    show,
+)
 from advisor.cli.streams import only_format, put
 from advisor.errors import NothingMeasured, UsageError
 from advisor.measure.options import OPTIONS
@@ -83,7 +91,7 @@ def _profile_once(made: Settings, out: Path, wanted: tuple[str, ...], quiet: boo
         _telling_what_is_kept(directory / pipeline.PARTIAL),
     ):
         with make_progress(quiet=quiet) as progress:
-            result = pipeline.profile(made, progress, keep_in=directory)
+            result = pipeline.profile(made, progress, keep_in=directory, launcher=launcher(made))
         directory.mkdir(parents=True, exist_ok=True)  # the workload may have removed it
         page = pages.page_of(result)
         paths = [*pages.write(page, directory, wanted), *_written_traces(made, result, directory)]
@@ -99,7 +107,7 @@ def _profile_to_stdout(made: Settings, form: str, quiet: bool) -> None:
     from advisor.report import pages
 
     with tempfile.TemporaryDirectory(prefix="advisor-") as scratch, make_progress(quiet=quiet) as progress:
-        result = pipeline.profile(made, progress, keep_in=Path(scratch))
+        result = pipeline.profile(made, progress, keep_in=Path(scratch), launcher=launcher(made))
     page = pages.page_of(result)
     put(pages.render(page, form))
     _end(result, page)
@@ -140,7 +148,9 @@ def _profile_sweep(made: Settings, swept: Sweep, out: Path, wanted: tuple[str, .
     try:
         with configuration.output_directory(out) as directory:
             with make_progress(quiet=quiet) as progress:
-                result = sweep_runs.run(made, swept, progress, directory=directory, keep=keep)
+                result = sweep_runs.run(
+                    made, swept, progress, directory=directory, keep=keep, launcher=launcher(made)
+                )
             page = pages.page_of(result.results)
             paths = pages.write(page, directory, wanted)
     except KeyboardInterrupt:

@@ -11,12 +11,14 @@ from advisor.profiles.system_state import CpuClocks, GpuState, TegraState
 _BUSY = 0.10
 _THROTTLED_SHARE = 0.01
 _NEAR_MAXIMUM = 0.90
+_MOVED = 1.05
 # CUDA runs in P0 or P2; from P3 on the GPU saves power and may have slowed its link.
 _AWAKE = (0, 1, 2)
 _COOL = "Improve the cooling, or let it cool down, and profile again."
 _SUPPLY = "Check the power supply and its cables."
 _ASK = "See what nvidia-smi -q -d PERFORMANCE says."
 _LIMIT = "Raise its power limit (nvidia-smi -pl), or take this as its speed in this machine."
+FIX_CLOCKS = "nvidia-smi --lock-gpu-clocks, or sudo jetson_clocks on a Jetson"
 # By the words of gpus.py for reasons of the moment and for counted causes.
 REMEDIES = {
     "power cap": _LIMIT,
@@ -34,7 +36,7 @@ REMEDIES = {
 
 def cautions(gpu: Sequence[GpuState], tegra: Sequence[TegraState]) -> tuple[str, ...]:
     """Warnings from the readings of one GPU and one board, each in the order taken."""
-    of_gpu, of_board = (_throttled, _shared, _link), (_power_mode, _governor, _over_current, _heat)
+    of_gpu, of_board = (_throttled, _clocks, _shared, _link), (_power_mode, _governor, _over_current, _heat)
     return tuple(filter(None, (*(say(gpu) for say in of_gpu), *(say(tegra) for say in of_board))))
 
 
@@ -64,6 +66,28 @@ def _throttled_shares(readings: Sequence[GpuState]) -> dict[str, float]:
         if cause in first.throttled_seconds
     }
     return {cause: share for cause, share in shares.items() if share > _THROTTLED_SHARE}
+
+
+def moved_clocks(readings: Sequence[GpuState]) -> tuple[int, int] | None:
+    """The lowest and the highest clock that the GPU had under load; None where it kept to one within 5 %.
+
+    An idle GPU lowers its clock, so that readings before and after the load say nothing of it.
+    """
+    loaded = [r.sm_hertz for r in readings if r.moment == "under-load" and r.sm_hertz]
+    if not loaded or max(loaded) <= min(loaded) * _MOVED:
+        return None
+    return min(loaded), max(loaded)
+
+
+def _clocks(readings: Sequence[GpuState]) -> str:
+    moved = moved_clocks(readings)
+    if moved is None:
+        return ""
+    low, high = map(units.frequency, moved)
+    return (
+        f"The GPU's clock was between {low} and {high} under load, from one strategy to the next: their "
+        f"kernels are not compared at one speed. Fix it ({FIX_CLOCKS}) and profile again."
+    )
 
 
 def _shared(readings: Sequence[GpuState]) -> str:

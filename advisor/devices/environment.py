@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 
 from advisor import units
-from advisor.devices.caveats import cautions
+from advisor.devices.caveats import cautions, moved_clocks
 from advisor.devices.gpus import gpu_state, gpu_states
 from advisor.devices.host import THIS_MACHINE, Machine, Tree, gpu_numa_node, host_state, sysfs_address
 from advisor.devices.tegra import tegra_state
@@ -75,9 +75,6 @@ def finished(
     """
     if device_pci is None and index is None:
         return environment.model_copy(update={"gpu_readings": (), "tegra_readings": ()})
-    # The reading that gave the most cause for a warning; the last of equals.
-    trouble = [(len(r.throttle_reasons or ()), r.other_processes or 0, i) for i, r in enumerate(under_load)]
-    telling = [under_load[max(trouble)[-1]]] if trouble else []
     before = _of_gpu(environment.gpu_readings, device_pci)
     after = gpu_state(device_pci, index or 0, moment="after", machine=machine)
     board = tegra_state(moment="after", root=machine.root)
@@ -91,7 +88,7 @@ def finished(
     return environment.model_copy(
         update={
             "host": host,
-            "gpu_readings": (*before, *telling, after),
+            "gpu_readings": (*before, *_most_telling(under_load), after),
             "tegra_readings": boards,
             "absent": {**environment.absent, **({"gpu_readings": unread} if unread else {})},
             "warnings": (*environment.warnings, *cautions((*before, *under_load, after), boards)),
@@ -114,3 +111,18 @@ def _of_gpu(readings: tuple[GpuState, ...], device_pci: str | None) -> tuple[Gpu
     # An integrated GPU has an address in CUDA alone.
     sole = len(readings) == 1 and None in (address, readings[0].pci_address)
     return mine or (readings if sole else ())
+
+
+def _most_telling(under_load: Sequence[GpuState]) -> tuple[GpuState, ...]:
+    """The reading that gave the most cause for a warning, the last of equals.
+
+    Where the clock moved, the slowest and the fastest are kept too.
+    """
+    if not under_load:
+        return ()
+    trouble = [(len(r.throttle_reasons or ()), r.other_processes or 0, i) for i, r in enumerate(under_load)]
+    kept = {max(trouble)[-1]}
+    if moved_clocks(under_load):
+        clocks = [(r.sm_hertz, i) for i, r in enumerate(under_load) if r.sm_hertz]
+        kept |= {min(clocks)[-1], max(clocks)[-1]}
+    return tuple(under_load[index] for index in sorted(kept))

@@ -24,6 +24,8 @@ _REASONS = {
     "numa_nodes": "/sys/devices/system/node cannot be read",
     "memory_available_bytes": "/proc/meminfo does not report it",
     "memory_limit": "no control group sets one",
+    "huge_pages": "/sys/kernel/mm/transparent_hugepage/enabled does not report it",
+    "allowed_cpus": "/proc/self/status does not report it",
     "locked_memory_limit": "/proc/self/limits does not report it",
 }
 
@@ -68,6 +70,11 @@ class Tree:
         found = re.search(rf"\b{field}:\s*(\d+) kB", self.text(path) or "", re.ASCII)
         return int(found[1]) * 1024 if found else None
 
+    def field(self, path: str, name: str) -> str | None:
+        """What follows `name:` in a file of such lines."""
+        found = re.search(rf"^{name}:[ \t]*(\S+)$", self.text(path) or "", re.MULTILINE)
+        return found[1] if found else None
+
     def exists(self, path: str) -> bool:
         """Whether there is such a file."""
         try:
@@ -104,6 +111,8 @@ def host_state(*, root: Path = ROOT) -> HostState:
         memory_available_bytes=tree.kibibytes("proc/meminfo", "MemAvailable"),
         memory_limit=_group_limit(tree),
         locked_memory_limit=locked,
+        huge_pages=_huge_pages(tree),
+        allowed_cpus=tree.field("proc/self/status", "Cpus_allowed_list"),
         wsl=is_wsl(root=root),
         container=in_container(root=root),
     )
@@ -158,6 +167,12 @@ def in_container(*, root: Path = ROOT) -> bool:
     if _CONTAINER_GROUPS.search(tree.text("proc/self/cgroup") or ""):
         return True
     return bool(_OVERLAY_ROOT.search(tree.text("proc/self/mountinfo") or ""))
+
+
+def _huge_pages(tree: Tree) -> str | None:
+    """The word in brackets: `always [madvise] never`."""
+    found = re.search(r"\[(\w+)\]", tree.text("sys/kernel/mm/transparent_hugepage/enabled") or "")
+    return found[1] if found else None
 
 
 def _group_limit(tree: Tree) -> Limit | None:

@@ -10,11 +10,13 @@ from pathlib import Path
 from statistics import mean
 
 from advisor import stats
+from advisor.measure.energy import WINDOW_SECONDS, Windows, after_final
 from advisor.measure.final import LEAST, Held, Look, Plan, Session, hold
 from advisor.measure.final_messages import FinalJob
 from advisor.measure.jobs import Job
 from advisor.measure.progress import Progress
 from advisor.measure.results import accounted
+from advisor.measure.row_figures import OUTSIDE, figures
 from advisor.measure.sampling import Clock
 from advisor.measure.settings import Settings
 from advisor.measure.subjects import CONFIDENCE
@@ -23,6 +25,7 @@ from advisor.profiles.preferences import Preferences, begin_to_end
 from advisor.profiles.schema import Measured, Result
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.measured import decided
+from advisor.verdicts.planning import Pace
 
 SCREENED_OUT = 2.0
 """Times the best's time from which a strategy is not in the final: of equals one process each drops none."""
@@ -32,6 +35,8 @@ BLOCK_SECONDS = 0.025
 """Frames of a block: on an H200 blocks differ by 3 to 8 %, longer ones too: it is where their buffers lie."""
 LEAST_FRAMES = 2
 """Of a block: what buffers placed anew differ by is not averaged out by more (4 % on an H200, frames 2 %)."""
+TAIL_FRAMES = 100
+"""The same where the 99th percentile counts: three blocks then hold one."""
 LEAST_SECONDS = 4.0
 """With less time left no final is begun: the processes would hardly have started."""
 AGAIN = " (again)"
@@ -47,8 +52,10 @@ class Contest:
     directory: Path
     session: Callable[[FinalJob], Session]
     clock: Clock = time.monotonic
+    block_seconds: float = BLOCK_SECONDS
     held: Held = field(default_factory=Held)
     dropped: frozenset[str] = frozenset()
+    windows: Windows = field(default_factory=Windows)
 
     def __post_init__(self) -> None:
         times = {name: _score(row, self._preferences) for name, row in self.rows.items()}
@@ -58,7 +65,8 @@ class Contest:
             row for name, row in self.rows.items() if times[name] <= best * within.get(name, SCREENED_OUT)
         ]
         self.quickest = min((row.median_seconds for row in self.entered), default=1.0)
-        self.frames = max(LEAST_FRAMES, math.ceil(BLOCK_SECONDS / self.quickest))
+        least = TAIL_FRAMES if self._preferences.objective == "latency-p99" else LEAST_FRAMES
+        self.frames = max(least, math.ceil(self.block_seconds / self.quickest))
         self.names = {row.strategy: row.strategy for row in self.entered}
         if self.entered:
             first = min(self.entered, key=lambda row: times[row.strategy]).strategy
@@ -88,15 +96,31 @@ class Contest:
 
         progress.begin("the final")
         hold(plan, self.held, self._start, self.clock, look, keep)
+        if self.held.pace and self._preferences.objective != "energy":
+            progress.begin("energy of a frame")
+            self._take_windows(self.held.pace, deadline)
         progress.end()
 
-    def _start(self, process: int, contestants: Mapping[str, str]) -> Session:
+    def _take_windows(self, pace: Pace, deadline: float) -> None:
+        """Of all that did not leave, those that were measured to the end first."""
+        here = [row.strategy for row in self.entered if row.strategy not in self.held.left]
+        names = sorted(here, key=lambda name: name in self.dropped)
+        process = 1 + max(block.process for block in self.held.blocks)
+
+        def start() -> Session:
+            return self._start(process, {name: name for name in names}, WINDOW_SECONDS)
+
+        warm = self.held.warm_frames
+        after_final(self.windows, names, start, self.clock, deadline, pace.process_seconds, warm)
+
+    def _start(self, process: int, contestants: Mapping[str, str], energy_seconds: float = 0.0) -> Session:
         job = FinalJob(
             base=self.base,
             process=process,
             contestants=dict(contestants),
             frames=self.frames,
-            block_seconds=BLOCK_SECONDS,
+            block_seconds=self.block_seconds,
+            energy_seconds=WINDOW_SECONDS if self._preferences.objective == "energy" else energy_seconds,
             compare=not self.held.rounds,
             directory=str(self.directory / f"final-{process}"),
         )
@@ -128,13 +152,15 @@ class Contest:
     def _row(self, row: Measured) -> Measured:
         blocks = [block for block in self.held.blocks if block.contestant == row.strategy]
         if row.strategy in self.held.left:
-            reason = f"left the final: {self.held.left[row.strategy].message}"
-            return row.model_copy(update={"outside": reason})
+            return _outside(row, f"left the final: {self.held.left[row.strategy].message}")
         if row.strategy not in self.names:
-            return row.model_copy(update={"outside": "screened out: more than twice the best's time"})
+            return _outside(row, "screened out: more than twice the best's time")
         if not blocks:
-            return row.model_copy(update={"outside": "the final did not begin"})
-        return with_blocks(row, blocks)
+            return _outside(row, "the final did not begin")
+        timed = [block for block in blocks if block.energy is None]
+        windows = [b for b in (*blocks, *self.windows.blocks) if b.energy and b.contestant == row.strategy]
+        more = figures(timed, windows, self.windows.why(row.strategy))
+        return with_blocks(row, blocks).model_copy(update=more)
 
 
 def with_blocks(row: Measured, blocks: Sequence[Block]) -> Measured:
@@ -159,6 +185,11 @@ def with_blocks(row: Measured, blocks: Sequence[Block]) -> Measured:
         }
     )
     return accounted(timed, stages)
+
+
+def _outside(row: Measured, reason: str) -> Measured:
+    absent = dict.fromkeys(("p95", "p99", "energy"), OUTSIDE)
+    return row.model_copy(update={"outside": reason, "absent": absent})
 
 
 def _score(row: Measured, preferences: Preferences) -> float:

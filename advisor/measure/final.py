@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from advisor.measure.final_messages import BlockDone, FinalRound, Left, Message, RoundDone
+from advisor.measure.final_messages import BlockDone, FinalRound, Left, Message, RoundDone, Unmeasurable
 from advisor.measure.jobs import Problem
 from advisor.measure.sampling import Clock, settled
 from advisor.profiles.blocks import Block
@@ -83,6 +83,8 @@ class Held:
     kept_setup: bool = False
     """Function and set-up ran once for each contestant and process, since they take longer than a block."""
     pace: Pace | None = None
+    unmeasurable: str = ""
+    """Why there are no windows for energy, where each block was to be one."""
 
 
 def hold(
@@ -212,7 +214,7 @@ class _Final:
         self.rounds, self.held.rounds = self.rounds + 1, self.held.rounds + 1
         self.measuring += self.clock() - begin
         self.held.pace = Pace(self.starting / self.processes, self.measuring / self.held.rounds)
-        return self.session is not None or self._open()
+        return not self.held.unmeasurable and (self.session is not None or self._open())
 
     def _hear(self, message: Message) -> Sequence[float]:
         """Keeps what it says; the seconds of the frames before a block."""
@@ -222,6 +224,8 @@ class _Final:
             return message.warming_seconds
         if isinstance(message, RoundDone):
             self.held.kept_setup |= message.kept_setup
+        elif isinstance(message, Unmeasurable):
+            self.held.unmeasurable = message.reason
         elif isinstance(message, Left):
             self.held.left[message.contestant] = message.problem
             if message.broken:

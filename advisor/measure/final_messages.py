@@ -19,6 +19,9 @@ class FinalJob(Record):
     contestants: dict[str, str] = Field(description="Name to strategy; two names may share one")
     frames: Annotated[int, Field(gt=0)] = Field(description="Timed frames of a block")
     block_seconds: float = Field(gt=0, description="Where function and set-up take longer, they run once")
+    energy_seconds: float = Field(
+        default=0.0, ge=0, description="A block is a window for energy of that length; 0 is none"
+    )
     compare: bool = Field(default=True, description="Results are compared in each contestant's first block")
     directory: str
 
@@ -55,6 +58,13 @@ class Left(Record):
     broken: bool = False
 
 
+class Unmeasurable(Record):
+    """Windows for energy were asked for, and nothing counts it here."""
+
+    kind: Literal["unmeasurable"] = "unmeasurable"
+    reason: str
+
+
 class RoundDone(Record):
     """All of a round's contestants had their block."""
 
@@ -63,7 +73,7 @@ class RoundDone(Record):
     kept_setup: bool = False
 
 
-Message = BlockBegun | BlockDone | Left | RoundDone
+Message = BlockBegun | BlockDone | Left | Unmeasurable | RoundDone
 _MESSAGE: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="kind")])
 
 

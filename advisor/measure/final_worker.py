@@ -13,14 +13,16 @@ import random
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import numpy as np
 
+from advisor.devices.energy import Meter, Unmetered, metering
 from advisor.measure.backends import open_backend
+from advisor.measure.energy import idle_watts, window
 from advisor.measure.final_messages import (
     BlockBegun,
     BlockDone,
@@ -29,15 +31,17 @@ from advisor.measure.final_messages import (
     Left,
     Message,
     RoundDone,
+    Unmeasurable,
     as_line,
 )
+from advisor.measure.frames import FrameLoop
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.process import die_with_parent
 from advisor.measure.sampling import Clock, quiet, timed_block
 from advisor.measure.stand import Stand, stand
 from advisor.measure.tasks import COMPARED, compare
 from advisor.measure.worker import problem_of
-from advisor.profiles.blocks import MOST_FRAMES, Block
+from advisor.profiles.blocks import MOST_FRAMES, Block, Energy
 from advisor.strategies.backend import Backend
 from advisor.workloads.loading import Loaded, prepare
 
@@ -47,7 +51,7 @@ _PADDING = 1 << 20
 
 @dataclass
 class Kept:
-    """A contestant whose set-up is not repeated: its stand, and the next frame's index."""
+    """A contestant ready to run: its stand, and the next frame's index."""
 
     stand: Stand
     index: int
@@ -61,6 +65,10 @@ class Final:
     backend: Backend
     make: Callable[[], Loaded]
     clock: Clock
+    meter: Callable[[str | None, int], AbstractContextManager[Meter]] = metering
+    sleep: Callable[[float], None] = time.sleep
+    power: tuple[Meter, float] | None = None
+    """Where blocks are windows for energy: what counts it, and the idle power in watts."""
     compared: set[str] = field(default_factory=set)
     kept: dict[str, Kept] = field(default_factory=dict)
     open: ExitStack = field(default_factory=ExitStack)
@@ -72,45 +80,73 @@ class Final:
         self.random = random.Random(f"{self.job.base.seed}-{self.job.process}")
 
     def block(self, request: FinalRound, place: int) -> BlockDone:
-        """One block of the contestant at that place of the round. Raises what the workload raises."""
+        """One block of the contestant at that place of the round. Raises what the workload raises, and
+        `Unmetered` where windows for energy are asked for in vain."""
         name = request.order[place]
-        with self._standing(name, request.warm_frames) as (standing, index), quiet():
-            loop, frames = standing.loop, self.job.frames
-            warming = timed_block(loop.frame, self.clock, index, request.warm_frames)
-            first = index + request.warm_frames
-            before = len(loop.latencies)
+        if self.job.energy_seconds and self.power is None:
+            self.power = self._metered()
+        with self._standing(name) as kept, quiet():
+            loop, first = kept.stand.loop, kept.index + request.warm_frames
+            warming = timed_block(loop.frame, self.clock, kept.index, request.warm_frames)
+            loop.latencies.clear()
             loop.host_seconds.clear()
-            seconds = timed_block(loop.frame, self.clock, first, frames)
+            told = self._window(loop, first) if self.power else self._timed(loop, first)
+            latencies, frames = loop.latencies, told["frames"]
             host = {stage: spent / frames for stage, spent in loop.host_seconds.items()}
-            latencies = loop.latencies[before:]
-            if loop is not standing.serial:  # the next frame is under way
+            if loop is not kept.stand.serial:  # the next frame is under way
                 loop.frame_alone(first + frames)
+            kept.index = first + frames + 1
         block = Block(
             process=self.job.process,
             round=request.round,
             place=place,
             contestant=name,
-            frames=frames,
-            seconds=sum(seconds),
-            frame_seconds=tuple(seconds[:MOST_FRAMES]),
             latency_seconds=sum(latencies) / len(latencies) if latencies else None,
+            frame_latencies=tuple(latencies[:MOST_FRAMES]),
             host_seconds=host,
+            **told,
         )
         return BlockDone(block=block, warming_seconds=tuple(warming))
 
+    def _timed(self, loop: FrameLoop, first: int) -> dict[str, Any]:
+        """The frames of a block, timed one by one."""
+        before = time.process_time()
+        seconds = timed_block(loop.frame, self.clock, first, self.job.frames)
+        return {
+            "frames": self.job.frames,
+            "seconds": sum(seconds),
+            "frame_seconds": tuple(seconds[:MOST_FRAMES]),
+            "cpu_seconds": (time.process_time() - before) / self.job.frames,
+        }
+
+    def _window(self, loop: FrameLoop, first: int) -> dict[str, Any]:
+        """As many frames as fit a window for energy."""
+        assert self.power is not None
+        meter, idle = self.power
+        taken = window(loop.frame, first, meter, self.clock, self.job.energy_seconds)
+        energy = Energy(joules=taken.joules, idle_watts=idle, source=meter.source)
+        return {"frames": taken.frames, "seconds": taken.seconds, "frame_seconds": (), "energy": energy}
+
+    def _metered(self) -> tuple[Meter, float]:
+        """The device's meter, open for the life of the process, and the power while nothing runs."""
+        if self.job.base.backend == "cpu":
+            raise Unmetered("the CPU device has no counter of energy")
+        place = self.backend.environment().get("pci_bus_id")
+        meter = self.open.enter_context(self.meter(None if place is None else str(place), self.job.base.gpu))
+        self.backend.synchronize()
+        return meter, idle_watts(meter, self.clock, self.sleep)
+
     @contextmanager
-    def _standing(self, name: str, warm: int) -> Iterator[tuple[Stand, int]]:
-        """The contestant ready for its next frame, and that frame's index."""
+    def _standing(self, name: str) -> Iterator[Kept]:
+        """The contestant ready for its next frame."""
         if name in self.kept:
-            kept = self.kept[name]
-            yield kept.stand, kept.index
-            kept.index += warm + self.job.frames + 1
+            yield self.kept[name]
             return
         with ExitStack() as stack:
-            standing = self._placed(name, stack)
-            yield standing, COMPARED + 1
+            kept = Kept(self._placed(name, stack), COMPARED + 1)
+            yield kept
             if self._keeps():
-                self.kept[name] = Kept(standing, COMPARED + 2 + warm + self.job.frames)
+                self.kept[name] = kept
                 self.open.push(stack.pop_all())
 
     def _keeps(self) -> bool:
@@ -166,6 +202,8 @@ def _attempt(
 ) -> Message:
     try:
         return final.block(request, place)
+    except Unmetered as problem:
+        return Unmeasurable(reason=str(problem))
     except BaseException as error:  # of the user's code, of the device, or ours
         return explain(error).model_copy(update={"contestant": request.order[place]})
 

@@ -1,12 +1,20 @@
-"""Memory of a run: what the buffers took by kind, and what the system says the process holds."""
+"""Memory of a run: what the buffers took by kind, and what the system says the process holds.
+
+Managed memory beside a card's own has pages on both sides: for 192 MiB an H200 gave 258 MiB and its host 43
+to 235, by who touched them last. It is booked on both sides, and what frames were seen to take is told by
+place.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from advisor.profiles.schema import Footprint, MemoryKind
+from advisor.measure.frames import Action, FrameLoop
+from advisor.profiles.row_figures import PlaceMemory
+from advisor.profiles.schema import Device, Footprint, MemoryKind
 from advisor.strategies.backend import Backend
 from advisor.strategies.placements.arena import Arena
 
@@ -22,16 +30,77 @@ class Reading:
     process: int | None
     locked: int | None
     device_free: int | None
+    resident: int | None = None
+    """Of the process, each page whole: cheap enough to be asked for after every step of a frame."""
 
 
 def read(backend: Backend, process: Path = _PROCESS) -> Reading:
-    """Proportional set size, page-locked memory and free device memory, now."""
+    """Proportional set size, page-locked memory, free device memory and the resident set, now."""
+    status = process / _STATUS
     return Reading(
-        _field(process / _ROLLUP, "Pss"), _field(process / _STATUS, "VmLck"), backend.free_memory()
+        _field(process / _ROLLUP, "Pss"),
+        _field(status, "VmLck"),
+        backend.free_memory(),
+        _field(status, "VmRSS"),
     )
 
 
-def footprint(arena: Arena, before: Reading, after: Reading) -> Footprint:
+def booked(reserved: Mapping[MemoryKind, int], device: Device) -> int:
+    """All that is reserved; managed memory on both sides where the device has a memory of its own."""
+    two_sides = device.memory_class in ("discrete", "discrete-hmm", "coherent")
+    return sum(reserved.values()) + (reserved.get("managed", 0) if two_sides else 0)
+
+
+FRAMES = 2
+"""Frames that `over_frames` watches: where two are under way at once, both are seen."""
+
+
+def over_frames(
+    loop: FrameLoop, first: int, backend: Backend, before: Reading, gpu: int, process: Path = _PROCESS
+) -> dict[str, PlaceMemory]:
+    """What frames from index `first` on take beyond `before`, by place: `host`, and `gpu0` of a card.
+
+    Read after each step of two frames, and once nothing is under way. A step's own temporaries that it gives
+    back are not seen, but for those of the GPU's pool, which keeps them.
+    """
+    resident, free = [], []
+
+    def look() -> None:
+        resident.append(_field(process / _STATUS, "VmRSS"))
+        free.append(backend.free_memory())
+
+    def read_after(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def run(argument: Any) -> Any:
+            done = call(argument)
+            look()
+            return done
+
+        return run
+
+    def watch(action: Action) -> Action:
+        return replace(action, run=read_after(action.run), move=action.move and read_after(action.move))
+
+    with loop.watched(watch):
+        for index in range(first, first + FRAMES - 1):
+            loop.frame(index)
+        loop.frame_alone(first + FRAMES - 1)
+    backend.synchronize()
+    look()
+    host = [_rise(before.resident, now) for now in resident]
+    card = [_rise(now, before.device_free) for now in free]
+    shared = backend.device().attributes.get("integrated")
+    places = {"host": host, **({} if shared else {f"gpu{gpu}": card})}
+    return {name: place for name, taken in places.items() if (place := _place(taken))}
+
+
+def _place(taken: Sequence[int | None]) -> PlaceMemory | None:
+    known = [count for count in taken if count is not None]
+    return PlaceMemory(steady_bytes=known[-1], peak_bytes=max(known)) if known else None
+
+
+def footprint(
+    arena: Arena, before: Reading, after: Reading, places: Mapping[str, PlaceMemory] | None = None
+) -> Footprint:
     """The footprint of a run between two readings; what could not be read is absent, with the reason."""
     requested = dict(arena.requested)
     reserved = _with_pool(requested, arena)
@@ -50,9 +119,12 @@ def footprint(arena: Arena, before: Reading, after: Reading) -> Footprint:
     return Footprint(
         requested=requested,
         reserved=reserved,
-        physical_bytes=sum(reserved.values()),
+        physical_bytes=booked(reserved, arena.backend.device()),
+        places=dict(places or {}),
         absent={name: reasons[name] for name, value in used.items() if value is None},
-        **used,
+        peak_process_bytes=used["peak_process_bytes"],
+        locked_bytes=used["locked_bytes"],
+        device_used_bytes=used["device_used_bytes"],
     )
 
 

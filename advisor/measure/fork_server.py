@@ -16,7 +16,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Protocol
 
-READY_SECONDS = 60.0
 _LAST = 5.0
 """Seconds that the status of a process that is gone may take to arrive."""
 _UNKNOWN = -int(signal.SIGKILL)
@@ -40,6 +39,9 @@ class Process(Protocol):
 
 class ForkServer:
     """The process that forks, and the socket to it. It ends with its parent."""
+
+    ready_seconds = 60.0
+    """Within which it has to answer."""
 
     def __init__(self, command: list[str], log: Path) -> None:
         """command: calls `advisor.measure.forking.main`; the socket's number is added to it."""
@@ -70,7 +72,7 @@ class ForkServer:
         where the server is gone.
         """
         request = json.dumps({"worker": worker, "arguments": arguments}).encode() + b"\n"
-        self._link.settimeout(READY_SECONDS)
+        self._link.settimeout(self.ready_seconds)
         try:
             socket.send_fds(self._link, [request], [output.fileno(), *pass_fds])
             while "pid" not in (answer := self._answer()):

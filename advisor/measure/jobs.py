@@ -11,6 +11,7 @@ from advisor.errors import AdvisorError, FileProblem, NothingMeasured, UsageErro
 from advisor.measure.calibration_jobs import GroupRun
 from advisor.measure.sampling import MIN_FRAMES
 from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds
+from advisor.profiles.row_figures import HostPages
 from advisor.profiles.schema import Device, Footprint, PageLocking, Trace, WorkloadRecord
 from advisor.profiles.scripts import ScriptCopies, ScriptMemory, ScriptRange
 from advisor.profiles.system_state import GpuState
@@ -106,6 +107,8 @@ class Sample(Record):
     latency_seconds: PositiveSeconds | None = None
     hints: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     page_locking: PageLocking | None = None
+    cpu_seconds: Seconds | None = None
+    host_pages: HostPages | None = None
     gpu_state: GpuState | None = Field(default=None, description="Read right after the last timed frame")
     timeline: Timeline | None = None
 

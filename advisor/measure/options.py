@@ -98,8 +98,10 @@ class Options:
     )
     gpu: int | None = _gpu(None, "Which GPU; the first where none is given.", "NUMBER", limits={"ge": 0})
     no_gpu: bool = _gpu(False, "Ignore the GPU and predict instead.")
-    objective: Literal["time", "footprint", "throughput"] | None = _conclusion(
-        None, "What to recommend by: time (the default), footprint or throughput.", "NAME"
+    objective: Literal["time", "latency-p99", "throughput", "energy", "footprint"] | None = _conclusion(
+        None,
+        "What to recommend by: time (the default), latency-p99, throughput, energy or footprint.",
+        "NAME",
     )
     indifference: float | None = _conclusion(
         None,
@@ -137,7 +139,7 @@ class Options:
     )
     numa: str = _measuring(
         "local",
-        "NUMA node of pinned memory: local (to the GPU), remote, or a number.",
+        "NUMA node of host memory: local (to the GPU), remote, or a number.",
         "NODE",
         give="Give local, remote, or the number of a node.",
         limits={"pattern": "^(local|remote|[0-9]+)$", "coerce_numbers_to_str": True},

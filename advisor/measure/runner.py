@@ -47,6 +47,7 @@ class Run:
     """Of a script, its rows with figures among it."""
     final: FinalRecord | None = None
     blocks: tuple[Block, ...] = ()
+    windows: tuple[Block, ...] = ()
 
 
 Keep = Callable[[Run], None]
@@ -66,6 +67,7 @@ def run(
     keep: Keep,
     accept: Callable[[Description], None] = lambda _: None,
     promising: Callable[[Run, Sequence[str]], Sequence[str]] = lambda _, names: names,
+    clock: Clock = time.monotonic,
 ) -> Run:
     """Runs everything; `keep` gets the run so far after each process, and Ctrl-C ends it with what there is.
 
@@ -74,7 +76,7 @@ def run(
     Raises `AdvisorError` when the workload cannot be run at all, KeyboardInterrupt before the first figures.
     """
     subject = _subject(settings, directory)
-    runner = _Runner(settings, launcher, progress, directory, subject)
+    runner = _Runner(settings, launcher, progress, directory, subject, clock)
     description = subject.describe(runner.launch)
     accept(description)
     prepared = subject.prepare(runner.launch)
@@ -142,9 +144,9 @@ class _Runner:
     progress: Progress
     directory: Path
     subject: Subject
+    clock: Clock
     samples: dict[str, list[AnySample]] = field(default_factory=dict)
     failed: dict[str, Failed] = field(default_factory=dict)
-    clock: Clock = time.monotonic
     launched: int = 0
     timed: int = 0
     longest: float = 0.0
@@ -234,6 +236,7 @@ class _Runner:
             rows=held.results(results) if held else results,
             final=held.record() if held and held.held.blocks else None,
             blocks=tuple(held.held.blocks) if held else (),
+            windows=tuple(held.windows.blocks) if held else (),
             script=begun.script and begun.script.model_copy(update={"measured": ran}),
             gpu_states=tuple(sample.gpu_state for sample in taken if sample.gpu_state is not None),
             notes=(*begun.notes, *notes),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -44,6 +45,8 @@ class Samples:
 
     frame_seconds: tuple[float, ...]
     stopped: str
+    cpu_seconds: float
+    """Of a frame on average: CPU time of all threads of the process."""
 
 
 def warm_up(
@@ -93,6 +96,7 @@ def sample(
     first: int,
     limits: Limits,
     half_width: Callable[[list[float], float], float] = median_half_width,
+    cpu_clock: Clock = time.process_time,
 ) -> Samples:
     """Times frames one by one, with the garbage collector at rest, until one of the limits says stop.
 
@@ -100,6 +104,7 @@ def sample(
     """
     times: list[float] = []
     with quiet():
+        cpu = cpu_clock()
         started, checks = clock(), _Checks(limits, half_width)
         while True:
             before = clock()
@@ -108,7 +113,7 @@ def sample(
             times.append(round(after - before, _CLOCK_DIGITS))
             stopped = checks.reason(times, after - started)
             if stopped:
-                return Samples(tuple(times), stopped)
+                return Samples(tuple(times), stopped, (cpu_clock() - cpu) / len(times))
 
 
 def timed_block(frame: Callable[[int], None], clock: Clock, first: int, count: int) -> list[float]:

@@ -22,6 +22,7 @@ from advisor.devices.gpus import gpu_state
 from advisor.errors import WorkloadError
 from advisor.measure import footprint, verification
 from advisor.measure.frames import FrameLoop
+from advisor.measure.host_pages import host_pages
 from advisor.measure.jobs import Captured, Description, Job, ReferenceRun, Sample, TraceRun
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.pipelined import SETS
@@ -148,13 +149,16 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Sample:
     index += count
     latencies = loop.latencies[-count:]
     host = {stage: seconds / count for stage, seconds in loop.host_seconds.items()}
-    taken = footprint.footprint(run.arena, run.before, footprint.read(run.arena.backend))
+    after = footprint.read(run.arena.backend)
     state = loaded_gpu(backend.environment().get("pci_bus_id"), job.gpu)
     timed = breakdown(loop.timed_frame, clock, index, min(0.5, job.seconds / 5), slow)
     index += len(timed) + 1
     watched = job.timeline and not hurried
     timeline = Recorder(backend).timeline(loop, index) if watched else None
     index += WATCHED if watched else 0
+    pages = host_pages(placed.host for placed in run.placed.values())
+    places = {} if hurried else footprint.over_frames(loop, index, backend, run.before, job.gpu)
+    index += 0 if hurried else footprint.FRAMES
     _require_state(backend)
     _check_last(run, index, Path(job.file))
     if verified and not hurried and (kept / _REPEATABLE).read_text(encoding="utf-8"):
@@ -168,10 +172,12 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Sample:
         host_seconds=host,
         transfer_bytes=_transfer_bytes(run, loaded),
         setup_seconds=setup_seconds,
-        footprint=taken,
+        footprint=footprint.footprint(run.arena, run.before, after, places),
         latency_seconds=median(latencies) if latencies else None,
         hints=run.hints,
         page_locking=locking,
+        cpu_seconds=samples.cpu_seconds,
+        host_pages=pages,
         gpu_state=state,
         timeline=timeline,
         verified=verified,

@@ -9,14 +9,7 @@ from typing import Literal
 
 from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values
-from advisor.profiles.schema import (
-    BufferRecord,
-    MemoryClass,
-    StageWork,
-    Trace,
-    Traffic,
-    WorkloadRecord,
-)
+from advisor.profiles.schema import BufferRecord, MemoryClass, StageWork, Trace, Traffic, WorkloadRecord
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.registry import Strategy, shared
 from advisor.strategies.schedule import Plan, Step, doubled, plan, stage_uses
@@ -98,7 +91,8 @@ class Context:
         return self.own(buffer).movement(self.memory_class) in ("migrated", "prefetched")
 
     def physical_bytes(self) -> int:
-        """Memory of all buffers, every copy where there are several; shared memory once."""
+        """Memory of all buffers, every copy where there are several, managed memory beside a card's own on
+        both sides; shared memory once."""
         return sum(b.bytes * self._copies(b.name) for b in self.workload.buffers)
 
     def device_bytes(self) -> int:
@@ -111,7 +105,8 @@ class Context:
 
     def _copies(self, buffer: str) -> int:
         placement = self.own(buffer)
-        both = 1 if placement.host_kind == placement.device_kind else 2
+        two_sides = placement.managed and not self.machine.shares_memory
+        both = 2 if two_sides or placement.host_kind != placement.device_kind else 1
         # The pinned pool between the two.
         return (both + placement.staged) * self._sets(buffer) + self.is_foreign(buffer)
 

@@ -1,10 +1,10 @@
 """What a profile that was measured on a GPU tells: its kernels' and host stages' times, for other devices,
-how far the model is from it on its own device, and what it says that measured changes are worth."""
+and how far the model is from it on its own device."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
@@ -17,7 +17,6 @@ from advisor.model.device_stages import roof_seconds
 from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values, span
 from advisor.model.simulate import Simulated, simulate, with_declared
-from advisor.profiles.conclusions import Advice
 from advisor.profiles.schema import Device, Measured, Profile, StageWork, Trace
 from advisor.strategies.registry import STRATEGIES, Strategy, shared
 
@@ -81,24 +80,6 @@ def compare(profile: Profile) -> ModelAgainstRun:
     )
     refused = next((s for s in found.values() if isinstance(s, str)), "no strategy was measured")
     return ModelAgainstRun(entry.name, rows, "" if rows else refused)
-
-
-def with_estimates(profile: Profile, advice: Iterable[Advice]) -> tuple[Advice, ...]:
-    """The advice with the model's estimate beside each gain that was measured, where it has one.
-
-    The model is asked as if nothing had been measured, like `compare`.
-    """
-    told = list(advice)
-    if not any(item.gain and item.gain.basis == "measured" for item in told):
-        return tuple(told)
-    likely = {row.strategy: row.likely for row in compare(profile).rows}
-    for number, item in enumerate(told):
-        gain = item.gain
-        if gain and gain.basis == "measured" and {gain.over, item.strategy} <= likely.keys():
-            estimate = likely[gain.over or ""] - likely[item.strategy or ""]
-            gain = gain.model_copy(update={"estimated_seconds_per_frame": estimate})
-            told[number] = item.model_copy(update={"gain": gain})
-    return tuple(told)
 
 
 def learned(profile: Profile, target: Machine) -> Learned:

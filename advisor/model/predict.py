@@ -14,17 +14,11 @@ from advisor.devices.entries import CatalogueEntry
 from advisor.model.device_stages import ASSUMED_AGAIN
 from advisor.model.device_texts import value
 from advisor.model.machines import Machine, defaults, host_slowdown
-from advisor.model.measured import learned
+from advisor.model.measured import compare, learned
 from advisor.model.monte_carlo import DRAWS, Values, span
 from advisor.model.simulate import Simulated, simulate, with_declared
-from advisor.profiles.schema import (
-    Predicted,
-    PredictedResult,
-    Prediction,
-    Profile,
-    Skipped,
-    Trace,
-)
+from advisor.profiles.conclusions import Advice
+from advisor.profiles.schema import Predicted, PredictedResult, Prediction, Profile, Skipped, Trace
 from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy
 from advisor.verdicts.budgets import by_memory
 from advisor.verdicts.predicted import confidence, recommend_predicted
@@ -98,6 +92,24 @@ def _row(name: str, found: Simulated | str) -> PredictedResult:
         physical_bytes=found.physical_bytes,
         latency_seconds=None if found.latency is None else float(found.latency[0]),
     )
+
+
+def with_estimates(profile: Profile, advice: Iterable[Advice]) -> tuple[Advice, ...]:
+    """The advice with the model's estimate beside each gain that was measured, where it has one.
+
+    The model is asked as if nothing had been measured, like `compare`.
+    """
+    told = list(advice)
+    if not any(item.gain and item.gain.basis == "measured" for item in told):
+        return tuple(told)
+    likely = {row.strategy: row.likely for row in compare(profile).rows}
+    for number, item in enumerate(told):
+        gain = item.gain
+        if gain and gain.basis == "measured" and {gain.over, item.strategy} <= likely.keys():
+            estimate = likely[gain.over or ""] - likely[item.strategy or ""]
+            gain = gain.model_copy(update={"estimated_seconds_per_frame": estimate})
+            told[number] = item.model_copy(update={"gain": gain})
+    return tuple(told)
 
 
 def assumptions(trace: Trace, machine: Machine) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from advisor.profiles.base import Record, optional, table
 
-Objective = Literal["time", "footprint", "throughput"]
+Objective = Literal["time", "latency-p99", "throughput", "energy", "footprint"]
 
 
 def begin_to_end(objective: Objective) -> bool:
@@ -23,8 +23,9 @@ class Preferences(Record):
     """
 
     objective: Objective = optional(
-        "time: begin to end of a frame. footprint: memory, then time. "
-        "throughput: frames per second, where frames that overlap count as often as they are done",
+        "time: begin to end of a frame. latency-p99: the 99th percentile of that. "
+        "throughput: frames per second, where frames that overlap count as often as they are done. "
+        "energy: joules of a frame, above the idle power. footprint: memory, then time",
         "time",
     )
     indifference: Annotated[float, Field(gt=0, lt=1)] = optional(

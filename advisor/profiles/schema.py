@@ -17,6 +17,7 @@ from advisor.profiles.base import Bytes, Interval, PositiveSeconds, Record, Seco
 from advisor.profiles.blocks import Block, FinalRecord, Method
 from advisor.profiles.conclusions import Advice, Recommendation
 from advisor.profiles.preferences import Preferences
+from advisor.profiles.row_figures import FrameEnergy, HostPages, PlaceMemory, Quantile
 from advisor.profiles.scripts import ScriptRun
 from advisor.profiles.system_state import Environment
 from advisor.profiles.text_files import as_path, write_atomically
@@ -97,7 +98,11 @@ class Footprint(Record):
 
     requested: dict[MemoryKind, Bytes]
     reserved: dict[MemoryKind, Bytes]
-    physical_bytes: Bytes = Field(description="Reserved in all; memory seen from both sides counted once")
+    physical_bytes: Bytes = Field(
+        description="Reserved in all; managed memory beside a card's own counts on both sides, other memory "
+        "that both sides see once"
+    )
+    places: dict[str, PlaceMemory] = table("What a frame was seen to take: of host, gpu0 and so on")
     peak_process_bytes: Bytes | None = optional("Proportional set size added by the run")
     locked_bytes: Bytes | None = optional("VmLck: page-locked by the kernel's count")
     device_used_bytes: Bytes | None = optional("Drop of the GPU's free memory")
@@ -143,6 +148,12 @@ class Measured(Record):
     samples: Literal["frames", "blocks"] = optional(
         "What frame_seconds holds: frames, or the mean frame of each block", "frames"
     )
+    p95: Quantile | None = optional("95th percentile, begin to end of a frame")
+    p99: Quantile | None = None
+    cpu_seconds: Seconds | None = optional("CPU time of a frame, all threads of the process")
+    energy: FrameEnergy | None = None
+    host_pages: HostPages | None = None
+    absent: dict[str, str] = table("What has no figure, and why")
     outside: str = optional(
         "Why it took no part in the final, or left it; its figures are of one process", ""
     )
@@ -276,6 +287,9 @@ class Profile(Record):
     results: tuple[Result, ...]
     final: FinalRecord | None = optional("None where no final was held")
     blocks: tuple[Block, ...] = optional("What the final measured, raw", ())
+    windows: tuple[Block, ...] = optional(
+        "For energy, after the final; where that is the objective, blocks have it", ()
+    )
     recommendation: Recommendation | None = None
     advice: tuple[Advice, ...] = ()
     traffic: Trace | None = None

@@ -1,4 +1,4 @@
-"""What the machine said of itself at one moment: GPU, Jetson board, host.
+"""What the machine said of itself at one moment: GPU, Jetson board, host; and its software, the environment.
 
 A figure that could not be read is None, and `absent` says why under the figure's name.
 """
@@ -99,6 +99,8 @@ class HostState(Record):
     memory_available_bytes: Bytes | None = None
     memory_limit: Limit | None = optional("Of the control group")
     locked_memory_limit: Limit | None = optional("RLIMIT_MEMLOCK, soft")
+    huge_pages: str | None = optional("Transparent ones: always, madvise or never")
+    allowed_cpus: str | None = optional("Of this process, as Linux lists them")
     wsl: bool = False
     container: bool = False
     absent: dict[str, str] = Field(default_factory=dict)

@@ -14,6 +14,7 @@ from advisor.report.charts import footprint_chart, frame_chart, overlap_note, pr
 from advisor.report.distribution import distribution, spread
 from advisor.report.failures import undoubted
 from advisor.report.methods import measured_label
+from advisor.report.more_figures import more_figures
 from advisor.report.page import Section, filled
 from advisor.report.recommendations import prediction_verdict
 from advisor.report.tables import (
@@ -66,13 +67,17 @@ def _side_by_side(profile: Profile, missing: tuple[blocks.Item, ...]) -> Iterato
     yield replace(frame_chart(ordered), notes=tuple(filter(None, (_PARTS, overlap_note(profile)))))
     if not cpu:
         yield blocks.Heading("Memory", "memory", "Memory")
-        note = "The physical total counts memory that both sides see once."
+        note = (
+            "The physical total counts managed memory on a card on both sides, other memory that both sides "
+            "see once."
+        )
         yield replace(footprint_chart(ordered), notes=(note,))
     yield blocks.Heading("Spread of the frames", "spread", "" if cpu else "Frames")
     yield spread(measured)
     own = tuple(distribution(row, i) for i, row in enumerate(measured, 1))
     yield blocks.Fold("Each strategy on its own axis", (blocks.Group("strips", own),), kind="folded own")
     if not cpu:
+        yield from more_figures(profile, measured)
         yield blocks.Heading("Set-up, and when it pays", "setup", "Set-up")
         yield _setup(profile, measured)
 

@@ -82,6 +82,8 @@ def _host(host: HostState) -> list[Fact]:
         ("Memory available before", _size(host.memory_available_bytes)),
         ("Memory limit of the control group", _limit(host.memory_limit)),
         ("Limit of locked memory", _limit(host.locked_memory_limit)),
+        ("Transparent huge pages", host.huge_pages or ""),
+        ("CPUs of the process", host.allowed_cpus or ""),
         ("Runs in", words.listing(inside)),
     )
     return [Fact(label, words.line(value, 300)) for label, value in known if value]

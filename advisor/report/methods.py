@@ -19,6 +19,8 @@ _OBJECTIVES = {
     "time": "time, the latency of a frame",
     "footprint": "footprint: the least memory, then time",
     "throughput": "throughput: frames per second",
+    "latency-p99": "latency-p99: the 99th percentile of a frame's latency",
+    "energy": "energy: joules of a frame, above the idle power",
 }
 
 

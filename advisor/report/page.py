@@ -108,5 +108,7 @@ def download(profile: Profile) -> Download:
     """The profile to save: with the final's blocks, not the frames in them, which profile.json has too."""
     if sum(len(row.frame_seconds) for row in profile.measured().values()) > MOST_FRAMES:
         return Download(None)
-    blocks = tuple(block.model_copy(update={"frame_seconds": ()}) for block in profile.blocks)
+    blocks = tuple(
+        block.model_copy(update={"frame_seconds": (), "frame_latencies": ()}) for block in profile.blocks
+    )
     return Download(profile.model_copy(update={"blocks": blocks}).model_dump_json)

@@ -22,6 +22,7 @@ from advisor.report.failures import (
 )
 from advisor.report.tables import apart, gaps
 from advisor.stats import EQUIVALENCE
+from advisor.verdicts.words import counted
 from advisor.verdicts.words import headline as verdict_headline
 
 _DECLINED = "the model declines every strategy"
@@ -252,6 +253,8 @@ def _faster(chosen: Recommendation, likely: str) -> str:
     if chosen.speedup is None or chosen.baseline is None:
         return ""
     low, high = chosen.interval or (chosen.speedup, chosen.speedup)
+    if (noun := counted(chosen.objective).noun) != "time":
+        return f"{words.code(chosen.baseline)} takes {units.ratio(chosen.speedup)} that {noun}"
     if low <= 1 <= high and abs(chosen.speedup - 1) <= EQUIVALENCE:
         return f"as fast as {words.code(chosen.baseline)}"
     direction = "faster than" if chosen.speedup >= 1 else "the speed of"

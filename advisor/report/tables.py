@@ -15,6 +15,7 @@ from advisor.report import words
 from advisor.report.blocks import NOTHING, Item, Row, TableCell
 from advisor.rules.base import shares_dram
 from advisor.strategies.registry import BASELINE
+from advisor.verdicts.words import counted
 
 _FIRST = 4
 """Devices by which a strategy is kept where there is little room."""
@@ -88,7 +89,8 @@ def _ratio(profile: Profile, row: Measured, base: Measured | None) -> TableCell:
     if row is base:
         return TableCell(units.ratio(1.0), sort=1.0)
     chosen, method = profile.recommendation, profile.method
-    if chosen and chosen.strategy == row.strategy and chosen.speedup and chosen.interval:
+    of_time = chosen and counted(chosen.objective).noun == "time"
+    if chosen and of_time and chosen.strategy == row.strategy and chosen.speedup and chosen.interval:
         value, (low, high) = chosen.speedup, chosen.interval
     else:
         found = stats.ratio_interval(base.rounds, row.rounds, confidence=method.confidence, seed=method.seed)

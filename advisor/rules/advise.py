@@ -7,7 +7,7 @@ from typing import Any
 
 from advisor import units
 from advisor.errors import UsageError, WorkloadError
-from advisor.model.measured import with_estimates
+from advisor.model.predict import with_estimates
 from advisor.profiles.conclusions import Advice
 from advisor.profiles.schema import Profile, WorkloadRecord
 from advisor.rules.base import Case, Finding, Kind, Limits, Row, Rule, not_applicable

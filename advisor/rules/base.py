@@ -13,7 +13,7 @@ from inspect import cleandoc
 from typing import Literal, get_args
 
 from advisor import units
-from advisor.profiles.blocks import Method
+from advisor.profiles.blocks import Block, Method
 from advisor.profiles.conclusions import Certainty, Evidence, Gain, Recommendation, Unit
 from advisor.profiles.schema import Device, MemoryClass, Trace, WorkloadRecord
 from advisor.profiles.system_state import Environment
@@ -141,6 +141,8 @@ class Case:
     """Readings of the machine that was measured; None for a device that was predicted."""
     method: Method | None = None
     """How it was measured; None when predicted."""
+    blocks: tuple[Block, ...] = ()
+    """Of the final, where one was held."""
 
     @property
     def recommended(self) -> str | None:

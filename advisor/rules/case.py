@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from advisor.profiles.conclusions import Recommendation
+from advisor.profiles.row_figures import HostPages
 from advisor.profiles.schema import (
     Device,
     Failed,
@@ -35,7 +36,11 @@ def cases(profile: Profile) -> tuple[Case, ...]:
         return tuple(_case(profile, p.device, p.results, p.recommendation) for p in profile.predictions)
     measured = _case(profile, profile.device, profile.results, profile.recommendation)
     failed = {r.strategy: r.reason for r in profile.results if isinstance(r, Failed)}
-    return (replace(measured, failed=failed, machine=profile.environment, method=profile.method),)
+    return (
+        replace(
+            measured, failed=failed, machine=profile.environment, method=profile.method, blocks=profile.blocks
+        ),
+    )
 
 
 def _case(
@@ -94,7 +99,12 @@ def _measured_row(result: Measured, workload: WorkloadRecord) -> Row:
         latency_seconds=result.latency_seconds,
         verified=result.verified,
         page_locking=result.page_locking,
+        huge_share=_huge_share(result.host_pages),
     )
+
+
+def _huge_share(pages: HostPages | None) -> float | None:
+    return pages.huge_bytes / pages.bytes if pages and pages.huge_bytes is not None else None
 
 
 def _predicted_row(result: Predicted) -> Row:

@@ -50,6 +50,8 @@ class Row:
     """The range of this time over another strategy's, draw by draw; only of predicted rows (profiles.py)."""
     page_locking: PageLocking | None = None
     """What the workload page-locked by itself in its frames; None where that was not observed."""
+    huge_share: float | None = None
+    """Of the buffers' host memory, on huge pages; None where that is not known."""
     placements: Mapping[str, Placement] = field(default_factory=dict)
     """How it places each buffer that both sides use; empty for a strategy that this version does not know."""
     memory_class: MemoryClass | None = None

@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from statistics import median
 
 from advisor import stats, units
+from advisor.devices.caveats import FIX_CLOCKS, moved_clocks
+from advisor.profiles.blocks import Method
 from advisor.profiles.conclusions import Evidence
-from advisor.profiles.system_state import Environment
-from advisor.rules.base import Case, Finding, Limits, Row, Rule, Threshold, not_applicable, passed
+from advisor.profiles.system_state import Environment, HostState
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, Threshold, not_applicable, passed, text
+from advisor.verdicts.noise import Noise, of_blocks
 
 
 def judge(case: Case, limits: Limits) -> Finding:
@@ -24,13 +27,70 @@ def judge(case: Case, limits: Limits) -> Finding:
     if case.verdict is not None and case.verdict.verdict not in ("open", "untrusted"):
         only = f"{worst.strategy} is known to {units.percent(width)} only"
         return passed(f"{only}, but the verdict does not depend on it.", *shown)
-    detail = (
+    noise = of_blocks(case.blocks, worst.strategy)
+    detail = text(
         f"The median of {worst.strategy} is known to ±{units.percent(width)} only, and the strategies that "
-        f"may be the best lie closer together: {_scatter(worst)}. {_seen(case.machine)} Fix the clocks, stop "
-        f"what else runs, and profile again with --rounds {max(10, 3 * case.method.rounds)}: the interval "
-        "shrinks with the number of processes, not with the length of a run."
+        f"may be the best lie closer together: {_scatter(worst, 'blocks' if case.blocks else 'frames')}.",
+        _of_the_host(worst, noise, case.machine),
+        _seen(case.machine, noise),
+        _again(case.method, bool(case.blocks)),
     )
-    return Finding("advice", detail, evidence=shown, inferred=True)
+    return Finding("advice", detail, evidence=(*shown, *_parts(worst, noise)), inferred=True)
+
+
+def _again(method: Method, held_final: bool) -> str:
+    if held_final:
+        return (
+            f"Profile again with --max-seconds {3 * method.max_seconds:g}: more processes, and more blocks."
+        )
+    return (
+        f"Profile again with --rounds {max(10, 3 * method.rounds)}: the interval shrinks with the number of "
+        "processes, not with the length of a run."
+    )
+
+
+def _of_the_host(row: Row, noise: Noise | None, machine: Environment) -> str:
+    """Where host stages are the noise: that they are, and what helps here."""
+    if noise is None or not noise.is_the_hosts:
+        return ""
+    helps = [*_node(machine.host), *_huge_pages(row, machine.host), _PASSES.format(stage=noise.stage)]
+    return (
+        f"Its host stages vary by {units.percent(noise.host)} of a frame from block to block, all else by "
+        f"{units.percent(noise.rest)}: where host memory lies decides. What helps: {'; '.join(helps)}."
+    )
+
+
+_PASSES = "fewer passes of host stages over their buffers, {stage}'s first"
+
+
+def _node(host: HostState | None) -> list[str]:
+    """Only where there is more than one, and the GPU's is known."""
+    if host is None or host.gpu_numa_node is None or len([n for n in host.numa_nodes if n.cpus]) < 2:
+        return []
+    node = host.gpu_numa_node
+    return [f"run on the GPU's NUMA node (numactl --cpunodebind={node} --membind={node})"]
+
+
+def _huge_pages(row: Row, host: HostState | None) -> list[str]:
+    """Only where the buffers are seen not to have them."""
+    if row.huge_share is None or row.huge_share > MOSTLY or (host and host.huge_pages == "always"):
+        return []
+    return [f"huge pages, which {units.percent(row.huge_share)} of the buffers' memory has ({_THP})"]
+
+
+MOSTLY = 0.5
+"""The share of huge pages from which more of them are no advice."""
+_THP = "echo always > /sys/kernel/mm/transparent_hugepage/enabled, as root"
+
+
+def _parts(row: Row, noise: Noise | None) -> tuple[Evidence, ...]:
+    if noise is None:
+        return ()
+    between = "standard deviation between blocks, of a frame"
+    return (
+        row.figure(f"{row.strategy}: host stages' {between}", noise.host, "ratio"),
+        row.figure(f"{row.strategy}: the rest's {between}", noise.rest, "ratio"),
+    )
 
 
 def _contenders(case: Case) -> list[Row]:
@@ -57,33 +117,39 @@ def _quartiles(frames: Sequence[float]) -> float:
     return ordered[(3 * len(ordered)) // 4 - (len(ordered) % 4 == 0)] - ordered[len(ordered) // 4]
 
 
-def _scatter(worst: Row) -> str:
-    """Whether processes differ, or already the frames of the worst process; as shares of the median."""
+def _scatter(worst: Row, unit: str) -> str:
+    """Whether processes differ, or already the frames or blocks of the worst one; as shares of the median."""
     medians = _processes(worst)
     between = (max(medians) - min(medians)) / worst.seconds
     within = max(_quartiles(frames) for frames in worst.rounds if frames) / worst.seconds
     if between > within:
         return (
-            f"its processes differ by {units.percent(between)}, more than the frames of one process "
+            f"its processes differ by {units.percent(between)}, more than the {unit} of one process "
             f"({units.percent(within)}): what a process draws at its start, such as where its pages lie, "
             "decides"
         )
-    return f"the frames of one process already lie {units.percent(within)} apart: something else is at work"
+    return f"the {unit} of one process already lie {units.percent(within)} apart: something else is at work"
 
 
-def _seen(machine: Environment) -> str:
-    """What the machine told that makes figures scatter; or that it told nothing."""
+def _seen(machine: Environment, noise: Noise | None) -> str:
+    """What the machine told that makes figures scatter, and what to do about it; or that it told nothing.
+
+    The GPU's clocks are told where they moved. The CPU's governor, where host stages may be the noise.
+    """
     states = machine.gpu_readings
     reasons = dict.fromkeys(reason for s in states for reason in s.throttle_reasons or ())
     others = max((s.other_processes or 0 for s in states), default=0)
     causes = [f"the GPU throttled ({', '.join(reasons)})"] if reasons else []
-    causes += [f"other processes used the GPU ({others})"] if others else []
+    causes += [f"other processes used the GPU ({others}): stop them"] if others else []
+    if moved := moved_clocks(states):
+        low, high = map(units.frequency, moved)
+        causes.append(f"the GPU's clock was between {low} and {high} under load (to fix it: {FIX_CLOCKS})")
     governors = machine.host.cpu.governors if machine.host else ()
-    if any(governor != "performance" for governor in governors):
+    if any(governor != "performance" for governor in governors) and (not noise or noise.is_the_hosts):
         causes.append(f"the CPU's clocks were left to the governor {', '.join(governors)}")
     if causes:
         return f"Seen meanwhile: {'; '.join(causes)}."
-    return "Nothing in the machine's readings explains it."
+    return "" if noise and noise.is_the_hosts else "Nothing in the machine's readings explains it."
 
 
 def _evidence(row: Row) -> tuple[Evidence, ...]:
@@ -101,7 +167,7 @@ RULE = Rule(
     title="Steady the machine and measure again: the figures scatter too much",
     why="Where pages land, which core runs the program, clocks that rise and fall and others on the machine "
     "move the times of two processes apart by more than strategies differ. More frames do not help, since "
-    "they repeat the same draw; more processes and fixed clocks do.",
+    "they repeat the same draw; more processes do, and whatever steadies what was seen to move.",
     bad="""
     times = cupyx.profiler.benchmark(compute, (device,), n_repeat=10_000)
     seconds = np.median(times.gpu_times)  # one process: one draw""",

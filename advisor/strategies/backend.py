@@ -8,6 +8,7 @@ backend's one stream unless a backend says otherwise.
 from __future__ import annotations
 
 import ctypes
+import mmap
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -155,6 +156,19 @@ class Backend(Protocol):
 
     def pool_reserved(self) -> int | None:
         """Bytes the array library's own pools hold for temporaries; None where there is no pool."""
+
+
+def ordinary_memory(nbytes: int) -> tuple[int, Array]:
+    """Memory of NumPy's allocator, and what to hold on to. Raises MemoryError.
+
+    It is on pages of its own, since a page can be registered only once. Each is touched here first, so that
+    strategies do not differ in where their memory lies.
+    """
+    page = mmap.PAGESIZE
+    memory = np.empty(-(-nbytes // page) * page + page - 1, np.uint8)
+    first = -int(memory.ctypes.data) % page
+    memory[first : first + nbytes : page] = 0
+    return int(memory.ctypes.data) + first, memory
 
 
 def host_array(pointer: int, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

@@ -13,9 +13,10 @@ from advisor.profiles.schema import Measured, Profile
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.budgets import needs
 from advisor.verdicts.choice import Aim, Contestant
-from advisor.verdicts.estimate import Block, unpaired
+from advisor.verdicts.estimate import unpaired
 from advisor.verdicts.final import Alias, Decision, Verdict, decide, judge, known
-from advisor.verdicts.planning import Pace
+from advisor.verdicts.planning import FEWEST_PROCESSES, Pace, Step
+from advisor.verdicts.scores import percentile, rounds_of_a_score, scores
 from advisor.verdicts.ties import code_change
 from advisor.verdicts.words import recorded, told
 
@@ -42,42 +43,41 @@ def decided(
     preferences: Preferences,
     final: FinalRecord,
 ) -> Decision:
-    """What the blocks of a final say."""
-    scored = scores(blocks, preferences.objective)
+    """What the blocks of a final say. Steps are in rounds of blocks, whatever is counted."""
+    kept = tuple(blocks)
+    scored, objective = scores(kept, preferences.objective), preferences.objective
+    each = rounds_of_a_score(kept, objective)
     contestants = [
         _contestant(row, left=row.strategy in final.left, dropped=row.strategy in final.dropped)
         for row in rows
         if row.strategy in final.contestants
     ]
     alias = Alias(final.alias, final.contestants[final.alias]) if final.alias in final.contestants else None
-    pace = Pace(final.process_seconds, final.round_seconds) if final.round_seconds else None
+    pace = Pace(final.process_seconds, final.round_seconds * each) if final.round_seconds else None
     aim = replace(_aim(preferences), share=final.share)
-    return decide(scored, contestants, aim, alias=alias, pace=pace)
-
-
-def scores(blocks: Iterable[saved.Block], objective: Objective) -> list[Block]:
-    """The number that counts of each block: the period of frames, or from begin to end where they overlap."""
-    return [
-        Block(
-            process=block.process,
-            round=block.round,
-            contestant=block.contestant,
-            place=block.place,
-            seconds=(block.latency_seconds if begin_to_end(objective) else None) or block.period_seconds,
-            count=block.frames,
-        )
-        for block in blocks
-    ]
+    found = decide(scored, contestants, aim, alias=alias, pace=pace)
+    if found.step is None and pace and not scored:
+        return replace(found, step=Step(FEWEST_PROCESSES, each))
+    if found.step is None or each == 1:
+        return found
+    return replace(found, step=Step(found.step.processes, found.step.rounds * each))
 
 
 def _separate(rows: Sequence[Measured], preferences: Preferences) -> Decision:
     """Of processes that share nothing: older profiles, and runs that ended before the final."""
     rounds = {row.strategy: _rounds(row, preferences.objective) for row in rows}
-    return judge(unpaired(rounds), [_contestant(row) for row in rows], _aim(preferences))
+    known = {name: each for name, each in rounds.items() if each}
+    return judge(unpaired(known), [_contestant(row) for row in rows], _aim(preferences))
 
 
 def _rounds(row: Measured, objective: Objective) -> tuple[tuple[float, ...], ...]:
-    """Frames of overlapping strategies count from begin to end by their median alone."""
+    """What counts of each process; frames that overlap count from begin to end by their median alone."""
+    if objective == "energy":
+        return ()
+    if objective == "latency-p99":
+        overlaps = row.latency_seconds is not None or row.samples == "blocks"
+        found = () if overlaps else tuple(percentile(frames) for frames in row.rounds)
+        return tuple((seconds,) for seconds in found if seconds is not None)
     if row.latency_seconds is None or not begin_to_end(objective):
         return row.rounds
     longer = row.latency_seconds / row.median_seconds
@@ -113,4 +113,13 @@ def recommendation(verdict: Verdict, rows: Sequence[Measured], preferences: Pref
         }
     )
     unchecked = [row.strategy for row in rows if not row.verified]
-    return told(made, {row.strategy: row.median_seconds for row in rows}, preferences, unchecked=unchecked)
+    return told(made, figures_of(rows, preferences.objective), preferences, unchecked=unchecked)
+
+
+def figures_of(rows: Sequence[Measured], objective: Objective) -> dict[str, float]:
+    """What the objective counts of each row, where it has that: seconds, or joules for energy."""
+    if objective == "energy":
+        return {row.strategy: row.energy.joules for row in rows if row.energy}
+    if objective == "latency-p99":
+        return {row.strategy: row.p99.seconds for row in rows if row.p99}
+    return {row.strategy: row.median_seconds for row in rows}

@@ -20,6 +20,7 @@ from advisor.profiles.schema import Predicted, PredictedResult
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.budgets import by_memory, nothing_fits
 from advisor.verdicts.ties import Equal, break_tie, code_change, listing, sentence
+from advisor.verdicts.words import counted
 
 CodeChange = Callable[[str], int]
 Draws = Mapping[str, npt.NDArray[np.float64]]
@@ -71,12 +72,14 @@ def recommend_predicted(
         return nothing_fits(every, wanted, ruled)
     best = min(rows, key=lambda row: row.likely_seconds)
     chosen = _chosen(_Bet(every, rows, draws, best, wanted.indifference), code_change)
-    steps = (*ruled.steps, *chosen.steps)
+    noun = counted(wanted.objective).noun
+    unpredicted = (f"No {noun} is predicted: this goes by time.",) if noun != "time" else ()
+    steps = (*unpredicted, *ruled.steps, *chosen.steps)
     return chosen.model_copy(
         update={
             "steps": steps,
             "reason": " ".join(steps),
-            "objective": wanted.objective,
+            "objective": "time" if unpredicted else wanted.objective,
             "excluded": dict(ruled.excluded),
         }
     )

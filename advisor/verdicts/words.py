@@ -2,32 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 
 from advisor import units
 from advisor.profiles.conclusions import Recommendation
-from advisor.profiles.preferences import Preferences
+from advisor.profiles.preferences import Objective, Preferences
 from advisor.verdicts.final import Verdict, known
 from advisor.verdicts.ties import listing
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What an objective counts, in words."""
+
+    noun: str = "time"
+    best: str = "the fastest"
+    equal: str = "equally fast"
+    takes: str = "takes {figure} a {unit}"
+    """A unit is a frame, or a run of a script."""
+    written: Callable[[float], str] = units.seconds
+    lacking: str = "No strategy is left to recommend"
+    """The headline where no row has a figure of it."""
+    remedy: str = "See why each strategy left the final, and run again."
+
+
+_COUNTED: dict[Objective, Counted] = {
+    "latency-p99": Counted(
+        noun="99th percentile",
+        best="the lowest 99th percentile",
+        equal="equal in their 99th percentiles",
+        takes="takes {figure} or less in 99 % of the {unit}s",
+        lacking="Open: too few frames were timed for a 99th percentile",
+        remedy="Run again with --objective latency-p99 for longer blocks, or more time: --max-seconds.",
+    ),
+    "energy": Counted(
+        noun="energy",
+        best="the least energy",
+        equal="equal in energy",
+        takes="takes {figure} a {unit} above the idle power",
+        written=units.joules,
+        lacking="Open: no energy was measured",
+        remedy="Each row says why it has none; where time was short, run again with more: --max-seconds.",
+    ),
+}
+
+
+def counted(objective: Objective) -> Counted:
+    """Mean times, but for what is named above."""
+    return _COUNTED.get(objective, Counted())
 
 
 def headline(made: Recommendation) -> str:
     """`use pinned: the fastest`, and so on, in backquotes where a strategy is named."""
     name, bound, among = f"`{made.strategy}`", _percent(made.bound), _among(made)
+    best = counted(made.objective).best
     if made.strategy is None:
-        return "No strategy fits the memory budget" if made.excluded else "No strategy is left to recommend"
+        fits = "No strategy fits the memory budget"
+        return fits if made.excluded else counted(made.objective).lacking
     if made.verdict == "untrusted":
         return "This run cannot be trusted: a strategy measured against itself differs"
     if made.verdict == "fastest":
-        return f"Use {name}: the fastest{among}"
+        return f"Use {name}: {best}{among}"
     if made.verdict == "keep":
         return f"Keep {name}: no other{among} gains more than {bound}"
     if made.verdict == "near":
-        return f"Use {name}: at most {bound} from the fastest{among}"
+        return f"Use {name}: at most {bound} from {best}{among}"
     if made.bound is None:
         return f"Open: {name} looks best, and too little was measured to tell"
     more = f"; about {units.seconds(made.seconds_more)} more would settle it" if made.seconds_more else ""
-    return f"Open: {name} is at most {bound} from the fastest{among}{more}"
+    return f"Open: {name} is at most {bound} from {best}{among}{more}"
 
 
 def _among(made: Recommendation) -> str:
@@ -55,18 +99,18 @@ def recorded(verdict: Verdict, baseline: str) -> Recommendation:
 
 def told(
     made: Recommendation,
-    seconds: Mapping[str, float],
+    figures: Mapping[str, float],
     preferences: Preferences,
     *,
     unit: str = "frame",
     unchecked: Collection[str] = (),
 ) -> Recommendation:
-    """With its reason, in steps, and what to do next. seconds: of one unit under each strategy.
+    """With its reason, in steps, and what to do next. figures: what counts of a unit under each strategy.
 
     unchecked: strategies whose results were compared with nothing.
     """
     doubt = f"The results of {made.strategy} could not be compared." if made.strategy in unchecked else ""
-    parts = (_takes(made, seconds, unit), _groups(made), _saves(made), _noise(made), doubt)
+    parts = (_takes(made, figures, unit), _groups(made), _saves(made), _noise(made), doubt)
     steps = tuple(filter(None, (*parts, _memory(made, preferences))))
     return made.model_copy(update={"steps": steps, "reason": " ".join(steps), "next_step": _next(made, unit)})
 
@@ -75,18 +119,20 @@ def _percent(bound: float | None) -> str:
     return f"{max(bound or 0.0, 0.001) * 100:.1f} %"
 
 
-def _takes(made: Recommendation, seconds: Mapping[str, float], unit: str) -> str:
-    if made.strategy is None or made.strategy not in seconds:
+def _takes(made: Recommendation, figures: Mapping[str, float], unit: str) -> str:
+    if made.strategy is None or made.strategy not in figures:
         return ""
-    takes = f"{made.strategy} takes {units.seconds(seconds[made.strategy])} a {unit}"
-    if len(seconds) == 1:
+    how = counted(made.objective)
+    figure = how.written(figures[made.strategy])
+    takes = f"{made.strategy} {how.takes.format(figure=figure, unit=unit)}"
+    if len(figures) == 1:
         return f"{takes}; it is the only strategy with figures."
     if made.interval is None or made.speedup is None or made.strategy == made.baseline:
         return f"{takes}."
     low, high = made.interval
     return (
         f"{takes}; {made.baseline} takes {units.ratio(made.speedup)} "
-        f"({units.ratio(low)} to {units.ratio(high)}) that time."
+        f"({units.ratio(low)} to {units.ratio(high)}) that {how.noun}."
     )
 
 
@@ -94,7 +140,7 @@ def _groups(made: Recommendation) -> str:
     group = next((group for group in made.groups if made.strategy in group), ())
     if len(group) < 2:
         return ""
-    return f"{listing(list(group))} are equally fast."
+    return f"{listing(list(group))} are {counted(made.objective).equal}."
 
 
 def _saves(made: Recommendation) -> str:
@@ -107,7 +153,8 @@ def _noise(made: Recommendation) -> str:
     if made.verdict != "untrusted" or made.noise is None:
         return ""
     low, high = made.noise
-    return f"One strategy under two names took {units.ratio(low)} to {units.ratio(high)} its own time."
+    noun = counted(made.objective).noun
+    return f"One strategy under two names took {units.ratio(low)} to {units.ratio(high)} its own {noun}."
 
 
 def _memory(made: Recommendation, preferences: Preferences) -> str:
@@ -121,11 +168,11 @@ def _next(made: Recommendation, unit: str) -> str:
     """A unit of a script is a run, which --max-seconds does not limit."""
     script = unit == "run"
     if made.strategy is None and not made.excluded:
-        return "See why each strategy left the final, and run again."
+        return counted(made.objective).remedy
     if made.strategy is None:
         return "Give more with --memory-budget, or make the workload's buffers smaller."
     if made.verdict == "untrusted":
-        return "Close other programs, fix the clocks, and run again."
+        return "Close other programs and run again; the advice says what was seen to move."
     if made.verdict == "open":
         return f"Run again with more {'processes: --rounds' if script else 'time: --max-seconds'}."
     if made.verdict == "keep":

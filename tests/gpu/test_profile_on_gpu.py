@@ -176,3 +176,62 @@ def test_a_gpu_that_is_not_there_is_named(tmp_path: Path) -> None:
     )
     assert done.returncode == 4
     assert "there is no GPU 99" in done.stderr
+
+
+def test_rows_tell_more_than_their_time(tmp_path: Path) -> None:
+    """Managed memory of 192 MiB is seen on the card; a card of Volta or later counts its energy."""
+    names = ("--strategy", "pageable", "--strategy", "pinned", "--strategy", "managed")
+    result = profile(tmp_path, str(WORKLOADS / "vector_add.py"), "--set", "n=2**24", *names)
+    managed, pinned = row(result, "managed"), row(result, "pinned")
+    if result.device.attributes.get("integrated"):
+        assert "gpu0" not in managed.footprint.places
+    else:
+        assert managed.footprint.physical_bytes == 2 * managed.footprint.reserved["managed"]
+        card = managed.footprint.places["gpu0"]
+        assert card.peak_bytes >= card.steady_bytes
+        assert card.peak_bytes >= 64 << 20
+        assert managed.footprint.places["host"].peak_bytes > 0
+    assert pinned.cpu_seconds is not None
+    assert pinned.cpu_seconds > 0
+    assert result.measured()["pageable"].host_pages is not None
+    assert result.environment.host is not None
+    assert result.environment.host.allowed_cpus
+    assert all(r.energy or r.absent["energy"] for r in result.measured().values())
+    for found in (r.energy for r in result.measured().values() if r.energy):
+        assert 0 < found.idle_watts < found.watts
+        assert found.joules > 0
+
+
+def test_energy_is_an_objective_or_refused_with_the_reason(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "advisor",
+        "profile",
+        str(WORKLOADS / "vector_add.py"),
+        "--set",
+        "n=2**20",
+    ]
+    command += ["--strategy", "pageable", "--strategy", "pinned", "--objective", "energy"]
+    done = subprocess.run(
+        [*command, "--max-seconds", "90", "--out", str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    if done.returncode == 2:
+        assert "energy cannot be measured here" in done.stderr
+        return
+    assert done.returncode == 0, done.stderr
+    result = load(tmp_path / "profile.json")
+    assert all(block.energy for block in result.blocks)
+    assert result.recommendation is not None
+    assert result.recommendation.objective == "energy"
+
+
+def test_the_slowest_frames_are_told_where_there_are_enough(tmp_path: Path) -> None:
+    names = ("--strategy", "pageable", "--strategy", "pinned")
+    quick = profile(
+        tmp_path, str(WORKLOADS / "vector_add.py"), "--set", "n=2**12", *names, "--objective", "latency-p99"
+    )
+    found = row(quick, "pinned").p99
+    assert found is not None
+    assert found.low_seconds <= found.seconds <= found.high_seconds
+    assert found.seconds >= row(quick, "pinned").median_seconds

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from advisor.profiles.schema import Device, MemoryKind, Side
-from advisor.strategies.backend import Array, Hint, HostFlag, PageLocks, host_array
+from advisor.strategies.backend import Array, Hint, HostFlag, PageLocks, host_array, ordinary_memory
 
 
 class NullStream:
@@ -48,8 +48,7 @@ class CpuBackend:
 
     def malloc(self, nbytes: int) -> int:
         """Ordinary memory. Raises MemoryError."""
-        memory = np.empty(nbytes, np.uint8)
-        pointer = int(memory.ctypes.data)
+        pointer, memory = ordinary_memory(nbytes)
         self._owned[pointer] = memory
         return pointer
 

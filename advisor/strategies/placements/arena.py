@@ -7,7 +7,6 @@ back in reverse order, also when an allocation half-way fails.
 from __future__ import annotations
 
 import math
-import mmap
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext, suppress
@@ -18,7 +17,7 @@ import numpy as np
 
 from advisor import units
 from advisor.profiles.schema import MemoryKind
-from advisor.strategies.backend import Array, Backend, HostFlag
+from advisor.strategies.backend import Array, Backend, HostFlag, ordinary_memory
 from advisor.strategies.placements.numa import preferring
 
 
@@ -30,7 +29,7 @@ class Arena:
     """Allocates through one backend and frees on exit."""
 
     def __init__(self, backend: Backend, node: int | None = None) -> None:
-        """`node`: the NUMA node that page-locked memory shall come from; None leaves it to the system."""
+        """`node`: the NUMA node that host memory shall come from; None leaves it to the system."""
         self.backend = backend
         self._node = node
         self.requested: Counter[MemoryKind] = Counter()
@@ -68,7 +67,7 @@ class Arena:
         backend = self.backend
 
         def take() -> int:
-            pointer = self._malloc(nbytes, whole_pages=True)
+            pointer = self._malloc(nbytes)
             try:
                 backend.host_register(pointer, nbytes, mapped=mapped)
             except BaseException:
@@ -107,19 +106,17 @@ class Arena:
         """Device memory. The device's pointer."""
         return self._book("device", nbytes, lambda: self.backend.malloc(nbytes), self.backend.free)
 
-    def _malloc(self, nbytes: int, *, whole_pages: bool = False) -> int:
-        """`whole_pages`: shares no page with other memory, since a page can be registered only once."""
-        page = mmap.PAGESIZE if whole_pages else 1
-        array = np.empty(-(-nbytes // page) * page + page - 1, np.uint8)
-        pointer = -(-int(array.ctypes.data) // page) * page
-        self._owned[pointer] = array
+    def _malloc(self, nbytes: int) -> int:
+        """All ordinary memory of the host, whatever becomes of it."""
+        pointer, memory = ordinary_memory(nbytes)
+        self._owned[pointer] = memory
         return pointer
 
     def _book(
         self, kind: MemoryKind, nbytes: int, take: Callable[[], int], give: Callable[[int], object]
     ) -> int:
         try:
-            with preferring(self._node if kind == "pinned" else None):
+            with preferring(self._node if kind in ("pinned", "pageable") else None):
                 pointer = take()
         except Exception as problem:
             reason = str(problem) or type(problem).__name__

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from advisor.devices.host import gpu_numa_node
 
 _SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237}
 _GET_MEMPOLICY = {"x86_64": 239, "aarch64": 236}
+_MOVE_PAGES = {"x86_64": 279, "aarch64": 239}
 _PREFERRED = 1
 _MASK_BITS = 1024
 
@@ -96,6 +97,18 @@ def may_set_policy(machine: str = platform.machine()) -> bool:
     return True
 
 
+def page_nodes(addresses: Sequence[int], machine: str = platform.machine()) -> list[int]:
+    """The node of the page of each address; negative where the kernel does not tell. Moves nothing.
+
+    Raises OSError where the system call is refused.
+    """
+    count = len(addresses)
+    pages, found = (ctypes.c_void_p * count)(*addresses), (ctypes.c_int * count)(*[-1] * count)
+    myself, no_targets, no_flags = ctypes.c_int(0), ctypes.c_void_p(None), ctypes.c_int(0)
+    _call(_MOVE_PAGES, machine, myself, ctypes.c_ulong(count), pages, no_targets, found, no_flags)
+    return list(found)
+
+
 def _set_policy(wanted: Policy) -> None:
     words = (ctypes.c_uint64 * (_MASK_BITS // 64))(
         *((wanted.nodes >> shift) & (2**64 - 1) for shift in range(0, _MASK_BITS, 64))
@@ -113,11 +126,11 @@ def _set_policy(wanted: Policy) -> None:
 def _call(numbers: Mapping[str, int], machine: str, *arguments: object) -> None:
     number = numbers.get(machine)
     if number is None:
-        raise OSError(f"memory policies are not known on {machine}")
+        raise OSError(0, f"memory policies are not known on {machine}")
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.syscall(ctypes.c_long(number), *arguments) != 0:
         code = ctypes.get_errno()
-        raise OSError(code, f"the memory policy cannot be read or set: {os.strerror(code)}")
+        raise OSError(code, f"the kernel refuses its memory policies: {os.strerror(code)}")
 
 
 def _listed(root: Path, name: str) -> tuple[int, ...]:

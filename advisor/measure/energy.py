@@ -1,0 +1,160 @@
+"""Windows for energy: what a contestant's frames take in two seconds, and what the device takes idle.
+
+Counters tick: NVML renews its figures of power every 20 to 100 ms, by the GPU (Yang, Adamek and Armour,
+"Part-time power measurements: nvidia-smi's lack of attention", 2023). A window goes from tick to tick, so
+that none is cut.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from advisor.devices.energy import Meter, Unmetered, metering
+from advisor.devices.host import THIS_MACHINE, Machine
+from advisor.errors import UsageError
+from advisor.measure.final import Session
+from advisor.measure.final_messages import BlockDone, FinalRound, Left, Unmeasurable
+from advisor.measure.sampling import Clock
+from advisor.profiles.blocks import Block
+from advisor.profiles.schema import Device
+
+WINDOW_SECONDS = 2.0
+IDLE_SECONDS = 1.0
+LONGEST_TICK = 0.5
+"""Seconds after which a counter that stands still is taken as it is."""
+NO_TIME = "no time was left after the final; --max-seconds gives more"
+_LOOK_SECONDS = 0.005
+"""Between two looks at the counter, since asking takes time from the frames."""
+
+
+def require_meter(device: Device, pci_bus_id: str | None, gpu: int, machine: Machine = THIS_MACHINE) -> None:
+    """Raises `UsageError` where nothing counts the device's energy, before the time is spent on it."""
+    try:
+        if device.kind != "cuda":
+            raise Unmetered("the CPU device has no counter of it")
+        with metering(pci_bus_id, gpu, machine):
+            pass
+    except Unmetered as problem:
+        raise UsageError(
+            f"energy cannot be measured here: {problem}", next_step="Choose another --objective."
+        ) from None
+
+
+@dataclass(frozen=True)
+class Window:
+    """Frames that ran, the seconds and the joules they took together."""
+
+    frames: int
+    seconds: float
+    joules: float
+
+
+def window(
+    frame: Callable[[int], None], first: int, meter: Meter, clock: Clock, seconds: float = WINDOW_SECONDS
+) -> Window:
+    """Runs frames from that index on, from one tick of the counter to the first one after `seconds`.
+
+    Raises `Unmetered` where the counter is lost.
+    """
+    begin = _tick(frame, first, meter, clock)
+    index = begin.index
+    while clock() < begin.at + seconds:
+        frame(index)
+        index += 1
+    end = _tick(frame, index, meter, clock)
+    return Window(end.index - begin.index, end.at - begin.at, end.joules - begin.joules)
+
+
+def idle_watts(
+    meter: Meter,
+    clock: Clock,
+    sleep: Callable[[float], None] = time.sleep,
+    seconds: float = IDLE_SECONDS,
+) -> float:
+    """Mean power while this process waits."""
+
+    def wait(_: int) -> None:
+        sleep(_LOOK_SECONDS)
+
+    rested = window(wait, 0, meter, clock, seconds)
+    return max(rested.joules, 0.0) / rested.seconds
+
+
+@dataclass(frozen=True)
+class _Mark:
+    index: int
+    """Of the next frame."""
+    at: float
+    joules: float
+
+
+def _tick(frame: Callable[[int], None], index: int, meter: Meter, clock: Clock) -> _Mark:
+    """Runs frames until the counter moves."""
+    before, begin = meter.joules(), clock()
+    while True:
+        looked = clock()
+        while clock() < looked + _LOOK_SECONDS:
+            frame(index)
+            index += 1
+        joules, now = meter.joules(), clock()
+        if joules != before or now >= begin + LONGEST_TICK:
+            return _Mark(index, now, joules)
+
+
+@dataclass
+class Windows:
+    """Windows after the final, one a contestant, and why there are no others."""
+
+    blocks: list[Block] = field(default_factory=list)
+    absent: str = NO_TIME
+    left: dict[str, str] = field(default_factory=dict)
+
+    def why(self, name: str) -> str:
+        """Why that one has none."""
+        return self.left.get(name, self.absent)
+
+
+def after_final(
+    taken: Windows,
+    names: Sequence[str],
+    start: Callable[[], Session],
+    clock: Clock,
+    deadline: float,
+    spare: float,
+    warm_frames: int,
+) -> None:
+    """One process that takes a window of each contestant in turn, as many as end before the deadline.
+
+    taken: is filled as they end, so that Ctrl-C leaves what there is. spare: seconds that a process takes to
+    start, and a contestant's buffers to be placed. warm_frames: before each window.
+    """
+    each = WINDOW_SECONDS + 2 * LONGEST_TICK + spare
+    if clock() + IDLE_SECONDS + LONGEST_TICK + each > deadline:
+        return
+    with closing(start()) as session:
+        if not session.ready():
+            taken.absent = "the process for the windows did not start"
+            return
+        for place, name in enumerate(names):
+            asked = FinalRound(round=place, order=(name,), warm_frames=warm_frames)
+            if clock() + each > deadline or not _take(session, asked, name, taken):
+                return
+
+
+def _take(session: Session, asked: FinalRound, name: str, taken: Windows) -> bool:
+    """Whether the process can go on."""
+    for message in session.round(asked):
+        if isinstance(message, BlockDone):
+            taken.blocks.append(message.block)
+        elif isinstance(message, Unmeasurable):
+            taken.absent = message.reason
+            return False
+        elif isinstance(message, Left):
+            taken.left[name] = f"it failed in its window: {message.problem.message}"
+            if message.broken:
+                taken.absent = f"the process for the windows ended with {name}"
+                return False
+    return True

@@ -1,0 +1,61 @@
+"""A row's figures beside its time, from the final's blocks and windows; what is absent has a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import mean
+from typing import Any
+
+from advisor import stats
+from advisor.profiles.blocks import Block
+from advisor.profiles.row_figures import FrameEnergy, Quantile
+
+QUANTILES = {"p95": 0.95, "p99": 0.99}
+OUTSIDE = "measured in the final alone"
+
+
+def figures(blocks: Sequence[Block], windows: Sequence[Block], no_windows: str) -> dict[str, Any]:
+    """Fields of `Measured` for one contestant.
+
+    blocks: those that were timed. windows: those with energy. no_windows: why there are none of these.
+    """
+    found: dict[str, Any] = {name: _quantile(blocks, share) for name, share in QUANTILES.items()}
+    found["energy"] = _energy(windows)
+    kept = sum(len(block.delays) for block in blocks)
+    few = "{} frames were kept, which are worth fewer than the {} independent ones that an upper bound needs"
+    reasons = {
+        name: few.format(kept, stats.fewest_frames(share)) if kept else "no frames were kept one by one"
+        for name, share in QUANTILES.items()
+    }
+    reasons["energy"] = "what its frames took does not show above the idle power" if windows else no_windows
+    spent = [block.cpu_seconds for block in blocks if block.cpu_seconds is not None]
+    if spent:
+        found["cpu_seconds"] = mean(spent)
+    return {**found, "absent": {name: why for name, why in reasons.items() if found[name] is None}}
+
+
+def _quantile(blocks: Sequence[Block], share: float) -> Quantile | None:
+    kept = [block.delays for block in blocks if block.delays]
+    bounds = stats.quantile_by_blocks(kept, share) if kept else None
+    if bounds is None:
+        return None
+    value, low, high = bounds
+    return Quantile(seconds=value, low_seconds=low, high_seconds=high)
+
+
+def _energy(windows: Sequence[Block]) -> FrameEnergy | None:
+    """All windows together."""
+    metered = [(block, block.energy) for block in windows if block.energy is not None]
+    seconds, frames = sum(block.seconds for block, _ in metered), sum(block.frames for block, _ in metered)
+    idle = sum(energy.idle_watts * block.seconds for block, energy in metered)
+    taken = sum(energy.joules for _, energy in metered)
+    if not metered or taken <= idle:
+        return None
+    return FrameEnergy(
+        joules=(taken - idle) / frames,
+        watts=taken / seconds,
+        idle_watts=idle / seconds,
+        seconds=seconds,
+        frames=frames,
+        source=metered[0][1].source,
+    )

@@ -1,0 +1,50 @@
+"""What a row tells beside times: the slowest frames, energy, where its memory lies and how much it takes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds, optional
+
+Positive = Annotated[float, Field(gt=0)]
+
+
+class Quantile(Record):
+    """A quantile of the frames' times. Each bound holds with 95 %; see `stats.quantile_by_blocks`."""
+
+    seconds: PositiveSeconds
+    low_seconds: PositiveSeconds
+    high_seconds: PositiveSeconds
+
+
+class FrameEnergy(Record):
+    """Energy of a frame, above what the device takes while nothing runs."""
+
+    joules: Positive = Field(description="Of a frame, without the idle power")
+    watts: Positive = Field(description="Mean power in the windows, the idle power included")
+    idle_watts: Annotated[float, Field(ge=0)] = Field(
+        description="With the process's context open and nothing running"
+    )
+    seconds: Seconds = Field(description="All windows together")
+    frames: Annotated[int, Field(gt=0)] = Field(description="Run in the windows")
+    source: str = Field(description="The counter or the rails, and what they include")
+
+
+class PlaceMemory(Record):
+    """Memory that a run added in one place: the host, or a GPU."""
+
+    steady_bytes: Bytes = Field(description="Between frames")
+    peak_bytes: Bytes = Field(description="The most after any step of a frame")
+
+
+class HostPages(Record):
+    """The pages of the buffers' host memory, as the kernel placed them."""
+
+    bytes: Bytes = Field(description="Host memory of all buffers")
+    huge_bytes: Bytes | None = optional("Of these on huge pages, transparent or explicit")
+    nodes: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(
+        default_factory=dict, description="NUMA node to the share of the pages that lie there"
+    )
+    absent: dict[str, str] = Field(default_factory=dict)

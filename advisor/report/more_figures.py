@@ -1,0 +1,180 @@
+"""What rows tell beside their times: the slowest frames, CPU time, energy, and where memory lies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from advisor import units
+from advisor.profiles.row_figures import FrameEnergy, HostPages, PlaceMemory, Quantile
+from advisor.profiles.schema import Measured, Profile
+from advisor.report import words
+from advisor.report.blocks import NOTHING, Block, Column, Heading, Prose, Row, Table, TableCell
+from advisor.report.charts import Part, Stack, chart
+
+_CAPTION = (
+    "Beneath each percentile its bounds, each of 95 %. CPU time is that of all threads, waits that spin "
+    "included. Energy is that above the idle power."
+)
+_PLACES = (
+    "What two frames were seen to take beyond what was there before: the most after any of their steps, and "
+    "beneath it what stays. Managed memory on a card may lie on both sides at once."
+)
+
+
+def more_figures(profile: Profile, measured: Sequence[Measured]) -> Iterator[Block]:
+    """Tables and charts of the measured rows, in their order; nothing where no row has such figures."""
+    if any(row.p95 or row.cpu_seconds is not None or row.energy for row in measured):
+        yield Heading("Slowest frames, CPU time, energy", "more", "Slowest frames")
+        yield _figures(measured)
+        yield from _why(measured)
+        yield from _charts(profile, measured)
+    if any(row.footprint.places or row.host_pages for row in measured):
+        yield Heading("Where memory lies", "places")
+        yield _places(measured)
+
+
+def _figures(measured: Sequence[Measured]) -> Table:
+    columns = (
+        Column("95 % of frames within", notes="bounds", brief="p95", ascending=True),
+        Column("99 % of frames within", notes="bounds", brief="p99"),
+        Column("CPU time per frame", brief="CPU"),
+        Column("energy per frame", "above idle", brief="energy"),
+    )
+    rows = tuple(
+        Row(
+            words.name(row.strategy),
+            (_quantile(row.p95), _quantile(row.p99), _cpu(row.cpu_seconds), _energy(row.energy)),
+        )
+        for row in measured
+    )
+    return Table(
+        "more",
+        "strategy",
+        *_with_figures(columns, rows),
+        caption=_CAPTION,
+        title="Slowest frames, CPU time, energy:",
+        identifier="more",
+        sortable=True,
+        brief_notes=False,
+    )
+
+
+def _with_figures(
+    columns: tuple[Column, ...], rows: tuple[Row, ...]
+) -> tuple[tuple[Column, ...], tuple[Row, ...]]:
+    """Without columns in which no row has a figure."""
+    kept = [i for i in range(len(columns)) if any(row.cells[i].value != NOTHING for row in rows)]
+    told = tuple(replace(row, cells=tuple(row.cells[i] for i in kept)) for row in rows)
+    return tuple(columns[i] for i in kept), told
+
+
+def _quantile(found: Quantile | None) -> TableCell:
+    if found is None:
+        return TableCell(NOTHING)
+    between = words.seconds_between(found.low_seconds, found.high_seconds)
+    return TableCell(units.seconds(found.seconds), between, sort=found.seconds)
+
+
+def _cpu(seconds: float | None) -> TableCell:
+    return TableCell(NOTHING) if seconds is None else TableCell(units.seconds(seconds), sort=seconds)
+
+
+def _energy(found: FrameEnergy | None) -> TableCell:
+    if found is None:
+        return TableCell(NOTHING)
+    note = f"{units.digits(found.watts)} W in all, {units.digits(found.idle_watts)} W idle"
+    return TableCell(units.joules(found.joules), note, sort=found.joules)
+
+
+def _why(measured: Sequence[Measured]) -> Iterator[Prose]:
+    """What has no figure, and why, said once for all of which it holds; and what counted the energy."""
+    single = ((row.strategy, name, why) for row in measured for name, why in row.absent.items())
+    for (name, why), same in words.grouped(single, lambda item: item[1:]).items():
+        named = words.listing(words.code(strategy) for strategy, _, _ in same)
+        yield Prose(f"No {name} of {named}: {words.line(why, 200)}.", forms="html")
+    sources = dict.fromkeys(row.energy.source for row in measured if row.energy)
+    if sources:
+        yield Prose(
+            f"Energy by {words.listing(words.line(source, 200) for source in sources)}.", forms="html"
+        )
+
+
+def _charts(profile: Profile, measured: Sequence[Measured]) -> Iterator[Block]:
+    chosen = profile.recommendation.strategy if profile.recommendation else None
+    tails = [_tail(row, chosen) for row in measured if row.p95]
+    if tails:
+        yield chart("tails", "The slowest frames: median, and what the slowest take beyond it", tails)
+    metered = [_metered(row, row.energy, chosen) for row in measured if row.energy]
+    if metered:
+        yield chart("energy", "Energy of a frame", metered, write=units.joules)
+
+
+def _tail(row: Measured, chosen: str | None) -> Stack:
+    p95, p99 = (found.seconds if found else 0.0 for found in (row.p95, row.p99))
+    middle = min(row.latency_seconds or row.median_seconds, p95)
+    parts = [Part("median", "host", middle), Part("to 95 %", "transfer", p95 - middle)]
+    parts += [Part("to 99 %", "wait", p99 - p95)] if p99 > p95 else []
+    value = units.seconds(max(p95, p99))
+    return Stack(
+        row.strategy, value, "99 %" if row.p99 else "95 %", tuple(parts), emphasised=row.strategy == chosen
+    )
+
+
+def _metered(row: Measured, energy: FrameEnergy, chosen: str | None) -> Stack:
+    idle = energy.idle_watts * energy.seconds / energy.frames
+    parts = (Part("above idle", "kernel", energy.joules), Part("idle power meanwhile", "rest", idle))
+    return Stack(
+        row.strategy, units.joules(energy.joules), "above idle", parts, emphasised=row.strategy == chosen
+    )
+
+
+def _places(measured: Sequence[Measured]) -> Table:
+    places = dict.fromkeys(place for row in measured for place in row.footprint.places)
+    columns = (
+        *(Column(place, notes="stays") for place in places),
+        Column("host memory on huge pages"),
+        Column("on NUMA nodes"),
+    )
+    rows = tuple(
+        Row(
+            words.name(row.strategy),
+            (
+                *(_place(row.footprint.places.get(place)) for place in places),
+                _huge(row.host_pages),
+                _nodes(row.host_pages),
+            ),
+        )
+        for row in measured
+    )
+    return Table(
+        "places",
+        "strategy",
+        *_with_figures(columns, rows),
+        caption=_PLACES,
+        identifier="places",
+        sortable=True,
+        forms="html",
+    )
+
+
+def _place(found: PlaceMemory | None) -> TableCell:
+    if found is None:
+        return TableCell(NOTHING)
+    return TableCell(
+        units.size(found.peak_bytes), f"{units.size(found.steady_bytes)} stay", sort=found.peak_bytes
+    )
+
+
+def _huge(found: HostPages | None) -> TableCell:
+    if found is None or found.huge_bytes is None or not found.bytes:
+        return TableCell(NOTHING)
+    share = found.huge_bytes / found.bytes
+    return TableCell(units.percent(share), sort=share)
+
+
+def _nodes(found: HostPages | None) -> TableCell:
+    if found is None or not found.nodes:
+        return TableCell(NOTHING)
+    told = (f"{words.name(node)}: {units.percent(share)}" for node, share in found.nodes.items())
+    return TableCell(", ".join(told))

@@ -1,0 +1,69 @@
+"""The number that a verdict counts of each block: a period, a latency, a 99th percentile, or joules.
+
+A block has too few frames for a 99th percentile. Blocks of one process that follow one another are put
+together until every contestant has as many frames as an upper bound needs, and the percentile of such a batch
+is what counts. Batches are of the same rounds for all contestants, so the differences are paired as those of
+blocks are, and what few frames misjudge is the same for all (batching: Nakayama, "Confidence intervals for
+quantiles using sectioning when applying variance-reduction techniques", ACM TOMACS 24, 2014).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from advisor import stats
+from advisor.profiles import blocks as saved
+from advisor.profiles.preferences import Objective, begin_to_end
+from advisor.verdicts.estimate import Block
+
+TAIL = 0.99
+"""The quantile of the objective latency-p99."""
+
+
+def scores(blocks: Iterable[saved.Block], objective: Objective) -> list[Block]:
+    """One for each block that has one; of percentiles one for each batch. `seconds` are joules for energy."""
+    kept = tuple(blocks)
+    if objective == "latency-p99":
+        return _percentiles(kept)
+    if objective == "energy":
+        return [_score(block, block.joules) for block in kept if block.joules is not None]
+    return [_score(block, _mean(block, objective)) for block in kept]
+
+
+def rounds_of_a_score(blocks: Iterable[saved.Block], objective: Objective) -> int:
+    """How many rounds it takes to have one more score of every contestant."""
+    frames = min((len(block.delays) for block in blocks if block.delays), default=0)
+    if objective != "latency-p99" or not frames:
+        return 1
+    return math.ceil(stats.fewest_frames(TAIL) / frames)
+
+
+def percentile(frames: Sequence[float]) -> float | None:
+    """The 99th of these frames; None of too few."""
+    if len(frames) < stats.fewest_frames(TAIL):
+        return None
+    return float(np.sort(frames)[math.ceil(TAIL * len(frames)) - 1])
+
+
+def _mean(block: saved.Block, objective: Objective) -> float:
+    return (block.latency_seconds if begin_to_end(objective) else None) or block.period_seconds
+
+
+def _score(block: saved.Block, value: float) -> Block:
+    return Block(block.process, block.round, block.contestant, block.place, value, block.frames)
+
+
+def _percentiles(blocks: Sequence[saved.Block]) -> list[Block]:
+    together, batches = rounds_of_a_score(blocks, "latency-p99"), dict[tuple[int, int, str], list[float]]()
+    for block in blocks:
+        key = (block.process, block.round // together, block.contestant)
+        batches.setdefault(key, []).extend(block.delays)
+    found = ((key, percentile(frames), len(frames)) for key, frames in batches.items())
+    return [
+        Block(process, batch, name, 0, value, count)
+        for (process, batch, name), value, count in found
+        if value is not None
+    ]

@@ -1,0 +1,67 @@
+"""One server forks the workers of all in-process commands of a pytest process: none waits for its start.
+
+A worker begins in the folder and with the variables of the test, as if its server had been started there.
+"""
+
+from __future__ import annotations
+
+import atexit
+import base64
+import json
+import os
+import sys
+import tempfile
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import IO
+
+from advisor.measure.fork_server import ForkServer, Process
+from advisor.measure.launcher import ProcessLauncher
+from advisor.measure.processes import python_command
+from advisor.measure.settings import Settings
+
+MODULES = "advisor.measure.worker,advisor.measure.final_worker,shared_server"
+
+
+class SharedServer(ForkServer):
+    """Tells each worker where the test is."""
+
+    def fork(
+        self, worker: str, arguments: list[str], output: IO[bytes], pass_fds: tuple[int, ...]
+    ) -> Process:
+        here = json.dumps([worker, str(Path.cwd()), dict(os.environ)]).encode()
+        where = base64.b64encode(here).decode()
+        process = super().fork("shared_server", [where, *arguments], output, pass_fds)
+        self._statuses.pop(process.pid, None)  # it lives long enough to meet an id again
+        return process
+
+
+@cache
+def server() -> SharedServer:
+    """Of this pytest process, with which it ends."""
+    scratch = tempfile.TemporaryDirectory(prefix="advisor-tests-")
+    atexit.register(scratch.cleanup)
+    command = [*python_command("advisor.measure.forking"), str(os.getpid()), MODULES]
+    command[2] = f"import sys; sys.path.append({str(Path(__file__).parent)!r})\n{command[2]}"
+    made = SharedServer(command, Path(scratch.name) / "log")
+    atexit.register(made.close)
+    return made
+
+
+def launching(settings: Settings) -> ProcessLauncher:
+    """Forked workers for a workload on the CPU; else started ones."""
+    forked = settings.arguments is None and settings.backend == "cpu"
+    return ProcessLauncher(settings.timeout, server=server() if forked else None)
+
+
+def main(arguments: list[str]) -> None:
+    """In the forked worker: goes where the test is, and does there what was asked."""
+    worker, folder, variables = json.loads(base64.b64decode(arguments[0]))
+    before = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    own = [path for path in sys.path if path not in before and path != str(Path(__file__).parent)]
+    sys.path[:] = [*filter(None, variables.get("PYTHONPATH", "").split(os.pathsep)), *own]
+    os.environ.clear()
+    os.environ.update(variables)
+    os.chdir(folder)
+    import_module(worker).main(arguments[1:])

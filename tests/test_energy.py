@@ -1,0 +1,319 @@
+"""Energy: NVML's counter, a Jetson's rails from trees of their files, and windows from tick to tick."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from builders import cuda_device
+from fakes import FakeClock, RecordingBackend, job
+from machines import FakeNvml, h200, make_tree, nano, nvml_error, orin, thor
+from running import REPOSITORY, FakeSession, cpu_settings
+
+from advisor.devices.energy import Meter, Rails, Unmetered, counted, metering, rails_watts
+from advisor.devices.host import Machine, Tree
+from advisor.errors import UsageError
+from advisor.measure import energy
+from advisor.measure.energy import NO_TIME, WINDOW_SECONDS, after_final, idle_watts, require_meter, window
+from advisor.measure.final_messages import FinalJob, FinalRound
+from advisor.measure.final_worker import Final
+from advisor.profiles.schema import Device
+from advisor.workloads.loading import prepare
+
+ADDRESS = "0000:3B:00.0"
+COUNTER = "nvmlDeviceGetTotalEnergyConsumption"
+
+
+def card(counts: Mapping[str, object] | None = None, **failing: Exception) -> FakeNvml:
+    return FakeNvml(gpus=[{**h200(), COUNTER: 5_250, **(counts or {})}], failing=failing)
+
+
+def test_the_counter_of_a_card_in_joules(tmp_path: Path) -> None:
+    nvml = card()
+    with metering(ADDRESS, 0, Machine(tmp_path, nvml)) as meter:
+        assert meter.joules() == 5.25
+        nvml.gpus[0][COUNTER] = 7_000
+        assert meter.joules() == 7.0
+        assert "without the host" in meter.source
+    assert nvml.open == 0, "closed again"
+
+
+@pytest.mark.parametrize(
+    ("nvml", "reason"),
+    [
+        (card(**{COUNTER: nvml_error("NotSupported")}), "NVML does not support it on this GPU"),
+        (card(nvmlInit=nvml_error("DriverNotLoaded")), "the NVIDIA driver is not loaded"),
+        (FakeNvml(gpus=[]), "NVML has no GPU"),
+    ],
+)
+def test_what_has_no_counter_says_why(nvml: FakeNvml, reason: str, tmp_path: Path) -> None:
+    with pytest.raises(Unmetered, match=reason), metering(ADDRESS, 0, Machine(tmp_path, nvml)):
+        pass
+    with pytest.raises(UsageError, match=reason):
+        require_meter(cuda_device(), ADDRESS, 0, Machine(tmp_path, nvml))
+
+
+def test_a_counter_is_required_only_where_there_is_none(tmp_path: Path) -> None:
+    require_meter(cuda_device(), ADDRESS, 0, Machine(tmp_path, card()))
+    with pytest.raises(UsageError, match="the CPU device"):
+        require_meter(Device(name="CPU", kind="cpu"), None, 0, Machine(tmp_path, card()))
+
+
+# Rails: labels and figures as boards of these kinds give them, idle
+
+
+def monitor(number: int, chip: str = "ina3221", **channels: tuple[int, int]) -> dict[str, str | int]:
+    """A monitor's channels in order: millivolts and milliamperes by label."""
+    folder = f"sys/class/hwmon/hwmon{number}"
+    files: dict[str, str | int] = {f"{folder}/name": chip}
+    for channel, (label, (volts, amperes)) in enumerate(channels.items(), start=1):
+        files |= {
+            f"{folder}/in{channel}_label": label,
+            f"{folder}/in{channel}_input": volts,
+            f"{folder}/curr{channel}_input": amperes,
+        }
+    return files
+
+
+ORIN_NX = monitor(1, VDD_IN=(5064, 952), VDD_CPU_GPU_CV=(5064, 152), VDD_SOC=(5064, 296)) | {
+    "sys/class/hwmon/hwmon1/in7_label": "sum of shunt voltages",
+    "sys/class/hwmon/hwmon1/in7_input": 1400,
+}
+AGX_ORIN = {
+    **monitor(2, VDD_GPU_SOC=(19064, 168), VDD_CPU_CV=(19064, 32), VIN_SYS_5V0=(4968, 953)),
+    **monitor(4, NC=(0, 0), VDDQ_VDD2_1V8AO=(4968, 80)),
+}
+THOR = monitor(3, VDD_GPU=(12000, 500), VDD_CPU_SOC_MSS=(12000, 700), VIN_SYS_5V0=(5000, 900)) | {
+    "sys/class/hwmon/hwmon5/name": "ina238",
+    "sys/class/hwmon/hwmon5/power1_input": 27_500_000,
+}
+_NANO = "sys/bus/i2c/drivers/ina3221x/6-0040/iio:device0"
+NANO = {
+    f"{_NANO}/{name}{number}{end}": value
+    for number, (rail, milliwatts) in enumerate(
+        [("POM_5V_IN", 2150), ("POM_5V_GPU", 80), ("POM_5V_CPU", 440)]
+    )
+    for name, end, value in (("rail_name_", "", rail), ("in_power", "_input", milliwatts))
+}
+
+
+@pytest.mark.parametrize(
+    ("board", "files", "rails", "watts"),
+    [
+        (orin(), ORIN_NX, ("VDD_IN",), 5.064 * 0.952),
+        (
+            orin(),
+            AGX_ORIN,
+            ("VDD_GPU_SOC", "VDD_CPU_CV", "VIN_SYS_5V0", "VDDQ_VDD2_1V8AO"),
+            19.064 * 0.2 + 4.968 * 1.033,
+        ),
+        (thor(), THOR, ("VIN",), 27.5),
+        (nano(), NANO, ("POM_5V_IN",), 2.15),
+    ],
+    ids=["orin nx", "agx orin", "thor", "nano"],
+)
+def test_a_boards_rails(
+    board: dict[str, str | int],
+    files: dict[str, str | int],
+    rails: tuple[str, ...],
+    watts: float,
+    tmp_path: Path,
+) -> None:
+    root = make_tree(tmp_path, {**board, **files})
+    found = rails_watts(Tree(root))
+    assert counted(found) == rails
+    assert sum(found[name] for name in rails) == pytest.approx(watts)
+    with metering(None, 0, Machine(root, card())) as meter:
+        assert all(name in meter.source for name in rails), "not NVML's, which leaves out the CPU"
+        assert meter.joules() < meter.joules(), "it goes on counting"
+
+
+def test_a_board_without_monitors_asks_nvml(tmp_path: Path) -> None:
+    root = make_tree(tmp_path, orin())
+    with metering(None, 0, Machine(root, card())) as meter:
+        assert "NVML" in meter.source
+    with (
+        pytest.raises(Unmetered, match="NVML"),
+        metering(None, 0, Machine(root, card(**{COUNTER: nvml_error("NotSupported")}))),
+    ):
+        pass
+
+
+def test_power_is_integrated_by_the_trapezoidal_rule() -> None:
+    clock, told = FakeClock(), {"VDD_IN": 4.0, "VDD_SOC": 99.0}
+    rails = Rails(lambda: dict(told), lambda: clock.now)
+    told["VDD_IN"] = 6.0
+    clock.advance(2.0)
+    assert rails.joules() == pytest.approx(10.0)
+    clock.advance(1.0)
+    assert rails.joules() == pytest.approx(16.0)
+    del told["VDD_IN"]
+    with pytest.raises(Unmetered, match="VDD_IN"):
+        rails.joules()
+
+
+# Windows
+
+
+@dataclass
+class Ticking:
+    """A counter of so many watts that moves every 100 ms."""
+
+    clock: FakeClock
+    watts: float
+    tick: float = 0.1
+    source: str = "a fake"
+
+    def joules(self) -> float:
+        self.clock.advance(0.0005)
+        return self.watts * self.tick * int(self.clock.now / self.tick) if self.tick else 42.0
+
+
+@dataclass
+class Frames:
+    clock: FakeClock
+    seconds: float
+    ran: list[int] = field(default_factory=list)
+
+    def __call__(self, index: int) -> None:
+        self.ran.append(index)
+        self.clock.advance(self.seconds)
+
+
+@pytest.mark.parametrize("seconds", [0.00002, 0.003, 0.3])
+def test_a_window_goes_from_tick_to_tick(seconds: float) -> None:
+    clock = FakeClock()
+    frames = Frames(clock, seconds)
+    found = window(frames, 7, Ticking(clock, 200.0), lambda: clock.now)
+    assert found.seconds >= WINDOW_SECONDS
+    assert found.joules / found.seconds == pytest.approx(200.0, rel=0.01 + seconds / 2)
+    assert frames.ran == list(range(7, 7 + len(frames.ran))), "each index once, in order"
+    assert found.frames <= len(frames.ran)
+    assert found.frames * seconds == pytest.approx(found.seconds, rel=0.1)
+
+
+def test_a_counter_that_stands_still_ends_a_window_all_the_same() -> None:
+    clock = FakeClock()
+    found = window(Frames(clock, 0.01), 0, Ticking(clock, 200.0, tick=0), lambda: clock.now)
+    assert (found.joules, found.seconds) == (0.0, pytest.approx(2.5, abs=0.1))
+
+
+def test_idle_power_is_what_is_counted_while_nothing_runs() -> None:
+    clock = FakeClock()
+    assert idle_watts(Ticking(clock, 75.0), lambda: clock.now, clock.advance) == pytest.approx(75, rel=0.02)
+
+
+# After the final
+
+
+def taken(session: FakeSession, clock: FakeClock, seconds: float) -> energy.Windows:
+    found = energy.Windows()
+    after_final(found, ["pinned", "zero-copy"], lambda: session, clock, clock.now + seconds, 0.5, 2)
+    return found
+
+
+def session(clock: FakeClock, **options: object) -> FakeSession:
+    both = {name: name for name in ("pinned", "zero-copy")}
+    made = FinalJob(
+        base=job(), process=3, contestants=both, frames=5, block_seconds=0.05,
+        energy_seconds=WINDOW_SECONDS, directory="",
+    )  # fmt: skip
+    given = {"joules": {"pinned": 0.5, "zero-copy": 0.4}, "seconds": {"pinned": 0.01}, **options}
+    return FakeSession(made, wait=clock.advance, **given)  # type: ignore[arg-type]
+
+
+def test_every_contestant_has_a_window_while_there_is_time() -> None:
+    clock = FakeClock()
+    found = taken(session(clock), clock, 30.0)
+    assert [block.contestant for block in found.blocks] == ["pinned", "zero-copy"]
+    assert found.blocks[0].joules == pytest.approx(0.5, rel=0.01)
+    short = taken(session(clock), clock, 5.2)
+    assert [block.contestant for block in short.blocks] == ["pinned"]
+    assert short.why("zero-copy") == NO_TIME
+    assert taken(session(clock), clock, 3.0).blocks == []
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"joules": None}, "no counter"),
+        ({"starts": False}, "did not start"),
+        ({"fails": {"pinned": "dies"}}, "ended with pinned"),
+    ],
+)
+def test_without_windows_the_reason_is_told(options: dict[str, object], reason: str) -> None:
+    clock = FakeClock()
+    found = taken(session(clock, **options), clock, 30.0)
+    assert found.blocks == []
+    assert reason in found.why("zero-copy")
+
+
+def test_one_that_fails_in_its_window_costs_its_own_alone() -> None:
+    clock = FakeClock()
+    found = taken(session(clock, fails={"pinned": "leaves"}), clock, 30.0)
+    assert [block.contestant for block in found.blocks] == ["zero-copy"]
+    assert "it failed in its window" in found.why("pinned")
+
+
+def test_ctrl_c_keeps_the_windows_that_ended() -> None:
+    clock, found = FakeClock(), energy.Windows()
+    cut_off = session(clock, fails={"zero-copy": "ctrl-c"})
+    with pytest.raises(KeyboardInterrupt):
+        after_final(found, ["pinned", "zero-copy"], lambda: cut_off, clock, 30.0, 0.5, 2)
+    assert [block.contestant for block in found.blocks] == ["pinned"]
+
+
+@contextmanager
+def metered(place: str | None, gpu: int) -> Iterator[Meter]:
+    """200 W, in ticks of 10 ms of the true clock."""
+    assert (place, gpu) == (None, 0)
+    clock = FakeClock()
+
+    class Real(Ticking):
+        def joules(self) -> float:
+            return self.watts * self.tick * int(time.perf_counter() / self.tick)
+
+    yield Real(clock, 200.0, tick=0.01)
+
+
+@pytest.mark.parametrize("overlapping", [False, True])
+def test_a_process_of_the_final_takes_windows_as_blocks(overlapping: bool, tmp_path: Path) -> None:
+    """On the CPU's memory, taken for a GPU's."""
+    strategy = "pinned-pipelined" if overlapping else "pageable"
+    base = job(file=str(REPOSITORY / "workloads" / "vector_add.py"), assignments={"n": "4096"})
+    asked = FinalJob(
+        base=base, process=2, contestants={"a": strategy}, frames=5, block_seconds=0.05,
+        energy_seconds=0.1, compare=False, directory=str(tmp_path),
+    )  # fmt: skip
+    make = prepare(Path(base.file), None, base.assignments)
+    final = Final(asked, RecordingBackend(), make, time.perf_counter, meter=metered)
+    with final.open:
+        asked_for = (FinalRound(round=number, order=("a",), warm_frames=2) for number in (0, 1))
+        first, second = (final.block(request, 0).block for request in asked_for)
+    for block in (first, second):
+        assert (block.process, block.frame_seconds, block.cpu_seconds) == (2, (), None)
+        assert block.seconds >= 0.1
+        assert block.frames > 1
+        assert block.energy
+        assert block.energy.joules / block.seconds == pytest.approx(200, rel=0.3)
+        assert block.energy.idle_watts == pytest.approx(200, rel=0.05)
+        assert bool(block.frame_latencies) == overlapping
+
+
+def test_a_process_on_the_cpu_has_nothing_to_count(tmp_path: Path) -> None:
+    asked = FinalJob(
+        base=job(backend="cpu"), process=0, contestants={"a": "pageable"}, frames=5,
+        block_seconds=0.05, energy_seconds=0.1, directory=str(tmp_path),
+    )  # fmt: skip
+    final = Final(asked, RecordingBackend(), lambda: pytest.fail("not needed"), time.perf_counter)
+    with pytest.raises(Unmetered, match="CPU device"):
+        final.block(FinalRound(round=0, order=("a",), warm_frames=1), 0)
+
+
+def test_settings_take_the_objectives() -> None:
+    assert cpu_settings(objective="energy").preferences.objective == "energy"
+    assert cpu_settings(objective="latency-p99").preferences.objective == "latency-p99"

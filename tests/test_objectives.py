@@ -1,0 +1,316 @@
+"""Verdicts by the 99th percentile and by energy, from blocks; and a row's figures beside its time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from builders import measured, predicted, prediction, profile
+from fakes import FakeClock, job
+from running import FakeSession, asked
+
+from advisor import stats
+from advisor.measure.contest import TAIL_FRAMES, Contest
+from advisor.measure.energy import NO_TIME
+from advisor.measure.progress import Silent
+from advisor.measure.row_figures import OUTSIDE, figures
+from advisor.profiles.blocks import Block, Energy, FinalRecord
+from advisor.profiles.conclusions import Recommendation
+from advisor.profiles.preferences import Preferences
+from advisor.profiles.schema import Measured
+from advisor.report.recommendations import headline
+from advisor.rules.advise import advise
+from advisor.verdicts.measured import decided, recommend
+from advisor.verdicts.planning import Step
+from advisor.verdicts.predicted import recommend_predicted
+from advisor.verdicts.scores import rounds_of_a_score, scores
+
+
+def block(process: int, round_: int, name: str, frames: list[float], **fields: object) -> Block:
+    given = {"seconds": sum(frames), "frames": len(frames), "frame_seconds": tuple(frames), **fields}
+    return Block(process=process, round=round_, place=0, contestant=name, **given)
+
+
+def window(process: int, round_: int, name: str, joules: float, seconds: float = 2.0) -> Block:
+    """100 frames that take so much above 50 W."""
+    energy = Energy(joules=100 * joules + 50 * seconds, idle_watts=50.0, source="a fake")
+    return Block(
+        process=process, round=round_, place=0, contestant=name, frames=100, seconds=seconds,
+        frame_seconds=(), energy=energy,
+    )  # fmt: skip
+
+
+def drawn(
+    tails: Mapping[str, float], processes: int = 4, rounds: int = 12, seed: int = 1, frames: int = 100
+) -> list[Block]:
+    """Frames of 10 ms whose slowest two in a hundred take so many times as long, in processes that differ."""
+    generator = np.random.default_rng(seed)
+    made = []
+    for process in range(processes):
+        level = 0.010 * np.exp(generator.normal(0, 0.08))
+        for number in range(rounds):
+            here = level * np.exp(generator.normal(0, 0.02))
+            for name, tail in tails.items():
+                seconds = here * np.exp(generator.normal(0, 0.01, frames))
+                seconds *= 1 - 0.02 * (tail - 1)  # all have the same mean
+                seconds[generator.random(frames) < 0.02] *= tail
+                made.append(block(process, number, name, seconds.tolist()))
+    return made
+
+
+def record(*names: str) -> FinalRecord:
+    return FinalRecord(
+        contestants={name: name for name in names}, processes=4, rounds=40, looks=1, settled=True,
+        frames=100, kept_setup=False, process_seconds=1.0, round_seconds=0.5,
+    )  # fmt: skip
+
+
+def verdict(blocks: list[Block], objective: str, *rows: Measured) -> Recommendation:
+    names = tuple(dict.fromkeys(b.contestant for b in blocks)) or ("pageable", "pinned")
+    results = rows or tuple(measured(name, 0.010) for name in names)
+    run = profile(
+        results=results, blocks=tuple(blocks), final=record(*names),
+        preferences=Preferences(objective=objective),
+    )  # fmt: skip
+    found = recommend(run)
+    assert found is not None
+    return found
+
+
+# latency-p99
+
+
+def test_percentiles_are_of_as_many_rounds_as_an_upper_bound_needs() -> None:
+    blocks = drawn({"pinned": 3.0, "zero-copy": 2.0}, processes=2, rounds=7)
+    assert rounds_of_a_score(blocks, "latency-p99") == 3
+    assert rounds_of_a_score(blocks, "time") == 1
+    found = scores(blocks, "latency-p99")
+    assert {(score.process, score.round) for score in found} == {(p, r) for p in (0, 1) for r in (0, 1)}
+    assert {score.count for score in found} == {300}, "the seventh round is no batch"
+    of_first = sorted(s for b in blocks[:6] if b.contestant == "pinned" for s in b.frame_seconds)
+    assert found[0].seconds == of_first[296]
+    assert scores(blocks[:4], "latency-p99") == []
+
+
+def test_of_frames_that_overlap_the_delays_count() -> None:
+    late = [block(0, r, "pipelined", [0.01] * 100, frame_latencies=(0.02,) * 100) for r in range(3)]
+    (found,) = scores(late, "latency-p99")
+    assert found.seconds == 0.02
+
+
+def test_the_shorter_tail_wins_where_the_means_are_equal() -> None:
+    blocks = drawn({"pinned": 4.0, "zero-copy": 2.0}, rounds=30)
+    found = verdict(blocks, "latency-p99")
+    assert (found.strategy, found.verdict, found.objective) == ("zero-copy", "fastest", "latency-p99")
+    assert headline(found).startswith("Use `zero-copy`: the lowest 99th percentile")
+    assert verdict(blocks, "time").verdict in ("near", "open")
+
+
+def test_equal_tails_are_near_or_open_and_never_fastest() -> None:
+    kinds = {verdict(drawn({"a": 2.0, "b": 2.0}, seed=s), "latency-p99").verdict for s in range(8)}
+    assert kinds <= {"near", "open"}
+
+
+def test_false_claims_about_tails_are_few() -> None:
+    """b's tail is 20 % longer; whoever claims that it is near enough, or the fastest, is wrong."""
+    claimed = [
+        verdict(drawn({"a": 2.0, "b": 2.4}, processes=3, rounds=9, seed=seed), "latency-p99")
+        for seed in range(40)
+    ]
+    wrong = [found for found in claimed if found.strategy == "b" and found.verdict != "open"]
+    assert len(wrong) <= 1
+    assert sum(found.verdict != "open" for found in claimed) > 5, "some are decided"
+
+
+def test_steps_are_in_rounds_of_blocks() -> None:
+    rows = [measured("pinned", 0.01), measured("zero-copy", 0.01)]
+    blocks = drawn({"pinned": 2.0, "zero-copy": 2.05}, processes=2, rounds=3)
+    wanted = Preferences(objective="latency-p99")
+    found = decided(blocks, rows, wanted, record("pinned", "zero-copy"))
+    assert found.step is not None
+    assert found.step.rounds % 3 == 0
+
+
+def test_too_few_rounds_for_a_percentile_ask_for_as_many_as_it_takes() -> None:
+    rows = [measured("pinned", 0.01), measured("zero-copy", 0.01)]
+    blocks = drawn({"pinned": 2.0, "zero-copy": 2.0}, processes=2, rounds=2)
+    found = decided(blocks, rows, Preferences(objective="latency-p99"), record("pinned", "zero-copy"))
+    assert (found.settled, found.step) == (False, Step(2, 3))
+
+
+@pytest.mark.parametrize("objective", ["latency-p99", "energy"])
+def test_without_a_figure_it_is_open_and_says_what_is_missing(objective: str) -> None:
+    found = verdict([block(0, 0, name, [0.01] * 5) for name in ("pageable", "pinned")], objective)
+    assert (found.verdict, found.strategy) == ("open", None)
+    assert headline(found) in (
+        "Open: too few frames were timed for a 99th percentile",
+        "Open: no energy was measured",
+    )
+    assert "--max-seconds" in found.next_step
+
+
+def test_separate_processes_have_percentiles_where_their_frames_are_enough() -> None:
+    rows = tuple(measured(n, t, frames=400) for n, t in (("pageable", 0.04), ("pinned", 0.02)))
+    chosen = advise(profile(results=rows, preferences=Preferences(objective="latency-p99"))).recommendation
+    assert chosen
+    assert (chosen.strategy, chosen.verdict) == ("pinned", "fastest")
+    few = advise(profile(preferences=Preferences(objective="latency-p99"))).recommendation
+    assert few
+    assert (few.strategy, few.verdict) == (None, "open")
+
+
+# energy
+
+
+def windows(joules: Mapping[str, float], spread: float, rounds: int = 3) -> list[Block]:
+    generator = np.random.default_rng(4)
+    return [
+        window(process, number, name, mean * float(np.exp(generator.normal(0, spread))))
+        for process in range(3)
+        for number in range(rounds)
+        for name, mean in joules.items()
+    ]
+
+
+def test_the_least_energy_is_chosen() -> None:
+    rows = [
+        measured("pageable", 0.010, energy=figures([], windows({"x": 0.6}, 0), "")["energy"]),
+        measured("pinned", 0.012, energy=figures([], windows({"x": 0.4}, 0), "")["energy"]),
+    ]
+    found = verdict(windows({"pageable": 0.6, "pinned": 0.4}, 0), "energy", *rows)
+    assert (found.strategy, found.verdict) == ("pinned", "fastest")
+    assert found.speedup == pytest.approx(1.5, rel=0.02)
+    assert headline(found) == "Use `pinned`: the least energy, `pageable` takes 1.50× that energy"
+    assert "takes 400 mJ a frame above the idle power" in found.reason
+
+
+def test_noisy_windows_leave_it_open() -> None:
+    found = verdict(windows({"pageable": 0.5, "pinned": 0.48}, 0.3, rounds=2), "energy")
+    assert found.verdict == "open"
+    assert "the least energy" in headline(found)
+
+
+def test_a_window_that_shows_nothing_above_idle_counts_for_nothing() -> None:
+    idle = window(0, 0, "pinned", -0.01)
+    assert (idle.joules, scores([idle], "energy")) == (None, [])
+
+
+def test_neither_is_predicted() -> None:
+    rows = (predicted("pageable", 0.04), predicted("pinned", 0.02))
+    draws = {row.strategy: np.full(20, row.likely_seconds) for row in rows}
+    for objective, noun in (("energy", "energy"), ("latency-p99", "99th percentile")):
+        found = recommend_predicted(rows, draws, preferences=Preferences(objective=objective))
+        assert found
+        assert (found.strategy, found.objective) == ("pinned", "time")
+        assert found.steps[0] == f"No {noun} is predicted: this goes by time."
+    assert prediction().recommendation
+
+
+# A row's figures
+
+
+def test_percentiles_of_a_row_have_bounds() -> None:
+    blocks = drawn({"pinned": 3.0}, processes=3, rounds=8)
+    found = figures(blocks, [], NO_TIME)
+    kept = [b.frame_seconds for b in blocks]
+    for name, share in (("p95", 0.95), ("p99", 0.99)):
+        bounds = stats.quantile_by_blocks(kept, share)
+        assert bounds
+        assert (found[name].seconds, found[name].low_seconds, found[name].high_seconds) == bounds
+    assert found["absent"] == {"energy": NO_TIME}
+
+
+@pytest.mark.parametrize(("frames", "absent"), [(5, {"p95", "p99"}), (20, {"p99"}), (100, set())])
+def test_too_few_frames_for_an_upper_bound_are_absent_with_the_reason(frames: int, absent: set[str]) -> None:
+    generator = np.random.default_rng(3)
+    blocks = [block(0, r, "a", generator.normal(1, 0.01, frames).tolist()) for r in range(10)]
+    found = figures(blocks, [window(0, 0, "a", 0.5)], "")
+    assert {name for name in ("p95", "p99") if found[name] is None} == absent
+    assert found["absent"].keys() == absent
+    if frames == 20:
+        assert found["absent"]["p99"].startswith("200 frames were kept, which are worth fewer than the 299")
+
+
+def test_cpu_time_is_the_mean_of_the_blocks() -> None:
+    blocks = [block(0, r, "a", [0.01] * 5, cpu_seconds=0.002 * (r + 1)) for r in range(3)]
+    assert figures(blocks, [], "")["cpu_seconds"] == pytest.approx(0.004)
+    assert "cpu_seconds" not in figures([block(0, 0, "a", [0.01])], [], ""), "that of the screening stays"
+
+
+def test_energy_is_above_the_idle_power_and_says_how_much_that_was() -> None:
+    found = figures([], [window(0, 0, "a", 0.5), window(1, 0, "a", 0.7)], "")["energy"]
+    assert found.joules == pytest.approx(0.6)
+    assert (found.idle_watts, found.seconds, found.frames) == (50.0, 4.0, 200)
+    assert found.watts == pytest.approx(50 + 120 / 4)
+    nothing = figures([], [window(0, 0, "a", -0.1)], "")
+    assert nothing["energy"] is None
+    assert nothing["absent"]["energy"] == "what its frames took does not show above the idle power"
+
+
+# In a contest
+
+
+def contest(directory: Path, objective: str, **options: object) -> Contest:
+    clock, seconds = FakeClock(), {"pageable": 0.030, "pinned": 0.010, "zero-copy": 0.014}
+    settings = asked(
+        "w.py", backend="cuda", strategies=(*seconds, "managed"), rounds=2, max_seconds=90.0, seed=3,
+        objective=objective,
+    )  # fmt: skip
+    rows = {name: measured(name, s, rounds=1) for name, s in {**seconds, "managed": 0.05}.items()}
+    given = {"joules": {"pageable": 0.9, "pinned": 0.5, "zero-copy": 0.3}, **options}
+    made = Contest(
+        settings, job(), rows, directory,
+        lambda asked: FakeSession(asked, seconds, wait=clock.advance, **given),  # type: ignore[arg-type]
+        clock,
+    )  # fmt: skip
+    made.run(clock.now + 80.0, Silent(), lambda _: None)
+    return made
+
+
+def rows_of(made: Contest) -> dict[str, Measured]:
+    return {row.strategy: row for row in made.results(tuple(made.rows.values())) if isinstance(row, Measured)}
+
+
+def test_after_the_final_every_contestant_has_its_energy(tmp_path: Path) -> None:
+    made = contest(tmp_path, "time")
+    rows = rows_of(made)
+    assert {name: bool(row.energy) for name, row in rows.items()} == {
+        "pageable": True, "pinned": True, "zero-copy": True, "managed": False,
+    }  # fmt: skip
+    assert rows["pinned"].energy
+    assert rows["pinned"].energy.joules == pytest.approx(0.5, rel=0.01)
+    assert rows["managed"].absent["energy"] == OUTSIDE
+    assert all(block.energy is None for block in made.held.blocks), "windows are no blocks"
+    assert rows["pinned"].cpu_seconds == pytest.approx(0.0025, rel=0.01)
+
+
+def test_without_a_counter_the_row_says_so(tmp_path: Path) -> None:
+    rows = rows_of(contest(tmp_path, "time", joules=None))
+    assert (rows["pinned"].energy, rows["pinned"].absent["energy"]) == (None, "no counter")
+    assert rows["pinned"].samples == "blocks"
+
+
+def test_where_energy_is_the_objective_blocks_are_windows(tmp_path: Path) -> None:
+    made = contest(tmp_path, "energy")
+    assert all(block.energy for block in made.held.blocks)
+    assert made.windows.blocks == []
+    rows = rows_of(made)
+    assert rows["zero-copy"].energy
+    assert rows["zero-copy"].energy.joules == pytest.approx(0.3, rel=0.01)
+    assert rows["zero-copy"].p95 is None
+    wanted = Preferences(objective="energy")
+    found = decided(made.held.blocks, list(rows.values()), wanted, made.record())
+    assert found.verdict.chosen == "zero-copy"
+
+
+def test_where_energy_is_the_objective_and_nothing_counts_it_the_final_ends(tmp_path: Path) -> None:
+    made = contest(tmp_path, "energy", joules=None)
+    assert (made.held.blocks, made.held.unmeasurable) == ([], "no counter")
+    assert rows_of(made)["pinned"].outside == "the final did not begin"
+
+
+def test_blocks_hold_a_hundred_frames_where_their_tail_counts(tmp_path: Path) -> None:
+    assert contest(tmp_path, "latency-p99").frames == TAIL_FRAMES
+    assert contest(tmp_path, "time").frames < TAIL_FRAMES

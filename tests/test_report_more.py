@@ -1,0 +1,120 @@
+"""The slowest frames, CPU time, energy and places of memory on a page; nothing of profiles without them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from builders import MIB, footprint, measured, profile, recommendation
+
+from advisor.profiles.row_figures import FrameEnergy, HostPages, PlaceMemory, Quantile
+from advisor.profiles.schema import Measured, Profile
+from advisor.report import html, markdown, terminal
+from advisor.report.blocks import NOTHING, Block, Prose, Table
+from advisor.report.charts import Chart
+from advisor.report.more_figures import more_figures
+from advisor.report.pages import page_of
+
+NO_COUNTER = "NVML's energy counter: NVML does not support it on this GPU"
+
+
+def told(median: float, **fields: Any) -> dict[str, Any]:
+    p95 = Quantile(seconds=1.2 * median, low_seconds=1.1 * median, high_seconds=1.3 * median)
+    p99 = Quantile(seconds=1.5 * median, low_seconds=1.4 * median, high_seconds=2.0 * median)
+    energy = FrameEnergy(
+        joules=0.5, watts=250.0, idle_watts=75.0, seconds=2.1, frames=210, source="NVML's energy counter"
+    )
+    whole = footprint(pageable=192 * MIB, device=192 * MIB).model_copy(
+        update={
+            "places": {
+                "host": PlaceMemory(steady_bytes=43 * MIB, peak_bytes=235 * MIB),
+                "gpu0": PlaceMemory(steady_bytes=258 * MIB, peak_bytes=258 * MIB),
+            }
+        }
+    )
+    pages = HostPages(bytes=192 * MIB, huge_bytes=96 * MIB, nodes={"0": 0.25, "1": 0.75})
+    given = {"p95": p95, "p99": p99, "cpu_seconds": 0.004, "energy": energy, "footprint": whole}
+    return {**given, "host_pages": pages, **fields}
+
+
+def page(*rows: Measured) -> Profile:
+    return profile(results=rows, recommendation=recommendation())
+
+
+FULL = measured("pinned", 0.010, **told(0.010))
+LACKING = measured(
+    "pageable", 0.020, **told(0.020, p99=None, energy=None, absent={"p99": "too few", "energy": NO_COUNTER})
+)
+
+
+def blocks(*rows: Measured) -> list[Block]:
+    return list(more_figures(page(*rows), rows))
+
+
+def table(found: list[Block], kind: str) -> Table:
+    (one,) = [b for b in found if isinstance(b, Table) and b.kind == kind]
+    return one
+
+
+def test_figures_stand_beside_one_another_with_their_bounds() -> None:
+    found = table(blocks(FULL, LACKING), "more")
+    cells = {row.name: [cell.value for cell in row.cells] for row in found.rows}
+    assert cells == {
+        "pinned": ["12.0 ms", "15.0 ms", "4.00 ms", "500 mJ"],
+        "pageable": ["24.0 ms", NOTHING, "4.00 ms", NOTHING],
+    }
+    assert [cell.note for cell in found.rows[0].cells] == [
+        "11.0 to 13.0 ms", "14.0 to 20.0 ms", "", "250 W in all, 75.0 W idle",
+    ]  # fmt: skip
+
+
+def test_what_is_absent_has_its_reason_and_energy_its_source() -> None:
+    said = [b.text for b in blocks(FULL, LACKING) if isinstance(b, Prose)]
+    assert said == [
+        "No p99 of `pageable`: too few.",
+        f"No energy of `pageable`: {NO_COUNTER}.",
+        "Energy by NVML's energy counter.",
+    ]
+
+
+def test_each_has_a_chart() -> None:
+    charts = {b.identifier: b for b in blocks(FULL, LACKING) if isinstance(b, Chart)}
+    assert [bar.label for bar in charts["tails"].bars] == ["pinned", "pageable"]
+    assert [[s.label for s in bar.segments] for bar in charts["tails"].bars] == [
+        ["median", "to 95 %", "to 99 %"], ["median", "to 95 %"],
+    ]  # fmt: skip
+    (bar,) = charts["energy"].bars
+    assert [(s.label, s.value) for s in bar.segments] == [
+        ("above idle", "500 mJ"), ("idle power meanwhile", "750 mJ"),
+    ]  # fmt: skip
+    assert "energy" not in {b.identifier for b in blocks(LACKING) if isinstance(b, Chart)}
+
+
+def test_memory_is_told_by_place() -> None:
+    (row,) = table(blocks(FULL), "places").rows
+    assert [(cell.value, cell.note) for cell in row.cells] == [
+        ("235 MiB", "43.0 MiB stay"), ("258 MiB", "258 MiB stay"), ("50 %", ""), ("0: 25 %, 1: 75 %", ""),
+    ]  # fmt: skip
+
+
+def test_columns_without_any_figure_are_left_out() -> None:
+    on_cpu = measured("pageable", 0.01, cpu_seconds=0.02)
+    found = table(blocks(on_cpu), "more")
+    assert [column.head for column in found.columns] == ["CPU time per frame"]
+    assert not [b for b in blocks(on_cpu) if isinstance(b, Chart)]
+
+
+def test_older_profiles_have_none_of_it() -> None:
+    assert blocks(measured("pageable", 0.01), measured("pinned", 0.02)) == []
+
+
+@pytest.mark.parametrize("rows", [(FULL, LACKING), (FULL,), (LACKING,)])
+def test_pages_show_them(rows: tuple[Measured, ...]) -> None:
+    made = page_of(page(*rows))
+    drawn = html.render(made).replace("\N{NO-BREAK SPACE}", " ")
+    assert 'id="places"' in drawn
+    assert "12.0 ms" in drawn or "24.0 ms" in drawn
+    short, text = markdown.render(made), terminal.render(made)
+    assert "95 % of frames within" in short
+    assert "p95" in text
+    assert "on huge pages" not in short + text
