@@ -47,7 +47,9 @@ def run(reports: Path, only: Sequence[str]) -> None:
         **{f"duel-{name}": partial(duel, name, reports) for name in DUELS},
         **{f"agreement-{name}": partial(runs_agree, name, reports) for name in REPEATED},
         "slowed": slowed.run,
-        "frame-loop": lambda: frame_loop.run("cuda"),  # from here on this process is on the GPU too
+        # from here on this process is on the GPU too
+        "frame-loop-small": lambda: frame_loop.small("cuda"),
+        "frame-loop-large": lambda: frame_loop.large("cuda"),
     }
     if unknown := set(only) - set(parts):
         raise UsageError(

@@ -28,7 +28,7 @@ from tests.benchmarks.timing import ROOT, show
 
 SLOWED = "pinned, slowed"
 BY = 0.05
-PROCESSES, ROUNDS, RUNS = 3, 12, 20
+PROCESSES, ROUNDS, RUNS = 2, 12, 20
 NAMES = {"pinned": "pinned", "zero-copy": "zero-copy", SLOWED: "pinned"}
 
 
