@@ -110,6 +110,7 @@ class Mark:
     stream: FakeStream
     reached: bool = False
     seconds: float | None = None
+    used_again: bool = False
 
 
 @dataclass(frozen=True)
@@ -349,7 +350,9 @@ class RecordingBackend:
         self.submit("mark", reach, mark.stream)
         return mark
 
-    def mark(self, stream: Any = None) -> Mark:
+    def mark(self, stream: Any = None, again: Mark | None = None) -> Mark:
+        if again is not None:
+            again.used_again = True
         self.marks["plain"] += 1
         return self._mark(stream)
 
@@ -357,11 +360,13 @@ class RecordingBackend:
         self._call("hold", seconds)
 
     def order(self, stream: FakeStream, mark: Mark) -> None:
+        assert not mark.used_again, "it stands behind other work by now"
         self._call("order", stream.name, mark.stream.name)
         stream.queue.append(Work(lambda: None, after=mark))
         self._progress()
 
     def wait(self, mark: Mark) -> None:
+        assert not mark.used_again, "it stands behind other work by now"
         self._call("wait", mark.stream.name)
         mark.stream.force(mark)
         self._progress()

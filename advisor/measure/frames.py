@@ -203,15 +203,16 @@ class FrameLoop:
         if not self._placed[buffer].remade:
             return lambda _: move(None)
 
+        placed, users = self._placed[buffer], self._users[side, buffer]
+
         def run(_: int) -> None:
             made = move(None)
-            if made is not None:
-                before = self._placed[buffer]
-                self._placed[buffer] = (
-                    replace(before, device=made) if side == "device" else replace(before, host=made)
-                )
-                for user in self._users[side, buffer]:
-                    user.arguments[buffer] = self._view(user.stage, buffer, user.bridges)
+            if side == "device":
+                placed.device = made
+            else:
+                placed.host = made
+            for user in users:
+                user.arguments[buffer] = self._view(user.stage, buffer, user.bridges)
 
         return run
 

@@ -45,6 +45,7 @@ class PipelinedLoop(FrameLoop):
         second.host_seconds = self.host_seconds
         self._parts = [cut(self.steady), cut(second.steady)]
         self._begun: dict[int, _Begun] = {}
+        self._marks: dict[tuple[str, int], Any] = {}
         self._kernels_in_tail = any(a.label.startswith("device:") for a in self._parts[0].tail)
 
     def frame(self, index: int) -> None:
@@ -98,7 +99,9 @@ class PipelinedLoop(FrameLoop):
             else:
                 self._move(action, self._uploads)
                 uploaded = True
-        self._begun[index] = _Begun(started, self._backend.mark(self._uploads) if uploaded else None)
+        self._begun[index] = _Begun(
+            started, self._mark("uploaded", index, self._uploads) if uploaded else None
+        )
 
     def _compute(self, index: int) -> None:
         """Kernels of a frame, after its uploads; then its downloads, after the kernels."""
@@ -108,10 +111,10 @@ class PipelinedLoop(FrameLoop):
         done: Any = None
         for action in self._parts[index % SETS].body:
             if action.label == "to-host":
-                done = self._download(action, done or backend.mark())
+                done = self._download(action, index, done or self._mark("computed", index))
             else:
                 self.act(action, index)
-        begun.computed = done or backend.mark()
+        begun.computed = done or self._mark("computed", index)
 
     def _finish(self, index: int) -> None:
         """Waits for the frame's own work, not for the next one's, and runs what comes after."""
@@ -119,20 +122,26 @@ class PipelinedLoop(FrameLoop):
         done = begun.computed
         for action in self._parts[index % SETS].tail:
             if action.label == "synchronize":
-                self._within(action, action.move or backend.wait, done or backend.mark())
+                self._within(action, action.move or backend.wait, done or self._mark("late", index))
             elif action.label == "to-host" and not self._kernels_in_tail:
-                done = self._download(action, done)
+                done = self._download(action, index, done)
             else:
                 self.act(action, index)
                 if action.on_stream:  # a kernel in the tail: the main stream has nothing of the next frame
                     done = None
         self.latencies.append(self._clock() - begun.started)
 
-    def _download(self, action: Action, after: Any) -> Any:
+    def _download(self, action: Action, index: int, after: Any) -> Any:
         """Copies to the host beside the next frame's kernels; the mark behind the copy."""
         self._backend.order(self._downloads, after)
         self._move(action, self._downloads)
-        return self._backend.mark(self._downloads)
+        return self._mark("downloaded", index, self._downloads)
+
+    def _mark(self, what: str, index: int, stream: Any = None) -> Any:
+        """A mark behind a stream's work: that of the last frame but one, which is over."""
+        key = what, index % SETS
+        made = self._marks[key] = self._backend.mark(stream, self._marks.get(key))
+        return made
 
     def _drop_begun(self) -> None:
         """Another frame than the next one is wanted: lets what was begun come to its end."""

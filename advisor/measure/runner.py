@@ -53,7 +53,7 @@ class Run:
 Keep = Callable[[Run], None]
 SAMPLE_SHARE = 1 / 300
 """Sampling time of a process, of the whole time: 0.2 s of 60. It screens, or times host stages on the CPU."""
-CONCLUDING_SECONDS = 3.5
+CONCLUDING_SECONDS = 4.0
 """Of the time that the command may take: starting Python, predicting, advising, rendering."""
 KEEP_EVERY = 5.0
 """Seconds between two savings of what the final gave so far."""

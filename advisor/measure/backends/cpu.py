@@ -129,9 +129,9 @@ class CpuBackend:
         del stream
         return time.perf_counter()
 
-    def mark(self, stream: Any = None) -> None:
+    def mark(self, stream: Any = None, again: Any = None) -> None:
         """Everything is in order already."""
-        del stream
+        del stream, again
 
     def hold(self, seconds: float) -> None:
         """Nothing is launched here."""

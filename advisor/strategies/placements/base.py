@@ -19,10 +19,11 @@ Mover = Callable[[Any], Any]
 side has from now on where moving makes a new one (`Placed.remade`), else None."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Placed:
     """A buffer in memory. A side that cannot reach it has None; one that needs no copy has no mover.
 
+    Its arrays are others after a move that makes new ones (`remade`); everything else stays.
     copy_in and copy_out are there where host stages use foreign memory: the host's copies to and from it.
     """
 
