@@ -41,7 +41,7 @@ class Profile(schema.Profile):
     def compare(
         self, other: schema.Profile | Path | str, *, strategies: Sequence[str] = (), anyway: bool = False
     ) -> Comparison:
-        """`other` held against this profile, as `advisor compare` does: this one is BASE, `other` HEAD."""
+        """`other` compared with this profile, as `advisor compare` does: this one is BASE, `other` HEAD."""
         return compare(self, other, strategies=strategies, anyway=anyway)
 
     def _repr_html_(self) -> str:
@@ -50,7 +50,7 @@ class Profile(schema.Profile):
 
 
 class Comparison(comparing.Comparison):
-    """Two profiles held against one another."""
+    """Two profiles, compared."""
 
     def _repr_html_(self) -> str:
         """The comparison in a notebook's cell."""
@@ -69,7 +69,7 @@ def compare(
     strategies: Sequence[str] = (),
     anyway: bool = False,
 ) -> Comparison:
-    """HEAD held against BASE, as `advisor compare` does. Raises `AdvisorError` as the command does."""
+    """HEAD compared with BASE, as `advisor compare` does. Raises `AdvisorError` as the command does."""
     sides = [each if isinstance(each, schema.Profile) else reading.load(each) for each in (base, head)]
     found = comparing.compare(*map(pipeline.concluded, sides), strategies=strategies, anyway=anyway)
     return Comparison(**{part.name: getattr(found, part.name) for part in fields(found)})

@@ -21,7 +21,7 @@ from advisor.measure.sampling import Clock
 from advisor.measure.settings import Settings
 from advisor.measure.subjects import CONFIDENCE
 from advisor.profiles.blocks import Block, FinalRecord
-from advisor.profiles.preferences import Preferences, begin_to_end
+from advisor.profiles.preferences import Preferences, counts_latency
 from advisor.profiles.schema import Measured, Result
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.measured import decided
@@ -193,7 +193,7 @@ def _outside(row: Measured, reason: str) -> Measured:
 
 
 def _score(row: Measured, preferences: Preferences) -> float:
-    latency = row.latency_seconds if begin_to_end(preferences.objective) else None
+    latency = row.latency_seconds if counts_latency(preferences.objective) else None
     return latency or row.median_seconds
 
 

@@ -81,7 +81,7 @@ class FrameLoop:
         self.first = self._actions(plan.first)
         self.steady = self._actions(plan.steady)
         self.latencies: list[float] = []
-        """Seconds from begin to end of each frame, where that differs from the time per frame."""
+        """The latency of each frame in seconds, where that differs from the time per frame."""
         self.host_seconds: dict[str, float] = defaultdict(float)
         """Seconds of each host stage since the last reset, by the host's clock."""
 

@@ -120,7 +120,7 @@ class ScriptSample(Record):
     task: Literal["script"] = "script"
     seconds: PositiveSeconds
     setup_seconds: Seconds
-    compared: tuple[str, ...] = Field(description="What was held against the unchanged script's, in words")
+    compared: tuple[str, ...] = Field(description="What was compared with the unchanged script's, in words")
     notes: tuple[str, ...] = ()
     ranges: tuple[ScriptRange, ...] = ()
     copies: ScriptCopies | None = None

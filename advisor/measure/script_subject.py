@@ -59,7 +59,7 @@ class ScriptSubject:
         )
 
     def prepare(self, launch: Launch) -> Prepared:
-        """The script as it is, twice: what all others are held against. Raises where it fails by itself."""
+        """The script as it is, twice: what all others are compared with. Raises where it fails by itself."""
         first = _succeeded(launch(Step("reference", UNCHANGED, "warm-up", "warming up")))
         again = _succeeded(launch(observing(UNCHANGED)))
         ran = ScriptRun(

@@ -1,6 +1,6 @@
 """The jobs of a worker on a script: the GPU told, and the script run once under one strategy.
 
-The first run of the unchanged script keeps what the others are held against. What is observed (ranges,
+The first run of the unchanged script keeps what the others are compared with. What is observed (ranges,
 copies, memory) is never in a run that is timed.
 """
 
@@ -212,7 +212,7 @@ def _exit_step(job: Job, ended: _Run) -> str:
 
 
 def _compared(job: Job, results: Results, directory: Path, kept: Path) -> Iterator[str]:
-    """What was held against the unchanged script's first run, in words.
+    """What was compared with the unchanged script's first run, in words.
 
     What that prints counts where its second run, the observed one, prints the same.
     Raises `ResultsDiffer`, or `WorkloadError` where there is nothing to compare with.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from statistics import median
@@ -26,13 +26,15 @@ from advisor.measure.host_pages import host_pages
 from advisor.measure.jobs import Captured, Description, Job, ReferenceRun, Sample, TraceRun
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.pipelined import SETS
-from advisor.measure.sampling import Limits, breakdown, sample, warm_up
+from advisor.measure.sampling import Limits, Samples, breakdown, sample, warm_up
 from advisor.measure.stand import Stand
 from advisor.measure.timeline import WATCHED, Recorder
 from advisor.measure.traffic import TrafficRecorder
 from advisor.measure.verification import Inspector
+from advisor.profiles.row_figures import PlaceMemory
 from advisor.profiles.schema import PageLocking, WorkloadRecord
 from advisor.profiles.system_state import GpuState
+from advisor.profiles.traces import Timeline
 from advisor.strategies.backend import Backend, PageLocks
 from advisor.strategies.placements.base import Placed
 from advisor.workloads.binding import no_kernel
@@ -131,57 +133,92 @@ def _traced(recorder: TrafficRecorder, name: str, placed: Placed) -> Placed:
 
 def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Sample:
     """Set-up, comparison, warm-up, samples, breakdown, comparison again."""
-    clock, loop, kept = time.perf_counter, run.loop, Path(job.reference)
+    loop, kept = run.loop, Path(job.reference)
     begun_seconds, frame_seconds = _first_frames(loop, COMPARED)
-    setup_seconds = run.placing_seconds + begun_seconds
     _require_state(backend)
     verified = compare(run.inspector, kept, Path(job.file))
     hurried = job.left_seconds is not None and frame_seconds * _MOST_FRAMES > job.left_seconds
-    slow, index = max(job.seconds, _SLOW), COMPARED + 1
-    if not hurried:
-        index = warm_up(loop.frame, clock, index, min(0.2, job.seconds), slow)
-    loop.host_seconds.clear()
-    with backend.page_locks() as locks:
-        least = 1 if hurried else job.min_frames
-        samples = sample(loop.frame, clock, index, Limits(job.seconds, min_frames=least))
-    locking = _per_frame(locks, len(samples.frame_seconds))
-    count = len(samples.frame_seconds)
-    index += count
+    scored = _scored(job, backend, loop, hurried=hurried)
+    count = len(scored.samples.frame_seconds)
     latencies = loop.latencies[-count:]
     host = {stage: seconds / count for stage, seconds in loop.host_seconds.items()}
     after = footprint.read(run.arena.backend)
     state = loaded_gpu(backend.environment().get("pci_bus_id"), job.gpu)
-    timed = breakdown(loop.timed_frame, clock, index, min(0.5, job.seconds / 5), slow)
-    index += len(timed) + 1
-    watched = job.timeline and not hurried
-    timeline = Recorder(backend).timeline(loop, index) if watched else None
-    index += WATCHED if watched else 0
+    seen = _looked_at(job, backend, run, scored.index, hurried=hurried)
     pages = host_pages(placed.host for placed in run.placed.values())
-    places = {} if hurried else footprint.over_frames(loop, index, backend, run.before, job.gpu)
-    index += 0 if hurried else footprint.FRAMES
     _require_state(backend)
-    _check_last(run, index, Path(job.file))
+    _check_last(run, seen.index, Path(job.file))
     if verified and not hurried and (kept / _REPEATABLE).read_text(encoding="utf-8"):
         loop.frame(COMPARED - 1)
         loop.frame_alone(COMPARED)
         compare(run.inspector, kept, Path(job.file))
     return Sample(
-        frame_seconds=samples.frame_seconds,
-        stopped=samples.stopped,
-        breakdown=tuple(timed),
+        frame_seconds=scored.samples.frame_seconds,
+        stopped=scored.samples.stopped,
+        breakdown=tuple(seen.breakdown),
         host_seconds=host,
         transfer_bytes=_transfer_bytes(run, loaded),
-        setup_seconds=setup_seconds,
-        footprint=footprint.footprint(run.arena, run.before, after, places),
+        setup_seconds=run.placing_seconds + begun_seconds,
+        footprint=footprint.footprint(run.arena, run.before, after, seen.places),
         latency_seconds=median(latencies) if latencies else None,
         hints=run.hints,
-        page_locking=locking,
-        cpu_seconds=samples.cpu_seconds,
+        page_locking=scored.locking,
+        cpu_seconds=scored.samples.cpu_seconds,
         host_pages=pages,
         gpu_state=state,
-        timeline=timeline,
+        timeline=seen.timeline,
         verified=verified,
     )
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """The frames that count, what page-locking they did, and the next frame's index."""
+
+    samples: Samples
+    locking: PageLocking | None
+    index: int
+
+
+def _scored(job: Job, backend: Backend, loop: FrameLoop, *, hurried: bool) -> _Scored:
+    """Warms up and times frames; without time left, one frame as it is."""
+    clock, index = time.perf_counter, COMPARED + 1
+    if not hurried:
+        index = warm_up(loop.frame, clock, index, min(0.2, job.seconds), _slow(job))
+    loop.host_seconds.clear()
+    with backend.page_locks() as locks:
+        limits = Limits(job.seconds, min_frames=1 if hurried else job.min_frames)
+        samples = sample(loop.frame, clock, index, limits)
+    count = len(samples.frame_seconds)
+    return _Scored(samples, _per_frame(locks, count), index + count)
+
+
+@dataclass(frozen=True)
+class _LookedAt:
+    """What frames that do not count told, and the next frame's index."""
+
+    breakdown: list[dict[str, float]]
+    timeline: Timeline | None
+    places: dict[str, PlaceMemory]
+    index: int
+
+
+def _looked_at(job: Job, backend: Backend, run: Stand, index: int, *, hurried: bool) -> _LookedAt:
+    """A few frames step by step: their parts, their timeline and the memory they take."""
+    loop, seconds = run.loop, min(0.5, job.seconds / 5)
+    timed = breakdown(loop.timed_frame, time.perf_counter, index, seconds, _slow(job))
+    index += len(timed) + 1
+    if hurried:
+        return _LookedAt(timed, None, {}, index)
+    timeline = Recorder(backend).timeline(loop, index) if job.timeline else None
+    index += WATCHED if job.timeline else 0
+    places = footprint.over_frames(loop, index, backend, run.before, job.gpu)
+    return _LookedAt(timed, timeline, places, index + footprint.FRAMES)
+
+
+def _slow(job: Job) -> float:
+    """Seconds from which on one frame is enough."""
+    return max(job.seconds, _SLOW)
 
 
 def _first_frames(loop: FrameLoop, last: int) -> tuple[float, float]:

@@ -1,7 +1,7 @@
 """Are the results right? Annotations are checked, not trusted, and strategies must agree.
 
 A verification frame poisons what a stage says it overwrites and compares what it says it only reads, so a
-forgotten output and a hidden write are found and named. Results are held against the reference run's.
+forgotten output and a hidden write are found and named. Results are compared with the reference run's.
 """
 
 from __future__ import annotations

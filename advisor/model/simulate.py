@@ -16,7 +16,7 @@ from advisor.model.context import NOTHING, Context, Learned
 from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values, constant, log_triangular
 from advisor.model.steady_frame import by_part, overlapped, timed_steps
-from advisor.profiles.preferences import Objective, begin_to_end
+from advisor.profiles.preferences import Objective, counts_latency
 from advisor.profiles.schema import StageWork, Trace, Traffic, WorkloadRecord
 from advisor.strategies.registry import STRATEGIES, Strategy
 from advisor.strategies.schedule import Step
@@ -40,7 +40,7 @@ class Simulated:
 
     def counted(self, objective: Objective) -> Values:
         """What the objective goes by: the latency of a frame, or the time between finished frames."""
-        return self.latency if self.latency is not None and begin_to_end(objective) else self.seconds
+        return self.latency if self.latency is not None and counts_latency(objective) else self.seconds
 
 
 def simulate(

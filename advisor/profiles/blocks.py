@@ -36,9 +36,7 @@ class Block(Record):
     frame_seconds: tuple[Seconds, ...] = Field(
         description="The first frames one by one, at most 200; none of a window for energy"
     )
-    latency_seconds: PositiveSeconds | None = optional(
-        "Mean from begin to end of a frame, where frames overlap"
-    )
+    latency_seconds: PositiveSeconds | None = optional("Mean latency of a frame, where frames overlap")
     host_seconds: dict[str, Seconds] = table("Mean of each host stage in a frame, by the host's clock")
     cpu_seconds: Seconds | None = optional(
         "CPU time of a frame: all threads of the process, waits that spin included"

@@ -11,7 +11,7 @@ from advisor.profiles.base import Record, optional, table
 Objective = Literal["time", "latency-p99", "throughput", "energy", "footprint"]
 
 
-def begin_to_end(objective: Objective) -> bool:
+def counts_latency(objective: Objective) -> bool:
     """Whether frames that overlap count by latency, not by time between finished ones (decisions/0006)."""
     return objective != "throughput"
 
@@ -23,7 +23,7 @@ class Preferences(Record):
     """
 
     objective: Objective = optional(
-        "time: begin to end of a frame. latency-p99: the 99th percentile of that. "
+        "time: the latency of a frame. latency-p99: its 99th percentile. "
         "throughput: frames per second, where frames that overlap count as often as they are done. "
         "energy: joules of a frame, above the idle power. footprint: memory, then time",
         "time",

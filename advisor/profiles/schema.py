@@ -148,7 +148,7 @@ class Measured(Record):
     samples: Literal["frames", "blocks"] = optional(
         "What frame_seconds holds: frames, or the mean frame of each block", "frames"
     )
-    p95: Quantile | None = optional("95th percentile, begin to end of a frame")
+    p95: Quantile | None = optional("95th percentile of the latency of a frame")
     p99: Quantile | None = None
     cpu_seconds: Seconds | None = optional("CPU time of a frame, all threads of the process")
     energy: FrameEnergy | None = None
@@ -215,7 +215,7 @@ class Predicted(Record):
     over: dict[str, Interval] = table(
         "This time over that of the recommended strategy and of the baseline: 5th and 95th "
         "percentile of the ratio in each draw, which is narrower than a ratio of two ranges. Frames that "
-        "overlap count begin to end, except for the objective throughput"
+        "overlap count by latency, except for the objective throughput"
     )
 
     @property

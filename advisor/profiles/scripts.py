@@ -63,5 +63,5 @@ class ScriptRun(Record):
     arguments: tuple[str, ...]
     baseline: str
     warm_up_seconds: PositiveSeconds = Field(description="The first run, which compiles kernels")
-    compared: tuple[str, ...] = Field(description="What was held against the unchanged script's")
+    compared: tuple[str, ...] = Field(description="What was compared with the unchanged script's")
     measured: tuple[ScriptMeasured, ...] = ()

@@ -13,7 +13,7 @@ from itertools import accumulate, cycle
 from typing import Literal
 
 from advisor import units
-from advisor.profiles.preferences import begin_to_end
+from advisor.profiles.preferences import counts_latency
 from advisor.profiles.schema import Measured, MemoryKind, Predicted, Prediction, Profile, Side
 from advisor.report import words
 from advisor.report.axes import Tick, binary_step, decimal_step, percent
@@ -33,7 +33,7 @@ _OVERLAPPING = (
     "Where frames overlap ({}), stages run at the same time: each part is as long as it took, so that "
     "together they may exceed the time per frame, which the bracket shows."
 )
-_BEGIN_TO_END = (
+_LATENCY = (
     "Where frames overlap ({}), the bracket shows the latency of a frame: beside its parts it holds the "
     "time in which it waits for the frames around it."
 )
@@ -160,7 +160,7 @@ def overlap_note(profile: Profile, prediction: Prediction | None = None) -> str:
     rows = prediction.results if prediction else profile.results
     timed = (row for row in rows if isinstance(row, (Measured, Predicted)))
     names = [words.code(row.strategy) for row in timed if row.latency_seconds is not None]
-    told = _BEGIN_TO_END if begin_to_end(profile.preferences.objective) else _OVERLAPPING
+    told = _LATENCY if counts_latency(profile.preferences.objective) else _OVERLAPPING
     return told.format(words.listing(names)) if names else ""
 
 

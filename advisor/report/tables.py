@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from advisor import stats, units
 from advisor.devices.memory_class import EXPLAINED
-from advisor.profiles.preferences import begin_to_end
+from advisor.profiles.preferences import counts_latency
 from advisor.profiles.schema import Device, Failed, Measured, Predicted, Prediction, Profile, Result, Skipped
 from advisor.report import words
 from advisor.report.blocks import NOTHING, Item, Row, TableCell
@@ -76,7 +76,7 @@ def overlaps(profile: Profile, prediction: Prediction | None = None) -> dict[str
         if isinstance(row, (Measured, Predicted)) and row.latency_seconds is not None:
             between = row.median_seconds if isinstance(row, Measured) else row.likely_seconds
             rate = f"{units.digits(1 / between)} frames/s"
-            if begin_to_end(profile.preferences.objective):
+            if counts_latency(profile.preferences.objective):
                 told[row.strategy] = f"latency; {units.seconds(between)} between finished frames, {rate}"
             else:
                 told[row.strategy] = f"latency {units.seconds(row.latency_seconds)}, {rate}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from advisor.profiles.preferences import Objective, begin_to_end
+from advisor.profiles.preferences import Objective, counts_latency
 from advisor.profiles.schema import Measured, Predicted, Profile
 
 AnyRow = TypeVar("AnyRow")
@@ -13,10 +13,10 @@ AnyRow = TypeVar("AnyRow")
 def counted(profile: Profile, objective: Objective | None = None) -> Profile:
     """The profile with the rows of frames that overlap as the objective counts them: its own or that one.
 
-    That is begin to end of a frame in place of the time between finished frames, except for throughput. Of
-    measured frames only the median from begin to end is kept; its spread is taken to be theirs.
+    That is the latency of a frame in place of the time between finished frames, except for throughput. Of
+    measured frames only the median latency is kept; its spread is taken to be theirs.
     """
-    if not begin_to_end(objective or profile.preferences.objective):
+    if not counts_latency(objective or profile.preferences.objective):
         return profile
     return profile.model_copy(
         update={

@@ -8,7 +8,7 @@ from dataclasses import replace
 from advisor.profiles import blocks as saved
 from advisor.profiles.blocks import FinalRecord
 from advisor.profiles.conclusions import Recommendation
-from advisor.profiles.preferences import Objective, Preferences, begin_to_end
+from advisor.profiles.preferences import Objective, Preferences, counts_latency
 from advisor.profiles.schema import Measured, Profile
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.budgets import needs
@@ -71,14 +71,14 @@ def _separate(rows: Sequence[Measured], preferences: Preferences) -> Decision:
 
 
 def _rounds(row: Measured, objective: Objective) -> tuple[tuple[float, ...], ...]:
-    """What counts of each process; frames that overlap count from begin to end by their median alone."""
+    """What counts of each process; frames that overlap count by their median latency alone."""
     if objective == "energy":
         return ()
     if objective == "latency-p99":
         overlaps = row.latency_seconds is not None or row.samples == "blocks"
         found = () if overlaps else tuple(percentile(frames) for frames in row.rounds)
         return tuple((seconds,) for seconds in found if seconds is not None)
-    if row.latency_seconds is None or not begin_to_end(objective):
+    if row.latency_seconds is None or not counts_latency(objective):
         return row.rounds
     longer = row.latency_seconds / row.median_seconds
     return tuple(tuple(seconds * longer for seconds in frames) for frames in row.rounds)

@@ -16,7 +16,7 @@ import numpy as np
 
 from advisor import stats
 from advisor.profiles import blocks as saved
-from advisor.profiles.preferences import Objective, begin_to_end
+from advisor.profiles.preferences import Objective, counts_latency
 from advisor.verdicts.estimate import Block
 
 TAIL = 0.99
@@ -49,7 +49,7 @@ def percentile(frames: Sequence[float]) -> float | None:
 
 
 def _mean(block: saved.Block, objective: Objective) -> float:
-    return (block.latency_seconds if begin_to_end(objective) else None) or block.period_seconds
+    return (block.latency_seconds if counts_latency(objective) else None) or block.period_seconds
 
 
 def _score(block: saved.Block, value: float) -> Block:

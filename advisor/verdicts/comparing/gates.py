@@ -1,7 +1,7 @@
 """`--fail-if`: what a comparison must not show. A gate fails only where the whole interval says so.
 
 Where neither "it holds" nor "it fails" follows from the intervals, it is inconclusive, and says so.
-Several strategies are held against one limit at once. To fail, one of them must exceed it in an interval of
+Several strategies are compared with one limit at once. To fail, one of them must exceed it in an interval of
 confidence 1 - (1 - c) / k, so that all k together raise a false alarm in at most 1 - c of the runs
 (Bonferroni's inequality; Dunn, "Multiple Comparisons Among Means", JASA 56, 1961). To pass, every one of them
 must lie below it, which needs no such correction (intersection-union test; Berger, Technometrics 24, 1982).
