@@ -166,7 +166,7 @@ def ran(
     launcher: FakeLauncher, directory: Path, clock: Clock = time.monotonic, **options: Any
 ) -> tuple[Run, list[Run]]:
     kept: list[Run] = []
-    asked = settings(**{"max_seconds": 9.0, **options})
+    asked = settings(**{"max_seconds": 11.0, **options})
     return run(asked, launcher, Silent(), directory, kept.append, clock=clock), kept
 
 
@@ -225,7 +225,7 @@ def test_strategies_that_the_time_does_not_reach_are_skipped(tmp_path: Path) -> 
         return screened(job)
 
     launcher = FakeLauncher(measure)
-    result, _ = ran(launcher, tmp_path, clock, max_seconds=11.0)
+    result, _ = ran(launcher, tmp_path, clock, max_seconds=13.0)
     assert len(launcher.measured) == 2, "a third would end after 9 s"
     reasons = [row.reason for row in result.rows if isinstance(row, Skipped)]
     assert ["--max-seconds" in reason for reason in reasons] == [True] * 2

@@ -44,7 +44,7 @@ def test_it_concludes_from_what_was_measured_on_a_gpu(tmp_path: Path) -> None:
         lambda job: Ended(sample(seconds[job.strategy]), "finished"),
         session=lambda job: FakeSession(job, seconds),
     )
-    asked = replace(settings(max_seconds=8.0), backend="cuda")
+    asked = replace(settings(max_seconds=10.0), backend="cuda")
     profile = pipeline.profile(asked, Silent(), keep_in=tmp_path, launcher=launcher)
     assert profile.recommendation is not None
     assert (profile.recommendation.strategy, profile.recommendation.verdict) == ("pinned", "fastest")
