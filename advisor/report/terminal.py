@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -224,7 +225,13 @@ def _notes(table: blocks.Table, rows: Sequence[blocks.Row]) -> Iterator[str]:
 
 
 def wrap(text: str, indent: str = "", hanging: str = "") -> list[str]:
-    """Lines of at most 80 columns; `hanging` goes before all but the first."""
-    return textwrap.wrap(
-        text, WIDTH, initial_indent=indent, subsequent_indent=indent + hanging, break_on_hyphens=False
+    """Lines of at most 80 columns; `hanging` goes before all but the first. No unit leaves its number."""
+    joined = _UNIT.sub("\N{NO-BREAK SPACE}", text)
+    lines = textwrap.wrap(
+        joined, WIDTH, initial_indent=indent, subsequent_indent=indent + hanging, break_on_hyphens=False
     )
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
+
+
+_UNIT = re.compile(r"(?<=\d) (?=(?:%|[nµm]?s|[KMGT]iB|GB/s|bytes)(?!\w))")
+"""The space between a number and its unit."""
