@@ -103,7 +103,7 @@ def test_the_newest_of_those_installed(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_none_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(NsysFailed, match="not installed"):
+    with pytest.raises(NsysFailed, match="not found on PATH"):
         find(root=tmp_path)
 
 

@@ -152,7 +152,7 @@ def check(request: Request, out: Path | None, *, force: bool) -> None:
     if out is None:
         return
     if request.backend != "cuda" and request.base is None:
-        what = ": a CPU alone makes no device"
+        what = ": an entry for a device needs a GPU, or the --base of one"
         step = f"Name a card that it hosts, --base {_CARD}, or leave --out out to see the figures."
     elif out.suffix != ".toml":
         what = " does not end in .toml, which is how --target tells a file from a name"

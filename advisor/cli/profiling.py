@@ -57,7 +57,7 @@ def profile(**given: Any) -> None:
     if script:
         scripting.require_gpu(made, no_gpu=asked.no_gpu)
     if made.backend == "cpu" and "nsys" in made.trace and made.nsys is None and not asked.quiet:
-        say("--trace nsys traces nothing: nothing runs on a GPU here")
+        say("--trace nsys has no effect: nothing runs on a GPU here")
     if swept:
         _profile_sweep(made, swept, asked.out, wanted, asked.quiet)
     elif form:

@@ -52,8 +52,9 @@ def read(place: Said, name: str, value: Any) -> Any:
     if get_origin(kind) is tuple and isinstance(value, str):
         value = (value,)
     given = value
-    if option.range and place.where and (isinstance(value, bool) or not isinstance(value, Real)):
-        given = object()  # text is a number on the command line alone, and true is none anywhere
+    percent = isinstance(value, str) and value.strip().endswith("%")
+    if option.range and place.where and not percent and not _is_number(value):
+        given = object()  # other text is a number on the command line alone, and true is none anywhere
     limited: Any = Annotated[kind, Field(**option.limits)]
     try:
         return TypeAdapter[Any](limited).validate_python(given)
@@ -72,7 +73,7 @@ def _right(option: Option, choices: Sequence[str]) -> str:
         return f"Choose from {', '.join(choices)}."
     unit = "seconds " if option.metavar == "SECONDS" else ""
     default = f"; the default is {option.default}" if option.default is not None else ""
-    return f"Give {unit}{option.range}{default}." if option.range else option.give or option.help
+    return option.give or (f"Give {unit}{option.range}{default}." if option.range else option.help)
 
 
 def nearest(text: str, names: Iterable[str]) -> str:
@@ -81,11 +82,16 @@ def nearest(text: str, names: Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
 def _share(value: object) -> object:
     """5% is 0.05."""
-    if not isinstance(value, str) or not value.strip().endswith("%"):
-        return value
-    return float(value.strip()[:-1]) / 100
+    if isinstance(value, str) and value.strip().endswith("%"):
+        with suppress(ValueError):
+            return float(value.strip()[:-1]) / 100
+    return value
 
 
 def _size(value: object) -> int:

@@ -52,7 +52,9 @@ class Option:
         """`1 to 1000`, `above 0`; empty without limits."""
         low, high = self.limits.get("ge"), self.limits.get("le")
         if low is None:
-            return f"above {self.limits['gt']}" if "gt" in self.limits else ""
+            above, below = (self.limits.get(limit) for limit in ("gt", "lt"))
+            ends = (f"{word} {end}" for word, end in (("above", above), ("below", below)) if end is not None)
+            return " and ".join(ends)
         return f"{low} or more" if high is None else f"{low} to {high}"
 
     @property

@@ -115,7 +115,9 @@ def find(given: Path | None = None, *, root: Path = Path("/")) -> Nsys:
     if answering:
         return max(answering, key=lambda nsys: nsys.version)
     raise NsysFailed(
-        problems[0] if problems else "nsys is not installed: it is not on PATH, nor where it is put"
+        problems[0]
+        if problems
+        else "nsys was not found on PATH, nor in the folders that it is usually installed in"
     )
 
 

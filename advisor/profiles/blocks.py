@@ -69,7 +69,9 @@ class Method(Record):
     """How the figures were taken, so that they can be taken again."""
 
     rounds: int = Field(gt=0)
-    max_seconds: PositiveSeconds = Field(description="Sampling time per strategy, over all rounds")
+    max_seconds: PositiveSeconds = Field(
+        description="Time of the whole run; of a script, its time limit over all rounds"
+    )
     seed: int = Field(ge=0)
     confidence: float = Field(gt=0, lt=1)
     order: tuple[tuple[str, ...], ...] = Field(description="The strategies of each round, in the order run")

@@ -95,7 +95,7 @@ def _what_is_wrong(text: str, name: str, problem: ValidationError) -> FileProble
     first = problem.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
     return FileProblem(
-        f"{name} is damaged: {where}: {first['msg']} ({problem.error_count()} problem(s) in all)",
+        f"{name} is damaged: {where}: {first['msg']} (problems in all: {problem.error_count()})",
         next_step="Profile again, or take an undamaged copy.",
     )
 

@@ -131,7 +131,7 @@ class _Writer:
 
     def table(self, table: blocks.Table) -> Iterator[str]:
         known = [i for i, column in enumerate(table.columns) if "md" in column.forms]
-        shown = known[: self.room.columns]
+        shown = sorted(sorted(known, key=lambda i: not _matters(table, i))[: self.room.columns])
         heads = {i: _heads(table.columns[i], table) for i in shown}
         first = [escape(table.names, 40), *(head for each in heads.values() for head in each)]
         right = [table.by_number, *(table.columns[i].figures for i in shown for _ in heads[i])]
@@ -146,6 +146,12 @@ class _Writer:
             yield f"{len(table.rows) - len(rows)} more in the report."
         if len(shown) < len(known):
             yield f"{words.count(len(known) - len(shown), 'more column')} in the report."
+
+
+def _matters(table: blocks.Table, column: int) -> bool:
+    """Of a table that may leave columns out: something in it is marked as chosen."""
+    chosen = (row.cells[column].mark == "chosen" for row in table.rows if not row.missing)
+    return bool(table.left_out) and any(chosen)
 
 
 def _more(left: int, noun: str) -> Iterator[str]:

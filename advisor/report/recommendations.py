@@ -53,7 +53,7 @@ def measured_verdict(profile: Profile) -> Verdict:
     if chosen is None:
         return _unmeasured(profile)
     facts = measured_facts(profile, chosen)
-    if doubt(profile) == "alone":
+    if chosen.strategy and doubt(profile) == "alone":
         return _alone(profile, None, chosen, facts)
     interval = f"{units.percent(profile.method.confidence)} interval"
     return _verdict("measured", profile.device, chosen, headline(chosen), interval, facts)
@@ -64,7 +64,7 @@ def prediction_verdict(profile: Profile, prediction: Prediction) -> Verdict:
     against, chosen = doubt(profile, prediction), prediction.recommendation
     if chosen is not None and against == "failed":
         return _doubtful(prediction, chosen)
-    if chosen is not None and against == "alone":
+    if chosen is not None and chosen.strategy and against == "alone":
         return _alone(profile, prediction, chosen, predicted_facts(prediction, chosen))
     return predicted_verdict(prediction, first_reason(profile))
 

@@ -130,7 +130,7 @@ def require_gateable(found: Comparison, *, anyway: bool) -> None:
     if apart:
         told = "; ".join(f"{c.what}: {c.base} in BASE, {c.head} in HEAD" for c in apart)
         raise UsageError(
-            f"a gate over these would not judge the code: {told}",
+            f"these differ in more than the code, so a gate cannot judge it: {told}",
             next_step="Profile both alike, leave --fail-if out, or say --anyway.",
         )
 

@@ -68,7 +68,7 @@ def arguments(profile: Profile) -> str:
 def _method(profile: Profile) -> str:
     taken = profile.method
     rounds = f"{taken.rounds} round{'' if taken.rounds == 1 else 's'}"
-    return f"{rounds}, {taken.max_seconds:g} s a strategy, {units.percent(taken.confidence)} intervals"
+    return f"{rounds}, {taken.max_seconds:g} s in all, {units.percent(taken.confidence)} intervals"
 
 
 def _told(*texts: str) -> str | None:

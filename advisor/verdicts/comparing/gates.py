@@ -75,7 +75,7 @@ def _parse(text: str) -> Gate:
         return Gate(f"footprint=+{float(limit[1]):g}%", "footprint", float(limit[1]) / 100)
     if kind in ("slower", "footprint"):
         raise UsageError(f"--fail-if {text!r} has no limit in percent", next_step=_KNOWN)
-    raise UsageError(f"--fail-if {text!r} is no gate", next_step=_KNOWN)
+    raise UsageError(f"--fail-if {text!r} is not a gate", next_step=_KNOWN)
 
 
 def _rule(gate: Gate, findings: Sequence[_Finding]) -> Ruling:
