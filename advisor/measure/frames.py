@@ -66,6 +66,7 @@ class FrameLoop:
         seed: int,
         ranges: Ranges,
         clock: Clock = time.perf_counter,
+        host_seconds: dict[str, float] | None = None,
     ) -> None:
         self._clock = clock
         self._placed = placed
@@ -75,6 +76,8 @@ class FrameLoop:
         self._users: defaultdict[tuple[Side, str], list[_User]] = defaultdict(list)
         self._stages = {stage.name: stage for stage in bound.stages}
         self._salts = {stage.name: number for number, stage in enumerate(bound.stages)}
+        self.host_seconds: dict[str, float] = defaultdict(float) if host_seconds is None else host_seconds
+        """Seconds of each host stage since the last reset, by the host's clock."""
         self._launching: dict[int, float] = {}
         """Seconds that launching took, by place in the frame."""
         self._setup = self._actions(plan.setup)
@@ -82,8 +85,6 @@ class FrameLoop:
         self.steady = self._actions(plan.steady)
         self.latencies: list[float] = []
         """The latency of each frame in seconds, where that differs from the time per frame."""
-        self.host_seconds: dict[str, float] = defaultdict(float)
-        """Seconds of each host stage since the last reset, by the host's clock."""
 
     def run_setup(self) -> None:
         """The set-up stages, once."""
@@ -178,8 +179,6 @@ class FrameLoop:
     def _action(self, step: Step) -> Action:
         if step.action == "host" or step.action == "device":
             run = self._call(self._stages[step.name])
-            if step.action == "host":
-                run = self._clocked(step.name, run)
             return self._named(f"{step.action}:{step.name}", run, on_stream=step.action == "device")
         if step.action == "synchronize":
             return self._named(step.action, lambda _: self._backend.synchronize())
@@ -216,25 +215,16 @@ class FrameLoop:
 
         return run
 
-    def _clocked(self, stage: str, run: Callable[[int], object]) -> Callable[[int], object]:
-        """Adds its time to `host_seconds`: two reads of the host's clock."""
-        clock = time.perf_counter
-
-        def clocked(index: int) -> object:
-            begin = clock()
-            done = run(index)
-            self.host_seconds[stage] += clock() - begin
-            return done
-
-        return clocked
-
     def _named(
         self, label: str, run: Callable[[int], object], *, on_stream: bool = False, move: Mover | None = None
     ) -> Action:
         return Action(label, on_stream, run, self._ranges.attributes(label), move)
 
     def _call(self, stage: BoundStage) -> Callable[[int], object]:
-        """The user's function with its arguments filled in; only what changes is set for each frame."""
+        """The user's function with its arguments filled in; only what changes is set for each frame.
+
+        A host stage's time goes to `host_seconds`, by two reads of the host's clock.
+        """
         function, specials = stage.implementation(cpu=self._backend.xp is np)
         bridges = StageBridges(stage, self._backend)
         arguments: dict[str, Any] = {name: self._view(stage, name, bridges) for name in stage.access}
@@ -246,17 +236,26 @@ class FrameLoop:
         salt = self._salts[stage.name]
         function = bridges.around(function, takes_stream="stream" in specials)
 
-        def run(_: int) -> object:
-            return function(**arguments)
+        spent, clock, host = self.host_seconds, time.perf_counter, stage.name
 
-        def run_anew(index: int) -> object:
+        def run(index: int) -> object:
             if takes_frame:
                 arguments["frame"] = index
             if takes_rng:
                 arguments["rng"] = np.random.default_rng((self._seed, index, salt))
             return function(**arguments)
 
-        return run_anew if takes_frame or takes_rng else run
+        def run_timed(index: int) -> object:
+            if takes_frame:
+                arguments["frame"] = index
+            if takes_rng:
+                arguments["rng"] = np.random.default_rng((self._seed, index, salt))
+            begin = clock()
+            done = function(**arguments)
+            spent[host] += clock() - begin
+            return done
+
+        return run_timed if stage.side == "host" else run
 
     def _view(self, stage: BoundStage, name: str, bridges: StageBridges) -> Any:
         """The buffer as the stage gets it; only NumPy knows arrays that cannot be written."""

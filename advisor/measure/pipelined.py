@@ -41,8 +41,10 @@ class PipelinedLoop(FrameLoop):
     ) -> None:
         super().__init__(bound, plan, sets[0], backend, seed=seed, ranges=ranges, clock=clock)
         self._uploads, self._downloads = backend.new_stream(), backend.new_stream()
-        second = FrameLoop(bound, plan, sets[1], backend, seed=seed, ranges=ranges, clock=clock)
-        second.host_seconds = self.host_seconds
+        host = self.host_seconds
+        second = FrameLoop(
+            bound, plan, sets[1], backend, seed=seed, ranges=ranges, clock=clock, host_seconds=host
+        )
         self._parts = [cut(self.steady), cut(second.steady)]
         self._begun: dict[int, _Begun] = {}
         self._marks: dict[tuple[str, int], Any] = {}

@@ -92,7 +92,7 @@ def _is_stage(caller: traceback.FrameSummary, called: traceback.FrameSummary) ->
     """Whether this is where `FrameLoop`, a bridge or `Inspector.run_check` call a function of the user's."""
     package = Path(__file__).parent.parent
     measure = package / "measure"
-    callers = {(str(measure / "frames.py"), name) for name in ("run", "run_anew")}
+    callers = {(str(measure / "frames.py"), name) for name in ("run", "run_timed")}
     callers.add((str(measure / "verification.py"), "run_check"))
     callers |= {(str(file), "call") for file in (package / "workloads" / "frameworks").glob("*.py")}
     return (caller.filename, caller.name) in callers and package not in Path(called.filename).parents
