@@ -155,7 +155,11 @@ def _import_error(path: Path, problem: BaseException) -> WorkloadError:
             detail="".join(traceback.format_exception_only(type(problem), problem)).rstrip(),
         )
     if isinstance(problem, ValueError) and "null bytes" in str(problem):  # Python before 3.11.4
-        return WorkloadError(f"{path} is not valid Python: {problem}", next_step="Give a Python source file.")
+        return WorkloadError(
+            f"{path} is not valid Python: {problem}",
+            next_step="Give a Python source file.",
+            detail=f"{type(problem).__name__}: {problem}",
+        )
     return user_error(f"importing {path}", problem, path)
 
 
