@@ -103,7 +103,12 @@ def test_one_gate_of_several_fails(command: Command) -> None:
             "BASE and HEAD are one and the same",
             "again",
         ),
-        (("base.json", "n.json", "--fail-if", "slower=5%"), 2, "these differ in more than the code", "Profile both alike"),
+        (
+            ("base.json", "n.json", "--fail-if", "slower=5%"),
+            2,
+            "these differ in more than the code",
+            "Profile both alike",
+        ),
         (
             ("base.json", "same.json", "--fail-if", "slower"),
             2,
