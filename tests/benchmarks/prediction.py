@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from pathlib import Path
 from statistics import median
 
 from advisor.devices.catalogue import load, names
 from advisor.model.predict import predict
 from tests.benchmarks.timing import show
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 GOAL_SECONDS = 0.5
 
