@@ -20,8 +20,8 @@ from typing import Any
 from advisor.devices.catalogue import DEFAULT_TARGETS
 from advisor.devices.catalogue import load as load_device
 from advisor.devices.entries import CatalogueEntry
-from advisor.errors import FileProblem, UsageError
-from advisor.measure.option_values import CALL, Said, nearest, read
+from advisor.errors import FileProblem, UsageError, nearest
+from advisor.measure.option_values import CALL, Said, read
 from advisor.measure.options import OPTIONS, Options
 from advisor.measure.settings import Settings
 from advisor.profiles.preferences import Preferences

@@ -50,6 +50,12 @@ class FileProblem(AdvisorError):
     exit_code = 5
 
 
+def nearest(name: str, known: Iterable[str], most: int = 1) -> str:
+    """The end of a message on an unknown name: so many known ones that are like it, or nothing."""
+    near = difflib.get_close_matches(name, list(known), n=most)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The end of a message about an unknown name: the known one that is like it, or nothing."""
     near = difflib.get_close_matches(name, list(known), n=1)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from numbers import Real
@@ -14,7 +13,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from advisor import units
-from advisor.errors import UsageError
+from advisor.errors import UsageError, nearest
 from advisor.measure.options import OPTIONS, Option, Options
 
 CALL = "advisor.profile:"
@@ -74,12 +73,6 @@ def _right(option: Option, choices: Sequence[str]) -> str:
     unit = "seconds " if option.metavar == "SECONDS" else ""
     default = f"; the default is {option.default}" if option.default is not None else ""
     return option.give or (f"Give {unit}{option.range}{default}." if option.range else option.help)
-
-
-def nearest(text: str, names: Iterable[str]) -> str:
-    """The end of a message on an unknown name."""
-    near = difflib.get_close_matches(text, list(names), n=1)
-    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _is_number(value: object) -> bool:

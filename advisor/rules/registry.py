@@ -5,14 +5,13 @@ To add one: write its file here, list it in `RULES`, document it in docs/rules.m
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from advisor import units
-from advisor.errors import UsageError
+from advisor.errors import UsageError, nearest
 from advisor.profiles.preferences import Preferences
 from advisor.rules import (
     coherence_reversed,
@@ -84,9 +83,8 @@ def by_id(rule_id: str) -> Rule:
         if rule.id == rule_id:
             return rule
     ids = [rule.id for rule in RULES]
-    near = difflib.get_close_matches(rule_id, ids, n=2)
     raise UsageError(
-        f"there is no rule {rule_id!r}" + (f"; did you mean {' or '.join(near)}?" if near else ""),
+        f"there is no rule {rule_id!r}{nearest(rule_id, ids, 2)}",
         next_step=f"Choose from {', '.join(ids)} (see `advisor rules`).",
     )
 
@@ -142,10 +140,8 @@ def _threshold(key: str, where: str) -> Threshold:
     known = {threshold.name: threshold for threshold in rule.thresholds}
     if name in known:
         return known[name]
-    near = difflib.get_close_matches(name, known, n=2)
     raise UsageError(
-        f"{where} {key}: {rule.id} has no threshold {name!r}"
-        + (f"; did you mean {' or '.join(near)}?" if near else ""),
+        f"{where} {key}: {rule.id} has no threshold {name!r}{nearest(name, known, 2)}",
         next_step=f"Choose from {', '.join(known)} (see `advisor rules {rule.id}`)."
         if known
         else "No thresholds.",

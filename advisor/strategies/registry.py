@@ -5,12 +5,11 @@ To add one: write its placement in `placements/`, and list it here (CONTRIBUTING
 
 from __future__ import annotations
 
-import difflib
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from advisor.errors import UsageError
+from advisor.errors import UsageError, nearest
 from advisor.profiles.schema import BufferRecord, Device, Side, WorkloadRecord
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.placements.kinds import (
@@ -248,9 +247,8 @@ def by_name(name: str, strategies: Sequence[Strategy] = STRATEGIES) -> Strategy:
         if strategy.name == name:
             return strategy
     names = [strategy.name for strategy in strategies]
-    near = difflib.get_close_matches(name, names, n=2)
     raise UsageError(
-        f"there is no strategy {name!r}" + (f"; did you mean {' or '.join(near)}?" if near else ""),
+        f"there is no strategy {name!r}{nearest(name, names, 2)}",
         next_step=f"Choose from {', '.join(names)} (see `advisor strategies`).",
     )
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from advisor.errors import UsageError
+from advisor.errors import UsageError, nearest
 from advisor.profiles.schema import Device
 
 UNCHANGED = "default-pool"
@@ -115,9 +114,8 @@ def choose(names: Sequence[str]) -> tuple[ScriptStrategy, ...]:
     known = [strategy.name for strategy in SCRIPT_STRATEGIES]
     for name in names:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
             raise UsageError(
-                f"a script cannot be run under {name!r}" + (f"; did you mean {near[0]}?" if near else ""),
+                f"a script cannot be run under {name!r}{nearest(name, known)}",
                 next_step=f"Choose from {', '.join(known)}; the other strategies need a @workload.",
             )
     return tuple(s for s in SCRIPT_STRATEGIES if not names or s.name in (UNCHANGED, *names))
