@@ -28,6 +28,7 @@ from advisor.measure.progress import Progress
 from advisor.measure.runner import Run, job_of, run
 from advisor.measure.settings import AnyStrategy, Settings
 from advisor.measure.subjects import CONFIDENCE
+from advisor.model.measured import entry_of
 from advisor.model.predict import predict
 from advisor.nsys.capturing import FOLDER, Captures, NsysCaptures, frames_to_capture
 from advisor.profiles.blocks import Method
@@ -111,14 +112,9 @@ def _launching(settings: Settings, launcher: Launcher | None) -> Iterator[Launch
 
 def _promising(profile: Profile, asked: Sequence[str]) -> list[str]:
     """The baseline, then those with the least time predicted for the device, or for one like it, first."""
-    known = sorted(
-        map(load, names()),
-        key=lambda entry: (
-            entry.name != profile.device.name,
-            entry.memory_class != profile.device.memory_class,
-        ),
-    )
-    predicted = predict(profile, known[0], [by_name(name) for name in asked]).results
+    like_it = (entry for entry in map(load, names()) if entry.memory_class == profile.device.memory_class)
+    target = entry_of(profile.device) or next(like_it, None)
+    predicted = predict(profile, target, [by_name(name) for name in asked]).results if target else ()
     seconds = {row.strategy: row.likely_seconds for row in predicted if isinstance(row, Predicted)}
     return sorted(asked, key=lambda name: (name != BASELINE, seconds.get(name, math.inf)))
 
