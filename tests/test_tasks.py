@@ -11,7 +11,7 @@ import pytest
 from fakes import FakeRanges, RecordingBackend, job
 
 from advisor.errors import NothingMeasured
-from advisor.measure import tasks, worker
+from advisor.measure import footprint, tasks, worker
 from advisor.measure.backends.managed_calls import ManagedCallFailed
 from advisor.measure.jobs import Description, Outcome, Problem, ReferenceRun, Sample
 from advisor.measure.launcher import Ended
@@ -78,7 +78,7 @@ def did(
     )
     loaded = load(file, None, asked.assignments)
     ranges = cast(Ranges, FakeRanges())
-    with stand(asked, loaded, backend, ranges) as run:
+    with stand(asked, loaded, backend, ranges, before=footprint.read(backend)) as run:
         what = tasks.reference if task == "reference" else tasks.measure
         return what(asked, loaded, backend, run)
 

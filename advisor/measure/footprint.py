@@ -34,6 +34,10 @@ class Reading:
     """Of the process, each page whole: cheap enough to be asked for after every step of a frame."""
 
 
+UNREAD = Reading(None, None, None)
+"""Nobody asks for the footprint: reading it walks the process's page tables, 2 ms for 200 MiB."""
+
+
 def read(backend: Backend, process: Path = _PROCESS) -> Reading:
     """Proportional set size, page-locked memory, free device memory and the resident set, now."""
     status = process / _STATUS

@@ -48,11 +48,13 @@ def stand(
     ranges: Ranges,
     *,
     padding: int = 0,
+    before: footprint.Reading = footprint.UNREAD,
     clock: Clock = time.perf_counter,
 ) -> Iterator[Stand]:
     """Places the buffers and plans the frames; frees everything at the end, whatever happens.
 
-    padding: bytes taken on both sides before the buffers, so that they come to lie elsewhere.
+    padding: bytes taken on both sides before the buffers, so that they come to lie elsewhere. before: what
+    was in use until now, where the footprint is asked for.
     """
     bound, device, strategy = loaded.bound, backend.device(), by_name(job.strategy)
     placements = strategy.placements(loaded.record)
@@ -61,7 +63,6 @@ def stand(
     planned = plan([stage.use for stage in bound.setup], frame, traits)
     layouts = {name: Layout(b.dimensions, b.element) for name, b in bound.workload.buffers.items()}
     second = doubled(frame) if strategy.pipelined else []
-    before = footprint.read(backend)
     begin = clock()
     with Arena(backend, node=_numa_node(job, backend)) as arena:
         needed = {name: layouts[name].nbytes * (2 if name in second else 1) for name in layouts}

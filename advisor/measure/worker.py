@@ -19,7 +19,7 @@ from typing import TypeVar
 import numpy as np
 
 from advisor.errors import AdvisorError
-from advisor.measure import script_tasks, tasks
+from advisor.measure import footprint, script_tasks, tasks
 from advisor.measure.backends import open_backend
 from advisor.measure.backends.managed_calls import ManagedCallFailed
 from advisor.measure.calibration_jobs import CalibrationJob
@@ -143,7 +143,8 @@ def _run(job: Job, path: Path, opened: Callable[[BackendName, int], Backend]) ->
         (Path(job.directory) / DESCRIPTION).write_text(description, encoding="utf-8")
     require_libraries(loaded.bound, backend)
     ranges = Ranges()
-    with ranges.strategy(job.strategy), stand(job, loaded, backend, ranges) as run:
+    before = footprint.read(backend)
+    with ranges.strategy(job.strategy), stand(job, loaded, backend, ranges, before=before) as run:
         if job.task == "reference":
             return tasks.reference(job, loaded, backend, run)
         if job.task == "trace":
