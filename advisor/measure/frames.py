@@ -238,18 +238,22 @@ class FrameLoop:
 
         spent, clock, host = self.host_seconds, time.perf_counter, stage.name
 
-        def run(index: int) -> object:
+        changes = takes_frame or takes_rng
+
+        def fill(index: int) -> None:
             if takes_frame:
                 arguments["frame"] = index
             if takes_rng:
                 arguments["rng"] = np.random.default_rng((self._seed, index, salt))
+
+        def run(index: int) -> object:
+            if changes:
+                fill(index)
             return function(**arguments)
 
         def run_timed(index: int) -> object:
-            if takes_frame:
-                arguments["frame"] = index
-            if takes_rng:
-                arguments["rng"] = np.random.default_rng((self._seed, index, salt))
+            if changes:
+                fill(index)
             begin = clock()
             done = function(**arguments)
             spent[host] += clock() - begin
