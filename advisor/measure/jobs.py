@@ -59,7 +59,7 @@ class Job(Record):
     timeline: bool = Field(default=False, description="Whether to watch a frame step by step at the end")
     min_frames: int = Field(default=MIN_FRAMES, gt=0, description="Frames that are timed at least")
     left_seconds: float | None = Field(default=None, description="Of the whole run's time, when it begins")
-    frames: int = Field(default=5, gt=0, description="Steady frames to run for a tool that looks on")
+    frames: int = Field(default=5, gt=0, description="Steady frames to run for a tracing tool")
 
 
 class Description(Record):
@@ -134,7 +134,7 @@ class ScriptSample(Record):
 
 
 class Captured(Record):
-    """The frames ran for a tool that looked on; what it saw is in the tool's own file."""
+    """The frames ran for a tracing tool; what it saw is in the tool's own file."""
 
     task: Literal["capture"] = "capture"
     frames: int

@@ -1,5 +1,5 @@
 """The jobs of a worker: the reference run, the traced run on the CPU, measuring one strategy, and running
-a few of its frames for a tool that looks on.
+a few of its frames for a tracing tool.
 
 Every process runs the frames 0, 1, 2 first and compares its results with the reference run's; where a
 frame's results depend on its index alone, frame 2 is run again after the timed frames and compared again.

@@ -46,7 +46,7 @@ _TWIN = "Without a GPU this device stage needs a CPU twin: device(function, cpu=
 def main(arguments: list[str]) -> None:
     """Does a job on a workload or a script; see `run_job`.
 
-    A script's exit handlers and threads are its own affair, but a tool that looks on may need its own.
+    A script's exit handlers and threads are its own affair, but a tracing tool may need its own.
     """
     job = run_job(arguments, Job, attempt)
     _leave_behind(at_once=job.arguments is not None and job.task != "capture")

@@ -50,7 +50,7 @@ class Busy:
         return bool(self._pieces)
 
     def add(self, processes: Integers, begins: Integers, ends: Integers) -> None:
-        """Pieces of work from begin to end."""
+        """Pieces of work, by start and end."""
         for process in np.unique(processes):
             mine = processes == process
             self._pieces.setdefault(int(process), []).append((begins[mine], ends[mine]))
