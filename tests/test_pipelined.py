@@ -13,6 +13,7 @@ from mixing import FRESH, SHAPES, Log, device_, host_, made
 
 from advisor.measure.frames import Action
 from advisor.measure.pipelined import cut
+from advisor.measure.written import Lines
 from advisor.profiles.schema import AccessMode, Side
 from advisor.strategies.schedule import StageUse, obstacle
 from advisor.workloads.definition import Buffer, In, Out, Workload, device, host
@@ -339,7 +340,7 @@ def test_ranges_are_closed_also_when_a_stage_raises() -> None:
 
 def test_where_a_frame_is_cut() -> None:
     def actions(text: str) -> list[Action]:
-        return [Action(label, False, print, None) for label in text.split()]
+        return [Action(label, False, print, Lines((), {}), None) for label in text.split()]
 
     def labels(part: Sequence[Action]) -> str:
         return " ".join(action.label for action in part)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.sampling import Clock
+from advisor.measure.written import Lines, written
 from advisor.profiles.schema import Side
 from advisor.strategies.backend import Backend
 from advisor.strategies.placements.base import Mover, Placed
@@ -21,15 +23,18 @@ from advisor.workloads.binding import BoundStage, BoundWorkload
 from advisor.workloads.frameworks.bridging import StageBridges
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Action:
-    """One step ready to run: `run` takes the frame's index."""
+    """One step ready to run."""
 
     label: str
     """As the NVTX range: host:<stage>, host-copy, to-device, device:<stage>, to-host or synchronize."""
     on_stream: bool
     """Its work is done by the stream, so the stream's clock times it."""
     run: Callable[[int], object]
+    """Does it, for the frame of that index."""
+    lines: Lines
+    """The same, as part of a frame that is written out."""
     attributes: Any
     move: Mover | None = None
     """Of a transfer: does it on the stream it is given."""
@@ -83,6 +88,7 @@ class FrameLoop:
         self._setup = self._actions(plan.setup)
         self.first = self._actions(plan.first)
         self.steady = self._actions(plan.steady)
+        self._steady = self._in_frame(self._in_a_row(self.steady))
         self.latencies: list[float] = []
         """The latency of each frame in seconds, where that differs from the time per frame."""
 
@@ -93,15 +99,15 @@ class FrameLoop:
 
     def first_frame(self) -> None:
         """Frame 0, which also moves what set-up wrote."""
-        self._run(self.first, 0)
+        self._in_frame(self._in_a_row(self.first))(0)
 
     def frame(self, index: int) -> None:
         """A steady frame. This is what is timed: nothing here but the steps and their ranges."""
-        self._run(self.steady, index)
+        self._steady(index)
 
     def frame_alone(self, index: int) -> None:
         """A frame after which nothing is under way, so that its results can be looked at."""
-        self._run(self.steady, index)
+        self._steady(index)
 
     def timed_frame(self, index: int) -> dict[str, float]:
         """A steady frame with each step timed, for the breakdown and not for the score. Seconds by label.
@@ -138,12 +144,13 @@ class FrameLoop:
     @contextmanager
     def watched(self, watch: Watch) -> Iterator[None]:
         """Frames within it run their actions as `watch` makes them."""
-        plain = self.steady
-        self.steady = tuple(map(watch, plain))
+        plain = self.steady, self._steady
+        self.steady = tuple(map(watch, self.steady))
+        self._steady = self._in_frame(partial(self._act_all, self.steady))
         try:
             yield
         finally:
-            self.steady = plain
+            self.steady, self._steady = plain
 
     def act(self, action: Action, index: int) -> None:
         """One step in its range."""
@@ -156,55 +163,60 @@ class FrameLoop:
         finally:
             self._ranges.pop()
 
-    def _run(self, actions: Iterable[Action], index: int) -> None:
-        if not self._ranges.listening:
-            for action in actions:
-                action.run(index)
-            return
-        push, pop = self._ranges.push, self._ranges.pop
-        self._ranges.push_frame(index)
-        try:
-            for action in actions:
-                push(action.attributes)
-                try:
-                    action.run(index)
-                finally:
-                    pop()
-        finally:
-            pop()
+    def _in_a_row(self, actions: Sequence[Action]) -> Callable[[int], None]:
+        """These steps one after the other; each in its range where a tool listens."""
+        if self._ranges.listening:
+            return partial(self._act_all, actions)
+        return written(action.lines for action in actions)
+
+    def _act_all(self, actions: Sequence[Action], index: int) -> None:
+        for action in actions:
+            self.act(action, index)
+
+    def _in_frame(self, run: Callable[[int], None]) -> Callable[[int], None]:
+        """The same in the range of the frame."""
+        ranges = self._ranges
+        if not ranges.listening:
+            return run
+
+        def frame(index: int) -> None:
+            ranges.push_frame(index)
+            try:
+                run(index)
+            finally:
+                ranges.pop()
+
+        return frame
 
     def _actions(self, steps: Iterable[Step]) -> tuple[Action, ...]:
         return tuple(self._action(step) for step in steps)
 
     def _action(self, step: Step) -> Action:
         if step.action == "host" or step.action == "device":
-            run = self._call(self._stages[step.name])
-            return self._named(f"{step.action}:{step.name}", run, on_stream=step.action == "device")
+            return self._stage(self._stages[step.name])
         if step.action == "synchronize":
-            return self._named(step.action, lambda _: self._backend.synchronize())
+            return self._named(step.action, Lines(("wait$()",), {"wait$": self._backend.synchronize}))
         placed = self._placed[step.name]
         if step.action == "copy-in" or step.action == "copy-out":
             copy = placed.copy_in if step.action == "copy-in" else placed.copy_out
             assert copy is not None
-            by_host = copy
-            return self._named("host-copy", lambda _: by_host())
+            return self._named("host-copy", Lines(("copy$()",), {"copy$": copy}))
         move = placed.to_device if step.action == "to-device" else placed.to_host
         assert move is not None
         side: Side = "device" if step.action == "to-device" else "host"
         if step.overwritten and placed.bring:
             bring = placed.bring
             move = lambda _: bring(side)  # noqa: E731
-        run = self._moving(step.name, side, move)
-        return replace(self._named(step.action, run, on_stream=True, move=move), by_host=placed.by_host)
+        named = self._named(step.action, self._moving(step.name, side, move))
+        return replace(named, on_stream=True, move=move, by_host=placed.by_host)
 
-    def _moving(self, buffer: str, side: Side, move: Mover) -> Callable[[int], object]:
+    def _moving(self, buffer: str, side: Side, move: Mover) -> Lines:
         """Moves the buffer; where that makes a new array, the stages of that side get it from then on."""
-        if not self._placed[buffer].remade:
-            return lambda _: move(None)
-
         placed, users = self._placed[buffer], self._users[side, buffer]
+        if not placed.remade:
+            return Lines(("move$(None)",), {"move$": move})
 
-        def run(_: int) -> None:
+        def rebind() -> None:
             made = move(None)
             if side == "device":
                 placed.device = made
@@ -213,15 +225,13 @@ class FrameLoop:
             for user in users:
                 user.arguments[buffer] = self._view(user.stage, buffer, user.bridges)
 
-        return run
+        return Lines(("rebind$()",), {"rebind$": rebind})
 
-    def _named(
-        self, label: str, run: Callable[[int], object], *, on_stream: bool = False, move: Mover | None = None
-    ) -> Action:
-        return Action(label, on_stream, run, self._ranges.attributes(label), move)
+    def _named(self, label: str, lines: Lines) -> Action:
+        return Action(label, False, written([lines]), lines, self._ranges.attributes(label))
 
-    def _call(self, stage: BoundStage) -> Callable[[int], object]:
-        """The user's function with its arguments filled in; only what changes is set for each frame.
+    def _stage(self, stage: BoundStage) -> Action:
+        """The user's function with its arguments filled in.
 
         A host stage's time goes to `host_seconds`, by two reads of the host's clock.
         """
@@ -232,34 +242,32 @@ class FrameLoop:
             self._users[stage.side, name].append(_User(stage, bridges, arguments))
         constants = {"xp": self._backend.xp, "stream": bridges.stream(self._backend.stream)}
         arguments.update({name: value for name, value in constants.items() if name in specials})
-        takes_frame, takes_rng = "frame" in specials, "rng" in specials
-        salt = self._salts[stage.name]
-        function = bridges.around(function, takes_stream="stream" in specials)
+        names: dict[str, Any] = {"function$": bridges.around(function, takes_stream="stream" in specials)}
+        given = self._given(stage, arguments, names)
+        before: list[str] = []
+        if "frame" in specials:
+            given.append("frame=index")
+        if "rng" in specials:
+            seeds = f"({self._seed}, index, {self._salts[stage.name]})"
+            names["generator$"] = np.random.default_rng
+            before.append(f"rng$ = generator$({seeds})")
+            given.append("rng=rng$")
+        call = f"function$({', '.join(given)})"
+        if stage.side == "host":
+            names |= {"clock": time.perf_counter, "spent": self.host_seconds, "stage$": stage.name}
+            lines = (*before, "begin$ = clock()", call, "spent[stage$] += clock() - begin$")
+        else:
+            lines = (*before, call)
+        named = self._named(f"{stage.side}:{stage.name}", Lines(lines, names))
+        return replace(named, on_stream=stage.side == "device")
 
-        spent, clock, host = self.host_seconds, time.perf_counter, stage.name
-
-        changes = takes_frame or takes_rng
-
-        def fill(index: int) -> None:
-            if takes_frame:
-                arguments["frame"] = index
-            if takes_rng:
-                arguments["rng"] = np.random.default_rng((self._seed, index, salt))
-
-        def run(index: int) -> object:
-            if changes:
-                fill(index)
-            return function(**arguments)
-
-        def run_timed(index: int) -> object:
-            if changes:
-                fill(index)
-            begin = clock()
-            done = function(**arguments)
-            spent[host] += clock() - begin
-            return done
-
-        return run_timed if stage.side == "host" else run
+    def _given(self, stage: BoundStage, arguments: dict[str, Any], names: dict[str, Any]) -> list[str]:
+        """Keywords of what stays from frame to frame; a stage with arrays that are remade looks them up."""
+        if any(self._placed[name].remade for name in stage.access):
+            names["arguments$"] = arguments
+            return ["**arguments$"]
+        names |= {f"{name}_$": value for name, value in arguments.items()}
+        return [f"{name}={name}_$" for name in arguments]
 
     def _view(self, stage: BoundStage, name: str, bridges: StageBridges) -> Any:
         """The buffer as the stage gets it; only NumPy knows arrays that cannot be written."""

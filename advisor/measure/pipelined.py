@@ -8,14 +8,17 @@ and then waits for this frame's body and runs its tail. A set is used again only
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from itertools import groupby
+from typing import Any, Literal
 
 from advisor.measure.frames import Action, FrameLoop, Watch
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.sampling import Clock
+from advisor.measure.written import Lines
 from advisor.strategies.backend import Backend
 from advisor.strategies.placements.base import Placed
 from advisor.strategies.schedule import Plan
@@ -45,10 +48,11 @@ class PipelinedLoop(FrameLoop):
         second = FrameLoop(
             bound, plan, sets[1], backend, seed=seed, ranges=ranges, clock=clock, host_seconds=host
         )
-        self._parts = [cut(self.steady), cut(second.steady)]
+        self._sets = [cut(self.steady), cut(second.steady)]
+        self._rows = [self._in_rows(parts) for parts in self._sets]
         self._begun: dict[int, _Begun] = {}
         self._marks: dict[tuple[str, int], Any] = {}
-        self._kernels_in_tail = any(a.label.startswith("device:") for a in self._parts[0].tail)
+        self._kernels_in_tail = _has_kernels(self._sets[0].tail)
 
     def frame(self, index: int) -> None:
         """Ends this frame and begins the next one. This is what is timed."""
@@ -67,19 +71,21 @@ class PipelinedLoop(FrameLoop):
     def watched(self, watch: Watch) -> Iterator[None]:
         """Frames within it run their actions as `watch` makes them; it ends with nothing under way."""
         self._drop_begun()
-        plain = self._parts
-        self._parts = [parts.map(watch, self._backend.wait) for parts in plain]
+        plain = self._rows
+        self._rows = [self._in_rows(parts, watch) for parts in self._sets]
         try:
             yield
         finally:
-            self._parts = plain
+            self._rows = plain
 
     def _turn(self, index: int, *, begin_next: bool) -> None:
         if index not in self._begun:
             self._drop_begun()
             self._begin(index)
             self._compute(index)
-        self._ranges.push_frame(index)
+        listening = self._ranges.listening
+        if listening:
+            self._ranges.push_frame(index)
         try:
             if begin_next:
                 self._begin(index + 1)
@@ -89,21 +95,15 @@ class PipelinedLoop(FrameLoop):
             if begin_next and self._kernels_in_tail:
                 self._compute(index + 1)
         finally:
-            self._ranges.pop()
+            if listening:
+                self._ranges.pop()
 
     def _begin(self, index: int) -> None:
         """Host stages and uploads of a frame, into the set that its last but one has left."""
-        parts, started = self._parts[index % SETS], self._clock()
-        uploaded = False
-        for action in parts.head:
-            if action.move is None:
-                self.act(action, index)
-            else:
-                self._move(action, self._uploads)
-                uploaded = True
-        self._begun[index] = _Begun(
-            started, self._mark("uploaded", index, self._uploads) if uploaded else None
-        )
+        rows, started = self._rows[index % SETS], self._clock()
+        rows.head(index)
+        uploaded = self._mark("uploaded", index, self._uploads) if rows.uploads else None
+        self._begun[index] = _Begun(started, uploaded)
 
     def _compute(self, index: int) -> None:
         """Kernels of a frame, after its uploads; then its downloads, after the kernels."""
@@ -111,32 +111,32 @@ class PipelinedLoop(FrameLoop):
         if begun.uploaded is not None:
             backend.order(backend.stream, begun.uploaded)
         done: Any = None
-        for action in self._parts[index % SETS].body:
-            if action.label == "to-host":
-                done = self._download(action, index, done or self._mark("computed", index))
+        for row in self._rows[index % SETS].body:
+            if row.kind == "download":
+                done = self._download(row, index, done)
             else:
-                self.act(action, index)
+                row.run(index)
         begun.computed = done or self._mark("computed", index)
 
     def _finish(self, index: int) -> None:
         """Waits for the frame's own work, not for the next one's, and runs what comes after."""
-        backend, begun = self._backend, self._begun.pop(index)
+        begun = self._begun.pop(index)
         done = begun.computed
-        for action in self._parts[index % SETS].tail:
-            if action.label == "synchronize":
-                self._within(action, action.move or backend.wait, done or self._mark("late", index))
-            elif action.label == "to-host" and not self._kernels_in_tail:
-                done = self._download(action, index, done)
+        for row in self._rows[index % SETS].tail:
+            if row.kind == "wait":
+                row.run(done or self._mark("late", index))
+            elif row.kind == "download":
+                done = self._download(row, index, done)
             else:
-                self.act(action, index)
-                if action.on_stream:  # a kernel in the tail: the main stream has nothing of the next frame
+                row.run(index)
+                if row.on_stream:  # a kernel in the tail: the main stream has nothing of the next frame
                     done = None
         self.latencies.append(self._clock() - begun.started)
 
-    def _download(self, action: Action, index: int, after: Any) -> Any:
-        """Copies to the host beside the next frame's kernels; the mark behind the copy."""
-        self._backend.order(self._downloads, after)
-        self._move(action, self._downloads)
+    def _download(self, row: _Row, index: int, after: Any) -> Any:
+        """Copies to the host beside the next frame's kernels; the mark behind the copies."""
+        self._backend.order(self._downloads, after or self._mark("computed", index))
+        row.run(index)
         return self._mark("downloaded", index, self._downloads)
 
     def _mark(self, what: str, index: int, stream: Any = None) -> Any:
@@ -150,20 +150,96 @@ class PipelinedLoop(FrameLoop):
         for index in sorted(self._begun):
             self._finish(index)
 
-    def _move(self, action: Action, stream: Any) -> None:
-        assert action.move is not None
-        self._within(action, action.move, stream)
+    def _in_rows(self, parts: Parts, watch: Watch | None = None) -> _Rows:
+        """The parts of a frame made ready to run, each row without a look at anything between its steps."""
+        tail: tuple[_Kind, ...] = ("wait",) if _has_kernels(parts.tail) else ("wait", "download")
+        return _Rows(
+            head=self._row(parts.head, self._uploads, watch),
+            uploads=any(action.move for action in parts.head),
+            body=self._cut_at(("download",), parts.body, watch),
+            tail=self._cut_at(tail, parts.tail, watch),
+        )
 
-    def _within(self, action: Action, call: Callable[[Any], object], argument: Any) -> None:
-        """A call in the range of an action."""
-        self._ranges.push(action.attributes)
-        try:
-            call(argument)
-        finally:
-            self._ranges.pop()
+    def _cut_at(
+        self, kinds: tuple[_Kind, ...], actions: Iterable[Action], watch: Watch | None
+    ) -> tuple[_Row, ...]:
+        """Rows of what is alike, where waits and downloads of those kinds stand between the rest."""
+
+        def kind(action: Action) -> _Kind:
+            found = _KINDS.get(action.label, "run")
+            return found if found in kinds else "run"
+
+        rows = []
+        for what, group in groupby(actions, kind):
+            some = tuple(group)
+            if what == "wait":
+                rows += [_Row("wait", self._waiting(action, watch)) for action in some]
+                continue
+            stream = self._downloads if what == "download" else None
+            rows.append(_Row(what, self._row(some, stream, watch), any(action.on_stream for action in some)))
+        return tuple(rows)
+
+    def _row(self, actions: Iterable[Action], stream: Any, watch: Watch | None) -> Callable[[int], None]:
+        """The actions one after the other, moves on that stream."""
+        watched = actions if watch is None else map(watch, actions)
+        ready = tuple(_moving_on(action, stream) for action in watched)
+        return self._in_a_row(ready) if watch is None else partial(self._act_all, ready)
+
+    def _waiting(self, action: Action, watch: Watch | None) -> Callable[[Any], None]:
+        """Waits for a mark in the range of the action."""
+        action = replace(action, move=self._backend.wait)
+        call = (watch(action) if watch else action).move
+        assert call is not None
+        if not self._ranges.listening:
+            return call
+
+        def wait(mark: Any) -> None:
+            self._ranges.push(action.attributes)
+            try:
+                call(mark)
+            finally:
+                self._ranges.pop()
+
+        return wait
 
 
-@dataclass
+def _has_kernels(actions: Iterable[Action]) -> bool:
+    return any(action.label.startswith("device:") for action in actions)
+
+
+def _moving_on(action: Action, stream: Any) -> Action:
+    """A move on that stream; every other action as it is."""
+    move = action.move
+    if move is None or stream is None:
+        return action
+    lines = Lines(("move$(stream)",), {"move$": move, "stream": stream})
+    return replace(action, run=lambda _: move(stream), lines=lines)
+
+
+_Kind = Literal["run", "wait", "download"]
+_KINDS: dict[str, _Kind] = {"synchronize": "wait", "to-host": "download"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """Steps that run one after the other: `run` takes the frame's index, that of a wait the mark."""
+
+    kind: _Kind
+    run: Callable[[Any], object]
+    on_stream: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """A frame on one set of buffers, ready to run."""
+
+    head: Callable[[int], None]
+    uploads: bool
+    body: tuple[_Row, ...]
+    tail: tuple[_Row, ...]
+
+
+@dataclass(slots=True)
 class _Begun:
     """A frame under way: when it began, the mark after its uploads, the mark after all its queued work."""
 
@@ -179,11 +255,6 @@ class Parts:
     head: tuple[Action, ...]
     body: tuple[Action, ...]
     tail: tuple[Action, ...]
-
-    def map(self, watch: Watch, wait: Callable[[Any], None]) -> Parts:
-        """The same with other actions; those of the tail that wait do so by `wait`, which is watched too."""
-        tail = (replace(a, move=wait) if a.label == "synchronize" else a for a in self.tail)
-        return Parts(tuple(map(watch, self.head)), tuple(map(watch, self.body)), tuple(map(watch, tail)))
 
 
 def cut(steady: Sequence[Action]) -> Parts:

@@ -19,6 +19,7 @@ from advisor.strategies.placements.arena import Arena
 from advisor.strategies.placements.base import Layout, Placed
 from advisor.strategies.registry import STRATEGIES, Strategy
 from advisor.strategies.schedule import plan
+from advisor.workloads.binding import BoundWorkload
 from advisor.workloads.loading import load
 from tests.benchmarks.timing import Times, alternate, paired_ratio, show
 
@@ -88,7 +89,7 @@ def compare(strategy: Strategy, backend: Backend, n: int, repeats: int) -> Times
         )
         loop.first_frame()
         if not strategy.pipelined:
-            by_hand = _by_hand(strategy, sets[0], backend)
+            by_hand = _by_hand(strategy, sets[0], backend, _functions(bound))
             by_hand()
             return alternate(lambda: loop.frame(1), by_hand, repeats)
 
@@ -97,45 +98,50 @@ def compare(strategy: Strategy, backend: Backend, n: int, repeats: int) -> Times
                 loop.frame(index)
             loop.frame_alone(TOGETHER)
 
-        overlapping = _overlapping(sets, backend)
+        overlapping = _overlapping(sets, backend, _functions(bound))
         overlapping()
         ours()
         return alternate(ours, overlapping, repeats // TOGETHER)
 
 
-def _by_hand(strategy: Strategy, placed: Placing, backend: Backend) -> Callable[[], None]:
+def _functions(bound: BoundWorkload) -> list[Callable[..., object]]:
+    """The workload's own functions in their order: both loops call the same code of the user."""
+    return [stage.implementation(cpu=False)[0] for stage in bound.frame]
+
+
+def _by_hand(
+    strategy: Strategy, placed: Placing, backend: Backend, functions: Sequence[Callable[..., object]]
+) -> Callable[[], None]:
     """What a careful programmer would write for this placement."""
     a, b, c = (placed[name] for name in "abc")
-    add, synchronize, xp = backend.xp.add, backend.synchronize, backend.xp
+    produce, add, consume = functions
+    synchronize, xp = backend.synchronize, backend.xp
     placement = strategy.placement
 
     def in_place() -> None:
-        a.host.fill(1)
-        b.host.fill(0.5)
-        add(a.device, b.device, out=c.device)
+        produce(a.host, b.host, 1)
+        add(xp, a.device, b.device, c.device)
         synchronize()
-        c.host.sum()
+        consume(c.host)
 
     def staged() -> None:
-        a.host.fill(1)
-        b.host.fill(0.5)
+        produce(a.host, b.host, 1)
         device_a, device_b = xp.asarray(a.host), xp.asarray(b.host)
-        add(device_a, device_b, out=c.device)
-        xp.asnumpy(c.device).sum()
+        add(xp, device_a, device_b, c.device)
+        consume(xp.asnumpy(c.device))
 
     def prefetching() -> None:
         for buffer in (a, b):
             bring(buffer, "host")
         synchronize()
-        a.host.fill(1)
-        b.host.fill(0.5)
+        produce(a.host, b.host, 1)
         backend.prefetch(a.host_pointer, a.host.nbytes, "device")
         backend.prefetch(b.host_pointer, b.host.nbytes, "device")
         bring(c, "device")
-        add(a.device, b.device, out=c.device)
+        add(xp, a.device, b.device, c.device)
         backend.prefetch(c.host_pointer, c.host.nbytes, "host")
         synchronize()
-        c.host.sum()
+        consume(c.host)
 
     def bring(buffer: Placed, side: Any) -> None:
         call = backend.discard if backend.discards else backend.prefetch
@@ -145,16 +151,15 @@ def _by_hand(strategy: Strategy, placed: Placing, backend: Backend) -> Callable[
     settle = (lambda: None) if placement.locks else synchronize
 
     def copying() -> None:
-        a.host.fill(1)
-        b.host.fill(0.5)
+        produce(a.host, b.host, 1)
         up_a(backend.stream)
         settle()
         up_b(backend.stream)
         settle()
-        add(a.device, b.device, out=c.device)
+        add(xp, a.device, b.device, c.device)
         down_c(backend.stream)
         synchronize()
-        c.host.sum()
+        consume(c.host)
 
     if a.to_device is None:
         return in_place
@@ -178,9 +183,12 @@ def _copy(backend: Backend, placed: Placed, *, up: bool) -> Callable[[Any], obje
     return lambda stream: runtime.memcpyAsync(host, device, size, runtime.memcpyDeviceToHost, stream.ptr)
 
 
-def _overlapping(sets: Sequence[Placing], backend: Backend) -> Callable[[], None]:
+def _overlapping(
+    sets: Sequence[Placing], backend: Backend, functions: Sequence[Callable[..., object]]
+) -> Callable[[], None]:
     """The usual double buffering: frame i+1 is filled, uploaded and queued before frame i is waited for."""
-    cuda, add, main = backend.xp.cuda, backend.xp.add, backend.stream
+    produce, add, consume = functions
+    cuda, main = backend.xp.cuda, backend.stream
     uploads, downloads = (cuda.Stream(non_blocking=True) for _ in range(2))
     copies = [
         (*(_copy(backend, placed[name], up=True) for name in "ab"), _copy(backend, placed["c"], up=False))
@@ -191,13 +199,12 @@ def _overlapping(sets: Sequence[Placing], backend: Backend) -> Callable[[], None
     def begin(which: int) -> None:
         placed, (up_a, up_b, down_c) = sets[which], copies[which]
         uploaded, computed, done = events[which]
-        placed["a"].host.fill(1)
-        placed["b"].host.fill(0.5)
+        produce(placed["a"].host, placed["b"].host, 1)
         up_a(uploads)
         up_b(uploads)
         uploaded.record(uploads)
         main.wait_event(uploaded)
-        add(placed["a"].device, placed["b"].device, out=placed["c"].device)
+        add(backend.xp, placed["a"].device, placed["b"].device, placed["c"].device)
         computed.record(main)
         downloads.wait_event(computed)
         down_c(downloads)
@@ -205,7 +212,7 @@ def _overlapping(sets: Sequence[Placing], backend: Backend) -> Callable[[], None
 
     def end(which: int) -> None:
         events[which][2].synchronize()
-        sets[which]["c"].host.sum()
+        consume(sets[which]["c"].host)
 
     def frames() -> None:
         begin(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -209,17 +210,18 @@ def _two_memories(arena: Arena, host: int, layout: Layout, *, blocking: bool) ->
     """Host memory with a twin in device memory, and the copies between them."""
     backend, nbytes = arena.backend, layout.nbytes
     device = arena.device(nbytes)
+    to_device: Mover = partial(backend.copy_to_device, device, host, nbytes)
+    to_host: Mover = partial(backend.copy_to_host, host, device, nbytes)
 
-    def to_device(stream: Any) -> None:
-        backend.copy_to_device(device, host, nbytes, stream)
-        if blocking:
+    def waiting(move: Mover) -> Mover:
+        def moved(stream: Any) -> None:
+            move(stream)
             backend.synchronize()
 
-    def to_host(stream: Any) -> None:
-        backend.copy_to_host(host, device, nbytes, stream)
-        if blocking:
-            backend.synchronize()
+        return moved
 
+    if blocking:
+        to_device, to_host = waiting(to_device), waiting(to_host)
     arrays = layout.at(backend, host, device)
     return replace(arrays, to_device=to_device, to_host=to_host, by_host=blocking)
 
