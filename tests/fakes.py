@@ -442,15 +442,14 @@ class RecordingBackend:
 class FakeRanges:
     """Records what was open at each push; `depth` must come back to 0."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, listening: bool = True) -> None:
+        self.listening = listening
         self.stack: list[Any] = []
         self.seen: list[tuple[Any, ...]] = []
 
     @property
     def depth(self) -> int:
         return len(self.stack)
-
-    listening = True
 
     def attributes(self, message: str) -> str:
         return message
@@ -496,11 +495,15 @@ def bench(
     backend: Any = None,
     seed: int = 0,
     clock: Callable[[], float] = time.perf_counter,
+    listening: bool = True,
     **options: Any,
 ) -> Iterator[Bench]:
-    """Places the workload under the strategy; on a recording backend unless another is given."""
+    """Places the workload under the strategy; on a recording backend unless another is given.
+
+    With `listening` a tool is attached: each step runs in its range, not as part of a frame written out.
+    """
     backend = backend or RecordingBackend()
-    bound, ranges = bind(workload), FakeRanges()
+    bound, ranges = bind(workload), FakeRanges(listening=listening)
     record = WorkloadRecord(
         name="w",
         file="w.py",

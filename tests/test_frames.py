@@ -88,12 +88,13 @@ def test_setup_and_the_first_frame_run_with_index_0() -> None:
         assert run.ranges.seen[:2] == [("host:start",), ("frame 0",)]
 
 
+@pytest.mark.parametrize("listening", [False, True])
 @pytest.mark.parametrize("deferred", [False, True])
 @pytest.mark.parametrize("strategy", STRATEGY_NAMES)
 @pytest.mark.parametrize("external", [False, True])
 @pytest.mark.parametrize("concurrent", [0, 1])
 def test_every_strategy_computes_the_same(
-    strategy: str, deferred: bool, external: bool, concurrent: int
+    strategy: str, deferred: bool, external: bool, concurrent: int, listening: bool
 ) -> None:
     """Weights, a state on the device, turns, and a host that runs ahead; copies come early and late."""
     seen: list[tuple[float, float, float]] = []
@@ -128,7 +129,7 @@ def test_every_strategy_computes_the_same(
     )
     backend = RecordingBackend(deferred=deferred)
     backend._device.attributes["concurrent_managed_access"] = concurrent
-    with bench(workload, strategy, backend) as run:
+    with bench(workload, strategy, backend, listening=listening) as run:
         run.loop.run_setup()
         run.loop.first_frame()
         for index in (1, 2):
@@ -136,6 +137,33 @@ def test_every_strategy_computes_the_same(
         run.loop.frame_alone(3)
         assert run.backend.idle
     assert seen == [(0, 1, 0), (1, 12, 1), (2, 23, 3), (3, 34, 6)]
+
+
+def test_names_of_buffers_and_stages_are_no_names_of_the_frame_that_is_written_out() -> None:
+    """Whatever a workload calls things, the frame's own names stay what they are."""
+    names = ("index", "clock", "spent", "function0", "begin0", "move1", "frame_0", "made", "été")
+    seen: list[list[int]] = []
+    text = f"def fill(frame, {', '.join(names)}):\n" + "".join(
+        f"    {name}.fill(frame + {n})\n" for n, name in enumerate(names)
+    )
+    scope: dict[str, Any] = {}
+    exec(text, scope)
+    fill = scope["fill"]
+    fill.__annotations__ = dict.fromkeys(names, Out) | {"frame": int}
+
+    def double(xp: Any, index: InOut, spent: InOut) -> None:
+        xp.multiply(index, 2, out=index)
+        xp.multiply(spent, 2, out=spent)
+
+    def look(index: In, clock: In, spent: In, function0: In, begin0: In, move1: In) -> None:
+        seen.append([int(each[0]) for each in (index, clock, spent, function0, begin0, move1)])
+
+    workload = Workload(buffers(*names), frame=[host(fill), device(double), host(look)])
+    for strategy in ("pinned", "staged", "zero-copy"):
+        with bench(workload, strategy, listening=False) as run:
+            run.loop.first_frame()
+            run.loop.frame(5)
+    assert seen == [[0, 1, 4, 3, 4, 5], [10, 6, 14, 8, 9, 10]] * 3
 
 
 def test_random_numbers_depend_on_seed_frame_and_stage_alone() -> None:
@@ -419,4 +447,4 @@ def test_the_real_nvtx_takes_what_it_is_given() -> None:
 
 def test_the_fake_ranges_have_the_real_ones_methods() -> None:
     public = {name for name in vars(nvtx_ranges.Ranges) if not name.startswith("_")} | {"push", "pop"}
-    assert public <= set(dir(FakeRanges))
+    assert public <= set(dir(FakeRanges()))

@@ -35,26 +35,38 @@ def logged(
     setup: Sequence[StageUse] = (),
     external: Sequence[str] = (),
     backend: RecordingBackend | None = None,
+    listening: bool = False,
     drive: Callable[[Bench], None] = lambda run: run_frames(run, 6),
 ) -> Log:
     log: Log = {}
-    with bench(made(frame, log, setup=setup, external=external), strategy, backend) as run:
+    workload = made(frame, log, setup=setup, external=external)
+    with bench(workload, strategy, backend, listening=listening) as run:
         drive(run)
         assert run.backend.idle
     assert not run.backend.live
     return log
 
 
+@pytest.mark.parametrize("listening", [False, True])
 @pytest.mark.parametrize("external", ["", "ab"])
 @pytest.mark.parametrize("haste", EVERY_HASTE)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_same_results_as_one_frame_after_the_other(shape: str, haste: Haste, external: str) -> None:
+def test_the_same_results_as_one_frame_after_the_other(
+    shape: str, haste: Haste, external: str, listening: bool
+) -> None:
     setup, frame = SHAPES[shape]
     assert obstacle(frame) is None
     expected = logged("pinned", frame, setup=setup, external=external)
     assert {index for index, _ in expected} == set(range(7))
-    backend = RecordingBackend(haste=haste)
-    assert logged("pinned-pipelined", frame, setup=setup, external=external, backend=backend) == expected
+    found = logged(
+        "pinned-pipelined",
+        frame,
+        setup=setup,
+        external=external,
+        backend=RecordingBackend(haste=haste),
+        listening=listening,
+    )
+    assert found == expected
 
 
 @st.composite
