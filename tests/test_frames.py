@@ -141,7 +141,7 @@ def test_every_strategy_computes_the_same(
 
 def test_names_of_buffers_and_stages_are_no_names_of_the_frame_that_is_written_out() -> None:
     """Whatever a workload calls things, the frame's own names stay what they are."""
-    names = ("index", "clock", "spent", "function0", "begin0", "move1", "frame_0", "made", "été")
+    names = ("index", "clock", "spent", "function", "begin", "move", "frame_0", "made", "été")
     seen: list[list[int]] = []
     text = f"def fill(frame, {', '.join(names)}):\n" + "".join(
         f"    {name}.fill(frame + {n})\n" for n, name in enumerate(names)
@@ -155,8 +155,8 @@ def test_names_of_buffers_and_stages_are_no_names_of_the_frame_that_is_written_o
         xp.multiply(index, 2, out=index)
         xp.multiply(spent, 2, out=spent)
 
-    def look(index: In, clock: In, spent: In, function0: In, begin0: In, move1: In) -> None:
-        seen.append([int(each[0]) for each in (index, clock, spent, function0, begin0, move1)])
+    def look(index: In, clock: In, spent: In, function: In, begin: In, move: In) -> None:
+        seen.append([int(each[0]) for each in (index, clock, spent, function, begin, move)])
 
     workload = Workload(buffers(*names), frame=[host(fill), device(double), host(look)])
     for strategy in ("pinned", "staged", "zero-copy"):
