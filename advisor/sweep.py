@@ -20,6 +20,7 @@ from advisor.measure.launcher import Launcher, ProcessLauncher
 from advisor.measure.progress import Progress
 from advisor.measure.settings import Settings
 from advisor.profiles.schema import Profile
+from advisor.profiles.secrets import is_secret
 from advisor.profiles.sweeps import Point, SweepResults, Value, link, sweep_results, was_interrupted
 from advisor.strategies.registry import BASELINE
 from advisor.workloads.parameters import parse_assignments, parse_number
@@ -54,11 +55,12 @@ class Sweep:
                 f"--sweep {self.parameter} and --set {self.parameter} contradict one another",
                 next_step="Leave one of them out.",
             )
-        for text in self.values:
-            label = f"{self.parameter}={_plain(text)}"
-            assignments = {**base.assignments, self.parameter: text}
-            at_value = replace(base, assignments=assignments)
-            yield Step(label, _folder(label), self.parameter, _plain(text), at_value)
+        hidden = is_secret(self.parameter)
+        for number, text in enumerate(self.values, 1):
+            value = f"value {number}" if hidden else _plain(text)
+            label = f"{self.parameter}={value}"
+            at_value = replace(base, assignments={**base.assignments, self.parameter: text})
+            yield Step(label, _folder(label), self.parameter, value, at_value)
 
 
 def parse_sweep(texts: Sequence[str]) -> Sweep | None:

@@ -41,7 +41,7 @@ FLOORS = (
     ("strategies",),
     ("devices",),
     ("profiles", "units"),
-    ("errors", "stats", "version", "extras"),
+    ("errors", "stats", "texts", "version", "extras"),
 )
 """The rooms from the roof to the ground; "" is the package's face, which hands the public names on. A room
 imports from floors below its own, and from itself."""

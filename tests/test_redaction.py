@@ -17,8 +17,9 @@ from running import python_path
 
 from advisor.devices.environment import command_line
 from advisor.profiles.reading import load
-from advisor.profiles.redaction import MASK, Redactor, is_secret, masked, without_environment, without_names
+from advisor.profiles.redaction import Redactor, without_environment, without_names
 from advisor.profiles.schema import Profile
+from advisor.profiles.secrets import MASK, is_secret, masked
 from advisor.profiles.system_state import Environment
 
 ROOT = Path(__file__).parents[1]

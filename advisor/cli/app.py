@@ -58,7 +58,7 @@ def main(around: Around = REAL) -> NoReturn:
         say(f"  next: Is the disk full?{kept}")
         sys.exit(FileProblem.exit_code)
     except Exception:
-        traceback.print_exc()
+        say(traceback.format_exc())
         say("This is an error in advisor itself: please report it, with the lines above.")
         sys.exit(BUG)
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.errors import NothingMeasured
+from advisor.profiles.secrets import mask, of_process
+from advisor.texts import for_log, printable
 
 if TYPE_CHECKING:
     from advisor.calibration.calibrations import Launch
@@ -57,8 +59,8 @@ def launcher(settings: Settings) -> Launcher | None:
 
 
 def say(text: str) -> None:
-    """A message, which is no result: to stderr."""
-    print(text, file=sys.stderr)
+    """A message, which is no result: to stderr, without secrets and what a terminal would obey."""
+    print(for_log(printable(mask(text, of_process()))), file=sys.stderr)
 
 
 def draws_bars() -> bool:
@@ -68,7 +70,7 @@ def draws_bars() -> bool:
 
 def show(summary: str, paths: list[Path], quiet: bool) -> None:
     """The result to stdout; where the files are, to stderr."""
-    print(summary)
+    print(for_log(summary))
     if paths and not quiet:
         say("wrote " + "\n      ".join(str(path) for path in paths))
 

@@ -18,7 +18,7 @@ from advisor.devices.caveats import cautions, moved_clocks
 from advisor.devices.gpus import gpu_state, gpu_states
 from advisor.devices.host import THIS_MACHINE, Machine, Tree, gpu_numa_node, host_state, sysfs_address
 from advisor.devices.tegra import tegra_state
-from advisor.profiles.redaction import masked
+from advisor.profiles.secrets import masked
 from advisor.profiles.system_state import Environment, GpuState
 
 _BUSY = 0.25

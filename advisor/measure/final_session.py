@@ -23,7 +23,7 @@ from advisor.measure.final_messages import (
 )
 from advisor.measure.fork_server import ForkServer
 from advisor.measure.jobs import Problem
-from advisor.measure.processes import cause_of_death, end, log_tail, start
+from advisor.measure.processes import cause_of_death, end, keep_short, log_tail, start
 
 WORKER = "advisor.measure.final_worker"
 
@@ -93,6 +93,7 @@ class ProcessSession:
             if not read:
                 raise EOFError
             self._buffer += read
+        keep_short(self._log)
         line, _, self._buffer = self._buffer.partition(b"\n")
         return read_message(line.decode("utf-8"))
 

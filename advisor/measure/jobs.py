@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
@@ -17,18 +18,24 @@ from advisor.profiles.scripts import ScriptCopies, ScriptMemory, ScriptRange
 from advisor.profiles.system_state import GpuState
 from advisor.profiles.traces import Timeline
 from advisor.strategies.backend import BackendName
+from advisor.texts import bounded, printable
 
 DESCRIPTION = "description.json"
 OUTCOME = "outcome.json"
 _ERRORS = (WorkloadError, UsageError, FileProblem, NothingMeasured)
 
 
-def _encodable(text: str) -> str:
-    """Text of the user's with what UTF-8 has no bytes for, as in names of files, replaced."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+_MOST_SAID, _MOST_DETAIL = 1000, 16_000
+"""Characters of a message and of the text shown below it: an exception can hold a whole buffer."""
 
 
-Told = Annotated[str, BeforeValidator(_encodable)]
+def _told(text: str, most: int) -> str:
+    """Text of the user's, of this length at most, with what UTF-8 has no bytes for replaced."""
+    return printable(bounded(text, most).encode("utf-8", "replace").decode("utf-8"))
+
+
+Said = Annotated[str, BeforeValidator(partial(_told, most=_MOST_SAID))]
+Detail = Annotated[str, BeforeValidator(partial(_told, most=_MOST_DETAIL))]
 
 
 Task = Literal["parameters", "describe", "reference", "trace", "observe", "measure", "capture"]
@@ -146,9 +153,9 @@ class Problem(Record):
     task: Literal["problem"] = "problem"
     cause: Literal["wrong", "raised", "twin", "differs", "state", "memory", "device", "bug"]
     error: str = ""
-    message: Told
-    next_step: Told = ""
-    detail: Told = ""
+    message: Said
+    next_step: Said = ""
+    detail: Detail = ""
 
     @classmethod
     def of(cls, error: AdvisorError) -> Problem:
@@ -175,13 +182,14 @@ _BY_TASK: dict[str, type[Outcome]] = {kind.model_fields["task"].default: kind fo
 
 
 def read_outcome(directory: Path) -> Outcome | None:
-    """The outcome a worker left; None where it left none."""
+    """The outcome a worker left; None where it left none, or what it left is none."""
+    file = directory / OUTCOME
     try:
-        text = (directory / OUTCOME).read_text(encoding="utf-8")
-    except OSError:
+        text = file.read_text(encoding="utf-8") if file.is_file() else ""
+        task, _, body = text.partition("\n")
+        return _BY_TASK[task].model_validate_json(body) if task in _BY_TASK else None
+    except (OSError, ValueError):  # UnicodeDecodeError and pydantic's ValidationError among them
         return None
-    task, _, body = text.partition("\n")
-    return _BY_TASK[task].model_validate_json(body)
 
 
 def write_outcome(directory: Path, outcome: Outcome) -> None:

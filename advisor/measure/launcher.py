@@ -15,11 +15,12 @@ from advisor.measure.final import Session
 from advisor.measure.final_messages import FinalJob
 from advisor.measure.final_session import ProcessSession
 from advisor.measure.fork_server import ForkServer, Process
-from advisor.measure.jobs import Job, Outcome, read_outcome
+from advisor.measure.jobs import OUTCOME, Job, Outcome, read_outcome
 from advisor.measure.processes import (
     Popen,
     cause_of_death,
     end,
+    keep_short,
     log_tail,
     memory,
     resident,
@@ -29,6 +30,8 @@ from advisor.measure.processes import (
 )
 
 _POLL_SECONDS = 0.25
+_EXIT_SECONDS = 5.0
+"""For exit handlers, once the result is there."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class ProcessLauncher:
         try:
             with uninterrupted():
                 process = start(message, directory / "log", self.worker, server=self.server, popen=self.popen)
-            stopped = self._watch(process)
+            stopped = self._watch(process, directory)
         finally:
             if process is not None:
                 end(process)
@@ -81,10 +84,16 @@ class ProcessLauncher:
         """See `Launcher`."""
         return ProcessSession(job, self.timeout, self.server)
 
-    def _watch(self, process: Process) -> Ended | None:
-        """Waits for the end; a verdict of our own when it takes too long or too much memory."""
+    def _watch(self, process: Process, directory: Path) -> Ended | None:
+        """Waits for the end; a verdict of our own when it takes too long or too much memory.
+
+        Exit handlers that do not return are no reason to lose a result.
+        """
         deadline = time.monotonic() + self.timeout
         while not wait(process, _POLL_SECONDS):
+            keep_short(directory / "log")
+            if (directory / OUTCOME).exists():
+                deadline = min(deadline, time.monotonic() + _EXIT_SECONDS)
             if time.monotonic() > deadline:
                 return Ended(None, "timeout", f"did not finish within {units.digits(self.timeout)} s")
             free, least = self.memory()
@@ -98,9 +107,9 @@ class ProcessLauncher:
 
 def _ended(code: int, stopped: Ended | None, directory: Path) -> Ended:
     log = log_tail(directory / "log")
-    if stopped:
-        return Ended(None, stopped.how, stopped.reason, log)
     outcome = read_outcome(directory)
     if outcome is not None:
         return Ended(outcome, "finished", log=log)
+    if stopped:
+        return Ended(None, stopped.how, stopped.reason, log)
     return Ended(None, "died", cause_of_death(code, log), log)

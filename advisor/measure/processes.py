@@ -18,6 +18,7 @@ import psutil
 from advisor import units
 from advisor.measure.fork_server import ForkServer, Process
 from advisor.strategies.backend import BackendName
+from advisor.texts import printable
 
 _PROGRAM = """\
 import sys
@@ -32,6 +33,7 @@ import_module(module).main(sys.argv[3:])
 """The parent's own package, whichever else is installed; its folder goes last, to shadow nothing."""
 Popen = Callable[..., "subprocess.Popen[bytes]"]
 _LOG_TAIL = 4000
+_LONGEST_LOG = 64 << 20
 _LAST_WORDS = 200
 _LEAST_FREE = 256 << 20
 _LEAST_FREE_SHARE = 0.02
@@ -58,7 +60,7 @@ def start(
     popen: Popen = subprocess.Popen,
 ) -> Process:
     """A worker on a job's file, in a session of its own; what it prints goes to the log."""
-    with log.open("wb") as output:
+    with log.open("ab") as output:  # what is written goes to the end, also after `keep_short`
         if server is not None:
             with suppress(OSError):  # it is gone: the worker comes without it
                 return server.fork(worker, [str(message), str(server.pid), *more], output, pass_fds)
@@ -148,11 +150,20 @@ def _session(leader: int) -> list[int]:
 
 
 def log_tail(path: Path) -> str:
-    """The end of what the process printed; the whole may be larger than the memory."""
+    """The end of what the process printed, as far as it is there; the whole may be larger than the memory."""
+    if not path.is_file():
+        return ""
     with path.open("rb") as log:
         size = log.seek(0, os.SEEK_END)
         log.seek(max(size - _LOG_TAIL, 0))
-        return log.read(_LOG_TAIL).decode(errors="replace")
+        return printable(log.read(_LOG_TAIL).decode(errors="replace"))
+
+
+def keep_short(log: Path) -> None:
+    """Empties the log of a process that prints without end, before it fills the disk."""
+    with suppress(OSError):
+        if log.stat().st_size > _LONGEST_LOG:
+            os.truncate(log, 0)
 
 
 def cause_of_death(code: int, log: str) -> str:
@@ -160,7 +171,8 @@ def cause_of_death(code: int, log: str) -> str:
     if code >= 0:
         said = f"; the last it said: {_last_line(log)}" if code and log.strip() else ""
         return f"the process exited with code {code} before it had a result{said}"
-    name = signal.Signals(-code).name
+    known = {number.value: number.name for number in signal.Signals}
+    name = known.get(-code, f"signal {-code}")
     hints = {
         "SIGKILL": "; most often the system was out of memory",
         "SIGBUS": "; on a device without concurrent managed access the CPU must not touch managed memory "

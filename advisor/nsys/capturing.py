@@ -18,8 +18,10 @@ from advisor.measure.jobs import Captured, Job, Problem, read_outcome
 from advisor.measure.processes import worker_command
 from advisor.nsys import exports
 from advisor.nsys.program import GET, Nsys, NsysFailed, find, run
+from advisor.profiles.base import cleaned
 from advisor.profiles.schema import Device, Measured
 from advisor.profiles.traces import NoTrace, NsysTrace, StrategyTrace
+from advisor.texts import printable
 
 MOST_FRAMES = 5
 FRAMES_SECONDS = 3.0
@@ -163,7 +165,7 @@ def read_report(path: Path, nsys: Path | None, scratch: Path) -> exports.FileTra
     Raises `FileProblem` where it cannot be read, or no nsys can export it.
     """
     if path.suffix not in (".nsys-rep", ".qdrep"):
-        return exports.read(path)
+        return _shown(exports.read(path))
     if not path.is_file():
         raise FileProblem(f"{path} does not exist", next_step="Give a .nsys-rep or a .sqlite file.")
     target = scratch / "export.sqlite"
@@ -175,7 +177,13 @@ def read_report(path: Path, nsys: Path | None, scratch: Path) -> exports.FileTra
             next_step=f"A report is read by an nsys at least as new as the one that wrote it. {GET}",
             detail=problem.detail,
         ) from None
-    return exports.read(target)
+    return _shown(exports.read(target))
+
+
+def _shown(read: exports.FileTrace) -> exports.FileTrace:
+    """Names as a report may show them: anybody can have written the file."""
+    shown: exports.FileTrace = cleaned(read, printable)
+    return shown
 
 
 def frames_to_capture(row: Measured) -> int:

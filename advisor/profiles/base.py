@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from operator import is_
+from typing import Annotated, Any, Literal, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -27,3 +29,26 @@ def optional(description: str, default: object = None) -> Any:
 def table(description: str) -> Any:
     """A field that is an empty dictionary where nothing is known."""
     return Field(default_factory=dict, description=description)
+
+
+def cleaned(value: Any, clean: Callable[[str], str]) -> Any:
+    """The same with every text cleaned, but for those that are one of a few words; shares what stays.
+
+    Names are cleaned wherever they stand, so that parts that name one another still do.
+    """
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, Record):
+        changed = {}
+        for name, field in type(value).model_fields.items():
+            old = getattr(value, name)
+            if get_origin(field.annotation) is not Literal and (new := cleaned(old, clean)) is not old:
+                changed[name] = new
+        return value.model_copy(update=changed) if changed else value
+    if isinstance(value, tuple) and value and not isinstance(value[0], (int, float)):
+        parts = tuple(cleaned(part, clean) for part in value)
+        return value if all(map(is_, parts, value)) else parts
+    if isinstance(value, dict):
+        items = {cleaned(key, clean): cleaned(part, clean) for key, part in value.items()}
+        return value if all(map(is_, items.values(), value.values())) and items == value else items
+    return value

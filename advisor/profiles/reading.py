@@ -9,9 +9,11 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from advisor.errors import FileProblem
+from advisor.profiles.base import cleaned
 from advisor.profiles.schema import FORMAT, Measured, Predicted, Profile
 from advisor.profiles.scripts import ScriptMeasured
 from advisor.profiles.text_files import as_path, read_text
+from advisor.texts import printable
 
 _FORMAT_1 = re.compile(r'"format"\s*:\s*1\s*[,}]')
 _EQUAL = 0.05
@@ -49,7 +51,8 @@ def parse(text: str, name: str) -> Profile:
             raise FileProblem(
                 f"{name} is damaged: the strategy {twice[0][:60]!r} stands there twice", next_step=_GIVE
             )
-    return read
+    shown: Profile = cleaned(read, printable)
+    return shown
 
 
 def _of_this_format(text: str) -> str:

@@ -12,40 +12,24 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
-from advisor.profiles.base import Record
+from advisor.profiles.base import Record, cleaned
 from advisor.profiles.schema import Profile
+from advisor.profiles.secrets import MASK, given, is_secret, mask, masked, of_process
 from advisor.profiles.system_state import Environment
+from advisor.texts import printable
 
 Written = TypeVar("Written", bound=Record)
-MASK = "***"
 WITHHELD = "withheld"
 
-_SECRETS = frozenset((
-    "password", "passwd", "passphrase", "pwd", "secret", "secrets", "token", "tokens", "credential",
-    "credentials", "auth", "authorization", "apikey", "bearer", "cookie",
-))  # fmt: skip
-_KEYS = frozenset(("api", "access", "private", "secret", "ssh", "encryption", "signing", "auth"))
-"""Before "key" these make a secret of it; a key alone may be a number."""
-_WORD = re.compile(r"[a-z]+|[A-Z]+(?![a-z])|[A-Z][a-z]*")
-_ASSIGNMENT = re.compile(r"(-{0,2}[\w.-]+)=(.*)", re.DOTALL)
-_IN_URL = re.compile(r"(?<=://)[^/@\s]+@")
-# The prefixes that GitHub, GitLab, Hugging Face, OpenAI, Amazon and Slack give their tokens.
-_SHAPES = re.compile(
-    r"\b(?:gh[pousr]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|hf_\w{16,}|sk-[\w-]{16,}|AKIA[0-9A-Z]{12,}"
-    r"|xox[abprs]-[\w-]{8,})"
-)
 _HOMES = re.compile(r"/(?:home|Users)/[^/\s'\":;,)]+")
 _NOBODY = frozenset(
     ("root", "user", "users", "admin", "ubuntu", "nvidia", "jetson", "tegra-ubuntu", "localhost", "runner")
 )
 """Names that come with a system: they say nothing, and stand in texts as words of their own."""
 _SHORTEST_NAME = 3
-_SHORTEST_SECRET = 4
-"""A shorter value stands in too many texts by chance."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +41,15 @@ class Redactor:
     user: str
     host: str
     secrets: tuple[str, ...] = ()
-    """Values that the command line gave to options that look secret."""
+    """Values that were given to names that look secret."""
+
+    def mask(self, text: str) -> str:
+        """The text without secrets."""
+        return mask(text, self.secrets)
 
     def hide(self, text: str) -> str:
         """The text with paths from the working directory on, `~` for homes, and names and secrets masked."""
-        for secret in self.secrets:
-            text = text.replace(secret, MASK)
+        text = self.mask(text)
         if self.directory != "/":
             directory = rf"(?<![\w/.-]){re.escape(self.directory)}"
             text = re.sub(rf"{directory}/(?=[\w.])", "", text)
@@ -71,50 +58,13 @@ class Redactor:
             text = re.sub(rf"(?<![\w.-]){re.escape(self.home)}(?![\w.-])", "~", text)
         text = _HOMES.sub("~", text)
         for name, instead in self._names.items():
-            text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", instead, text)
-        return _SHAPES.sub(MASK, _IN_URL.sub(f"{MASK}@", text))
+            text = re.sub(rf"(?<![^\W_]){re.escape(name)}(?![^\W_])", instead, text)
+        return text
 
     @cached_property
     def _names(self) -> dict[str, str]:
         told = {self.host: "<host>", self.host.partition(".")[0]: "<host>", self.user: "<user>"}
         return {n: i for n, i in told.items() if len(n) >= _SHORTEST_NAME and n.lower() not in _NOBODY}
-
-
-def is_secret(name: str) -> bool:
-    """Whether an option or a parameter of that name looks like one that holds a secret."""
-    words = [word.lower() for word in _WORD.findall(name)]
-    keys = any(second == "key" and first in _KEYS for first, second in pairwise(words))
-    return keys or not _SECRETS.isdisjoint(words)
-
-
-def masked(arguments: Sequence[str]) -> list[str]:
-    """Arguments of a command, `***` for the values of options that look like secrets."""
-    kept: list[str] = []
-    hidden = False
-    for argument in arguments:
-        kept.append(MASK if hidden and not argument.startswith("--") else _masked(argument))
-        hidden = argument.startswith("-") and "=" not in argument and is_secret(argument)
-    return kept
-
-
-def _secrets(profile: Profile) -> tuple[str, ...]:
-    """The values that are masked where they were given, to be masked wherever else they stand."""
-    arguments = profile.script.arguments if profile.script else ()
-    given = [
-        a.removeprefix(m.removesuffix(MASK))
-        for a, m in zip(arguments, masked(arguments), strict=True)
-        if a != m
-    ]
-    given += [str(value) for name, value in profile.workload.parameters.items() if is_secret(name)]
-    long = {value for value in given if len(value) >= _SHORTEST_SECRET and value != MASK}
-    return tuple(sorted(long, key=len, reverse=True))
-
-
-def _masked(argument: str) -> str:
-    found = _ASSIGNMENT.fullmatch(argument)
-    if found is None:
-        return argument
-    return f"{found[1]}={MASK if is_secret(found[1]) else _masked(found[2])}"
 
 
 def anonymous(profile: Profile, *, include_host: bool) -> Profile:
@@ -123,7 +73,7 @@ def anonymous(profile: Profile, *, include_host: bool) -> Profile:
         user = getpass.getuser()
     except (OSError, KeyError):  # no such user, as in many containers
         user = ""
-    redactor = Redactor(str(Path.home()), str(Path.cwd()), user, platform.node())
+    redactor = Redactor(str(Path.home()), str(Path.cwd()), user, platform.node(), secrets=tuple(of_process()))
     if not include_host:
         return without_names(profile, redactor)
     named = profile.environment.model_copy(update={"host_name": redactor.host})
@@ -133,10 +83,12 @@ def anonymous(profile: Profile, *, include_host: bool) -> Profile:
 
 def without_names(profile: Profile, redactor: Redactor) -> Profile:
     """The profile without the names of user, host and directories, and without secrets."""
-    redactor = replace(redactor, secrets=_secrets(profile))
+    arguments = profile.script.arguments if profile.script else ()
+    redactor = replace(redactor, secrets=(*redactor.secrets, *given(arguments, profile.workload.parameters)))
+    profile = cleaned(profile, lambda text: redactor.mask(printable(text)))
     work, told, hide = profile.workload, profile.environment, redactor.hide
     parameters = {
-        name: MASK if is_secret(name) else hide(value) if isinstance(value, str) else value
+        name: (MASK if is_secret(name) else hide(value)) if isinstance(value, str) else value
         for name, value in work.parameters.items()
     }
     absent = {what: hide(why) for what, why in told.absent.items()}

@@ -21,6 +21,7 @@ from typing_extensions import TypeVar
 
 from advisor.errors import WorkloadError, did_you_mean
 from advisor.profiles.schema import AccessMode, ArrayForm, Side
+from advisor.texts import bounded
 
 StageFunction: TypeAlias = Callable[..., object]
 FORMS: tuple[ArrayForm, ...] = get_args(ArrayForm)
@@ -28,6 +29,8 @@ FORMS_EXPLAINED = (
     'arrays="torch" gives tensors, "numba" Numba arrays, "pointer" addresses as int, "dlpack" objects '
     "for from_dlpack; without it a stage gets NumPy or CuPy arrays."
 )
+_MOST_SUMMARY = 300
+"""Characters of a docstring's first line that a report shows."""
 T = TypeVar("T", default=Any)
 """What the stage wants the buffer as: `In[torch.Tensor]`; the side's own array where nothing is said."""
 
@@ -203,7 +206,7 @@ class Definition:
     @property
     def summary(self) -> str:
         """The first line of its docstring."""
-        return (self.function.__doc__ or "").strip().partition("\n")[0]
+        return bounded((self.function.__doc__ or "").strip().partition("\n")[0], _MOST_SUMMARY)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> object:
         return self.function(*arguments, **keywords)

@@ -1,0 +1,29 @@
+"""Texts from outside, made harmless: bounded in length, without what a terminal or a CI log would obey."""
+
+from __future__ import annotations
+
+import re
+
+_OBEYED = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+"""Control characters of C0 (but tab and newline) and C1, and the Unicode marks that turn or split lines."""
+_COMMAND = re.compile(r"^(\s*):(?=:)|#(?=#\[)", re.MULTILINE)
+"""Workflow commands of GitHub, which trims a line before it looks for `::`, and finds `##[` anywhere."""
+
+
+def printable(text: str) -> str:
+    """The text with control characters and marks of direction as escapes, `\\x1b`; line ends as newlines."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return _OBEYED.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def for_log(text: str) -> str:
+    """The text with no line that the log of a CI system takes for a command."""
+    return _COMMAND.sub(lambda found: f"{found[0]} ", text)
+
+
+def bounded(text: str, most: int) -> str:
+    """The text, or its beginning and its end where it has more than `most` characters."""
+    if len(text) <= most:
+        return text
+    head, tail = most * 2 // 3, most // 3
+    return f"{text[:head]} [… {len(text) - head - tail} characters left out …] {text[-tail:]}"
