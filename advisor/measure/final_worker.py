@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import perf_counter
 from typing import Any, TextIO
 
 import numpy as np
@@ -231,7 +232,7 @@ def main(arguments: list[str]) -> None:
 
     backend = open_backend(job.base.backend, job.base.gpu)
     make = prepare(path, job.base.workload, job.base.assignments)
-    final = Final(job, backend, make, time.perf_counter)
+    final = Final(job, backend, make, perf_counter)
     gc.collect()
     gc.freeze()  # what is there now stays: the collections before blocks need not look at it
     send(as_line(RoundDone(round=-1)))

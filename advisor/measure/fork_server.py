@@ -96,10 +96,14 @@ class ForkServer:
         return self._statuses[pid]
 
     def close(self) -> None:
-        """Ends the server; workers that are left end with it."""
+        """Ends the server; workers that are left, and what they left, end with it."""
         self._link.close()
-        self._server.kill()
-        self._server.wait()
+        self._server.terminate()
+        try:
+            self._server.wait(_LAST)
+        except subprocess.TimeoutExpired:
+            self._server.kill()
+            self._server.wait()
 
     def _note(self, answer: dict[str, int]) -> None:
         self._statuses[answer["ended"]] = answer["code"]

@@ -1,4 +1,8 @@
-"""The process that forks workers. Run as `main([PARENT_PID, MODULES, SOCKET])`; see fork_server.py."""
+"""The process that forks workers. Run as `main([PARENT_PID, MODULES, SOCKET])`; see fork_server.py.
+
+What a worker leaves running, in whatever session, becomes this process's child and ends with the worker; all of
+it ends with the parent.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +17,22 @@ import sys
 import threading
 import traceback
 import warnings
+from collections.abc import Container
 from contextlib import suppress
 from importlib import import_module
 from typing import NoReturn
 
-from advisor.measure.process import die_with_parent
+import psutil
+
+from advisor.measure.process import adopt_orphans, die_with_parent
 
 
 def main(arguments: list[str]) -> None:
     """Imports the modules, then forks a worker for each request until the parent closes its end."""
     parent, modules, descriptor = arguments
-    die_with_parent(int(parent))
+    signal.signal(signal.SIGTERM, lambda *_: _end_all())
+    die_with_parent(int(parent), signal.SIGTERM)
+    adopt_orphans()
     for name in modules.split(","):
         with suppress(ImportError):  # whoever needs it will say so
             import_module(name)
@@ -35,6 +44,7 @@ def main(arguments: list[str]) -> None:
     signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
     warnings.filterwarnings("ignore", category=DeprecationWarning)  # OpenBLAS's threads, which know of forks
     gc.freeze()
+    workers: set[int] = set()
     waiting = selectors.DefaultSelector()
     waiting.register(link, selectors.EVENT_READ)
     waiting.register(woken, selectors.EVENT_READ)
@@ -42,28 +52,31 @@ def main(arguments: list[str]) -> None:
         for key, _ in waiting.select():
             if key.fileobj is woken:
                 woken.recv(1 << 12)
-                _report(link)
-            elif not _serve(link, (woken, wake)):
-                return
+                _report(link, workers)
+            elif (pid := _serve(link, (woken, wake))) is None:
+                _end_all()
+            else:
+                workers.add(pid)
 
 
-def _serve(link: socket.socket, ours: tuple[socket.socket, ...]) -> bool:
-    """Forks the worker that is asked for; False once the parent is gone."""
+def _serve(link: socket.socket, ours: tuple[socket.socket, ...]) -> int | None:
+    """The worker that is asked for, forked; None once the parent is gone."""
     text, descriptors, _, _ = socket.recv_fds(link, 1 << 16, 8)
     if not text:
-        return False
+        return None
     request = json.loads(text)
     pid = os.fork()
     if pid == 0:
         signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for number in (signal.SIGCHLD, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
         for end in (link, *ours):
             end.close()
         _work(request["worker"], request["arguments"], descriptors)
     for descriptor in descriptors:
         os.close(descriptor)
     _send(link, {"pid": pid})
-    return True
+    return pid
 
 
 def _work(worker: str, arguments: list[str], descriptors: list[int]) -> NoReturn:
@@ -90,11 +103,29 @@ def _work(worker: str, arguments: list[str], descriptors: list[int]) -> NoReturn
     os._exit(code)
 
 
-def _report(link: socket.socket) -> None:
-    """Tells the parent of every worker that has ended."""
+def _report(link: socket.socket, workers: set[int]) -> None:
+    """Tells the parent of every worker that has ended, once what it left running has ended too."""
     with suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-            _send(link, {"ended": ended[0], "code": os.waitstatus_to_exitcode(ended[1])})
+            if ended[0] in workers:
+                workers.remove(ended[0])
+                _end_children(besides=workers)
+                _send(link, {"ended": ended[0], "code": os.waitstatus_to_exitcode(ended[1])})
+
+
+def _end_children(besides: Container[int] = ()) -> None:
+    """Kills this process's children, and those that come to it by that; but for some and their own."""
+    while left := [child for child in psutil.Process().children() if child.pid not in besides]:
+        for child in left:
+            with suppress(psutil.Error):
+                child.kill()
+            with suppress(ChildProcessError):
+                os.waitpid(child.pid, 0)
+
+
+def _end_all() -> NoReturn:
+    _end_children()
+    os._exit(0)
 
 
 def _send(link: socket.socket, answer: dict[str, int]) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -70,7 +70,7 @@ class FrameLoop:
         *,
         seed: int,
         ranges: Ranges,
-        clock: Clock = time.perf_counter,
+        clock: Clock = perf_counter,
         host_seconds: dict[str, float] | None = None,
     ) -> None:
         self._clock = clock
@@ -254,7 +254,7 @@ class FrameLoop:
             given.append("rng=rng$")
         call = f"function$({', '.join(given)})"
         if stage.side == "host":
-            names |= {"clock": time.perf_counter, "spent": self.host_seconds, "stage$": stage.name}
+            names |= {"clock": perf_counter, "spent": self.host_seconds, "stage$": stage.name}
             lines = (*before, "begin$ = clock()", call, "spent[stage$] += clock() - begin$")
         else:
             lines = (*before, call)

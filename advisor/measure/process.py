@@ -9,12 +9,19 @@ from contextlib import suppress
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 
 
-def die_with_parent(parent: int) -> None:
+def adopt_orphans() -> None:
+    """Processes that this one's descendants leave behind become its children."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
     """A killed parent leaves no child behind, and when memory is out the kernel takes the child."""
     with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, by)
     if parent and os.getppid() != parent:  # it died while this process was still starting
         os._exit(1)
     with suppress(OSError):

@@ -11,12 +11,12 @@ import hashlib
 import os
 import runpy
 import sys
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import perf_counter
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -68,11 +68,11 @@ def run(job: Job) -> ScriptSample | Captured:
     from advisor.measure.backends.imposing import Script
 
     directory, kept = Path(job.directory).resolve(), Path(job.reference).resolve()
-    begin = time.perf_counter()
+    begin = perf_counter()
     script = Script(job.gpu)
     script.impose(job.strategy)
     script.synchronize()
-    setup_seconds = time.perf_counter() - begin
+    setup_seconds = perf_counter() - begin
     results = Results(kept if job.task == "reference" else directory / "results")
     seen = _observe(script, results) if job.task == "observe" else dict
     ended = _timed(job, script, results, directory / _STDOUT)
@@ -122,10 +122,10 @@ def _timed(job: Job, script: Script, results: Results, stdout: Path) -> _Run:
         ranges.strategy(job.strategy),
     ):
         ranges.push_frame(0)
-        begin = time.perf_counter()
+        begin = perf_counter()
         run.code, run.error = _execute(Path(job.file), job.arguments or ())
         script.synchronize()
-        run.seconds = time.perf_counter() - begin - results.seconds
+        run.seconds = perf_counter() - begin - results.seconds
         ranges.pop()
     return run
 

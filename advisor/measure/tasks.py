@@ -8,12 +8,12 @@ frame's results depend on its index alone, frame 2 is run again after the timed 
 from __future__ import annotations
 
 import os
-import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from statistics import median
+from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
@@ -100,7 +100,7 @@ def trace(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> TraceRun:
     run.serial.run_setup()
     run.serial.first_frame()
     timed = breakdown(
-        run.serial.timed_frame, time.perf_counter, 1, min(job.seconds, 1.0), slow=max(job.seconds, _SLOW)
+        run.serial.timed_frame, perf_counter, 1, min(job.seconds, 1.0), slow=max(job.seconds, _SLOW)
     )
     seconds = {
         s.name: float(np.median([f[f"{s.side}:{s.name}"] for f in timed]))
@@ -182,7 +182,7 @@ class _Scored:
 
 def _scored(job: Job, backend: Backend, loop: FrameLoop, *, hurried: bool) -> _Scored:
     """Warms up and times frames; without time left, one frame as it is."""
-    clock, index = time.perf_counter, COMPARED + 1
+    clock, index = perf_counter, COMPARED + 1
     if not hurried:
         index = warm_up(loop.frame, clock, index, min(0.2, job.seconds), _slow(job))
     loop.host_seconds.clear()
@@ -206,7 +206,7 @@ class _LookedAt:
 def _looked_at(job: Job, backend: Backend, run: Stand, index: int, *, hurried: bool) -> _LookedAt:
     """A few frames step by step: their parts, their timeline and the memory they take."""
     loop, seconds = run.loop, min(0.5, job.seconds / 5)
-    timed = breakdown(loop.timed_frame, time.perf_counter, index, seconds, _slow(job))
+    timed = breakdown(loop.timed_frame, perf_counter, index, seconds, _slow(job))
     index += len(timed) + 1
     if hurried:
         return _LookedAt(timed, None, {}, index)
@@ -226,15 +226,15 @@ def _first_frames(loop: FrameLoop, last: int) -> tuple[float, float]:
 
     Seconds until frame 0 is done, and those of the last frame.
     """
-    begin = time.perf_counter()
+    begin = perf_counter()
     loop.run_setup()
     loop.first_frame()
-    seconds = time.perf_counter() - begin
+    seconds = perf_counter() - begin
     for index in range(1, last):
         loop.frame(index)
-    begin = time.perf_counter()
+    begin = perf_counter()
     loop.frame_alone(last)
-    return seconds, time.perf_counter() - begin
+    return seconds, perf_counter() - begin
 
 
 def _per_frame(locks: PageLocks | None, frames: int) -> PageLocking | None:

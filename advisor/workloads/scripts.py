@@ -7,10 +7,10 @@ import hashlib
 import os
 import re
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from time import perf_counter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -97,7 +97,7 @@ class Results:
 
     def keep(self, array: Any, name: str) -> None:
         """Copies it to the host and saves it."""
-        begin = time.perf_counter()
+        begin = perf_counter()
         with self.unobserved():
             plain = _on_host(array)
         plain_name = re.sub(r"[^\w-]", "_", name)[:60]
@@ -105,7 +105,7 @@ class Results:
         self._directory.mkdir(parents=True, exist_ok=True)
         np.save(self._directory / f"{label}.npy", plain, allow_pickle=False)
         self.names.append(label)
-        self.seconds += time.perf_counter() - begin
+        self.seconds += perf_counter() - begin
 
 
 def _on_host(array: Any) -> Any:

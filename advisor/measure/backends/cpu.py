@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import ctypes
-import time
 from contextlib import AbstractContextManager, nullcontext
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -127,7 +127,7 @@ class CpuBackend:
     def timestamp(self, stream: Any = None) -> float:
         """The host's clock, in seconds."""
         del stream
-        return time.perf_counter()
+        return perf_counter()
 
     def mark(self, stream: Any = None, again: Any = None) -> None:
         """Everything is in order already."""

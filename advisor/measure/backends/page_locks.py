@@ -7,9 +7,9 @@ Memory that a pool had at hand was locked before and does not count.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from time import perf_counter
 from typing import Any
 
 from advisor.strategies.backend import PageLocks
@@ -22,11 +22,11 @@ def counted(call: Callable[..., Any], found: PageLocks) -> Callable[..., Any]:
     """The same call, counted and timed."""
 
     def timed(*arguments: Any, **keywords: Any) -> Any:
-        begin = time.perf_counter()
+        begin = perf_counter()
         try:
             return call(*arguments, **keywords)
         finally:
-            found.add(time.perf_counter() - begin)
+            found.add(perf_counter() - begin)
 
     return timed
 
@@ -56,9 +56,9 @@ def _from_pool(cupy: Any, allocate: Callable[[int], Any], found: PageLocks) -> C
     pool = cupy.get_default_pinned_memory_pool()
 
     def looked_at(nbytes: int) -> Any:
-        free, begin = pool.n_free_blocks(), time.perf_counter()
+        free, begin = pool.n_free_blocks(), perf_counter()
         pointer = allocate(nbytes)
-        seconds = time.perf_counter() - begin
+        seconds = perf_counter() - begin
         of_pool = getattr(pointer.mem, "pool", None)  # a weak reference
         grown = of_pool is not None and of_pool() is pool and pool.n_free_blocks() >= free
         if of_pool is None or grown:

@@ -1,0 +1,1 @@
+"""`make faults`: what goes wrong in the hands of users, through the real command line, as a table."""

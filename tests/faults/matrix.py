@@ -1,0 +1,140 @@
+"""Runs the matrix and prints it: case, expected and found exit code, seconds, verdict."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from tests.faults.cases import ROOT, Case, all_cases
+
+LONGEST = 40.0
+"""Seconds that a command may take."""
+_LARGEST_PAGE = 2_000_000
+_LARGEST_SAID = 100_000
+_OBEYED = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_COMMAND = re.compile(r"^\s*::|##\[", re.MULTILINE)
+_OURS = re.compile(r'File "[^"]*/advisor/(?!errors)[\w/]+\.py"')
+
+
+@dataclass(frozen=True)
+class Held:
+    """How a case ended, and what did not hold."""
+
+    case: Case
+    code: int
+    seconds: float
+    broken: tuple[str, ...]
+
+
+def run(case: Case, folder: Path) -> Held:
+    """Runs the command of a case in that empty folder."""
+    for name, content in case.files.items():
+        if isinstance(content, bytes):
+            (folder / name).write_bytes(content)
+        elif isinstance(content, str):
+            (folder / name).write_text(content, encoding="utf-8", errors="surrogatepass")
+        else:
+            content(folder / name)
+    python = [sys.executable, "-m", "advisor"]
+    command = (
+        ["bash", "-c", case.shell.format(advisor=" ".join(python))]
+        if case.shell
+        else [*python, *case.command]
+    )
+    drop = ("GITHUB_STEP_SUMMARY", "NO_COLOR", "FORCE_COLOR")
+    kept = {name: value for name, value in os.environ.items() if name not in drop}
+    begin = time.monotonic()
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env={**kept, "PYTHONPATH": str(ROOT), "FAULT_CASE": str(folder), **case.variables},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        out, err = process.communicate(timeout=LONGEST)
+        code = process.returncode
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate()
+        code = -1
+    seconds = time.monotonic() - begin
+    said = (out + err).decode(errors="replace")
+    broken = [*_of_text(case, said, code), *_of_files(case, folder), *_left(folder)]
+    return Held(case, code, seconds, tuple(broken))
+
+
+def _of_text(case: Case, said: str, code: int) -> list[str]:
+    checks = {
+        f"exit code {code}, expected {case.code}": code != case.code,
+        "a traceback of ours": bool(_OURS.search(said)),
+        "control characters on the terminal": bool(_OBEYED.search(said)),
+        "a workflow command on the terminal": bool(_COMMAND.search(said)),
+        f"{len(said)} characters on the terminal": len(said) > _LARGEST_SAID,
+    }
+    missing = [f"does not say {part!r}" for part in case.says if part not in said]
+    told = [f"tells {part!r}" for part in case.never if part in said]
+    return [what for what, broken in checks.items() if broken] + missing + told
+
+
+def _of_files(case: Case, folder: Path) -> list[str]:
+    broken = []
+    for file in (file for file in folder.rglob("*") if file.is_file() and file.name not in case.files):
+        name = str(file.relative_to(folder))
+        text = file.read_text(encoding="utf-8", errors="replace")
+        broken += [f"{name} tells {part!r}" for part in case.never if part in text or part in name]
+        if file.suffix == ".html" and (file.stat().st_size > _LARGEST_PAGE or _OBEYED.search(text)):
+            broken.append(f"{name} has {file.stat().st_size} bytes, or control characters")
+    return broken
+
+
+def _left(folder: Path) -> list[str]:
+    """Processes that the command left; ended here."""
+    left = []
+    for process in psutil.process_iter():
+        try:
+            if (
+                process.environ().get("FAULT_CASE") == str(folder)
+                and process.status() != psutil.STATUS_ZOMBIE
+            ):
+                left.append(f"left a process: {' '.join(process.cmdline())[:60]}")
+                process.kill()
+        except psutil.Error:
+            continue
+    return left
+
+
+def main(wanted: Sequence[str]) -> int:
+    """Runs the cases whose names hold one of these texts, all without them; 1 where one does not hold."""
+    cases = [case for case in all_cases() if not wanted or any(text in case.name for text in wanted)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        ended = list(pool.map(_in_a_folder, cases))
+    for held in ended:
+        verdict = "; ".join(held.broken) or "holds"
+        print(f"{held.case.name:<52} {held.case.code:>4} {held.code:>4} {held.seconds:6.1f} s  {verdict}")
+    broken = [held for held in ended if held.broken]
+    slowest = max(held.seconds for held in ended)
+    print(f"{len(ended)} cases, {len(broken)} do not hold, the slowest took {slowest:.1f} s")
+    return 1 if broken else 0
+
+
+def _in_a_folder(case: Case) -> Held:
+    with tempfile.TemporaryDirectory(prefix="fault-") as folder:
+        return run(case, Path(folder))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
