@@ -2,7 +2,7 @@
 PYTHON ?= python
 
 .DEFAULT_GOAL := help
-.PHONY: help install check lint types test fuzz test-gpu bench bench-gpu accuracy rules-report samples pictures schema accept
+.PHONY: help install check lint types test fuzz faults test-gpu bench bench-gpu accuracy rules-report samples pictures schema accept
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ test:  ## All tests that need no GPU (layers, golden reports and browser among t
 
 fuzz:  ## The property tests again with other random examples each time
 	$(PYTHON) -m pytest --hypothesis-profile=fuzz $$(grep -l hypothesis tests/test_*.py)
+
+faults:  ## The matrix of faults through the real command line, as a table
+	$(PYTHON) -m tests.faults.matrix
 
 test-gpu:  ## The tests on a real CUDA GPU
 	$(PYTHON) -m pytest -n 0 -m gpu tests/gpu tests/test_rules_snippets.py tests/test_docs.py

@@ -19,8 +19,9 @@ from advisor.devices.environment import command_line
 from advisor.profiles.reading import load
 from advisor.profiles.redaction import Redactor, without_environment, without_names
 from advisor.profiles.schema import Profile
-from advisor.profiles.secrets import MASK, is_secret, masked
+from advisor.profiles.secrets import MASK, is_secret, mask, masked, of_process
 from advisor.profiles.system_state import Environment
+from tests.faults.cases import FORMS
 
 ROOT = Path(__file__).parents[1]
 PLACE = Redactor(
@@ -41,6 +42,7 @@ PLACE = Redactor(
         ("/home/bob/data and /Users/carol/data", "~/data and ~/data"),
         ("/scratch/alice/data", "/scratch/<user>/data"),
         ("alice@workstation7: malice", "<user>@<host>: malice"),
+        ("/scratch/alice_data/my-alice", "/scratch/<user>_data/my-<user>"),
         ("on workstation7.lab.org", "on <host>"),
         ("https://me:hunter2@host/x", "https://***@host/x"),
         ("got ghp_abcdefghijklmnopqrstuvwxyz012345", f"got {MASK}"),
@@ -90,6 +92,52 @@ def test_values_of_secrets_are_masked_in_a_command() -> None:
     assert masked(typed) == shown
     assert masked(["--token", "--quiet"]) == ["--token", "--quiet"]
     assert command_line(["profile", "--set", "secret=s3cr3t"]) == "advisor profile --set 'secret=***'"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_of_secrets(form: str) -> None:
+    """Whatever stands around them."""
+    secret = "".join(FORMS[form])
+    for text in (secret, f"got {secret}, then more", f"({secret})", f"line\n{secret}\nline"):
+        shown = mask(text)
+        assert FORMS[form][1] not in shown or (form == "credentials in a URL" and "pa55word" not in shown)
+        assert MASK in shown
+        assert mask(shown) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the token: it was not there",
+        "tokens per second: fast",
+        "author: alice, key=3, passes=2, tokenizer=bpe",
+        "https://host/a?page=2#token",
+        "basic arithmetic in a Basic block",
+        "a skewed_distribution and sk-learn",
+        "keyframes=8",
+        "matrix_multiply n=4096: 12.9 ms",
+    ],
+)
+def test_ordinary_texts_stay(text: str) -> None:
+    assert mask(text) == text
+
+
+def test_secrets_of_the_process_are_those_of_its_options_and_variables() -> None:
+    variables = {
+        "MY_TOKEN": "abcdefgh",
+        "PATH": "/usr/bin",
+        "SHORT_TOKEN": "1",
+        "AWS_SECRET_ACCESS_KEY": "x" * 40,
+    }
+    found = of_process(["profile", "--set", "password=hunter2", "--rounds", "3"], variables)
+    assert set(found) == {"hunter2", "abcdefgh", "x" * 40}
+
+
+def test_numbers_under_such_names_are_no_secrets() -> None:
+    """A language model's tokens are a size."""
+    workload = profile().workload.model_copy(update={"parameters": {"tokens": 512, "token": "abcd-1234"}})
+    made = without_names(profile().model_copy(update={"workload": workload}), PLACE)
+    assert made.workload.parameters == {"tokens": 512, "token": MASK}
 
 
 def telling() -> Profile:

@@ -44,7 +44,7 @@ class ProcessSession:
     def __post_init__(self) -> None:
         directory = Path(self.job.directory)
         directory.mkdir(parents=True)
-        message = directory / "job.json"
+        self._message = message = directory / "job.json"
         message.write_text(self.job.model_dump_json(), encoding="utf-8")
         ours, theirs = socket.socketpair()
         with theirs:
@@ -80,7 +80,7 @@ class ProcessSession:
     def close(self) -> None:
         """Ends the process and all that it started."""
         self._link.close()
-        end(self._process)
+        end(self._process, self._message)
 
     def _next(self) -> Message:
         deadline = time.monotonic() + self.timeout

@@ -77,7 +77,7 @@ class ProcessLauncher:
             stopped = self._watch(process, directory)
         finally:
             if process is not None:
-                end(process)
+                end(process, message)
         return _ended(process.returncode, stopped, directory)
 
     def session(self, job: FinalJob) -> ProcessSession:

@@ -32,6 +32,8 @@ import_module(module).main(sys.argv[3:])
 """
 """The parent's own package, whichever else is installed; its folder goes last, to shadow nothing."""
 Popen = Callable[..., "subprocess.Popen[bytes]"]
+_MARK = "ADVISOR_JOB"
+"""The variable that what a worker starts inherits."""
 _LOG_TAIL = 4000
 _LONGEST_LOG = 64 << 20
 _LAST_WORDS = 200
@@ -67,6 +69,7 @@ def start(
         more = tuple(part.format(fd=pass_fds[0] if pass_fds else "") for part in more)
         return popen(
             [*worker_command(message, parent=os.getpid(), worker=worker), *more],
+            env={**os.environ, _MARK: str(message)},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -129,24 +132,22 @@ def wait(process: Process, seconds: float) -> bool:
     return process.poll() is not None
 
 
-def end(process: Process) -> None:
-    """Ends the whole session, also what the workload left running, in whatever process group it is."""
+def end(process: Process, message: Path) -> None:
+    """Ends the whole session of a worker on that job's file, and what it left running elsewhere.
+
+    A fork server ends what its workers leave; what a worker that was started here leaves has its mark.
+    """
     process.kill()
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    for pid in _session(process.pid):
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
-    process.wait()
-
-
-def _session(leader: int) -> list[int]:
-    members = []
+    started_here = isinstance(process, subprocess.Popen)
     for pid in psutil.pids():
-        with suppress(OSError):
-            if os.getsid(pid) == leader:
-                members.append(pid)
-    return members
+        with suppress(OSError, psutil.Error):
+            if os.getsid(pid) == process.pid or (
+                started_here and psutil.Process(pid).environ().get(_MARK) == str(message)
+            ):
+                os.kill(pid, signal.SIGKILL)
+    process.wait()
 
 
 def log_tail(path: Path) -> str:

@@ -6,12 +6,14 @@ file, or the way the process ended.
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import sys
 import threading
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -40,6 +42,10 @@ _TOOLKIT = (
     "CuPy's wheels leave out the CUDA Toolkit, with which it compiles kernels: install the toolkit, or on a "
     "PC or server pip install 'cupy-cuda13x[ctk]' (or cupy-cuda12x[ctk])."
 )
+_SPARE = 16
+"""Descriptors with which to tell that a workload has used up all others."""
+_ALL_OPEN = "the workload keeps as many files open as a process may have"
+_CLOSE = "Close files and sockets once they are read, or raise the limit: ulimit -n 4096."
 _TWIN = "Without a GPU this device stage needs a CPU twin: device(function, cpu=numpy_function)."
 
 
@@ -67,9 +73,13 @@ def run_job(arguments: list[str], kind: type[AnyJob], attempt: Callable[[AnyJob]
 def attempt(job: Job, opened: Callable[[BackendName, int], Backend] = open_backend) -> Outcome:
     """The outcome on the backend that `opened` gives, with all that can go wrong turned into a `Problem`."""
     path = Path(job.file)
+    spare = [os.open(os.devnull, os.O_RDONLY) for _ in range(_SPARE)]
     try:
         return _run(job, path, opened) if job.arguments is None else _run_script(job)
     except BaseException as error:  # sys.exit, and what test and async libraries derive from it
+        for descriptor in spare:
+            with suppress(OSError):  # the workload closed it
+                os.close(descriptor)
         return problem_of(error, job, path)
 
 
@@ -90,6 +100,8 @@ def problem_of(error: BaseException, job: Job, path: Path) -> Problem:
 def _explain(error: BaseException, path: Path, *, on_gpu: bool) -> Problem:
     """Tells an error of the device from one of the user's code and from one of ours."""
     detail = user_traceback(error, path)
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        return Problem(cause="raised", message=_ALL_OPEN, next_step=_CLOSE, detail=detail)
     if type(error).__module__.startswith("cupy") or isinstance(error, ManagedCallFailed):
         return Problem(cause="device", message=f"CUDA: {_said(error)}", detail=detail)
     if not detail.startswith("Traceback"):

@@ -25,7 +25,7 @@ _KEYS = frozenset(("api", "access", "account", "private", "secret", "ssh", "encr
 _WORD = re.compile(r"[a-z]+|[A-Z]+(?![a-z])|[A-Z][a-z]*")
 _OPTION = re.compile(r"(-{0,2}[\w.-]+)=(.*)", re.DOTALL)
 _ASSIGNED = re.compile(
-    r"""(?P<name>[A-Za-z][\w-]*)(?P<between>["']?\s*(?P<sign>=|:)\s*["']?)(?P<value>[^\s"',;&<>()]+)"""
+    r"""(?P<name>[A-Za-z][\w-]*)(?P<between>["']?\s*(?P<sign>=|:(?!//))\s*["']?)(?P<value>[^\s"',;&?<>()]+)"""
 )
 _IN_URL = re.compile(r"(?<=://)[^/@\s]+@")
 _HEADER = re.compile(r"\b(bearer|basic)(\s+)(?=\S*\d)[\w.~+/=-]{8,}", re.IGNORECASE)

@@ -28,6 +28,8 @@ class Case:
     """Parts that stderr or stdout has to have."""
     never: tuple[str, ...] = ()
     """Parts that no output and no file that is written may have."""
+    never_shown: tuple[str, ...] = ()
+    """Parts that no page may have."""
     variables: Mapping[str, str] = field(default_factory=dict)
     shell: str = ""
     """The command is run by a shell: `{advisor}` stands for it. For redirections and limits."""
@@ -36,9 +38,16 @@ class Case:
 def workload(**parts: str) -> str:
     """A small workload with a line of the user's in it: top, doc, parameters, inside, produce, add, use."""
     given = {
-        "top": "", "doc": "Adds one.", "parameters": "", "inside": "pass", "produce": "pass", "add": "pass",
-        "use": "pass", "buffers": '{k: Buffer(n, np.float32) for k in "ab"}', **parts,
-    }  # fmt: skip
+        "top": "",
+        "doc": "Adds one.",
+        "parameters": "",
+        "inside": "pass",
+        "produce": "pass",
+        "add": "pass",
+        "use": "pass",
+        "buffers": '{k: Buffer(n, np.float32) for k in "ab"}',
+        **parts,
+    }
     return _WORKLOAD.format(**given)
 
 
@@ -68,7 +77,7 @@ _CONTROLS = "\\x1b[31mred \\x1b]0;title\\x07 \\x00 \\x9b2J \\u202e evil"
 
 def profiled(name: str, code: int, *more: str, says: str | tuple[str, ...] = (), **parts: Any) -> Case:
     """`advisor profile` on a workload with that fault; `never` and `variables` as of a case."""
-    of_case = {key: parts.pop(key) for key in ("never", "variables", "shell") if key in parts}
+    of_case = {key: parts.pop(key) for key in ("never", "never_shown", "variables", "shell") if key in parts}
     said = (says,) if isinstance(says, str) else says
     files = {"w.py": workload(**parts)}
     return Case(f"workload: {name}", ("profile", "w.py", *SHORT, *more), code, files, said, **of_case)
@@ -95,13 +104,15 @@ def workloads() -> Iterator[Case]:
     yield profiled("a group of exceptions", 3, produce="raise BaseException(ValueError('a'), KeyError('b'))")
     yield profiled("exits", 3, says="exit", produce="sys.exit(7)")
     yield profiled("exits at import", 3, top="sys.exit(0)")
-    yield profiled("leaves by _exit", 3, produce="os._exit(0)")
-    yield profiled("leaves by _exit(1)", 3, produce="os._exit(1)")
+    yield profiled("leaves by _exit", 4, produce="os._exit(0)")
+    yield profiled("leaves by _exit(1)", 4, produce="os._exit(1)")
     for name in ("SIGKILL", "SIGSEGV", "SIGTERM", "SIGABRT", "SIGINT", "SIGHUP", "SIGUSR1"):
-        yield profiled(f"dies of {name}", 3, produce=f"os.kill(os.getpid(), signal.{name})")
-    yield profiled("dies of a real-time signal", 3, produce="os.kill(os.getpid(), signal.SIGRTMIN + 5)")
+        yield profiled(
+            f"dies of {name}", 3 if name == "SIGINT" else 4, produce=f"os.kill(os.getpid(), signal.{name})"
+        )
+    yield profiled("dies of a real-time signal", 4, produce="os.kill(os.getpid(), signal.SIGRTMIN + 5)")
     yield profiled("recurses without end", 3, inside="def f(): return f()", produce="f()")
-    yield profiled("asks for 1 EiB", 3, produce="np.empty(2**60, np.uint8)")
+    yield profiled("asks for 1 EiB", 4, produce="np.empty(2**60, np.uint8)")
     yield profiled("prints 5 MB", 0, use="print('x' * 50_000) if not os.path.exists('no') else 0")
     yield profiled("prints bytes that are no text", 0, use="os.write(1, bytes(range(256)))")
     yield profiled("closes stdout", 0, use="os.close(1) if os.path.exists('/proc/self/fd/1') else None")
@@ -114,13 +125,16 @@ def workloads() -> Iterator[Case]:
     twice = "if not os.fork():\n    os.setsid()\n    if not os.fork(): time.sleep(600)\n    os._exit(0)"
     yield profiled("leaves a daemon", 0, top=twice)
     yield profiled("ignores SIGTERM and SIGINT", 0, top="signal.signal(15, signal.SIG_IGN)")
-    yield profiled("patches the clock", 3, top="time.perf_counter = lambda: 0.0", says="clock")
-    yield profiled("a clock that runs backwards", 3,
-                   top="_c = iter(range(10**9, 0, -1)); time.perf_counter = lambda: next(_c)")  # fmt: skip
+    yield profiled("patches the clock", 0, top="time.perf_counter = time.monotonic = lambda: 0.0")
+    yield profiled(
+        "a clock that runs backwards",
+        0,
+        top="_c = iter(range(10**9, 0, -1)); time.perf_counter = lambda: next(_c)",
+    )
     fill = (
         "_held = []\nwhile True:\n    try: _held.append(os.open('/dev/null', 0))\n    except OSError: break"
     )
-    yield profiled("uses up the descriptors", 3, top=fill)
+    yield profiled("uses up the descriptors", 3, top=fill, says="open")
     yield profiled("changes the directory", 0, top="os.chdir('/')")
     yield profiled("deletes its own folder", 0, top="import tempfile", use="pass")
     gone = "import glob, shutil\nfor p in glob.glob('/tmp/advisor-*/**/log', recursive=True): pass"
@@ -130,37 +144,71 @@ def workloads() -> Iterator[Case]:
     yield profiled("sets a tracing function", 0, top="sys.settrace(lambda *a: None)")
     yield profiled("turns warnings into errors", 0, top="import warnings; warnings.simplefilter('error')")
     yield profiled("a docstring of 10 MB", 0, top="D = 'x' * 10_000_000", inside="work.function.__doc__ = D")
-    yield profiled("markup in its docstring", 0, doc="<script>alert(1)</script> | a | `b` ](javascript:1)",
-                   never=("<script>alert(1)",))  # fmt: skip
+    yield profiled(
+        "markup in its docstring",
+        0,
+        doc="<script>alert(1)</script> | a | `b` ](javascript:1)",
+        never_shown=("<script>alert(1)",),
+    )
     yield profiled("an unknown buffer", 3, add="pass", buffers='{"a": Buffer(n, np.float32)}', says="b")
     yield profiled("a buffer of no elements", 3, buffers='{k: Buffer(0, np.float32) for k in "ab"}')
-    yield profiled("a buffer of 1 EiB", 3, buffers='{k: Buffer(2**60, np.float32) for k in "ab"}')
+    yield profiled("a buffer of 1 EiB", 4, buffers='{k: Buffer(2**60, np.float32) for k in "ab"}')
     yield profiled("a dtype that is none", 3, buffers='{k: Buffer(n, "f33") for k in "ab"}')
     yield profiled("objects in a buffer", 3, buffers='{k: Buffer(n, object) for k in "ab"}')
     for name, text in (
-        ("no Python", "def ]["), ("empty", ""), ("a null byte", "a = 1\0"), ("not UTF-8", b"\xff\xfe\x00a"),
-        ("no workload that can be called", "import advisor\nworkload = 3"), ("raises at import", "1 / 0"),
+        ("no Python", "def ]["),
+        ("empty", ""),
+        ("a null byte", "a = 1\0"),
+        ("not UTF-8", b"\xff\xfe\x00a"),
+        ("no workload that can be called", "import advisor\nworkload = 3"),
+        ("raises at import", "1 / 0"),
         ("a missing module", "import no_such_module_at_all\nfrom advisor import workload"),
-    ):  # fmt: skip
+    ):
         yield Case(f"file: {name}", ("profile", "w.py", *SHORT), 3, {"w.py": text})
-    yield Case("file: missing", ("profile", "none.py", *SHORT), 3)
-    yield Case("file: a folder", ("profile", "w.py", *SHORT), 3, {"w.py": Path.mkdir})
+    yield Case("file: missing", ("profile", "none.py", *SHORT), 5)
+    yield Case("file: a folder", ("profile", "w.py", *SHORT), 5, {"w.py": Path.mkdir})
     shadow = {"w.py": workload(), "importlib.py": "raise SystemExit('shadow')", "json.py": "1/0"}
-    yield Case("file: modules of the same names beside it", ("profile", "w.py", *SHORT), 0, shadow)
+    installed = "{python} -c 'import sys; sys.path.pop(0); from advisor.cli.app import main; main()'"
+    yield Case(
+        "file: modules of the same names beside it",
+        (),
+        0,
+        shadow,
+        shell=f"{installed} profile w.py {' '.join(SHORT)}",
+    )
 
 
 def options() -> Iterator[Case]:
     """Options that cannot be right: usage errors, exit code 2, whatever they say."""
     wrong: tuple[tuple[str, ...], ...] = (
-        ("--no-such",), ("--rounds", "0"), ("--rounds", "many"), ("--max-seconds", "-1"),
-        ("--max-seconds", "nan"), ("--max-seconds", "inf"), ("--timeout", "0"), ("--strategy", "pined"),
-        ("--target", "orin-nanoo"), ("--objective", "fast"), ("--memory-budget", "lots"),
-        ("--memory-budget", "-1GiB"), ("--set", "n"), ("--set", "=3"), ("--rule", "x"),
-        ("--rule", "zero-copy-reread.none=3"), ("--ignore", "no-rule"), ("--format", "pdf"),
-        ("--format", ""), ("--sweep", "n"), ("--sweep", "n=1"), ("--sweep", "n=8..1"),
-        ("--sweep", "n=1,2", "--sweep", "m=1,2"), ("--indifference", "200%"), ("--trace", "gdb"),
-        ("--seed", "x"), ("--gpu", "-1"),
-    )  # fmt: skip
+        ("--no-such",),
+        ("--rounds", "0"),
+        ("--rounds", "many"),
+        ("--max-seconds", "-1"),
+        ("--max-seconds", "nan"),
+        ("--max-seconds", "inf"),
+        ("--timeout", "0"),
+        ("--strategy", "pined"),
+        ("--target", "orin-nanoo"),
+        ("--objective", "fast"),
+        ("--memory-budget", "lots"),
+        ("--memory-budget", "-1GiB"),
+        ("--set", "n"),
+        ("--set", "=3"),
+        ("--rule", "x"),
+        ("--rule", "zero-copy-reread.none=3"),
+        ("--ignore", "no-rule"),
+        ("--format", "pdf"),
+        ("--format", ""),
+        ("--sweep", "n"),
+        ("--sweep", "n=1"),
+        ("--sweep", "n=8..1"),
+        ("--sweep", "n=1,2", "--sweep", "m=1,2"),
+        ("--indifference", "200%"),
+        ("--trace", "gdb"),
+        ("--seed", "x"),
+        ("--gpu", "-1"),
+    )
     for given in wrong:
         command = ("profile", "w.py", "--no-gpu", "--out", "out", *given)
         yield Case(f"option: {' '.join(given)[:40]}", command, 2, {"w.py": workload()})
@@ -171,8 +219,15 @@ def options() -> Iterator[Case]:
             3 if "-4" in given[1] else 2,
             {"w.py": workload()},
         )
-    for command in (("no-such-command",), ("profile",), ("report",), ("compare", "a.json"), ("rules", "none"),
-                    ("devices", "show", "none"), ("new",)):  # fmt: skip
+    for command in (
+        ("no-such-command",),
+        ("profile",),
+        ("report",),
+        ("compare", "a.json"),
+        ("rules", "none"),
+        ("devices", "show", "none"),
+        ("new",),
+    ):
         yield Case(f"command: {' '.join(command)}", command, 2)
 
 
@@ -187,12 +242,22 @@ def profiles() -> Iterator[Case]:
     """Saved profiles that are damaged, contradict themselves, or are none."""
     text = PROFILE.read_text(encoding="utf-8")
     files: dict[str, Content] = {
-        "empty": "", "a number": "3", "a list": "[]", "no format": "{}", "null": "null",
-        "cut in half": text[: len(text) // 2], "the last brace is missing": text.rstrip()[:-1],
-        "not UTF-8": b"\xff" + text.encode(), "null bytes": b"\0" * 1000, "deeply nested": "[" * 100_000,
-        "nested objects": '{"a":' * 50_000, "NaN": text.replace('"rounds":', '"rounds": NaN, "x":', 1),
-        "format 99": saved(lambda p: p.update(format=99)), "format true": saved(lambda p: p.update(format=True)),
-        "an unknown key": saved(lambda p: p.update(more=1)), "no results": saved(lambda p: p.pop("results")),
+        "empty": "",
+        "a number": "3",
+        "a list": "[]",
+        "no format": "{}",
+        "null": "null",
+        "cut in half": text[: len(text) // 2],
+        "the last brace is missing": text.rstrip()[:-1],
+        "not UTF-8": b"\xff" + text.encode(),
+        "null bytes": b"\0" * 1000,
+        "deeply nested": "[" * 100_000,
+        "nested objects": '{"a":' * 50_000,
+        "NaN": text.replace('"rounds":', '"rounds": NaN, "x":', 1),
+        "format 99": saved(lambda p: p.update(format=99)),
+        "format true": saved(lambda p: p.update(format=True)),
+        "an unknown key": saved(lambda p: p.update(more=1)),
+        "no results": saved(lambda p: p.pop("results")),
         "a negative time": saved(lambda p: p["results"][0].update(median_seconds=-1.0)),
         "a time as text": saved(lambda p: p["results"][0].update(median_seconds="1")),
         "an infinite time": saved(lambda p: p["results"][0].update(median_seconds=1e999)),
@@ -200,11 +265,12 @@ def profiles() -> Iterator[Case]:
         "a strategy twice": saved(lambda p: p["results"].append(p["results"][0])),
         "a huge integer": text.replace('"format": 2', '"format": ' + "9" * 6000, 1),
         "12 MB of unknown keys": json.dumps({"format": 2, **{f"k{i}": i for i in range(700_000)}}),
-        "gzip that ends early": b"\x1f\x8b\x08\x00abc", "an unknown buffer":
-            saved(lambda p: p["workload"]["stages"][0].update(access={"ghost": "in"})),
+        "gzip that ends early": b"\x1f\x8b\x08\x00abc",
+        "an unknown buffer": saved(lambda p: p["workload"]["stages"][0].update(access={"ghost": "in"})),
         "no stages": saved(lambda p: p["workload"].update(stages=[])),
-        "an endless FIFO": lambda path: __import__("os").mkfifo(path), "a folder": Path.mkdir,
-    }  # fmt: skip
+        "an endless FIFO": lambda path: __import__("os").mkfifo(path),
+        "a folder": Path.mkdir,
+    }
     for name, content in files.items():
         folder_is_taken = name == "a folder"
         if folder_is_taken:
@@ -217,29 +283,49 @@ def profiles() -> Iterator[Case]:
     )
     markup = "<img src=x onerror=alert(1)><script>alert(2)</script>"
     hostile = saved(lambda p: p.update(notes=[markup, "\x1b[2J\x00", "::error::planted"], command=markup))
-    yield Case("profile: markup, controls and commands in texts", ("report", "p.json", "--out", "out"), 0,
-               {"p.json": hostile}, never=("<img src=x", "<script>alert"))  # fmt: skip
+    yield Case(
+        "profile: markup, controls and commands in texts",
+        ("report", "p.json", "--out", "out"),
+        0,
+        {"p.json": hostile},
+        never_shown=("<img src=x", "<script>alert"),
+    )
 
 
 def configurations() -> Iterator[Case]:
     """advisor.toml, device files and traces."""
     for name, text in {
-        "no TOML": "a = [", "an unknown key": "no_such = 1", "a wrong type": "rounds = 'x'",
-        "not UTF-8": b"\xff\xfe", "a huge number": f"rounds = {'9' * 6000}", "deeply nested": "a = " + "[" * 20_000,
-        "a dotted key of 50,000 parts": ".".join("a" * 50_000) + " = 1", "a table of the wrong kind": "rounds = {}",
-    }.items():  # fmt: skip
-        yield Case(f"advisor.toml: {name}", ("profile", "w.py", *SHORT), 2,
-                   {"w.py": workload(), "advisor.toml": text})  # fmt: skip
+        "no TOML": "a = [",
+        "an unknown key": "no_such = 1",
+        "a wrong type": "rounds = 'x'",
+        "not UTF-8": b"\xff\xfe",
+        "a huge number": f"rounds = {'9' * 6000}",
+        "deeply nested": "a = " + "[" * 20_000,
+        "a dotted key of 50,000 parts": ".".join("a" * 50_000) + " = 1",
+        "a table of the wrong kind": "rounds = {}",
+    }.items():
+        code = 2 if name in ("an unknown key", "a wrong type", "a table of the wrong kind") else 5
+        yield Case(
+            f"advisor.toml: {name}",
+            ("profile", "w.py", *SHORT),
+            code,
+            {"w.py": workload(), "advisor.toml": text},
+        )
     for name, text in {
-        "empty": "", "no TOML": "[[[", "an unknown key": "name = 'x'\nno_such = 1", "binary": bytes(range(256)),
+        "empty": "",
+        "no TOML": "[[[",
+        "an unknown key": "name = 'x'\nno_such = 1",
+        "binary": bytes(range(256)),
         "a wrong class": "name = 'x'\nmemory_class = 'none'",
-    }.items():  # fmt: skip
+    }.items():
         command = ("predict", str(PROFILE), "--target", "d.toml", "--out", "out")
         yield Case(f"device file: {name}", command, 5, {"d.toml": text})
     for name, text in {
-        "empty": "", "no database": "hello" * 100, "a header alone": b"SQLite format 3\0" + b"\0" * 84,
+        "empty": "",
+        "no database": "hello" * 100,
+        "a header alone": b"SQLite format 3\0" + b"\0" * 84,
         "binary": bytes(range(256)) * 100,
-    }.items():  # fmt: skip
+    }.items():
         yield Case(f"trace: {name}", ("trace", "t.sqlite"), 5, {"t.sqlite": text})
     yield Case("trace: missing", ("trace", "none.sqlite"), 5)
     yield Case("trace: another file", ("trace", "t.nsys-rep"), 5, {"t.nsys-rep": "no report"})
@@ -253,20 +339,37 @@ def secrets() -> Iterator[Case]:
     }
     for name, more in said.items():
         key = "password" if "password" in more[-1] else "api_key"
-        yield profiled(f"tells {name}", 3, *more, parameters=f', {key}: str = ""', never=(SECRET,),
-                       produce=f"raise ValueError('with ' + {key})")  # fmt: skip
-        yield profiled(f"prints {name}", 0, *more, parameters=f', {key}: str = ""', never=(SECRET,),
-                       use=f"print({key})")  # fmt: skip
+        yield profiled(
+            f"tells {name}",
+            3,
+            *more,
+            parameters=f', {key}: str = ""',
+            never=(SECRET,),
+            produce=f"raise ValueError('with ' + {key})",
+        )
+        yield profiled(
+            f"prints {name}", 0, *more, parameters=f', {key}: str = ""', never=(SECRET,), use=f"print({key})"
+        )
     variable = {"MY_SERVICE_TOKEN": SECRET}
-    yield profiled("tells a variable", 3, variables=variable, never=(SECRET,),
-                   produce="raise ValueError(os.environ['MY_SERVICE_TOKEN'])")  # fmt: skip
+    yield profiled(
+        "tells a variable",
+        3,
+        variables=variable,
+        never=(SECRET,),
+        produce="raise ValueError(os.environ['MY_SERVICE_TOKEN'])",
+    )
     yield profiled("a variable in its docstring", 0, variables=variable, never=(SECRET,), doc=SECRET)
     for name, text in FORMS.items():
-        yield profiled(f"tells {name}", 3, produce=f"raise ValueError('got {text[0]}{text[1]} here')",
-                       never=(text[0] + text[1],))  # fmt: skip
+        yield profiled(
+            f"tells {name}",
+            3,
+            produce=f"raise ValueError('got {text[0]}{text[1]} here')",
+            never=(text[0] + text[1],),
+        )
     swept = ("profile", "w.py", *SHORT, "--sweep", f"token={SECRET},other-{SECRET}")
-    yield Case("sweep: over a secret", swept, 0, {"w.py": workload(parameters=', token: str = ""')},
-               never=(SECRET,))  # fmt: skip
+    yield Case(
+        "sweep: over a secret", swept, 0, {"w.py": workload(parameters=', token: str = ""')}, never=(SECRET,)
+    )
 
 
 FORMS = {
@@ -298,23 +401,32 @@ def surroundings() -> Iterator[Case]:
     yield Case("output: closed", (), 0, files, shell=f"{{advisor}} {profile} >&-")
     yield Case("output: stderr closed", (), 0, files, shell=f"{{advisor}} {profile} 2>&-")
     yield Case("output: a full stderr", (), 0, files, shell=f"{{advisor}} {profile} 2>/dev/full")
-    reader = "{advisor} report p.json --out - --format md | head -c 10 >/dev/null; exit ${PIPESTATUS[0]}"
+    reader = "{advisor} report p.json --out - --format html | head -c 10 >/dev/null; exit ${{PIPESTATUS[0]}}"
     yield Case("output: the reader went away", (), 141, text, shell=reader)
     yield Case("no home", (), 0, files, shell=f"env -u HOME {{advisor}} {profile}")
     yield Case("a home that is not there", (), 0, files, shell=f"HOME=/nonexistent/x {{advisor}} {profile}")
     yield Case("TMPDIR that is not there", (), 0, files, shell=f"TMPDIR=/nonexistent/x {{advisor}} {profile}")
-    yield Case("--out is a file", ("profile", "w.py", *SHORT[:-1], "w.py"), 5, files)
-    yield Case("--out cannot be made", ("profile", "w.py", *SHORT[:-1], "/proc/none/out"), 5, files)
+    yield Case("--out is a file", ("profile", "w.py", *SHORT[:-1], "w.py"), 2, files)
+    yield Case("--out cannot be made", ("profile", "w.py", *SHORT[:-1], "/proc/none/out"), 2, files)
     fifo = {**files, "summary": lambda path: __import__("os").mkfifo(path)}
-    yield Case("summary: a FIFO", ("profile", "w.py", *SHORT), 0, fifo,
-               variables={"GITHUB_STEP_SUMMARY": "summary"})  # fmt: skip
-    yield Case("summary: a folder", ("profile", "w.py", *SHORT), 0, {**files, "summary": Path.mkdir},
-               variables={"GITHUB_STEP_SUMMARY": "summary"})  # fmt: skip
+    yield Case(
+        "summary: a FIFO", ("profile", "w.py", *SHORT), 0, fifo, variables={"GITHUB_STEP_SUMMARY": "summary"}
+    )
+    yield Case(
+        "summary: a folder",
+        ("profile", "w.py", *SHORT),
+        0,
+        {**files, "summary": Path.mkdir},
+        variables={"GITHUB_STEP_SUMMARY": "summary"},
+    )
     yield Case("few open files", (), 0, files, shell=f"ulimit -n 64; {{advisor}} {profile}")
     for name, variables in {
-        "an unknown locale": {"LC_ALL": "xx_YY.none"}, "ASCII": {"LC_ALL": "C", "PYTHONUTF8": "0"},
-        "80 columns": {"COLUMNS": "80"}, "one column": {"COLUMNS": "1"}, "no number": {"COLUMNS": "x"},
-    }.items():  # fmt: skip
+        "an unknown locale": {"LC_ALL": "xx_YY.none"},
+        "ASCII": {"LC_ALL": "C", "PYTHONUTF8": "0"},
+        "80 columns": {"COLUMNS": "80"},
+        "one column": {"COLUMNS": "1"},
+        "no number": {"COLUMNS": "x"},
+    }.items():
         yield Case(f"surroundings: {name}", ("profile", "w.py", *SHORT), 0, files, variables=variables)
 
 

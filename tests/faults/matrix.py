@@ -48,7 +48,7 @@ def run(case: Case, folder: Path) -> Held:
             content(folder / name)
     python = [sys.executable, "-m", "advisor"]
     command = (
-        ["bash", "-c", case.shell.format(advisor=" ".join(python))]
+        ["bash", "-c", case.shell.format(advisor=" ".join(python), python=sys.executable)]
         if case.shell
         else [*python, *case.command]
     )
@@ -96,6 +96,8 @@ def _of_files(case: Case, folder: Path) -> list[str]:
         name = str(file.relative_to(folder))
         text = file.read_text(encoding="utf-8", errors="replace")
         broken += [f"{name} tells {part!r}" for part in case.never if part in text or part in name]
+        if file.suffix in (".html", ".md"):
+            broken += [f"{name} shows {part!r}" for part in case.never_shown if part in text]
         if file.suffix == ".html" and (file.stat().st_size > _LARGEST_PAGE or _OBEYED.search(text)):
             broken.append(f"{name} has {file.stat().st_size} bytes, or control characters")
     return broken

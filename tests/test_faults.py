@@ -1,0 +1,27 @@
+"""The matrix of faults (`make faults`): every command ends as it must, and leaves and tells nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults.cases import Case, all_cases
+from tests.faults.matrix import run
+
+
+@pytest.mark.parametrize("case", all_cases(), ids=lambda case: case.name)
+def test_it_holds(case: Case, tmp_path: Path) -> None:
+    assert not run(case, tmp_path).broken
+
+
+def test_a_case_that_does_not_hold_is_found(tmp_path: Path) -> None:
+    """Each kind of check, on a command that breaks it."""
+    said = "\x1b[31m\n::error::x\nhunter2"
+    script = f"printf '%b' {said!r}; echo '<script>' > report.html; (sleep 60 >/dev/null 2>&1 &) ; exit 3"
+    broken = run(
+        Case("broken", (), 0, says=("done",), never=("hunter2",), never_shown=("<script>",), shell=script),
+        tmp_path,
+    ).broken
+    signs = ("exit code 3", "control", "workflow", "does not say", "tells", "shows", "left a process")
+    assert all(any(sign in what for what in broken) for sign in signs), broken
