@@ -2,22 +2,27 @@
 # Comments the Markdown on the pull request, or updates the comment of an earlier run, which it knows by a mark
 # that no reader sees. A token that may not write (a pull request from a fork) costs the comment and nothing else:
 # the job's summary has the same text.
+#
+# The report comes from a job that ran the pull request's code: links in it are not followed, and it is cut to what
+# a comment can hold.
 set -euo pipefail
 
+most=60000
 mark="<!-- gpu-memory-advisor: ${ADVISOR_MARK//[^A-Za-z0-9._-]/-} -->"
 body="$(mktemp)"
 trap 'rm -f "$body"' EXIT
 {
     echo "$mark"
     for part in compare report; do
-        if [ -f "$ADVISOR_OUT/$part.md" ]; then
-            cat "$ADVISOR_OUT/$part.md"
+        file="$ADVISOR_OUT/$part.md"
+        if [ -f "$file" ] && ! [ -L "$file" ]; then
+            head -c "$((most / 2))" "$file" | iconv -c -f utf-8 -t utf-8
             echo
         fi
     done
     echo "The whole report is in the artefact \`${ADVISOR_MARK//[^A-Za-z0-9._-]/-}\` of this run."
 } >"$body"
-if ! [ -f "$ADVISOR_OUT/report.md" ]; then
+if ! [ -f "$ADVISOR_OUT/report.md" ] || [ -L "$ADVISOR_OUT/report.md" ] || [ -L "$ADVISOR_OUT" ]; then
     echo "::warning::There is no report to comment." >&2
     exit 0
 fi

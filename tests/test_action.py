@@ -10,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -21,7 +22,8 @@ from advisor.profiles.reading import load
 from advisor.profiles.schema import Profile
 
 ACTION = yaml.safe_load((REPOSITORY / "action.yml").read_text(encoding="utf-8"))
-STEPS = {step["name"]: step for step in ACTION["runs"]["steps"]}
+COMMENT = yaml.safe_load((REPOSITORY / "action/comment/action.yml").read_text(encoding="utf-8"))
+STEPS = {step["name"]: step for action in (ACTION, COMMENT) for step in action["runs"]["steps"]}
 SHIM = f"""#!/usr/bin/env bash
 exec {sys.executable} -m advisor "$@"
 """
@@ -92,13 +94,9 @@ def job(tmp_path: Path) -> Job:
 
 
 def test_the_action_has_its_parts_and_runs_only_what_is_there() -> None:
-    assert ACTION["runs"]["using"] == "composite"
-    scripts = {
-        re.search(r"action/(\w+\.sh)", step["run"])[1]
-        for step in STEPS.values()
-        if "action/" in step.get("run", "")
-    }  # type: ignore[index]
-    assert scripts == {path.name for path in (REPOSITORY / "action").iterdir()}
+    assert ACTION["runs"]["using"] == COMMENT["runs"]["using"] == "composite"
+    scripts = {name for step in STEPS.values() for name in re.findall(r"(\w+\.sh)", step.get("run", ""))}
+    assert scripts == {path.name for path in (REPOSITORY / "action").glob("*.sh")}
     assert all(step["shell"] == "bash" for step in STEPS.values() if "run" in step)
 
 
@@ -108,35 +106,55 @@ def test_no_input_is_pasted_into_a_shell() -> None:
 
 
 def test_every_input_is_used_and_documented() -> None:
-    text = (REPOSITORY / "action.yml").read_text(encoding="utf-8")
     docs = (REPOSITORY / "docs/ci.md").read_text(encoding="utf-8")
-    for name, told in ACTION["inputs"].items():
-        assert told["description"]
-        assert f"inputs.{name}" in text
-        assert f"| `{name}` |" in docs
-    assert set(re.findall(r"inputs\.([\w-]+)", text)) == set(ACTION["inputs"])
+    for action, file in ((ACTION, "action.yml"), (COMMENT, "action/comment/action.yml")):
+        text = (REPOSITORY / file).read_text(encoding="utf-8")
+        for name, told in action["inputs"].items():
+            assert told["description"]
+            assert f"| `{name}` |" in docs
+        assert set(re.findall(r"inputs\.([\w-]+)", text)) == set(action["inputs"])
+
+
+def test_the_job_that_runs_the_workload_has_no_token() -> None:
+    """Neither the action nor the example's job: what may write is in a job that runs no code of the request."""
+    assert "token" not in (REPOSITORY / "action.yml").read_text(encoding="utf-8").lower()
+    workflow = example()
+    assert workflow["permissions"] == {"contents": "read"}
+    assert "permissions" not in workflow["jobs"]["advise"]
+    comment = workflow["jobs"]["comment"]
+    assert comment["permissions"] == {"pull-requests": "write"}
+    assert comment["needs"] == "advise"
+    assert [step["uses"].rpartition("@")[0] for step in comment["steps"]] == [
+        "OWNER/gpu-memory-advisor/action/comment"
+    ]
 
 
 def test_variables_of_the_steps_are_those_of_the_scripts() -> None:
     for step in STEPS.values():
-        script = re.search(r"action/\w+\.sh", step.get("run", ""))
+        script = re.search(r"\w+\.sh", step.get("run", ""))
         if script:
-            used = set(re.findall(r"\bADVISOR_\w+", (REPOSITORY / script[0]).read_text(encoding="utf-8")))
+            text = (REPOSITORY / "action" / script[0]).read_text(encoding="utf-8")
+            used = set(re.findall(r"\bADVISOR_\w+", text))
             assert used == {name for name in step["env"] if name.startswith("ADVISOR_")}
 
 
 def test_report_and_gate_come_even_after_a_failure() -> None:
-    for name in ("Compare", "Keep the report", "Comment", "Gate"):
+    for name in ("Compare", "Keep the report", "Gate"):
         assert STEPS[name]["if"].startswith("always()")
-    assert list(STEPS)[-1] == "Gate"
+    assert ACTION["runs"]["steps"][-1]["name"] == "Gate"
+    assert example()["jobs"]["comment"]["if"].startswith("always()")
+
+
+def example() -> dict[str, Any]:
+    """The workflow of docs/ci.md."""
+    text = (REPOSITORY / "docs/ci.md").read_text(encoding="utf-8")
+    workflow: dict[str, Any] = yaml.safe_load(text.partition("```yaml\n")[2].partition("```")[0])
+    return workflow
 
 
 def test_the_example_workflow_uses_inputs_that_exist() -> None:
-    text = (REPOSITORY / "docs/ci.md").read_text(encoding="utf-8")
-    workflow = yaml.safe_load(text.partition("```yaml\n")[2].partition("```")[0])
-    used = workflow["jobs"]["advise"]["steps"][1]["with"]
+    used = example()["jobs"]["advise"]["steps"][1]["with"]
     assert set(used) <= set(ACTION["inputs"])
-    assert workflow["permissions"]["pull-requests"] == "write"
     assert used["fail-if"].split() == ["slower=5%", "footprint=+10%"]
 
 
@@ -254,6 +272,26 @@ def test_a_step_that_never_ended_fails_the_job(job: Job, profile_code: str, comp
     assert "::error::" in ended.stderr
 
 
+PLANTING = """#!/usr/bin/env bash
+env >"$ADVISOR_TEST/environment"
+for file in "$ADVISOR_TEST"/command-*; do echo "PATH=/planted" >>"$file"; done
+"""
+
+
+def test_the_workload_gets_no_token_and_plants_nothing_for_later_steps(job: Job) -> None:
+    job.program("advisor", PLANTING)
+    files = {name: job.root / f"command-{name}" for name in ("GITHUB_ENV", "GITHUB_PATH", "GITHUB_STATE")}
+    for file in files.values():
+        file.write_text("BEFORE=1\n", encoding="utf-8")
+    tokens = {"GITHUB_TOKEN": "t", "GH_TOKEN": "t", "ACTIONS_RUNTIME_TOKEN": "t", "INPUT_TOKEN": "t"}
+    given = {**tokens, **{name: str(file) for name, file in files.items()}}
+    assert job("profile", ADVISOR_WORKLOAD="w.py", **given).returncode == 0
+    told = (job.root / "environment").read_text(encoding="utf-8")
+    assert not [name for name in (*tokens, *files, "GITHUB_OUTPUT") if f"{name}=" in told]
+    assert {file.read_text(encoding="utf-8") for file in files.values()} == {"BEFORE=1\n"}
+    assert job.outputs == {"code": "0"}
+
+
 def comment(job: Job, mark: str = "advisor-report", **variables: str) -> subprocess.CompletedProcess[str]:
     given = {"GITHUB_REPOSITORY": "o/r", "ADVISOR_PULL_REQUEST": "7", "ADVISOR_MARK": mark}
     return job("comment", **given, **variables)
@@ -295,6 +333,22 @@ def test_a_token_that_may_not_write_costs_the_comment_alone(job: Job) -> None:
     ended = comment(job, GH_TEST_CODE="1")
     assert ended.returncode == 0
     assert "::warning::The report could not be commented (reading)" in ended.stderr
+
+
+def test_links_in_a_report_are_not_followed_and_it_is_cut(job: Job) -> None:
+    (job.root / "out").mkdir()
+    (job.root / "secret").write_text("hunter2", encoding="utf-8")
+    (job.root / "out/compare.md").symlink_to(job.root / "secret")
+    (job.root / "out/report.md").write_text("é" * 100_000, encoding="utf-8")
+    assert comment(job).returncode == 0
+    body = (job.root / "body").read_bytes()
+    assert len(body) < 65_536
+    assert "hunter2" not in body.decode("utf-8")
+    (job.root / "gh").unlink()
+    (job.root / "out/report.md").unlink()
+    (job.root / "out/report.md").symlink_to(job.root / "secret")
+    assert comment(job).returncode == 0
+    assert not (job.root / "gh").exists()
 
 
 def test_without_a_report_nothing_is_commented(job: Job) -> None:
