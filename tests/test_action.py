@@ -115,8 +115,8 @@ def test_every_input_is_used_and_documented() -> None:
         assert set(re.findall(r"inputs\.([\w-]+)", text)) == set(action["inputs"])
 
 
-def test_the_job_that_runs_the_workload_has_no_token() -> None:
-    """Neither the action nor the example's job: what may write is in a job that runs no code of the request."""
+def test_the_job_that_runs_the_workload_may_not_write() -> None:
+    """Neither the action nor the example's job; the job that may runs no code of the request."""
     assert "token" not in (REPOSITORY / "action.yml").read_text(encoding="utf-8").lower()
     workflow = example()
     assert workflow["permissions"] == {"contents": "read"}
