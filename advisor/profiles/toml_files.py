@@ -1,4 +1,4 @@
-"""Reading TOML that anybody may have written: as much text, as deep and as long numbers as a person writes."""
+"""Reading TOML that anybody may have written: as much text and as long keys as a person writes."""
 
 from __future__ import annotations
 
