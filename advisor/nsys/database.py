@@ -41,7 +41,7 @@ LONGEST = 2000
 """Characters of a name that are read."""
 _LARGEST_VALUE = 10_000_000
 """Bytes: SQLite would take a GB."""
-_SECONDS, _BYTES_PER_SECOND = 8.0, 20e6
+_SECONDS, _BYTES_PER_SECOND = 6.0, 20e6
 """How long one file may take. A damaged one has no end where its pages point at one another."""
 _ENDLESS = "reading it takes longer than {:.0f} s"
 _STEPS = 10_000
