@@ -19,7 +19,7 @@ from advisor.nsys.intervals import Busy, Windows
 
 Key = tuple[int, ...]
 _NOWHERE = -1
-_MOST_KEYS = 50_000
+_MOST_KEYS = 5000
 """Kinds of copies, names of kernels."""
 
 
