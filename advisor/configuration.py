@@ -9,7 +9,6 @@ without `[tool.advisor]` does not count.
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -25,15 +24,11 @@ from advisor.measure.option_values import CALL, Said, read
 from advisor.measure.options import OPTIONS, Options
 from advisor.measure.settings import Settings
 from advisor.profiles.preferences import Preferences
+from advisor.profiles.toml_files import read_toml
 from advisor.rules.registry import require, thresholds
 from advisor.strategies import registry, scripts
 from advisor.strategies.backend import BackendName
 from advisor.workloads.parameters import parse_assignments
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 FILE = "advisor.toml"
 FORMATS = ("html", "md", "json")
@@ -122,9 +117,8 @@ def files(directory: Path) -> Iterator[Said]:
 
 def _toml(path: Path) -> dict[str, Any]:
     try:
-        # Some editors put a byte order mark before UTF-8, which TOML does not know.
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        return read_toml(path)
+    except (OSError, ValueError) as problem:
         raise FileProblem(
             f"{path} cannot be read: {problem}", next_step="It must be a TOML file; correct or move it."
         ) from None

@@ -10,7 +10,7 @@ from builders import profile
 
 from advisor.errors import FileProblem
 from advisor.profiles.reading import load
-from advisor.profiles.text_files import read_text
+from advisor.profiles.text_files import read_unpacked
 
 
 def test_packed_profile_is_read_like_any_other(tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_what_is_too_large_is_refused_with_the_reason(pack: type[bytes], tmp_pat
     text = profile().model_dump_json().encode()
     file = tmp_path / "profile.json"
     file.write_bytes(pack(text))
-    assert read_text(file, len(text)) == text.decode()
+    assert read_unpacked(file, len(text)) == text
     with pytest.raises(FileProblem, match="more than a report can show") as raised:
-        read_text(file, len(text) - 1)
+        read_unpacked(file, len(text) - 1)
     assert "--rounds" in raised.value.next_step

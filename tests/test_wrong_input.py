@@ -270,7 +270,7 @@ def test_a_failing_run_leaves_earlier_reports_alone(command: Command) -> None:
     ("text", "message"),
     [
         (None, "p.json does not exist"),
-        ("", "p.json is damaged: Expecting value"),
+        ("", "p.json is damaged: EOF while parsing a value"),
         ("[" * 100000, "p.json is damaged"),
         ("{}", 'p.json is not a profile: the key "format" is missing'),
         ("[1, 2]", 'p.json is not a profile: the key "format" is missing'),

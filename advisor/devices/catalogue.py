@@ -6,7 +6,6 @@ the model then takes a default for the memory class and says so.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, get_args
@@ -16,11 +15,8 @@ from pydantic import ValidationError
 from advisor.devices.entries import ATTRIBUTES, Attribute, CatalogueEntry, Figure, Figures, nearest
 from advisor.errors import FileProblem, UsageError
 from advisor.profiles.schema import MemoryClass
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from advisor.profiles.text_files import quoted, shortened
+from advisor.profiles.toml_files import read_toml
 
 __all__ = ["DEFAULT_TARGETS", "Attribute", "CatalogueEntry", "Figure", "Figures", "invalid", "load", "names"]
 
@@ -56,18 +52,13 @@ def load(name_or_path: str) -> CatalogueEntry:
 
 def _read(path: Path, origin: str) -> CatalogueEntry:
     try:
-        # Some editors put a byte order mark before UTF-8, which TOML does not know.
-        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        content = read_toml(path)
     except FileNotFoundError:
         raise FileProblem(
             f"{path} does not exist", next_step=f"Give a file's path, or one of {', '.join(names())}."
         ) from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
-        why = f"expected TOML: {problem}"
-        if isinstance(problem, OSError):
-            why = (problem.strerror or str(problem)).lower()
-        elif isinstance(problem, UnicodeDecodeError):
-            why = f"expected UTF-8, but byte {problem.start} is 0x{problem.object[problem.start]:02x}"
+    except (OSError, ValueError) as problem:
+        why = (problem.strerror or str(problem)).lower() if isinstance(problem, OSError) else problem
         raise FileProblem(
             f"{path} cannot be read: {why}",
             next_step=f"It must be TOML in the form of {_HOME / DEFAULT_TARGETS[0]}.toml.",
@@ -90,14 +81,14 @@ def invalid(problem: ValidationError) -> str:
     errors = problem.errors()
     # A key that is misspelt is missing too: the misspelling says more.
     first = min(errors, key=lambda error: error["type"] != "extra_forbidden")
-    where = ".".join(str(part) for part in first["loc"] if part not in ("int", "str"))
+    where = shortened(".".join(str(part) for part in first["loc"] if part not in ("int", "str")))
     more = len({error["loc"][:2] for error in errors}) - 1
     rest = f" (and {more} more to fix)" if more else ""
     return f"{where + ': ' if where else ''}{_expected(first)}{rest}"
 
 
 def _expected(error: Any) -> str:
-    kind, found = error["type"], error["input"]
+    kind, found = error["type"], quoted(error["input"])
     if kind == "value_error":
         return f"expected {error['ctx']['error']}"
     if kind == "extra_forbidden":
@@ -105,13 +96,13 @@ def _expected(error: Any) -> str:
     if kind == "missing":
         return "is missing"
     if kind == "literal_error":
-        return f"expected one of {', '.join(get_args(MemoryClass))}, but it is {found!r}"
+        return f"expected one of {', '.join(get_args(MemoryClass))}, but it is {found}"
     if kind in ("model_type", "dict_type"):
         example = ' as in { value = 68e9, source = "data sheet" }' if len(error["loc"]) > 1 else ""
-        return f"expected a table{example}, but it is {found!r}"
+        return f"expected a table{example}, but it is {found}"
     if kind in ("int_type", "string_type") and error["loc"][0] == "attributes" and len(error["loc"]) > 2:
-        return f"expected a whole number or a text, but it is {found!r}"
-    return f"expected {error['msg'].removeprefix('Input should be ')}, but it is {found!r}"
+        return f"expected a whole number or a text, but it is {found}"
+    return f"expected {error['msg'].removeprefix('Input should be ')}, but it is {found}"
 
 
 def _meant(key: str, loc: tuple[int | str, ...]) -> str:

@@ -10,11 +10,12 @@ import re
 from collections.abc import Iterable
 from typing import Annotated, Any
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
 
 from advisor.devices.memory_class import memory_class
 from advisor.profiles.base import Record, optional
 from advisor.profiles.schema import Device, MemoryClass
+from advisor.profiles.text_files import quoted, shortened
 
 FLAGS = (
     "integrated",
@@ -33,6 +34,8 @@ _COUNTS = ("multiprocessor_count", "l2_cache_size", "async_engine_count", "total
 ATTRIBUTES = ("compute_capability", *FLAGS, *_COUNTS)
 
 Positive = Annotated[float, Field(gt=0)]
+_LEAST, _MOST = 1e-12, 1e21
+"""Far beyond what there is in any unit, and what can still be divided and drawn."""
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
@@ -107,12 +110,17 @@ class Figures(Record):
     prefetch_to_host_bytes_per_second: Figure | None = None
     write_fault_seconds: Figure | None = optional("The CPU's first write to 4 KiB that came back to it")
 
-    @field_validator("achievable_share")
+    @field_validator("*")
     @classmethod
-    def _is_a_share(cls, share: Figure | None) -> Figure | None:
-        if share is not None and max(share.value, share.high or 0) > 1:
-            raise ValueError(f"a share of at most 1, but it is {share.high or share.value:g}")
-        return share
+    def _is_possible(cls, figure: Figure | None, info: ValidationInfo) -> Figure | None:
+        if figure is None:
+            return None
+        if info.field_name == "achievable_share" and max(figure.value, figure.high or 0) > 1:
+            raise ValueError(f"a share of at most 1, but it is {figure.high or figure.value:g}")
+        for value in filter(None, (figure.value, figure.low, figure.high)):
+            if not _LEAST <= value <= _MOST:
+                raise ValueError(f"a figure of {_LEAST:g} to {_MOST:g}, but it is {value:g}")
+        return figure
 
 
 class CatalogueEntry(Record):
@@ -132,7 +140,7 @@ class CatalogueEntry(Record):
                 raise ValueError(f"attributes only, but {key} belongs under [figures]")
             if key not in ATTRIBUTES:
                 raise ValueError(
-                    f"attributes of CUDA devices, but {key} is not one{nearest(key, ATTRIBUTES)}"
+                    f"attributes of CUDA devices, but {shortened(key)} is not one{nearest(key, ATTRIBUTES)}"
                 )
         return attributes
 
@@ -141,7 +149,7 @@ class CatalogueEntry(Record):
     def _are_possible(cls, attributes: dict[str, Attribute]) -> dict[str, Attribute]:
         for key, attribute in attributes.items():
             if expected := _range_of(key, attribute.value):
-                raise ValueError(f"{key} as {expected}, but it is {attribute.value!r}")
+                raise ValueError(f"{key} as {expected}, but it is {quoted(attribute.value)}")
         for key in ("integrated", "compute_capability"):
             if key not in attributes:
                 raise ValueError(f"{key}, which is missing")
@@ -156,7 +164,7 @@ class CatalogueEntry(Record):
             raise ValueError(
                 f"memory_class = {follows!r}, which follows from {deciding}, but it is {self.memory_class!r}"
             )
-        if self.memory_class.startswith("discrete"):
+        if not attributes["integrated"]:
             for key in ("pinned_to_device_bytes_per_second", "pinned_to_host_bytes_per_second"):
                 if getattr(self.figures, key) is None:
                     raise ValueError(f"figures.{key}, which is missing: a card's link has no default")
@@ -187,7 +195,10 @@ def _range_of(key: str, value: int | str) -> str | None:
     if key in FLAGS:
         return None if value in (0, 1) else "0 or 1"
     if key == "compute_capability":
-        return None if re.fullmatch(r"\d+\.\d+", str(value)) else 'in "8.7"'
+        fits = isinstance(value, str) and re.fullmatch(r"[0-9]{1,2}\.[0-9]{1,2}", value)
+        return None if fits else 'in "8.7"'
+    if isinstance(value, int) and value >= 2**63:
+        return "a whole number below 2**63"
     return None if isinstance(value, int) and value > 0 else "a whole number above 0"
 
 

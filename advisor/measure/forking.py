@@ -1,7 +1,7 @@
 """The process that forks workers. Run as `main([PARENT_PID, MODULES, SOCKET])`; see fork_server.py.
 
-What a worker leaves running, in whatever session, becomes this process's child and ends with the worker; all of
-it ends with the parent.
+What a worker leaves running, in whatever session, becomes this process's child and ends with the worker;
+all of it ends with the parent.
 """
 
 from __future__ import annotations

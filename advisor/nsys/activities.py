@@ -14,7 +14,7 @@ import numpy as np
 
 from advisor.nsys import tables
 from advisor.nsys.aggregates import Aggregates, Key, Sums
-from advisor.nsys.database import THREAD_BITS, UNKNOWN, Database
+from advisor.nsys.database import THREAD_BITS, UNKNOWN, Database, distinct
 from advisor.profiles.traces import (
     Activity,
     Allocations,
@@ -126,7 +126,7 @@ def allocations(database: Database, processes: Sequence[int] | None) -> tuple[Al
         keep = np.isin(block["memoryOperationType"], made)
         if processes is not None:
             keep &= np.isin(block["globalPid"] // THREAD_BITS, np.array(processes, np.int64))
-        for kind in map(int, np.unique(block["memKind"][keep])):
+        for kind in distinct(block["memKind"][keep]):
             sizes = block["bytes"][keep & (block["memKind"] == kind)]
             count, total, largest = found[kind]
             found[kind] = (count + len(sizes), total + int(sizes.sum()), max(largest, int(sizes.max())))

@@ -14,11 +14,13 @@ from typing import Literal
 import numpy as np
 
 from advisor.nsys import tables
-from advisor.nsys.database import THREAD_BITS, UNKNOWN, Database, Integers
+from advisor.nsys.database import THREAD_BITS, UNKNOWN, Database, Integers, distinct
 from advisor.nsys.intervals import Busy, Windows
 
 Key = tuple[int, ...]
 _NOWHERE = -1
+_MOST_KEYS = 5000
+"""Kinds of copies, names of kernels."""
 
 
 @dataclass
@@ -32,8 +34,10 @@ class Sums:
     gpu_faults: int = 0
 
     def add(self, kind: str, key: Key, figures: Sequence[int]) -> None:
-        """More of one kind."""
+        """More of one kind. Raises ValueError for more kinds than a program has."""
         sums = self.of[kind][key]
+        if len(self.of[kind]) > _MOST_KEYS:
+            raise ValueError(f"it tells more than {_MOST_KEYS} kinds of {kind} apart")
         for position, figure in enumerate(figures):
             sums[position] += int(figure)
 
@@ -128,9 +132,10 @@ class Aggregates:
                 self.places[int(place)].cpu_faults += int(count)
         for block in self._blocks(tables.GPU_FAULTS):
             place = self._placed(block, launched=False)
-            for number in np.unique(place):
-                faults = block["numberOfPageFaults"][place == number]
-                self.places[int(number)].gpu_faults += int(faults.sum())
+            numbers, which = np.unique(place, return_inverse=True)
+            faults = np.bincount(which.reshape(-1), block["numberOfPageFaults"])
+            for number, count in zip(numbers, faults, strict=True):
+                self.places[int(number)].gpu_faults += int(count)
 
     def _sum(self, kind: str, block: dict[str, Integers], place: Integers, columns: Sequence[str]) -> None:
         """Adds rows up by place and these columns; rows in no place are left out."""
@@ -205,8 +210,8 @@ class Calls:
     def _keys(self, processes: Integers, correlations: Integers) -> Integers:
         """One number of both: correlation ids are 32 bits wide."""
         keys = correlations.copy()
-        for process in np.unique(processes):
-            if int(process) not in self._processes:
-                self._processes.append(int(process))
-            keys[processes == process] += (self._processes.index(int(process)) + 1) << 32
+        for process in distinct(processes):
+            if process not in self._processes:
+                self._processes.append(process)
+            keys[processes == process] += (self._processes.index(process) + 1) << 32
         return keys

@@ -7,6 +7,8 @@ looked up. Kinds are joined by name through the ENUM_ tables: their numbers are 
 from __future__ import annotations
 
 import sqlite3
+import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -19,6 +21,7 @@ import numpy.typing as npt
 
 from advisor.errors import FileProblem
 from advisor.nsys.tables import NEEDED
+from advisor.profiles import text_files
 
 Integers = npt.NDArray[np.int64]
 BLOCK = 200_000
@@ -28,6 +31,21 @@ UNKNOWN = -1
 THREAD_BITS = 0x1000000
 """A globalTid divided by this tells processes apart: PID is globalTid / 0x1000000 % 0x1000000, TID is
 globalTid % 0x1000000 (nsys's user guide, "Serialized process and thread identifiers")."""
+MOST_ROWS = 10_000_000
+"""Of one table. What is read of a row takes 16 bytes, twice while it is sorted."""
+MOST_KINDS = 1000
+"""Of processes, of kinds of memory: what is gone through for each of them."""
+_MOST_NAMES = 10_000
+"""Of an enumeration."""
+LONGEST = 2000
+"""Characters of a name that are read."""
+_LARGEST_VALUE = 10_000_000
+"""Bytes: SQLite would take a GB."""
+_SECONDS, _BYTES_PER_SECOND = 6.0, 20e6
+"""How long one file may take. A damaged one has no end where its pages point at one another."""
+_ENDLESS = "reading it takes longer than {:.0f} s"
+_STEPS = 10_000
+"""Of SQLite's machine between two looks at the clock."""
 _HEADER = b"SQLite format 3\0"
 _MARKS = ("NVTX_EVENTS", "ENUM_NSYS_EVENT_TYPE", "TARGET_INFO_SYSTEM_ENV", "META_DATA_EXPORT")
 _EXPORT = "Export the report again: nsys export --type sqlite REPORT.nsys-rep"
@@ -36,15 +54,23 @@ _EXPORT = "Export the report again: nsys export --type sqlite REPORT.nsys-rep"
 class Database:
     """Reads one export. Made by `opened`."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, until: float) -> None:
+        """`until`: by the monotonic clock, when the last query has to be answered."""
         self.path = path
-        self._connection = connection
-        names = [str(row[0]) for row in connection.execute("SELECT name FROM sqlite_master")]
+        self._connection, self._until = connection, until
+        # A view, or a table that a module makes up, can have rows without end.
+        tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
+        names = [str(row[0]) for row in self._run(f"{tables} LIMIT {_MOST_NAMES}").fetchall()]
         self._columns = {
-            name: frozenset(str(row[1]) for row in connection.execute(f'PRAGMA table_info("{name}")'))
+            name: frozenset(str(row[1]) for row in self._run(f'PRAGMA table_info("{name}")'))
             for name in names
             if name.replace("_", "").isalnum()
         }
+
+    def _run(self, query: str, parameters: Sequence[Any] = ()) -> sqlite3.Cursor:
+        if time.monotonic() > self._until:
+            raise TimeoutError
+        return self._connection.execute(query, parameters)
 
     def has(self, table: str, *columns: str) -> bool:
         """Whether the table is there with all these columns."""
@@ -74,53 +100,78 @@ class Database:
         found = {}
         for part in range(0, len(numbers), 500):
             wanted = ",".join(str(int(n)) for n in numbers[part : part + 500])
-            query = f"SELECT id, value FROM StringIds WHERE id IN ({wanted})"
-            found.update({int(row[0]): str(row[1]) for row in self._connection.execute(query)})
+            query = f"SELECT id, substr(value, 1, {LONGEST}) FROM StringIds WHERE id IN ({wanted})"
+            found.update({int(row[0]): str(row[1]) for row in self._run(query)})
         return found
 
     def settings(self, table: str) -> dict[str, str]:
         """A META_DATA_ table of names and values; empty where there is none."""
         if not self.has(table, "name", "value"):
             return {}
-        return {str(n): str(v) for n, v in self._connection.execute(f"SELECT name, value FROM {table}")}
+        query = f"SELECT substr(name, 1, {LONGEST}), substr(value, 1, {LONGEST}) FROM {table}"
+        return {str(n): str(v) for n, v in self._run(f"{query} LIMIT {_MOST_NAMES}")}
 
     def rows(self, query: str, parameters: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         """Any query's rows, one by one."""
-        return iter(self._connection.execute(query, parameters))
+        return iter(self._run(query, parameters))
 
-    def blocks(self, table: str, columns: Sequence[str], where: str = "") -> Iterator[dict[str, Integers]]:
-        """Integer columns of a table in blocks of rows; `UNKNOWN` for NULL, and for a column it has not."""
+    def blocks(
+        self, table: str, columns: Sequence[str], where: str = "", first: int = MOST_ROWS + 1
+    ) -> Iterator[dict[str, Integers]]:
+        """Integer columns of a table in blocks of rows; `UNKNOWN` for NULL, and for a column it has not.
+
+        Of the `first` rows alone. Raises ValueError for more than `MOST_ROWS`.
+        """
         there = self._columns.get(table, frozenset())
         chosen = [f'COALESCE("{c}", {UNKNOWN})' if c in there else str(UNKNOWN) for c in columns]
         condition = f" WHERE {where}" if where else ""
-        cursor = self._connection.execute(f"SELECT {', '.join(chosen)} FROM {table}{condition}")
+        cursor = self._run(f"SELECT {', '.join(chosen)} FROM {table}{condition} LIMIT {first}")
         form = np.dtype([(column, np.int64) for column in columns])
+        rows = 0
         while len(block := np.fromiter(islice(cursor, BLOCK), form)):
+            if (rows := rows + len(block)) > MOST_ROWS:
+                raise ValueError(f"{table} holds more than {MOST_ROWS / 1e6:.0f} million rows")
+            if time.monotonic() > self._until:
+                raise TimeoutError
             yield {column: np.ascontiguousarray(block[column]) for column in columns}
 
     def _pairs(self, enumeration: str, column: str) -> dict[int, str]:
         if not self.has(enumeration, "id", column):
             return {}
-        rows = self._connection.execute(f"SELECT id, {column} FROM {enumeration}")
+        query = f"SELECT id, substr({column}, 1, {LONGEST}) FROM {enumeration} LIMIT {_MOST_NAMES}"
+        rows = self._run(query)
         return {int(number): str(text) for number, text in rows}
 
 
+def distinct(values: Integers) -> list[int]:
+    """The numbers that occur. Raises ValueError for more than `MOST_KINDS`."""
+    found: list[int] = np.unique(values).tolist()
+    if len(found) > MOST_KINDS:
+        raise ValueError(f"it tells more than {MOST_KINDS} processes or kinds of memory apart")
+    return found
+
+
 @contextmanager
-def opened(path: Path) -> Iterator[Database]:
-    """The export, closed again at the end. Raises `FileProblem` where it is none, or damaged."""
+def opened(path: Path, seconds: float = _SECONDS) -> Iterator[Database]:
+    """The export, closed again at the end. Raises `FileProblem` where it is none, or damaged.
+
+    seconds: after which reading ends, of a small file; a large one has longer.
+    """
     try:
-        with path.open("rb") as file:
+        with text_files.opened(path) as file:
             head = file.read(len(_HEADER))
+        allowed = max(seconds, path.stat().st_size / _BYTES_PER_SECOND)
     except FileNotFoundError:
         raise FileProblem(f"{path} does not exist", next_step="Give a .nsys-rep or a .sqlite file.") from None
     except OSError as problem:
         raise FileProblem(f"{path} cannot be read: {problem.strerror}", next_step="Check the path.") from None
     if head != _HEADER:
         raise FileProblem(f"{path} is not an SQLite file", next_step=_EXPORT)
+    until = time.monotonic() + allowed
     try:
-        connection = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1", uri=True)
+        connection = _connected(path, until)
         try:
-            database = Database(path, connection)
+            database = Database(path, connection, until)
             if not any(database.has(mark) for mark in _MARKS):
                 raise FileProblem(
                     f"{path} is an SQLite file, but not an Nsight Systems export: it has none of its tables",
@@ -129,5 +180,24 @@ def opened(path: Path) -> Iterator[Database]:
             yield database
         finally:
             connection.close()
-    except (sqlite3.Error, ValueError, TypeError, OverflowError) as problem:
-        raise FileProblem(f"{path} is damaged: {problem}", next_step=_EXPORT) from None
+    except TimeoutError:
+        wrong = _ENDLESS.format(allowed)
+    except (sqlite3.Error, ValueError, TypeError, OverflowError) as damage:
+        wrong = str(damage)
+        if wrong == "interrupted":
+            if time.monotonic() <= until:
+                raise KeyboardInterrupt from None  # SQLite swallows what the look at the clock raises
+            wrong = _ENDLESS.format(allowed)
+    else:
+        return
+    raise FileProblem(f"{path} is damaged: {wrong}", next_step=_EXPORT)
+
+
+def _connected(path: Path, until: float) -> sqlite3.Connection:
+    """Only to read, by a schema that is not trusted, with an end to every query."""
+    connection = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1", uri=True)
+    connection.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
+    if sys.version_info >= (3, 11):
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_VALUE)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    return connection

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any
 
 import numpy as np
 
 from advisor.nsys import tables
 from advisor.nsys.activities import DIRECTIONS, cause_words
-from advisor.nsys.database import THREAD_BITS, Database
+from advisor.nsys.database import LONGEST, THREAD_BITS, Database
 from advisor.profiles.traces import Span, Timeline, Track, thinned, track
 
 DOMAIN = "advisor"
@@ -28,6 +28,12 @@ MOST_SPANS = 300
 _ON_HOST = ("host:", "host-copy", "synchronize")
 """Steps that the host itself does; the calls of the others return at once, or their work is the GPU's."""
 _MOST_ROWS = 100_000
+_MOST_RANGES = 200_000
+"""Of ours in one file; a thousand frames of all strategies have half of them."""
+_MOST_STEPS = 1_000_000
+"""Of all frames together; those of frames that overlap count for each of them."""
+_MOST_STRATEGIES = 100
+"""Each runs in a capture of its own, or all in one of a whole run."""
 
 
 @dataclass(frozen=True)
@@ -69,15 +75,18 @@ def _ranges(database: Database) -> list[Range]:
     domains = {
         (int(thread) // THREAD_BITS, domain)
         for thread, domain in database.rows(
-            "SELECT globalTid, domainId FROM NVTX_EVENTS WHERE eventType = ? AND text = ?",
-            (types["NvtxDomainCreate"], DOMAIN),
+            "SELECT globalTid, domainId FROM NVTX_EVENTS WHERE eventType = ? AND text = ? LIMIT ?",
+            (types["NvtxDomainCreate"], DOMAIN, _MOST_RANGES),
         )
     }
-    found = [
+    ours = (
         Range(int(thread), str(name), payload, int(begin), int(begin if end is None else end))
         for thread, domain, name, payload, begin, end in _pushed(database, types["NvtxPushPopRange"])
         if (int(thread) // THREAD_BITS, domain) in domains and name is not None
-    ]
+    )
+    found = list(islice(ours, _MOST_RANGES + 1))
+    if len(found) > _MOST_RANGES or sum(r.name.startswith(STRATEGY) for r in found) > _MOST_STRATEGIES:
+        raise ValueError(f"more than {_MOST_RANGES} ranges of advisor, or {_MOST_STRATEGIES} strategies")
     return sorted(found, key=lambda r: (r.thread, r.begin, -r.end))
 
 
@@ -87,6 +96,7 @@ def _pushed(database: Database, event_type: int) -> Iterable[tuple[Any, ...]]:
     payload = f"COALESCE({', '.join([*payloads, 'NULL', 'NULL'])})"
     registered = database.has("NVTX_EVENTS", "textId") and database.has("StringIds", "id", "value")
     name = "COALESCE(text, (SELECT value FROM StringIds WHERE id = textId))" if registered else "text"
+    name = f"substr({name}, 1, {LONGEST})"
     return database.rows(
         f"SELECT globalTid, domainId, {name}, {payload}, start, end FROM NVTX_EVENTS WHERE eventType = ? "
         "AND domainId IS NOT NULL",
@@ -97,25 +107,26 @@ def _pushed(database: Database, event_type: int) -> Iterable[tuple[Any, ...]]:
 def _frames(ranges: Sequence[Range]) -> list[Frame]:
     """Of one thread: the frames under each strategy, then the steps under each frame."""
     found = []
+    last = max((r.end for r in ranges), default=0)
     for outer in ranges:
         if not outer.name.startswith(STRATEGY):
             continue
-        end = outer.end if outer.end > outer.begin else max(r.end for r in ranges)
+        end = outer.end if outer.end > outer.begin else last
         under = [r for r in ranges if r.name == "frame" and outer.begin <= r.begin and r.end <= end]
         closed = [r for r in under if r.end > r.begin]
         steady = [r for r in closed if r.payload is None or r.payload > FIRST_FRAMES] or closed[-1:]
         found += [(outer.name.removeprefix(STRATEGY), frame) for frame in steady]
+        if len(found) > _MOST_RANGES:
+            raise ValueError("its strategies lie in one another")
     steps = [r for r in ranges if r.name != "frame" and not r.name.startswith(STRATEGY)]
     begins = np.array([r.begin for r in steps], np.int64)
+    firsts = np.searchsorted(begins, [frame.begin for _, frame in found])
+    lasts = np.searchsorted(begins, [frame.end for _, frame in found])
+    if (lasts - firsts).sum() > _MOST_STEPS:
+        raise ValueError("its frames lie in one another")
     frames = [
-        Frame(
-            strategy,
-            frame.thread // THREAD_BITS,
-            frame.begin,
-            frame.end,
-            tuple(steps[np.searchsorted(begins, frame.begin) : np.searchsorted(begins, frame.end)]),
-        )
-        for strategy, frame in found
+        Frame(strategy, frame.thread // THREAD_BITS, frame.begin, frame.end, tuple(steps[begin:end]))
+        for (strategy, frame), begin, end in zip(found, firsts, lasts, strict=True)
     ]
     # Without frames that have but a part of the usual steps: of those that overlap, the last begins no other,
     # and a mean over it would miss uploads and kernels.
@@ -166,7 +177,7 @@ def _within(database: Database, frame: Frame, table: str, *columns: str) -> Iter
     where = f'"start" < {frame.end} AND "end" > {frame.begin}'
     if database.has(table, "globalPid"):
         where += f" AND globalPid / {THREAD_BITS} = {frame.process}"
-    for block in database.blocks(table, ("start", "end", *columns), f"{where} LIMIT {_MOST_ROWS}"):
+    for block in database.blocks(table, ("start", "end", *columns), where, _MOST_ROWS):
         yield from zip(*(block[c].tolist() for c in ("start", "end", *columns)), strict=True)
 
 

@@ -7,7 +7,7 @@ from itertools import groupby
 
 import numpy as np
 
-from advisor.nsys.database import Integers
+from advisor.nsys.database import Integers, distinct
 
 Intervals = tuple[Integers, Integers]
 """Begins and ends in ns."""
@@ -51,9 +51,9 @@ class Busy:
 
     def add(self, processes: Integers, begins: Integers, ends: Integers) -> None:
         """Pieces of work, by start and end."""
-        for process in np.unique(processes):
+        for process in distinct(processes):
             mine = processes == process
-            self._pieces.setdefault(int(process), []).append((begins[mine], ends[mine]))
+            self._pieces.setdefault(process, []).append((begins[mine], ends[mine]))
 
     def share(self, process: int | None, begins: Integers, ends: Integers) -> float:
         """The share of these stretches, which do not overlap, in which it worked; None: any process."""

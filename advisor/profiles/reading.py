@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
-import re
+from codecs import getincrementaldecoder
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import from_json, to_json
 
 from advisor.errors import FileProblem
 from advisor.profiles.base import cleaned
+from advisor.profiles.keys import first_problem
 from advisor.profiles.schema import FORMAT, Measured, Predicted, Profile
 from advisor.profiles.scripts import ScriptMeasured
-from advisor.profiles.text_files import as_path, read_text
+from advisor.profiles.text_files import as_path, quoted, read_unpacked, shortened
 from advisor.texts import printable
 
-_FORMAT_1 = re.compile(r'"format"\s*:\s*1\s*[,}]')
+_MOST_VALUES = 4_000_000
+"""In lists and tables together, each of which takes some 100 bytes while it is read."""
+_PIECE = 1 << 20
 _EQUAL = 0.05
 """How near the fastest format 1 called equal."""
 _SHORTEST, _LONGEST = 1e-12, 1e9
@@ -27,45 +33,83 @@ def load(path: Path | str) -> Profile:
     """Reads a profile, packed or not. Raises `FileProblem`: missing, damaged or of an unknown format."""
     path = as_path(path)
     try:
-        return parse(read_text(path), str(path))
+        return parse(read_unpacked(path), str(path))
     except FileNotFoundError:
         what, step = "does not exist", "Give the path of a profile.json that `advisor profile` wrote."
     except IsADirectoryError:
         what, step = "cannot be read: it is a directory", f"Give {path / 'profile.json'}."
-    except UnicodeDecodeError:
-        what, step = "is damaged: it is not UTF-8 text", _GIVE
     except OSError as problem:
         what, step = f"cannot be read: {problem}", "Check the path and its permissions."
     raise FileProblem(f"{path} {what}", next_step=step)
 
 
-def parse(text: str, name: str) -> Profile:
+def parse(text: str | bytes, name: str) -> Profile:
     """A profile from JSON; `name` is what messages call it. Raises `FileProblem`."""
+    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    content = _content(data, name)
+    if content["format"] == 1:
+        content = _of_this_format(content)
+        data = to_json(content)
+    if wrong := first_problem(content, Profile):
+        raise _damaged(name, wrong)
+    del content  # its memory is wanted for what follows
     try:
-        read = Profile.model_validate_json(_of_this_format(text))
+        read = Profile.model_validate_json(data)
     except ValidationError as problem:
-        raise _what_is_wrong(text, name, problem) from None
+        first = problem.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise _damaged(name, f"{where}: {first['msg']}") from None
     for rows in (read.results, *(prediction.results for prediction in read.predictions)):
         strategies = [row.strategy for row in rows]
         if twice := [strategy for strategy in strategies if strategies.count(strategy) > 1]:
-            raise FileProblem(
-                f"{name} is damaged: the strategy {twice[0][:60]!r} stands there twice", next_step=_GIVE
-            )
+            raise _damaged(name, f"the strategy {quoted(twice[0])} stands there twice")
     shown: Profile = cleaned(read, printable)
     return shown
 
 
-def _of_this_format(text: str) -> str:
-    """The text itself, or that of format 1 as format 2 has it: without a verdict over what was measured,
-    which is made again from its rounds, and with the words of predicted ones."""
-    if not _FORMAT_1.search(text):
-        return text
+def _damaged(name: str, what: str) -> FileProblem:
+    return FileProblem(
+        f"{name} is damaged: {shortened(what, 500)}", next_step="Profile again, or take an undamaged copy."
+    )
+
+
+def _content(data: bytes, name: str) -> dict[str, Any]:
+    """What the text holds, of a format that is read. Raises `FileProblem`."""
+    if sum(map(data.count, (b",", b"[", b"{"))) > _MOST_VALUES:
+        raise FileProblem(f"{name} is damaged: it holds more than {_MOST_VALUES} values", next_step=_GIVE)
     try:
-        old = json.loads(text)
-        if type(old["format"]) is not int or old["format"] != 1:
-            return text
-        old["format"] = FORMAT
-        old["recommendation"] = None
+        content = from_json(data)
+    except ValueError as unreadable:
+        what = unreadable if _is_text(data) else "it is not UTF-8 text"
+        raise FileProblem(f"{name} is damaged: {what}", next_step=_GIVE) from None
+    if not isinstance(content, dict) or "format" not in content:
+        raise FileProblem(f'{name} is not a profile: the key "format" is missing', next_step=_GIVE)
+    version = content["format"]
+    if version not in (1, FORMAT) or isinstance(version, bool):
+        raise FileProblem(
+            f"{name} has format {quoted(version)}; this advisor reads formats 1 and {FORMAT}",
+            next_step="If a newer advisor wrote it, upgrade: pip install -U gpu-memory-advisor",
+        )
+    return content
+
+
+def _is_text(data: bytes) -> bool:
+    """Whether it is UTF-8, without the memory of the whole text."""
+    decoder = getincrementaldecoder("utf-8")()
+    try:
+        for start in range(0, len(data), _PIECE):
+            decoder.decode(data[start : start + _PIECE])
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _of_this_format(old: dict[str, Any]) -> dict[str, Any]:
+    """A profile of format 1 as format 2 has it: without a verdict over what was measured, which is made
+    again from its rounds, and with the words of predicted ones. What is damaged stays so."""
+    old = {**old, "format": FORMAT, "recommendation": None}
+    with suppress(TypeError, AttributeError, KeyError):
         for made in old.get("predictions", ()):
             if told := made.get("recommendation"):
                 # A predicted verdict in the words of format 2.
@@ -76,31 +120,7 @@ def _of_this_format(text: str) -> str:
                     told["bound"] = _EQUAL
                 else:
                     told["verdict"] = "open"
-        return json.dumps(old)
-    except (ValueError, RecursionError, TypeError, AttributeError, KeyError):
-        return text  # damaged: what is wrong is told of the text as it is
-
-
-def _what_is_wrong(text: str, name: str, problem: ValidationError) -> FileProblem:
-    """Of a text that is not a profile: not JSON at all, of another format, or the first key that is wrong."""
-    try:
-        head = json.loads(text)
-    except (ValueError, RecursionError) as unreadable:
-        return FileProblem(f"{name} is damaged: {unreadable}", next_step=_GIVE)
-    if not isinstance(head, dict) or "format" not in head:
-        return FileProblem(f'{name} is not a profile: the key "format" is missing', next_step=_GIVE)
-    version = head["format"]
-    if version not in (1, FORMAT) or isinstance(version, bool):
-        return FileProblem(
-            f"{name} has format {version!r}; this advisor reads formats 1 and {FORMAT}",
-            next_step="If a newer advisor wrote it, upgrade: pip install -U gpu-memory-advisor",
-        )
-    first = problem.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
-    return FileProblem(
-        f"{name} is damaged: {where}: {first['msg']} (problems in all: {problem.error_count()})",
-        next_step="Profile again, or take an undamaged copy.",
-    )
+    return old
 
 
 def require_plausible(profile: Profile, name: str) -> None:

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import gzip
+import errno
 import os
+import stat
 import tempfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 from advisor.errors import FileProblem, UsageError
 
-LARGEST = 150_000_000
+LARGEST = 64_000_000
 """Bytes of text: what takes about as long to read and show as a person waits. Checked by `make bench`."""
 _MAGIC = b"\x1f\x8b"
 
 
-def read_text(path: Path, largest: int = LARGEST) -> str:
-    """The whole text. Raises `FileProblem` for more than `largest` bytes or damaged packing; `OSError`."""
-    with path.open("rb") as file:
-        packed = file.read(2) == _MAGIC
-        file.seek(0)
+def read_unpacked(path: Path, largest: int = LARGEST) -> bytes:
+    """All bytes of the text. Raises `FileProblem` for more than `largest` or damaged packing; `OSError`."""
+    data = read_bytes(path, largest)
+    if data.startswith(_MAGIC) and len(data) <= largest:
         try:
-            # One byte more than is allowed, so that too much can be told.
-            data = (gzip.GzipFile(fileobj=file) if packed else file).read(largest + 1)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
+            data = _unpacked(data, largest + 1)
+        except zlib.error as problem:
             raise FileProblem(
                 f"{path} is damaged: {problem}", next_step="Save it again, or give an undamaged copy."
             ) from None
@@ -33,7 +33,54 @@ def read_text(path: Path, largest: int = LARGEST) -> str:
             f"{path} holds more than {largest / 1e6:.0f} MB, which is more than a report can show",
             next_step="Profile with fewer --rounds or less --max-seconds, or with fewer strategies.",
         )
-    return data.decode("utf-8")
+    return data
+
+
+def _unpacked(data: bytes, most: int) -> bytes:
+    """At most so many bytes of what gzip packed, in zlib's own code: Python's reads headers byte by byte."""
+    unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    text = unpacking.decompress(data, most)
+    if not unpacking.eof and len(text) < most:
+        raise zlib.error("the packed text ends too early")
+    return text
+
+
+def read_bytes(path: Path, largest: int) -> bytes:
+    """At most one byte more than `largest`, so that too much can be told. Raises OSError.
+
+    Of a FIFO or a device too, which is not waited for.
+    """
+    with opened(path) as file:
+        return file.read(largest + 1)
+
+
+def opened(path: Path) -> BinaryIO:
+    """A regular file, for reading. Raises OSError, for what is none too; opening it waits for nobody."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except ValueError as problem:  # a NUL in the name
+        raise OSError(errno.EINVAL, str(problem)) from None
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise OSError(errno.EINVAL, "not a regular file", str(path))
+
+
+def shortened(text: object, most: int = 200) -> str:
+    """What a message says of a value that anybody may have written."""
+    whole = str(text)
+    return whole if len(whole) <= most else f"{whole[:most]}..."
+
+
+def quoted(value: object) -> str:
+    """The same with quotes around a text."""
+    try:
+        return shortened(repr(value))
+    except (ValueError, RecursionError):  # longer than Python writes a number, deeper than it writes a list
+        return f"{type(value).__name__} that is too large to show"
 
 
 def as_path(given: object) -> Path:
