@@ -149,8 +149,8 @@ def _require_no_import() -> None:
             MODULE_PREFIX
         ):
             raise WorkloadError(
-                "the workload's file calls advisor.profile while it is imported, which every process does",
-                next_step='Put the call below: if __name__ == "__main__":',
+                "the workload file calls advisor.profile at import time, and every worker process imports it",
+                next_step='Move the call under: if __name__ == "__main__":',
             )
 
 
@@ -158,15 +158,15 @@ def _assignments(parameters: Mapping[str, Value]) -> list[str]:
     """As `--set` takes them. Raises `UsageError` for what is no plain value."""
     if not isinstance(parameters, Mapping):
         raise UsageError(
-            f"advisor.profile: parameters={parameters!r} is not a dict of names",
+            f"advisor.profile: parameters={parameters!r} is not a dict with names as keys",
             next_step='Write parameters={"n": 4096}.',
         )
     for name, value in parameters.items():
         plain = isinstance(value, (int, float, str)) or hasattr(value, "__index__")
         if not plain or str(value) != str(value).strip():
             raise UsageError(
-                f"parameters[{name!r}] is {value!r}; it must be an int, float, bool or str without blanks "
-                "around it",
+                f"parameters[{name!r}] is {value!r}; it must be an int, float, bool or str without "
+                "surrounding whitespace",
                 next_step='Write parameters={"n": 4096}.',
             )
     return [f"{name}={value}" for name, value in parameters.items()]

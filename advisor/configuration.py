@@ -76,9 +76,9 @@ def places(said: Said, directory: Path | None = None, *, script: bool = False) -
     for name in said.values:
         if not OPTIONS[name].script:
             raise UsageError(
-                f"{said.called(name)} is for workloads, and this file has no @workload: it is run as a "
-                "script",
-                next_step="Leave it out, or write a workload: advisor new mine.py.",
+                f"{said.called(name)} applies only to workloads, and this file has no @workload: it runs "
+                "as a script",
+                next_step="Omit it, or write a workload: advisor new mine.py.",
             )
     # Strategies of workloads and of scripts have different names: the files list the former.
     fits = {name for name, option in OPTIONS.items() if option.script and name != "strategies"}
@@ -126,7 +126,7 @@ def _toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
         raise FileProblem(
-            f"{path} cannot be read: {problem}", next_step="It must be a TOML file; correct or move it."
+            f"{path} cannot be read: {problem}", next_step="It must be a valid TOML file. Fix or remove it."
         ) from None
 
 
@@ -222,12 +222,12 @@ def file_and_name(target: str) -> tuple[Path, str | None]:
         target.encode()
     except UnicodeEncodeError:  # bytes of a name that are not UTF-8 come as lone surrogates
         raise UsageError(
-            f"the path {target!r} is not UTF-8, so that a profile cannot hold it",
+            f"the path {target!r} is not valid UTF-8 and cannot be stored in a profile",
             next_step="Rename the file or its directory.",
         ) from None
     file, colons, name = target.partition("::")
     if not file or (colons and not name):
-        raise UsageError(f"{target!r} is not FILE or FILE::NAME", next_step="Write workloads/vector_add.py.")
+        raise UsageError(f"{target!r} is not FILE or FILE::NAME", next_step="For example: workloads/vector_add.py.")
     return Path(file), name or None
 
 
@@ -264,7 +264,7 @@ def output_directory(directory: Path) -> Iterator[Path]:
     except OSError as problem:
         raise UsageError(
             f"--out {directory} cannot be written: {problem.strerror or problem}",
-            next_step="Choose a directory you may write to: --out DIR.",
+            next_step="Choose a directory you can write to: --out DIR.",
         ) from None
     try:
         yield directory

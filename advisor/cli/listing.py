@@ -7,7 +7,7 @@ import typer
 from advisor.cli import options
 from advisor.cli.console import AROUND, INTERRUPTED, choose_backend, say
 
-_CPU_ALONE = ("measure the CPU", "measures the CPU alone")
+_CPU_ALONE = ("measure the CPU", "measures only the CPU")
 
 devices = typer.Typer(rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
 

@@ -49,7 +49,7 @@ def profile(**given: Any) -> None:
     wanted = configuration.parse_formats(asked.formats)
     swept, form = parse_sweep(asked.sweep), only_format(asked.out, wanted)
     if swept and form:
-        raise UsageError("--sweep writes a folder for each value", next_step="Give one: --out DIR.")
+        raise UsageError("--sweep writes one folder per value and cannot print to stdout", next_step="Give a directory: --out DIR.")
     backend = "cuda" if script else choose_backend(asked.gpu, asked.no_gpu, asked.quiet)
     made = configuration.make_settings(
         found, backend=backend, command=command_line(sys.argv[1:]), script=script
@@ -57,7 +57,7 @@ def profile(**given: Any) -> None:
     if script:
         scripting.require_gpu(made, no_gpu=asked.no_gpu)
     if made.backend == "cpu" and "nsys" in made.trace and made.nsys is None and not asked.quiet:
-        say("--trace nsys has no effect: nothing runs on a GPU here")
+        say("--trace nsys has no effect: nothing runs on a GPU")
     if swept:
         _profile_sweep(made, swept, asked.out, wanted, asked.quiet)
     elif form:
@@ -74,7 +74,7 @@ def _telling_what_is_kept(partial: Path) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         if partial.exists() and partial.stat().st_mtime_ns != before:
-            say(f"interrupted: {partial} keeps what was measured\n  next: advisor report {partial}")
+            say(f"interrupted: measurements so far are in {partial}\n  next: advisor report {partial}")
         else:
             say("interrupted: nothing was measured")
         raise typer.Exit(INTERRUPTED) from None

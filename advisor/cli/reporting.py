@@ -94,8 +94,8 @@ def _require_workload(profile: Profile, file: Path) -> None:
     """Raises `UsageError` for the run of a script."""
     if profile.script is not None:
         raise UsageError(
-            f"{file} is the run of a script, of which nothing can be predicted",
-            next_step="Write a workload, which is predicted for any device: `advisor new mine.py`.",
+            f"{file} is a profile of a script; predictions need a workload",
+            next_step="Write a workload: `advisor new mine.py`.",
         )
 
 

@@ -51,7 +51,7 @@ class Figure(Record):
     def _is_ordered(self) -> Figure:
         low, high = self.low or self.value, self.high or self.value
         if not low <= self.value <= high:
-            raise ValueError(f"low <= value <= high, but they are {low:g}, {self.value:g} and {high:g}")
+            raise ValueError(f"low <= value <= high, got {low:g}, {self.value:g} and {high:g}")
         return self
 
 
@@ -70,22 +70,25 @@ class Figures(Record):
     achievable_share: Figure | None = optional("Of that peak, by a streaming kernel")
     l2_bytes: Figure | None = None
     l2_bytes_per_second: Figure | None = None
-    flops_per_second: Figure | None = optional("32 bit arithmetic")
+    flops_per_second: Figure | None = optional("32-bit arithmetic")
     pinned_to_device_bytes_per_second: Figure | None = None
     pinned_to_host_bytes_per_second: Figure | None = None
     pageable_to_device_bytes_per_second: Figure | None = None
     pageable_to_host_bytes_per_second: Figure | None = None
     zero_copy_read_bytes_per_second: Figure | None = optional("Kernels reading mapped host memory")
     zero_copy_write_bytes_per_second: Figure | None = None
-    zero_copy_reread_bytes_per_second: Figure | None = optional("Reading again what caches could hold")
-    zero_copy_strided_read_bytes_per_second: Figure | None = optional("4 of each 128 bytes, which count")
-    zero_copy_random_read_bytes_per_second: Figure | None = optional("4 bytes anywhere, which count")
-    host_read_bytes_per_second: Figure | None = optional("One CPU thread over memory it caches")
+    zero_copy_reread_bytes_per_second: Figure | None = optional("Repeated reads of a working set "
+        "that fits the caches")
+    zero_copy_strided_read_bytes_per_second: Figure | None = optional("Reads of 4 bytes in every "
+        "128; only those 4 count")
+    zero_copy_random_read_bytes_per_second: Figure | None = optional("Random reads of 4 bytes; only "
+        "those count")
+    host_read_bytes_per_second: Figure | None = optional("One CPU thread, cached memory")
     host_write_bytes_per_second: Figure | None = None
     host_copy_bytes_per_second: Figure | None = optional("Bytes copied, not moved")
-    host_uncached_read_bytes_per_second: Figure | None = optional("One CPU thread, memory it does not cache")
+    host_uncached_read_bytes_per_second: Figure | None = optional("One CPU thread, uncached memory")
     host_uncached_write_bytes_per_second: Figure | None = None
-    host_pinned_read_bytes_per_second: Figure | None = optional("One CPU thread over page-locked memory")
+    host_pinned_read_bytes_per_second: Figure | None = optional("One CPU thread, page-locked memory")
     host_pinned_write_bytes_per_second: Figure | None = None
     host_pinned_copy_bytes_per_second: Figure | None = optional("From plain memory into it, bytes copied")
     host_write_combined_read_bytes_per_second: Figure | None = optional("One CPU thread, page-locked memory")
@@ -97,21 +100,22 @@ class Figures(Record):
     host_cache_bytes: Figure | None = optional("The CPU's largest cache")
     launch_seconds: Figure | None = None
     synchronize_seconds: Figure | None = None
-    pageable_copy_call_seconds: Figure | None = optional("A copy of no bytes")
+    pageable_copy_call_seconds: Figure | None = optional("Time of an empty copy")
     pinned_copy_call_seconds: Figure | None = None
-    fault_seconds: Figure | None = optional("One fault of managed memory, served")
-    migration_bytes: Figure | None = optional("What one fault brings over")
-    migration_to_device_bytes_per_second: Figure | None = optional("Read in order, faults and all")
+    fault_seconds: Figure | None = optional("Service time of one managed-memory fault")
+    migration_bytes: Figure | None = optional("Bytes one fault migrates")
+    migration_to_device_bytes_per_second: Figure | None = optional("Sequential reads, faults included")
     migration_to_host_bytes_per_second: Figure | None = None
-    prefetch_to_device_bytes_per_second: Figure | None = optional("The call and the wait for it")
+    prefetch_to_device_bytes_per_second: Figure | None = optional("The call and waiting for it")
     prefetch_to_host_bytes_per_second: Figure | None = None
-    write_fault_seconds: Figure | None = optional("The CPU's first write to 4 KiB that came back to it")
+    write_fault_seconds: Figure | None = optional("The CPU's first write to a 4 KiB page after it "
+        "migrated back")
 
     @field_validator("achievable_share")
     @classmethod
     def _is_a_share(cls, share: Figure | None) -> Figure | None:
         if share is not None and max(share.value, share.high or 0) > 1:
-            raise ValueError(f"a share of at most 1, but it is {share.high or share.value:g}")
+            raise ValueError(f"a share of at most 1, got {share.high or share.value:g}")
         return share
 
 
@@ -129,7 +133,7 @@ class CatalogueEntry(Record):
     def _are_cuda_attributes(cls, attributes: Any) -> Any:
         for key in attributes if isinstance(attributes, dict) else ():
             if key in Figures.model_fields:
-                raise ValueError(f"attributes only, but {key} belongs under [figures]")
+                raise ValueError(f"only attributes here; {key} belongs under [figures]")
             if key not in ATTRIBUTES:
                 raise ValueError(
                     f"attributes of CUDA devices, but {key} is not one{nearest(key, ATTRIBUTES)}"
@@ -141,7 +145,7 @@ class CatalogueEntry(Record):
     def _are_possible(cls, attributes: dict[str, Attribute]) -> dict[str, Attribute]:
         for key, attribute in attributes.items():
             if expected := _range_of(key, attribute.value):
-                raise ValueError(f"{key} as {expected}, but it is {attribute.value!r}")
+                raise ValueError(f"{key} as {expected}, got {attribute.value!r}")
         for key in ("integrated", "compute_capability"):
             if key not in attributes:
                 raise ValueError(f"{key}, which is missing")
@@ -154,12 +158,13 @@ class CatalogueEntry(Record):
         if follows != self.memory_class:
             deciding = ", ".join(f"{key} = {attributes[key]}" for key in _DECIDING if key in attributes)
             raise ValueError(
-                f"memory_class = {follows!r}, which follows from {deciding}, but it is {self.memory_class!r}"
+                f"memory_class = {follows!r}, which follows from {deciding}, got {self.memory_class!r}"
             )
         if self.memory_class.startswith("discrete"):
             for key in ("pinned_to_device_bytes_per_second", "pinned_to_host_bytes_per_second"):
                 if getattr(self.figures, key) is None:
-                    raise ValueError(f"figures.{key}, which is missing: a card's link has no default")
+                    raise ValueError(f"figures.{key}, which is missing: there is no default for a "
+                        "card's link")
         return self
 
     def _attributes(self) -> dict[str, int | float | str | bool]:
@@ -188,7 +193,7 @@ def _range_of(key: str, value: int | str) -> str | None:
         return None if value in (0, 1) else "0 or 1"
     if key == "compute_capability":
         return None if re.fullmatch(r"\d+\.\d+", str(value)) else 'in "8.7"'
-    return None if isinstance(value, int) and value > 0 else "a whole number above 0"
+    return None if isinstance(value, int) and value > 0 else "a positive integer"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

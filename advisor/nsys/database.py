@@ -123,7 +123,8 @@ def opened(path: Path) -> Iterator[Database]:
             database = Database(path, connection)
             if not any(database.has(mark) for mark in _MARKS):
                 raise FileProblem(
-                    f"{path} is an SQLite file, but not an Nsight Systems export: it has none of its tables",
+                    f"{path} is an SQLite file but not an Nsight Systems export: it has none of the "
+                    "expected tables",
                     next_step=_EXPORT,
                 )
             yield database

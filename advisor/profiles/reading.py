@@ -18,7 +18,7 @@ _EQUAL = 0.05
 """How near the fastest format 1 called equal."""
 _SHORTEST, _LONGEST = 1e-12, 1e9
 """Seconds: far below one cycle of any clock, and thirty years."""
-_GIVE = "Give a profile.json that `advisor profile` wrote, undamaged."
+_GIVE = "Give an undamaged profile.json written by `advisor profile`."
 
 
 def load(path: Path | str) -> Profile:
@@ -27,7 +27,7 @@ def load(path: Path | str) -> Profile:
     try:
         return parse(read_text(path), str(path))
     except FileNotFoundError:
-        what, step = "does not exist", "Give the path of a profile.json that `advisor profile` wrote."
+        what, step = "does not exist", "Give the path of a profile.json written by `advisor profile`."
     except IsADirectoryError:
         what, step = "cannot be read: it is a directory", f"Give {path / 'profile.json'}."
     except UnicodeDecodeError:
@@ -47,7 +47,7 @@ def parse(text: str, name: str) -> Profile:
         strategies = [row.strategy for row in rows]
         if twice := [strategy for strategy in strategies if strategies.count(strategy) > 1]:
             raise FileProblem(
-                f"{name} is damaged: the strategy {twice[0][:60]!r} stands there twice", next_step=_GIVE
+                f"{name} is damaged: the strategy {twice[0][:60]!r} appears twice", next_step=_GIVE
             )
     return read
 
@@ -95,8 +95,8 @@ def _what_is_wrong(text: str, name: str, problem: ValidationError) -> FileProble
     first = problem.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
     return FileProblem(
-        f"{name} is damaged: {where}: {first['msg']} (problems in all: {problem.error_count()})",
-        next_step="Profile again, or take an undamaged copy.",
+        f"{name} is damaged: {where}: {first['msg']} (total problems: {problem.error_count()})",
+        next_step="Profile again, or use an undamaged copy.",
     )
 
 
@@ -117,7 +117,7 @@ def require_plausible(profile: Profile, name: str) -> None:
                 what = "a run" if isinstance(row, ScriptMeasured) else "a frame"
                 raise FileProblem(
                     f"{name} is damaged: {what} of {row.strategy} takes {seconds!r} s",
-                    next_step="Profile again, or take an undamaged copy.",
+                    next_step="Profile again, or use an undamaged copy.",
                 )
 
 

@@ -26,12 +26,12 @@ def read_text(path: Path, largest: int = LARGEST) -> str:
             data = (gzip.GzipFile(fileobj=file) if packed else file).read(largest + 1)
         except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
             raise FileProblem(
-                f"{path} is damaged: {problem}", next_step="Save it again, or give an undamaged copy."
+                f"{path} is damaged: {problem}", next_step="Save it again, or use an undamaged copy."
             ) from None
     if len(data) > largest:
         raise FileProblem(
-            f"{path} holds more than {largest / 1e6:.0f} MB, which is more than a report can show",
-            next_step="Profile with fewer --rounds or less --max-seconds, or with fewer strategies.",
+            f"{path} holds more than {largest / 1e6:.0f} MB, the maximum for a report",
+            next_step="Profile with fewer --rounds, fewer --max-seconds or fewer strategies.",
         )
     return data.decode("utf-8")
 

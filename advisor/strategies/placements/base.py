@@ -104,7 +104,7 @@ class Placement:
     hints: tuple[Hint, ...] = ()
     """What the driver is told of the memory."""
     not_on_cpu: str | None = (
-        "the CPU device has one ordinary memory: only pageable and zero-copy differ there"
+        "the CPU device has only pageable memory: only `pageable` and `zero-copy` differ"
     )
     """Why it cannot be used without a GPU, or None."""
 
