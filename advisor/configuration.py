@@ -227,7 +227,9 @@ def file_and_name(target: str) -> tuple[Path, str | None]:
         ) from None
     file, colons, name = target.partition("::")
     if not file or (colons and not name):
-        raise UsageError(f"{target!r} is not FILE or FILE::NAME", next_step="For example: workloads/vector_add.py.")
+        raise UsageError(
+            f"{target!r} is not FILE or FILE::NAME", next_step="For example: workloads/vector_add.py."
+        )
     return Path(file), name or None
 
 

@@ -95,8 +95,8 @@ def _range(text: str, low: str, high: str) -> tuple[str, ...]:
         raise UsageError(f"--sweep {text} is not a range of numbers", next_step=_FORMS) from None
     if not rising or not 1 <= steps < 100:
         raise UsageError(
-            f"--sweep {text}: the range must be increasing, start above 0 and have 2 to 100 "
-            "values", next_step=_FORMS
+            f"--sweep {text}: the range must be increasing, start above 0 and have 2 to 100 values",
+            next_step=_FORMS,
         )
     factor = (last / first) ** (1 / steps) if colon else _factor(first, last)
     middle = [first * factor**i for i in range(1, steps)]

@@ -86,8 +86,9 @@ def _faults(bench: Bench, kernels: Kernels, host: Array, device: Any, out: Any) 
         bench.leave_out([BROUGHT], "the migration rate is not known")
         return
     brought = fault.value * rate.value
-    bench.keep(BROUGHT, spread([brought]), "bytes that arrive during one fault at the sequential "
-        "migration rate")
+    bench.keep(
+        BROUGHT, spread([brought]), "bytes that arrive during one fault at the sequential migration rate"
+    )
 
 
 def _prefetches(bench: Bench, pointer: int, host: Array) -> None:

@@ -86,7 +86,9 @@ Compared = Annotated[
 ]
 FailIf = Annotated[
     list[str] | None,
-    typer.Option(metavar="GATE", help="Gate: slower=5%, footprint=+10% or recommendation-changes. Repeatable."),
+    typer.Option(
+        metavar="GATE", help="Gate: slower=5%, footprint=+10% or recommendation-changes. Repeatable."
+    ),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Treat inconclusive gates as failed.")]
 Anyway = Annotated[
@@ -100,7 +102,9 @@ Json = Annotated[bool, typer.Option("--json", help="As JSON.")]
 Out = Annotated[Path, of_profile("out", parser=_out)]
 OutBeside = Annotated[
     Path | None,
-    of_profile("out", parser=_out, help="Output directory (default: the profile's directory); - writes to stdout."),
+    of_profile(
+        "out", parser=_out, help="Output directory (default: the profile's directory); - writes to stdout."
+    ),
 ]
 PageFormats = Annotated[str, of_profile("formats", help="html, md, or both separated by a comma.")]
 Formats = Annotated[str, of_profile("formats")]
@@ -109,11 +113,11 @@ Quiet = Annotated[bool, of_profile("quiet")]
 
 EntryOut = Annotated[
     Path | None,
-    typer.Option("--out", parser=_out, metavar="FILE.toml", help="File to write the entry to; printed if omitted."),
+    typer.Option(
+        "--out", parser=_out, metavar="FILE.toml", help="File to write the entry to; printed if omitted."
+    ),
 ]
-Base = Annotated[
-    str | None, typer.Option(metavar="DEVICE", help="Without a GPU: the card this CPU hosts.")
-]
+Base = Annotated[str | None, typer.Option(metavar="DEVICE", help="Without a GPU: the card this CPU hosts.")]
 EntryName = Annotated[str | None, typer.Option("--name", help="Device name in the entry.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing --out file.")]
 NewFile = Annotated[Path, typer.Argument(metavar="FILE", help="The .py file to write.")]

@@ -49,7 +49,10 @@ def profile(**given: Any) -> None:
     wanted = configuration.parse_formats(asked.formats)
     swept, form = parse_sweep(asked.sweep), only_format(asked.out, wanted)
     if swept and form:
-        raise UsageError("--sweep writes one folder per value and cannot print to stdout", next_step="Give a directory: --out DIR.")
+        raise UsageError(
+            "--sweep writes one folder per value and cannot print to stdout",
+            next_step="Give a directory: --out DIR.",
+        )
     backend = "cuda" if script else choose_backend(asked.gpu, asked.no_gpu, asked.quiet)
     made = configuration.make_settings(
         found, backend=backend, command=command_line(sys.argv[1:]), script=script

@@ -56,5 +56,5 @@ def require_gpu(made: Settings, *, no_gpu: bool) -> None:
     raise NothingMeasured(
         f"a script needs a GPU and CuPy and cannot be predicted: {lacking}",
         next_step="Run it on a machine with a GPU and CuPy, or write a workload, which can be "
-            "predicted without them: advisor new mine.py.",
+        "predicted without them: advisor new mine.py.",
     )

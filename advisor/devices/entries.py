@@ -77,12 +77,15 @@ class Figures(Record):
     pageable_to_host_bytes_per_second: Figure | None = None
     zero_copy_read_bytes_per_second: Figure | None = optional("Kernels reading mapped host memory")
     zero_copy_write_bytes_per_second: Figure | None = None
-    zero_copy_reread_bytes_per_second: Figure | None = optional("Repeated reads of a working set "
-        "that fits the caches")
-    zero_copy_strided_read_bytes_per_second: Figure | None = optional("Reads of 4 bytes in every "
-        "128; only those 4 count")
-    zero_copy_random_read_bytes_per_second: Figure | None = optional("Random reads of 4 bytes; only "
-        "those count")
+    zero_copy_reread_bytes_per_second: Figure | None = optional(
+        "Repeated reads of a working set that fits the caches"
+    )
+    zero_copy_strided_read_bytes_per_second: Figure | None = optional(
+        "Reads of 4 bytes in every 128; only those 4 count"
+    )
+    zero_copy_random_read_bytes_per_second: Figure | None = optional(
+        "Random reads of 4 bytes; only those count"
+    )
     host_read_bytes_per_second: Figure | None = optional("One CPU thread, cached memory")
     host_write_bytes_per_second: Figure | None = None
     host_copy_bytes_per_second: Figure | None = optional("Bytes copied, not moved")
@@ -108,8 +111,9 @@ class Figures(Record):
     migration_to_host_bytes_per_second: Figure | None = None
     prefetch_to_device_bytes_per_second: Figure | None = optional("The call and waiting for it")
     prefetch_to_host_bytes_per_second: Figure | None = None
-    write_fault_seconds: Figure | None = optional("The CPU's first write to a 4 KiB page after it "
-        "migrated back")
+    write_fault_seconds: Figure | None = optional(
+        "The CPU's first write to a 4 KiB page after it migrated back"
+    )
 
     @field_validator("achievable_share")
     @classmethod
@@ -163,8 +167,9 @@ class CatalogueEntry(Record):
         if self.memory_class.startswith("discrete"):
             for key in ("pinned_to_device_bytes_per_second", "pinned_to_host_bytes_per_second"):
                 if getattr(self.figures, key) is None:
-                    raise ValueError(f"figures.{key}, which is missing: there is no default for a "
-                        "card's link")
+                    raise ValueError(
+                        f"figures.{key}, which is missing: there is no default for a card's link"
+                    )
         return self
 
     def _attributes(self) -> dict[str, int | float | str | bool]:

@@ -83,7 +83,9 @@ def finished(
     host = environment.host
     if host is not None:
         node = None if device_pci is None else gpu_numa_node(device_pci, root=machine.root)
-        absent = {} if node is not None else {"gpu_numa_node": "the kernel does not report the GPU's NUMA node"}
+        absent = (
+            {} if node is not None else {"gpu_numa_node": "the kernel does not report the GPU's NUMA node"}
+        )
         host = host.model_copy(update={"gpu_numa_node": node, "absent": {**host.absent, **absent}})
     return environment.model_copy(
         update={

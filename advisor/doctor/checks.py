@@ -26,9 +26,7 @@ def examine(facts: Facts) -> Checkup:
     ready = not facts.gpus or (facts.probe is not None and not facts.probe.problem)
     verdict = "There is a GPU, but it cannot be measured yet: see what is missing below."
     if not facts.gpus:
-        verdict = (
-            "There is no GPU. `advisor profile` runs workloads on the CPU and predicts GPU times."
-        )
+        verdict = "There is no GPU. `advisor profile` runs workloads on the CPU and predicts GPU times."
     elif ready:
         verdict = "`advisor profile` can measure on this machine."
     return Checkup(ready=ready, verdict=verdict, findings=findings)

@@ -33,7 +33,9 @@ def gpu_findings(facts: Facts) -> Iterator[Finding]:
     device = facts.probe.device
     if device is not None:
         kind = device.memory_class
-        yield info("memory class", str(kind), EXPLAINED[kind] if kind else "unknown to this version of advisor")
+        yield info(
+            "memory class", str(kind), EXPLAINED[kind] if kind else "unknown to this version of advisor"
+        )
         yield _managed(device, facts)
         yield _system(device)
 
@@ -123,7 +125,9 @@ def _managed(device: Device, facts: Facts) -> Finding:
 def _system(device: Device) -> Finding:
     if device.attributes.get("pageable_memory_access"):
         tables = device.attributes.get("pageable_memory_access_uses_host_page_tables")
-        found = "kernels can access malloc memory " + ("through the host's page tables" if tables else "by HMM")
+        found = "kernels can access malloc memory " + (
+            "through the host's page tables" if tables else "by HMM"
+        )
         return ok("plain memory (HMM, ATS)", found, "the strategy `system` is measured")
     return limited(
         "plain memory (HMM, ATS)",

@@ -98,7 +98,9 @@ class Options:
     targets: tuple[str, ...] = _names(
         (), "Also predict for this device: a name or a TOML file. Repeatable.", "DEVICE", script=False
     )
-    gpu: int | None = _gpu(None, "Index of the GPU to measure (default: the first).", "NUMBER", limits={"ge": 0})
+    gpu: int | None = _gpu(
+        None, "Index of the GPU to measure (default: the first).", "NUMBER", limits={"ge": 0}
+    )
     no_gpu: bool = _gpu(False, "Ignore the GPU and predict instead.")
     objective: Literal["time", "latency-p99", "throughput", "energy", "footprint"] | None = _conclusion(
         None,
@@ -152,8 +154,8 @@ class Options:
     )
     trace: tuple[Literal["nsys", "chrome"], ...] = _tracing(
         (),
-        "nsys: run each strategy once more under Nsight Systems. "
-        "chrome: write the frames for Perfetto and chrome://tracing. Repeatable.",
+        "nsys: run each strategy once more under Nsight Systems. chrome: write the frames for Perfetto "
+        "and chrome://tracing. Repeatable.",
         "nsys|chrome",
         file=True,
     )
@@ -166,7 +168,9 @@ class Options:
         give="Give a directory; . is the working directory.",
         file=True,
     )
-    formats: str = _output("html,md,json", "Formats, separated by commas: html, md, json.", "NAMES", file=True)
+    formats: str = _output(
+        "html,md,json", "Formats, separated by commas: html, md, json.", "NAMES", file=True
+    )
     include_host: bool = _output(False, "Record the host name; hidden by default.")
     no_environment: bool = _output(
         False, "Omit details of the machine and its software, for publishing.", file=True

@@ -249,7 +249,7 @@ def _compare(results: Results, directory: Path, kept: Path, *, same_text: bool) 
         raise WorkloadError(
             "its output differs from that of the unchanged script",
             next_step="If the difference is rounding, print fewer digits, or compare arrays with "
-                "advisor.result.",
+            "advisor.result.",
         )
 
 

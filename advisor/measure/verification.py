@@ -197,7 +197,7 @@ def require_written(outputs: Mapping[tuple[str, str], Array]) -> None:
                 f"stage {stage!r} leaves {missing} of {untouched.size} elements of buffer {buffer!r} "
                 "unwritten, which it annotates Out",
                 next_step="Out means every element is overwritten. To keep the rest, annotate "
-                    f"{buffer}: InOut.",
+                f"{buffer}: InOut.",
             )
 
 

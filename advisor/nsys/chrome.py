@@ -41,7 +41,7 @@ def trace_events(profile: Profile) -> dict[str, Any]:
             "tool": f"advisor {profile.tool.version}",
             "workload": profile.workload.name,
             "device": profile.device.name,
-            "note": "One steady frame of each strategy, instrumented. The measured times are in profile.json.",
+            "note": "One steady frame of each strategy, instrumented. Measured times are in profile.json.",
         },
     }
 

@@ -115,9 +115,7 @@ def find(given: Path | None = None, *, root: Path = Path("/")) -> Nsys:
     if answering:
         return max(answering, key=lambda nsys: nsys.version)
     raise NsysFailed(
-        problems[0]
-        if problems
-        else "nsys was not found on PATH or in its usual install directories"
+        problems[0] if problems else "nsys was not found on PATH or in its usual install directories"
     )
 
 

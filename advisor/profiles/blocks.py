@@ -41,9 +41,7 @@ class Block(Record):
     cpu_seconds: Seconds | None = optional(
         "CPU time of a frame: all threads of the process, waits that spin included"
     )
-    frame_latencies: tuple[Seconds, ...] = optional(
-        "Latencies of the first frames, where frames overlap", ()
-    )
+    frame_latencies: tuple[Seconds, ...] = optional("Latencies of the first frames, where frames overlap", ())
     energy: Energy | None = optional("Of a window for energy, of two seconds")
 
     @property

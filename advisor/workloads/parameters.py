@@ -61,7 +61,9 @@ def parse_assignments(settings: typing.Iterable[str], option: str = "--set") -> 
         if not equals or not name.strip().isidentifier():
             raise UsageError(f"{option} {setting!r} is not NAME=VALUE", next_step=f"Write {option} n=4096.")
         if not value.isprintable():
-            raise UsageError(f"{option} {name}={value!r} contains unprintable characters", next_step="Remove them.")
+            raise UsageError(
+                f"{option} {name}={value!r} contains unprintable characters", next_step="Remove them."
+            )
         if name.strip() in assignments:
             raise UsageError(f"{option} {name.strip()} is given twice", next_step="Omit one of them.")
         assignments[name.strip()] = value.strip()
@@ -150,7 +152,9 @@ def _parse(name: str, text: str, annotation: Any, option: str = "--set") -> Valu
     try:
         value = _read(text, annotation)
     except OverflowError:
-        raise UsageError(f"{option} {name}={text} is too large", next_step="Give a value below 2**63.") from None
+        raise UsageError(
+            f"{option} {name}={text} is too large", next_step="Give a value below 2**63."
+        ) from None
     except ValueError:
         wanted = _wanted(annotation)
         raise UsageError(

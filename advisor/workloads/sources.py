@@ -130,7 +130,7 @@ def _as_file(function: Any) -> str:
             f"{function.__name__} uses {', '.join(file.lost)}, which exists only in this process and "
             "cannot be passed to workers",
             next_step="Create it inside the function, or write the cell to a file (%%writefile) and "
-                "pass the file.",
+            "pass the file.",
         )
     return "\n".join((_HEAD, *file.lines, "", *file.blocks))
 

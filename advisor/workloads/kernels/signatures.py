@@ -147,7 +147,9 @@ def require_pointee(signature: Signature, index: int, dtype: np.dtype[Any]) -> N
     if wanted is None or wanted == dtype or {wanted.itemsize, dtype.itemsize} == {1}:
         return
     raise signature.refused(
-        index, f"is an array of {dtype}", f"The kernel reads {wanted}: pass such a buffer, or change the kernel."
+        index,
+        f"is an array of {dtype}",
+        f"The kernel reads {wanted}: pass such a buffer, or change the kernel.",
     )
 
 
