@@ -22,8 +22,8 @@ from advisor.version import __version__
 app = typer.Typer(
     help="Which memory strategy should my code use on this device, how sure are we, and what do I change?",
     epilog="Exit codes: 0 done; 1 a gate failed; 2 wrong usage; 3 the workload cannot be loaded or "
-        "is wrong; 4 nothing could be measured or predicted; 5 a file is missing, damaged or in an "
-        "unknown format; 70 internal error; 130 interrupted; 141 broken pipe.",
+    "is wrong; 4 nothing could be measured or predicted; 5 a file is missing, damaged or in an "
+    "unknown format; 70 internal error; 130 interrupted; 141 broken pipe.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

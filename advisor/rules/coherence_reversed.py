@@ -34,9 +34,9 @@ RULE = Rule(
     id="coherence-reversed",
     title="On Thor, use registered memory instead of managed",
     why="Up to Orin the rule of thumb is managed memory, because the GPU does not cache page-locked "
-        "memory. On Thor it is reversed: the GPU's L2 caches registered and pageable memory, while "
-        "memory from cudaHostAlloc and cudaMallocManaged is not cached. Code moved from Orin to Thor "
-        "unchanged keeps the wrong strategy.",
+    "memory. On Thor it is reversed: the GPU's L2 caches registered and pageable memory, while "
+    "memory from cudaHostAlloc and cudaMallocManaged is not cached. Code moved from Orin to Thor "
+    "unchanged keeps the wrong strategy.",
     bad="""
     host, device = managed_empty(shape, np.float32)  # right on Orin
     produce(host)

@@ -35,7 +35,9 @@ def judge(case: Case, limits: Limits) -> Finding:
     fitting = [row for row in lean if row.fits]
     better = case.fastest(row for row in fitting if row.no_slower(subject)) or case.proposal(lean, subject)
     if better is None:
-        cause += " No strategy that locks less is as fast. Pass the data through a few locked buffers of fixed "
+        cause += (
+            " No strategy that locks less is as fast. Pass the data through a few locked buffers of fixed "
+        )
         cause += "size, or lock only buffers that are copied in every frame."
         return Finding("advice", cause, evidence=tuple(shown))
     locked = units.size(better.pinned_bytes) if better.pinned_bytes else "nothing"
