@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Holds the profile against the baseline. Writes code and outcome to $GITHUB_OUTPUT and always ends well;
+# Compares the profile with the baseline. Writes code and outcome to $GITHUB_OUTPUT and always ends well;
 # gate.sh gives the exit code to the job.
 set -euo pipefail
 

@@ -133,12 +133,11 @@ def _toml(path: Path) -> dict[str, Any]:
 def _said(table: object, where: str, folder: Path) -> Said:
     if not isinstance(table, dict):
         raise UsageError(f"{where} is not a table", next_step=f"Its keys are {', '.join(KEYS)}.")
-    for key in table:
-        if key not in KEYS:
-            raise UsageError(
-                f"{where} there is no key {key!r}{nearest(key, KEYS)}",
-                next_step=f"Choose from {', '.join(KEYS)}.",
-            )
+    if unknown := [f"{key!r}{nearest(key, KEYS)}" for key in table if key not in KEYS]:
+        raise UsageError(
+            f"{where} unknown {'key' if len(unknown) == 1 else 'keys'} {', '.join(unknown)}",
+            next_step=f"Choose from {', '.join(KEYS)}.",
+        )
     values = dict(_read(where, {KEYS[key]: value for key, value in table.items()}).values)
     if "out" in values and str(values["out"]) != "-":
         values["out"] = Path(_from(folder, values["out"]))

@@ -1,6 +1,6 @@
 """A tiled matrix product, so that rows can be compared with published tables of UnifiedMemoryPerf.
 
-Source: NVIDIA's CUDA sample UnifiedMemoryPerf, written anew from its description: the host copies two
+Source: NVIDIA's CUDA sample UnifiedMemoryPerf, rewritten from its description: the host copies two
 matrices into the buffers, a kernel of 32 by 32 tiles multiplies them, the host compares the product element
 by element with what it must be. The kernel reads each matrix n / 32 times.
 Question: which memory for a kernel that reads its input many times, at each size? Small ones are bound by

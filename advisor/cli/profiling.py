@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 @options.takes(*OPTIONS)
 def profile(**given: Any) -> None:
-    """Run a workload under every strategy; report which to use.
+    """Measure a workload under every strategy and recommend one.
 
-    Without a GPU the workload runs on the CPU and the strategies are predicted for the target devices.
+    Without a GPU, run the workload on the CPU and predict the strategies for the target devices.
     """
     from advisor import configuration
     from advisor.devices.environment import command_line
@@ -135,7 +135,7 @@ def _written_traces(made: Settings, result: Profile, directory: Path) -> list[Pa
 
 
 def _profile_sweep(made: Settings, swept: Sweep, out: Path, wanted: tuple[str, ...], quiet: bool) -> None:
-    """One profile for each value, and the page over them. All values failing is the first one's error."""
+    """One profile for each value, and their page. If all values fail, the first one's error is raised."""
     from advisor import configuration
     from advisor import sweep as sweep_runs
     from advisor.measure.progress import make_progress

@@ -238,7 +238,12 @@ def _difference(name: str, array: Array, expected: Array, length: float) -> str:
     wrong = int(close.size - np.count_nonzero(close))
     if not wrong:
         return ""
-    told = f"{wrong} of {close.size} elements of {name!r} differ from the reference run"
+    where = np.unravel_index(int(np.argmin(close)), close.shape)
+    there = f"at {[int(index) for index in where]} " if array.ndim else ""
+    told = (
+        f"{wrong} of {close.size} elements of {name!r} differ from the reference run; {there}it is "
+        f"{array[where if array.ndim else ()]} instead of {expected[where if array.ndim else ()]}"
+    )
     return told + (_worst(array, expected, explained) if array.dtype.kind in "fc" else "")
 
 

@@ -29,12 +29,22 @@ def load(path: Path | str) -> Profile:
     except FileNotFoundError:
         what, step = "does not exist", "Give the path of a profile.json written by `advisor profile`."
     except IsADirectoryError:
-        what, step = "cannot be read: it is a directory", f"Give {path / 'profile.json'}."
+        what, step = _of_a_directory(path)
     except UnicodeDecodeError:
         what, step = "is damaged: it is not UTF-8 text", _GIVE
     except OSError as problem:
         what, step = f"cannot be read: {problem}", "Check the path and its permissions."
     raise FileProblem(f"{path} {what}", next_step=step)
+
+
+def _of_a_directory(path: Path) -> tuple[str, str]:
+    """What is wrong with a directory as a profile, and which file in it to give."""
+    if (path / "profile.json").is_file():
+        return "is a directory", f"Give {path / 'profile.json'}."
+    if found := sorted(path.glob("*/profile.json")):
+        step = f"Give one of them, such as {found[0]}; advisor report {path}/*/profile.json shows the sweep."
+        return f"is a directory with {len(found)} profiles of a sweep; one profile is needed", step
+    return "is a directory without a profile.json", _GIVE
 
 
 def parse(text: str, name: str) -> Profile:

@@ -61,5 +61,5 @@ def write_atomically(path: Path, text: str, rename: Callable[[Path, Path], None]
                 raise
     except OSError as problem:
         raise FileProblem(
-            f"{path} cannot be written: {problem}", next_step="Choose another directory with --out DIR."
+            f"{path} cannot be written: {problem}", next_step="Choose a path you can write to."
         ) from None
