@@ -2,7 +2,7 @@
 PYTHON ?= python
 
 .DEFAULT_GOAL := help
-.PHONY: help install check lint types test fuzz test-gpu bench bench-gpu accuracy rules-report samples pictures schema accept
+.PHONY: help install check lint types test fuzz test-gpu bench bench-gpu accuracy rules-report samples pictures schema accept docs
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ samples:  ## Regenerate the committed sample reports
 
 pictures:  ## Take screenshots of the sample reports in Chromium
 	$(PYTHON) -m tests.browser.pictures
+
+docs:  ## Build the documentation as a site with search in site/
+	$(PYTHON) -m mkdocs build --strict
 
 schema:  ## Regenerate docs/profile.schema.json
 	$(PYTHON) -m advisor.profiles.reading > docs/profile.schema.json

@@ -104,7 +104,7 @@ def test_a_cell_brings_what_it_uses_from_other_cells(tmp_path: Path, monkeypatch
 
 def test_a_cell_that_uses_what_this_process_alone_has_is_refused_by_name() -> None:
     scope = notebook(HEAD, HELPER, "table = np.arange(3)\nOFFSET = table", BODY)
-    with pytest.raises(UsageError, match=r"double uses OFFSET, which this process alone has") as raised:
+    with pytest.raises(UsageError, match=r"double uses OFFSET, which exists only in this process") as raised:
         profiled(scope["double"])
     assert "%%writefile" in str(raised.value), "the next step is part of the text"
 
@@ -129,7 +129,7 @@ def made_inside() -> Any:
     ("workload", "message"),
     [
         (3, "3 is not a workload"),
-        (made_inside(), "inner is made inside of another function"),
+        (made_inside(), "inner is defined inside another function"),
         (notebook(HEAD, "OFFSET = 1", BODY)["double"](), "this is a Workload"),
         (notebook(HEAD + BODY.replace("double", "typed"))["typed"], ""),
     ],
@@ -163,7 +163,7 @@ def test_profiling_while_the_file_is_imported_does_not_start_processes_without_e
         [sys.executable, "w.py"], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60
     )
     assert said.returncode == 1
-    assert "calls advisor.profile while it is imported" in said.stderr
+    assert "calls advisor.profile at import time" in said.stderr
     assert 'if __name__ == "__main__":' in said.stderr
 
 

@@ -256,7 +256,7 @@ def test_one_that_fails_in_its_window_costs_its_own_alone() -> None:
     clock = FakeClock()
     found = taken(session(clock, fails={"pinned": "leaves"}), clock, 30.0)
     assert [block.contestant for block in found.blocks] == ["zero-copy"]
-    assert "it failed in its window" in found.why("pinned")
+    assert "it failed in its energy window" in found.why("pinned")
 
 
 def test_ctrl_c_keeps_the_windows_that_ended() -> None:

@@ -57,8 +57,8 @@ def test_it_is_the_servers_child(shared: ForkServer, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("how", "reason"),
     [
-        ("_exit", "the process exited with code 0 before it had a result"),
-        ("kill", "the process was killed by SIGKILL; most often the system was out of memory"),
+        ("_exit", "the process exited with code 0 without a result"),
+        ("kill", "the process was killed by SIGKILL; usually the system ran out of memory"),
         ("segfault", "the process was killed by SIGSEGV"),
     ],
 )

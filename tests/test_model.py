@@ -256,7 +256,7 @@ def test_assumed_traffic_widens_the_range_and_is_named() -> None:
 
 def test_assumptions_name_every_default_with_its_source_and_say_predicted() -> None:
     found = predict(vector_add(), load("rtx-4090")).assumptions
-    assert "predicted, none was measured" in found[0]
+    assert "predicted, not measured" in found[0]
     assert any("fault time" in s and "28.0 µs" in s and "ObservUVM" in s for s in found)
     assert not any("pinned to device" in s for s in found)  # the entry knows it
 

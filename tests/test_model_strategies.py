@@ -200,7 +200,7 @@ def test_frames_that_carry_data_over_cannot_overlap() -> None:
     found = predict(changed(vector_add(stages=stages), a=kept), load("h200")).results
     (declined,) = (r for r in found if r.strategy == "pinned-pipelined")
     assert isinstance(declined, Skipped)
-    assert "carries data from frame to frame" in declined.reason
+    assert "carries data between frames" in declined.reason
 
 
 # What is only declared
@@ -240,7 +240,7 @@ def test_a_kernel_of_which_nothing_is_known_is_declined_with_the_way_out() -> No
     assert len(reasons) == len(STRATEGIES)
     assert "passes=" in reasons["pinned"]
     assert "nothing was traced" in reasons["pinned"]
-    assert "taken to be without HMM" in reasons["system"]
+    assert "assumed to run without HMM" in reasons["system"]
 
 
 # Verdict and draws

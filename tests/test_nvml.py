@@ -262,7 +262,7 @@ def test_zeros_that_cannot_be_are_absent() -> None:
             nvmlDeviceGetPerformanceState=32,
         )
     )
-    zero = "NVML gave 0, which it cannot be"
+    zero = "NVML reported 0, which is invalid"
     names = (
         "sm_hertz",
         "memory_hertz",
@@ -271,13 +271,13 @@ def test_zeros_that_cannot_be_are_absent() -> None:
         "memory_total_bytes",
         "memory_used_bytes",
     )
-    assert state.absent == {**dict.fromkeys(names, zero), "performance_state": "NVML does not know it"}
+    assert state.absent == {**dict.fromkeys(names, zero), "performance_state": "not reported by NVML"}
     assert not set(state.absent) & set(told(state))
 
 
 def test_a_figure_out_of_all_bounds_is_dropped_alone() -> None:
     state = read(gpu(nvmlDeviceGetMemoryInfo=SimpleNamespace(total=150 << 30, used=2**64 - 1, free=0)))
-    assert state.absent == {"memory_used_bytes": f"NVML gave {2**64 - 1}"}
+    assert state.absent == {"memory_used_bytes": f"NVML reported {2**64 - 1}"}
     assert state.memory_total_bytes == 150 << 30
 
 

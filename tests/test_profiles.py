@@ -202,7 +202,7 @@ def test_a_damaged_file_says_where(change: Callable[[dict[str, Any]], object], w
     message = refused(changed(change))
     assert message.startswith("is damaged: ")
     assert where in message
-    assert "(problems in all: 1)" in message
+    assert "(total problems: 1)" in message
 
 
 def test_a_row_with_frames_that_no_round_has() -> None:

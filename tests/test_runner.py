@@ -257,5 +257,5 @@ def test_progress_hears_of_every_process(tmp_path: Path) -> None:
     asked = settings(rounds=1, strategies=("pageable", "pinned"))
     launcher = FakeLauncher(device=Device(name="CPU", kind="cpu"))
     run(asked, launcher, heard, tmp_path, lambda so_far: None)
-    words = ["checking the workload", ".", "tracing it", ".", 3, "pageable, round 1", "."]
+    words = ["checking the workload", ".", "tracing the workload", ".", 3, "pageable, round 1", "."]
     assert [w for w in heard.said if w != 4] == words  # 4: the first guess, before what applies is known

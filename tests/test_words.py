@@ -1,4 +1,4 @@
-"""Plain words: no text that a user can see holds a phrase that users found odd (docs/glossary.md has the terms)."""
+"""Plain words: no text that a user sees holds a phrase that users found odd (docs/glossary.md: the terms)."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ and non_blocking whose page-locked memory is used again; pin_memory=true lets th
 itself, on top of that.
 Question: is page-locked memory worth it for this batch and this model, and is the loader's own way of it?
 Must advise: on a card, page-locked memory where copies are a tenth of the frame or more.
-Must not: pin every batch again; count the model's weights, which stay on the device; advise anything where the
-loader itself is the longest part.
+Must not: pin every batch again; count the model's weights, which stay on the device; advise anything where
+the loader itself is the longest part.
 """
 
 import copy

@@ -15,7 +15,7 @@ from advisor.profiles.schema import MemoryClass
 EXPLAINED: dict[MemoryClass, str] = {
     "tegra": "one DRAM; pinned memory is uncached on CPU and GPU, managed memory is cached on both",
     "tegra-io-coherent": "one DRAM; pinned memory is cached only on the CPU, managed memory on both",
-    "tegra-coherent": "one DRAM; registered and pageable memory is cached by the GPU's L2, pinned memory is not",
+    "tegra-coherent": "one DRAM; the GPU's L2 caches registered and pageable memory, not pinned memory",
     "discrete": "own memory behind PCIe; pageable memory needs copies",
     "discrete-hmm": "own memory behind PCIe; pageable memory is also accessible by page faults",
     "coherent": "a coherent link; pageable memory is accessed directly",

@@ -35,7 +35,7 @@ class Limits:
     precision: float = 0.005
     """Stop when the interval of the median is within this share of it."""
     improvement: float = 0.1
-    """Stop when twice the frames narrowed the interval by less than this share: the interval is stable."""
+    """Stop when twice the frames narrowed the interval by less than this share: the noise is stable."""
     confidence: float = 0.95
 
 
@@ -170,7 +170,7 @@ class _Checks:
         if width <= limits.precision:
             return "precise"
         stable = count >= 100 and earlier and width > earlier[-1] * (1 - limits.improvement)
-        return "interval is stable" if stable else ""
+        return "noise is stable" if stable else ""
 
 
 @contextmanager
