@@ -61,7 +61,7 @@ class Comparison(comparing.Comparison):
 
 def load(path: Path | str) -> Profile:
     """Reads a profile, packed or not. Raises `AdvisorError`: missing, damaged or of an unknown format."""
-    with _naming_arguments():
+    with naming_arguments():
         return Profile.of(pipeline.concluded(reading.load(path)))
 
 
@@ -73,7 +73,7 @@ def compare(
     anyway: bool = False,
 ) -> Comparison:
     """HEAD compared with BASE, as `advisor compare` does. Raises `AdvisorError` as the command does."""
-    with _naming_arguments():
+    with naming_arguments():
         sides = [each if isinstance(each, schema.Profile) else reading.load(each) for each in (base, head)]
         found = comparing.compare(*map(pipeline.concluded, sides), strategies=strategies, anyway=anyway)
     return Comparison(**{part.name: getattr(found, part.name) for part in fields(found)})
@@ -119,7 +119,7 @@ def profile(
     _SIGNATURE.bind(workload, parameters, **arguments)
     given = {"parameters": _assignments(parameters or {}), **arguments}
     with (
-        _naming_arguments(),
+        naming_arguments(),
         source(workload) as target,
         tempfile.TemporaryDirectory(prefix="advisor-") as scratch,
     ):
@@ -136,7 +136,7 @@ _OPTION = re.compile(r"--([a-z][a-z-]+)(?: ([\w.-]+)=([^\s.,;]+)| ([A-Z]+\b|\d+)
 
 
 @contextmanager
-def _naming_arguments() -> Iterator[None]:
+def naming_arguments() -> Iterator[None]:
     """Errors name the arguments of this module, `max_seconds=60`, not options: `--max-seconds 60`."""
     try:
         yield

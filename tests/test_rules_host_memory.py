@@ -39,7 +39,11 @@ def test_elsewhere_page_locked_memory_is_cached_by_the_cpu(memory_class: MemoryC
 @pytest.mark.parametrize(
     ("rows", "outcome", "text"),
     [
-        ((PAGEABLE, row("pinned", 0.02, kernels=0.002, consume=0.005), MANAGED), "pass", "costs the CPU nothing"),
+        (
+            (PAGEABLE, row("pinned", 0.02, kernels=0.002, consume=0.005), MANAGED),
+            "pass",
+            "costs the CPU nothing",
+        ),
         ((PAGEABLE, UNCACHED), "pass", "baseline"),
         ((PAGEABLE, UNCACHED, restless(row("managed", 0.055, kernels=0.002), 0.3)), "pass", "clearly faster"),
         ((PAGEABLE, MANAGED), "not-applicable", "pinned"),

@@ -124,9 +124,9 @@ def test_the_reason_tells_time_equals_memory_and_noise() -> None:
     )
     assert found.reason == " ".join(found.steps)
     noisy = told(made("untrusted", noise=(1.05, 1.12)), SECONDS, Preferences())
-    assert (
-        noisy.steps[-1]
-        == "The control, one strategy measured under two names, differs from itself: 1.05× to 1.12× its own time."
+    assert noisy.steps[-1] == (
+        "The control, one strategy measured under two names, differs from itself: "
+        "1.05× to 1.12× its own time."
     )
 
 
