@@ -69,11 +69,11 @@ def _option(default: Any, help: str, metavar: str | None = None, **more: Any) ->
     return field(default=default, metadata={"help": help, "metavar": metavar, **more})
 
 
-_file = partial(_option, panel="What is run", positional=True)
-_parameter = partial(_option, panel="What is run", script=False)
+_file = partial(_option, panel="Workload", positional=True)
+_parameter = partial(_option, panel="Workload", script=False)
 _names = partial(_option, panel="Strategies and devices", file=True)
 _gpu = partial(_option, panel="Strategies and devices")
-_conclusion = partial(_option, panel="What to conclude by", file=True, script=False)
+_conclusion = partial(_option, panel="Objective and rules", file=True, script=False)
 _measuring = partial(_option, panel="Measuring", file=True)
 _tracing = partial(_option, panel="Tracing", call=False)
 _output = partial(_option, panel="Output", call=False)
