@@ -116,7 +116,7 @@ def test_wrong_input_is_told_before_anything_is_measured(
     (tmp_path / "folder.toml").mkdir()
     (tmp_path / "damaged.toml").write_text("[")
     for arguments, code, message in (
-        (("--no-gpu", "--out", "x.toml"), 2, "error: --out x.toml: an entry for a device needs a GPU"),
+        (("--no-gpu", "--out", "x.toml"), 2, "error: --out x.toml: a device entry needs a GPU, or --"),
         ((*BASE, "--out", "x"), 2, "error: --out x does not end in .toml"),
         ((*BASE, "--out", "there.toml"), 2, "error: --out there.toml exists"),
         ((*BASE, "--out", "no/x.toml"), 2, "error: --out no/x.toml cannot be written: no such file"),

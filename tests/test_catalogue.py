@@ -202,7 +202,7 @@ def test_a_users_file_has_the_same_form(tmp_path: Path) -> None:
             'memory_class = "discrete"',
             'memory_class = "tegra"',
             "expected memory_class = 'discrete', which follows from integrated = 0, "
-            "compute_capability = 8.9, but it is 'tegra'",
+            "compute_capability = 8.9, got 'tegra'",
         ),
         ('memory_class = "discrete"', 'memory_class = "fast"', "expected one of tegra, "),
         (
@@ -213,7 +213,7 @@ def test_a_users_file_has_the_same_form(tmp_path: Path) -> None:
         (
             'value = "8.9"',
             'value = "new"',
-            "attributes: expected compute_capability as in \"8.7\", but it is 'new'",
+            "attributes: expected compute_capability as in \"8.7\", got 'new'",
         ),
         ("value = 500e9", "value = 0", "device_memory_bytes_per_second.value: expected greater than 0"),
         ("value = 500e9", "value = inf", "device_memory_bytes_per_second.value: expected a finite number"),
@@ -230,16 +230,16 @@ def test_a_users_file_has_the_same_form(tmp_path: Path) -> None:
         (
             "[figures]",
             "[figures]\nachievable_share = { value = 0.9, high = 1.1, source = 'x' }",
-            "share of at most 1, but it is 1.1",
+            "share of at most 1, got 1.1",
         ),
         ("[figures]", "[figures]\nspeed = { value = 1, source = 'x' }", "figures.speed: is not a key"),
         ('name = "A card"', "name = 3", "name: expected a valid string, but it is 3"),
         ('name = "A card"', 'name = "  "', "name: expected"),
         ('name = "A card"', 'name = "A card"\norigin = "me"', "origin: is not a key of a catalogue file"),
         ('500e9, source = "test"', '500e9, source = " "', "bytes_per_second.source: expected"),
-        ("value = 0,", 'value = "no",', "attributes: expected integrated as 0 or 1, but it is 'no'"),
+        ("value = 0,", 'value = "no",', "attributes: expected integrated as 0 or 1, got 'no'"),
         ("value = 0,", "value = true,", "attributes.integrated.value: expected a whole number or a text"),
-        ("value = 0,", "value = 2,", "attributes: expected integrated as 0 or 1, but it is 2"),
+        ("value = 0,", "value = 2,", "attributes: expected integrated as 0 or 1, got 2"),
         (
             "[attributes]",
             "[attributes]\nl2_cache_size = { value = -1, source = 'x' }",

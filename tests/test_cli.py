@@ -137,7 +137,7 @@ def test_what_is_printed_fits_80_columns_and_is_complete(command: Command, argum
     expected = {
         "strategies": ["pageable:", "pinned:", "zero-copy:", "managed:"],
         "rules": ["zero-copy-reread"],
-        "--help": ["profile", "report", "strategies", "rules", "--version", "interrupted", "away."],
+        "--help": ["profile", "report", "strategies", "rules", "--version", "interrupted", "broken pipe"],
     }[arguments[0]]
     assert all(word in said.out for word in expected)
 

@@ -242,7 +242,7 @@ def test_every_contestant_has_a_window_while_there_is_time() -> None:
     [
         ({"joules": None}, "no counter"),
         ({"starts": False}, "did not start"),
-        ({"fails": {"pinned": "dies"}}, "ended with pinned"),
+        ({"fails": {"pinned": "dies"}}, "ended during pinned"),
     ],
 )
 def test_without_windows_the_reason_is_told(options: dict[str, object], reason: str) -> None:

@@ -180,7 +180,7 @@ def test_a_copy_is_not_taken_for_the_buffer(monkeypatch: pytest.MonkeyPatch) -> 
 
     def stage(a: In, b: Out) -> None: ...
 
-    with pytest.raises(WorkloadError, match="PyTorch made a copy"):
+    with pytest.raises(WorkloadError, match="PyTorch copied it"):
         run_once(one_stage(device(stage, arrays="torch")))
 
 

@@ -225,7 +225,7 @@ def test_declared_passes_are_enough_to_predict_with() -> None:
     assert rows["pinned"].terms["to-device"] == traced["pinned"].terms["to-device"]
     assert rows["pinned"].terms["host:consume"] == traced["pinned"].terms["host:consume"]
     assert device_path(rows["zero-copy"]) > device_path(traced["zero-copy"])
-    assert any("could not see stage 'produce'" in sentence for sentence in found.assumptions)
+    assert any("could not see how stage 'produce'" in sentence for sentence in found.assumptions)
 
 
 def with_work(profile: Profile) -> Profile:

@@ -113,7 +113,7 @@ def test_the_one_that_is_given(tmp_path: Path) -> None:
     with pytest.raises(NsysFailed, match="there is no nsys at"):
         find(tmp_path / "elsewhere")
     path.write_text("#!/bin/sh\necho something else\n")
-    with pytest.raises(NsysFailed, match="which version"):
+    with pytest.raises(NsysFailed, match="does not report its version"):
         find(path)
     path.chmod(0o644)
     with pytest.raises(NsysFailed, match="Permission denied"):

@@ -367,7 +367,7 @@ def newer(path: Path, columns: str) -> FileTrace:
 
 def test_a_newer_schema_is_read_as_far_as_it_is_known(tmp_path: Path) -> None:
     told = newer(tmp_path / "a.sqlite", "start, end, shortName, globalPid, correlationId")
-    assert "newer than this advisor knows (3)" in told.notes[0]
+    assert "newer than this advisor supports (3)" in told.notes[0]
     with pytest.raises(FileProblem, match="tables this advisor does not support"):
         newer(tmp_path / "b.sqlite", "begin, finish")
 

@@ -204,7 +204,7 @@ def test_neither_is_predicted() -> None:
         found = recommend_predicted(rows, draws, preferences=Preferences(objective=objective))
         assert found
         assert (found.strategy, found.objective) == ("pinned", "time")
-        assert found.steps[0] == f"No {noun} is not predicted; the choice is by time."
+        assert found.steps[0] == f"{noun.capitalize()} is not predicted; the choice is by time."
     assert prediction().recommendation
 
 

@@ -165,7 +165,7 @@ def test_copies_that_overlap_are_hidden(memory_class: MemoryClass):
         (
             (PINNED, row("pinned-pipelined", 0.0199, kernels=0.002, copies=0.01, spread=0.3)),
             "pass",
-            "not surely",
+            "clearly",
         ),
         ((row("pinned", 0.1, kernels=0.001, copies=0.002), OVERLAPPED), "pass", "little to overlap"),
         ((PINNED, OVERLAPPED, ZERO_COPY), "pass", "zero-copy"),

@@ -295,7 +295,7 @@ def test_where_host_memory_is_the_noise_it_is_said_and_what_helps():
     assert "numactl --cpunodebind=1 --membind=1" in found.detail
     assert "huge pages, which 10 % of the buffers' memory has" in found.detail
     assert "fewer passes of host stages over their buffers, produce's first" in found.detail
-    assert "left to the governor powersave" in found.detail
+    assert "controlled by the governor powersave" in found.detail
     assert "clock was between" not in found.detail
     assert "--max-seconds 9" in found.detail
     shown = figures(found)

@@ -95,7 +95,7 @@ def test_a_strategy_that_fails_is_not_run_again_and_the_others_are_measured(tmp_
     assert isinstance(row, Failed)
     assert "SIGBUS" in row.reason
     assert row.detail == "what it printed"
-    assert "run by itself" in row.next_step
+    assert "runs with python" in row.next_step
     assert len(result.rows[0].frame_seconds) == 6  # type: ignore[union-attr]
 
 

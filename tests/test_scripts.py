@@ -366,7 +366,7 @@ def test_each_measured_strategy_of_a_script_is_traced_once_more_as_a_whole(tmp_p
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (("--set", "n=1", "--", "--epochs", "1"), 2, "--set is for workloads"),
+        (("--set", "n=1", "--", "--epochs", "1"), 2, "--set applies only to workloads"),
         (("--nsys", "nsys", "--", "--epochs", "1"), 2, "--nsys has no effect without --trace nsys"),
         (("--strategy", "pinned"), 2, "cannot be run under 'pinned'"),
         (("--rounds", "0"), 2, "--rounds 0"),

@@ -40,7 +40,7 @@ def judge(case: Case, limits: Limits) -> Finding:
 
 def _again(method: Method, held_final: bool) -> str:
     if held_final:
-        return f"Profile again with --max-seconds {3 * method.max_seconds:g}for more processes and blocks."
+        return f"Profile again with --max-seconds {3 * method.max_seconds:g} for more processes and blocks."
     return (
         f"Profile again with --rounds {max(10, 3 * method.rounds)}: the interval shrinks with the number "
         "of processes, not the length of a run."
