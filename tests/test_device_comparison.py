@@ -154,7 +154,7 @@ def test_profiles_that_do_not_belong_together(other: Profile, message: str) -> N
 
 def test_the_runs_of_scripts_are_shown_one_by_one() -> None:
     both = [(Path("x.json"), on("a")), (Path("y.json"), script_profile())]
-    with pytest.raises(UsageError, match=r"^y\.json is the run of a script") as raised:
+    with pytest.raises(UsageError, match=r"^y\.json is a profile of a script") as raised:
         combine(both, Path())
     assert raised.value.next_step == "Report it alone: advisor report y.json."
 
