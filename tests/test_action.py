@@ -294,7 +294,7 @@ def test_a_token_that_may_not_write_costs_the_comment_alone(job: Job) -> None:
     (job.root / "out/report.md").write_text("x", encoding="utf-8")
     ended = comment(job, GH_TEST_CODE="1")
     assert ended.returncode == 0
-    assert "::warning::The report could not be commented (reading)" in ended.stderr
+    assert "::warning::The report could not be posted as a comment (reading)" in ended.stderr
 
 
 def test_without_a_report_nothing_is_commented(job: Job) -> None:

@@ -168,7 +168,7 @@ def test_a_dtype_that_cannot_be_shared_is_named_before_anything_runs(
     def stage(a: In, b: Out) -> None: ...
 
     bound = bind(one_stage(device(stage, arrays=form), dtype))
-    with pytest.raises(WorkloadError, match=f"buffer 'a' .* through {library}, which cannot share it"):
+    with pytest.raises(WorkloadError, match=f"buffer 'a' .* as {library}, which cannot share its memory"):
         require_libraries(bound, CpuBackend())
 
 
