@@ -2,7 +2,7 @@
 PYTHON ?= python
 
 .DEFAULT_GOAL := help
-.PHONY: help install check lint types test fuzz faults test-gpu bench bench-gpu accuracy rules-report samples pictures schema accept
+.PHONY: help install check lint types test fuzz faults test-gpu bench bench-gpu accuracy rules-report samples pictures schema accept docs
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,7 +22,7 @@ types:  ## Static types, strict
 test:  ## All tests that need no GPU (layers, golden reports and browser among them)
 	$(PYTHON) -m pytest
 
-fuzz:  ## The property tests again with other random examples each time
+fuzz:  ## The property tests with new random examples
 	$(PYTHON) -m pytest --hypothesis-profile=fuzz $$(grep -l hypothesis tests/test_*.py)
 
 faults:  ## The matrix of faults through the real command line, as a table
@@ -37,21 +37,24 @@ bench:  ## Benchmarks without a GPU, printed as ratios
 bench-gpu:  ## Benchmarks on a CUDA GPU, printed as ratios
 	$(PYTHON) -m tests.benchmarks --gpu
 
-accuracy:  ## Hold the model against published figures and write the result (docs/accuracy.md, accuracy.json)
+accuracy:  ## Compare the model with published figures and write the result (docs/accuracy.md, accuracy.json)
 	$(PYTHON) -m tests.accuracy --write
 
-rules-report:  ## Hold estimated gains against measured ones (docs/rules-report.md, from reports/h200)
+rules-report:  ## Compare estimated gains with measured ones (docs/rules-report.md, from reports/h200)
 	$(PYTHON) -m tests.rules_report --write
 
-samples:  ## Make the committed sample reports again
+samples:  ## Regenerate the committed sample reports
 	$(PYTHON) -m advisor profile workloads/vector_add.py --no-gpu --out reports/no-gpu/vector_add
 	$(PYTHON) -m tests.samples
 
-pictures:  ## Photograph the sample reports in Chromium
+pictures:  ## Take screenshots of the sample reports in Chromium
 	$(PYTHON) -m tests.browser.pictures
 
-schema:  ## Write docs/profile.schema.json again
+docs:  ## Build the documentation as a site with search in site/
+	$(PYTHON) -m mkdocs build --strict
+
+schema:  ## Regenerate docs/profile.schema.json
 	$(PYTHON) -m advisor.profiles.reading > docs/profile.schema.json
 
-accept:  ## Accept the present reports as the golden ones
+accept:  ## Accept the current reports as golden files
 	$(PYTHON) -m pytest tests/test_report.py tests/test_report_sweep.py tests/test_report_compare.py tests/test_device_comparison.py tests/test_rules_explained.py --accept

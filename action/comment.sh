@@ -20,16 +20,16 @@ trap 'rm -f "$body"' EXIT
             echo
         fi
     done
-    echo "The whole report is in the artefact \`${ADVISOR_MARK//[^A-Za-z0-9._-]/-}\` of this run."
+    echo "The full report is in the artifact \`${ADVISOR_MARK//[^A-Za-z0-9._-]/-}\` of this run."
 } >"$body"
 if ! [ -f "$ADVISOR_OUT/report.md" ] || [ -L "$ADVISOR_OUT/report.md" ] || [ -L "$ADVISOR_OUT" ]; then
-    echo "::warning::There is no report to comment." >&2
+    echo "::warning::There is no report to post as a comment." >&2
     exit 0
 fi
 
 comments="repos/$GITHUB_REPOSITORY/issues/$ADVISOR_PULL_REQUEST/comments"
 warn() {
-    echo "::warning::The report could not be commented ($1). Give the job the permission pull-requests: write;" \
+    echo "::warning::The report could not be posted as a comment ($1). Give the job the permission pull-requests: write;" \
         "a pull request from a fork has none. The job's summary has the report." >&2
     exit 0
 }

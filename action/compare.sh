@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Holds the profile against the baseline. Writes code and outcome to $GITHUB_OUTPUT and always ends well;
+# Compares the profile with the baseline. Writes code and outcome to $GITHUB_OUTPUT and always ends well;
 # gate.sh gives the exit code to the job.
 set -euo pipefail
 
@@ -22,13 +22,13 @@ done <<<"${ADVISOR_STRATEGIES:-}"
 
 if [ -z "${ADVISOR_BASELINE:-}" ]; then
     if [ "${#gates[@]}" -gt 0 ]; then
-        echo "::error::fail-if is given without a baseline: there is nothing to gate on." >&2
+        echo "::error::fail-if needs a baseline. Set the input baseline to a profile.json." >&2
         give 2 failed
     fi
     give 0 ungated
 fi
 if [ "$ADVISOR_PROFILE_CODE" != 0 ] || [ ! -f "$ADVISOR_OUT/profile.json" ]; then
-    echo "::error::Profiling ended with $ADVISOR_PROFILE_CODE, so that nothing is compared." >&2
+    echo "::error::advisor profile exited with $ADVISOR_PROFILE_CODE, so nothing was compared." >&2
     give 0 failed
 fi
 
@@ -45,7 +45,7 @@ if [ "$code" != 0 ]; then
 elif [ "${#gates[@]}" -eq 0 ]; then
     give 0 ungated
 elif grep -q '^gate .*: inconclusive' "$messages"; then
-    echo "::warning::A gate is inconclusive: the noise is too large to tell. See the report." >&2
+    echo "::warning::A gate is inconclusive because of noise. See the report." >&2
     give 0 inconclusive
 fi
 give 0 passed

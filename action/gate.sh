@@ -7,16 +7,16 @@ if [ -z "${ADVISOR_PROFILE_CODE:-}" ]; then
     exit 4
 fi
 if [ "$ADVISOR_PROFILE_CODE" != 0 ]; then
-    echo "::error::advisor profile ended with $ADVISOR_PROFILE_CODE." >&2
+    echo "::error::advisor profile exited with $ADVISOR_PROFILE_CODE." >&2
     exit "$ADVISOR_PROFILE_CODE"
 fi
 if [ -z "${ADVISOR_COMPARE_CODE:-}" ]; then
-    echo "::error::The comparison did not come to its end." >&2
+    echo "::error::The comparison did not finish." >&2
     exit 4
 fi
 if [ "$ADVISOR_COMPARE_CODE" = 1 ]; then
     echo "::error::A gate failed. See the report." >&2
 elif [ "$ADVISOR_COMPARE_CODE" != 0 ]; then
-    echo "::error::advisor compare ended with $ADVISOR_COMPARE_CODE." >&2
+    echo "::error::advisor compare exited with $ADVISOR_COMPARE_CODE." >&2
 fi
 exit "$ADVISOR_COMPARE_CODE"

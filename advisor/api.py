@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, get_type_hints
@@ -14,7 +16,7 @@ from typing_extensions import Unpack
 
 from advisor import configuration, pipeline
 from advisor.devices.environment import command_line
-from advisor.errors import UsageError, WorkloadError
+from advisor.errors import AdvisorError, UsageError, WorkloadError
 from advisor.measure.backends.choosing import choose_backend
 from advisor.measure.option_values import Said
 from advisor.measure.options import OPTIONS
@@ -59,7 +61,8 @@ class Comparison(comparing.Comparison):
 
 def load(path: Path | str) -> Profile:
     """Reads a profile, packed or not. Raises `AdvisorError`: missing, damaged or of an unknown format."""
-    return Profile.of(pipeline.concluded(reading.load(path)))
+    with naming_arguments():
+        return Profile.of(pipeline.concluded(reading.load(path)))
 
 
 def compare(
@@ -70,8 +73,9 @@ def compare(
     anyway: bool = False,
 ) -> Comparison:
     """HEAD compared with BASE, as `advisor compare` does. Raises `AdvisorError` as the command does."""
-    sides = [each if isinstance(each, schema.Profile) else reading.load(each) for each in (base, head)]
-    found = comparing.compare(*map(pipeline.concluded, sides), strategies=strategies, anyway=anyway)
+    with naming_arguments():
+        sides = [each if isinstance(each, schema.Profile) else reading.load(each) for each in (base, head)]
+        found = comparing.compare(*map(pipeline.concluded, sides), strategies=strategies, anyway=anyway)
     return Comparison(**{part.name: getattr(found, part.name) for part in fields(found)})
 
 
@@ -114,7 +118,11 @@ def profile(
     _require_no_import()
     _SIGNATURE.bind(workload, parameters, **arguments)
     given = {"parameters": _assignments(parameters or {}), **arguments}
-    with source(workload) as target, tempfile.TemporaryDirectory(prefix="advisor-") as scratch:
+    with (
+        naming_arguments(),
+        source(workload) as target,
+        tempfile.TemporaryDirectory(prefix="advisor-") as scratch,
+    ):
         said = configuration.arguments(workload=str(target), **given)
         found = configuration.places(said)
         asked = configuration.merged(found)
@@ -122,6 +130,34 @@ def profile(
         made = configuration.make_settings(found, backend=backend, command=_command(workload, said))
         with make_progress(quiet=asked.quiet) as progress:
             return Profile.of(pipeline.profile(made, progress, keep_in=Path(scratch)))
+
+
+_OPTION = re.compile(r"--([a-z][a-z-]+)(?: ([\w.-]+)=([^\s.,;]+)| ([A-Z]+\b|\d+))?")
+
+
+@contextmanager
+def naming_arguments() -> Iterator[None]:
+    """Errors name the arguments of this module, `max_seconds=60`, not options: `--max-seconds 60`."""
+    try:
+        yield
+    except AdvisorError as error:
+        error.message = _OPTION.sub(_as_argument, error.message)
+        error.next_step = _OPTION.sub(_as_argument, error.next_step)
+        raise
+
+
+def _as_argument(found: re.Match[str]) -> str:
+    key, name, value, plain = found.groups()
+    arguments = {OPTIONS[each].key: each for each in Arguments.__annotations__} | {"anyway": "anyway"}
+    if key == "set":
+        return f'parameters={{"{name}": {value}}}' if name else "parameters"
+    if key == "rule" and name:
+        return f'rules={{"{name}": {value}}}'
+    if key not in arguments:
+        return found[0]
+    switch = key == "anyway" or OPTIONS[arguments[key]].default is False
+    given = "True" if switch else plain
+    return arguments[key] + (f"={given}" if given else "")
 
 
 def _signature() -> inspect.Signature:
@@ -149,8 +185,8 @@ def _require_no_import() -> None:
             MODULE_PREFIX
         ):
             raise WorkloadError(
-                "the workload's file calls advisor.profile while it is imported, which every process does",
-                next_step='Put the call below: if __name__ == "__main__":',
+                "the workload file calls advisor.profile at import time, and every worker process imports it",
+                next_step='Move the call under: if __name__ == "__main__":',
             )
 
 
@@ -158,15 +194,15 @@ def _assignments(parameters: Mapping[str, Value]) -> list[str]:
     """As `--set` takes them. Raises `UsageError` for what is no plain value."""
     if not isinstance(parameters, Mapping):
         raise UsageError(
-            f"advisor.profile: parameters={parameters!r} is not a dict of names",
+            f"advisor.profile: parameters={parameters!r} is not a dict with names as keys",
             next_step='Write parameters={"n": 4096}.',
         )
     for name, value in parameters.items():
         plain = isinstance(value, (int, float, str)) or hasattr(value, "__index__")
         if not plain or str(value) != str(value).strip():
             raise UsageError(
-                f"parameters[{name!r}] is {value!r}; it must be an int, float, bool or str without blanks "
-                "around it",
+                f"parameters[{name!r}] is {value!r}; it must be an int, float, bool or str without "
+                "surrounding whitespace",
                 next_step='Write parameters={"n": 4096}.',
             )
     return [f"{name}={value}" for name, value in parameters.items()]

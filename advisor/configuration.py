@@ -71,9 +71,9 @@ def places(said: Said, directory: Path | None = None, *, script: bool = False) -
     for name in said.values:
         if not OPTIONS[name].script:
             raise UsageError(
-                f"{said.called(name)} is for workloads, and this file has no @workload: it is run as a "
-                "script",
-                next_step="Leave it out, or write a workload: advisor new mine.py.",
+                f"{said.called(name)} applies only to workloads, and this file has no @workload: it runs "
+                "as a script",
+                next_step="Omit it, or write a workload: advisor new mine.py.",
             )
     # Strategies of workloads and of scripts have different names: the files list the former.
     fits = {name for name, option in OPTIONS.items() if option.script and name != "strategies"}
@@ -120,19 +120,18 @@ def _toml(path: Path) -> dict[str, Any]:
         return read_toml(path)
     except (OSError, ValueError) as problem:
         raise FileProblem(
-            f"{path} cannot be read: {problem}", next_step="It must be a TOML file; correct or move it."
+            f"{path} cannot be read: {problem}", next_step="It must be a valid TOML file. Fix or remove it."
         ) from None
 
 
 def _said(table: object, where: str, folder: Path) -> Said:
     if not isinstance(table, dict):
         raise UsageError(f"{where} is not a table", next_step=f"Its keys are {', '.join(KEYS)}.")
-    for key in table:
-        if key not in KEYS:
-            raise UsageError(
-                f"{where} there is no key {key!r}{nearest(key, KEYS)}",
-                next_step=f"Choose from {', '.join(KEYS)}.",
-            )
+    if unknown := [f"{key!r}{nearest(key, KEYS)}" for key in table if key not in KEYS]:
+        raise UsageError(
+            f"{where} unknown {'key' if len(unknown) == 1 else 'keys'} {', '.join(unknown)}",
+            next_step=f"Choose from {', '.join(KEYS)}.",
+        )
     values = dict(_read(where, {KEYS[key]: value for key, value in table.items()}).values)
     if "out" in values and str(values["out"]) != "-":
         values["out"] = Path(_from(folder, values["out"]))
@@ -216,12 +215,14 @@ def file_and_name(target: str) -> tuple[Path, str | None]:
         target.encode()
     except UnicodeEncodeError:  # bytes of a name that are not UTF-8 come as lone surrogates
         raise UsageError(
-            f"the path {target!r} is not UTF-8, so that a profile cannot hold it",
+            f"the path {target!r} is not valid UTF-8 and cannot be stored in a profile",
             next_step="Rename the file or its directory.",
         ) from None
     file, colons, name = target.partition("::")
     if not file or (colons and not name):
-        raise UsageError(f"{target!r} is not FILE or FILE::NAME", next_step="Write workloads/vector_add.py.")
+        raise UsageError(
+            f"{target!r} is not FILE or FILE::NAME", next_step="For example: workloads/vector_add.py."
+        )
     return Path(file), name or None
 
 
@@ -258,7 +259,7 @@ def output_directory(directory: Path) -> Iterator[Path]:
     except OSError as problem:
         raise UsageError(
             f"--out {directory} cannot be written: {problem.strerror or problem}",
-            next_step="Choose a directory you may write to: --out DIR.",
+            next_step="Choose a directory you can write to: --out DIR.",
         ) from None
     try:
         yield directory

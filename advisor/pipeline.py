@@ -45,7 +45,7 @@ from advisor.verdicts import scripts
 from advisor.version import __version__
 
 PARTIAL = "profile.partial.json"
-NO_GPU_TO_TRACE = "nothing ran on a GPU, so there was nothing for nsys to see"
+NO_GPU_TO_TRACE = "nothing ran on a GPU, so nsys had nothing to record"
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def _traced(
     try:
         trace = captures(jobs, complete.device, progress.begin, progress.end)
     except KeyboardInterrupt:
-        note = "Interrupted while tracing with nsys; what was measured is complete."
+        note = "Interrupted while tracing with nsys. The measurements are complete."
         trace = NsysTrace(reason="interrupted")
         return complete.model_copy(update={"trace": trace, "notes": (*complete.notes, note)})
     return complete.model_copy(update={"trace": trace})
@@ -244,6 +244,6 @@ def _predict_again(profile: Profile, before: Prediction) -> Prediction:
         if (entry := load(name)).device().name == before.device.name:
             return predict(profile, entry, strategies)
     raise UsageError(
-        f"{before.device.name} is not in the catalogue, so that its verdict cannot be made again",
-        next_step="Predict it again: `advisor predict PROFILE --target FILE.toml` takes the same options.",
+        f"{before.device.name} is not in the catalogue, so its verdict cannot be recomputed",
+        next_step="Run `advisor predict PROFILE --target FILE.toml` with the same options.",
     )

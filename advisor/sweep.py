@@ -52,8 +52,8 @@ class Sweep:
         """Each value with its settings. Raises `UsageError` where `--set` fixes the parameter as well."""
         if self.parameter in base.assignments:
             raise UsageError(
-                f"--sweep {self.parameter} and --set {self.parameter} contradict one another",
-                next_step="Leave one of them out.",
+                f"--sweep {self.parameter} and --set {self.parameter} contradict each other",
+                next_step="Omit one of them.",
             )
         hidden = is_secret(self.parameter)
         for number, text in enumerate(self.values, 1):
@@ -94,10 +94,11 @@ def _range(text: str, low: str, high: str) -> tuple[str, ...]:
         rising = 0 < first < last < math.inf
         steps = int(count) - 1 if colon else _steps(first, last) if rising else 0
     except (ValueError, OverflowError):
-        raise UsageError(f"--sweep {text} is no range of numbers", next_step=_FORMS) from None
+        raise UsageError(f"--sweep {text} is not a range of numbers", next_step=_FORMS) from None
     if not rising or not 1 <= steps < 100:
         raise UsageError(
-            f"--sweep {text}: the range must rise from above 0, with 2 to 100 values", next_step=_FORMS
+            f"--sweep {text}: the range must be increasing, start above 0 and have 2 to 100 values",
+            next_step=_FORMS,
         )
     factor = (last / first) ** (1 / steps) if colon else _factor(first, last)
     middle = [first * factor**i for i in range(1, steps)]
@@ -185,7 +186,7 @@ def _left_over(directory: Path, fresh: Collection[str]) -> list[str]:
     if not left:
         return []
     shown = ", ".join(left[:4]) + (f" and {len(left) - 4} more" if len(left) > 4 else "")
-    return [f"Left in {directory} by an earlier run, and no part of this sweep: {shown}."]
+    return [f"{directory} also contains files of an earlier run that are not part of this sweep: {shown}."]
 
 
 class SweepProgress:
@@ -237,7 +238,7 @@ class _Runner:
         if not isinstance(ended.outcome, Checked):
             raise WorkloadError(
                 f"the workload could not be loaded: {ended.reason}",
-                next_step="Does the file run by itself with python?",
+                next_step="Check that the file runs with python.",
                 detail=ended.log,
             )
 

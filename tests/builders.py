@@ -311,7 +311,7 @@ def host_state(**fields: Any) -> HostState:
         "memory_limit": "unlimited",
         "locked_memory_limit": 8 * MIB,
         "container": True,
-        "absent": {"gpu_numa_node": "the kernel does not know the GPU's node"},
+        "absent": {"gpu_numa_node": "the kernel does not report the GPU's NUMA node"},
     }
     return HostState(**{**parts, **fields})
 

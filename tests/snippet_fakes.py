@@ -1,6 +1,6 @@
 """Stand-ins for CuPy, cuda-bindings, PyTorch and Numba that run the code to copy: two memories, and a log.
 
-Device memory is a memory of its own, so that a forgotten copy gives wrong results; what is called on a
+Device memory is a its own memory, so that a forgotten copy gives wrong results; what is called on a
 stream is done at once, and noted in the log.
 """
 

@@ -332,7 +332,7 @@ def test_a_token_that_may_not_write_costs_the_comment_alone(job: Job) -> None:
     (job.root / "out/report.md").write_text("x", encoding="utf-8")
     ended = comment(job, GH_TEST_CODE="1")
     assert ended.returncode == 0
-    assert "::warning::The report could not be commented (reading)" in ended.stderr
+    assert "::warning::The report could not be posted as a comment (reading)" in ended.stderr
 
 
 def test_links_in_a_report_are_not_followed_and_it_is_cut(job: Job) -> None:

@@ -16,7 +16,7 @@ from builders import cpu_profile, measured, profile
 from running import FILES, REPOSITORY, environment
 
 import advisor
-from advisor.api import Arguments
+from advisor.api import Arguments, naming_arguments
 from advisor.errors import AdvisorError, UsageError, WorkloadError
 from advisor.measure.options import OPTIONS
 
@@ -104,7 +104,7 @@ def test_a_cell_brings_what_it_uses_from_other_cells(tmp_path: Path, monkeypatch
 
 def test_a_cell_that_uses_what_this_process_alone_has_is_refused_by_name() -> None:
     scope = notebook(HEAD, HELPER, "table = np.arange(3)\nOFFSET = table", BODY)
-    with pytest.raises(UsageError, match=r"double uses OFFSET, which this process alone has") as raised:
+    with pytest.raises(UsageError, match=r"double uses OFFSET, which exists only in this process") as raised:
         profiled(scope["double"])
     assert "%%writefile" in str(raised.value), "the next step is part of the text"
 
@@ -129,7 +129,7 @@ def made_inside() -> Any:
     ("workload", "message"),
     [
         (3, "3 is not a workload"),
-        (made_inside(), "inner is made inside of another function"),
+        (made_inside(), "inner is defined inside another function"),
         (notebook(HEAD, "OFFSET = 1", BODY)["double"](), "this is a Workload"),
         (notebook(HEAD + BODY.replace("double", "typed"))["typed"], ""),
     ],
@@ -163,7 +163,7 @@ def test_profiling_while_the_file_is_imported_does_not_start_processes_without_e
         [sys.executable, "w.py"], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60
     )
     assert said.returncode == 1
-    assert "calls advisor.profile while it is imported" in said.stderr
+    assert "calls advisor.profile at import time" in said.stderr
     assert 'if __name__ == "__main__":' in said.stderr
 
 
@@ -259,6 +259,36 @@ def test_a_wrong_argument_is_refused_with_the_next_step(option: dict[str, Any], 
     with pytest.raises(UsageError, match=says) as told:
         profiled("w.py", **option)
     assert told.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("parameters", "says"),
+    [({"n": "many"}, 'parameters={"n": many} is not'), ({"m": 1}, "no parameter")],
+)
+def test_errors_name_arguments_and_no_options(parameters: dict[str, Any], says: str) -> None:
+    with pytest.raises(AdvisorError) as told:
+        profiled(FILES / "several.py::many", parameters)
+    assert says in str(told.value)
+    assert "--" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "argument"),
+    [
+        (
+            "Raise --timeout SECONDS, or reduce it with --set NAME=VALUE.",
+            'timeout=SECONDS, or reduce it with parameters={"NAME": VALUE}.',
+        ),
+        ("Raise --max-seconds and run again.", "Raise max_seconds and run"),
+        ("Omit --fail-if, or add --anyway.", "Omit --fail-if, or add anyway=True."),
+        ("Write --rule zero-copy-reread.passes=2; see", 'Write rules={"zero-copy-reread.passes": 2}; see'),
+        ("Choose --gpu 0 to 3, or --no-gpu", "Choose gpu=0 to 3, or no_gpu=True"),
+    ],
+)
+def test_an_option_in_a_message_becomes_an_argument(text: str, argument: str) -> None:
+    with pytest.raises(UsageError) as told, naming_arguments():
+        raise UsageError("wrong", next_step=text)
+    assert argument in told.value.next_step
 
 
 def test_its_parameters_are_the_options_that_a_program_has_a_use_for() -> None:

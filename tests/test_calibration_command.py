@@ -61,7 +61,7 @@ def test_a_real_run_without_a_gpu_goes_into_a_cards_entry_that_predicts(tmp_path
     assert said.returncode == 0, said.stderr
     assert [line.split()[0] for line in said.stdout.splitlines()][:3] == list(HOST)
     assert "GB/s (" in said.stdout
-    assert said.stderr.splitlines()[0] == "[1/1] the CPU's memory"
+    assert said.stderr.splitlines()[0] == "[1/1] CPU memory"
     assert "advisor profile WORKLOAD.py --target mine.toml" in said.stderr
     entry = load(str(tmp_path / "mine.toml"))
     for key in HOST:
@@ -116,7 +116,7 @@ def test_wrong_input_is_told_before_anything_is_measured(
     (tmp_path / "folder.toml").mkdir()
     (tmp_path / "damaged.toml").write_text("[")
     for arguments, code, message in (
-        (("--no-gpu", "--out", "x.toml"), 2, "error: --out x.toml: an entry for a device needs a GPU"),
+        (("--no-gpu", "--out", "x.toml"), 2, "error: --out x.toml: a device entry needs a GPU, or --"),
         ((*BASE, "--out", "x"), 2, "error: --out x does not end in .toml"),
         ((*BASE, "--out", "there.toml"), 2, "error: --out there.toml exists"),
         ((*BASE, "--out", "no/x.toml"), 2, "error: --out no/x.toml cannot be written: no such file"),
@@ -124,7 +124,7 @@ def test_wrong_input_is_told_before_anything_is_measured(
         (("--no-gpu", "--base", "rtx-409"), 2, "error: there is no device 'rtx-409' in the catalogue"),
         (("--no-gpu", "--base", "no.toml"), 5, "error: no.toml does not exist"),
         (("--no-gpu", "--base", "damaged.toml"), 5, "error: damaged.toml cannot be read"),
-        (("--no-gpu", "--gpu", "0"), 2, "error: --gpu and --no-gpu contradict one another"),
+        (("--no-gpu", "--gpu", "0"), 2, "error: --gpu and --no-gpu contradict each other"),
         ((*BASE, "--name", " "), 2, "error: --name is empty"),
     ):
         found, said = wrong(command, *arguments)
@@ -203,7 +203,7 @@ def test_ctrl_c_writes_nothing(tmp_path: Path) -> None:
         text=True,
     )
     assert process.stderr is not None
-    assert process.stderr.readline() == "[1/1] the CPU's memory\n"
+    assert process.stderr.readline() == "[1/1] CPU memory\n"
     os.kill(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=20)
     assert (process.returncode, out) == (130, "")

@@ -114,7 +114,7 @@ def test_the_devices_memory_is_as_measured_and_its_range_in_the_share() -> None:
     assert (memory.value, memory.low, memory.high) == (10e9, None, None)
     assert share is not None
     assert (share.value, share.low, share.high) == (1.0, 0.9, 1.0)
-    assert "as measured" in found.toml()
+    assert "rate is measured" in found.toml()
 
 
 def test_a_group_that_dies_costs_its_figures_alone(tmp_path: Path) -> None:

@@ -97,12 +97,12 @@ def test_rates_are_amounts_per_second_with_the_range_turned_round() -> None:
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
-        (lambda: rates(1.0, [1.0, 0.0]), "too short for the clock"),
-        (lambda: rates(1.0, [1.0, -1.0]), "too short for the clock"),
+        (lambda: rates(1.0, [1.0, 0.0]), "below the clock's resolution"),
+        (lambda: rates(1.0, [1.0, -1.0]), "below the clock's resolution"),
         (lambda: spread([]), "nothing was measured"),
-        (lambda: fit([1, 1], [1.0, 2.0]), "a line needs two sizes"),
-        (lambda: inverse(Spread(-1.0, -2.0, 1.0, 3)), "does not grow with the size"),
-        (lambda: positive(Spread(0.0, -1.0, 1.0, 3)), "could not be distinguished from zero"),
+        (lambda: fit([1, 1], [1.0, 2.0]), "a fit needs at least two sizes"),
+        (lambda: inverse(Spread(-1.0, -2.0, 1.0, 3)), "does not increase with the size"),
+        (lambda: positive(Spread(0.0, -1.0, 1.0, 3)), "not distinguishable from zero"),
     ],
 )
 def test_what_is_no_figure_is_refused(wrong: object, reason: str) -> None:

@@ -49,7 +49,7 @@ def asked(
 @pytest.mark.parametrize("placement", [Pageable(), Pinned(), DeviceOnly(), Managed(), External(Managed())])
 def test_more_than_is_free_is_refused_with_the_figures(placement: Placement) -> None:
     asked([placement] * 2)
-    with pytest.raises(AllocationFailed, match=r"need 120 MiB of device memory, and 100 MiB are free"):
+    with pytest.raises(AllocationFailed, match=r"need 120 MiB of device memory; 100 MiB are free"):
         asked([placement] * 3)
 
 
@@ -95,7 +95,7 @@ def test_the_option_is_not_offered_to_those_who_gave_it() -> None:
 def test_where_memory_is_shared_what_the_system_could_free_counts() -> None:
     """cudaMemGetInfo leaves it out there."""
     asked([Pinned()] * 3, integrated=1, available=150)
-    with pytest.raises(AllocationFailed, match="160 MiB of device memory, and 150 MiB are free"):
+    with pytest.raises(AllocationFailed, match="160 MiB of device memory; 150 MiB are free"):
         asked([Pinned()] * 4, integrated=1, available=150)
     with pytest.raises(AllocationFailed, match="100 MiB are free"):
         asked([Pinned()] * 3, integrated=0, available=150)

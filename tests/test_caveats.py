@@ -131,7 +131,7 @@ def test_a_busy_gpu_counts_only_before_we_use_it(moment: Moment, share: float, w
     found = cautions([gpu(moment, utilization=share)], [])
     assert bool(found) is warns
     if warns:
-        assert "busy 35 %" in found[0]
+        assert "35 % busy" in found[0]
 
 
 # The link

@@ -59,7 +59,7 @@ def test_profile_in_an_empty_directory(tmp_path: Path) -> None:
     assert names(tmp_path) == {"advisor-report"}
     assert names(tmp_path / "advisor-report") == REPORTS
     assert said.stdout.startswith("vector_add: predicted. Nothing was measured on a GPU.\n")
-    assert said.stderr.splitlines()[:2] == ["[1] checking the workload", "[2] tracing it"]
+    assert said.stderr.splitlines()[:2] == ["[1] checking the workload", "[2] tracing the workload"]
     assert said.stderr.splitlines()[-3:] == [
         "wrote advisor-report/profile.json",
         "      advisor-report/report.html",
@@ -90,7 +90,7 @@ def test_quiet_prints_results_only_and_the_summary_goes_to_github(tmp_path: Path
 
 def test_a_gpu_without_cupy_is_told_of_unless_the_user_chose_the_cpu(command: Command) -> None:
     command.around = having(gpus=1, cupy=False)
-    told = "There is a GPU, but CuPy is not installed, so this run predicts.\n  next: pip install"
+    told = "There is a GPU but CuPy is not installed, so this run predicts.\n  next: pip install"
     assert told in command("profile", "missing.py").err
     assert "CuPy" not in command("profile", "missing.py", "--quiet").err
     assert "CuPy" not in command("profile", "missing.py", "--no-gpu").err
@@ -137,7 +137,7 @@ def test_what_is_printed_fits_80_columns_and_is_complete(command: Command, argum
     expected = {
         "strategies": ["pageable:", "pinned:", "zero-copy:", "managed:"],
         "rules": ["zero-copy-reread"],
-        "--help": ["profile", "report", "strategies", "rules", "--version", "interrupted", "away."],
+        "--help": ["profile", "report", "strategies", "rules", "--version", "interrupted", "broken pipe"],
     }[arguments[0]]
     assert all(word in said.out for word in expected)
 

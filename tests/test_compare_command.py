@@ -94,20 +94,30 @@ def test_one_gate_of_several_fails(command: Command) -> None:
     [
         (("base.json", "missing.json"), 5, "missing.json does not exist", "Give the path"),
         (("base.json", "w.txt"), 5, "w.txt is damaged", "Give a profile.json"),
-        (("base.json", "failed.json"), 4, "HEAD has nothing that was measured", "See why in"),
-        (("failed.json", "base.json"), 4, "BASE has nothing that was measured", "See why in"),
+        (
+            ("base.json", "failed.json"),
+            4,
+            "HEAD has no strategy that was measured",
+            "`advisor report` shows the reason",
+        ),
+        (
+            ("failed.json", "base.json"),
+            4,
+            "BASE has no strategy that was measured",
+            "`advisor report` shows the reason",
+        ),
         (("base.json", "cpu.json"), 2, "HEAD is predicted, BASE was measured", "Profile for HEAD on the GPU"),
         (
             ("base.json", "base.json", "--fail-if", "slower=5%"),
             2,
-            "BASE and HEAD are one and the same",
+            "BASE and HEAD are the same",
             "again",
         ),
         (
             ("base.json", "n.json", "--fail-if", "slower=5%"),
             2,
-            "these differ in more than the code",
-            "Profile both alike",
+            "BASE and HEAD differ in more than the code",
+            "Profile both under the same conditions",
         ),
         (
             ("base.json", "same.json", "--fail-if", "slower"),
@@ -210,9 +220,12 @@ def test_profile_in_one_form_on_stdout_leaves_no_file(command: Command, form: st
         (("predict", "base.json", "--out", "-"), "--out - takes one format"),
         (
             ("profile", str(COUNTER), "--out", "-", "--format", "md", "--sweep", "n=1,2"),
-            "--sweep writes a folder for each value",
+            "--sweep writes one folder per value",
         ),
-        (("report", "a.json", "b.json", "--out", "-", "--format", "json"), "several profiles have no JSON"),
+        (
+            ("report", "a.json", "b.json", "--out", "-", "--format", "json"),
+            "several profiles have no combined JSON",
+        ),
     ],
 )
 def test_stdout_takes_one_thing(command: Command, arguments: tuple[str, ...], message: str) -> None:
@@ -308,13 +321,13 @@ def test_every_command_is_in_the_readme() -> None:
     assert [name for name in names if f"`advisor {name}" not in text] == []
 
 
-def test_the_exit_codes_are_the_same_in_help_and_readme(command: Command) -> None:
-    text = " ".join((REPOSITORY / "README.md").read_text(encoding="utf-8").split())
+def test_the_exit_codes_are_the_same_in_help_and_documentation(command: Command) -> None:
+    text = " ".join((REPOSITORY / "docs" / "commands.md").read_text(encoding="utf-8").split())
     told = " ".join(command("--help").out.split())
     for code in (error.exit_code for error in (UsageError, WorkloadError, NothingMeasured, FileProblem)):
         assert f"; {code} " in text
         assert f"; {code} " in told
     for form in (text, told):
         assert re.search(r"0 done; 1 a gate (of `advisor compare` )?failed;", form)
-        assert "70 an error in advisor itself" in form
+        assert "70 internal error" in form
         assert "130 interrupted" in form

@@ -221,10 +221,10 @@ EMPTY = profile(results=(failed("pageable", "ended with a bus error"), skipped()
 @pytest.mark.parametrize(
     ("base", "head", "message"),
     [
-        (EMPTY, profile(), r"BASE has nothing that was measured.*pageable: ended with a bus error"),
-        (profile(), EMPTY, "HEAD has nothing that was measured"),
-        (profile(), later(results=()), "HEAD has nothing that was measured"),
-        (cpu_profile(predictions=()), cpu_profile(), "BASE has nothing that was predicted"),
+        (EMPTY, profile(), r"BASE has no strategy that was measured.*pageable: ended with a bus error"),
+        (profile(), EMPTY, "HEAD has no strategy that was measured"),
+        (profile(), later(results=()), "HEAD has no strategy that was measured"),
+        (cpu_profile(predictions=()), cpu_profile(), "BASE has no strategy that was predicted"),
         (
             profile(results=(measured("pageable", 1.0),)),
             later(results=(measured("pinned", 1.0), failed("pageable"))),
@@ -233,7 +233,7 @@ EMPTY = profile(results=(failed("pageable", "ended with a bus error"), skipped()
         (
             cpu_profile(predictions=(prediction("a"),)),
             cpu_profile(predictions=(prediction("b"),)),
-            "predict for no device in common",
+            "have no predicted device in common",
         ),
     ],
 )

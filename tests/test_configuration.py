@@ -125,7 +125,8 @@ def test_a_wrong_threshold_is_refused_by_name(text: str, message: str, step: str
         ("rule.zero-copy-reread.passes = [1]", "is not a number"),
         ("rule = 3", "rule 3 is not a table of thresholds"),
         ("rule.nothing.passes = 1", "advisor.toml: rule nothing: there is no rule 'nothing'"),
-        ("rules.zero-copy-reread.passes = 1", "there is no key 'rules'; did you mean rule?"),
+        ("rules.zero-copy-reread.passes = 1", "advisor.toml: unknown key 'rules'; did you mean rule?"),
+        ("rounds = 3\nzebra = 1\nquokka = 2", "advisor.toml: unknown keys 'zebra', 'quokka'"),
         ("ignore = 3", "ignore 3 is not a list of names"),
         ('ignore = ["pageable"]', "advisor.toml: ignore pageable: there is no rule 'pageable'"),
         ('objective = "thoughput"', "did you mean throughput?"),
@@ -241,7 +242,7 @@ def test_ignore_is_a_list_of_names(ignore: object) -> None:
 
     def run(a: object) -> None: ...
 
-    with pytest.raises(WorkloadError, match="list of rules"):
+    with pytest.raises(WorkloadError, match="list of rule ids"):
         Workload(buffers={"a": Buffer(4, "f4")}, frame=[device(run)], ignore=ignore)  # type: ignore[arg-type]
 
 
@@ -447,7 +448,7 @@ def test_a_script_takes_from_the_files_what_means_something_for_it(tmp_path: Pat
 
 @pytest.mark.parametrize("name", [name for name, option in OPTIONS.items() if not option.script])
 def test_what_means_nothing_for_a_script_is_refused_where_it_is_said(name: str) -> None:
-    with pytest.raises(UsageError, match=f"--{OPTIONS[name].key} is for workloads"):
+    with pytest.raises(UsageError, match=f"--{OPTIONS[name].key} applies only to workloads"):
         places(Said("", {name: "x"}), script=True)
 
 

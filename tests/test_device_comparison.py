@@ -133,7 +133,7 @@ def test_each_device_links_to_its_own_report_if_that_is_there(tmp_path: Path) ->
     [
         (
             on("b", workload=vector_add_workload(4)),
-            "x and y are of different devices and differ in n = 16777216 and 4 too",
+            "x and y are from different devices and also differ in n = 16777216 and 4",
         ),
         (
             on("b", workload=vector_add_workload().model_copy(update={"name": "w"})),
@@ -149,14 +149,14 @@ def test_profiles_that_do_not_belong_together(other: Profile, message: str) -> N
     with pytest.raises(UsageError) as raised:
         combine([(Path("x"), on("a")), (Path("y"), other)], Path())
     assert raised.value.message.startswith(message)
-    assert "one from each device" in raised.value.next_step
+    assert "one per device" in raised.value.next_step
 
 
 def test_the_runs_of_scripts_are_shown_one_by_one() -> None:
     both = [(Path("x.json"), on("a")), (Path("y.json"), script_profile())]
-    with pytest.raises(UsageError, match=r"^y\.json is the run of a script") as raised:
+    with pytest.raises(UsageError, match=r"^y\.json is a profile of a script") as raised:
         combine(both, Path())
-    assert raised.value.next_step == "Give it alone: advisor report y.json."
+    assert raised.value.next_step == "Report it alone: advisor report y.json."
 
 
 def test_times_that_cannot_be_are_refused() -> None:

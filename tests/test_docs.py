@@ -252,6 +252,26 @@ def test_every_cuda_block_is_saved_for_a_workload() -> None:
     assert all(block.file for block in of("cuda"))
 
 
+def test_the_readme_s_figures_are_those_of_the_pages() -> None:
+    """`make accuracy` and `make rules-report` write them there."""
+    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    accuracy = (REPOSITORY / "docs" / "accuracy.md").read_text(encoding="utf-8")
+    whole = re.search(r"^\| all \|(.*)\|$", accuracy, re.MULTILINE)
+    assert whole
+    cases, figures, right, _, _, error, held, *_ = (cell.strip() for cell in whole[1].split("|"))
+    assert f"| {right} cases |" in readme
+    assert f"| {error} (median, {cases} cases) |" in readme
+    assert f"| {held} of {figures} |" in readme
+    gains = (REPOSITORY / "docs" / "rules-report.md").read_text(encoding="utf-8")
+    told = re.search(r"Of the (\d+) whose .* the model has (\d+) the right way round", gains)
+    assert told
+    assert f"| {told[2]} of {told[1]} |" in readme
+
+
+def test_the_readme_fits_two_screens() -> None:
+    assert (REPOSITORY / "README.md").read_text(encoding="utf-8").count("\n") < 150
+
+
 def test_every_page_is_linked_from_the_readme_or_a_page_it_links() -> None:
     texts = {page: FENCE.sub("", page.read_text(encoding="utf-8")) for page in PAGES}
     linked = {REPOSITORY / "README.md"}

@@ -241,7 +241,7 @@ def test_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     command.around = Around(facts=lambda gpu, nsys: facts(probe=Probe(problem="no")))
     said = command("doctor")
     assert said.code == 4
-    assert "nothing can be measured on it yet" in said.out
+    assert "it cannot be measured yet" in said.out
     told = json.loads(command("doctor", "--json").out)
     assert told["ready"] is False
     command.around = Around(facts=lambda gpu, nsys: facts())

@@ -242,7 +242,7 @@ def test_every_contestant_has_a_window_while_there_is_time() -> None:
     [
         ({"joules": None}, "no counter"),
         ({"starts": False}, "did not start"),
-        ({"fails": {"pinned": "dies"}}, "ended with pinned"),
+        ({"fails": {"pinned": "dies"}}, "ended during pinned"),
     ],
 )
 def test_without_windows_the_reason_is_told(options: dict[str, object], reason: str) -> None:
@@ -256,7 +256,7 @@ def test_one_that_fails_in_its_window_costs_its_own_alone() -> None:
     clock = FakeClock()
     found = taken(session(clock, fails={"pinned": "leaves"}), clock, 30.0)
     assert [block.contestant for block in found.blocks] == ["zero-copy"]
-    assert "it failed in its window" in found.why("pinned")
+    assert "it failed in its energy window" in found.why("pinned")
 
 
 def test_ctrl_c_keeps_the_windows_that_ended() -> None:

@@ -50,7 +50,7 @@ def test_the_cpu_by_its_best_name(tmp_path: Path, text: str, name: str) -> None:
 def test_a_cpu_without_a_name_is_absent_with_the_reason(tmp_path: Path) -> None:
     here = environment(machine=Machine(make_tree(tmp_path, {"proc/cpuinfo": "processor\t: 0"})))
     assert here.cpu_model is None
-    assert here.absent == {"cpu_model": "/proc/cpuinfo does not name it"}
+    assert here.absent == {"cpu_model": "not named in /proc/cpuinfo"}
 
 
 def test_a_busy_machine_is_warned_of() -> None:

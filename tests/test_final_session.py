@@ -102,7 +102,7 @@ def test_without_a_server_it_is_a_process_as_any(tmp_path: Path) -> None:
         ("exit", False, "the workload called exit(7)"),
         ("differ", False, "differ"),
         ("segfault", True, "the process was killed by SIGSEGV"),
-        ("_exit", True, "the process exited with code 0 before it had a result"),
+        ("_exit", True, "the process exited with code 0 without a result"),
         ("hang", True, "a block did not finish within 3 s"),
     ],
 )

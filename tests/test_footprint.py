@@ -210,7 +210,7 @@ def test_pages_that_the_driver_locks_outside_of_the_kernels_count_are_not_none()
     assert found.requested["pinned"] == 100
     assert found.locked_bytes is None
     assert found.absent == {
-        "locked_bytes": "VmLck counts what mlock locks; what the CUDA driver locks does not show in it"
+        "locked_bytes": "VmLck counts memory locked by mlock, not memory locked by the CUDA driver"
     }
 
 

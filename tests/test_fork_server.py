@@ -57,8 +57,8 @@ def test_it_is_the_servers_child(shared: ForkServer, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("how", "reason"),
     [
-        ("_exit", "the process exited with code 0 before it had a result"),
-        ("kill", "the process was killed by SIGKILL; most often the system was out of memory"),
+        ("_exit", "the process exited with code 0 without a result"),
+        ("kill", "the process was killed by SIGKILL; usually the system ran out of memory"),
         ("segfault", "the process was killed by SIGSEGV"),
     ],
 )
@@ -76,8 +76,8 @@ def test_what_a_stage_raises_is_told(launcher: ProcessLauncher, tmp_path: Path) 
 def test_an_error_of_ours_is_told_by_its_last_line(shared: ForkServer, tmp_path: Path) -> None:
     ended = ProcessLauncher(30, worker="advisor.no_such_module", server=shared)(job(tmp_path))
     assert ended.reason == (
-        "the process exited with code 1 before it had a result; "
-        "the last it said: ModuleNotFoundError: No module named 'advisor.no_such_module'"
+        "the process exited with code 1 without a result; "
+        "its last output: ModuleNotFoundError: No module named 'advisor.no_such_module'"
     )
 
 

@@ -212,7 +212,7 @@ def test_predicted_gates_are_judged_by_ranges_and_say_so() -> None:
 @pytest.mark.parametrize(
     ("head", "message"),
     [
-        (profile(), "one and the same run"),
+        (profile(), "the same run"),
         (later(device=cuda_device("coherent")), "device: Test discrete"),
         (later(workload=vector_add_workload(4)), "parameters: n = 16777216 in BASE, n = 4 in HEAD"),
     ],

@@ -5,22 +5,15 @@ Through the command line, in a process of its own, whose time and memory are tak
 
 from __future__ import annotations
 
-import gzip
-import json
 import os
-import signal
 import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-from builders import cpu_profile
-from nsys_exports import Export
-from running import environment, started
+from running import environment
 
 from advisor.devices.catalogue import load
 

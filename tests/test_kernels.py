@@ -178,7 +178,7 @@ def test_a_workload_whose_kernel_is_in_a_file_runs_with_its_twin(tmp_path: Path)
 
 def test_without_a_twin_the_cpu_says_so(tmp_path: Path) -> None:
     settings = cpu_settings(FILES / "cuda_file.py", "twin=False")
-    with pytest.raises(WorkloadError, match="'scale' runs on a GPU") as caught:
+    with pytest.raises(WorkloadError, match="'scale' runs only on a GPU") as caught:
         pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=launching(settings))
     assert "cpu=" in caught.value.next_step
 

@@ -82,8 +82,8 @@ def test_a_memory_error_is_told_as_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("how", "reason"),
     [
-        ("_exit", "exited with code 0 before it had a result"),
-        ("kill", "killed by SIGKILL; most often the system was out of memory"),
+        ("_exit", "exited with code 0 without a result"),
+        ("kill", "killed by SIGKILL; usually the system ran out of memory"),
         ("segfault", "killed by SIGSEGV"),
     ],
 )
@@ -102,7 +102,7 @@ def test_a_process_that_python_ends_says_why(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     ended = ProcessLauncher(30, worker)(job(tmp_path))
     assert ended.reason == (
-        "the process exited with code 1 before it had a result; the last it said: ImportError: no such build"
+        "the process exited with code 1 without a result; its last output: ImportError: no such build"
     )
     assert ended.log.startswith("Traceback")
 
@@ -154,7 +154,7 @@ def test_a_process_that_hangs_is_ended(tmp_path: Path) -> None:
 def test_a_process_that_fills_the_memory_is_ended(tmp_path: Path) -> None:
     ended = launched(tmp_path, ProcessLauncher(30, memory=lambda: (100 << 20, 200 << 20)), how="hang")
     assert ended.how == "memory"
-    assert ended.reason.startswith("filled the memory: it held ")
+    assert ended.reason.startswith("exhausted the memory: it held ")
     assert ended.reason.endswith("100 MiB were left")
 
 

@@ -15,7 +15,7 @@ from advisor.stats import median_half_width
 
 
 class Frames:
-    """Frames that take as long as told; remembers the indices it was asked for."""
+    """Frames that take as long as told; remembers the indices it was requested."""
 
     def __init__(self, *seconds: float) -> None:
         self.clock = FakeClock()

@@ -250,13 +250,13 @@ def test_assumed_traffic_widens_the_range_and_is_named() -> None:
     assert wide.likely_seconds == sure.likely_seconds
     assert wide.high_seconds > 1.1 * sure.high_seconds
     sentences = predict(unsure, load("h200")).assumptions
-    assert any("could not see stage 'add' use buffer 'a'" in sentence for sentence in sentences)
+    assert any("could not see how stage 'add' uses buffer 'a'" in sentence for sentence in sentences)
     assert not any("could not see" in sentence for sentence in predict(profile, load("h200")).assumptions)
 
 
 def test_assumptions_name_every_default_with_its_source_and_say_predicted() -> None:
     found = predict(vector_add(), load("rtx-4090")).assumptions
-    assert "predicted, none was measured" in found[0]
+    assert "predicted, not measured" in found[0]
     assert any("fault time" in s and "28.0 µs" in s and "ObservUVM" in s for s in found)
     assert not any("pinned to device" in s for s in found)  # the entry knows it
 
@@ -331,7 +331,7 @@ def test_an_unseen_device_stage_is_declined_with_the_way_out() -> None:
 
 def test_what_does_not_fit_is_declined() -> None:
     found = predict(vector_add(1 << 29), load("orin-nano"))  # 6 GB, twice where there are two memories
-    too_large = {n for n, reason in skipped(found).items() if "memory of" in reason}
+    too_large = {n for n, reason in skipped(found).items() if "of device memory" in reason}
     copying = {s.name for s in STRATEGIES if s.placement.device_kind == "device"}
     assert copying >= {"pageable", "staged", "pinned", "write-combined", "registered", "pinned-pipelined"}
     assert too_large == copying
@@ -340,7 +340,7 @@ def test_what_does_not_fit_is_declined() -> None:
     large = predict(vector_add(1 << 32), load("rtx-4090"))  # 48 GB on a card of 24 GB
     managed = {s.name for s in STRATEGIES if s.placement.managed}
     assert managed >= {"managed", "managed-prefetch", "managed-advised"}
-    assert {n for n, reason in skipped(large).items() if "memory of" in reason} == copying | managed
+    assert {n for n, reason in skipped(large).items() if "of device memory" in reason} == copying | managed
 
 
 def test_an_unavailable_strategy_keeps_its_reason(tmp_path: Path) -> None:

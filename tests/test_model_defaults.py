@@ -28,7 +28,7 @@ TEXT = PATH.read_text(encoding="utf-8")
         ("low = 3.5e-6", "low = 5.5e-6", "launch_seconds: expected low <= value <= high"),
         ("low = 3.5e-6, ", "", "layers.0.figures.launch_seconds.low: Field required"),
         ("value = 5e-6, low", "low", "layers.0.figures.launch_seconds.value: Field required"),
-        ("[names]", '[names]\nl2_bytes = "x"', "names: expected figures that no catalogue entry has"),
+        ("[names]", '[names]\nl2_bytes = "x"', "names: expected figures that are not in catalogue entries"),
         ("[names]", "[names", "Expected ']'"),
     ],
 )

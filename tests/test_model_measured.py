@@ -100,7 +100,7 @@ def test_measured_stages_make_ranges_tighter() -> None:
     assert own.terms["device:add"] == pytest.approx(0.001, rel=1e-6)
     sentences = predict(profile, load("v100")).assumptions
     assert any("measured time on Tesla T4" in s for s in sentences)
-    assert any("measured time beside Tesla T4" in s for s in sentences)
+    assert any("measured time on the host of Tesla T4" in s for s in sentences)
 
 
 def test_kernels_of_an_unknown_device_are_not_scaled_and_it_is_said() -> None:

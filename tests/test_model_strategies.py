@@ -200,7 +200,7 @@ def test_frames_that_carry_data_over_cannot_overlap() -> None:
     found = predict(changed(vector_add(stages=stages), a=kept), load("h200")).results
     (declined,) = (r for r in found if r.strategy == "pinned-pipelined")
     assert isinstance(declined, Skipped)
-    assert "carries data from frame to frame" in declined.reason
+    assert "carries data between frames" in declined.reason
 
 
 # What is only declared
@@ -225,7 +225,7 @@ def test_declared_passes_are_enough_to_predict_with() -> None:
     assert rows["pinned"].terms["to-device"] == traced["pinned"].terms["to-device"]
     assert rows["pinned"].terms["host:consume"] == traced["pinned"].terms["host:consume"]
     assert device_path(rows["zero-copy"]) > device_path(traced["zero-copy"])
-    assert any("could not see stage 'produce'" in sentence for sentence in found.assumptions)
+    assert any("could not see how stage 'produce'" in sentence for sentence in found.assumptions)
 
 
 def with_work(profile: Profile) -> Profile:
@@ -240,7 +240,7 @@ def test_a_kernel_of_which_nothing_is_known_is_declined_with_the_way_out() -> No
     assert len(reasons) == len(STRATEGIES)
     assert "passes=" in reasons["pinned"]
     assert "nothing was traced" in reasons["pinned"]
-    assert "taken to be without HMM" in reasons["system"]
+    assert "assumed to run without HMM" in reasons["system"]
 
 
 # Verdict and draws

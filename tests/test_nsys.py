@@ -113,7 +113,7 @@ def test_the_one_that_is_given(tmp_path: Path) -> None:
     with pytest.raises(NsysFailed, match="there is no nsys at"):
         find(tmp_path / "elsewhere")
     path.write_text("#!/bin/sh\necho something else\n")
-    with pytest.raises(NsysFailed, match="which version"):
+    with pytest.raises(NsysFailed, match="does not report its version"):
         find(path)
     path.chmod(0o644)
     with pytest.raises(NsysFailed, match="Permission denied"):
@@ -204,7 +204,7 @@ def test_no_nsys_is_a_reason(tmp_path: Path) -> None:
         ("echo 'something is wrong'; exit 1", "nsys profile failed with code 1: something is wrong"),
         ('"$@"', "wrote no report"),
         ("exit 0", "wrote no report: no output"),
-        ('"$@"; echo >"$report.qdstrm"', "it lacks QdstrmImporter"),
+        ('"$@"; echo >"$report.qdstrm"', "QdstrmImporter, which converts"),
     ],
 )
 def test_an_nsys_that_fails_is_tried_once(tmp_path: Path, does: str, says: str) -> None:

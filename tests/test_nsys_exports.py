@@ -194,7 +194,9 @@ def test_managed_memory_that_was_not_seen_to_move_is_no_figure(tmp_path: Path) -
     (trace,) = read(export.done()).strategies
     assert trace.activity.copies
     assert trace.activity.migrations is None
-    assert trace.absent["migrations"].startswith("managed memory was allocated, but nsys saw none of it move")
+    assert trace.absent["migrations"].startswith(
+        "managed memory was allocated, but nsys recorded no migration"
+    )
 
 
 def test_the_last_of_overlapping_frames_is_left_out(tmp_path: Path) -> None:
@@ -365,8 +367,8 @@ def newer(path: Path, columns: str) -> FileTrace:
 
 def test_a_newer_schema_is_read_as_far_as_it_is_known(tmp_path: Path) -> None:
     told = newer(tmp_path / "a.sqlite", "start, end, shortName, globalPid, correlationId")
-    assert "newer than this advisor knows (3)" in told.notes[0]
-    with pytest.raises(FileProblem, match="tables this advisor does not know"):
+    assert "newer than this advisor supports (3)" in told.notes[0]
+    with pytest.raises(FileProblem, match="tables this advisor does not support"):
         newer(tmp_path / "b.sqlite", "begin, finish")
 
 

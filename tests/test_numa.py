@@ -62,7 +62,7 @@ def test_the_chosen_node(wanted: str, memory: str, chosen: int | None, tmp_path:
 def test_the_memory_of_a_gpu_is_no_remote_node(tmp_path: Path) -> None:
     """On GH200 the GPU's own memory is a node without processors."""
     grace = machine(tmp_path, "0-1", cpus="0", gpu_node="0")
-    with pytest.raises(ValueError, match="no node remote"):
+    with pytest.raises(ValueError, match="no node is remote"):
         choose("remote", grace)
     assert choose("1", grace) == 1, "it can be named"
 
@@ -77,7 +77,7 @@ def test_a_node_that_is_not_there_is_named_with_those_that_are(wanted: str, tmp_
 @pytest.mark.parametrize("bus", [None, BUS])
 def test_no_remote_node_where_the_local_one_is_not_known(bus: str | None, tmp_path: Path) -> None:
     there = machine(tmp_path, "0-1", gpu_node="-1")
-    with pytest.raises(ValueError, match="no node remote"):
+    with pytest.raises(ValueError, match="no node is remote"):
         choose("remote", there, bus)
     assert choose("local", there, bus) is None
 

@@ -262,7 +262,7 @@ def test_zeros_that_cannot_be_are_absent() -> None:
             nvmlDeviceGetPerformanceState=32,
         )
     )
-    zero = "NVML gave 0, which it cannot be"
+    zero = "NVML reported 0, which is invalid"
     names = (
         "sm_hertz",
         "memory_hertz",
@@ -271,13 +271,13 @@ def test_zeros_that_cannot_be_are_absent() -> None:
         "memory_total_bytes",
         "memory_used_bytes",
     )
-    assert state.absent == {**dict.fromkeys(names, zero), "performance_state": "NVML does not know it"}
+    assert state.absent == {**dict.fromkeys(names, zero), "performance_state": "not reported by NVML"}
     assert not set(state.absent) & set(told(state))
 
 
 def test_a_figure_out_of_all_bounds_is_dropped_alone() -> None:
     state = read(gpu(nvmlDeviceGetMemoryInfo=SimpleNamespace(total=150 << 30, used=2**64 - 1, free=0)))
-    assert state.absent == {"memory_used_bytes": f"NVML gave {2**64 - 1}"}
+    assert state.absent == {"memory_used_bytes": f"NVML reported {2**64 - 1}"}
     assert state.memory_total_bytes == 150 << 30
 
 
@@ -328,7 +328,7 @@ def test_numbers_from_outside_a_container_tell_nobody_apart(tmp_path: Path) -> N
 def test_nobody_seen_from_inside_a_container_is_no_proof(tmp_path: Path) -> None:
     state = read_in_container(listing(), tmp_path)
     assert state.other_processes is None
-    assert "may hide" in state.absent["other_processes"]
+    assert "may not see" in state.absent["other_processes"]
     assert read_in_container(listing(nvml_process(10**7)), tmp_path).other_processes == 1
 
 

@@ -204,7 +204,7 @@ def test_neither_is_predicted() -> None:
         found = recommend_predicted(rows, draws, preferences=Preferences(objective=objective))
         assert found
         assert (found.strategy, found.objective) == ("pinned", "time")
-        assert found.steps[0] == f"No {noun} is predicted: this goes by time."
+        assert found.steps[0] == f"{noun.capitalize()} is not predicted; the choice is by time."
     assert prediction().recommendation
 
 
@@ -230,7 +230,9 @@ def test_too_few_frames_for_an_upper_bound_are_absent_with_the_reason(frames: in
     assert {name for name in ("p95", "p99") if found[name] is None} == absent
     assert found["absent"].keys() == absent
     if frames == 20:
-        assert found["absent"]["p99"].startswith("200 frames were kept, which are worth fewer than the 299")
+        assert found["absent"]["p99"].startswith(
+            "200 frames were kept; an upper bound needs the equivalent of 299"
+        )
 
 
 def test_cpu_time_is_the_mean_of_the_blocks() -> None:
@@ -246,7 +248,7 @@ def test_energy_is_above_the_idle_power_and_says_how_much_that_was() -> None:
     assert found.watts == pytest.approx(50 + 120 / 4)
     nothing = figures([], [window(0, 0, "a", -0.1)], "")
     assert nothing["energy"] is None
-    assert nothing["absent"]["energy"] == "what its frames took does not show above the idle power"
+    assert nothing["absent"]["energy"] == "not distinguishable from the idle power"
 
 
 # In a contest

@@ -55,7 +55,7 @@ def test_the_host_uses_what_the_last_frame_left(frame: list[StageUse], stage: st
     why = obstacle(frame)
     assert why is not None
     assert f"host stage {stage!r} uses buffer" in why
-    assert "carries data from frame to frame" in why
+    assert "carries data between frames" in why
 
 
 def test_a_state_that_only_kernels_use_is_no_obstacle() -> None:

@@ -249,7 +249,7 @@ def test_what_is_no_assignment(text: str) -> None:
 
 
 def test_what_cannot_be_printed() -> None:
-    with pytest.raises(UsageError, match="not printable"):
+    with pytest.raises(UsageError, match="unprintable"):
         parse_assignments(["n=\x1b[31m"])
 
 

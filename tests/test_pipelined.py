@@ -114,7 +114,7 @@ def test_any_frame_gives_the_same_results(frame: list[StageUse], haste: Haste, e
 def test_any_order_of_frames_gives_the_same_results(
     frame: list[StageUse], haste: Haste, orders: list[tuple[str, int]]
 ) -> None:
-    """A frame under way is brought to its end when another one is asked for."""
+    """A frame under way is brought did not finish when another one is asked for."""
 
     def drive(run: Bench) -> None:
         run_frames(run, 3)

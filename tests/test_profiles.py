@@ -219,11 +219,23 @@ def test_a_path_may_be_a_string(tmp_path: Path) -> None:
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(FileProblem, match=r"nothing.json does not exist\n"):
         load(tmp_path / "nothing.json")
-    with pytest.raises(FileProblem, match="cannot be read"):
-        load(tmp_path)
     (tmp_path / "latin").write_bytes(b'{"format": 1, "command": "\xe9"}')
     with pytest.raises(FileProblem, match="is damaged: it is not UTF-8 text"):
         load(tmp_path / "latin")
+
+
+def test_a_directory_is_answered_with_the_files_in_it(tmp_path: Path) -> None:
+    with pytest.raises(FileProblem, match=r"is a directory without a profile\.json"):
+        load(tmp_path)
+    for value in ("n=1", "n=2"):
+        (tmp_path / value).mkdir()
+        builders.profile().save(tmp_path / value / "profile.json")
+    with pytest.raises(FileProblem, match="with 2 profiles of a sweep") as told:
+        load(tmp_path)
+    assert str(tmp_path / "n=1" / "profile.json") in told.value.next_step
+    with pytest.raises(FileProblem) as told:
+        load(tmp_path / "n=2")
+    assert told.value.next_step == f"Give {tmp_path / 'n=2' / 'profile.json'}."
 
 
 # Writing
@@ -282,7 +294,7 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     for path in (tmp_path / "nowhere" / "p.json", tmp_path / "folder"):
         with pytest.raises(FileProblem, match="cannot be written") as raised:
             builders.profile().save(path)
-        assert "--out" in raised.value.next_step
+        assert "you can write to" in raised.value.next_step
     assert sorted(p.name for p in tmp_path.iterdir()) == ["folder"]
 
 

@@ -304,7 +304,7 @@ def test_markdown_keeps_the_ten_strategies_that_matter_on_any_device() -> None:
 def test_markdown_of_an_open_verdict_says_how_far_it_may_be_and_what_to_do() -> None:
     text = shown(PROFILES["h200"](), "md")
     assert "**Open: `zero-copy` is at most 31.3 % from the fastest, 1.95× faster than `pageable`**" in text
-    assert "**Next:** Run again with more time: --max-seconds." in text
+    assert "**Next:** Raise --max-seconds and run again." in text
 
 
 def test_without_a_gpu_every_form_says_predicted_and_whose_times_these_are() -> None:

@@ -72,8 +72,8 @@ WRONG = {
     ),
     "results.0.measured.verified": lambda made: made["results"][0].pop("verified"),
     "surprise": lambda made: made.update(surprise=1),
-    "the strategy 'pageable' stands there twice": lambda made: made["results"].append(made["results"][0]),
-    "the strategy 'pinned' stands there twice": lambda made: made["predictions"][0]["results"].append(
+    "the strategy 'pageable' appears twice": lambda made: made["results"].append(made["results"][0]),
+    "the strategy 'pinned' appears twice": lambda made: made["predictions"][0]["results"].append(
         made["predictions"][0]["results"][1]
     ),
 }

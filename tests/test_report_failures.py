@@ -38,7 +38,7 @@ TRACEBACK = """Traceback (most recent call last):
                    ^^^^^^^^^^^^^^^^^^^^^^^^
 ValueError: late"""
 LAST_FRAME = 'File "/home/w.py", line 12, in use'
-TIMEOUT = "Give more time with --timeout SECONDS."
+TIMEOUT = "Raise --timeout SECONDS."
 FORMS = ("txt", "md", "html")
 SWEEPS = ("txt", "md", "html")
 
@@ -70,8 +70,8 @@ def test_every_form_tells_failures_before_the_verdict(form: str) -> None:
     run = profile(results=results, recommendation=recommendation())
     text = plain(shown(run, form))
     told = text.index("managed failed: ValueError: late")
-    assert told < text.index(LAST_FRAME) < text.index("Give more time with --timeout")
-    assert text.index("Give more time") < text.index("Use pinned: the fastest, 2.00×")
+    assert told < text.index(LAST_FRAME) < text.index("Raise --timeout")
+    assert text.index("Raise --timeout") < text.index("Use pinned: the fastest, 2.00×")
     assert "_target" not in text[told : text.index("Use pinned")], "only the end of the traceback"
 
 
@@ -118,7 +118,7 @@ def test_excerpt_is_the_users_own_frame_and_the_error() -> None:
     assert max(map(len, excerpt(long).splitlines())) <= 74
 
 
-@pytest.mark.parametrize("dies", ["was killed by SIGKILL", "exited with code 0 before it had a result"])
+@pytest.mark.parametrize("dies", ["was killed by SIGKILL", "exited with code 0 without a result"])
 def test_nothing_predicted_gives_the_reason(dies: str) -> None:
     declined = prediction(results=(skipped("pinned", "nothing was traced"),), recommendation=None)
     run = cpu_profile(results=(failed("pageable", f"the process {dies}"),), predictions=(declined,))

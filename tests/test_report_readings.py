@@ -106,7 +106,7 @@ def test_reasons_inside_readings_are_told_once() -> None:
         ),
     )
     assert [(e.label, e.value) for e in absent(run)] == [
-        ("host: gpu_numa_node", "the kernel does not know the GPU's node"),
+        ("host: gpu_numa_node", "the kernel does not report the GPU's NUMA node"),
         ("GPU: sm_hertz and power_watts", "not supported"),
         ("GPU after: driver", "gone"),
     ]

@@ -302,5 +302,5 @@ def test_the_page_of_a_traced_profile() -> None:
     assert len(re.findall(r'<desc id="timeline-\d+-desc">A frame of ', page)) == 7
     assert "One frame of managed, 24.4 ms" in page
     assert "these are not the measured times, of which the median is 15.5 ms." in page
-    assert "pageable: copied host-to-device from pageable memory, seen by nsys, per frame" in page
+    assert "pageable: copied host-to-device from pageable memory, recorded by nsys, per frame" in page
     assert "Each strategy also ran under nsys 2023.4.4; traced times are not used." in shown(made, "md")

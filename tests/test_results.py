@@ -186,8 +186,8 @@ def test_a_process_that_left_no_figures(outcome: Any) -> None:
     ("ended", "step"),
     [
         (Ended(None, "timeout", "did not finish within 5.00 s"), "--timeout"),
-        (Ended(None, "memory", "filled the memory"), "--set"),
-        (Ended(None, "died", "the process was killed by SIGKILL"), "by itself with python"),
+        (Ended(None, "memory", "exhausted the memory"), "--set"),
+        (Ended(None, "died", "the process was killed by SIGKILL"), "that the file runs with python"),
         (Ended(Problem(cause="memory", message="no room"), "finished"), "--set"),
         (Ended(Problem(cause="raised", message="E", next_step="See w.py."), "finished"), "See w.py."),
     ],

@@ -165,9 +165,9 @@ def test_copies_that_overlap_are_hidden(memory_class: MemoryClass):
         (
             (PINNED, row("pinned-pipelined", 0.0199, kernels=0.002, copies=0.01, spread=0.3)),
             "pass",
-            "not surely",
+            "clearly",
         ),
-        ((row("pinned", 0.1, kernels=0.001, copies=0.002), OVERLAPPED), "pass", "little to hide"),
+        ((row("pinned", 0.1, kernels=0.001, copies=0.002), OVERLAPPED), "pass", "little to overlap"),
         ((PINNED, OVERLAPPED, ZERO_COPY), "pass", "zero-copy"),
         ((ZERO_COPY, OVERLAPPED), "not-applicable", "pinned"),
     ],
@@ -218,7 +218,7 @@ def test_a_stage_between_two_kernels_makes_a_round_trip():
     assert found.gain.seconds_per_frame == pytest.approx(0.006)
     assert found.gain.basis == "estimated"
     assert figures(found)["pinned: clip"] == 0.004
-    assert figures(found)["bytes that go down and up again in a frame"] == 128 * MIB
+    assert figures(found)["bytes copied down and up again in a frame"] == 128 * MIB
 
 
 def test_a_recommended_strategy_without_copies_has_no_round_trips():
@@ -400,16 +400,16 @@ def test_buffers_that_outgrow_the_device(memory_class: MemoryClass):
     rows = (row("managed", 0.2, kernels=0.15), ZERO_COPY, skipped("pinned", "needs 192 MiB of memory"))
     found = says("oversubscription", with_memory(200 * MIB, *rows, memory_class=memory_class))
     assert (found.outcome, found.strategy) == ("advice", "zero-copy")
-    assert figures(found)["memory that the buffers need"] == 192 * MIB
+    assert figures(found)["memory the buffers need"] == 192 * MIB
     alone = says("oversubscription", with_memory(200 * MIB, rows[0], rows[2], memory_class=memory_class))
     assert (alone.outcome, alone.strategy, alone.gain) == ("advice", None, None)
     assert "needs 192 MiB of memory" in alone.detail
 
 
-ONE_FITS = "That fits only just"
-GIVES_UP = "Managed memory gives pages up to make room"
+ONE_FITS = "That barely fits"
+GIVES_UP = "Managed memory evicts pages to make room"
 CANNOT = "not even managed memory can be larger than the GPU's"
-ONE_DRAM = "The system and all other programs need their part"
+ONE_DRAM = "The system and other programs need part"
 
 
 @pytest.mark.parametrize(
@@ -474,7 +474,7 @@ def test_what_only_kernels_use_counts_and_what_only_the_cpu_uses_does_not():
         size=60 * MIB,
     )
     run = with_memory(200 * MIB, ZERO_COPY).model_copy(update={"workload": three})
-    assert figures(says("oversubscription", run))["memory that the buffers need"] == 180 * MIB
+    assert figures(says("oversubscription", run))["memory the buffers need"] == 180 * MIB
 
 
 @pytest.mark.parametrize("rule", ["pageable-transfer", "staged-transfer"])

@@ -172,7 +172,7 @@ def test_every_rule_is_explained_with_an_example(rule: Rule) -> None:
 
 
 def test_what_a_rule_requires_is_told() -> None:
-    assert "Requires figures of: zero-copy, pinned\n" in describe(by_id("zero-copy-uncoalesced"))
+    assert "Needs figures for: zero-copy, pinned\n" in describe(by_id("zero-copy-uncoalesced"))
     assert "Requires" not in describe(by_id("host-bound-frame"))
 
 

@@ -95,7 +95,7 @@ TWO = tuple(NumaNode(node=n, cpus=f"{8 * n}-{8 * n + 7}", memory_bytes=32 << 30)
 
 def sockets(nodes: Any = TWO, gpu: int | None = 1, numa: str = "local", **fields: Any) -> Profile:
     run = profile(results=(PAGEABLE, PINNED), **fields)
-    absent = {} if gpu is not None else {"gpu_numa_node": "the kernel does not know the GPU's node"}
+    absent = {} if gpu is not None else {"gpu_numa_node": "the kernel does not report the GPU's NUMA node"}
     run = on_machine(run, host=host_state(numa_nodes=nodes, gpu_numa_node=gpu, absent=absent))
     return run.model_copy(update={"method": run.method.model_copy(update={"numa": numa})})
 
@@ -106,8 +106,8 @@ def test_two_sockets(memory_class: MemoryClass):
     assert (found.outcome, found.strategy, found.gain, found.certainty) == ("advice", None, None, "likely")
     assert "--cpunodebind=1 --membind=1" in found.detail
     remote = says("numa-remote", sockets(device=cuda_device(memory_class), numa="remote"))
-    assert "as asked for" in remote.detail
-    assert "as asked for" not in found.detail
+    assert "as requested" in remote.detail
+    assert "as requested" not in found.detail
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_two_sockets(memory_class: MemoryClass):
     [
         (sockets(TWO[:1]), "one NUMA node"),
         (sockets((TWO[0], NumaNode(node=1, cpus="", memory_bytes=96 << 30))), "one NUMA node"),
-        (sockets(gpu=None), "the kernel does not know"),
+        (sockets(gpu=None), "the kernel does not report"),
         (profile(results=(PINNED,)), "was not read"),
     ],
 )
@@ -289,11 +289,13 @@ TWO_NODES = {"host": host_state(numa_nodes=TWO, gpu_numa_node=1, huge_pages="mad
 def test_where_host_memory_is_the_noise_it_is_said_and_what_helps():
     found = says("unstable-measurement", held(0.002, 0.0002, **TWO_NODES))
     assert found.outcome == "advice"
-    assert "Its host stages vary by 8.4 % of a frame from block to block, all else by 0.84 %" in found.detail
+    assert (
+        "Its host stages vary by 8.4 % of a frame between blocks, everything else by 0.84 %" in found.detail
+    )
     assert "numactl --cpunodebind=1 --membind=1" in found.detail
     assert "huge pages, which 10 % of the buffers' memory has" in found.detail
     assert "fewer passes of host stages over their buffers, produce's first" in found.detail
-    assert "left to the governor powersave" in found.detail
+    assert "controlled by the governor powersave" in found.detail
     assert "clock was between" not in found.detail
     assert "--max-seconds 9" in found.detail
     shown = figures(found)
@@ -305,7 +307,7 @@ def test_where_the_rest_is_the_noise_the_host_is_left_alone():
     assert found.outcome == "advice"
     for word in ("host stages vary", "numactl", "huge pages", "passes", "governor", "clock was"):
         assert word not in found.detail
-    assert "Nothing in the machine's readings explains it" in found.detail
+    assert "No reading of the machine explains it" in found.detail
 
 
 @pytest.mark.parametrize(
@@ -318,7 +320,7 @@ def test_where_the_rest_is_the_noise_the_host_is_left_alone():
 )
 def test_help_that_this_machine_has_no_use_for_is_not_given(machine: dict[str, Any], word: str):
     found = says("unstable-measurement", held(0.002, 0.0002, **machine))
-    assert "where host memory lies decides" in found.detail
+    assert "the placement of host memory decides" in found.detail
     assert word not in found.detail
 
 
@@ -348,7 +350,7 @@ def test_noise_is_known_from_enough_blocks_of_frames_that_do_not_overlap(blocks:
 def test_noise_that_does_not_matter(memory_class: MemoryClass, rows: Any, loud: bool):
     found = says("unstable-measurement", profile(device=cuda_device(memory_class), results=rows))
     assert found.outcome == "pass"
-    assert (figures(found)["pinned: half of the median's interval, of the median"] > 0.03) == loud
+    assert (figures(found)["pinned: half-width of the median's interval"] > 0.03) == loud
 
 
 def test_a_prediction_has_no_noise():

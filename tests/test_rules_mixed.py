@@ -74,5 +74,5 @@ def test_kernels_find_copied_and_prefetched_buffers_on_the_card() -> None:
     """Buffers of mixed fault on a card too: it is no measure of what device memory gives."""
     managed = row("managed", 0.020, kernels=0.012)
     found = says("page-fault-migration", profile(results=(managed, MIXED)))
-    assert (found.outcome, "use device memory" in found.detail) == ("not-applicable", True)
+    assert (found.outcome, "in device memory has figures" in found.detail) == ("not-applicable", True)
     assert says("page-fault-migration", profile(results=(managed, PINNED))).outcome == "advice"

@@ -49,10 +49,10 @@ def figures(trace: NsysTrace, rule: str, **fields: Any) -> dict[str, float]:
 @pytest.mark.parametrize("rule", ["page-fault-migration", "ping-pong-migration"])
 def test_migrations_and_faults(tmp_path: Path, rule: str) -> None:
     assert figures(traced(tmp_path, managed="managed"), rule) == {
-        "managed: migrated to the GPU, seen by nsys, per frame": 65536 + 4096,
-        "managed: migrated to the host, seen by nsys, per frame": 131072,
-        "managed: page faults by the CPU, seen by nsys, per frame": 2,
-        "managed: page faults by the GPU, seen by nsys, per frame": 16,
+        "managed: migrated to the GPU, recorded by nsys, per frame": 65536 + 4096,
+        "managed: migrated to the host, recorded by nsys, per frame": 131072,
+        "managed: page faults by the CPU, recorded by nsys, per frame": 2,
+        "managed: page faults by the GPU, recorded by nsys, per frame": 16,
     }
 
 
@@ -60,7 +60,7 @@ def test_migrations_and_faults(tmp_path: Path, rule: str) -> None:
     ("rule", "strategy"), [("pageable-transfer", "pageable"), ("staged-transfer", "staged")]
 )
 def test_the_kind_of_memory_that_the_driver_saw(tmp_path: Path, rule: str, strategy: str) -> None:
-    label = f"{strategy}: copied host-to-device from pinned memory, seen by nsys, per frame"
+    label = f"{strategy}: copied host-to-device from pinned memory, recorded by nsys, per frame"
     assert figures(traced(tmp_path, **{strategy: "pinned"}), rule) == {label: 300}
 
 
@@ -68,11 +68,11 @@ def test_the_idle_gpu(tmp_path: Path) -> None:
     """60 % of a frame of 10 ms; of the baseline where `pinned` was not traced."""
     both = traced(tmp_path / "both", pageable="managed", pinned="pinned")
     assert figures(both, "serial-copies") == {
-        "pinned: GPU idle, seen by nsys, per frame": pytest.approx(0.006),
-        "pinned: that frame, slowed by the tracing": 0.01,
+        "pinned: GPU idle, recorded by nsys, per frame": pytest.approx(0.006),
+        "pinned: that frame, slowed by tracing": 0.01,
     }
     baseline = figures(traced(tmp_path / "one", pageable="pinned"), "serial-copies")
-    assert baseline["pageable: GPU idle, seen by nsys, per frame"] == pytest.approx(0.006)
+    assert baseline["pageable: GPU idle, recorded by nsys, per frame"] == pytest.approx(0.006)
 
 
 def test_what_was_not_observed_is_no_evidence(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_advising_brings_it_in(tmp_path: Path) -> None:
     rows = (builders.measured("pageable", 0.01), builders.measured("pinned", 0.005))
     made = advise(builders.profile(results=rows, trace=traced(tmp_path, pageable="pinned")))
     (one,) = (a for a in made.advice if a.rule == "pageable-transfer")
-    assert any("seen by nsys" in evidence.label for evidence in one.evidence)
+    assert any("recorded by nsys" in evidence.label for evidence in one.evidence)
 
 
 # A cause that the driver did not see
@@ -183,7 +183,7 @@ def advised() -> dict[str, Advice]:
 
 
 def seen_there(one: Advice) -> dict[str, float]:
-    end = ", seen by nsys, per frame"
+    end = ", recorded by nsys, per frame"
     return {e.label.removesuffix(end): e.value for e in one.evidence if e.label.endswith(end)}
 
 

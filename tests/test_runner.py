@@ -95,7 +95,7 @@ def test_a_strategy_that_fails_is_not_run_again_and_the_others_are_measured(tmp_
     assert isinstance(row, Failed)
     assert "SIGBUS" in row.reason
     assert row.detail == "what it printed"
-    assert "run by itself" in row.next_step
+    assert "runs with python" in row.next_step
     assert len(result.rows[0].frame_seconds) == 6  # type: ignore[union-attr]
 
 
@@ -257,5 +257,5 @@ def test_progress_hears_of_every_process(tmp_path: Path) -> None:
     asked = settings(rounds=1, strategies=("pageable", "pinned"))
     launcher = FakeLauncher(device=Device(name="CPU", kind="cpu"))
     run(asked, launcher, heard, tmp_path, lambda so_far: None)
-    words = ["checking the workload", ".", "tracing it", ".", 3, "pageable, round 1", "."]
+    words = ["checking the workload", ".", "tracing the workload", ".", 3, "pageable, round 1", "."]
     assert [w for w in heard.said if w != 4] == words  # 4: the first guess, before what applies is known

@@ -127,7 +127,7 @@ def test_a_script_s_own_exit_code_ends_it_all(fake_cupy: None) -> None:
         run("--epochs", "1", "--act", "fail")
     assert "ValueError" in caught.value.detail.splitlines()[-1]
     assert "runpy" not in caught.value.detail
-    with pytest.raises(WorkloadError, match="to its end") as caught:
+    with pytest.raises(WorkloadError, match="did not finish") as caught:
         run("--epochs", "1", "--act", "_exit")
     assert "os._exit" in caught.value.next_step
 
@@ -159,7 +159,7 @@ def test_a_fork_is_told_and_its_child_leaves_no_outcome() -> None:
 @pytest.mark.usefixtures("fake_cupy")
 def test_what_is_printed_is_compared_where_it_is_the_same_in_every_run() -> None:
     differs = run("--epochs", "1", "--act", "differ")
-    assert "prints something else" in reasons(differs)["stream-ordered-pool"]
+    assert "its output differs" in reasons(differs)["stream-ordered-pool"]
     random = run("--epochs", "1", "--act", "random")
     assert reasons(random) == {}
     assert not rows(random)[UNCHANGED].verified
@@ -366,7 +366,7 @@ def test_each_measured_strategy_of_a_script_is_traced_once_more_as_a_whole(tmp_p
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (("--set", "n=1", "--", "--epochs", "1"), 2, "--set is for workloads"),
+        (("--set", "n=1", "--", "--epochs", "1"), 2, "--set applies only to workloads"),
         (("--nsys", "nsys", "--", "--epochs", "1"), 2, "--nsys has no effect without --trace nsys"),
         (("--strategy", "pinned"), 2, "cannot be run under 'pinned'"),
         (("--rounds", "0"), 2, "--rounds 0"),

@@ -122,6 +122,6 @@ def test_a_directory_that_exists_and_takes_no_files() -> None:
 
 
 def test_a_path_that_is_not_utf8_is_refused() -> None:
-    with pytest.raises(UsageError, match="not UTF-8") as caught:
+    with pytest.raises(UsageError, match="not valid UTF-8") as caught:
         asked("caf\udce9.py")
     assert "Rename" in caught.value.next_step

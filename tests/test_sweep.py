@@ -77,13 +77,13 @@ def test_a_range_has_its_ends_rises_and_stays_short(first: int, factor: int) -> 
         (["n"], "--sweep 'n' is not NAME=VALUE"),
         (["n=5"], "--sweep n=5 has fewer than two values"),
         (["n=1024,2**10"], "--sweep n=1024,2**10 has fewer than two values"),
-        (["n=16..1"], "--sweep n=16..1: the range must rise from above 0"),
-        (["n=0..4"], "--sweep n=0..4: the range must rise from above 0"),
-        (["n=1..4:1"], "--sweep n=1..4:1: the range must rise from above 0"),
+        (["n=16..1"], "--sweep n=16..1: the range must be increasing from above 0"),
+        (["n=0..4"], "--sweep n=0..4: the range must be increasing from above 0"),
+        (["n=1..4:1"], "--sweep n=1..4:1: the range must be increasing from above 0"),
         (["n=1..4:102"], "with 2 to 100 values"),
-        (["n=1..inf"], "the range must rise"),
-        (["n=1..x"], "--sweep n=1..x is no range of numbers"),
-        (["n=1..8:many"], "is no range of numbers"),
+        (["n=1..inf"], "the range must be increasing"),
+        (["n=1..x"], "--sweep n=1..x is not a range of numbers"),
+        (["n=1..8:many"], "is not a range of numbers"),
         (["n=1..2", "m=1..2"], "--sweep was given 2 times: n=1..2, m=1..2"),
     ],
 )
@@ -400,7 +400,7 @@ def test_the_command_and_putting_its_profiles_together_again(
         (["--sweep", "m=1,2"], 2, "workload 'counter' has no parameter 'm'"),
         (["--sweep", "n=1,x"], 2, "--sweep n=x is not of type int"),
         (["--sweep", "n=8,16", "--set", "m=1"], 2, "workload 'counter' has no parameter 'm'"),
-        (["--sweep", "n=8,16", "--set", "n=1"], 2, "--sweep n and --set n contradict one another"),
+        (["--sweep", "n=8,16", "--set", "n=1"], 2, "--sweep n and --set n contradict each other"),
     ],
 )
 def test_what_is_wrong_is_found_before_anything_runs(

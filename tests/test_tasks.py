@@ -199,7 +199,7 @@ def test_a_state_left_behind_becomes_a_failed_row(file: Path) -> None:
     assert outcome.cause == "state"
     row = failure("pinned", Ended(outcome, "finished", "", ""))
     assert row.reason == "the workload changed the device's state: it left another stream current"
-    assert row.next_step == "Change the device, the stream or the allocator inside a `with` block of CuPy."
+    assert row.next_step == "Change the device, stream or allocator only inside a CuPy `with` block."
 
 
 def test_the_description_comes_before_the_first_frame(file: Path) -> None:

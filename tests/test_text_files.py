@@ -34,6 +34,6 @@ def test_what_is_too_large_is_refused_with_the_reason(pack: type[bytes], tmp_pat
     file = tmp_path / "profile.json"
     file.write_bytes(pack(text))
     assert read_unpacked(file, len(text)) == text
-    with pytest.raises(FileProblem, match="more than a report can show") as raised:
+    with pytest.raises(FileProblem, match="the maximum for a report") as raised:
         read_unpacked(file, len(text) - 1)
     assert "--rounds" in raised.value.next_step

@@ -37,43 +37,43 @@ def made(verdict: Any, strategy: str | None = "pinned", **fields: Any) -> Recomm
             "keep",
             {"bound": 0.03, "strategy": "pageable"},
             "Keep `pageable`: no other gains more than 3.0 %",
-            "Keep the code as it is.",
+            "Keep the code unchanged.",
         ),
         (
             "open",
             {"bound": 0.08, "seconds_more": 40.0},
             "Open: `pinned` is at most 8.0 % from the fastest; about 40.0 s more would settle it",
-            "Run again with more time: --max-seconds.",
+            "Raise --max-seconds and run again.",
         ),
         (
             "open",
             {"bound": 0.08},
             "Open: `pinned` is at most 8.0 % from the fastest",
-            "Run again with more time: --max-seconds.",
+            "Raise --max-seconds and run again.",
         ),
         (
             "open",
             {},
-            "Open: `pinned` looks best, and too little was measured to tell",
-            "Run again with more time: --max-seconds.",
+            "Open: `pinned` looks best, but there are too few measurements to tell",
+            "Raise --max-seconds and run again.",
         ),
         (
             "untrusted",
             {"bound": 0.0, "noise": (1.05, 1.12)},
-            "This run cannot be trusted: a strategy measured against itself differs",
-            "Close other programs and run again; the advice says what was seen to move.",
+            "This run cannot be trusted: a strategy measured twice differs from itself",
+            "Close other programs and run again. The advice lists what varied.",
         ),
         (
             "open",
             {"strategy": None, "excluded": {"pinned": "needs 384 MiB"}},
             "No strategy fits the memory budget",
-            "Give more with --memory-budget, or make the workload's buffers smaller.",
+            "Raise --memory-budget, or make the workload's buffers smaller.",
         ),
         (
             "open",
             {"strategy": None},
             "No strategy is left to recommend",
-            "See why each strategy left the final, and run again.",
+            "Check why each strategy left the final, then run again.",
         ),
     ],
 )
@@ -124,7 +124,10 @@ def test_the_reason_tells_time_equals_memory_and_noise() -> None:
     )
     assert found.reason == " ".join(found.steps)
     noisy = told(made("untrusted", noise=(1.05, 1.12)), SECONDS, Preferences())
-    assert noisy.steps[-1] == "One strategy under two names took 1.05× to 1.12× its own time."
+    assert noisy.steps[-1] == (
+        "The control, one strategy measured under two names, differs from itself: "
+        "1.05× to 1.12× its own time."
+    )
 
 
 def test_what_costs_more_memory_saves_none() -> None:
@@ -135,9 +138,9 @@ def test_what_costs_more_memory_saves_none() -> None:
 @pytest.mark.parametrize(
     ("verdict", "next_step"),
     [
-        ("fastest", "Set up pinned at the top of the script, as the report shows."),
-        ("keep", "Keep the script as it is."),
-        ("open", "Run again with more processes: --rounds."),
+        ("fastest", "Set up pinned at the top of the script, as shown in the report."),
+        ("keep", "Keep the script unchanged."),
+        ("open", "Raise --rounds and run again."),
     ],
 )
 def test_a_script_has_no_frames_and_no_code_of_ours(verdict: str, next_step: str) -> None:

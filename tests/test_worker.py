@@ -72,8 +72,8 @@ def test_a_strategy_with_other_results_is_failed_however_fast(tmp_path: Path) ->
     assert good.verified
     assert isinstance(bad, Failed)
     assert bad.reason == (
-        "its results are wrong: 1 of 64 elements of 'b' differ from the reference run; "
-        "the largest error is 1, where rounding explains 3.58e-07 near zero"
+        "its results are wrong: 1 of 64 elements of 'b' differ from the reference run; at [0] it is "
+        "9.0 instead of 8.0; the largest error is 1, where rounding explains 3.58e-07 near zero"
     )
 
 

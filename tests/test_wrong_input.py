@@ -128,7 +128,7 @@ def test_no_workload(command: Command, text: str) -> None:
 
 
 def test_the_smallest_workload_that_is_shown_runs(command: Command) -> None:
-    example = "\n".join(wrong_file(command, "import numpy\n")).partition("The smallest workload:\n")[2]
+    example = "\n".join(wrong_file(command, "import numpy\n")).partition("A minimal workload:\n")[2]
     Path("w.py").write_text(example, encoding="utf-8")
     assert command("profile", *QUICK, "w.py", "--set", "n=16").code == 0
 

@@ -1,4 +1,4 @@
-"""Moves a block to the device and back: the classic bandwidthTest, by kind of host memory.
+"""Copies a block to the device and back, by kind of host memory, like the classic bandwidthTest.
 
 Source: NVIDIA's CUDA sample bandwidthTest (its successor is NVIDIA/nvbandwidth) and the tables made with it:
 2.3 GB/s pageable and 5.8 pinned on an NVS 4200M, 2.2 and 6.4 on a Jetson Nano; CUDA C++ Programming Guide on

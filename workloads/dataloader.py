@@ -1,14 +1,14 @@
 """Batches from a PyTorch DataLoader into a small model: what pin_memory and non_blocking are worth.
 
-Source: pytorch/tutorials pinmem_nonblock.py: pin_memory() before each .to(device, non_blocking=True) is up to
-twice as slow as .to(device) alone; ppwwyyxx/RAM-multiprocess-dataloader issue 7: pin_memory=True takes 7.31
-GB where False takes 4.31. Here `pageable` is a loader without pin_memory, and `pinned` one with pin_memory
-and non_blocking whose page-locked memory is used again; pin_memory=true lets the loader pin each batch by
-itself, on top of that.
-Question: is page-locked memory worth it for this batch and this model, and is the loader's own way of it?
+Source: pytorch/tutorials pinmem_nonblock.py: pin_memory() before each .to(device, non_blocking=True) is up
+to twice as slow as .to(device) alone; ppwwyyxx/RAM-multiprocess-dataloader issue 7: pin_memory=True takes
+7.31 GB where False takes 4.31. Here `pageable` is a loader without pin_memory, and `pinned` one with
+pin_memory and non_blocking whose page-locked memory is used again; pin_memory=true lets the loader pin each
+batch by itself, on top of that.
+Question: is page-locked memory worth it for this batch and model, and is the loader's own pinning?
 Must advise: on a card, page-locked memory where copies are a tenth of the frame or more.
-Must not: pin each batch anew; count the model's weights, which stay on the device; advise anything where the
-loader itself is the longest part.
+Must not: pin every batch again; count the model's weights, which stay on the device; advise anything where
+the loader itself is the longest part.
 """
 
 import copy

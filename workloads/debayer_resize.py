@@ -1,11 +1,10 @@
-"""A camera's Bayer mosaic to RGB, then to a small image: much in, little out, by a stencil that reads again.
+"""Converts a Bayer mosaic to RGB and then to a small image: much in, little out, with a re-reading stencil.
 
-Source: "Zero Copy and Pinned Memory on NVIDIA TX-1", whose OpenCV pipeline turns 4608 by 3288 pixels into 800
-by 600: one pass over mapped memory is as good as device memory there, further passes are not. Here as two
-kernels; where OpenCV is installed (extra `opencv`) its own code is the CPU twin and what results are checked
-against.
-Question: may the camera's image stay in mapped memory, when the 3 by 3 stencil reads each of its bytes 7
-times?
+Source: "Zero Copy and Pinned Memory on NVIDIA TX-1", whose OpenCV pipeline turns 4608 by 3288 pixels into
+800 by 600: one pass over mapped memory is as fast as over device memory there, further passes are not. Here
+as two kernels; where OpenCV is installed (extra `opencv`) its own code is the CPU twin and what results are
+checked against.
+Question: can the camera image stay in mapped memory if the 3 by 3 stencil reads each byte 7 times?
 Must advise: on a Jetson, drop the copies, and read the mosaic through memory that the GPU caches
 (zero-copy-reread); on a card, leave pageable memory.
 Must not: count `rgb`, which never leaves the device; worry about the small output.

@@ -1,4 +1,4 @@
-"""The CPU reads a result several times: where page-locked memory is slow for the CPU, that decides.
+"""The CPU reads a result several times, which decides where page-locked memory is slow for the CPU.
 
 Source: xnd-project/cuda-benchmarks pull request 3: a Jetson Nano's CPU reads page-locked memory, which it
 does not cache, at 169 MB/s and managed memory at 2.1 GB/s, 12 times faster; CUDA Handbook 5.1.4: on x86 the

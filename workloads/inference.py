@@ -5,8 +5,8 @@ TensorRT from page-locked, managed and explicitly copied memory. Runs in ONNX Ru
 (extra `onnx`; on a GPU with its CUDA provider, or TensorRT's with engine=tensorrt), which is given the
 buffers' addresses and copies nothing; else, or with engine=arrays, in CuPy. The file makes its own weights.
 On the CPU: ONNX Runtime or NumPy.
-Question: what do the copies of a batch matter beside the network, and do weights in shared memory cost
-anything?
+Question: how much do the copies of a batch matter next to the network, and do weights in shared memory cost
+time?
 Must advise: on a Jetson, drop the copies of `images`.
 Must not: count the weights, which are uploaded once, into a steady frame; advise anything for `labels`, of 8
 bytes an image.

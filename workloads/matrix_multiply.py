@@ -1,12 +1,12 @@
 """A tiled matrix product, so that rows can be compared with published tables of UnifiedMemoryPerf.
 
-Source: NVIDIA's CUDA sample UnifiedMemoryPerf, written anew from its description: the host copies two
-matrices into the buffers, a kernel of 32 by 32 tiles multiplies them, the host compares the product element
-by element with what it must be. The kernel reads each matrix n / 32 times.
-Question: which memory for a kernel that reads its input many times, at each size? Small ones are bound by
-latencies, large ones by arithmetic.
-Must advise: on a card, zero-copy for the smallest matrices and pinned copies from 256 KB on, as the published
-tables have it.
+Source: NVIDIA's CUDA sample UnifiedMemoryPerf, rewritten from its description: the host copies two matrices
+into the buffers, a kernel of 32 by 32 tiles multiplies them, the host compares the product element by
+element with what it must be. The kernel reads each matrix n / 32 times.
+Question: which memory is best for a kernel that reads its input many times, at each size? Small sizes are
+latency-bound, large ones compute-bound.
+Must advise: on a card, zero-copy for the smallest matrices and pinned copies from 256 KB on, as the
+published tables have it.
 Must not: advise zero-copy where kernels read over the link again and again; managed memory without prefetch
 on a card.
 """

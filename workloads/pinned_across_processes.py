@@ -1,12 +1,12 @@
-"""Batches from another process through torch.multiprocessing: what becomes of page-locked memory on the way.
+"""Batches from another process through torch.multiprocessing: does page-locked memory survive?
 
 Source: pytorch issue 78018: pin_memory() followed by share_memory_() gives a tensor that is not pinned;
 "pinned and pageable memory in PyTorch" (2024-08-17): 1.05 s pageable against 0.013 s pinned, 81 times,
 between two processes of which the first made the CUDA context inside its first timed transfer; with the
-context made before, 1.01 times. Here contexts, imports and first transfers are set-up, and a frame receives a
-tensor and copies it to memory of its own. Compare with pin_first=true (needs a GPU), where the sender's
+context made before, 1.01 times. Here contexts, imports and first transfers are set-up, and a frame receives
+a tensor and copies it to memory of its own. Compare with pin_first=true (needs a GPU), where the sender's
 tensors were pinned before they were shared.
-Question: what does page-locked memory bring to a consumer of tensors that another process makes?
+Question: what does page-locked memory gain for a consumer of tensors from another process?
 Must advise: pin in the process that copies to the device, once, where its copies weigh.
 Must not: report a factor that is set-up; expect pin_first to change a frame; call what arrives pinned.
 """

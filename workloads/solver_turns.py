@@ -3,7 +3,7 @@
 Source: the usual first port of a solver, its matrix product on the GPU and its scalars on the CPU;
 dnhkng.github.io on GH200, 2026-04-25: managed memory that both sides touch in turn moves at 18 to 29 GB/s;
 NVIDIA's CUDA for Tegra application note: on one DRAM such turns need no copy at all. Solves for the
-five-point Laplacian of a grid; begins anew every `restart` frames.
+five-point Laplacian of a grid; restarts every `restart` frames.
 Question: is it better to copy `p`, `q` and `residual` at each turn, or to share them?
 Must advise: on a Jetson, drop the copies.
 Must not: call overlapping frames possible (each needs the last one); advise managed memory that migrates at

@@ -1,10 +1,10 @@
-"""A large table of which each frame touches a few rows: moving what is touched against copying it all.
+"""A large table of which each frame touches a few rows: migrate what is touched, or copy everything?
 
 Source: EMOGI (PVLDB 14(2), 2020): a graph traversed in place, over the link, 2.92 times faster than with
 migrating pages; ObservUVM: managed memory migrates 64 KB at a time. So rows are of 64 KB here: what is
 touched is what moves. The table is the host's, which changes the rows that the next kernel reads, so that
 explicit copies take it all.
-Question: below which share of touched rows is sharing better than copying?
+Question: below which share of touched rows is sharing faster than copying?
 Must advise: zero-copy, or managed memory, over copies of the whole table, pinned ones included.
 Must not: warn of re-reads; advise pinned memory for the copies where not copying is the point; hold for
 `share=1`.

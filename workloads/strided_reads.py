@@ -1,10 +1,10 @@
-"""Adds up records, a thread a record: neighbours read far apart, which zero-copy memory punishes.
+"""Sums records, one per thread: neighbouring threads read far apart, which is slow in zero-copy memory.
 
 Source: CUDA C++ Best Practices Guide, "Zero Copy": mapped memory is not cached on the GPU, so its loads
 should be coalesced; EMOGI (PVLDB 14(2), 2020): merged and aligned zero-copy reads are what makes graph
-traversal over PCIe fast. A load of 4 bytes fetches a sector of 32: in device memory the caches keep the other
-28 for the next turns of the loop, over a link or on a Jetson before Thor it may be fetched anew each time, up
-to 8 times, which is what is declared; 1 with coalesced=true, where the records are stored field by field.
+traversal over PCIe fast. A load of 4 bytes fetches a sector of 32: in device memory the caches keep the
+other 28 for the next iterations, over a link or on a Jetson before Thor it may be fetched again each time,
+up to 8 times, which is what is declared; 1 with coalesced=true, where the records are stored field by field.
 Question: how much does one pass over the data cost when it is read in the wrong order?
 Must advise: against zero-copy (zero-copy-reread: copy once).
 Must not: warn so with coalesced=true; blame the link, whose rate is the same for both; warn over a coherent

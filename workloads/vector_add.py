@@ -2,9 +2,9 @@
 
 Source: NVIDIA GTC 2022, SE2600 (JetsonUnifiedMemory, vector_addition): two vectors of 16777216 float32, 6.5
 times faster with managed memory than with explicit copies on a Xavier NX. The talk fills its vectors before
-it begins to time, and its loop copies and adds; `fill_in_frame=false` times the same, so that its factor is
-compared like with like: then the host only touches one element of each, which makes its copy the newest one.
-Question: what do the copies cost, and how much is left of the talk's factor once the host's own work counts?
+timing, and its loop copies and adds. `fill_in_frame=false` times the same for a fair comparison: the host
+then writes only one element of each, which makes its copy the newest one.
+Question: what do the copies cost, and how much of the talk's speed-up remains when host work counts too?
 Must advise: on a Jetson, hold the vectors once (managed or zero-copy).
 Must not: warn of re-reads, since the kernel reads each element once and nothing is gained by having it in a
 cache.

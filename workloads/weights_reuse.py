@@ -1,10 +1,10 @@
-"""A large constant table and a small vector that changes: where each buffer wants a placement of its own.
+"""A large constant table and a small changing vector: each buffer needs its own placement.
 
 Source: CUDA C++ Best Practices Guide, "Zero Copy" (mapped memory for what is read once) and "Data Transfer
 Between Host and Device" (keep data on the device); docs/rules.md, zero-copy-reread. Weights that set-up
-writes cross to the device once where there are copies; in zero-copy memory a card fetches them again in every
-frame.
-Question: which placement suits the weights, which the vectors, and what does one for both cost?
+writes cross to the device once where there are copies; in zero-copy memory a card fetches them again in
+every frame.
+Question: which placement is best for the weights and for the vectors, and what does using one for both cost?
 Must advise: on a card, keep `weights` out of zero-copy memory (zero-copy-reread: the same data in each
 frame).
 Must not: say so of `x` and `y`, of a few KB, which mapped memory suits; count the upload of the weights into

@@ -93,7 +93,7 @@ def entry_of(findings: Findings, device: Device, name: str | None) -> CatalogueE
     if memory := figures.get(MEMORY):
         # 1, and the range of the measured rate: the model takes the rate itself as exact.
         low = min(_rounded((memory.low or memory.value) / memory.value), 1.0)
-        share = f"of the measured rate, which kernels reach by definition; its range: {memory.source}"
+        share = f"of the measured rate, 1 by definition; range: {memory.source}"
         figures["achievable_share"] = Figure(value=1.0, low=low, high=1.0, source=share)
         figures[MEMORY] = memory.model_copy(update={"low": None, "high": None})
     # Those a catalogue file has; a count of 0 is one that is not known.
@@ -114,8 +114,8 @@ def entry_of(findings: Findings, device: Device, name: str | None) -> CatalogueE
     except ValidationError as problem:
         reasons = "\n".join(f"{', '.join(k)}: {why}" for why, k in findings.missing_by_reason().items())
         raise NothingMeasured(
-            f"too little was measured for a catalogue entry: {invalid(problem)}",
-            next_step="See below what is missing and why, and run it again.",
+            f"too few figures were measured for a catalogue entry: {invalid(problem)}",
+            next_step="The missing figures and their reasons are listed below. Fix them and run again.",
             detail=reasons,
         ) from None
 
@@ -142,11 +142,11 @@ def comments(findings: Findings) -> list[str]:
     lines = [
         f"Made by `advisor devices calibrate`, version {__version__}, on {findings.machine.date}.",
         f"CPU: {findings.machine.cpu}.{f' CUDA: {driver}.' if driver else ''}",
-        "low and high are the 10th and the 90th percentile of the repeats. Copies and launches:",
+        "low and high are the 10th and 90th percentiles of the repeats. Copies and launches:",
         f"{METHOD}.",
     ]
     if findings.device is not None:
-        lines.append("The device's memory is as measured, not as specified, so that achievable_share is 1.")
+        lines.append("The memory rate is measured, not the specified peak, so achievable_share is 1.")
     for reason, keys in findings.missing_by_reason().items():
         lines.append(f"Missing: {', '.join(keys)}: {reason}.")
     for run in findings.runs:

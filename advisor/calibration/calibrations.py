@@ -50,18 +50,18 @@ class Request:
     def check(self, machine: str = platform.machine()) -> None:
         """Raises `UsageError` for what contradicts itself."""
         if self.name is not None and not self.name.strip():
-            raise UsageError("--name is empty", next_step="Leave it out for the device's own name.")
+            raise UsageError("--name is empty", next_step="Omit it to use the device's own name.")
         if self.base is None:
             return
         if self.backend == "cuda":
             raise UsageError(
-                "--base names a device that is not here, but there is a GPU to measure",
-                next_step="Leave --base out, or add --no-gpu to measure the CPU alone.",
+                "--base is for machines without a GPU, and this machine has one",
+                next_step="Omit --base, or add --no-gpu to measure only the CPU.",
             )
         if self.base.attributes["integrated"].value and machine != "aarch64":
             raise UsageError(
-                f"the CPU of {self.base.name} is part of the device: this CPU cannot stand in for it",
-                next_step="Run it on the device itself, or name a PCIe card.",
+                f"{self.base.name} has its own integrated CPU, which this CPU cannot replace",
+                next_step="Run the command on that device, or name a PCIe card.",
             )
 
 
@@ -92,8 +92,8 @@ def calibrate(
         findings = _measure(request, progress, run, Path(scratch), clock)
     if not findings.readings:
         raise NothingMeasured(
-            "no figure could be measured",
-            next_step="The reasons are below; `advisor strategies` and predictions work all the same.",
+            "nothing could be measured",
+            next_step="The reasons are listed below. `advisor strategies` and predictions still work.",
             detail="\n".join(findings.missing_by_reason()),
         )
     entry = None
@@ -101,7 +101,7 @@ def calibrate(
         if findings.device is None:
             raise NothingMeasured(
                 f"the GPU could not be used: {findings.missing[MEMORY]}",
-                next_step="Check it with nvidia-smi, or add --no-gpu to measure the CPU alone.",
+                next_step="Check it with nvidia-smi, or add --no-gpu to measure only the CPU.",
             )
         entry = entry_of(findings, findings.device, request.name)
     elif request.base is not None:
@@ -152,15 +152,15 @@ def check(request: Request, out: Path | None, *, force: bool) -> None:
     if out is None:
         return
     if request.backend != "cuda" and request.base is None:
-        what = ": an entry for a device needs a GPU, or the --base of one"
-        step = f"Name a card that it hosts, --base {_CARD}, or leave --out out to see the figures."
+        what = ": a device entry needs a GPU, or --base CARD"
+        step = f"Name the card this CPU hosts (--base {_CARD}), or omit --out to print the figures."
     elif out.suffix != ".toml":
-        what = " does not end in .toml, which is how --target tells a file from a name"
+        what = " does not end in .toml; --target recognizes a file by that suffix"
         step = f"Write --out {out}.toml."
     elif out.exists() and not force and not out.is_dir():
-        what, step = " exists", "Choose another name, or add --force to replace it."
+        what, step = " exists", "Choose another name, or add --force to overwrite it."
     elif reason := _unwritable(out):
-        what, step = f" cannot be written: {reason}", "Choose a folder you may write to."
+        what, step = f" cannot be written: {reason}", "Choose a directory you can write to."
     else:
         return
     raise UsageError(f"--out {out}{what}", next_step=step)
@@ -181,7 +181,7 @@ def give(found: Calibration, out: Path | None) -> str:
     except OSError as problem:
         raise FileProblem(
             f"{out} cannot be written: {problem.strerror or problem}",
-            next_step="Save what is below under a name of your own.",
+            next_step="Save the entry below to a file yourself.",
             detail=text,
         ) from None
     return _figures(found)
@@ -193,7 +193,7 @@ def remarks(found: Calibration, out: Path | None) -> str:
     last = f"wrote {out}\n  next: advisor profile WORKLOAD.py --target {out}"
     if found.entry is None:
         last = (
-            "These figures can stand for the host of any PCIe card: its host stages and staged copies.\n"
+            "Use these figures as the host of any PCIe card: host stages and staged copies.\n"
             f"  next: advisor devices calibrate --no-gpu --base {_CARD} --out mine.toml"
         )
     elif out is None:

@@ -50,7 +50,7 @@ def fit(sizes: Sequence[float], times: Sequence[float]) -> Line:
     pairs = combinations(zip(sizes, times, strict=True), 2)
     slopes = [(tb - ta) / (b - a) for (a, ta), (b, tb) in pairs if a != b]
     if not slopes:
-        raise ValueError("a line needs two sizes")
+        raise ValueError("a fit needs at least two sizes")
     slope = float(np.median(slopes))
     left = np.asarray(times) - slope * np.asarray(sizes)
     order = np.argsort(left)
@@ -76,14 +76,14 @@ def fit_repeats(sizes: Sequence[float], repeats: Sequence[Sequence[float]]) -> t
 def rates(amount: float, seconds: Sequence[float]) -> Spread:
     """`amount` per second for each of the times. Raises `ValueError` for times that no clock could tell."""
     if any(s <= 0 for s in seconds):
-        raise ValueError("the times are too short for the clock")
+        raise ValueError("the times are below the clock's resolution")
     return spread([amount / s for s in seconds])
 
 
 def inverse(slope: Spread) -> Spread:
     """The rate of a slope. Raises `ValueError` where time does not grow with size."""
     if slope.value <= 0:
-        raise ValueError("the time does not grow with the size")
+        raise ValueError("the time does not increase with the size")
     low = 1 / slope.high
     high = 1 / slope.low if slope.low > 0 else 1 / slope.value
     return _ordered(1 / slope.value, low, high, slope.repeats)
@@ -92,7 +92,7 @@ def inverse(slope: Spread) -> Spread:
 def positive(latency: Spread) -> Spread:
     """A latency that differs from zero, its low end positive too. Raises `ValueError` where it cannot."""
     if latency.value <= 0:
-        raise ValueError("it could not be distinguished from zero")
+        raise ValueError("not distinguishable from zero")
     low = latency.low if latency.low > 0 else latency.value / 2
     return _ordered(latency.value, low, latency.high, latency.repeats)
 

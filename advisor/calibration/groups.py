@@ -28,7 +28,7 @@ class Group:
 
 
 GROUPS = (
-    Group("host", "the CPU's memory", host_memory.keys("host"), host_memory.measure_plain, needs_gpu=False),
+    Group("host", "CPU memory", host_memory.keys("host"), host_memory.measure_plain, needs_gpu=False),
     Group(
         "page-locked",
         "page-locked memory",
@@ -37,7 +37,7 @@ GROUPS = (
     ),
     Group("transfers", "copies", (*transfers.keys("pinned"), *transfers.keys("pageable")), transfers.measure),
     Group("zero-copy", "mapped memory", device_rates.ZERO_COPY, device_rates.measure_zero_copy),
-    Group("device", "the device's memory", device_rates.ON_DEVICE, device_rates.measure_on_device),
+    Group("device", "device memory", device_rates.ON_DEVICE, device_rates.measure_on_device),
     Group("latencies", "launches", device_rates.LATENCIES, device_rates.measure_latencies),
     Group(
         "managed", "managed memory", (*host_memory.keys(host_memory.MANAGED), *managed.KEYS), managed.measure

@@ -32,7 +32,7 @@ def measure_plain(bench: Bench) -> None:
     _measure_kind(bench, PLAIN, lambda arena, size: arena.pageable(size))
     cache = bench.sizes.host_cache
     if cache is None:
-        bench.leave_out(["host_cache_bytes"], "Linux does not report the sizes of the CPU's caches here")
+        bench.leave_out(["host_cache_bytes"], "Linux does not report the CPU cache sizes")
 
 
 def measure_page_locked(bench: Bench) -> None:

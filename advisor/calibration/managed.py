@@ -43,7 +43,7 @@ def measure(bench: Bench, host_view: Callable[..., Array] = host_array) -> None:
         return
     host_memory.measure_managed(bench)
     if attributes.get("integrated", 0):
-        bench.leave_out(KEYS, "both sides share one memory: nothing migrates")
+        bench.leave_out(KEYS, "CPU and GPU share one memory: nothing migrates")
     elif not attributes.get("concurrent_managed_access", 0):
         bench.leave_out(KEYS, "pages do not migrate by faults without concurrent managed access")
     else:
@@ -74,19 +74,21 @@ def _measure(bench: Bench, host_view: Callable[..., Array]) -> None:
 def _faults(bench: Bench, kernels: Kernels, host: Array, device: Any, out: Any) -> None:
     count = host.nbytes // REGION
     if not count:
-        bench.leave_out((FAULT, BROUGHT), "there was too little free memory")
+        bench.leave_out((FAULT, BROUGHT), "not enough free memory")
         return
     together = _first_less_second(
         bench, lambda: kernels.touch_in_turn(device, REGION, out), lambda: host.fill(0)
     )
     fault = positive(spread([seconds / count for seconds in together]))
-    bench.keep(FAULT, fault, f"{count} faults in turn, one in every {units.size(REGION)}")
+    bench.keep(FAULT, fault, f"{count} consecutive faults, one every {units.size(REGION)}")
     rate = bench.readings.get(MIGRATION[0])
     if rate is None:
-        bench.leave_out([BROUGHT], "the rate of migration is not known")
+        bench.leave_out([BROUGHT], "the migration rate is not known")
         return
     brought = fault.value * rate.value
-    bench.keep(BROUGHT, spread([brought]), "what arrives during one fault at the rate of migration in order")
+    bench.keep(
+        BROUGHT, spread([brought]), "bytes that arrive during one fault at the sequential migration rate"
+    )
 
 
 def _prefetches(bench: Bench, pointer: int, host: Array) -> None:

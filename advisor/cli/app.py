@@ -21,10 +21,9 @@ from advisor.version import __version__
 
 app = typer.Typer(
     help="Which memory strategy should my code use on this device, how sure are we, and what do I change?",
-    epilog="Exit codes: 0 done; 1 a gate failed; 2 wrong usage; "
-    "3 the workload cannot be loaded or is wrong; 4 nothing could be measured or predicted; "
-    "5 a file is missing, damaged or of an unknown format; 70 an error in advisor itself; 130 interrupted; "
-    "141 the reader of a pipe went away.",
+    epilog="Exit codes: 0 done; 1 a gate failed; 2 wrong usage; 3 the workload cannot be loaded or "
+    "is wrong; 4 nothing could be measured or predicted; 5 a file is missing, damaged or in an "
+    "unknown format; 70 internal error; 130 interrupted; 141 broken pipe.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -53,13 +52,13 @@ def main(around: Around = REAL) -> NoReturn:
     except OSError as problem:
         with suppress(OSError):
             streams.flush()
-        say(f"error: a file or the output cannot be used: {problem}")
-        kept = " What was measured is in the output directory." if sys.argv[1:2] == ["profile"] else ""
+        say(f"error: cannot read or write: {problem}")
+        kept = " Measurements so far are in the output directory." if sys.argv[1:2] == ["profile"] else ""
         say(f"  next: Is the disk full?{kept}")
         sys.exit(FileProblem.exit_code)
     except Exception:
         say(traceback.format_exc())
-        say("This is an error in advisor itself: please report it, with the lines above.")
+        say("Internal error in advisor. Please report it with the traceback above.")
         sys.exit(BUG)
 
 

@@ -33,8 +33,8 @@ def compare(
 ) -> None:
     """Compare a profile (HEAD) with an earlier one (BASE).
 
-    First what differs around them, then for each strategy the ratio of its times, with an interval.
-    A gate that fails is exit code 1; one that the intervals leave open is not, but for --strict.
+    Shows what differs besides the code, then the ratio of each strategy's times with its interval. A failed
+    gate exits with code 1; an inconclusive gate does so only with --strict.
     """
     from advisor import configuration, pipeline
     from advisor.profiles import reading, redaction

@@ -84,11 +84,11 @@ def require_figures(result: Profile) -> None:
     if failed:
         raise NothingMeasured(
             f"the {what} failed under every strategy. {failed[0].strategy}: {failed[0].reason}",
-            next_step=failed[0].next_step or "The report has what each process said.",
+            next_step=failed[0].next_step or "The report has the output of each process.",
         )
     if not any(r.status == "predicted" for p in result.predictions for r in p.results):
         raise NothingMeasured(
-            "no strategy could be measured or predicted", next_step="The report has the reason for each."
+            "no strategy could be measured or predicted", next_step="The report lists the reason for each."
         )
 
 

@@ -39,7 +39,7 @@ def describe(rule: Rule) -> str:
         "",
         *_item("Applies to", _classes(rule)),
         *_item("Elsewhere", rule.elsewhere),
-        *(_item("Requires figures of", ", ".join(names)) if names else []),
+        *(_item("Needs figures for", ", ".join(names)) if names else []),
         "",
         *(["Thresholds"] if rule.thresholds else ["No thresholds"]),
         *(line for threshold in rule.thresholds for line in _bullet(_threshold(threshold))),
@@ -64,7 +64,7 @@ def _code(label: str, code: str) -> Iterator[str]:
 def _requires(rule: Rule) -> Iterator[str]:
     names = [one if isinstance(one, str) else one.example for one in rule.requires]
     if names:
-        yield from _item("Requires figures of", ", ".join(names))
+        yield from _item("Needs figures for", ", ".join(names))
 
 
 def _how_to_set(rule: Rule) -> Iterator[str]:

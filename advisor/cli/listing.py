@@ -7,7 +7,7 @@ import typer
 from advisor.cli import options
 from advisor.cli.console import AROUND, INTERRUPTED, choose_backend, say
 
-_CPU_ALONE = ("measure the CPU", "measures the CPU alone")
+_CPU_ALONE = ("measure the CPU", "measures only the CPU")
 
 devices = typer.Typer(rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
 
@@ -44,7 +44,7 @@ def new(
 
 @devices.callback(invoke_without_command=True)
 def devices_command(context: typer.Context) -> None:
-    """List the devices that can be predicted for."""
+    """List the devices that can be predicted."""
     from advisor.model.device_texts import describe_all
 
     if context.invoked_subcommand is None:
@@ -53,7 +53,7 @@ def devices_command(context: typer.Context) -> None:
 
 @devices.command("show")
 def devices_show(name: options.Device) -> None:
-    """Show all that is known of a device, with sources, and what the model assumes."""
+    """Show everything known about a device, with sources, and what the model assumes."""
     from advisor.model.device_texts import describe_one
 
     print(describe_one(name))
@@ -69,9 +69,9 @@ def devices_calibrate(
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Measure this machine in under two minutes; write a catalogue entry to predict with anywhere.
+    """Measure this machine in under two minutes and write a catalogue entry for predictions anywhere.
 
-    Without a GPU the CPU alone is measured; --base puts it into the entry of a card of the catalogue.
+    Without a GPU, measure only the CPU; --base inserts it into the entry of a catalogue card.
     """
     from advisor.calibration import calibrations
     from advisor.devices.catalogue import load

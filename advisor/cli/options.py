@@ -73,7 +73,7 @@ def _out(given: str | Path) -> Path:
 
 
 Profiles = Annotated[
-    list[Path], typer.Argument(metavar="PROFILE...", help="A profile.json, or several of a sweep.")
+    list[Path], typer.Argument(metavar="PROFILE...", help="A profile.json, or several from a sweep.")
 ]
 OneProfile = Annotated[Path, typer.Argument(metavar="PROFILE", help="A profile.json.")]
 BaseProfile = Annotated[Path, typer.Argument(metavar="BASE", help="The earlier profile.json.")]
@@ -82,41 +82,45 @@ Rule = Annotated[str | None, typer.Argument(metavar="ID", help="Explain this rul
 Device = Annotated[str, typer.Argument(metavar="NAME", help="A device's name, or a TOML file.")]
 
 Compared = Annotated[
-    list[str] | None, of_profile("strategies", help="Compare and judge this one only; repeatable.")
+    list[str] | None, of_profile("strategies", help="Compare only this strategy. Repeatable.")
 ]
 FailIf = Annotated[
     list[str] | None,
-    typer.Option(metavar="GATE", help="slower=5%, footprint=+10% or recommendation-changes; repeatable."),
+    typer.Option(
+        metavar="GATE", help="Gate: slower=5%, footprint=+10% or recommendation-changes. Repeatable."
+    ),
 ]
-Strict = Annotated[bool, typer.Option("--strict", help="A gate that is inconclusive fails too.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Treat inconclusive gates as failed.")]
 Anyway = Annotated[
-    bool, typer.Option("--anyway", help="Compare or judge though workload, device or parameters differ.")
+    bool, typer.Option("--anyway", help="Compare even if workload, device or parameters differ.")
 ]
 Gpu = Annotated[int | None, of_profile("gpu", min=0)]
-NoGpu = Annotated[bool, of_profile("no_gpu", help="Ignore the GPU and measure the CPU.")]
+NoGpu = Annotated[bool, of_profile("no_gpu", help="Ignore the GPU and measure only the CPU.")]
 Nsys = Annotated[Path | None, of_profile("nsys")]
 TraceFile = Annotated[Path, typer.Argument(metavar="FILE", help="A .nsys-rep, or its .sqlite export.")]
 Json = Annotated[bool, typer.Option("--json", help="As JSON.")]
 Out = Annotated[Path, of_profile("out", parser=_out)]
 OutBeside = Annotated[
     Path | None,
-    of_profile("out", parser=_out, help="Output directory; by default the profile's; - is stdout."),
+    of_profile(
+        "out", parser=_out, help="Output directory (default: the profile's directory); - writes to stdout."
+    ),
 ]
-PageFormats = Annotated[str, of_profile("formats", help="Of html and md, separated by commas.")]
+PageFormats = Annotated[str, of_profile("formats", help="html, md, or both separated by a comma.")]
 Formats = Annotated[str, of_profile("formats")]
 NoEnvironment = Annotated[bool, of_profile("no_environment")]
 Quiet = Annotated[bool, of_profile("quiet")]
 
 EntryOut = Annotated[
     Path | None,
-    typer.Option("--out", parser=_out, metavar="FILE.toml", help="File for the entry; printed if omitted."),
+    typer.Option(
+        "--out", parser=_out, metavar="FILE.toml", help="File to write the entry to; printed if omitted."
+    ),
 ]
-Base = Annotated[
-    str | None, typer.Option(metavar="DEVICE", help="Without a GPU: the card that this CPU hosts.")
-]
-EntryName = Annotated[str | None, typer.Option("--name", help="The device's name in the entry.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite the file of --out.")]
-NewFile = Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; it ends in .py.")]
+Base = Annotated[str | None, typer.Option(metavar="DEVICE", help="Without a GPU: the card this CPU hosts.")]
+EntryName = Annotated[str | None, typer.Option("--name", help="Device name in the entry.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing --out file.")]
+NewFile = Annotated[Path, typer.Argument(metavar="FILE", help="The .py file to write.")]
 Like = Annotated[str | None, typer.Option(metavar="WORKLOAD", help="Copy this example, such as vector_add.")]
-ForceNew = Annotated[bool, typer.Option("--force", help="Overwrite the file.")]
+ForceNew = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 Version = Annotated[bool, typer.Option("--version", help="Print the version and exit.")]

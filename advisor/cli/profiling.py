@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 @options.takes(*OPTIONS)
 def profile(**given: Any) -> None:
-    """Run a workload under every strategy; report which to use.
+    """Measure a workload under every strategy and recommend one.
 
-    Without a GPU the workload runs on the CPU and the strategies are predicted for the target devices.
+    Without a GPU, run the workload on the CPU and predict the strategies for the target devices.
     """
     from advisor import configuration
     from advisor.devices.environment import command_line
@@ -49,7 +49,10 @@ def profile(**given: Any) -> None:
     wanted = configuration.parse_formats(asked.formats)
     swept, form = parse_sweep(asked.sweep), only_format(asked.out, wanted)
     if swept and form:
-        raise UsageError("--sweep writes a folder for each value", next_step="Give one: --out DIR.")
+        raise UsageError(
+            "--sweep writes one folder per value and cannot print to stdout",
+            next_step="Give a directory: --out DIR.",
+        )
     backend = "cuda" if script else choose_backend(asked.gpu, asked.no_gpu, asked.quiet)
     made = configuration.make_settings(
         found, backend=backend, command=command_line(sys.argv[1:]), script=script
@@ -57,7 +60,7 @@ def profile(**given: Any) -> None:
     if script:
         scripting.require_gpu(made, no_gpu=asked.no_gpu)
     if made.backend == "cpu" and "nsys" in made.trace and made.nsys is None and not asked.quiet:
-        say("--trace nsys has no effect: nothing runs on a GPU here")
+        say("--trace nsys has no effect: nothing runs on a GPU")
     if swept:
         _profile_sweep(made, swept, asked.out, wanted, asked.quiet)
     elif form:
@@ -74,7 +77,7 @@ def _telling_what_is_kept(partial: Path) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         if partial.exists() and partial.stat().st_mtime_ns != before:
-            say(f"interrupted: {partial} keeps what was measured\n  next: advisor report {partial}")
+            say(f"interrupted: measurements so far are in {partial}\n  next: advisor report {partial}")
         else:
             say("interrupted: nothing was measured")
         raise typer.Exit(INTERRUPTED) from None
@@ -132,7 +135,7 @@ def _written_traces(made: Settings, result: Profile, directory: Path) -> list[Pa
 
 
 def _profile_sweep(made: Settings, swept: Sweep, out: Path, wanted: tuple[str, ...], quiet: bool) -> None:
-    """One profile for each value, and the page over them. All values failing is the first one's error."""
+    """One profile for each value, and their page. If all values fail, the first one's error is raised."""
     from advisor import configuration
     from advisor import sweep as sweep_runs
     from advisor.measure.progress import make_progress

@@ -28,11 +28,10 @@ def report(
     quiet: options.Quiet = False,
     **given: Any,
 ) -> None:
-    """Render a profile again; several give one combined page.
+    """Render a profile again, or several as one combined page.
 
-    Profiles of one workload from one device that differ in one parameter give the page of a sweep; those
-    from several devices, with the same parameters, one page over the devices. Advice and verdict are made
-    again where other preferences than the recorded ones are given.
+    Profiles from one device that differ in one parameter become a sweep. Profiles from several devices with
+    the same parameters are shown side by side. Options such as --objective recompute advice and verdict.
     """
     from advisor import configuration, pipeline
     from advisor.profiles import reading, redaction, sweeps
@@ -69,7 +68,7 @@ def _several(
     form: str | None,
     quiet: bool,
 ) -> None:
-    """The same of a page over several profiles."""
+    """The same of a page of several profiles."""
     from advisor.report import pages
 
     if form:
@@ -94,8 +93,8 @@ def _require_workload(profile: Profile, file: Path) -> None:
     """Raises `UsageError` for the run of a script."""
     if profile.script is not None:
         raise UsageError(
-            f"{file} is the run of a script, of which nothing can be predicted",
-            next_step="Write a workload, which is predicted for any device: `advisor new mine.py`.",
+            f"{file} is a profile of a script; predictions need a workload",
+            next_step="Write a workload: `advisor new mine.py`.",
         )
 
 
@@ -110,7 +109,7 @@ def predict(
 ) -> None:
     """Predict the strategies of a profile for other devices.
 
-    What was measured on a GPU takes the place of what the model would have to guess.
+    GPU measurements in the profile replace the model's assumptions.
     """
     from advisor import configuration, pipeline
     from advisor.devices.catalogue import DEFAULT_TARGETS

@@ -22,7 +22,7 @@ class ProfileCommand(Grouped):
             return super().parse_args(ctx, args)
         except Exception as problem:
             if type(problem).__name__ == "NoSuchOption" and hasattr(problem, "message"):
-                problem.message = f"{problem.message} (A script's own arguments go after --.)"
+                problem.message = f"{problem.message} (Put the script's own arguments after --.)"
             raise
 
 
@@ -35,7 +35,7 @@ def is_script(target: str, arguments: Sequence[str]) -> bool:
     found = scripts.is_script(file, name, arguments)
     if not found and arguments and file.exists():
         raise UsageError(
-            f"{target} is a workload, which takes no arguments, but {arguments[0]!r} was given",
+            f"{target} is a workload and takes no arguments, but {arguments[0]!r} was given",
             next_step="Set its parameters with --set NAME=VALUE.",
         )
     return found
@@ -47,14 +47,14 @@ def require_gpu(made: Settings, *, no_gpu: bool) -> None:
     gpus = 0 if no_gpu else there.gpus()
     if gpus > 0 and there.cupy():
         return
-    lacking = "--no-gpu was given" if no_gpu else "the CUDA driver shows no GPU"
+    lacking = "--no-gpu was given" if no_gpu else "the CUDA driver reports no GPU"
     lacking = "CuPy is not installed" if gpus else lacking
     runs = len(made.strategies) * (made.rounds + 1) + 1
-    print(f"{made.file} has no @workload, so it is a script. On a GPU it would be run {runs} times, under:")
+    print(f"{made.file} has no @workload, so it is a script. On a GPU it would run {runs} times, under:")
     for strategy in made.strategies:
         print(f"  {strategy.name}: {strategy.summary}")
     raise NothingMeasured(
-        f"a script cannot be run without a GPU and CuPy, nor predicted: {lacking}",
-        next_step="Run it on a machine with a GPU and CuPy, or write a workload, which is predicted without: "
-        "advisor new mine.py.",
+        f"a script needs a GPU and CuPy and cannot be predicted: {lacking}",
+        next_step="Run it on a machine with a GPU and CuPy, or write a workload, which can be "
+        "predicted without them: advisor new mine.py.",
     )

@@ -57,5 +57,5 @@ def require_page(form: str) -> None:
     """Raises `UsageError` for json, which several profiles have none of."""
     if form == "json":
         raise UsageError(
-            "several profiles have no JSON of their own", next_step="Give --format md, or one profile."
+            "several profiles have no combined JSON", next_step="Give --format md, or one profile."
         )

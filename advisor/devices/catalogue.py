@@ -46,7 +46,7 @@ def load(name_or_path: str) -> CatalogueEntry:
         return _read(_HOME / f"{slug}.toml", slug)
     raise UsageError(
         f"there is no device {name_or_path!r} in the catalogue{nearest(slug, names())}",
-        next_step=f"Choose from {', '.join(names())}, or give the path of a .toml file of your own.",
+        next_step=f"Choose from {', '.join(names())}, or give the path of your own .toml file.",
     )
 
 
@@ -55,13 +55,13 @@ def _read(path: Path, origin: str) -> CatalogueEntry:
         content = read_toml(path)
     except FileNotFoundError:
         raise FileProblem(
-            f"{path} does not exist", next_step=f"Give a file's path, or one of {', '.join(names())}."
+            f"{path} does not exist", next_step=f"Give the path of a file, or one of {', '.join(names())}."
         ) from None
     except (OSError, ValueError) as problem:
         why = (problem.strerror or str(problem)).lower() if isinstance(problem, OSError) else problem
         raise FileProblem(
             f"{path} cannot be read: {why}",
-            next_step=f"It must be TOML in the form of {_HOME / DEFAULT_TARGETS[0]}.toml.",
+            next_step=f"It must be a TOML file like {_HOME / DEFAULT_TARGETS[0]}.toml.",
         ) from None
     wrong = "origin: is not a key of a catalogue file"
     if "origin" not in content:
@@ -72,7 +72,7 @@ def _read(path: Path, origin: str) -> CatalogueEntry:
     raise FileProblem(
         f"{path}: {wrong}",
         next_step=f"Compare with {_HOME / DEFAULT_TARGETS[0]}.toml; each figure is "
-        '{ value = ..., source = "..." }, and what is not known is left out.',
+        '{ value = ..., source = "..." }, omit unknown figures.',
     )
 
 

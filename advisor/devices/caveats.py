@@ -14,10 +14,10 @@ _NEAR_MAXIMUM = 0.90
 _MOVED = 1.05
 # CUDA runs in P0 or P2; from P3 on the GPU saves power and may have slowed its link.
 _AWAKE = (0, 1, 2)
-_COOL = "Improve the cooling, or let it cool down, and profile again."
+_COOL = "Improve the cooling, or let the device cool down, then profile again."
 _SUPPLY = "Check the power supply and its cables."
-_ASK = "See what nvidia-smi -q -d PERFORMANCE says."
-_LIMIT = "Raise its power limit (nvidia-smi -pl), or take this as its speed in this machine."
+_ASK = "See nvidia-smi -q -d PERFORMANCE."
+_LIMIT = "Raise its power limit (nvidia-smi -pl), or accept this as its speed in this machine."
 FIX_CLOCKS = "nvidia-smi --lock-gpu-clocks, or sudo jetson_clocks on a Jetson"
 # By the words of gpus.py for reasons of the moment and for counted causes.
 REMEDIES = {
@@ -30,7 +30,7 @@ REMEDIES = {
     "reliability": _ASK,
     "power brake": _SUPPLY,
     "board limit": _SUPPLY,
-    "sync boost": "Take it out of its sync boost group.",
+    "sync boost": "Remove it from its sync boost group.",
 }
 
 
@@ -48,8 +48,8 @@ def _throttled(readings: Sequence[GpuState]) -> str:
         return ""
     remedies = dict.fromkeys(REMEDIES[cause] for cause in (*reasons, *shares))
     return (
-        f"The GPU throttled ({', '.join(causes)}): its clocks were held down, so figures are slower "
-        f"than it can do and may drift from one strategy to the next. {' '.join(remedies)}"
+        f"The GPU throttled ({', '.join(causes)}): its clocks were reduced. Times are longer than at full "
+        f"clocks and may drift between strategies. {' '.join(remedies)}"
     )
 
 
@@ -85,8 +85,8 @@ def _clocks(readings: Sequence[GpuState]) -> str:
         return ""
     low, high = map(units.frequency, moved)
     return (
-        f"The GPU's clock was between {low} and {high} under load, from one strategy to the next: their "
-        f"kernels are not compared at one speed. Fix it ({FIX_CLOCKS}) and profile again."
+        f"The GPU's clock was between {low} and {high} under load, depending on the strategy: kernels "
+        f"were not compared at the same clock. Lock the clock ({FIX_CLOCKS}) and profile again."
     )
 
 
@@ -98,12 +98,12 @@ def _shared(readings: Sequence[GpuState]) -> str:
         whose = f"{others} other {'process' if others == 1 else 'processes'} used the GPU"
         seen = f"{whose} ({units.size(memory)} of its memory)" if memory else whose
     elif busy >= _BUSY:
-        seen = f"The GPU was busy {units.percent(busy)} of the time before any of our processes used it"
+        seen = f"The GPU was {units.percent(busy)} busy before advisor started using it"
     else:
         return ""
     return (
-        f"{seen}: others take its time and its link, so figures are slower and noisier than they need be. "
-        "Stop them (nvidia-smi lists them) or choose another GPU with --gpu, and profile again."
+        f"{seen}: this makes the times longer and noisier. Stop the other processes (nvidia-smi lists "
+        "them) or choose another GPU with --gpu, then profile again."
     )
 
 
@@ -121,8 +121,8 @@ def _link(readings: Sequence[GpuState]) -> str:
         return ""
     return (
         f"The PCIe link ran at {_link_words(generation, width)}; this GPU and system can do "
-        f"{_link_words(best_generation, best_width)}. Copies and zero-copy can take up to about "
-        f"{units.ratio(slower)} as long. Check the slot, risers, and the firmware's PCIe settings."
+        f"{_link_words(best_generation, best_width)}. Copies and zero-copy accesses can take up to "
+        f"{units.ratio(slower)} as long. Check the slot, the risers and the PCIe settings in the firmware."
     )
 
 
@@ -137,8 +137,8 @@ def _power_mode(readings: Sequence[TegraState]) -> str:
         return ""
     return (
         f"The board ran in power mode {last.power_mode}; {last.best_power_mode} allows higher clocks. "
-        f"The figures hold for {last.power_mode}. If your product runs in another mode, set that one with "
-        "sudo nvpmodel -m (the numbers are in /etc/nvpmodel.conf) and profile again."
+        f"The results apply to {last.power_mode} only. If your product runs in another mode, set it with "
+        "sudo nvpmodel -m (modes are listed in /etc/nvpmodel.conf), then profile again."
     )
 
 
@@ -150,8 +150,8 @@ def _governor(readings: Sequence[TegraState]) -> str:
         return ""
     return (
         f"The CPU governor {', '.join(cpu.governors)} kept the CPU at {units.frequency(cpu.hertz)} of "
-        f"{units.frequency(cpu.max_hertz)}: host stages are slower than they can be, and noisier. "
-        "Fix the clocks with sudo jetson_clocks and profile again."
+        f"{units.frequency(cpu.max_hertz)}: host stages are slower and noisier than at full clocks. Lock "
+        "the clocks with sudo jetson_clocks and profile again."
     )
 
 
@@ -164,8 +164,8 @@ def _over_current(readings: Sequence[TegraState]) -> str:
     if not causes:
         return ""
     return (
-        f"The board throttled for its power supply while measuring ({', '.join(causes)}): figures are "
-        "slower than it can do. Use a stronger supply or a lower power mode, and profile again."
+        f"The board throttled for its power supply while measuring ({', '.join(causes)}): times are "
+        "longer than at full clocks. Use a stronger supply or a lower power mode, then profile again."
     )
 
 
@@ -174,6 +174,6 @@ def _heat(readings: Sequence[TegraState]) -> str:
     if not alerts:
         return ""
     return (
-        f"The board throttled for heat ({', '.join(alerts)}): figures are slower than it can do and "
-        "may drift. Improve the cooling, or let it cool down, and profile again."
+        f"The board throttled for heat ({', '.join(alerts)}): times are longer than at full clocks and "
+        "may drift. Improve the cooling, or let the device cool down, then profile again."
     )

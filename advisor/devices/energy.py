@@ -90,7 +90,7 @@ class Rails:
     @property
     def source(self) -> str:
         """The rails that count."""
-        return f"the board's rails {', '.join(self._names)}: CPU, GPU and memory together"
+        return f"the board's power rails {', '.join(self._names)}: CPU, GPU and memory together"
 
     def joules(self) -> float:
         """Reads the rails, and adds what they gave since the reading before."""
@@ -103,7 +103,7 @@ class Rails:
     def _total(self, watts: Mapping[str, float]) -> float:
         missing = [name for name in self._names if name not in watts]
         if missing:
-            raise Unmetered(f"the rail {missing[0]} cannot be read any more")
+            raise Unmetered(f"the power rail {missing[0]} can no longer be read")
         return sum(watts[name] for name in self._names)
 
 

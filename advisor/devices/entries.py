@@ -54,7 +54,7 @@ class Figure(Record):
     def _is_ordered(self) -> Figure:
         low, high = self.low or self.value, self.high or self.value
         if not low <= self.value <= high:
-            raise ValueError(f"low <= value <= high, but they are {low:g}, {self.value:g} and {high:g}")
+            raise ValueError(f"low <= value <= high, got {low:g}, {self.value:g} and {high:g}")
         return self
 
 
@@ -73,22 +73,28 @@ class Figures(Record):
     achievable_share: Figure | None = optional("Of that peak, by a streaming kernel")
     l2_bytes: Figure | None = None
     l2_bytes_per_second: Figure | None = None
-    flops_per_second: Figure | None = optional("32 bit arithmetic")
+    flops_per_second: Figure | None = optional("32-bit arithmetic")
     pinned_to_device_bytes_per_second: Figure | None = None
     pinned_to_host_bytes_per_second: Figure | None = None
     pageable_to_device_bytes_per_second: Figure | None = None
     pageable_to_host_bytes_per_second: Figure | None = None
     zero_copy_read_bytes_per_second: Figure | None = optional("Kernels reading mapped host memory")
     zero_copy_write_bytes_per_second: Figure | None = None
-    zero_copy_reread_bytes_per_second: Figure | None = optional("Reading again what caches could hold")
-    zero_copy_strided_read_bytes_per_second: Figure | None = optional("4 of each 128 bytes, which count")
-    zero_copy_random_read_bytes_per_second: Figure | None = optional("4 bytes anywhere, which count")
-    host_read_bytes_per_second: Figure | None = optional("One CPU thread over memory it caches")
+    zero_copy_reread_bytes_per_second: Figure | None = optional(
+        "Repeated reads of a working set that fits the caches"
+    )
+    zero_copy_strided_read_bytes_per_second: Figure | None = optional(
+        "Reads of 4 bytes in every 128; only those 4 count"
+    )
+    zero_copy_random_read_bytes_per_second: Figure | None = optional(
+        "Random reads of 4 bytes; only those count"
+    )
+    host_read_bytes_per_second: Figure | None = optional("One CPU thread, cached memory")
     host_write_bytes_per_second: Figure | None = None
     host_copy_bytes_per_second: Figure | None = optional("Bytes copied, not moved")
-    host_uncached_read_bytes_per_second: Figure | None = optional("One CPU thread, memory it does not cache")
+    host_uncached_read_bytes_per_second: Figure | None = optional("One CPU thread, uncached memory")
     host_uncached_write_bytes_per_second: Figure | None = None
-    host_pinned_read_bytes_per_second: Figure | None = optional("One CPU thread over page-locked memory")
+    host_pinned_read_bytes_per_second: Figure | None = optional("One CPU thread, page-locked memory")
     host_pinned_write_bytes_per_second: Figure | None = None
     host_pinned_copy_bytes_per_second: Figure | None = optional("From plain memory into it, bytes copied")
     host_write_combined_read_bytes_per_second: Figure | None = optional("One CPU thread, page-locked memory")
@@ -100,15 +106,17 @@ class Figures(Record):
     host_cache_bytes: Figure | None = optional("The CPU's largest cache")
     launch_seconds: Figure | None = None
     synchronize_seconds: Figure | None = None
-    pageable_copy_call_seconds: Figure | None = optional("A copy of no bytes")
+    pageable_copy_call_seconds: Figure | None = optional("Time of an empty copy")
     pinned_copy_call_seconds: Figure | None = None
-    fault_seconds: Figure | None = optional("One fault of managed memory, served")
-    migration_bytes: Figure | None = optional("What one fault brings over")
-    migration_to_device_bytes_per_second: Figure | None = optional("Read in order, faults and all")
+    fault_seconds: Figure | None = optional("Service time of one managed-memory fault")
+    migration_bytes: Figure | None = optional("Bytes one fault migrates")
+    migration_to_device_bytes_per_second: Figure | None = optional("Sequential reads, faults included")
     migration_to_host_bytes_per_second: Figure | None = None
-    prefetch_to_device_bytes_per_second: Figure | None = optional("The call and the wait for it")
+    prefetch_to_device_bytes_per_second: Figure | None = optional("The call and waiting for it")
     prefetch_to_host_bytes_per_second: Figure | None = None
-    write_fault_seconds: Figure | None = optional("The CPU's first write to 4 KiB that came back to it")
+    write_fault_seconds: Figure | None = optional(
+        "The CPU's first write to a 4 KiB page after it migrated back"
+    )
 
     @field_validator("*")
     @classmethod
@@ -137,7 +145,7 @@ class CatalogueEntry(Record):
     def _are_cuda_attributes(cls, attributes: Any) -> Any:
         for key in attributes if isinstance(attributes, dict) else ():
             if key in Figures.model_fields:
-                raise ValueError(f"attributes only, but {key} belongs under [figures]")
+                raise ValueError(f"only attributes here; {key} belongs under [figures]")
             if key not in ATTRIBUTES:
                 raise ValueError(
                     f"attributes of CUDA devices, but {shortened(key)} is not one{nearest(key, ATTRIBUTES)}"
@@ -149,7 +157,7 @@ class CatalogueEntry(Record):
     def _are_possible(cls, attributes: dict[str, Attribute]) -> dict[str, Attribute]:
         for key, attribute in attributes.items():
             if expected := _range_of(key, attribute.value):
-                raise ValueError(f"{key} as {expected}, but it is {quoted(attribute.value)}")
+                raise ValueError(f"{key} as {expected}, got {quoted(attribute.value)}")
         for key in ("integrated", "compute_capability"):
             if key not in attributes:
                 raise ValueError(f"{key}, which is missing")
@@ -162,12 +170,14 @@ class CatalogueEntry(Record):
         if follows != self.memory_class:
             deciding = ", ".join(f"{key} = {attributes[key]}" for key in _DECIDING if key in attributes)
             raise ValueError(
-                f"memory_class = {follows!r}, which follows from {deciding}, but it is {self.memory_class!r}"
+                f"memory_class = {follows!r}, which follows from {deciding}, got {self.memory_class!r}"
             )
         if not attributes["integrated"]:
             for key in ("pinned_to_device_bytes_per_second", "pinned_to_host_bytes_per_second"):
                 if getattr(self.figures, key) is None:
-                    raise ValueError(f"figures.{key}, which is missing: a card's link has no default")
+                    raise ValueError(
+                        f"figures.{key}, which is missing: there is no default for a card's link"
+                    )
         return self
 
     def _attributes(self) -> dict[str, int | float | str | bool]:
@@ -198,8 +208,8 @@ def _range_of(key: str, value: int | str) -> str | None:
         fits = isinstance(value, str) and re.fullmatch(r"[0-9]{1,2}\.[0-9]{1,2}", value)
         return None if fits else 'in "8.7"'
     if isinstance(value, int) and value >= 2**63:
-        return "a whole number below 2**63"
-    return None if isinstance(value, int) and value > 0 else "a whole number above 0"
+        return "an integer below 2**63"
+    return None if isinstance(value, int) and value > 0 else "a positive integer"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

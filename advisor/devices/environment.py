@@ -40,8 +40,8 @@ def environment(*, machine: Machine = THIS_MACHINE, busy: float | None = None) -
     model = next(found, None)
     busy = psutil.cpu_percent(interval=_LOOK_SECONDS) / 100 if busy is None else busy
     noise = (
-        f"Other programs used {units.percent(busy)} of the CPU when the run began. "
-        "Close them for narrower intervals."
+        f"Other programs used {units.percent(busy)} of the CPU at the start of the run. Close them to get "
+        "narrower intervals."
     )
     board = tegra_state(moment="before", root=machine.root)
     return Environment(
@@ -54,7 +54,7 @@ def environment(*, machine: Machine = THIS_MACHINE, busy: float | None = None) -
         host=host_state(root=machine.root),
         gpu_readings=gpu_states(moment="before", machine=machine),
         tegra_readings=() if board is None else (board,),
-        absent={} if model else {"cpu_model": "/proc/cpuinfo does not name it"},
+        absent={} if model else {"cpu_model": "not named in /proc/cpuinfo"},
         warnings=(noise,) if busy > _BUSY else (),
     )
 
@@ -83,7 +83,9 @@ def finished(
     host = environment.host
     if host is not None:
         node = None if device_pci is None else gpu_numa_node(device_pci, root=machine.root)
-        absent = {} if node is not None else {"gpu_numa_node": "the kernel does not know the GPU's node"}
+        absent = (
+            {} if node is not None else {"gpu_numa_node": "the kernel does not report the GPU's NUMA node"}
+        )
         host = host.model_copy(update={"gpu_numa_node": node, "absent": {**host.absent, **absent}})
     return environment.model_copy(
         update={

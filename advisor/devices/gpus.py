@@ -83,7 +83,7 @@ def _state(module: Any, handle: Any, moment: Moment, process: int | None, contai
     rates = asking.ask("utilization", "nvmlDeviceGetUtilizationRates")
     state = asking.ask("performance_state", "nvmlDeviceGetPerformanceState")
     if state is not None and not 0 <= state <= 15:
-        asking.absent["performance_state"], state = "NVML does not know it", None
+        asking.absent["performance_state"], state = "not reported by NVML", None
     thermometers = ("nvmlDeviceGetTemperatureV", "nvmlDeviceGetTemperature")
     degrees = asking.ask("temperature_celsius", thermometers, *_GPU_SENSOR)
     figures: dict[str, Any] = {
@@ -111,7 +111,7 @@ def _positive(asking: Questions, figure: str) -> float | None:
     call, arguments = _POSITIVE[figure]
     answer = asking.ask(figure, call, *arguments)
     if answer is not None and answer <= 0:
-        asking.absent[figure] = f"NVML gave {answer}, which it cannot be"
+        asking.absent[figure] = f"NVML reported {answer}, which is invalid"
         return None
     if answer is None or figure.startswith("link"):
         return answer if answer is None else int(answer)
@@ -143,7 +143,7 @@ def _memory(asking: Questions) -> dict[str, int | None]:
     """Unsupported where the GPU has no memory of its own (Orin, GB10)."""
     answer = asking.ask("memory_total_bytes", "nvmlDeviceGetMemoryInfo")
     if answer is None or answer.total <= 0:
-        why = asking.absent.get("memory_total_bytes", "NVML gave 0, which it cannot be")
+        why = asking.absent.get("memory_total_bytes", "NVML reported 0, which is invalid")
         asking.absent.update({"memory_total_bytes": why, "memory_used_bytes": why})
         return {}
     return {"memory_total_bytes": answer.total, "memory_used_bytes": answer.used}
@@ -156,7 +156,8 @@ def _processes(asking: Questions, process: int | None, contained: bool) -> dict[
     ours = [entry for entry in listed or () if entry.pid == process]
     if listed is None or (process is not None and not ours):
         unlisted = (
-            "NVML does not list our own process, as inside a container: others cannot be told apart from it"
+            "NVML does not list advisor's own process (usual in a container), so other processes cannot "
+            "be identified"
         )
         why = asking.absent.get("other_processes", unlisted)
         lost = ("other_processes", "other_processes_bytes", "process_bytes")
@@ -168,7 +169,7 @@ def _processes(asking: Questions, process: int | None, contained: bool) -> dict[
     others = [entry for entry in listed if entry.pid not in own]
     figures: dict[str, int | None] = {"process_bytes": _total(asking, "process_bytes", ours)} if ours else {}
     if not others and contained:
-        why = "NVML lists none, but inside a container it may hide those outside"
+        why = "NVML lists none, but in a container it may not see processes outside"
         asking.absent["other_processes"] = asking.absent["other_processes_bytes"] = why
         return figures
     figures["other_processes"] = len({entry.pid for entry in others})
@@ -178,6 +179,6 @@ def _processes(asking: Questions, process: int | None, contained: bool) -> dict[
 def _total(asking: Questions, figure: str, entries: list[Any]) -> int | None:
     """Memory of these processes. A process with a context holds some, so 0 is a figure that was not found."""
     if any(not entry.usedGpuMemory for entry in entries):
-        asking.absent[figure] = "NVML lists the process without its memory"
+        asking.absent[figure] = "NVML lists the process without its memory use"
         return None
     return sum(int(entry.usedGpuMemory) for entry in entries)

@@ -20,10 +20,10 @@ _CONTAINER_FILES = (".dockerenv", "run/.containerenv", "run/systemd/container")
 _CONTAINER_GROUPS = re.compile(r"docker|kubepods|containerd|libpod|/lxc")
 _OVERLAY_ROOT = re.compile(r"^\S+ \S+ \S+ \S+ / .* - overlay ", re.MULTILINE)
 _REASONS = {
-    "cpu.hertz": "Linux shows no CPU clocks here, as in many virtual machines",
+    "cpu.hertz": "Linux reports no CPU clocks (usual in virtual machines)",
     "numa_nodes": "/sys/devices/system/node cannot be read",
     "memory_available_bytes": "/proc/meminfo does not report it",
-    "memory_limit": "no control group sets one",
+    "memory_limit": "no cgroup sets one",
     "huge_pages": "/sys/kernel/mm/transparent_hugepage/enabled does not report it",
     "allowed_cpus": "/proc/self/status does not report it",
     "locked_memory_limit": "/proc/self/limits does not report it",

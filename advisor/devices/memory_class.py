@@ -13,27 +13,27 @@ from collections.abc import Mapping
 from advisor.profiles.schema import MemoryClass
 
 EXPLAINED: dict[MemoryClass, str] = {
-    "tegra": "one DRAM; pinned memory is uncached on CPU and GPU, managed memory cached on both",
-    "tegra-io-coherent": "one DRAM; pinned memory is cached on the CPU only, managed memory on both",
-    "tegra-coherent": "one DRAM; registered and plain memory cached by the GPU's L2, pinned memory not",
-    "discrete": "its own memory behind PCIe; plain host memory is reached by copies only",
-    "discrete-hmm": "its own memory behind PCIe; plain host memory is reached by page faults too",
-    "coherent": "a coherent link; plain host memory is reached directly",
+    "tegra": "one DRAM; pinned memory is uncached on CPU and GPU, managed memory is cached on both",
+    "tegra-io-coherent": "one DRAM; pinned memory is cached only on the CPU, managed memory on both",
+    "tegra-coherent": "one DRAM; the GPU's L2 caches registered and pageable memory, not pinned memory",
+    "discrete": "own memory behind PCIe; pageable memory needs copies",
+    "discrete-hmm": "own memory behind PCIe; pageable memory is also accessible by page faults",
+    "coherent": "a coherent link; pageable memory is accessed directly",
 }
 
 
 _TEGRA = {
     "pinned": "uncached on the CPU and on the GPU: CPU reads and repeated kernel reads are slow",
     "registered": "not supported",
-    "pageable": "for the CPU only; kernels need a copy",
-    "managed": "cached on both sides; caches are maintained at launch and synchronise",
+    "pageable": "CPU only; kernels need a copy",
+    "managed": "cached on both sides; caches are maintained at launch and synchronization",
 }
 _CACHED_ON_CPU = "cached on the CPU, uncached on the GPU: repeated kernel reads are slow"
 _DISCRETE = {
-    "pinned": "copied at the full rate of PCIe; kernels read it over PCIe, every pass anew",
+    "pinned": "copied at the full PCIe rate; kernels read it over PCIe, in every pass",
     "registered": "like pinned",
-    "pageable": "reached by copies only, through a pinned buffer of the driver",
-    "managed": "pages move to the side that touches them, by faults or by prefetch",
+    "pageable": "copies only, through the driver's pinned buffer",
+    "managed": "pages migrate to the side that touches them, by faults or prefetch",
 }
 FOLLOWS: dict[MemoryClass, dict[str, str]] = {
     "tegra": _TEGRA,
@@ -41,16 +41,16 @@ FOLLOWS: dict[MemoryClass, dict[str, str]] = {
     "tegra-coherent": {
         "pinned": _CACHED_ON_CPU,
         "registered": "cached by the GPU's L2",
-        "pageable": "cached by the GPU's L2; kernels use it in place",
+        "pageable": "cached by the GPU's L2; kernels access it in place",
         "managed": "uncached on the GPU, like pinned, once its pages are mapped by faults or prefetch",
     },
     "discrete": _DISCRETE,
-    "discrete-hmm": {**_DISCRETE, "pageable": "kernels use it in place; its pages move by faults"},
+    "discrete-hmm": {**_DISCRETE, "pageable": "kernels access it in place; pages migrate by faults"},
     "coherent": {
-        "pinned": "kernels use it over the coherent link",
+        "pinned": "kernels access it over the coherent link",
         "registered": "like pinned",
-        "pageable": "kernels use it in place, over the coherent link",
-        "managed": "used in place, or moved to the side that touches it",
+        "pageable": "kernels access it in place, over the coherent link",
+        "managed": "accessed in place, or migrated to the side that touches it",
     },
 }
 """What a device makes of each kind of memory that the CPU can reach."""

@@ -21,7 +21,7 @@ _MEANINGS = {
     "restart the machine",
     "NVMLError_NotSupported": "NVML does not support it on this GPU",
     "NVMLError_FunctionNotFound": "the driver is too old to report it",
-    "NVMLError_NoPermission": "NVML refuses it to this user",
+    "NVMLError_NoPermission": "NVML denies it to this user",
     "NVMLError_GpuIsLost": "the GPU has fallen off the bus",
 }
 
@@ -83,7 +83,8 @@ def handle_of(nvml: Any, pci_bus_id: str | None, index: int) -> Any:
         if in_order and index < len(handles):
             return handles[index]
         raise Unreachable(
-            f"NVML lists {len(handles)} GPUs, not in CUDA's order, and no PCI address says which is meant"
+            f"NVML lists {len(handles)} GPUs, not in CUDA's order, and no PCI address identifies the one "
+            "in use"
             if handles
             else "NVML lists no GPU"
         )
@@ -122,6 +123,6 @@ def reason(problem: Exception) -> str:
     if isinstance(problem, ImportError):
         return "nvidia-ml-py is not installed; pip install nvidia-ml-py"
     if isinstance(problem, AttributeError):
-        return "this nvidia-ml-py is too old to ask"
+        return "this nvidia-ml-py is too old for this query"
     kind = type(problem).__name__
     return _MEANINGS.get(kind, f"NVML failed: {str(problem) or kind}")

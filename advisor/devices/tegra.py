@@ -29,13 +29,13 @@ _MEMORY_CLOCKS = (
 )
 _REASONS = {
     "board": "/proc/device-tree/model cannot be read",
-    "l4t_release": f"/{_RELEASE} cannot be read, as in a container",
+    "l4t_release": f"/{_RELEASE} cannot be read (usual in a container)",
     "power_mode": f"/{_STATUS} or /{_CONFIGURATION} cannot be read",
     "gpu_hertz": "/sys/class/devfreq has no GPU clock",
-    "memory_hertz": "the EMC clock is open to root alone",
+    "memory_hertz": "only root can read the EMC clock",
     "temperatures_celsius": "/sys/class/thermal has no readable zone",
     "gpu_memory_bytes": "/proc/meminfo has no NvMapMemUsed",
-    "over_current_events": "this board or its Jetson Linux does not count them",
+    "over_current_events": "this board or its Jetson Linux release does not count them",
     "throttle_alerts": "/sys/class/thermal has no throttle alerts",
 }
 # Jetson Linux Developer Guide, "Over-current throttling": what the board's three events mean.

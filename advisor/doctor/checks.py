@@ -24,11 +24,9 @@ def examine(facts: Facts) -> Checkup:
     """Ready where a GPU that is there can be measured on; without one, since predicting needs none."""
     findings = (*gpu_findings(facts), *_tool_findings(facts), *_host_findings(facts))
     ready = not facts.gpus or (facts.probe is not None and not facts.probe.problem)
-    verdict = "There is a GPU, but nothing can be measured on it yet: see what is missing."
+    verdict = "There is a GPU, but it cannot be measured yet: see what is missing below."
     if not facts.gpus:
-        verdict = (
-            "`advisor profile` runs workloads on the CPU here and predicts; there is no GPU to measure on."
-        )
+        verdict = "There is no GPU. `advisor profile` runs workloads on the CPU and predicts GPU times."
     elif ready:
         verdict = "`advisor profile` can measure on this machine."
     return Checkup(ready=ready, verdict=verdict, findings=findings)
@@ -38,24 +36,24 @@ def _tool_findings(facts: Facts) -> Iterator[Finding]:
     yield _nsys(facts)
     if isinstance(facts.nsys, Nsys) and facts.probe and facts.probe.device:
         if faults_observable(facts.probe.device):
-            yield ok("page faults", "nsys can watch them here", "they are in its trace")
+            yield ok("page faults", "nsys can record them", "--trace nsys includes them")
         else:
             yield limited(
                 "page faults",
-                "nsys cannot watch them on this device",
+                "nsys cannot record them on this device",
                 "a trace has no page faults and no migrations of managed memory",
             )
     if facts.gpus:
         yield _nvml(facts)
         for_root = {
-            True: "for root alone",
-            False: "open to every user",
+            True: "root only",
+            False: "available to every user",
             None: "unknown (no driver parameters)",
         }
         yield info(
             "GPU counters",
             for_root[facts.counters_for_root],
-            "neither measuring nor --trace nsys needs them; Nsight Compute does",
+            "only Nsight Compute needs them; measuring and --trace nsys do not",
         )
 
 
@@ -69,8 +67,8 @@ def _nsys(facts: Facts) -> Finding:
         return missing(
             "nsys",
             facts.nsys,
-            "no --trace nsys: no copies, migrations and page faults as the driver saw them. Everything "
-            "else works",
+            "--trace nsys is unavailable (copies, migrations and page faults as seen by the driver); "
+            "everything else works",
             GET,
         )
     nvtx = facts.packages.get("nvtx", "")
@@ -80,7 +78,7 @@ def _nsys(facts: Facts) -> Finding:
         return limited(
             "nsys",
             found,
-            "nsys of that age records no ranges of nvtx from 0.2.12 on, so that --trace nsys sees none",
+            "this nsys does not record ranges of nvtx 0.2.12 and later, so --trace nsys sees no frames",
             "pip install 'nvtx<0.2.12', or use a newer nsys.",
         )
     return ok("nsys", found, "--trace nsys can be used")
@@ -93,13 +91,13 @@ def _nvml(facts: Facts) -> Finding:
             means = "clocks, throttling and other users of the GPU are recorded"
             return ok("NVML", f"driver {reading.driver}", means)
         absent = "; ".join(sorted(set(reading.absent.values()))[:2])
-        means = "some of clocks, heat and throttling stay unknown"
-        return limited("NVML", absent or "it reports only a part", means)
+        means = "clocks, temperature and throttling are partly unknown"
+        return limited("NVML", absent or "partly available", means)
     installed = "nvidia-ml-py" in facts.packages
     return limited(
         "NVML",
-        "it cannot be reached" if installed else "nvidia-ml-py is not installed",
-        "clocks, throttling and other users of the GPU stay unknown; nothing else suffers",
+        "not available" if installed else "nvidia-ml-py is not installed",
+        "clocks, throttling and other users of the GPU stay unknown; everything else works",
         "" if installed else "pip install nvidia-ml-py",
     )
 
@@ -111,7 +109,7 @@ def _host_findings(facts: Facts) -> Iterator[Finding]:
     if facts.board is not None:
         yield _power_mode(facts.board)
     if facts.host.wsl:
-        means = "managed memory cannot be prefetched there"
+        means = "managed memory cannot be prefetched"
         yield info("surroundings", "Windows Subsystem for Linux", means)
     elif facts.host.container:
         means = "other users of the GPU and some of the host's state may not be visible"
@@ -121,7 +119,7 @@ def _host_findings(facts: Facts) -> Iterator[Finding]:
 def _memory(facts: Facts) -> Finding:
     free, limit = facts.host.memory_available_bytes, facts.host.memory_limit
     if free is None:
-        return info("memory", "unknown", "large workloads may run out of it")
+        return info("memory", "unknown", "large workloads may run out of memory")
     capped = isinstance(limit, int) and limit < free
     least = limit if isinstance(limit, int) and capped else free
     found = f"{units.size(free)} free" + (f", {_size(limit)} for this container" if capped else "")
@@ -129,8 +127,8 @@ def _memory(facts: Facts) -> Finding:
         return limited(
             "memory",
             found,
-            "strategies with several copies of the data may run out of memory",
-            "Make workloads smaller with --set, or raise the container's limit.",
+            "strategies that hold data twice may run out of memory",
+            "Reduce the workload with --set, or raise the container's memory limit.",
         )
     return ok("memory", found, "enough for the example workloads")
 
@@ -140,45 +138,45 @@ def _locked(facts: Facts) -> Finding:
     if limit is None:
         return info("locked memory", "unknown", "see ulimit -l")
     if limit == "unlimited" or limit >= _LITTLE_LOCKED:
-        return ok("locked memory", _size(limit), "pages can be locked as needed")
+        return ok("locked memory", _size(limit), "unlimited")
     return info(
         "locked memory",
         f"limited to {_size(limit)} (ulimit -l)",
-        "CUDA's driver locks pages by itself and is mostly not limited by it; where `pinned` or "
-        "`registered` runs out of memory, raise this limit first",
-        "ulimit -l unlimited, or in Docker --ulimit memlock=-1.",
+        "the CUDA driver usually bypasses this limit; if `pinned` or `registered` runs out of memory, "
+        "raise it first",
+        "Run `ulimit -l unlimited`, or start Docker with --ulimit memlock=-1.",
     )
 
 
 def _numa(facts: Facts) -> Finding:
     nodes = [node for node in facts.host.numa_nodes if node.cpus]
     if len(nodes) < 2:
-        return ok("NUMA", "one node", "pinned memory cannot be on a wrong one")
+        return ok("NUMA", "one node", "pinned memory is always local")
     if facts.gpu_node is None:
         return limited(
             "NUMA",
             f"{len(nodes)} nodes; the GPU's is unknown",
-            "pinned memory may lie far from the GPU",
-            "nvidia-smi topo -m shows it; give it with --numa NUMBER.",
+            "pinned memory may be on a remote node",
+            "Find it with nvidia-smi topo -m and pass it with --numa NUMBER.",
         )
     return ok(
         "NUMA",
         f"{len(nodes)} nodes; the GPU is attached to node {facts.gpu_node}",
-        "pinned memory is taken from there; --numa remote shows what another node costs",
+        "pinned memory is allocated there; --numa remote shows the cost of another node",
     )
 
 
 def _power_mode(board: TegraState) -> Finding:
     if board.power_mode is None:
-        return info("power mode", "unknown", "figures hold for the mode that is set")
+        return info("power mode", "unknown", "results apply to the current mode")
     if board.power_mode == board.best_power_mode:
-        means = "the strongest one; sudo jetson_clocks makes figures steadier"
+        means = "the highest mode; sudo jetson_clocks reduces noise"
         return ok("power mode", board.power_mode, means)
     return limited(
         "power mode",
-        f"{board.power_mode}; {board.best_power_mode} is stronger",
-        "figures hold for this mode alone",
-        "sudo nvpmodel -m NUMBER (the numbers are in /etc/nvpmodel.conf).",
+        f"{board.power_mode}; {board.best_power_mode} allows higher clocks",
+        "results apply to this mode only",
+        "sudo nvpmodel -m NUMBER (modes are listed in /etc/nvpmodel.conf).",
     )
 
 

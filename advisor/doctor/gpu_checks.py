@@ -33,7 +33,9 @@ def gpu_findings(facts: Facts) -> Iterator[Finding]:
     device = facts.probe.device
     if device is not None:
         kind = device.memory_class
-        yield info("memory class", str(kind), EXPLAINED[kind] if kind else "unknown to this advisor")
+        yield info(
+            "memory class", str(kind), EXPLAINED[kind] if kind else "unknown to this version of advisor"
+        )
         yield _managed(device, facts)
         yield _system(device)
 
@@ -43,27 +45,26 @@ def _driver(facts: Facts) -> Finding:
         return missing(
             "driver",
             "no NVIDIA driver (libcuda.so.1 cannot be loaded)",
-            "nothing can be measured on a GPU here; `advisor profile` runs the workload on the CPU "
-            "and predicts the strategies for other devices",
-            "Where there is a GPU, install its driver; start a container with --gpus all.",
+            "no GPU measurements; `advisor profile` runs the workload on the CPU and predicts other devices",
+            "If there is a GPU, install its driver; start containers with --gpus all.",
         )
-    supports = f"a driver for CUDA up to {_version(facts.driver)}"
+    supports = f"the driver supports CUDA up to {_version(facts.driver)}"
     if not facts.gpus:
         return missing(
             "driver",
-            f"{supports}, but it finds no GPU",
+            f"{supports} but finds no GPU",
             "the strategies are predicted, not measured",
-            "See what nvidia-smi says, and whether CUDA_VISIBLE_DEVICES hides the GPU.",
+            "Check nvidia-smi, and whether CUDA_VISIBLE_DEVICES hides the GPU.",
         )
     if facts.gpus == 1:
         return ok("driver", f"{supports}, 1 GPU", "the strategies can be measured here")
-    return ok("driver", f"{supports}, {facts.gpus} GPUs", "--gpu chooses which is measured")
+    return ok("driver", f"{supports}, {facts.gpus} GPUs", "--gpu chooses the one to measure")
 
 
 def _cupy(facts: Facts) -> Finding:
     wheels = {name: version for name, version in facts.packages.items() if name.startswith("cupy")}
     if not wheels:
-        means = "nothing can be measured: `advisor profile` predicts" if facts.gpus else "it is not needed"
+        means = "nothing can be measured: `advisor profile` predicts" if facts.gpus else "not needed"
         extra = "cuda12" if facts.driver is not None and facts.driver < 13000 else "cuda13"
         step = f"pip install 'gpu-memory-advisor[{extra}]'" if facts.gpus else ""
         return (missing if facts.gpus else info)("CuPy", "not installed", means, step)
@@ -72,7 +73,7 @@ def _cupy(facts: Facts) -> Finding:
         return limited(
             "CuPy",
             found,
-            "several builds of CuPy overwrite one another's files",
+            "several CuPy packages overwrite each other's files",
             f"pip uninstall {' '.join(wheels)}, then install the one for your CUDA.",
         )
     name = next(iter(wheels))
@@ -82,10 +83,10 @@ def _cupy(facts: Facts) -> Finding:
         return missing(
             "CuPy",
             f"{found}, but the driver supports CUDA up to {_version(facts.driver)}",
-            "it cannot run a kernel",
-            f"pip uninstall {name}, then pip install cupy-cuda{major}x; or renew the driver.",
+            "CuPy cannot run a kernel",
+            f"pip uninstall {name}, then pip install cupy-cuda{major}x; or update the driver.",
         )
-    means = "it fits the driver" if facts.gpus else "there is no GPU to use it on"
+    means = "compatible with the driver" if facts.gpus else "unused: there is no GPU"
     return ok("CuPy", found, means)
 
 
@@ -95,7 +96,7 @@ def _first_kernel(told: Probe) -> Finding:
         return missing("first kernel", told.problem, means, told.next_step or _TOOLKIT)
     free = f", {units.size(told.free_bytes)} of its memory free" if told.free_bytes is not None else ""
     name = told.device.name if told.device else "the GPU"
-    return ok("first kernel", f"compiled and run on {name}{free}", "the main job can run")
+    return ok("first kernel", f"compiled and ran on {name}{free}", "strategies can be measured")
 
 
 def _managed(device: Device, facts: Facts) -> Finding:
@@ -103,32 +104,34 @@ def _managed(device: Device, facts: Facts) -> Finding:
         return limited(
             "managed memory",
             "no concurrent managed access",
-            "no prefetch and no advice: managed strategies attach memory to the stream in their place",
-            "It comes with the platform: Linux (not WSL) on a discrete GPU of Pascal or newer, on "
-            "Thor, GB10, GH200 or GB200.",
+            "no prefetch and no hints; the managed strategies attach memory to the stream instead",
+            "It depends on the platform: Linux (not WSL) with a discrete GPU of the Pascal generation or "
+            "newer, Thor, GB10, GH200 or GB200.",
         )
     if "cuda-bindings" not in facts.packages:
         return limited(
             "managed memory",
             "concurrent managed access, but cuda-bindings is not installed",
             "managed-prefetch and managed-advised cannot run",
-            "pip install cuda-bindings of your CUDA's major version.",
+            "pip install cuda-bindings for the major version of your CUDA.",
         )
     return ok(
         "managed memory",
         f"concurrent managed access, cuda-bindings {facts.packages['cuda-bindings']}",
-        "prefetch and advice are measured",
+        "prefetch and hints are measured",
     )
 
 
 def _system(device: Device) -> Finding:
     if device.attributes.get("pageable_memory_access"):
         tables = device.attributes.get("pageable_memory_access_uses_host_page_tables")
-        found = "kernels reach malloc's memory " + ("by the host's page tables" if tables else "by HMM")
+        found = "kernels can access malloc memory " + (
+            "through the host's page tables" if tables else "by HMM"
+        )
         return ok("plain memory (HMM, ATS)", found, "the strategy `system` is measured")
     return limited(
         "plain memory (HMM, ATS)",
-        "kernels do not reach malloc's memory",
+        "kernels cannot access malloc memory",
         "the strategy `system` is skipped",
         "" if device.attributes.get("integrated") else _HMM,
     )

@@ -154,7 +154,7 @@ class Contest:
         if row.strategy in self.held.left:
             return _outside(row, f"left the final: {self.held.left[row.strategy].message}")
         if row.strategy not in self.names:
-            return _outside(row, "screened out: more than twice the best's time")
+            return _outside(row, "screened out: more than twice the best time")
         if not blocks:
             return _outside(row, "the final did not begin")
         timed = [block for block in blocks if block.energy is None]

@@ -25,7 +25,7 @@ WINDOW_SECONDS = 2.0
 IDLE_SECONDS = 1.0
 LONGEST_TICK = 0.5
 """Seconds after which a counter that stands still is taken as it is."""
-NO_TIME = "no time was left after the final; --max-seconds gives more"
+NO_TIME = "no time left after the final; raise --max-seconds"
 _LOOK_SECONDS = 0.005
 """Between two looks at the counter, since asking takes time from the frames."""
 
@@ -34,7 +34,7 @@ def require_meter(device: Device, pci_bus_id: str | None, gpu: int, machine: Mac
     """Raises `UsageError` where nothing counts the device's energy, before the time is spent on it."""
     try:
         if device.kind != "cuda":
-            raise Unmetered("the CPU device has no counter of it")
+            raise Unmetered("the CPU device has no energy counter")
         with metering(pci_bus_id, gpu, machine):
             pass
     except Unmetered as problem:
@@ -136,7 +136,7 @@ def after_final(
         return
     with closing(start()) as session:
         if not session.ready():
-            taken.absent = "the process for the windows did not start"
+            taken.absent = "the energy process did not start"
             return
         for place, name in enumerate(names):
             asked = FinalRound(round=place, order=(name,), warm_frames=warm_frames)
@@ -153,8 +153,8 @@ def _take(session: Session, asked: FinalRound, name: str, taken: Windows) -> boo
             taken.absent = message.reason
             return False
         elif isinstance(message, Left):
-            taken.left[name] = f"it failed in its window: {message.problem.message}"
+            taken.left[name] = f"it failed in its energy window: {message.problem.message}"
             if message.broken:
-                taken.absent = f"the process for the windows ended with {name}"
+                taken.absent = f"the energy process ended during {name}"
                 return False
     return True

@@ -131,7 +131,7 @@ class Final:
     def _metered(self) -> tuple[Meter, float]:
         """The device's meter, open for the life of the process, and the power while nothing runs."""
         if self.job.base.backend == "cpu":
-            raise Unmetered("the CPU device has no counter of energy")
+            raise Unmetered("the CPU device has no energy counter")
         place = self.backend.environment().get("pci_bus_id")
         meter = self.open.enter_context(self.meter(None if place is None else str(place), self.job.base.gpu))
         self.backend.synchronize()

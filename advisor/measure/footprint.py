@@ -20,7 +20,7 @@ from advisor.strategies.placements.arena import Arena
 
 _ROLLUP, _STATUS = "smaps_rollup", "status"
 _PROCESS = Path("/proc/self")
-_UNSEEN = "VmLck counts what mlock locks; what the CUDA driver locks does not show in it"
+_UNSEEN = "VmLck counts memory locked by mlock, not memory locked by the CUDA driver"
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def footprint(
     reasons = {
         "peak_process_bytes": f"{_PROCESS / _ROLLUP} cannot be read",
         "locked_bytes": _UNSEEN if unseen else f"{_PROCESS / _STATUS} has no VmLck",
-        "device_used_bytes": "the device has no memory of its own, or does not say how much is free",
+        "device_used_bytes": "the device has no separate memory, or does not report how much is free",
     }
     return Footprint(
         requested=requested,

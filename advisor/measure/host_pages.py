@@ -37,7 +37,7 @@ def host_pages(
     huge = _huge_bytes(spans, smaps)
     absent = {"nodes": why} if why else {}
     if huge is None:
-        absent["huge_bytes"] = f"{_SMAPS} cannot be read, or does not know the buffers' pages"
+        absent["huge_bytes"] = f"{_SMAPS} cannot be read, or does not list the buffers' pages"
     total = sum(nbytes for _, nbytes in spans)
     return HostPages(bytes=total, huge_bytes=huge, nodes=nodes, absent=absent)
 
@@ -58,7 +58,7 @@ def _nodes(
         return {}, f"move_pages: {problem.strerror}"
     total = sum(weights.values())
     if not total:
-        return {}, "the kernel does not tell where these pages lie"
+        return {}, "the kernel does not report the node of these pages"
     return {node: weight / total for node, weight in sorted(weights.items())}, ""
 
 

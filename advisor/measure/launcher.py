@@ -100,7 +100,7 @@ class ProcessLauncher:
             if free < least:
                 held = resident(process.pid)
                 return Ended(
-                    None, "memory", f"filled the memory: it held {held}, {units.size(free)} were left"
+                    None, "memory", f"exhausted the memory: it held {held}, {units.size(free)} were left"
                 )
         return None
 

@@ -69,11 +69,11 @@ def _option(default: Any, help: str, metavar: str | None = None, **more: Any) ->
     return field(default=default, metadata={"help": help, "metavar": metavar, **more})
 
 
-_file = partial(_option, panel="What is run", positional=True)
-_parameter = partial(_option, panel="What is run", script=False)
+_file = partial(_option, panel="Workload", positional=True)
+_parameter = partial(_option, panel="Workload", script=False)
 _names = partial(_option, panel="Strategies and devices", file=True)
 _gpu = partial(_option, panel="Strategies and devices")
-_conclusion = partial(_option, panel="What to conclude by", file=True, script=False)
+_conclusion = partial(_option, panel="Objective and rules", file=True, script=False)
 _measuring = partial(_option, panel="Measuring", file=True)
 _tracing = partial(_option, panel="Tracing", call=False)
 _output = partial(_option, panel="Output", call=False)
@@ -84,94 +84,98 @@ _SECONDS = {"gt": 0, "allow_inf_nan": False}
 class Options:
     """All of them, as merged from every place that says some; help lists them in this order."""
 
-    workload: str = _file("", "The workload file, or a CuPy script without one.", "FILE[::NAME]")
+    workload: str = _file("", "Workload file, or a CuPy script without a workload.", "FILE[::NAME]")
     arguments: tuple[str, ...] = _file(
-        (), "For a script, a file without @workload: its own arguments.", "[-- ARGUMENTS]", call=False
+        (), "For a script (a file without @workload): its own arguments.", "[-- ARGUMENTS]", call=False
     )
-    parameters: tuple[str, ...] = _parameter((), "A parameter of the workload; repeatable.", "NAME=VALUE")
+    parameters: tuple[str, ...] = _parameter((), "Set a parameter of the workload. Repeatable.", "NAME=VALUE")
     sweep: tuple[str, ...] = _parameter(
-        (), "Each of these values: n=2**10..2**24, n=1..64:4, or n=1,2,8.", "NAME=RANGE", call=False
+        (), "Profile each of these values: n=2**10..2**24, n=1..64:4, or n=1,2,8.", "NAME=RANGE", call=False
     )
     strategies: tuple[str, ...] = _names(
-        (), "Only this strategy; repeatable. See `advisor strategies`.", "NAME"
+        (), "Run only this strategy. Repeatable. See `advisor strategies`.", "NAME"
     )
     targets: tuple[str, ...] = _names(
-        (), "Predict for this device; repeatable. A name or a TOML file.", "DEVICE", script=False
+        (), "Also predict for this device: a name or a TOML file. Repeatable.", "DEVICE", script=False
     )
-    gpu: int | None = _gpu(None, "Which GPU; the first where none is given.", "NUMBER", limits={"ge": 0})
+    gpu: int | None = _gpu(
+        None, "Index of the GPU to measure (default: the first).", "NUMBER", limits={"ge": 0}
+    )
     no_gpu: bool = _gpu(False, "Ignore the GPU and predict instead.")
     objective: Literal["time", "latency-p99", "throughput", "energy", "footprint"] | None = _conclusion(
         None,
-        "What to recommend by: time (the default), latency-p99, throughput, energy or footprint.",
+        "Optimize for time (default), latency-p99, throughput, energy or footprint.",
         "NAME",
     )
     indifference: float | None = _conclusion(
         None,
-        "How near to the fastest is near enough: 5% (the default), 1%.",
+        "Treat strategies within this share of the fastest as equal: 5% (default), 1%.",
         "SHARE",
         give="Write a share between 0 and 1, such as 5% or 0.05.",
         limits={"gt": 0, "lt": 1},
     )
     memory_budget: int | None = _conclusion(
         None,
-        "Recommend nothing that needs more memory: 2GiB, 512MiB.",
+        "Recommend only strategies that fit: 2GiB, 512MiB.",
         "SIZE",
         give="Write 2GiB, 512MiB, or a number of bytes.",
     )
     rules: Mapping[str, Any] | None = _conclusion(
-        None, "A rule's threshold; repeatable. See `advisor rules ID`.", "RULE.THRESHOLD=VALUE"
+        None, "Set a threshold of a rule. Repeatable. See `advisor rules ID`.", "RULE.THRESHOLD=VALUE"
     )
-    ignore: tuple[str, ...] = _conclusion((), "Silence this rule; repeatable. See `advisor rules`.", "RULE")
+    ignore: tuple[str, ...] = _conclusion((), "Silence this rule. Repeatable. See `advisor rules`.", "RULE")
     rounds: int = _measuring(
         3,
-        "The least number of processes in the final; rounds of a script.",
+        "Minimum number of processes in the final; for a script, the number of rounds.",
         "NUMBER",
         limits={"ge": 1, "le": 1000},
     )
     max_seconds: float = _measuring(
         60.0,
-        "Time for the whole command; of a sweep for each value.",
+        "Wall time of the whole command; in a sweep, of each value.",
         "SECONDS",
         limits=_SECONDS,
         script=False,
     )
-    timeout: float = _measuring(120.0, "Time after which a process is ended.", "SECONDS", limits=_SECONDS)
+    timeout: float = _measuring(120.0, "Kill a process that takes longer.", "SECONDS", limits=_SECONDS)
     seed: int = _measuring(
         0, "Random seed for run order and `rng`.", "NUMBER", limits={"ge": 0, "le": 2**32 - 1}
     )
     numa: str = _measuring(
         "local",
-        "NUMA node of host memory: local (to the GPU), remote, or a number.",
+        "NUMA node for host memory: local (to the GPU), remote, or a number.",
         "NODE",
         give="Give local, remote, or the number of a node.",
         limits={"pattern": "^(local|remote|[0-9]+)$", "coerce_numbers_to_str": True},
         script=False,
     )
     allow_oversubscription: bool = _measuring(
-        False, "Managed memory beyond what the GPU has free.", script=False
+        False, "Allow managed memory to exceed the free GPU memory.", script=False
     )
     trace: tuple[Literal["nsys", "chrome"], ...] = _tracing(
         (),
-        "nsys: run each strategy once more under Nsight Systems. "
-        "chrome: write the frames for Perfetto and chrome://tracing. Repeatable.",
+        "nsys: run each strategy once more under Nsight Systems. chrome: write the frames for Perfetto "
+        "and chrome://tracing. Repeatable.",
         "nsys|chrome",
         file=True,
     )
-    nsys: Path | None = _tracing(None, "The nsys to use; searched for without it.", "PATH")  # noqa: RUF009
-    keep_nsys: bool = _tracing(False, "Keep the .nsys-rep files; they hold your environment variables.")
+    nsys: Path | None = _tracing(None, "Path of nsys (default: searched for).", "PATH")  # noqa: RUF009
+    keep_nsys: bool = _tracing(False, "Keep the .nsys-rep files. They contain your environment variables.")
     out: Path = _output(  # noqa: RUF009
         Path("advisor-report"),
-        "Where the report goes; - is stdout.",
+        "Output directory; - writes to stdout.",
         "DIR",
-        give="Name where it goes; . is the working directory.",
+        give="Give a directory; . is the working directory.",
         file=True,
     )
-    formats: str = _output("html,md,json", "Of html, md and json, separated by commas.", "NAMES", file=True)
-    include_host: bool = _output(False, "Let the profile name this host; names are hidden without it.")
-    no_environment: bool = _output(
-        False, "Leave out the machine and its software, for publishing.", file=True
+    formats: str = _output(
+        "html,md,json", "Formats, separated by commas: html, md, json.", "NAMES", file=True
     )
-    quiet: bool = _output(False, "No progress, no messages, results only.", short=("-q",), call=True)
+    include_host: bool = _output(False, "Record the host name; hidden by default.")
+    no_environment: bool = _output(
+        False, "Omit details of the machine and its software, for publishing.", file=True
+    )
+    quiet: bool = _output(False, "Print results only: no progress, no messages.", short=("-q",), call=True)
 
 
 _KEYS = {

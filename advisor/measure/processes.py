@@ -170,12 +170,12 @@ def keep_short(log: Path) -> None:
 def cause_of_death(code: int, log: str) -> str:
     """How it ended; of one that gave up, with its last line, which names the error where Python ended it."""
     if code >= 0:
-        said = f"; the last it said: {_last_line(log)}" if code and log.strip() else ""
-        return f"the process exited with code {code} before it had a result{said}"
+        said = f"; its last output: {_last_line(log)}" if code and log.strip() else ""
+        return f"the process exited with code {code} without a result{said}"
     known = {number.value: number.name for number in signal.Signals}
     name = known.get(-code, f"signal {-code}")
     hints = {
-        "SIGKILL": "; most often the system was out of memory",
+        "SIGKILL": "; usually the system ran out of memory",
         "SIGBUS": "; on a device without concurrent managed access the CPU must not touch managed memory "
         "while a kernel runs",
     }

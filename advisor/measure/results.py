@@ -20,11 +20,14 @@ _SAYS: dict[str, str] = {
     "twin": "it cannot run without a GPU: ",
     "wrong": "",
 }
-_SMALLER = "Make the workload smaller with --set NAME=VALUE."
+_SMALLER = "Reduce the workload with --set NAME=VALUE."
 NEXT_STEPS = {
-    "timeout": "Give more time with --timeout SECONDS, or make the workload smaller with --set NAME=VALUE.",
+    "differs": "Likely causes: work on another stream that the stage does not wait for (use the parameter "
+    "`stream`), an array kept from an earlier frame, or atomics whose order changes the result. To reproduce "
+    "it, run this strategy alone: --strategy NAME.",
+    "timeout": "Raise --timeout SECONDS, or reduce the workload with --set NAME=VALUE.",
     "memory": _SMALLER,
-    "died": "See what the process said last, in the report; does the file run by itself with python?",
+    "died": "See the last output of the process in the report. Check that the file runs with python.",
 }
 
 

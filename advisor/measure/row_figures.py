@@ -11,7 +11,7 @@ from advisor.profiles.blocks import Block
 from advisor.profiles.row_figures import FrameEnergy, Quantile
 
 QUANTILES = {"p95": 0.95, "p99": 0.99}
-OUTSIDE = "measured in the final alone"
+OUTSIDE = "measured only in the final"
 
 
 def figures(blocks: Sequence[Block], windows: Sequence[Block], no_windows: str) -> dict[str, Any]:
@@ -22,12 +22,12 @@ def figures(blocks: Sequence[Block], windows: Sequence[Block], no_windows: str) 
     found: dict[str, Any] = {name: _quantile(blocks, share) for name, share in QUANTILES.items()}
     found["energy"] = _energy(windows)
     kept = sum(len(block.delays) for block in blocks)
-    few = "{} frames were kept, which are worth fewer than the {} independent ones that an upper bound needs"
+    few = "{} frames were kept; an upper bound needs the equivalent of {} independent frames"
     reasons = {
-        name: few.format(kept, stats.fewest_frames(share)) if kept else "no frames were kept one by one"
+        name: few.format(kept, stats.fewest_frames(share)) if kept else "no single frame times were kept"
         for name, share in QUANTILES.items()
     }
-    reasons["energy"] = "what its frames took does not show above the idle power" if windows else no_windows
+    reasons["energy"] = "not distinguishable from the idle power" if windows else no_windows
     spent = [block.cpu_seconds for block in blocks if block.cpu_seconds is not None]
     if spent:
         found["cpu_seconds"] = mean(spent)

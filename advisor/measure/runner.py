@@ -249,5 +249,5 @@ class _Runner:
         if name in self.failed:
             return self.failed[name]
         row = self.subject.row(name, self.samples.get(name, ()))
-        late = "time: --max-seconds was over before it" if name in self.late else ""
+        late = "time: --max-seconds ran out" if name in self.late else ""
         return row or Skipped(strategy=name, reason=late or "the run ended before it was measured")

@@ -17,13 +17,13 @@ from advisor.profiles.scripts import ScriptMeasured, ScriptRun
 from advisor.strategies.scripts import UNCHANGED
 
 NEXT_STEPS = {
-    "timeout": "Give more time with --timeout SECONDS, or the script less to do.",
-    "memory": "Give the script less to do.",
-    "died": "Does it run by itself with python? It has to end by its last line or sys.exit, not by os._exit.",
+    "timeout": "Raise --timeout SECONDS, or give the script less work.",
+    "memory": "Give the script less work.",
+    "died": "Check that it runs with python. It must end normally or with sys.exit, not os._exit.",
 }
 _NOTHING_COMPARED = (
-    "The script prints nothing, or something else in each run: only its exit status could be compared. "
-    "Give arrays to `advisor.result` to have results compared."
+    "The script's output is empty or differs between runs, so only the exit status was compared. Pass "
+    "arrays to `advisor.result` to compare results."
 )
 
 
@@ -45,7 +45,7 @@ class ScriptSubject:
 
     def describe(self, launch: Launch) -> Description:
         """The GPU, in a process of its own. Raises `NothingMeasured` without one."""
-        ended = launch(Step("describe", UNCHANGED, "describe", "looking at the GPU"))
+        ended = launch(Step("describe", UNCHANGED, "describe", "querying the GPU"))
         if isinstance(ended.outcome, Description):
             return ended.outcome
         if isinstance(ended.outcome, Problem):
@@ -54,7 +54,7 @@ class ScriptSubject:
             raise NothingMeasured(told.message, next_step=next_step, detail=told.detail)
         raise NothingMeasured(
             f"the GPU cannot be used: {ended.reason}",
-            next_step="What the process said is below; `advisor doctor` looks at each part of it.",
+            next_step="The output of the process is below. Run `advisor doctor` to check each component.",
             detail=ended.log,
         )
 
@@ -104,7 +104,7 @@ def _succeeded(ended: Ended) -> ScriptSample:
     if isinstance(ended.outcome, Problem):
         raise ended.outcome.as_error(ended.log)
     raise WorkloadError(
-        f"the script did not come to its end: {ended.reason}",
+        f"the script did not finish: {ended.reason}",
         next_step=NEXT_STEPS[ended.how],
         detail=ended.log,
     )

@@ -192,8 +192,8 @@ def _require_success(job: Job, ended: _Run) -> None:
     """Raises `WorkloadError` where the run counts for nothing, whatever it printed."""
     if ended.allocator and job.strategy != UNCHANGED:
         raise WorkloadError(
-            f"the script sets CuPy's allocator itself ({ended.allocator}), which undoes the strategy",
-            next_step="Leave that call out to have strategies compared, or write a @workload.",
+            f"the script sets CuPy's allocator itself ({ended.allocator}), which overrides the strategy",
+            next_step="Remove that call, or write a @workload.",
         )
     if ended.code:
         said = f": {ended.error}" if ended.error else ""
@@ -207,8 +207,8 @@ def _exit_step(job: Job, ended: _Run) -> str:
     if job.strategy != UNCHANGED:
         return "Its own message is in the report."
     if ended.code == _USAGE or ended.error.startswith("IndexError"):
-        return f"Give the script's own arguments after --: advisor profile {job.file} -- --epochs 1."
-    return "Does it run by itself with python? What it printed is below."
+        return f"Put the script's own arguments after --: advisor profile {job.file} -- --epochs 1."
+    return "Check that it runs with python. Its output is below."
 
 
 def _compared(job: Job, results: Results, directory: Path, kept: Path) -> Iterator[str]:
@@ -231,13 +231,13 @@ def _compared(job: Job, results: Results, directory: Path, kept: Path) -> Iterat
     if results.names:
         yield f"{len(results.names)} arrays given to advisor.result"
     if expected:
-        yield "what it prints"
+        yield "its printed output"
     yield "its exit status"
 
 
 def _compare(results: Results, directory: Path, kept: Path, *, same_text: bool) -> None:
     if {file.stem for file in kept.glob("*.npy")} != set(results.names):
-        raise WorkloadError("it gave other arrays to advisor.result than the unchanged script")
+        raise WorkloadError("it passed other arrays to advisor.result than the unchanged script")
     found = [
         told
         for name in results.names
@@ -247,17 +247,17 @@ def _compare(results: Results, directory: Path, kept: Path, *, same_text: bool) 
         raise ResultsDiffer("; ".join(found))
     if not same_text:
         raise WorkloadError(
-            "it prints something else than the unchanged script",
-            next_step="If rounding explains it, print fewer digits, or compare arrays with advisor.result "
-            "instead.",
+            "its output differs from that of the unchanged script",
+            next_step="If the difference is rounding, print fewer digits, or compare arrays with "
+            "advisor.result.",
         )
 
 
 def _notes(ended: _Run) -> Iterator[str]:
     if ended.allocator:
-        yield f"The script sets CuPy's allocator itself ({ended.allocator}); this is with it."
+        yield f"The script sets CuPy's allocator itself ({ended.allocator}); figures include it."
     if ended.forks:
         yield (
-            f"The script forked {len(ended.forks)} times. CUDA cannot be used in a forked child, and what "
-            "children allocate or copy is not seen."
+            f"The script forked {len(ended.forks)} times. CUDA does not work in a forked child, and "
+            "allocations and copies of children are not recorded."
         )

@@ -94,4 +94,4 @@ def _numa_node(job: Job, backend: Backend) -> int | None:
     try:
         return chosen_node(job.numa, None if place is None else str(place))
     except ValueError as problem:
-        raise UsageError(f"--numa {job.numa}: {problem}", next_step="Leave --numa out.") from None
+        raise UsageError(f"--numa {job.numa}: {problem}", next_step="Omit --numa.") from None

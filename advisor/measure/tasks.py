@@ -50,8 +50,8 @@ _MOST_FRAMES = 15
 """Frames that a process runs at least: where there is no time for them, only those that must be are run."""
 _REPEATABLE = "repeatable"
 _PERHAPS_RANDOM = (
-    "; repeating a frame in one process changes them too: if stages draw random numbers, "
-    "take them from the parameter `rng`, which gives the same in every process"
+    "; repeating a frame in one process also changes them. If stages use random numbers, draw them from "
+    "the parameter `rng`, which is seeded identically in every process"
 )
 
 

@@ -137,8 +137,8 @@ class Inspector:
         for name, contents in before.items():
             if self._read(name, stage.side).tobytes() != contents:
                 raise WorkloadError(
-                    f"stage {stage.name!r} changes buffer {name!r}, which it annotates In",
-                    next_step=f"Annotate it {name}: InOut, or leave the buffer as it is.",
+                    f"stage {stage.name!r} writes buffer {name!r}, which it annotates In",
+                    next_step=f"Annotate it {name}: InOut, or do not write to it.",
                 )
 
     def _outputs(self, stage: BoundStage) -> list[str]:
@@ -190,13 +190,14 @@ def require_written(outputs: Mapping[tuple[str, str], Array]) -> None:
             raise WorkloadError(
                 f"stage {stage!r} does not write buffer {buffer!r}, which it annotates Out",
                 next_step=f"Write into the array it is given ({buffer}[...] = values, or out={buffer}); "
-                f"assigning {buffer} = values only changes a name.",
+                f"`{buffer} = values` only rebinds the name.",
             )
         if missing:
             raise WorkloadError(
                 f"stage {stage!r} leaves {missing} of {untouched.size} elements of buffer {buffer!r} "
                 "unwritten, which it annotates Out",
-                next_step=f"Out means all of it; annotate {buffer}: InOut where the rest is to be kept.",
+                next_step="Out means every element is overwritten. To keep the rest, annotate "
+                f"{buffer}: InOut.",
             )
 
 
@@ -237,7 +238,12 @@ def _difference(name: str, array: Array, expected: Array, length: float) -> str:
     wrong = int(close.size - np.count_nonzero(close))
     if not wrong:
         return ""
-    told = f"{wrong} of {close.size} elements of {name!r} differ from the reference run"
+    where = np.unravel_index(int(np.argmin(close)), close.shape)
+    there = f"at {[int(index) for index in where]} " if array.ndim else ""
+    told = (
+        f"{wrong} of {close.size} elements of {name!r} differ from the reference run; {there}it is "
+        f"{array[where if array.ndim else ()]} instead of {expected[where if array.ndim else ()]}"
+    )
     return told + (_worst(array, expected, explained) if array.dtype.kind in "fc" else "")
 
 

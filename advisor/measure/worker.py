@@ -36,11 +36,11 @@ from advisor.workloads.frameworks.libraries import is_numba_misfit, numba_that_f
 from advisor.workloads.loading import check_sweep, load, user_traceback
 
 AnyJob = TypeVar("AnyJob", Job, CalibrationJob)
-_RESTORE = "Change the device, the stream or the allocator inside a `with` block of CuPy."
+_RESTORE = "Change the device, stream or allocator only inside a CuPy `with` block."
 _READ_ONLY = "A buffer that a stage annotates In cannot be written: annotate it Out or InOut."
 _TOOLKIT = (
-    "CuPy's wheels leave out the CUDA Toolkit, with which it compiles kernels: install the toolkit, or on a "
-    "PC or server pip install 'cupy-cuda13x[ctk]' (or cupy-cuda12x[ctk])."
+    "CuPy needs the CUDA Toolkit to compile kernels, and its wheels do not include it. Install the "
+    "toolkit, or on a PC or server pip install 'cupy-cuda13x[ctk]' (or cupy-cuda12x[ctk])."
 )
 _SPARE = 16
 """Descriptors with which to tell that a workload has used up all others."""
@@ -109,7 +109,7 @@ def _explain(error: BaseException, path: Path, *, on_gpu: bool) -> Problem:
     message = f"{type(error).__name__}: {_said(error)}".rstrip(": ")
     if isinstance(error, SystemExit):
         message = f"the workload called exit({error.code!r})"
-    next_step = f"The traceback is of your own code, in {path}."
+    next_step = f"The traceback below is from your code, in {path}."
     if is_numba_misfit(error):
         return Problem(cause="raised", message=message, next_step=numba_that_fits(), detail=detail)
     if not on_gpu and _wants_a_gpu(error, message):

@@ -53,8 +53,8 @@ class WorkloadSubject:
             raise _hopeless(ended) from None
         if ended.how == "timeout":
             raise WorkloadError(
-                f"the workload's first frames did not finish: {ended.reason}",
-                next_step="Give more time with --timeout SECONDS, or smaller parameters with --set.",
+                f"the first frames of the workload did not finish: {ended.reason}",
+                next_step="Raise --timeout SECONDS, or set smaller parameters with --set.",
                 detail=ended.log,
             )
         if problem and problem.cause == "twin":
@@ -65,8 +65,8 @@ class WorkloadSubject:
             self.notes.append(f"The reference run failed ({reason}), so results could not be compared.")
         elif not ended.outcome.repeatable:
             self.notes.append(
-                "A frame's results are not repeatable: they depend on earlier frames, or on chance. "
-                "Results were compared after the first frames only."
+                "The results of a frame are not repeatable: they depend on earlier frames or on "
+                "randomness. Results were compared only after the first frames."
             )
         described = Description.model_validate_json(text)
         self.record = described.workload
@@ -74,7 +74,7 @@ class WorkloadSubject:
 
     def prepare(self, launch: Launch) -> Prepared:
         """What each stage reads and writes, from a run on the CPU; absent where that is not possible."""
-        ended = launch(Step("trace", "zero-copy", "trace", "tracing it"))
+        ended = launch(Step("trace", "zero-copy", "trace", "tracing the workload"))
         if isinstance(ended.outcome, TraceRun):
             return Prepared(ended.outcome.trace, tuple(self.notes))
         if self.kernels_only and self.settings.backend == "cpu":
@@ -106,6 +106,6 @@ def _hopeless(ended: Ended) -> Exception:
         )
     return WorkloadError(
         f"the workload could not be loaded: {ended.reason}",
-        next_step="Does the file run by itself with python?",
+        next_step="Check that the file runs with python.",
         detail=ended.log,
     )

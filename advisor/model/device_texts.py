@@ -20,8 +20,8 @@ WIDTH = 80
 
 _HEADINGS = ("device", "name", "memory class", "memory", "bandwidth")
 _WITHOUT = {
-    "flops_per_second": "kernels are taken as bound by memory",
-    "l2_bytes": "every pass of a kernel is taken from memory",
+    "flops_per_second": "kernels are assumed to be memory-bound",
+    "l2_bytes": "every pass of a kernel is assumed to read from memory",
     "pageable_to_device_bytes_per_second": "computed from the CPU's copy rate and the pinned one",
     "pageable_to_host_bytes_per_second": "computed from the CPU's copy rate and the pinned one",
 }
@@ -98,11 +98,11 @@ def _absent(entry: CatalogueEntry) -> Iterator[str]:
     taken = [key for key in absent if machine.find(key) is not None]
     without = [key for key in absent if key not in taken]
     yield _section(
-        "Not known; where the model needs it, it takes", (_line(key, machine.taken[key]) for key in taken)
+        "Not known; where the model needs it, it assumes", (_line(key, machine.taken[key]) for key in taken)
     )
     reasons = {key: _WITHOUT.get(key, "not used for this memory class") for key in without}
     alike = {why: ", ".join(key for key in without if reasons[key] == why) for why in reasons.values()}
-    yield _section("Not known; the model does without", ((keys, why) for why, keys in alike.items()))
+    yield _section("Not known and not needed by the model", ((keys, why) for why, keys in alike.items()))
 
 
 def _line(key: str, figure: Figure) -> tuple[str, str]:

@@ -76,7 +76,7 @@ class Defaults(Record):
     @classmethod
     def _are_new(cls, names: dict[str, str]) -> dict[str, str]:
         if twice := sorted(names.keys() & Figures.model_fields.keys()):
-            raise ValueError(f"figures that no catalogue entry has, but it has {twice[0]}")
+            raise ValueError(f"figures that are not in catalogue entries, got {twice[0]}")
         return names
 
     @model_validator(mode="after")
@@ -86,7 +86,7 @@ class Defaults(Record):
             for key, default in layer.figures.items():
                 for name in (key, default.of or key):
                     if name not in known:
-                        raise ValueError(f"figures of a device, but {name} is not one{nearest(name, known)}")
+                        raise ValueError(f"figures of a device; {name} is not one{nearest(name, known)}")
         return self
 
 

@@ -97,14 +97,14 @@ def learned(profile: Profile, target: Machine) -> Learned:
     factors = {} if entry is None else _kernel_factors(profile, trace, measured, Machine(entry))
     same = entry is not None and entry.origin == target.entry.origin
     name = profile.device.name
-    told = [f"Host stages start from their measured time beside {name}."] if host_told else []
+    told = [f"Host stages are based on their measured time on the host of {name}."] if host_told else []
     if factors:
         told.append(
-            f"Kernels start from their measured time on {name}, scaled as the model scales between the two "
+            f"Kernels are based on their measured time on {name}, scaled by the model's ratio of the two "
             "devices."
         )
     elif entry is None:
-        told.append(f"The catalogue has no entry for {name}: the times of its kernels could not be scaled.")
+        told.append(f"The catalogue has no entry for {name}, so its kernel times could not be scaled.")
     return Learned(
         trace,
         factors,

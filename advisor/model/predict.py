@@ -26,8 +26,8 @@ from advisor.verdicts.predicted import confidence, recommend_predicted
 _SECONDS = ("low_seconds", "likely_seconds", "high_seconds")
 _SPAN = ", between {} and {}"
 _WITHOUT = {
-    "flops_per_second": "The rate of arithmetic is not known: kernels are taken as bound by memory.",
-    "l2_bytes": "The size of the L2 cache is not known: every pass is taken from memory.",
+    "flops_per_second": "The arithmetic rate is not known: kernels are assumed to be memory-bound.",
+    "l2_bytes": "The size of the L2 cache is not known: every pass is assumed to read from memory.",
 }
 _UNITS = {"bytes_per_second": "rate", "bytes": "size", "seconds": "time", "share": "share"}
 
@@ -116,13 +116,13 @@ def assumptions(trace: Trace, machine: Machine) -> tuple[str, ...]:
     """What is not known of this device or this workload, and what was taken for it."""
     target = machine.entry
     return (
-        f"All figures for {target.name} are predicted, none was measured on it. A range runs from the 5th to "
-        f"the 95th percentile of {DRAWS} joint draws of all uncertain figures.",
-        "A device stage launches a kernel for each traced array operation, a raw kernel once; transfers, "
-        "kernels and host stages follow one another, except where frames overlap.",
+        f"All figures for {target.name} are predicted, not measured. Ranges are the 5th to 95th "
+        f"percentile of {DRAWS} simulated devices, with all uncertain figures drawn together.",
+        "A device stage launches one kernel per traced array operation; a raw kernel is one launch. "
+        "Transfers, kernels and host stages run one after another, except where frames overlap.",
         *_of_the_trace(trace, target),
         *(
-            f"Not known: {_words(name)}; taken as {value(name, figure, _SPAN)} ({figure.source})."
+            f"Not known: {_words(name)}; assumed {value(name, figure, _SPAN)} ({figure.source})."
             for name, figure in sorted(machine.taken.items())
             if figure.low != figure.high or figure.value != 1
         ),
@@ -134,20 +134,21 @@ def _of_the_trace(trace: Trace, target: CatalogueEntry) -> list[str]:
     slower = host_slowdown(target)
     span = f"between {units.ratio(slower.low)} and {units.ratio(slower.high)}"
     sentences = [
-        "A host stage takes between its bytes at the device's CPU rates and its time on the CPU that "
-        "traced it.",
-        f"Of the latter it takes {units.ratio(slower.value)}, {span} ({slower.source}).",
+        "A host stage takes between its bytes divided by the device's CPU rates and its time on the CPU "
+        "that traced it.",
+        f"The device's CPU is assumed to take {units.ratio(slower.value)} the latter, {span} "
+        f"({slower.source}).",
     ]
     sentences.extend(
-        f"Tracing could not see stage {t.stage!r} use buffer {t.buffer!r}: taken as one pass, "
-        f"at most {ASSUMED_AGAIN:g}."
+        f"Tracing could not see how stage {t.stage!r} uses buffer {t.buffer!r}: one pass assumed, at most "
+        f"{ASSUMED_AGAIN:g}."
         for t in trace.traffic
         if t.source == "assumed"
     )
     if any(t.source == "declared" for t in trace.traffic):
         sentences.append(
-            "A kernel with declared passes finds what it reads again in the L2 cache, where that memory is "
-            "cached; at the upper end only if all it touches fits."
+            "A kernel with declared passes re-reads from the L2 cache where that memory is cached; at "
+            "the upper end of the range only if everything it touches fits."
         )
     return sentences
 

@@ -67,7 +67,7 @@ def simulate(
         at = Context(workload, known, strategy, machine, learned, first_frames)
         memory = int(machine.entry.figures.memory_bytes.value)
         needed = at.physical_bytes() if machine.shares_memory else at.device_bytes()
-        large = f"needs {units.size(needed)} of the device's memory of {units.size(memory)}"
+        large = f"needs {units.size(needed)} of device memory; the device has {units.size(memory)}"
         found[strategy.name] = _simulated(at) if needed <= memory else large
     return found
 
@@ -117,7 +117,9 @@ def with_declared(workload: WorkloadRecord, trace: Trace | None) -> Trace | str:
         if not touched or stage.name in stages:
             continue
         if stage.side == "device" and not stage.passes:
-            lead = "nothing was traced: the workload did not run on the CPU; " if trace is None else ""
+            lead = (
+                "nothing was traced, because the workload did not run on the CPU; " if trace is None else ""
+            )
             return (
                 f"{lead}the traffic of {stage.side} stage {stage.name!r} is unknown: give it a CPU twin, "
                 "device(function, cpu=numpy_twin), or state its passes, device(function, passes={...})"

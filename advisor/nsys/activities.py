@@ -33,9 +33,12 @@ _CAUSES = {"speculative prefecth": "speculative prefetch"}
 _WAITED_FOR = re.compile("(Event|Stream|Device|Ctx)Synchronize")
 _WAITS = {"Event": "event", "Stream": "stream", "Device": "context", "Ctx": "context"}
 """What a call waits for, in nsys's words. Its own kinds of 2023.4 are not those of the calls."""
-_NONE = "nsys wrote no table of them: none was seen, or it did not look"
+_NONE = "nsys wrote no table for them: none occurred, or they were not recorded"
 _UNMANAGED = "no managed memory was allocated"
-_UNSEEN = "managed memory was allocated, but nsys saw none of it move: none did, or it cannot look here"
+_UNSEEN = (
+    "managed memory was allocated, but nsys recorded no migration: none occurred, or nsys cannot record "
+    "them here"
+)
 _TABLES = {
     "cpu_page_faults": tables.CPU_FAULTS,
     "gpu_page_faults": tables.GPU_FAULTS,
@@ -153,7 +156,7 @@ def absent(seen: Aggregates, database: Database, allocated: Sequence[Allocations
     if managed and not seen.migrations_seen:
         found.setdefault("migrations", _UNSEEN)
     if not seen.busy.seen:
-        found["idle_share"] = "nsys saw no work of the GPU"
+        found["idle_share"] = "nsys recorded no GPU work"
     if not database.has(tables.CALLS):
         found["calls"] = _NONE
     return found

@@ -33,15 +33,15 @@ FOLDER = "traces"
 _PATIENCE = 5
 """Times longer under nsys than without it may what a job does take."""
 _TOO_NEW = (
-    "nsys saw none of our ranges. Up to its version 2023.4 it records those of the Python package nvtx up to "
-    "0.2.11 alone: pip install 'nvtx<0.2.12', or use a newer nsys"
+    "nsys recorded none of advisor's ranges. nsys up to 2023.4 only records ranges of the Python package "
+    "nvtx up to 0.2.11: pip install 'nvtx<0.2.12', or use a newer nsys"
 )
 _NO_IMPORTER = (
-    "it lacks QdstrmImporter, which turns a .qdstrm into a report; link the folder that holds it, as "
-    "host-linux-x64, beside the one that holds nsys"
+    "QdstrmImporter, which converts a .qdstrm into a report, is missing; link its folder as "
+    "host-linux-x64 next to the folder of nsys"
 )
 _WHOLE_PROCESS = (
-    "nsys saw none of our ranges, so the figures are of the whole process: CUDA's own set-up is among them."
+    "nsys recorded none of advisor's ranges, so the figures cover the whole process, including CUDA's set-up."
 )
 
 
@@ -174,7 +174,7 @@ def read_report(path: Path, nsys: Path | None, scratch: Path) -> exports.FileTra
     except NsysFailed as problem:
         raise FileProblem(
             f"{path} cannot be exported: {problem}",
-            next_step=f"A report is read by an nsys at least as new as the one that wrote it. {GET}",
+            next_step=f"Reading a report needs an nsys at least as new as the one that wrote it. {GET}",
             detail=problem.detail,
         ) from None
     return _shown(exports.read(target))

@@ -16,7 +16,7 @@ from advisor.profiles.text_files import write_atomically
 from advisor.profiles.traces import TRACKS, Timeline, lanes
 
 FILE_NAME = "frames.trace.json"
-_SOURCES = {"events": "own events", "nsys": "seen by nsys"}
+_SOURCES = {"events": "CUDA events", "nsys": "seen by nsys"}
 _ON_CPU = "on this CPU, not on a GPU"
 _MICROSECONDS = 1e6
 
@@ -41,13 +41,13 @@ def trace_events(profile: Profile) -> dict[str, Any]:
             "tool": f"advisor {profile.tool.version}",
             "workload": profile.workload.name,
             "device": profile.device.name,
-            "note": "One steady frame of each strategy, watched; the measured times are in profile.json.",
+            "note": "One steady frame of each strategy, instrumented. Measured times are in profile.json.",
         },
     }
 
 
 def timelines(profile: Profile) -> Iterator[tuple[str, Timeline]]:
-    """Every timeline with its strategy: own events, then what nsys saw. Of a script there is only that."""
+    """Every timeline with its strategy: CUDA events, then what nsys saw. Of a script there is only that."""
     rows = profile.measured()
     for strategy in dict.fromkeys((*rows, *(trace.strategy for trace in profile.trace.strategies))):
         row = rows.get(strategy)

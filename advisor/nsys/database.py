@@ -174,7 +174,8 @@ def opened(path: Path, seconds: float = _SECONDS) -> Iterator[Database]:
             database = Database(path, connection, until)
             if not any(database.has(mark) for mark in _MARKS):
                 raise FileProblem(
-                    f"{path} is an SQLite file, but not an Nsight Systems export: it has none of its tables",
+                    f"{path} is an SQLite file but not an Nsight Systems export: it has none of the "
+                    "expected tables",
                     next_step=_EXPORT,
                 )
             yield database

@@ -67,15 +67,15 @@ def _notes(database: Database, version: str) -> tuple[str, ...]:
     major = version.partition(".")[0]
     if major.isdecimal() and int(major) > KNOWN_SCHEMA:
         notes.append(
-            f"The export's schema {version} is newer than this advisor knows ({KNOWN_SCHEMA}); "
-            "what it could read is shown."
+            f"The export's schema {version} is newer than this advisor supports ({KNOWN_SCHEMA}); only "
+            "the readable part is shown."
         )
     for table in tables.NEEDED:
         if lacking := database.lacks(table):
-            notes.append(f"{table} was left out: it has no column {', '.join(lacking)}.")
+            notes.append(f"{table} was skipped: it has no column {', '.join(lacking)}.")
     if notes and not any(map(database.readable, tables.NEEDED)):
         raise FileProblem(
-            f"{database.path} is an export whose tables this advisor does not know: {notes[0]}",
+            f"{database.path} is an export whose tables this advisor does not support: {notes[0]}",
             next_step="Export it with an older nsys, or upgrade: pip install -U gpu-memory-advisor",
         )
     return tuple(notes)

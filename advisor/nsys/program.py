@@ -31,8 +31,8 @@ PLACES = (
 )
 """Where NVIDIA's installers (also JetPack's) and Debian put it, below the root."""
 GET = (
-    "Install Nsight Systems (on Debian nsight-systems of non-free, elsewhere nsight-systems-cli from NVIDIA; "
-    "JetPack brings it), or say where it is: --nsys PATH."
+    "Install Nsight Systems (nsight-systems in Debian non-free, nsight-systems-cli from NVIDIA "
+    "elsewhere, included in JetPack), or pass its path: --nsys PATH."
 )
 _LOOK_SECONDS = 20.0
 _LOG_TAIL = 50_000
@@ -115,9 +115,7 @@ def find(given: Path | None = None, *, root: Path = Path("/")) -> Nsys:
     if answering:
         return max(answering, key=lambda nsys: nsys.version)
     raise NsysFailed(
-        problems[0]
-        if problems
-        else "nsys was not found on PATH, nor in the folders that it is usually installed in"
+        problems[0] if problems else "nsys was not found on PATH or in its usual install directories"
     )
 
 
@@ -125,7 +123,7 @@ def _asked(path: Path) -> Nsys:
     said = run([str(path), "--version"])
     version = re.search(r"(20\d\d)\.(\d+)\.(\d+)", said)
     if not version:
-        raise NsysFailed(f"{path} does not report which version of nsys it is", said)
+        raise NsysFailed(f"{path} does not report its version", said)
     return Nsys(path, tuple(int(part) for part in version.groups()))
 
 

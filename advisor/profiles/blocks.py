@@ -41,9 +41,7 @@ class Block(Record):
     cpu_seconds: Seconds | None = optional(
         "CPU time of a frame: all threads of the process, waits that spin included"
     )
-    frame_latencies: tuple[Seconds, ...] = optional(
-        "Begin to end of the first frames one by one, where frames overlap", ()
-    )
+    frame_latencies: tuple[Seconds, ...] = optional("Latencies of the first frames, where frames overlap", ())
     energy: Energy | None = optional("Of a window for energy, of two seconds")
 
     @property
@@ -89,11 +87,11 @@ class FinalRecord(Record):
     share: float = Field(
         default=0.25, gt=0, le=1, description="Of the error of 5 % in all, what the last look may spend"
     )
-    settled: bool = Field(description="More measuring could not have changed the choice")
+    settled: bool = Field(description="More measuring would not change the choice")
     frames: int = Field(gt=0, description="Timed frames of a block")
     warm_frames: int = Field(default=0, ge=0, description="Frames before a block, which do not count")
     kept_setup: bool = Field(description="Function and set-up ran once a contestant, not for each block")
     left: dict[str, str] = table("Who left the final, and why")
-    dropped: tuple[str, ...] = optional("Surely slower, so not measured to the end", ())
+    dropped: tuple[str, ...] = optional("Dropped early: slower by more than the indifference", ())
     process_seconds: Seconds = 0.0
     round_seconds: Seconds = optional("A block of each contestant", 0.0)

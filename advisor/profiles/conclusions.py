@@ -19,7 +19,7 @@ class Recommendation(Record):
 
     strategy: str | None
     verdict: Verdict = Field(
-        description="fastest: every other is surely slower. near: within the indifference of the fastest. "
+        description="fastest: every other is slower (95 %). near: within the indifference of the fastest. "
         "keep: the same of the baseline. open: more measuring could change it. untrusted: a strategy under "
         "two names differed from itself"
     )
@@ -27,7 +27,7 @@ class Recommendation(Record):
         default=None, ge=0, description="How much slower than the fastest it is at most: 0.014 is 1.4 %"
     )
     groups: tuple[tuple[str, ...], ...] = optional(
-        "Strategies fastest first, joined where surely within the indifference", ()
+        "Strategies, fastest first; equal ones (within the indifference) grouped", ()
     )
     fastest: str | None = optional("The one that looks fastest")
     saved_bytes: int | None = optional("Memory that it saves over that one")

@@ -26,7 +26,7 @@ _EQUAL = 0.05
 """How near the fastest format 1 called equal."""
 _SHORTEST, _LONGEST = 1e-12, 1e9
 """Seconds: far below one cycle of any clock, and thirty years."""
-_GIVE = "Give a profile.json that `advisor profile` wrote, undamaged."
+_GIVE = "Give an undamaged profile.json written by `advisor profile`."
 
 
 def load(path: Path | str) -> Profile:
@@ -35,12 +35,24 @@ def load(path: Path | str) -> Profile:
     try:
         return parse(read_unpacked(path), str(path))
     except FileNotFoundError:
-        what, step = "does not exist", "Give the path of a profile.json that `advisor profile` wrote."
+        what, step = "does not exist", "Give the path of a profile.json written by `advisor profile`."
     except IsADirectoryError:
-        what, step = "cannot be read: it is a directory", f"Give {path / 'profile.json'}."
+        what, step = _of_a_directory(path)
+    except UnicodeDecodeError:
+        what, step = "is damaged: it is not UTF-8 text", _GIVE
     except OSError as problem:
         what, step = f"cannot be read: {problem}", "Check the path and its permissions."
     raise FileProblem(f"{path} {what}", next_step=step)
+
+
+def _of_a_directory(path: Path) -> tuple[str, str]:
+    """What is wrong with a directory as a profile, and which file in it to give."""
+    if (path / "profile.json").is_file():
+        return "is a directory", f"Give {path / 'profile.json'}."
+    if found := sorted(path.glob("*/profile.json")):
+        step = f"Give one of them, such as {found[0]}; advisor report {path}/*/profile.json shows the sweep."
+        return f"is a directory with {len(found)} profiles of a sweep; one profile is needed", step
+    return "is a directory without a profile.json", _GIVE
 
 
 def parse(text: str | bytes, name: str) -> Profile:
@@ -62,7 +74,7 @@ def parse(text: str | bytes, name: str) -> Profile:
     for rows in (read.results, *(prediction.results for prediction in read.predictions)):
         strategies = [row.strategy for row in rows]
         if twice := [strategy for strategy in strategies if strategies.count(strategy) > 1]:
-            raise _damaged(name, f"the strategy {quoted(twice[0])} stands there twice")
+            raise _damaged(name, f"the strategy {quoted(twice[0])} appears twice")
     shown: Profile = cleaned(read, printable)
     return shown
 
@@ -140,7 +152,7 @@ def require_plausible(profile: Profile, name: str) -> None:
                 what = "a run" if isinstance(row, ScriptMeasured) else "a frame"
                 raise FileProblem(
                     f"{name} is damaged: {what} of {row.strategy} takes {seconds!r} s",
-                    next_step="Profile again, or take an undamaged copy.",
+                    next_step="Profile again, or use an undamaged copy.",
                 )
 
 

@@ -138,7 +138,7 @@ class Measured(Record):
         "The host's copies to and from external buffers in one frame"
     )
     latency_seconds: PositiveSeconds | None = optional(
-        "Begin to end of a frame where frames overlap; else the time per frame"
+        "Latency of a frame where frames overlap; otherwise the time per frame"
     )
     hints: dict[str, tuple[str, ...]] = table("What the driver was told of each managed buffer")
     page_locking: PageLocking | None = optional("None where nobody looked, as on the CPU device")
@@ -211,7 +211,7 @@ class Predicted(Record):
         "host:<stage>, to-device, device:<stage>, to-host, synchronize"
     )
     physical_bytes: Bytes
-    latency_seconds: PositiveSeconds | None = optional("Begin to end of a frame where frames overlap")
+    latency_seconds: PositiveSeconds | None = optional("Latency of a frame where frames overlap")
     over: dict[str, Interval] = table(
         "This time over that of the recommended strategy and of the baseline: 5th and 95th "
         "percentile of the ratio in each draw, which is narrower than a ratio of two ranges. Frames that "
@@ -267,8 +267,7 @@ class Prediction(Record):
     recommendation: Recommendation | None
     assumptions: tuple[str, ...]
     confidence: Annotated[float, Field(ge=0, le=1)] | None = optional(
-        "Share of the joint draws of all uncertain figures in which the recommended strategy is "
-        "the best or within 5 % of it"
+        "Share of simulated devices on which the recommended strategy is within 5 % of the fastest"
     )
 
 

@@ -22,7 +22,7 @@ from advisor.profiles.schema import Profile, WorkloadRecord
 Value = int | float | bool | str
 ONE_SITTING = timedelta(hours=1)
 """A pause between two values of one sweep is shorter: a value takes minutes."""
-_TOGETHER = "Give profiles of one workload on one device that differ in one parameter."
+_TOGETHER = "Give profiles of one workload on one device that differ in one parameter only."
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def _mixed(loaded: Sequence[tuple[Path, Profile]]) -> list[str]:
     for other, profile in loaded:
         if profile.command != first.command:
             return [
-                f"These profiles are of different runs: {path} is of `{first.command}`, {other} of "
+                f"These profiles are from different runs: {path} is of `{first.command}`, {other} of "
                 f"`{profile.command}`."
             ]
     times = []
@@ -137,7 +137,7 @@ def _mixed(loaded: Sequence[tuple[Path, Profile]]) -> list[str]:
     times.sort()
     if any(later - earlier > ONE_SITTING for earlier, later in pairwise(times)):
         days = f"{times[0]:%Y-%m-%d %H:%M} and {times[-1]:%Y-%m-%d %H:%M} UTC"
-        return [f"These profiles may be of different runs: they were written between {days}."]
+        return [f"These profiles may be from different runs: they were written between {days}."]
     return []
 
 
@@ -166,7 +166,7 @@ def _swept(loaded: Sequence[tuple[Path, Profile]]) -> str:
     differing = [name for name in names if len({_typed(workload, name) for workload in workloads}) > 1]
     if len(differing) > 1:
         raise UsageError(
-            f"the profiles differ in {' and '.join(differing)}; a sweep differs in one parameter",
+            f"the profiles differ in {' and '.join(differing)}; a sweep varies exactly one",
             next_step=_TOGETHER,
         )
     seen: dict[tuple[str, str], Path] = {}

@@ -123,5 +123,5 @@ class Environment(Record):
         "The GPU before, perhaps under load, and after the measuring", ()
     )
     tegra_readings: tuple[TegraState, ...] = optional("The same of a Jetson board", ())
-    absent: dict[str, str] = table("What could not be read, and why")
-    warnings: tuple[str, ...] = optional("What makes the figures less than they say", ())
+    absent: dict[str, str] = table("What could not be read, and the reason")
+    warnings: tuple[str, ...] = optional("What limits the figures", ())

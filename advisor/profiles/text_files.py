@@ -26,12 +26,12 @@ def read_unpacked(path: Path, largest: int = LARGEST) -> bytes:
             data = _unpacked(data, largest + 1)
         except zlib.error as problem:
             raise FileProblem(
-                f"{path} is damaged: {problem}", next_step="Save it again, or give an undamaged copy."
+                f"{path} is damaged: {problem}", next_step="Save it again, or use an undamaged copy."
             ) from None
     if len(data) > largest:
         raise FileProblem(
-            f"{path} holds more than {largest / 1e6:.0f} MB, which is more than a report can show",
-            next_step="Profile with fewer --rounds or less --max-seconds, or with fewer strategies.",
+            f"{path} holds more than {largest / 1e6:.0f} MB, the maximum for a report",
+            next_step="Profile with fewer --rounds, fewer --max-seconds or fewer strategies.",
         )
     return data
 
@@ -108,5 +108,5 @@ def write_atomically(path: Path, text: str, rename: Callable[[Path, Path], None]
                 raise
     except OSError as problem:
         raise FileProblem(
-            f"{path} cannot be written: {problem}", next_step="Choose another directory with --out DIR."
+            f"{path} cannot be written: {problem}", next_step="Choose a path you can write to."
         ) from None

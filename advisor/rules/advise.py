@@ -45,11 +45,11 @@ def apply(rule: Rule, case: Case, *, limits: Limits | None = None, silenced_by: 
     limits: values in place of the thresholds' defaults. silenced_by: who silenced it; it is not asked then.
     """
     if silenced_by:
-        return _advice(rule, case, outcome="silenced", detail=f"Silenced by {silenced_by}: it was not asked.")
+        return _advice(rule, case, outcome="silenced", detail=f"Silenced by {silenced_by}.")
     try:
         finding = _judge(rule, case, {**{t.name: t.default for t in rule.thresholds}, **(limits or {})})
     except Exception as problem:
-        detail = f"This rule failed, which is a bug in advisor: {type(problem).__name__}: {problem}"
+        detail = f"This rule failed. This is a bug in advisor: {type(problem).__name__}: {problem}"
         return _advice(rule, case, outcome="error", detail=detail)
     said = {name: value for name, value in vars(finding).items() if name != "inferred"}
     said |= {"title": finding.title or rule.title, "certainty": finding.certainty}
@@ -94,8 +94,8 @@ def _finished(advice: Advice, case: Case) -> Advice:
 def _over_budget(advice: Advice, proposed: Row) -> Advice:
     """What a rule would have proposed, had there been the memory."""
     detail = (
-        f"{proposed.strategy} would be worth it, but it needs {units.size(proposed.physical_bytes)}, more "
-        "than the memory budget."
+        f"{proposed.strategy} would gain more, but it needs {units.size(proposed.physical_bytes)}, which "
+        "exceeds the memory budget."
     )
     dropped = dict.fromkeys(("strategy", "gain", "snippet", "certainty"))
     return advice.model_copy(update={**dropped, "outcome": "pass", "detail": detail})

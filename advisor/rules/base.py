@@ -58,8 +58,8 @@ def passed(detail: str, *evidence: Evidence) -> Finding:
 def unbeaten(subject: Row, nearest: Row | None) -> Finding:
     """Nothing to advise, since no strategy that copies less beats this one."""
     if nearest is None:
-        return passed(f"No other strategy has figures to set against {subject.strategy}.", subject.copies())
-    said = "No strategy that spends less on copies is surely faster"
+        return passed(f"No other strategy has figures to compare with {subject.strategy}.", subject.copies())
+    said = "No strategy that spends less on copies is clearly faster"
     frames = (subject.frame(), nearest.frame())
     return passed(f"{said}: {subject.takes} a frame, {nearest.takes}.", subject.copies(), *frames)
 
@@ -80,7 +80,7 @@ def compared(better: Row, against: Row) -> str:
     And whose cost the gain is counted against, where that is not the code in use.
     """
     both = f"{better.takes} a frame and {against.strategy} {units.seconds(against.seconds)}"
-    whose = "" if against.strategy == BASELINE else f"The gain is against {against.strategy}."
+    whose = "" if against.strategy == BASELINE else f"The gain is relative to {against.strategy}."
     return text(f"{both}: {units.times(against.over(better))} as fast.", whose)
 
 
@@ -110,7 +110,7 @@ class Kind:
     example: str
     """The strategy that is named where none of them has figures."""
     has: Callable[[Row], bool]
-    none: str = "No buffer is used by both sides."
+    none: str = "No buffer is used by both CPU and GPU."
     """Why no strategy is of that kind although the example has figures."""
 
 
@@ -119,7 +119,7 @@ COPYING = Kind("pinned", lambda row: row.movements == {"copied"} and not row.ove
 WRITE_COMBINED = Kind(
     "write-combined",
     lambda row: bool(row.write_combined),
-    "The host reads every buffer it shares: none is placed in write-combined memory.",
+    "The host reads every shared buffer, so none is placed in write-combined memory.",
 )
 
 

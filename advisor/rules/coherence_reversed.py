@@ -12,18 +12,18 @@ def judge(case: Case, _: Limits) -> Finding:
     cached, uncached, chosen = case.of(_CACHED), case.of(_UNCACHED), case.chosen
     subject = case.rows.get(_UNCACHED.example) or min(uncached, key=lambda row: row.seconds)
     if chosen is not None and (chosen in uncached or all(chosen.beats(row) for row in cached)):
-        still = f"{chosen.strategy}, which is recommended, is still the better one here"
+        still = f"the recommended {chosen.strategy} is still better here"
         said = f"{still}: {chosen.takes} a frame, {cached[0].takes}."
         return passed(said, chosen.frame(), cached[0].frame())
     better = case.proposal(cached, subject)
     if better is None:
-        free = f"That the GPU does not cache {subject.strategy} memory has no measurable cost"
+        free = f"The GPU does not cache {subject.strategy} memory, at no measurable cost"
         said = f"{free}: {subject.takes} a frame, {cached[0].takes}."
         return passed(said, subject.kernels(), cached[0].kernels())
     kind = "registered" if better.places(lambda placed: placed.own.registered) else "ordinary"
     cause = (
         f"On Xavier and Orin the GPU caches managed memory and not page-locked memory. On {case.device.name} "
-        "it caches registered and ordinary memory in its L2, and neither managed nor allocated page-locked "
+        "it caches registered and pageable memory in its L2, and neither managed nor allocated page-locked "
         f"memory. Kernels {better.take} {units.seconds(subject.device_seconds)} with {subject.strategy} and "
         f"{units.seconds(better.device_seconds)} with {kind} memory."
     )
@@ -33,10 +33,10 @@ def judge(case: Case, _: Limits) -> Finding:
 RULE = Rule(
     id="coherence-reversed",
     title="On Thor, use registered memory instead of managed",
-    why="Up to Orin the rule of thumb is managed memory, since the GPU does not cache page-locked memory. "
-    "On Thor the coherence is the other way round: the GPU's L2 caches registered and ordinary memory, "
-    "while memory from cudaHostAlloc and cudaMallocManaged stays uncached. Code that is moved from Orin to "
-    "Thor as it is keeps the strategy that has become the wrong one.",
+    why="Up to Orin the rule of thumb is managed memory, because the GPU does not cache page-locked "
+    "memory. On Thor it is reversed: the GPU's L2 caches registered and pageable memory, while "
+    "memory from cudaHostAlloc and cudaMallocManaged is not cached. Code moved from Orin to Thor "
+    "unchanged keeps the wrong strategy.",
     bad="""
     host, device = managed_empty(shape, np.float32)  # right on Orin
     produce(host)
@@ -46,7 +46,7 @@ RULE = Rule(
     produce(host)
     compute(device)  # Thor's L2 caches what it reads""",
     memory_classes=("tegra-coherent",),
-    elsewhere="Only Thor's GPU caches registered and ordinary memory but not managed memory.",
+    elsewhere="Only Thor's GPU caches registered and pageable memory but not managed memory.",
     requires=(_CACHED, _UNCACHED),
     sources=(
         "https://docs.nvidia.com/cuda/cuda-for-tegra-appnote/index.html#memory-management",

@@ -15,30 +15,30 @@ def judge(case: Case, limits: Limits) -> Finding:
         return passed("No buffer goes to the host and comes back in a frame.")
     names, chosen = ", ".join(buffer.name for buffer in found), case.chosen
     if chosen is not None and not chosen.transfer_seconds:
-        nothing = f"{chosen.strategy}, which is recommended, copies nothing"
-        return passed(f"{names} would be copied both ways in a frame, but {nothing}.", chosen.copies())
+        nothing = f"the recommended {chosen.strategy} copies nothing"
+        return passed(f"{names} would be copied both ways in each frame, but {nothing}.", chosen.copies())
     row = _copying(case)
     if row is None or not row.transfer_bytes:
-        return not_applicable("No strategy that copies has its bytes and their time.")
+        return not_applicable("No strategy that copies has both bytes and times.")
     moved = 2 * sum(buffer.bytes for buffer in found)
     saved = row.transfer_seconds * min(moved / row.transfer_bytes, 1.0)
     stages = list(dict.fromkeys(stage for buffer in found for stage in between[buffer.name]))
     shown = (
-        row.figure("bytes that go down and up again in a frame", moved, "bytes"),
+        row.figure("bytes copied down and up again in a frame", moved, "bytes"),
         row.copies(),
         *row.rate(),
         *(row.stages([name]) for name in stages if name in row.host_stages),
     )
     if row.part(saved) < limits["share"]:
         share = units.percent(row.part(saved))
-        return passed(f"{names} are copied both ways in a frame, but that takes only {share} of it.", *shown)
+        return passed(f"{names} are copied both ways in a frame, but that is only {share} of it.", *shown)
     return Finding(
         "advice",
         f"{names} {'leave' if len(found) > 1 else 'leaves'} the GPU for {', '.join(stages)} and "
         f"{'come' if len(found) > 1 else 'comes'} back in the same frame: {units.size(moved)} both ways. "
         f"Written with CuPy, {'these stages' if len(stages) > 1 else 'this stage'} would work on the data "
-        f"where it lies. At the rate that the copies of {row.strategy} reach, {units.seconds(saved)} a frame "
-        "would be spared; what the stage takes on the GPU in place of the CPU is not in that.",
+        f"in place. At the copy rate of {row.strategy} this saves {units.seconds(saved)} per frame, not "
+        "counting the time of the stage on the GPU.",
         evidence=shown,
         gain=estimate(saved),
         inferred=True,
@@ -64,10 +64,10 @@ def _between(buffer: BufferRecord, case: Case) -> list[str]:
 
 RULE = Rule(
     id="device-resident",
-    title="Keep the buffer on the GPU: run the stage between two kernels there too",
-    why="Intermediate results should stay in device memory: made there, used there, never mapped nor copied "
-    "to the host. Even a stage that the GPU runs no faster than the CPU pays where it spares a round trip "
-    "over the link.",
+    title="Keep the buffer on the GPU: run the stage between the kernels there too",
+    why="Keep intermediate results in device memory: created there, used there, never mapped or "
+    "copied to the host. Even a stage that runs no faster on the GPU pays off if it avoids a round "
+    "trip over the link.",
     bad="""
     compute(device)
     host = cupy.asnumpy(device)  # down
@@ -79,9 +79,9 @@ RULE = Rule(
     cupy.clip(device, 0, 1, out=device)  # where it lies
     compute(device)""",
     memory_classes=("discrete", "discrete-hmm", "coherent"),
-    elsewhere="CPU and GPU share one DRAM: a buffer need not leave it for either.",
+    elsewhere="CPU and GPU share one DRAM, so there is no round trip.",
     one_dram=False,
-    thresholds=(frame_share("part of a frame that the round trips take, from which they are worth sparing"),),
+    thresholds=(frame_share("share of a frame from which round trips are worth removing"),),
     sources=(
         "https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/index.html"
         "#data-transfer-between-host-and-device",

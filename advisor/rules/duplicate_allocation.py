@@ -16,16 +16,16 @@ def judge(case: Case, limits: Limits) -> Finding:
     least = max(limits["saving"] * baseline.physical_bytes, limits["bytes"])
     once = [row for row in case.rows.values() if baseline.physical_bytes - row.physical_bytes >= least]
     if not once:
-        said = f"No strategy here needs {units.size(least)} less than the {twice} of {BASELINE}."
+        said = f"No strategy needs at least {units.size(least)} less than {BASELINE}, which needs {twice}."
         return passed(said, _held(baseline))
     shown = [_held(row) for row in (baseline, *once)]
     as_fast = [row for row in once if row.no_slower(baseline)]
     if not as_fast:
         fastest = min(once, key=lambda row: row.seconds)
         said = (
-            f"{_names(once)} would hold the buffers once ({units.size(fastest.physical_bytes)} and not "
-            f"{twice}), but not surely without losing time: {fastest.takes} a frame, "
-            f"{units.times(fastest.over(baseline))} that of {BASELINE}."
+            f"{_names(once)} would hold the buffers once ({units.size(fastest.physical_bytes)} instead of "
+            f"{twice}), but may be slower: {fastest.takes} a frame, {units.times(fastest.over(baseline))} "
+            f"that of {BASELINE}."
         )
         return passed(said, *shown, baseline.frame(), fastest.frame())
     better = min([row for row in as_fast if row is case.chosen] or as_fast, key=lambda row: row.seconds)
@@ -52,10 +52,10 @@ def _held(row: Row) -> Evidence:
 
 RULE = Rule(
     id="duplicate-allocation",
-    title="Hold each buffer once: CPU and GPU share the memory",
-    why="On a Jetson the memory that cudaMalloc gives comes from the same DRAM as every NumPy array. A "
-    "program written for a card, with a host array, a device array and a copy between them, holds everything "
-    "twice; on a board of 4 or 8 GB that decides what fits.",
+    title="Hold each buffer once: CPU and GPU share one memory",
+    why="On a Jetson, cudaMalloc memory comes from the same DRAM as NumPy arrays. A program written "
+    "for a card, with a host array, a device array and a copy between them, holds everything twice; "
+    "on a 4 or 8 GB board that decides what fits.",
     bad="""
     host = np.empty(shape, np.float32)
     device = cupy.empty(shape, np.float32)  # in the same DRAM
@@ -68,7 +68,7 @@ RULE = Rule(
     compute(device)
     stream.synchronize()  # before the CPU touches host again""",
     memory_classes=("tegra", "tegra-io-coherent", "tegra-coherent", "coherent"),
-    elsewhere="The GPU has a memory of its own: its copy of a buffer takes none of the host's.",
+    elsewhere="The GPU has its own memory: its copy of a buffer does not use host memory.",
     requires=(BASELINE,),
     one_dram=True,
     thresholds=(
@@ -76,7 +76,7 @@ RULE = Rule(
             "saving",
             0.10,
             "ratio",
-            "part of the baseline's memory that must be saved",
+            "share of the baseline's memory that must be saved",
             "a choice: published savings are close to 50 % (Choi et al., CCPE 33(4), 2021), so that less "
             "than 10 % has other causes",
             high=1.0,
@@ -85,7 +85,7 @@ RULE = Rule(
             "bytes",
             float(LEAST_SAVING),
             "bytes",
-            "the least saving worth a change of code",
+            "minimum saving worth a code change",
             "the granularity of CUDA's device allocations, 2 MiB: less can be rounding",
         ),
     ),

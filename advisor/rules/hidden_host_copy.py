@@ -20,16 +20,16 @@ def judge(case: Case, limits: Limits) -> Finding:
         little = f"only {units.percent(share)} of a frame of {subject.strategy}"
         return passed(f"The CPU's copies of {external} are {little}.", _copying(subject))
     cause = (
-        f"The data of {external} arrives in other memory than {subject.strategy} needs. The CPU's copies "
-        f"between the two {subject.take} {units.seconds(subject.host_copy_seconds)}, {units.percent(share)} "
-        "of a frame: the copy that the strategy was to spare, made by hand."
+        f"The data of {external} arrives in memory that {subject.strategy} cannot use. The CPU copies "
+        f"between the two {subject.take} {units.seconds(subject.host_copy_seconds)}, "
+        f"{units.percent(share)} of a frame: the copy that the strategy should avoid, made by hand."
     )
     better = case.proposal((row for row in case.rows.values() if not row.host_copy_seconds), subject)
     if better is not None:
-        cause = f"{cause} {better.strategy} takes the memory as it is."
+        cause = f"{cause} {better.strategy} uses that memory directly."
         return case.swap(subject, better, cause, [_copying(subject)])
     if case.chosen is not None and not case.chosen.host_copy_seconds:
-        said = f"{case.recommended}, which is recommended, takes {external} where the data arrives."
+        said = f"The recommended {case.recommended} uses {external} where the data arrives."
         return passed(said, case.chosen.frame(), _copying(subject))
     return _in_place(subject, cause)
 
@@ -38,10 +38,10 @@ def _in_place(subject: Row, cause: str) -> Finding:
     """Without the copies a frame takes what is left: an estimate, since nobody ran it."""
     return Finding(
         "advice",
-        f"{cause} No strategy that takes the memory as it comes is surely faster. Let the source write into "
-        "the program's own arrays (a `dst=` or `out=` argument, a decoder's or camera's own buffers), and "
-        "the copy is gone: the gain is the time of the copies.",
-        title="Produce the data in place: give the source the memory that the GPU uses",
+        f"{cause} No strategy that uses that memory directly is clearly faster. Let the source write into "
+        "the program's own arrays (a `dst=` or `out=` argument, buffers passed to the decoder or "
+        "camera), which removes the copy. The gain is the time of the copies.",
+        title="Produce the data in place: pass the source the memory that the GPU uses",
         evidence=(_copying(subject), subject.frame()),
         gain=estimate(subject.host_copy_seconds),
     )
@@ -53,11 +53,11 @@ def _copying(row: Row) -> Evidence:
 
 RULE = Rule(
     id="hidden-host-copy",
-    title="Register the memory that the data arrives in, in place of copying it",
-    why="np.copyto(managed, image) keeps the copy that managed, mapped or page-locked memory was meant to "
-    "remove, and the memory for it: a pass over the data on the CPU, often as slow as the transfer. Memory "
-    "that somebody else allocated can be registered where it is; or the data is produced in the right "
-    "memory to begin with.",
+    title="Register the memory the data arrives in instead of copying it",
+    why="np.copyto(managed, image) keeps the copy that managed, mapped or page-locked memory should "
+    "remove, and its memory: a CPU pass over the data, often as slow as the transfer. Memory "
+    "allocated by another library can be registered in place, or the data can be produced in the "
+    "right memory from the start.",
     bad="""
     host = cupyx.empty_pinned(shape, np.float32)
     for _ in range(frames):
@@ -70,9 +70,7 @@ RULE = Rule(
     for _ in range(frames):
         device.set(image, stream=stream)  # from where the data arrives
         stream.synchronize()""",
-    thresholds=(
-        frame_share("part of a frame that the CPU's own copies take, from which they are worth removing"),
-    ),
+    thresholds=(frame_share("share of a frame from which the CPU's own copies are worth removing"),),
     sources=("https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#page-locked-host-memory",),
     judge=judge,
 )

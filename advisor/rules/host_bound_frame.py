@@ -11,21 +11,21 @@ def judge(case: Case, limits: Limits) -> Finding:
     best = case.fastest()
     subject = case.rows.get(BASELINE) or best
     if best is None or subject is None or not subject.parts_seconds:
-        return not_applicable("No part of a frame was timed by itself.")
+        return not_applicable("No part of a frame was timed separately.")
     share = subject.part(subject.host_seconds)
     if share < limits["share"]:
         return passed(_enough(subject, share, case.chosen), *_evidence(subject))
     if best is not subject and subject.over(best).low > 1 / limits["share"]:
         most = f"Host stages are {units.percent(share)} of a frame of {subject.strategy}"
-        said = f"{most}, but with {best.strategy} they are faster too."
+        said = f"{most}, but {best.strategy} makes them faster too."
         return passed(said, *_evidence(subject), *_evidence(best))
     stages = ", ".join(f"{name} {units.seconds(seconds)}" for name, seconds in _longest(subject))
     return Finding(
         "advice",
         f"The CPU's own stages are {units.percent(share)} of a frame of {subject.strategy} ({stages}"
-        f"{', as predicted' if subject.predicted else ''}). If all kernels, copies and waits took no time "
-        f"at all, a frame would be at most {units.ratio(1 / share)} as fast: what memory strategy is "
-        "chosen hardly matters. Speed up these stages, move them to the GPU, or let frames overlap.",
+        f"{', as predicted' if subject.predicted else ''}). Even if kernels, copies and waits took no "
+        f"time, a frame would be at most {units.ratio(1 / share)} as fast, so the memory strategy makes "
+        "little difference. Speed up these stages, move them to the GPU, or overlap frames.",
         evidence=_evidence(subject),
     )
 
@@ -34,7 +34,7 @@ def _enough(subject: Row, share: float, chosen: Row | None) -> str:
     """Also how much of a frame is left to the CPU once the recommended strategy is in use."""
     told = (
         f"Host stages are {units.percent(share)} of a frame of {subject.strategy}"
-        f"{' as predicted' if subject.predicted else ''}: there is something to gain by where the data lies."
+        f"{' as predicted' if subject.predicted else ''}: the placement of the data matters."
     )
     if chosen is None or chosen is subject or not chosen.parts_seconds:
         return told
@@ -56,10 +56,9 @@ def _evidence(row: Row) -> tuple[Evidence, ...]:
 
 RULE = Rule(
     id="host-bound-frame",
-    title="Speed up the host stages: the memory strategy hardly matters",
-    why="A memory strategy can only save what kernels, copies and waiting take. Where the CPU's own work "
-    "fills the frame, every strategy looks alike, and a report that picks one among them sends its reader "
-    "to the wrong place.",
+    title="Speed up the host stages: the memory strategy makes little difference",
+    why="A memory strategy can only save time in kernels, copies and waits. If CPU work dominates "
+    "the frame, all strategies perform alike, and recommending one would point at the wrong place.",
     bad="""
     for index, value in enumerate(raw):  # most of the frame
         host[index] = value * gain + offset
@@ -73,7 +72,7 @@ RULE = Rule(
             "share",
             0.90,
             "ratio",
-            "part of a frame that the host's own stages take, from which nothing else is worth changing",
+            "share of a frame taken by host stages from which nothing else is worth changing",
             "Amdahl's law: beside a part of 90 % a frame is at most 1.11 times as fast",
             high=1.0,
         ),

@@ -31,7 +31,7 @@ class _Link:
 def judge(case: Case, limits: Limits) -> Finding:
     """Advises to look after the slot where the link is slower than it can be and the frame depends on it."""
     if case.machine is None:
-        return not_applicable("The link of a device that is not here cannot be read.")
+        return not_applicable("The link of a predicted device cannot be read.")
     link = _link(case.machine.gpu_readings)
     if link is None:
         why = case.machine.absent.get("gpu_readings")
@@ -47,7 +47,7 @@ def judge(case: Case, limits: Limits) -> Finding:
     runs = f"generation {link.generation} ×{link.width}"
     if link.factor <= 1:
         best = "the best that NVML reports for this GPU and system"
-        unseen = "it does not report whether another slot would give more lanes"
+        unseen = "NVML does not report whether another slot has more lanes"
         return passed(f"The link runs at {runs}, {best}; {unseen}.", *shown)
     runs += f"; this GPU and system can do generation {link.best_generation} ×{link.best_width}"
     # The recommended strategy where it copies, else page-locked copies, which are bound by the link. Not one
@@ -60,10 +60,10 @@ def judge(case: Case, limits: Limits) -> Finding:
         return passed(f"The link runs at {runs}, but {little}", *shown)
     return Finding(
         "advice",
-        f"Under load the link ran at {runs}: copies, and kernels that use host memory in place, "
-        f"take up to {units.ratio(link.factor)} as long as they could. Copies are {units.percent(share)} of "
-        f"a frame of {row.strategy}; the gain is what is spared of them if their time falls by that factor. "
-        "Check the slot and its lanes, risers, and the firmware's settings for PCIe.",
+        f"Under load the link ran at {runs}: copies, and kernels that use host memory in place, take up "
+        f"to {units.ratio(link.factor)} as long as at full rate. Copies are {units.percent(share)} of a "
+        f"frame of {row.strategy}; the gain assumes that their time falls by that factor. Check the slot "
+        "and its lanes, the risers and the PCIe settings in the firmware.",
         evidence=(*shown, row.copies(), *row.rate()),
         gain=estimate(row.transfer_seconds * (1 - 1 / link.factor)),
         inferred=True,
@@ -84,11 +84,11 @@ def _link(readings: Sequence[GpuState]) -> _Link | None:
 RULE = Rule(
     id="link-below-best",
     title="Give the GPU its full PCIe link: slot, lanes and firmware",
-    why="A card behind a bad riser, badly seated, or held at an old generation by the firmware copies at a "
-    "fraction of its rate, and no memory strategy makes up for it. An idle GPU lowers its link to save "
-    "power, so that only a reading under load counts. The best that NVML reports is for this GPU and "
-    "system: for a ×16 card in a slot of 8 lanes it reports 8, so that a slot which is too narrow is not "
-    "seen here; compare the lanes with the card's data sheet.",
+    why="A card that is badly seated, behind a bad riser, or limited to an older PCIe generation by "
+    "the firmware copies at a fraction of its rate, and no memory strategy compensates for that. An "
+    "idle GPU lowers its link speed to save power, so only a reading under load counts. The maximum "
+    "that NVML reports is for this GPU in this system: for a ×16 card in an ×8 slot it reports 8, so "
+    "a slot that is too narrow is not detected; compare the lanes with the card's data sheet.",
     bad="""
     gpu = pynvml.nvmlDeviceGetHandleByIndex(0)
     now = pynvml.nvmlDeviceGetCurrPcieLinkGeneration(gpu)  # idle: lowered""",
@@ -103,7 +103,7 @@ RULE = Rule(
     memory_classes=("discrete", "discrete-hmm"),
     elsewhere="The device is not attached by PCIe, or NVML does not report its link.",
     thresholds=(
-        frame_share("part of a frame that copies take, from which a faster link is worth the trouble"),
+        frame_share("share of a frame taken by copies from which a faster link is worth the effort"),
     ),
     sources=(
         "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html: the maximum is what is "

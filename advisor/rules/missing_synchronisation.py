@@ -9,7 +9,7 @@ from advisor.rules.rows import placements
 def judge(case: Case, _: Limits) -> Finding:
     """Says which strategies gave other results, where those that wait by themselves gave the right ones."""
     if case.machine is None:
-        return not_applicable("Nothing was run on this device: there are no results to compare.")
+        return not_applicable("Nothing ran on this device, so there are no results to compare.")
     wrong = {name: why for name, why in case.failed.items() if why.startswith(WRONG_RESULTS)}
     agree = [row.strategy for row in case.rows.values() if row.verified]
     if not wrong and not agree:
@@ -20,18 +20,18 @@ def judge(case: Case, _: Limits) -> Finding:
     shown = (_count("strategies whose results differ", len(wrong)), right)
     waiting = [name for name in agree if _waits(case, name)]
     if any(_waits(case, name) for name in wrong) or not waiting:
-        differ = f"Results of {', '.join(wrong)} differ, but nothing points to a wait that is missing"
-        none = "there is no strategy with synchronous copies that gave the right ones while the others failed"
+        differ = f"Results of {', '.join(wrong)} differ, but nothing points to a missing synchronization"
+        none = "no strategy with synchronous copies was right while the others failed"
         return passed(f"{differ}: {none}.", *shown)
     name, why = next(iter(wrong.items()))
     return Finding(
         "advice",
         f"The results of {', '.join(wrong)} are wrong ({name}: {why.removeprefix(WRONG_RESULTS)}), those of "
-        f"{', '.join(waiting)} are right. There a copy waits for the GPU; elsewhere the frame waits for the "
-        "stream that device stages run on, and for nothing else. Look for work on a stream of your own, for "
-        "kernels started in a thread, and for arrays kept from an earlier frame: run it on the `stream` that "
-        "a stage may ask for, or synchronise before the stage returns. In your program the same wait belongs "
-        "before the CPU reads.",
+        f"{', '.join(waiting)} are right. The latter wait for the GPU in a synchronous copy; the others "
+        "wait only for the stream that device stages run on. Look for work on your own streams, kernels "
+        "launched from another thread, and arrays kept from an earlier frame. Run that work on the stage "
+        "parameter `stream`, or synchronize before the stage returns. Your program needs the same "
+        "synchronization before the CPU reads.",
         evidence=shown,
         inferred=True,
     )
@@ -50,10 +50,10 @@ def _count(label: str, value: int) -> Evidence:
 RULE = Rule(
     id="missing-synchronisation",
     title="Wait for the GPU before the CPU uses what a kernel wrote",
-    why="A synchronous copy waits for all that was queued before it on its stream. Take the copies away, "
-    "as zero-copy, managed and page-locked memory do, and the wait is gone with them: the CPU reads what "
-    "the kernel has not written yet, and writes what it still reads. It is the classic error of such a "
-    "change, and it shows as results that are wrong now and then.",
+    why="A synchronous copy waits for all earlier work on its stream. Zero-copy, managed and "
+    "page-locked memory remove the copies and the wait with them: the CPU then reads what the kernel "
+    "has not written yet, or overwrites what the kernel still reads. This is the classic error of "
+    "such a change, and it makes results wrong intermittently.",
     bad="""
     host, device = mapped_empty(shape, np.float32)
     produce(host)

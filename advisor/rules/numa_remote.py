@@ -15,7 +15,7 @@ def judge(case: Case, limits: Limits) -> Finding:
         return not_applicable("The host of this device was not read.")
     with_memory = [node for node in host.numa_nodes if node.cpus and node.memory_bytes != 0]
     if len(with_memory) < 2:
-        return not_applicable("The host has one NUMA node: all its memory is as near.")
+        return not_applicable("The host has one NUMA node: all memory is local.")
     if host.gpu_numa_node is None:
         why = host.absent.get("gpu_numa_node")
         told = "The NUMA node the GPU is attached to is not known"
@@ -29,31 +29,31 @@ def judge(case: Case, limits: Limits) -> Finding:
     )
     if share < limits["share"]:
         little = f"Copies and kernels are only {units.percent(share)} of a frame of {row.strategy}"
-        return passed(f"{little}: where the host's memory lies hardly matters.", *shown)
+        return passed(f"{little}: the NUMA node of host memory makes little difference.", *shown)
     return Finding("advice", _detail(host, case.method, row, share, nodes), evidence=shown, inferred=True)
 
 
 def _detail(host: HostState, method: Method, row: Row, share: float, nodes: int) -> str:
     node = host.gpu_numa_node
-    measured = "with the host's memory on that node, where the system allowed it"
+    measured = "with host memory on that node, where the system allowed it"
     if method.numa not in ("local", str(node)):
         where = "a node remote from it" if method.numa == "remote" else f"node {method.numa}"
-        measured = f"with the host's memory on {where}, as asked for"
+        measured = f"with host memory on {where}, as requested"
     return (
-        f"The host has {nodes} NUMA nodes with CPUs, and the GPU is attached to node {node}. These figures "
-        f"were taken {measured}; a program that is not bound gets memory wherever it happens to start, and "
+        f"The host has {nodes} NUMA nodes with CPUs, and the GPU is attached to node {node}. These "
+        f"figures were taken {measured}. An unbound program gets memory on whichever node it starts, and "
         f"{units.percent(share)} of a frame of {row.strategy} is copies and kernels. Start it with "
-        f"numactl --cpunodebind={node} --membind={node}; to see what that is worth here, compare runs with "
-        "--numa local and --numa remote."
+        f"numactl --cpunodebind={node} --membind={node}. To see the effect, compare runs with --numa "
+        "local and --numa remote."
     )
 
 
 RULE = Rule(
     id="numa-remote",
     title="Bind the program to the NUMA node the GPU is attached to",
-    why="A machine with several sockets has memory near the GPU and memory that is a hop away. Linux places "
-    "pages on the node of the CPU that first touches them: a matter of luck for a program that is not "
-    "bound. On GH200 kernels use the near node's memory at 330 GB/s and the far one's at 221.",
+    why="A multi-socket machine has memory local to the GPU and memory one hop away. Linux places "
+    "pages on the node of the CPU that first touches them, which is arbitrary for an unbound "
+    "program. On GH200 kernels access local memory at 330 GB/s and remote memory at 221 GB/s.",
     bad="""
     program = [sys.executable, "pipeline.py"]
     subprocess.run(program, check=True)  # on whichever node it starts""",
@@ -64,7 +64,7 @@ RULE = Rule(
     bound = ["numactl", f"--cpunodebind={node}", f"--membind={node}"]
     subprocess.run([*bound, *program], check=True)""",
     thresholds=(
-        frame_share("part of a frame that copies and kernels take, from which the way to the memory matters"),
+        frame_share("share of a frame taken by copies and kernels from which the NUMA node matters"),
     ),
     sources=(
         "https://dnhkng.github.io/posts/gh200-benchmarking: 328 to 339 GB/s near, 221 far",

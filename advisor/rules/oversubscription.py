@@ -26,13 +26,13 @@ def judge(case: Case, limits: Limits) -> Finding:
     """Advises memory that stays at the host, or smaller parts, where buffers outgrow the GPU's memory."""
     total = case.device.attributes.get("total_global_mem")
     if not isinstance(total, int) or isinstance(total, bool) or total <= 0:
-        return not_applicable("How much memory the device has is not known.")
+        return not_applicable("The memory size of the device is not known.")
     kernels = {stage.name for stage in case.workload.stages if stage.side == "device"}
     # On one DRAM the CPU's own buffers count too, copies of any do not.
     needed = sum(b.bytes for b in case.workload.buffers if case.one_dram or kernels & b.access.keys())
     share = needed / total
     shown = (
-        Evidence(label="memory that the buffers need", value=needed, unit="bytes"),
+        Evidence(label="memory the buffers need", value=needed, unit="bytes"),
         Evidence(label="the device's memory", value=total, unit="bytes"),
     )
     if share < limits["share"]:
@@ -56,32 +56,32 @@ def judge(case: Case, limits: Limits) -> Finding:
 
 
 _SPLIT = (
-    "Cut the frame into parts that fit, each through the same buffers: then every strategy is open again, "
-    "and copies of one part can overlap the kernels of another."
+    "Split the frame into parts that fit and reuse the same buffers: then every strategy is possible, "
+    "and copies of one part can overlap kernels of another."
 )
 
 
 def _follows(case: Case, share: float) -> str:
     """What becomes of it: nothing is given up before memory is full, nor anywhere that pages cannot move."""
     if case.one_dram:
-        return "The system and all other programs need their part of that one DRAM too."
+        return "The system and other programs need part of that DRAM too."
     if share <= 1:
-        return "That fits only just: contexts, code and other programs take their part too."
+        return "That barely fits: contexts, code and other programs need memory too."
     concurrent = case.device.attributes.get("concurrent_managed_access")
     if concurrent is None:
         return ""
     if not concurrent:
         return "Without concurrentManagedAccess not even managed memory can be larger than the GPU's."
-    return "Managed memory gives pages up to make room for others, and fetches them again later."
+    return "Managed memory evicts pages to make room and migrates them back later."
 
 
 RULE = Rule(
     id="oversubscription",
-    title="Cut the frame into parts that fit the GPU's memory",
-    why="Where concurrentManagedAccess is 1, a card's managed memory may be larger than the GPU's, and then "
-    "runs by giving pages up and fetching them again: a frame that sweeps over all of it finds nothing where "
-    "it left it. Times vary by up to 100 with the pattern of access, and on a shared machine an "
-    "oversubscribed GPU can hang. Explicit copies simply fail, and so does managed memory elsewhere.",
+    title="Split the frame into parts that fit the GPU's memory",
+    why="Where concurrentManagedAccess is 1, managed memory on a card may exceed the GPU's memory; "
+    "the driver then evicts and migrates pages, and a frame that sweeps over all of it thrashes. "
+    "Times vary by a factor of up to 100 with the access pattern, and on a shared machine an "
+    "oversubscribed GPU can hang. Explicit copies fail, as does managed memory on other devices.",
     bad="""
     device = cupy.asarray(data)  # larger than the GPU's memory
     compute(device)""",
@@ -96,8 +96,8 @@ RULE = Rule(
             "share",
             0.9,
             "ratio",
-            "buffers over the device's memory",
-            "a choice: contexts, code, libraries and the desktop take the rest; on a Jetson the system does",
+            "buffers relative to the device's memory",
+            "a choice: contexts, code, libraries and the desktop need the rest; on a Jetson, the system",
         ),
     ),
     sources=(

@@ -1,4 +1,4 @@
-"""pageable-transfer: copies from and to ordinary memory, which the driver stages while the host waits."""
+"""pageable-transfer: copies from and to pageable memory, which the driver stages while the host waits."""
 
 from advisor import units
 from advisor.profiles.conclusions import Evidence
@@ -27,7 +27,7 @@ def judge(case: Case, limits: Limits) -> Finding:
         same = f"The same copies from page-locked memory {locked.take} {took}."
     shown = {row.strategy: row for row in (baseline, locked or better, better)}
     cause = text(
-        f"Copies from and to ordinary memory are {units.percent(share)} of a frame of {BASELINE}, "
+        f"Copies from and to pageable memory are {units.percent(share)} of a frame of {BASELINE}, "
         f"{units.seconds(baseline.transfer_seconds)}{' as predicted' if baseline.predicted else ''}.",
         _cause(case, better),
         same,
@@ -40,12 +40,12 @@ def judge(case: Case, limits: Limits) -> Finding:
 
 def _cause(case: Case, better: Row) -> str:
     if case.one_dram:
-        moved = f"On {case.device.name} they move data within the one DRAM that both sides use"
+        moved = f"On {case.device.name} they copy within the DRAM that CPU and GPU share"
         if better.transfer_seconds:
-            return f"{moved}; {better.strategy} still copies, only faster."
+            return f"{moved}; {better.strategy} still copies, but faster."
         return f"{moved}; {better.strategy} needs none."
     passes = "may stage them in" if case.device.memory_class == "coherent" else "passes them through"
-    staged = f"The driver {passes} a page-locked buffer of its own, and the host waits"
+    staged = f"The driver {passes} its own page-locked buffer, and the host waits"
     if better.overlaps:
         return f"{staged}; {better.strategy} copies from page-locked memory beside other work."
     if better.transfer_seconds:
@@ -56,11 +56,11 @@ def _cause(case: Case, better: Row) -> str:
 RULE = Rule(
     id="pageable-transfer",
     title="Move the copies off pageable memory",
-    why="A copy engine can only read memory that stays in place. From ordinary memory the driver first "
-    "copies into a page-locked buffer of its own, piece by piece, and the host waits: for an upload until "
-    "all is staged, while the last piece may still be on its way, for a download until all has arrived. "
-    "That is half the link's rate or less, and no overlap of the CPU's work. On a Jetson the copy is not "
-    "needed at all, since CPU and GPU share one memory.",
+    why="Copy engines need page-locked memory. From pageable memory the driver first copies into its "
+    "own page-locked buffer, piece by piece, while the host waits: for an upload until everything is "
+    "staged, for a download until everything has arrived. That gives half the link's rate or less "
+    "and no overlap with CPU work. On a Jetson the copy is unnecessary, because CPU and GPU share "
+    "one memory.",
     bad="""
     host = np.empty(shape, np.float32)  # pageable
     for _ in range(frames):
@@ -75,9 +75,7 @@ RULE = Rule(
         compute(device)
         stream.synchronize()  # before the CPU writes host again""",
     requires=(BASELINE,),
-    thresholds=(
-        frame_share("part of a baseline's frame that copies take, from which they are worth removing"),
-    ),
+    thresholds=(frame_share("share of a baseline frame from which copies are worth removing"),),
     sources=(
         "https://docs.nvidia.com/cuda/cuda-runtime-api/api-sync-behavior.html",
         "https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/index.html#pinned-memory",

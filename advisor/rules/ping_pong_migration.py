@@ -18,35 +18,36 @@ def judge(case: Case, limits: Limits) -> Finding:
     often = [buffer for buffer in shared(case.workload) if changes[buffer.name] >= least]
     if not often:
         most = max(changes.values(), default=0)
-        said = f"A buffer changes sides at most {most} times a frame: it goes over and comes back once."
-        return passed(said, managed.figure("changes of side of a buffer in a frame", most, "count"))
+        said = f"A buffer changes sides at most {most} times per frame: one round trip."
+        return passed(said, managed.figure("side changes of a buffer per frame", most, "count"))
     moved = sum(buffer.bytes * changes[buffer.name] for buffer in often)
     shown = [
-        *(managed.figure(f"changes of side of {b.name} in a frame", changes[b.name], "count") for b in often),
-        managed.figure("bytes that change sides in a frame, at most", moved, "bytes"),
+        *(managed.figure(f"side changes of {b.name} per frame", changes[b.name], "count") for b in often),
+        managed.figure("maximum bytes that change sides per frame", moved, "bytes"),
         managed.kernels(),
     ]
     named = ", ".join(f"{b.name} ({units.size(b.bytes)}) {changes[b.name]} times" for b in often)
-    cause = f"In each frame buffers change sides: {named}."
+    cause = f"Buffers change sides in each frame: {named}."
     others = [row for row in case.rows.values() if not _MANAGED.has(row)]
     better = case.proposal(others, managed)
     if better is not None:
-        cause += " At each change the pages that are touched move, by faults or by a prefetch, and a page "
-        cause += "that both sides keep using spends its time on the link."
+        cause += " At each change the touched pages migrate, by faults or prefetch."
         return case.swap(managed, better, cause, [*shown, better.kernels()])
     nearest = case.fastest(row for row in others if row.strategy != BASELINE)
     beside = f", {nearest.takes}" if nearest else ""
     shown += [nearest.frame()] if nearest else []
-    return passed(f"{cause} But nothing else is surely faster: {managed.takes} a frame{beside}.", *shown)
+    return passed(
+        f"{cause} But no other strategy is clearly faster: {managed.takes} a frame{beside}.", *shown
+    )
 
 
 RULE = Rule(
     id="ping-pong-migration",
-    title="Keep what both sides use in turn out of managed memory",
-    why="Managed pages live on one side at a time. A buffer that the CPU looks at between two kernels, or a "
-    "flag that both sides write, goes back and forth over the link with every turn. Where the link is "
-    "coherent nothing would have to move at all: on GH200 such memory falls to 18 to 29 GB/s, where memory "
-    "that stays in place is read at 330.",
+    title="Keep data that both sides use alternately out of managed memory",
+    why="A managed page resides on one side at a time. A buffer that the CPU reads between two "
+    "kernels, or a flag that both sides write, crosses the link at every change. Over a coherent "
+    "link nothing would have to migrate: on GH200 such memory drops to 18 to 29 GB/s, while memory "
+    "that stays in place is read at 330 GB/s.",
     bad="""
     host, device = managed_empty(shape, np.float32)
     for _ in range(frames):
@@ -70,8 +71,8 @@ RULE = Rule(
             "changes",
             3,
             "count",
-            "changes of side of a buffer in a frame, on a card; over a coherent link two are enough",
-            "two are what any buffer needs that goes over and comes back once a frame",
+            "side changes of a buffer per frame, on a card; over a coherent link the limit is two",
+            "a buffer that makes one round trip per frame needs two",
         ),
     ),
     sources=(

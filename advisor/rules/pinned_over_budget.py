@@ -4,18 +4,18 @@ from advisor import units
 from advisor.rules.base import Case, Finding, Kind, Limits, Rule, Threshold, not_applicable, passed
 from advisor.strategies.registry import BASELINE
 
-_LOCKING = Kind("pinned", lambda row: row.pinned_bytes > 0, "No strategy here page-locks memory.")
+_LOCKING = Kind("pinned", lambda row: row.pinned_bytes > 0, "No strategy page-locks memory.")
 
 
 def judge(case: Case, limits: Limits) -> Finding:
     """Warns where the recommended strategy, or all that is fast, locks a large part of the memory."""
     memory = _memory(case)
     if memory is None:
-        return not_applicable("How much memory the host of this device has is not known.")
+        return not_applicable("The host memory size of this device is not known.")
     subject = case.chosen or case.fastest() or case.of(_LOCKING)[0]
     shown = [
         subject.figure(f"{subject.strategy}: page-locked", subject.pinned_bytes, "bytes"),
-        subject.figure("memory that this program may use", memory, "bytes"),
+        subject.figure("memory available to this program", memory, "bytes"),
     ]
     if not subject.pinned_bytes:
         return passed(f"{subject.strategy} page-locks nothing.", *shown)
@@ -27,8 +27,8 @@ def judge(case: Case, limits: Limits) -> Finding:
     if share < limits["share"]:
         return passed(f"{locks} memory of {units.size(memory)}.", *shown)
     cause = (
-        f"{locks} {units.size(memory)} there are. Locked pages cannot be swapped nor given to the page "
-        "cache: other programs slow down or fail first, then further page-locking does."
+        f"{locks} {units.size(memory)} available. Locked pages cannot be swapped or used for the page "
+        "cache: first other programs slow down or fail, then further page-locking fails."
     )
     most = limits["share"] * memory
     lean = [row for row in case.rows.values() if row.pinned_bytes < most and row.strategy != BASELINE]
@@ -36,9 +36,9 @@ def judge(case: Case, limits: Limits) -> Finding:
     better = case.fastest(row for row in fitting if row.no_slower(subject)) or case.proposal(lean, subject)
     if better is None:
         cause += (
-            " No strategy that locks less is as fast. Lock a few buffers of a fixed size and pass the data "
+            " No strategy that locks less is as fast. Pass the data through a few locked buffers of fixed "
         )
-        cause += "through them in parts, or lock only what is copied in every frame."
+        cause += "size, or lock only buffers that are copied in every frame."
         return Finding("advice", cause, evidence=tuple(shown))
     locked = units.size(better.pinned_bytes) if better.pinned_bytes else "nothing"
     worth = f"{better.strategy} locks {locked}: {better.takes} a frame."
@@ -59,10 +59,10 @@ def _memory(case: Case) -> int | None:
 
 RULE = Rule(
     id="pinned-over-budget",
-    title="Lock less memory: page-locked memory is lost to everybody else",
-    why="Page-locked memory is a scarce resource. It stays in DRAM whether it is used or not; the more there "
-    "is of it the less is left for other programs and the page cache, and allocations of it fail long before "
-    "ordinary ones do. On a Jetson the GPU's memory comes out of the same DRAM.",
+    title="Lock less memory: page-locked memory is unavailable to everything else",
+    why="Page-locked memory is a scarce resource. It stays in DRAM whether used or not, leaves less "
+    "for other programs and the page cache, and page-locked allocations fail long before pageable "
+    "ones. On a Jetson the GPU's memory comes from the same DRAM.",
     bad="""
     host = cupyx.empty_pinned(total, np.uint8)  # all of the file
     source.readinto(host)
@@ -82,9 +82,9 @@ RULE = Rule(
             "share",
             0.5,
             "ratio",
-            "page-locked part of the memory that the program may use",
-            "a choice: the CUDA C++ Programming Guide warns of it without a figure; half is what Linux lets "
-            "a tmpfs take by default (tmpfs(5))",
+            "page-locked share of the memory available to the program",
+            "a choice: the CUDA C++ Programming Guide warns without a figure; half is the default limit "
+            "of a tmpfs on Linux (tmpfs(5))",
             high=1.0,
         ),
     ),

@@ -13,7 +13,7 @@ def judge(case: Case, _: Limits) -> Finding:
     """Advises stream attachment in place of prefetching, where it helps; else to leave both out."""
     concurrent = case.device.attributes.get("concurrent_managed_access")
     if concurrent is None:
-        return not_applicable("Whether the device can prefetch is not known: concurrentManagedAccess is not.")
+        return not_applicable("concurrentManagedAccess is not known, so neither is support for prefetching.")
     if concurrent:
         return not_applicable("Prefetching is supported: concurrentManagedAccess is 1.")
     attached, plain, chosen = case.rows.get(_ATTACHED), case.rows.get(_PLAIN), case.chosen
@@ -24,18 +24,18 @@ def judge(case: Case, _: Limits) -> Finding:
     fact = f"On {case.device.name} cudaMemPrefetchAsync returns an error (concurrentManagedAccess is 0)."
     if not attached.beats(plain):
         times = f"{units.times(attached.over(plain))} the time of plain managed memory"
-        return passed(f"{fact} Attaching to a stream in its place takes {times}: leave both out.", *shown)
+        return passed(f"{fact} Attaching to a stream instead takes {times}: use neither.", *shown)
     if chosen is not None and chosen is not attached and chosen.no_slower(attached):
-        fast = f"{chosen.strategy}, which is recommended, is as fast: {chosen.takes} a frame"
+        fast = f"the recommended {chosen.strategy} is as fast: {chosen.takes} per frame"
         return passed(
             f"{fact} Attaching to a stream is faster than plain managed memory, but {fast}.", *shown
         )
     beaten = BASELINE in case.rows and attached.beats(case.baseline)
     worth = text(compared(attached, plain), "It beats the baseline too." if beaten else "")
     cause = (
-        f"{fact} cudaStreamAttachMemAsync does its work: with cudaMemAttachSingle before a kernel it cleans "
-        "the CPU's caches once, with cudaMemAttachHost before the CPU's turn it gives the memory back, and "
-        "buffers that no kernel uses are left alone."
+        f"{fact} cudaStreamAttachMemAsync replaces it: cudaMemAttachSingle before a kernel cleans the "
+        "CPU's caches once, cudaMemAttachHost returns the memory to the CPU, and buffers that no kernel "
+        "uses are not affected."
     )
     return case.swap(plain, attached, cause, [flag], worth=worth)
 
@@ -43,10 +43,9 @@ def judge(case: Case, _: Limits) -> Finding:
 RULE = Rule(
     id="prefetch-unsupported",
     title="Attach managed memory to the stream: prefetching is not supported",
-    why="cudaMemPrefetchAsync and cudaMemAdvise need concurrentManagedAccess, which no Jetson before Thor "
-    "has, nor Windows, nor WSL. Code from a server that prefetches fails there, or is changed to do "
-    "nothing. Attaching the memory to a stream is the hint that works: the driver then maintains the caches, "
-    "or moves the pages, of that memory alone.",
+    why="cudaMemPrefetchAsync and cudaMemAdvise need concurrentManagedAccess, which Jetsons before "
+    "Thor, Windows and WSL lack. Server code that prefetches fails there. Attaching the memory to a "
+    "stream works: the driver then maintains caches, or migrates pages, only for that memory.",
     bad="""
     memory = cupy.cuda.malloc_managed(size)
     gpu = cupy.cuda.Device().id

@@ -19,13 +19,13 @@ def judge(case: Case, limits: Limits) -> Finding:
     path = serial.part(serial.transfer_seconds + serial.device_seconds)
     if not serial.transfer_seconds or path < limits["share"]:
         little = f"Copies and kernels are {units.percent(path)} of a frame of {serial.strategy}"
-        said = f"{little}: there is little to hide behind other work."
+        said = f"{little}: there is little to overlap."
         return passed(said, serial.copies(), serial.kernels())
     if overlapped is None:
         return case.without(_OVERLAPPED)
     chosen = case.chosen
     if chosen is not None and chosen is not overlapped and chosen.no_slower(overlapped):
-        said = f"{chosen.strategy}, which is recommended, is as fast without a second set of buffers."
+        said = f"the recommended {chosen.strategy} is as fast without a second set of buffers."
         return passed(said, chosen.frame(), overlapped.frame())
     if not overlapped.beats(serial):
         return _no_gain(serial, overlapped)
@@ -41,8 +41,8 @@ def _no_gain(serial: Row, overlapped: Row) -> Finding:
     copies, kernels = (serial.transfer_seconds, "copies"), (serial.device_seconds, "kernels")
     longest, which = max((serial.host_seconds, "host stages"), copies, kernels)
     said = (
-        f"Overlapping frames are not surely faster than those of {serial.strategy}: of what could run at "
-        f"once, the {which} alone take {units.seconds(longest)} of {units.seconds(serial.seconds)}."
+        f"Overlapping frames are not clearly faster than {serial.strategy}: the {which} alone take "
+        f"{units.seconds(longest)} of {units.seconds(serial.seconds)}."
     )
     return passed(said, serial.frame(), overlapped.frame(), serial.stages(), serial.copies())
 
@@ -51,8 +51,8 @@ def _cause(serial: Row) -> str:
     return (
         f"In a frame of {serial.strategy}, copies ({units.seconds(serial.transfer_seconds)}), kernels "
         f"({units.seconds(serial.device_seconds)}) and host stages ({units.seconds(serial.host_seconds)}) "
-        f"{'are predicted to ' if serial.predicted else ''}wait for one another. With two sets of buffers "
-        "the next frame is produced and uploaded while this one computes."
+        f"{'are predicted to ' if serial.predicted else ''}run one after another. With two sets of "
+        "buffers the next frame is produced and uploaded while this one computes."
     )
 
 
@@ -62,12 +62,12 @@ def _worth(serial: Row, overlapped: Row) -> str:
     price = f"It takes {units.size(more)} more memory" if more > 0 else ""
     if overlapped.latency_seconds is not None:
         after = units.seconds(overlapped.latency_seconds)
-        late = f"a result comes {after} after its frame began: --objective throughput goes by the rate alone"
+        late = f"latency is {after}; --objective throughput ignores latency"
         price = f"{price}, and {late}" if price else late[0].upper() + late[1:]
     return text(
-        f"{overlapped.strategy} {done} {units.times(serial.over(overlapped))} as many frames per second: one "
-        f"every {units.seconds(overlapped.seconds)}, where {serial.strategy} takes "
-        f"{units.seconds(serial.seconds)}.",
+        f"{overlapped.strategy} {done} {units.times(serial.over(overlapped))} as many frames per second: "
+        f"{units.seconds(overlapped.seconds)} between finished frames, {units.seconds(serial.seconds)} "
+        f"with {serial.strategy}.",
         f"{price}." if price else "",
     )
 
@@ -75,9 +75,9 @@ def _worth(serial: Row, overlapped: Row) -> str:
 RULE = Rule(
     id="serial-copies",
     title="Overlap the copies: two sets of buffers and a stream for each direction",
-    why="A GPU has engines of its own for copies, one for each direction on most cards: uploads, kernels, "
-    "downloads and the CPU's stages of neighbouring frames can all run at once, where page-locked memory "
-    "and a second set of buffers let them. Then a frame takes as long as its slowest part, not as their sum.",
+    why="A GPU has separate copy engines, on most cards one per direction: with page-locked memory "
+    "and a second set of buffers, uploads, kernels, downloads and CPU stages of consecutive frames "
+    "run concurrently. The time per frame is then that of the slowest part, not the sum.",
     bad="""
     for host in batches:  # page-locked
         device.set(host, stream=stream)
@@ -93,11 +93,12 @@ RULE = Rule(
             device.get(stream=stream, out=host, blocking=False)
     cupy.cuda.Device().synchronize()  # before the CPU reads the batches""",
     memory_classes=("discrete", "discrete-hmm", "coherent"),
-    elsewhere="On one DRAM copies are better dropped than hidden: see duplicate-allocation.",
+    elsewhere="With shared DRAM, remove copies instead of overlapping them: see duplicate-allocation.",
     one_dram=False,
     thresholds=(
         frame_share(
-            "part of a serial frame that copies and kernels take, from which hiding them is worth a change"
+            "share of a serial frame taken by copies and kernels from which overlapping them is worth a "
+            "change"
         ),
     ),
     sources=(

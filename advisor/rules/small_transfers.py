@@ -23,13 +23,13 @@ def judge(case: Case, limits: Limits) -> Finding:
     )
     share = baseline.part(baseline.transfer_seconds)
     if mean > limits["bytes"]:
-        return passed(f"A copy moves {units.size(mean)} on average: its bytes are what it costs.", *shown)
+        return passed(f"A copy moves {units.size(mean)} on average, so bandwidth dominates its cost.", *shown)
     if share < limits["share"]:
         return passed(f"The copies are small, but only {units.percent(share)} of a frame.", *shown)
     cause = (
         f"{len(steps)} {'copy' if len(steps) == 1 else 'copies'} of {units.size(mean)} on average "
         f"{baseline.take} {units.seconds(baseline.transfer_seconds)} of a frame of "
-        f"{units.seconds(baseline.seconds)}: at that size the call is what costs, not the bytes."
+        f"{units.seconds(baseline.seconds)}: at that size the cost is the call, not the bytes."
     )
     cheaper = (row for row in case.rows.values() if row.transfer_seconds < baseline.transfer_seconds)
     better = case.proposal(cheaper, baseline)
@@ -37,13 +37,13 @@ def judge(case: Case, limits: Limits) -> Finding:
         return case.swap(baseline, better, cause, shown)
     spared = len(steps) - len({step.action for step in steps})
     if not spared:
-        return passed(f"{cause} They are as few as can be, and no other strategy is surely faster.", *shown)
+        return passed(f"{cause} Their number is minimal, and no other strategy is clearly faster.", *shown)
     return Finding(
         "advice",
-        f"{cause} No other strategy is surely faster, but buffers that go the same way can be parts of one "
-        f"array and go in one copy: {spared} fewer, each about {units.seconds(each)} since their size hardly "
-        "matters.",
-        title="Batch the small copies: one array for what goes the same way",
+        f"{cause} No other strategy is clearly faster, but buffers copied in the same direction can be "
+        f"parts of one array and one copy: {spared} fewer, each about {units.seconds(each)} regardless of "
+        "size.",
+        title="Batch the small copies: one array per direction",
         evidence=shown,
         gain=estimate(spared * each),
         inferred=True,
@@ -52,10 +52,10 @@ def judge(case: Case, limits: Limits) -> Finding:
 
 RULE = Rule(
     id="small-transfers",
-    title="Let kernels use small buffers in place, or copy them together",
-    why="A copy costs 5 to 7 µs before its first byte moves. Up to some 16 to 64 KB that is most of what it "
-    "costs: kernels that reach the few bytes in page-locked memory over the link are done before a copy has "
-    "begun, and several copies that are made one cost a call instead of several.",
+    title="Let kernels access small buffers in place, or merge their copies",
+    why="A copy takes 5 to 7 µs before its first byte moves. Up to 16 to 64 KB that is most of its "
+    "cost: a kernel that reads a few bytes from page-locked memory over the link finishes before a "
+    "copy starts, and one merged copy costs one call instead of several.",
     bad="""
     gain = cupy.asarray(host_gain)  # 1 KiB each: three calls
     offset = cupy.asarray(host_offset)
@@ -72,11 +72,11 @@ RULE = Rule(
             "bytes",
             64 << 10,
             "bytes",
-            "mean size of a copy up to which it counts as small",
-            "UnifiedMemoryPerf on RTX 2060 and GTX 1650 SUPER: zero-copy is the fastest up to 16 to 64 KB; "
-            "at 12 GB/s 64 KB take as long as a call of 5 µs",
+            "mean size up to which a copy counts as small",
+            "UnifiedMemoryPerf on RTX 2060 and GTX 1650 SUPER: zero-copy is fastest up to 16 to 64 KB; "
+            "at 12 GB/s, 64 KB take as long as a 5 µs call",
         ),
-        frame_share("part of a baseline's frame that copies take, from which they are worth removing"),
+        frame_share("share of a baseline frame from which copies are worth removing"),
     ),
     sources=(
         "https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/index.html"

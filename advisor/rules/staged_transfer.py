@@ -35,10 +35,10 @@ def _cause(case: Case, staged: Row, better: Row, share: float) -> str:
     moved = "copies once" if better.transfer_seconds else "makes no copies"
     if better.overlaps:
         moved = "copies beside other work"
-    pool = f" The pool keeps {units.size(staged.pinned_bytes)} of page-locked memory beside the buffers."
+    pool = f" The pool holds another {units.size(staged.pinned_bytes)} of page-locked memory."
     return (
-        "cupy.asarray of a NumPy array first copies it on the CPU into CuPy's page-locked pool, then over "
-        f"to the device{', in the same DRAM' if case.one_dram else ''}: with the downloads that is "
+        "cupy.asarray of a NumPy array first copies it on the CPU into CuPy's page-locked pool, then to "
+        f"the device{', in the same DRAM' if case.one_dram else ''}: including downloads, "
         f"{units.seconds(staged.transfer_seconds)}{' as predicted' if staged.predicted else ''}, "
         f"{units.percent(share)} of a frame of {_SUBJECT}.{pool if staged.pinned_bytes else ''} "
         f"{better.strategy} {moved}."
@@ -47,11 +47,11 @@ def _cause(case: Case, staged: Row, better: Row, share: float) -> str:
 
 RULE = Rule(
     id="staged-transfer",
-    title="Keep cupy.asarray out of the frame: page-lock the arrays once, set and get them",
+    title="Keep cupy.asarray out of the frame: page-lock arrays once, then use set and get",
     why="cupy.asarray and cupy.array of a NumPy array allocate and stage: a CPU copy into CuPy's page-locked "
-    "pool, then an asynchronous copy from there. The upload itself is quick, but each byte passes through "
-    "the CPU first, and the pool rounds up to powers of two and keeps what it took. The array that one "
-    "allocates page-locked needs neither.",
+    "pool, then an asynchronous copy from there. The upload itself is fast, but the CPU copies each byte "
+    "first, and the pool rounds up to powers of two and never returns memory. A page-locked array avoids "
+    "both.",
     bad="""
     for _ in range(frames):
         produce(host)
@@ -66,12 +66,10 @@ RULE = Rule(
         compute(device)
         stream.synchronize()  # before the CPU writes host again""",
     requires=(_SUBJECT,),
-    thresholds=(
-        frame_share("part of a frame of staged that copies take, from which they are worth removing"),
-    ),
+    thresholds=(frame_share("share of a `staged` frame from which copies are worth removing"),),
     sources=(
         "cupy/cupy issues 6360 and 8090: cupy.asarray goes through the page-locked pool",
-        "cupy/cupy issues 3625 and 8111: the pool rounds up to a power of two and keeps what it took",
+        "cupy/cupy issues 3625 and 8111: the pool rounds up to a power of two and never returns memory",
     ),
     traced=Traced(
         (_SUBJECT,),

@@ -1,4 +1,4 @@
-"""system-memory-available: kernels reach ordinary memory by themselves, so that malloc would do."""
+"""system-memory-available: kernels reach pageable memory by themselves, so that malloc would do."""
 
 from advisor import units
 from advisor.rules.base import Case, Finding, Limits, Row, Rule, compared, passed, text
@@ -8,22 +8,22 @@ _SUBJECT = "system"
 
 
 def judge(case: Case, _: Limits) -> Finding:
-    """Advises ordinary memory in place where it is faster than copies and no slower than all else."""
+    """Advises pageable memory in place where it is faster than copies and no slower than all else."""
     system, baseline = case.rows[_SUBJECT], case.baseline
     others = [row for row in case.rows.values() if row not in (system, baseline)]
     rival = case.chosen if case.chosen in others else case.fastest(others)
     if not system.beats(baseline):
         return _kept("copies are not slower", system, baseline)
     if rival is not None and not system.no_slower(rival):
-        return _kept("memory that is allocated for them is faster, or may be", system, rival)
+        return _kept("explicitly allocated memory is faster, or may be", system, rival)
     cause = (
-        f"Kernels on {case.device.name} use the address of a NumPy array as it is. No copies, no "
-        "page-locking, no other allocation."
+        f"Kernels on {case.device.name} can use the address of a NumPy array directly: no copies, no "
+        "page-locking, no special allocation."
     )
     if rival is None:
         return case.swap(baseline, system, cause, [system.kernels()])
     beside = (
-        f"{rival.strategy}, with memory of its own, {'would take' if rival.predicted else 'takes'} "
+        f"{rival.strategy}, with dedicated memory, {'would take' if rival.predicted else 'takes'} "
         f"{units.seconds(rival.seconds)}."
     )
     worth = text(compared(system, baseline), beside)
@@ -31,18 +31,18 @@ def judge(case: Case, _: Limits) -> Finding:
 
 
 def _kept(why: str, system: Row, other: Row) -> Finding:
-    said = f"Kernels reach ordinary memory, but {why}: {system.takes} a frame, {other.takes}."
+    said = f"Kernels reach pageable memory, but {why}: {system.takes} a frame, {other.takes}."
     return passed(said, system.kernels(), system.frame(), other.frame())
 
 
 RULE = Rule(
     id="system-memory-available",
-    title="Use ordinary memory in place: kernels reach what malloc gives",
-    why="Where pageableMemoryAccess is 1 a kernel may be given the address of any memory of the process. "
-    "On Thor, GB10, GH200 and GB200 the hardware keeps it coherent; on GH200 plain malloc was measured "
-    "within 2 % of page-locked memory, for the others no such figure was found. On a card with HMM pages "
-    "come by faults, which is easy but rarely fast. Code that copies or page-locks out of habit can be the "
-    "simpler for it.",
+    title="Use pageable memory in place: kernels can access malloc memory",
+    why="Where pageableMemoryAccess is 1, a kernel can access any memory of the process. On Thor, "
+    "GB10, GH200 and GB200 the hardware keeps it coherent; on GH200 malloc memory was measured "
+    "within 2 % of page-locked memory (no such figure was found for the others). On a card with HMM, "
+    "pages migrate by faults, which is simple but rarely fast. Code that copies or page-locks out of "
+    "habit becomes simpler.",
     bad="""
     produce(host)
     device = cupy.asarray(host)
@@ -54,7 +54,7 @@ RULE = Rule(
     compute(device)
     stream.synchronize()  # before the CPU reads host""",
     memory_classes=("tegra-coherent", "discrete-hmm", "coherent"),
-    elsewhere="Kernels cannot reach ordinary memory here: pageableMemoryAccess is 0.",
+    elsewhere="Kernels cannot access pageable memory here: pageableMemoryAccess is 0.",
     requires=(_SUBJECT, BASELINE),
     sources=(
         "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#unified-memory-programming",

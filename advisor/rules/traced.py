@@ -13,7 +13,7 @@ from advisor.profiles.conclusions import Advice, Evidence, Unit
 from advisor.profiles.schema import Profile
 from advisor.profiles.traces import Direction, StrategyTrace
 
-_SEEN = "seen by nsys, per frame"
+_SEEN = "recorded by nsys, per frame"
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,15 @@ class Traced:
         seen = {"evidence": (*advice.evidence, *self.evidence(traced))}
         if advice.outcome == "pass" or self.cause is None or self.cause(traced) != 0:
             return advice.model_copy(update=seen)
-        doubt = f"{advice.detail} But in its trace nsys saw {self.unseen}: the cause may be another."
+        doubt = (
+            f"{advice.detail} But nsys recorded {self.unseen} in its trace, so the cause may be different."
+        )
         certainty = "likely" if advice.certainty == "measured" else advice.certainty
         return advice.model_copy(update={**seen, "detail": doubt, "certainty": certainty})
 
 
 def pageable_bytes(traced: StrategyTrace) -> float | None:
-    """Bytes copied from or to ordinary memory in a frame."""
+    """Bytes copied from or to pageable memory in a frame."""
     up = traced.copied_bytes("host-to-device", source="pageable")
     down = traced.copied_bytes("device-to-host", destination="pageable")
     return None if up is None or down is None else up + down
@@ -74,7 +76,7 @@ def idle(traced: StrategyTrace) -> Iterator[Evidence]:
     """Time without kernels and copies, beside the traced frame that it is of: tracing makes both longer."""
     if traced.idle_share is not None:
         yield _figure(traced, "GPU idle", traced.idle_share * traced.frame_seconds, "seconds")
-        whole = f"{traced.strategy}: that frame, slowed by the tracing"
+        whole = f"{traced.strategy}: that frame, slowed by tracing"
         yield Evidence(label=whole, value=traced.frame_seconds, unit="seconds")
 
 

@@ -29,13 +29,13 @@ def judge(case: Case, limits: Limits) -> Finding:
         f"{_span(reference, stages)} with {reference.strategy}"
     )
     if subject is None:
-        return passed(f"{told}: the CPU does not lose by reading page-locked memory here.", *evidence)
+        return passed(f"{told}: reading page-locked memory costs the CPU nothing here.", *evidence)
     better = case.proposal(cached, subject)
     if better is None:
-        none = "no other strategy than the baseline is surely faster as a whole"
+        none = "no strategy other than the baseline is clearly faster overall"
         return passed(f"{told}, but {none}.", *evidence)
     cause = (
-        f"On {case.device.name} the CPU does not cache page-locked memory: each read goes to DRAM by itself. "
+        f"On {case.device.name} the CPU does not cache page-locked memory: every read goes to DRAM. "
         f"{', '.join(stages)} read{'s' if len(stages) == 1 else ''} {', '.join(readers)}: "
         f"{_span(subject, stages)} with {subject.strategy}, {_span(better, stages)} with {better.strategy}."
     )
@@ -53,10 +53,11 @@ def _span(row: Row, stages: list[str]) -> str:
 
 RULE = Rule(
     id="uncached-host-read",
-    title="Let the CPU read memory that it caches: managed, not page-locked",
-    why="Before compute capability 7.2 a Jetson's CPU does not cache page-locked memory. Writing it in order "
-    "hardly suffers, but reading does: on a Nano one thread reads 169 MB/s from it and 2.1 GB/s from managed "
-    "memory. What page-locking saves in copies, a host stage that reads the results loses again.",
+    title="Let the CPU read cached memory: managed, not page-locked",
+    why="Before compute capability 7.2 a Jetson's CPU does not cache page-locked memory. Sequential "
+    "writes lose little, but reads do: on a Nano one thread reads 169 MB/s from it and 2.1 GB/s from "
+    "managed memory. A host stage that reads the results loses more than page-locking saves in "
+    "copies.",
     bad="""
     host, device = mapped_empty(shape, np.float32)
     compute(device)
@@ -75,7 +76,7 @@ RULE = Rule(
             "slowdown",
             1.5,
             "ratio",
-            "time of the host stages that read shared buffers, over their time on memory that is cached",
+            "time of the host stages that read shared buffers, relative to cached memory",
             "chosen between 1.19 for writing, which is no reason to change, and 12.4 for reading, both on a "
             "Nano (xnd-project/cuda-benchmarks PR 3)",
             low=1.0,

@@ -18,19 +18,19 @@ def judge(case: Case, limits: Limits) -> Finding:
         return not_applicable("Nothing was measured on this device.")
     contenders = _contenders(case)
     if not contenders:
-        return not_applicable("No strategy has frames of its own.")
+        return not_applicable("No strategy has timed frames.")
     worst = max(contenders, key=_half_width)
     width, shown = _half_width(worst), _evidence(worst)
     if width < limits["width"]:
-        known = f"Medians are known to {units.percent(width)} or better"
+        known = f"Medians are known to ±{units.percent(width)} or better"
         return passed(f"{known} among the strategies that matter.", *shown)
     if case.verdict is not None and case.verdict.verdict not in ("open", "untrusted"):
-        only = f"{worst.strategy} is known to {units.percent(width)} only"
+        only = f"{worst.strategy} is known only to ±{units.percent(width)}"
         return passed(f"{only}, but the verdict does not depend on it.", *shown)
     noise = of_blocks(case.blocks, worst.strategy)
     detail = text(
-        f"The median of {worst.strategy} is known to ±{units.percent(width)} only, and the strategies that "
-        f"may be the best lie closer together: {_scatter(worst, 'blocks' if case.blocks else 'frames')}.",
+        f"The median of {worst.strategy} is known only to ±{units.percent(width)}, and the candidates for "
+        f"the best are closer together: {_scatter(worst, 'blocks' if case.blocks else 'frames')}.",
         _of_the_host(worst, noise, case.machine),
         _seen(case.machine, noise),
         _again(case.method, bool(case.blocks)),
@@ -40,12 +40,10 @@ def judge(case: Case, limits: Limits) -> Finding:
 
 def _again(method: Method, held_final: bool) -> str:
     if held_final:
-        return (
-            f"Profile again with --max-seconds {3 * method.max_seconds:g}: more processes, and more blocks."
-        )
+        return f"Profile again with --max-seconds {3 * method.max_seconds:g} for more processes and blocks."
     return (
-        f"Profile again with --rounds {max(10, 3 * method.rounds)}: the interval shrinks with the number of "
-        "processes, not with the length of a run."
+        f"Profile again with --rounds {max(10, 3 * method.rounds)}: the interval shrinks with the number "
+        "of processes, not the length of a run."
     )
 
 
@@ -55,8 +53,9 @@ def _of_the_host(row: Row, noise: Noise | None, machine: Environment) -> str:
         return ""
     helps = [*_node(machine.host), *_huge_pages(row, machine.host), _PASSES.format(stage=noise.stage)]
     return (
-        f"Its host stages vary by {units.percent(noise.host)} of a frame from block to block, all else by "
-        f"{units.percent(noise.rest)}: where host memory lies decides. What helps: {'; '.join(helps)}."
+        f"Its host stages vary by {units.percent(noise.host)} of a frame between blocks, everything else "
+        f"by {units.percent(noise.rest)}: the placement of host memory decides. What helps: "
+        f"{'; '.join(helps)}."
     )
 
 
@@ -125,10 +124,9 @@ def _scatter(worst: Row, unit: str) -> str:
     if between > within:
         return (
             f"its processes differ by {units.percent(between)}, more than the {unit} of one process "
-            f"({units.percent(within)}): what a process draws at its start, such as where its pages lie, "
-            "decides"
+            f"({units.percent(within)}): what a process gets at its start, such as page placement, decides"
         )
-    return f"the {unit} of one process already lie {units.percent(within)} apart: something else is at work"
+    return f"the {unit} of one process already vary by {units.percent(within)}: there is another cause"
 
 
 def _seen(machine: Environment, noise: Noise | None) -> str:
@@ -146,14 +144,14 @@ def _seen(machine: Environment, noise: Noise | None) -> str:
         causes.append(f"the GPU's clock was between {low} and {high} under load (to fix it: {FIX_CLOCKS})")
     governors = machine.host.cpu.governors if machine.host else ()
     if any(governor != "performance" for governor in governors) and (not noise or noise.is_the_hosts):
-        causes.append(f"the CPU's clocks were left to the governor {', '.join(governors)}")
+        causes.append(f"CPU clocks were controlled by the governor {', '.join(governors)}")
     if causes:
-        return f"Seen meanwhile: {'; '.join(causes)}."
-    return "" if noise and noise.is_the_hosts else "Nothing in the machine's readings explains it."
+        return f"Observed during the run: {'; '.join(causes)}."
+    return "" if noise and noise.is_the_hosts else "No reading of the machine explains it."
 
 
 def _evidence(row: Row) -> tuple[Evidence, ...]:
-    medians, half = _processes(row), "half of the median's interval, of the median"
+    medians, half = _processes(row), "half-width of the median's interval"
     return (
         row.figure(f"{row.strategy}: {half}", _half_width(row), "ratio"),
         row.figure(f"{row.strategy}: fastest process", min(medians)),
@@ -164,10 +162,10 @@ def _evidence(row: Row) -> tuple[Evidence, ...]:
 
 RULE = Rule(
     id="unstable-measurement",
-    title="Steady the machine and measure again: the figures scatter too much",
-    why="Where pages land, which core runs the program, clocks that rise and fall and others on the machine "
-    "move the times of two processes apart by more than strategies differ. More frames do not help, since "
-    "they repeat the same draw; more processes do, and whatever steadies what was seen to move.",
+    title="Reduce the noise and measure again: times vary too much",
+    why="Page placement, core assignment, changing clocks and other users make the times of two "
+    "processes differ by more than strategies do. More frames do not help, because they repeat the "
+    "same conditions; more processes do, and so does removing the observed causes.",
     bad="""
     times = cupyx.profiler.benchmark(compute, (device,), n_repeat=10_000)
     seconds = np.median(times.gpu_times)  # one process: one draw""",
@@ -180,9 +178,10 @@ RULE = Rule(
             "width",
             stats.EQUIVALENCE,
             "ratio",
-            "half of the median's interval over the median, from which a row cannot show a difference",
-            "the margin within which the verdict calls strategies equal: a wider interval cannot show that "
-            "two are, nor that one is faster by as much",
+            "half-width of the median's interval, relative to the median, from which a row cannot show a "
+            "difference",
+            "the margin within which the verdict treats strategies as equal: a wider interval cannot "
+            "tell equal from different",
         ),
     ),
     sources=(

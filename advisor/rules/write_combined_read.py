@@ -19,10 +19,12 @@ from advisor.rules.base import (
 def judge(case: Case, limits: Limits) -> Finding:
     """Warns where host stages on write-combined memory are much slower than on plain page-locked memory."""
     if any(row.predicted for row in case.of(WRITE_COMBINED)):
-        return not_applicable("The model takes it that the CPU never reads write-combined memory.")
+        return not_applicable("The model assumes that the CPU never reads write-combined memory.")
     pairs = [pair for pair in case.twins() if _stages(case, pair[0])]
     if not pairs:
-        return not_applicable("No buffer that the host only writes has figures with and without it.")
+        return not_applicable(
+            "No buffer that the host only writes has figures both with and without write-combining."
+        )
     combined, plain = max(pairs, key=lambda pair: _slowdown(case, *pair))
     stages, read = _stages(case, combined), _bytes_read(case, combined)
     shown = [combined.stages(stages), plain.stages(stages)]
@@ -31,9 +33,9 @@ def judge(case: Case, limits: Limits) -> Finding:
     if slowdown < limits["slowdown"]:
         took = f"{units.ratio(slowdown)} the time they take on plain page-locked memory ({combined.strategy})"
         return passed(f"The stages that write write-combined memory take {took}.", *shown)
-    why = "They read it back, or write it out of order, in pieces smaller than a line."
+    why = "They read it back, or write it out of order in pieces smaller than a cache line."
     if read:
-        why = f"They read {units.size(read)} of it in a frame, which bypasses the caches."
+        why = f"They read {units.size(read)} of it per frame, past the caches."
     cause = (
         f"{', '.join(stages)} {'take' if len(stages) > 1 else 'takes'} "
         f"{units.seconds(combined.spent(stages))} on write-combined memory and "
@@ -41,7 +43,7 @@ def judge(case: Case, limits: Limits) -> Finding:
     )
     better = case.proposal((row for row in case.rows.values() if not WRITE_COMBINED.has(row)), combined)
     if better is None:
-        return passed(f"{cause} But no strategy without it is surely faster.", *shown)
+        return passed(f"{cause} But no strategy without it is clearly faster.", *shown)
     return case.swap(combined, better, cause, shown, inferred=not read)
 
 
@@ -68,9 +70,9 @@ def _bytes_read(case: Case, combined: Row) -> float:
 RULE = Rule(
     id="write-combined-read",
     title="Never let the CPU read write-combined memory",
-    why="Write-combined memory is not cached: writes are gathered in a few line-sized buffers and go out in "
-    "order, but each read goes to DRAM by itself. A sum into the array (a += x), a stage that reads back "
-    "what it wrote, or writes in scattered places cost more than such memory can ever gain.",
+    why="Write-combined memory is not cached: writes are collected in a few line-sized buffers and "
+    "flushed sequentially, but every read goes to DRAM. An in-place sum (a += x), a stage that reads "
+    "back its output, or scattered writes cost more than write-combining can gain.",
     bad="""
     flags = cupy.cuda.runtime.hostAllocWriteCombined
     host = pinned_empty(shape, np.float32, flags)
@@ -93,9 +95,8 @@ RULE = Rule(
             "slowdown",
             1.5,
             "ratio",
-            "time of the host stages that touch write-combined memory, over their time on plain memory",
-            "chosen between 1, which writing in order should take, and about 6 for reading (The CUDA "
-            "Handbook, 5.1.4)",
+            "time of the host stages that touch write-combined memory, relative to plain page-locked memory",
+            "chosen between 1 for sequential writes and about 6 for reads (The CUDA Handbook, 5.1.4)",
             low=1.0,
         ),
     ),

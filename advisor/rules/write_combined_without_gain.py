@@ -5,7 +5,7 @@ from advisor.rules.base import WRITE_COMBINED, Case, Finding, Limits, Rule, pass
 
 
 def judge(case: Case, _: Limits) -> Finding:
-    """Warns against write-combined memory where plain page-locked memory is surely faster."""
+    """Warns against write-combined memory where plain page-locked memory is clearly faster."""
     pairs = case.twins()
     if not pairs:
         return case.without("pinned")
@@ -14,14 +14,14 @@ def judge(case: Case, _: Limits) -> Finding:
         row, plain = next((pair for pair in pairs if pair[0] is case.chosen), pairs[0])
         takes = "is predicted to take" if row.predicted else "takes"
         how = f"{row.strategy} {takes} {units.times(row.over(plain))} the time of {plain.strategy}"
-        pays = "pays" if row.beats(plain) else "is not surely slower, nor surely worth the care that it needs"
+        pays = "pays" if row.beats(plain) else "is neither clearly slower nor clearly worth the restrictions"
         return passed(f"{how}: write-combining {pays}.", row.frame(), plain.frame())
     row, plain = max(slower, key=lambda pair: pair[0].over(pair[1]).value)
     chosen = [one for one in [case.chosen] if one is not None and not WRITE_COMBINED.has(one)]
     better = case.proposal((*chosen, plain), row) or plain
     cause = (
         f"{row.strategy} takes {units.times(row.over(plain))} the time of {plain.strategy}, the same "
-        "strategy with plain page-locked memory: write-combining costs here what it was to gain."
+        "strategy with plain page-locked memory: write-combining costs time here instead of saving it."
     )
     shown = [one.copies() if row.transfer_seconds else one.kernels() for one in (row, plain)]
     return case.swap(row, better, cause, shown)
@@ -29,11 +29,11 @@ def judge(case: Case, _: Limits) -> Finding:
 
 RULE = Rule(
     id="write-combined-without-gain",
-    title="Take plain page-locked memory: write-combining brings nothing here",
-    why="Write-combined memory promises up to 40 % faster transfers over PCIe, since the CPU's caches need "
-    "not be asked for its lines. Where the I/O is coherent at no cost, or the link is not PCIe, nothing of "
-    "that is left: on GH200 it halves the rate, and on an H200 over PCIe 5 it was measured to gain nothing "
-    "(reports/h200). What stays is memory that the CPU must never read.",
+    title="Use plain page-locked memory: write-combining gains nothing here",
+    why="Write-combined memory promises up to 40 % faster transfers over PCIe, because they do not "
+    "snoop the CPU's caches. Where coherent I/O is free, or the link is not PCIe, that gain "
+    "disappears: on GH200 it halves the rate, and on an H200 over PCIe 5 it gained nothing "
+    "(reports/h200). The drawback remains: the CPU must never read it.",
     bad="""
     flags = cupy.cuda.runtime.hostAllocWriteCombined
     host = pinned_empty(shape, np.float32, flags)

@@ -20,7 +20,7 @@ def judge(case: Case, limits: Limits) -> Finding:
     if not again and all(read.known for read in case.reads):
         most = max(case.reads, key=lambda read: read.passes)
         once = f"about once a frame ({most.buffer}: {units.digits(most.passes)} times)"
-        said = f"Kernels read each shared buffer {once}, as zero-copy memory wants it."
+        said = f"Kernels read each shared buffer {once}, which suits zero-copy memory."
         return passed(said, _passes(most, zero_copy))
     quicker = [r for r in case.rows.values() if _slowdown(zero_copy, r, case) >= limits["slowdown"]]
     better = case.proposal((row for row in quicker if not _same_path(row)), zero_copy)
@@ -28,15 +28,15 @@ def judge(case: Case, limits: Limits) -> Finding:
         return _nothing_better(again, case, zero_copy, limits)
     worth = (
         f"Kernels {better.take} {units.seconds(zero_copy.device_seconds)} with zero-copy and "
-        f"{units.seconds(better.device_seconds)} with {better.strategy}; a whole frame of zero-copy takes "
-        f"{units.times(zero_copy.over(better))} the time. The gain is against zero-copy."
+        f"{units.seconds(better.device_seconds)} with {better.strategy}; a whole zero-copy frame takes "
+        f"{units.times(zero_copy.over(better))} the time. The gain is relative to zero-copy."
     )
     shown = [*(_passes(read, zero_copy) for read in again), zero_copy.kernels(), better.kernels()]
     shown += [zero_copy.copies(), better.copies()]
     cause = f"{_cause(case, again, limits)} {_cure(case, better)}"
     title = "Copy once instead of reading through the link"
     if case.one_dram:
-        title = "Keep buffers that kernels re-read in memory the GPU caches"
+        title = "Keep re-read buffers in memory the GPU caches"
     return case.swap(zero_copy, better, cause, shown, worth=worth, title=title)
 
 
@@ -60,7 +60,7 @@ def _nothing_better(again: Sequence[Reads], case: Case, zero_copy: Row, limits: 
         f"{row.takes} a frame, {units.seconds(row.device_seconds)} of it in kernels" for row in both
     )
     return passed(
-        f"{_what(again, limits)}, but no other strategy is surely the better for it: {figures}.",
+        f"{_what(again, limits)}, but no other strategy is clearly faster: {figures}.",
         *(_passes(read, zero_copy) for read in again),
         *(item for row in both for item in (row.kernels(), row.frame())),
     )
@@ -68,13 +68,13 @@ def _nothing_better(again: Sequence[Reads], case: Case, zero_copy: Row, limits: 
 
 def _cause(case: Case, again: Sequence[Reads], limits: Limits) -> str:
     counted = "; ".join(_count(read, limits) for read in again)
-    seen = f" ({counted})" if counted else ", to judge by their time (declare `passes` to be sure)"
-    begin = f"Kernels read zero-copy memory again{seen}. On {case.device.name}"
+    seen = f" ({counted})" if counted else ", judging by their time (declare `passes` to confirm)"
+    begin = f"Kernels re-read zero-copy memory{seen}. On {case.device.name}"
     if case.one_dram:
-        return f"{begin} the GPU does not cache page-locked memory, so that each pass goes to DRAM."
+        return f"{begin} the GPU does not cache page-locked memory, so every pass goes to DRAM."
     amount = units.size(sum(read.bytes * read.passes for read in again))
-    crosses = f" Up to {amount} a frame cross it." if again else ""
-    return f"{begin} each pass that the caches do not serve crosses the link.{crosses}"
+    crosses = f" Up to {amount} cross it per frame." if again else ""
+    return f"{begin} every pass not served by caches crosses the link.{crosses}"
 
 
 def _cure(case: Case, better: Row) -> str:
@@ -82,10 +82,10 @@ def _cure(case: Case, better: Row) -> str:
         return f"With {better.strategy}, kernels read the card's own memory."
     if better.places(lambda placed: placed.managed):
         if better.gpu_caches:
-            return "Managed memory is cached on both sides and needs no copy either."
-        return "Managed memory is not cached there either, but its kernels are faster here."
+            return "Managed memory is cached on both sides and also needs no copy."
+        return "Managed memory is not cached there either, but kernels on it are faster here."
     if better.in_place:
-        return f"With {better.strategy}, kernels read ordinary memory, which Thor's GPU caches in its L2."
+        return f"With {better.strategy}, kernels read pageable memory, which Thor's GPU caches in its L2."
     return f"With {better.strategy}, kernels read device memory, which the GPU caches."
 
 
@@ -94,7 +94,7 @@ def _what(again: Sequence[Reads], limits: Limits) -> str:
     often = [_count(read, limits) for read in again if read.passes >= limits["passes"]]
     anew = [read.buffer for read in again if read.passes < limits["passes"]]
     parts = [f"re-read {', '.join(often)}"] if often else []
-    parts += [f"read the same data of {', '.join(anew)} in each frame"] if anew else []
+    parts += [f"read the same data of {', '.join(anew)} in every frame"] if anew else []
     return f"Kernels {' and '.join(parts)}" if again else "How often kernels read is not known"
 
 
@@ -112,11 +112,11 @@ def _passes(read: Reads, row: Row) -> Evidence:
 
 RULE = Rule(
     id="zero-copy-reread",
-    title="Keep buffers that kernels re-read out of zero-copy memory",
-    why="The GPU of a Jetson does not cache page-locked memory: one pass costs no more than managed memory, "
-    "but each further pass goes to DRAM again. On a card, each pass crosses PCIe again, and so does data "
-    "that a copy would have brought over once. A kernel that reads its input many times can be 5 to 80 times "
-    "slower on zero-copy memory.",
+    title="Keep re-read buffers out of zero-copy memory",
+    why="A Jetson's GPU does not cache page-locked memory: one pass costs no more than with managed "
+    "memory, but every further pass goes to DRAM. On a card, every pass crosses PCIe, where a copy "
+    "would cross once. A kernel that reads its input many times can be 5 to 80 times slower on "
+    "zero-copy memory.",
     bad="""
     host, device = mapped_empty(shape, np.float32)
     produce(host)
@@ -130,15 +130,15 @@ RULE = Rule(
     for _ in range(8):
         compute(device)""",
     memory_classes=("tegra", "tegra-io-coherent", "tegra-coherent", "discrete", "discrete-hmm"),
-    elsewhere="Over a coherent link caches can hold host memory, and no published figure gives a penalty for "
-    "re-reads: the measured frames decide.",
+    elsewhere="Over a coherent link caches can hold host memory, and no penalty for re-reads is "
+    "published: the measured frames decide.",
     requires=(_SUBJECT,),
     thresholds=(
         Threshold(
             "passes",
             1.5,
             "count",
-            "reads of a buffer in one frame from which it counts as read again",
+            "reads of a buffer per frame from which it counts as re-read",
             "halfway between one pass, which costs nothing extra (measured on TX1: Zero Copy and Pinned "
             "Memory on NVIDIA TX-1), and two",
         ),
@@ -146,7 +146,8 @@ RULE = Rule(
             "slowdown",
             1.25,
             "ratio",
-            "time of the kernels on zero-copy memory over that on other memory (on a card: with its copies)",
+            "time of the kernels on zero-copy memory relative to other memory (on a card, including its "
+            "copies)",
             "chosen between about 1 for a single pass (TX1, same source) and about 5 for a cache-heavy "
             "kernel on Xavier (FrancescoL96/Cache-Benchmark)",
             low=1.0,

@@ -16,7 +16,7 @@ def judge(case: Case, limits: Limits) -> Finding:
     if obstacle or not expected:
         return not_applicable(obstacle or f"{copied.strategy} has no times to compare with.")
     excess = zero_copy.device_seconds / expected
-    bytes_used = zero_copy.figure("bytes that kernels use of shared buffers, either way", used, "bytes")
+    bytes_used = zero_copy.figure("bytes of shared buffers that kernels use, both directions", used, "bytes")
     shown = (zero_copy.kernels(), copied.kernels(), bytes_used, *copied.rate())
     if excess < limits["slowdown"]:
         took = f"{units.seconds(zero_copy.device_seconds)}, {units.ratio(excess)} what the bytes"
@@ -24,22 +24,21 @@ def judge(case: Case, limits: Limits) -> Finding:
     cause = _cause(case, zero_copy, copied, used, expected)
     better = case.proposal(case.rows.values(), zero_copy)
     if better is None:
-        return passed(f"{cause} But no other strategy is surely faster: {zero_copy.takes} a frame.", *shown)
-    cause += " Read the buffer in order, neighbouring threads neighbouring elements, or copy it once and let "
-    cause += "kernels pick from device memory."
+        return passed(f"{cause} But no other strategy is clearly faster: {zero_copy.takes} a frame.", *shown)
+    cause += " Coalesce the accesses (neighbouring threads, neighbouring elements), or copy the buffer once."
     return case.swap(zero_copy, better, cause, shown, inferred=True)
 
 
 def _obstacle(zero_copy: Row, case: Case, least: float) -> str:
     """Why nothing can be said of strides, or nothing."""
     if zero_copy.predicted:
-        return "The model takes kernels to read whole lines: it cannot see strides."
+        return "The model assumes that kernels use whole cache lines; it cannot see strides."
     if not case.reads or not all(read.known for read in case.reads):
-        return "How many bytes kernels use of the shared buffers is not known."
+        return "The number of bytes kernels use is not known."
     again = [read.buffer for read in case.reads if read.passes >= least]
     if again:
-        return f"Kernels re-read {', '.join(again)}: that is what zero-copy-reread is about."
-    return "" if zero_copy.device_seconds else "No kernel of zero-copy was timed by itself."
+        return f"Kernels re-read {', '.join(again)}: see zero-copy-reread."
+    return "" if zero_copy.device_seconds else "No zero-copy kernel was timed separately."
 
 
 def _used(case: Case) -> float:
@@ -61,21 +60,21 @@ def _expected(case: Case, copied: Row, used: float) -> float | None:
 
 def _cause(case: Case, zero_copy: Row, copied: Row, used: float, expected: float) -> str:
     on_device = case.one_dram or expected == copied.device_seconds
-    against = "on device memory" if on_device else "that as many bytes take as a copy"
+    against = "on device memory" if on_device else "for a copy of as many bytes"
     return (
-        f"Kernels use {units.size(used)} of zero-copy memory about once in a frame, and take "
-        f"{units.seconds(zero_copy.device_seconds)} for it, against {units.seconds(expected)} {against}. The "
-        "likely cause is strides: of each line of 32 to 128 bytes that is fetched, a part is used, and no "
-        "cache keeps the rest for the next read."
+        f"Kernels use {units.size(used)} of zero-copy memory about once per frame and take "
+        f"{units.seconds(zero_copy.device_seconds)}, compared with {units.seconds(expected)} {against}. "
+        "The likely cause is uncoalesced access: only part of each fetched line of 32 to 128 bytes is "
+        "used, and no cache keeps the rest."
     )
 
 
 RULE = Rule(
     id="zero-copy-uncoalesced",
-    title="Read zero-copy memory in order, or copy what is picked from",
-    why="Over PCIe, and on a Jetson's uncached page-locked memory, a warp pays for each line it touches. "
-    "Threads that read neighbouring elements share lines; threads that stride or pick at random fetch a "
-    "line for a few bytes, again and again. In device memory the caches hide most of it.",
+    title="Coalesce accesses to zero-copy memory, or copy the buffer first",
+    why="Over PCIe, and in a Jetson's uncached page-locked memory, a warp pays for each line it "
+    "touches. Threads that read neighbouring elements share lines; strided or random accesses fetch "
+    "a whole line for a few bytes each time. In device memory the caches hide most of this.",
     bad="""
     host, device = mapped_empty(shape, np.float32)
     produce(host)
@@ -94,7 +93,7 @@ RULE = Rule(
             "slowdown",
             2.5,
             "ratio",
-            "time of the kernels on zero-copy memory over what the bytes they use explain",
+            "time of the kernels on zero-copy memory relative to the time their bytes explain",
             "kernels that read in order reach 0.62 to 1.0 of the copy engine's rate (NVIDIA/nvbandwidth "
             "issues 23 and 24), so that up to 1.6 is nothing; 4 of every 32 bytes would be 8",
             low=1.0,
@@ -103,8 +102,8 @@ RULE = Rule(
             "passes",
             1.5,
             "count",
-            "reads of a buffer in one frame from which zero-copy-reread speaks of it",
-            "as there: halfway between one pass and two",
+            "reads of a buffer per frame from which zero-copy-reread applies",
+            "as in zero-copy-reread: halfway between one pass and two",
         ),
     ),
     sources=(

@@ -228,8 +228,8 @@ def obstacle(frame: Sequence[StageUse]) -> str | None:
         for name in stage.access:
             if stage.side == "host" and name in written and name not in renewed:
                 return (
-                    f"host stage {stage.name!r} uses buffer {name!r}, which carries data from frame to "
-                    "frame, so that no frame can begin before the last one has ended"
+                    f"host stage {stage.name!r} uses buffer {name!r}, which carries data between frames, "
+                    "so frames cannot overlap"
                 )
     return None
 

@@ -32,7 +32,7 @@ def _system(device: Device) -> str | None:
     """Unlike the others it must be known to be there: without it the first kernel ends the process."""
     if device.attributes.get("pageable_memory_access"):
         return None
-    return f"kernels on {device.name} cannot reach ordinary memory (pageableMemoryAccess is 0)"
+    return f"kernels on {device.name} cannot access pageable memory (pageableMemoryAccess is 0)"
 
 
 _POOL = "pool = cupy.cuda.MemoryPool({}.malloc)\ncupy.cuda.set_allocator(pool.malloc)\n"
@@ -67,10 +67,10 @@ allocator = cupy.cuda.PythonFunctionAllocator(
 """
 
 SCRIPT_STRATEGIES: tuple[ScriptStrategy, ...] = (
-    ScriptStrategy(UNCHANGED, "the script as it is: CuPy's device pool, copies staged in pinned memory", ""),
+    ScriptStrategy(UNCHANGED, "the unchanged script: CuPy's device pool, copies staged in pinned memory", ""),
     ScriptStrategy(
         "unpinned-staging",
-        "the same, but copies go straight from and to ordinary memory",
+        "the same, but copies go directly from and to pageable memory",
         "# Use array.set(host) and array.get() in place of cupy.asarray(host): they do not stage.\n",
     ),
     ScriptStrategy(
@@ -81,7 +81,7 @@ SCRIPT_STRATEGIES: tuple[ScriptStrategy, ...] = (
     ),
     ScriptStrategy(
         "managed-prefetch-pool",
-        "the same, prefetched to the GPU when the pool takes it",
+        "the same, prefetched to the GPU when the pool allocates it",
         _PREFETCHED + _POOL.format("allocator"),
         _lacks("concurrent_managed_access", "cannot prefetch managed memory (concurrentManagedAccess is 0)"),
     ),
@@ -99,7 +99,7 @@ SCRIPT_STRATEGIES: tuple[ScriptStrategy, ...] = (
     ),
     ScriptStrategy(
         "system-pool",
-        "a pool of ordinary memory that kernels reach by themselves",
+        "a pool of pageable memory that kernels access directly",
         _SYSTEM + _POOL.format("allocator"),
         _system,
     ),
@@ -116,7 +116,7 @@ def choose(names: Sequence[str]) -> tuple[ScriptStrategy, ...]:
         if name not in known:
             raise UsageError(
                 f"a script cannot be run under {name!r}{nearest(name, known)}",
-                next_step=f"Choose from {', '.join(known)}; the other strategies need a @workload.",
+                next_step=f"Choose from {', '.join(known)}; all other strategies need a @workload.",
             )
     return tuple(s for s in SCRIPT_STRATEGIES if not names or s.name in (UNCHANGED, *names))
 

@@ -56,14 +56,14 @@ def nothing_fits(rows: Sequence[Sized], preferences: Preferences, ruled: Ruled) 
     budget = preferences.memory_budget_bytes or 0
     least = min(rows, key=lambda row: row.physical_bytes)
     reason = (
-        f"No strategy fits the memory budget of {units.size(budget)}: the least, that of {least.strategy}, "
-        f"is {units.size(least.physical_bytes)}."
+        f"No strategy fits the memory budget of {units.size(budget)}: the smallest, {least.strategy}, "
+        f"needs {units.size(least.physical_bytes)}."
     )
     return Recommendation(
         strategy=None,
         verdict="open",
         reason=reason,
-        next_step="Give more with --memory-budget, or make the workload's buffers smaller.",
+        next_step="Raise --memory-budget, or make the workload's buffers smaller.",
         objective=preferences.objective,
         steps=(reason,),
         excluded=dict(ruled.excluded),

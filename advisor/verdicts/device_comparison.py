@@ -15,7 +15,7 @@ from advisor.profiles.reading import require_plausible
 from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import SweepResults
 
-_TOGETHER = "Give profiles of one workload with the same parameters, one from each device."
+_TOGETHER = "Give profiles of one workload with the same parameters, one per device."
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ def combine(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> SweepRes
     script = next((path for path, profile in loaded if profile.script is not None), None)
     if script is not None:
         raise UsageError(
-            f"{script} is the run of a script: one page over several profiles is for workloads",
-            next_step=f"Give it alone: advisor report {script}.",
+            f"{script} is a profile of a script; a combined page needs profiles of a workload",
+            next_step=f"Report it alone: advisor report {script}.",
         )
     devices = {(profile.device.kind, profile.device.name) for _, profile in loaded}
     return sweeps.gather(loaded, directory) if len(devices) == 1 else compare_devices(loaded, directory)
@@ -76,7 +76,7 @@ def _require_same_parameters(names: str, one: Profile, other: Profile) -> None:
     differing = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
     if differing:
         told = ", ".join(f"{name} = {ours.get(name)} and {theirs.get(name)}" for name in differing)
-        raise UsageError(f"{names} are of different devices and differ in {told} too", next_step=_TOGETHER)
+        raise UsageError(f"{names} are from different devices and also differ in {told}", next_step=_TOGETHER)
 
 
 def _require_different_devices(loaded: Sequence[tuple[Path, Profile]]) -> None:
@@ -86,6 +86,6 @@ def _require_different_devices(loaded: Sequence[tuple[Path, Profile]]) -> None:
         if device in seen:
             raise UsageError(
                 f"{seen[device]} and {path} are both of {profile.device.name}",
-                next_step="Leave one of them out, or compare the two: advisor compare.",
+                next_step="Omit one of them, or compare the two: advisor compare.",
             )
         seen[device] = path

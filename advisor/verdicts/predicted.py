@@ -73,7 +73,7 @@ def recommend_predicted(
     best = min(rows, key=lambda row: row.likely_seconds)
     chosen = _chosen(_Bet(every, rows, draws, best, wanted.indifference), code_change)
     noun = counted(wanted.objective).noun
-    unpredicted = (f"No {noun} is predicted: this goes by time.",) if noun != "time" else ()
+    unpredicted = (f"{noun.capitalize()} is not predicted; the choice is by time.",) if noun != "time" else ()
     steps = (*unpredicted, *ruled.steps, *chosen.steps)
     return chosen.model_copy(
         update={
@@ -101,13 +101,14 @@ def confidence(strategy: str, draws: Draws, margin: float) -> float:
 def _single(bet: _Bet) -> Recommendation:
     takes = f"{bet.chosen.strategy} is predicted to take {_span(bet.chosen)} a frame"
     if len(bet.rows) == 1:
-        left = "no other strategy is predicted" if len(bet.every) == 1 else "it is the only one left"
+        left = "no other strategy is predicted" if len(bet.every) == 1 else "it is the only candidate"
         return _recommendation(bet, "near", [f"{takes}; {left}."], ())
     share = _share(bet)
     if bet.confidence >= CLEAR:
         return _recommendation(bet, "near", [f"{takes}; {share}."], ())
     rivals = _rivals(bet)
-    reason = f"{takes}: likely the best, not certain; {share}, else {listing([r.strategy for r in rivals])}."
+    others = listing([row.strategy for row in rivals])
+    reason = f"{takes} and is likely the best: {share}; in the others the fastest is {others}."
     return _recommendation(bet, "open", [reason], rivals)
 
 

@@ -73,7 +73,7 @@ def _baseline_stays(present: Equal, smallest: int) -> str:
     saved = present.physical_bytes - smallest
     if saved <= 0:
         return f"none needs less memory than {BASELINE}, {units.size(present.physical_bytes)}"
-    return f"{units.size(saved)} of memory that another would save are no reason to leave {BASELINE}"
+    return f"saving {units.size(saved)} of memory does not justify leaving {BASELINE}"
 
 
 def memory_step(rows: Sequence[Sized]) -> str:
@@ -84,7 +84,7 @@ def memory_step(rows: Sequence[Sized]) -> str:
     next_least = min(row.physical_bytes for row in rows if row not in lean)
     return (
         f"{listing([row.strategy for row in lean])} {'need' if len(lean) > 1 else 'needs'} the least memory, "
-        f"{units.size(smallest)} ({units.percent(smallest / next_least)} of the next least)"
+        f"{units.size(smallest)} ({units.percent(smallest / next_least)} of the next smallest)"
     )
 
 
@@ -101,7 +101,7 @@ def change_step(rows: Sequence[Equal]) -> str:
     """Who changes the least code, in words, without the end of the sentence."""
     least = min(row.code_change for row in rows)
     names = [row.strategy for row in rows if row.code_change == least]
-    return f"{listing(names)} {'change' if len(names) > 1 else 'changes'} the least code"
+    return f"{listing(names)} {'need' if len(names) > 1 else 'needs'} the smallest code change"
 
 
 def _winner_step(lean: Sequence[Equal], winner: Equal) -> str:
@@ -109,7 +109,7 @@ def _winner_step(lean: Sequence[Equal], winner: Equal) -> str:
     if len(level) == 1:
         return change_step(lean)
     names = listing([row.strategy for row in level])
-    return f"{names} change as little code, and {winner.strategy} has the lower time of these"
+    return f"{names} need equally small code changes, and {winner.strategy} is the fastest of them"
 
 
 def sentence(text: str) -> str:

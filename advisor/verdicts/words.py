@@ -24,7 +24,7 @@ class Counted:
     written: Callable[[float], str] = units.seconds
     lacking: str = "No strategy is left to recommend"
     """The headline where no row has a figure of it."""
-    remedy: str = "See why each strategy left the final, and run again."
+    remedy: str = "Check why each strategy left the final, then run again."
 
 
 _COUNTED: dict[Objective, Counted] = {
@@ -34,7 +34,7 @@ _COUNTED: dict[Objective, Counted] = {
         equal="equal in their 99th percentiles",
         takes="takes {figure} or less in 99 % of the {unit}s",
         lacking="Open: too few frames were timed for a 99th percentile",
-        remedy="Run again with --objective latency-p99 for longer blocks, or more time: --max-seconds.",
+        remedy="Run again with --objective latency-p99 for longer blocks, or raise --max-seconds.",
     ),
     "energy": Counted(
         noun="energy",
@@ -43,7 +43,7 @@ _COUNTED: dict[Objective, Counted] = {
         takes="takes {figure} a {unit} above the idle power",
         written=units.joules,
         lacking="Open: no energy was measured",
-        remedy="Each row says why it has none; where time was short, run again with more: --max-seconds.",
+        remedy="Each row gives the reason. If time ran out, raise --max-seconds and run again.",
     ),
 }
 
@@ -61,7 +61,7 @@ def headline(made: Recommendation) -> str:
         fits = "No strategy fits the memory budget"
         return fits if made.excluded else counted(made.objective).lacking
     if made.verdict == "untrusted":
-        return "This run cannot be trusted: a strategy measured against itself differs"
+        return "This run cannot be trusted: a strategy measured twice differs from itself"
     if made.verdict == "fastest":
         return f"Use {name}: {best}{among}"
     if made.verdict == "keep":
@@ -69,7 +69,7 @@ def headline(made: Recommendation) -> str:
     if made.verdict == "near":
         return f"Use {name}: at most {bound} from {best}{among}"
     if made.bound is None:
-        return f"Open: {name} looks best, and too little was measured to tell"
+        return f"Open: {name} looks best, but there are too few measurements to tell"
     more = f"; about {units.seconds(made.seconds_more)} more would settle it" if made.seconds_more else ""
     return f"Open: {name} is at most {bound} from {best}{among}{more}"
 
@@ -154,7 +154,10 @@ def _noise(made: Recommendation) -> str:
         return ""
     low, high = made.noise
     noun = counted(made.objective).noun
-    return f"One strategy under two names took {units.ratio(low)} to {units.ratio(high)} its own {noun}."
+    return (
+        f"The control, one strategy measured under two names, differs from itself: {units.ratio(low)} to "
+        f"{units.ratio(high)} its own {noun}."
+    )
 
 
 def _memory(made: Recommendation, preferences: Preferences) -> str:
@@ -170,13 +173,13 @@ def _next(made: Recommendation, unit: str) -> str:
     if made.strategy is None and not made.excluded:
         return counted(made.objective).remedy
     if made.strategy is None:
-        return "Give more with --memory-budget, or make the workload's buffers smaller."
+        return "Raise --memory-budget, or make the workload's buffers smaller."
     if made.verdict == "untrusted":
-        return "Close other programs and run again; the advice says what was seen to move."
+        return "Close other programs and run again. The advice lists what varied."
     if made.verdict == "open":
-        return f"Run again with more {'processes: --rounds' if script else 'time: --max-seconds'}."
+        return f"Raise {'--rounds' if script else '--max-seconds'} and run again."
     if made.verdict == "keep":
-        return f"Keep the {'script' if script else 'code'} as it is."
+        return f"Keep the {'script' if script else 'code'} unchanged."
     if script:
-        return f"Set up {made.strategy} at the top of the script, as the report shows."
+        return f"Set up {made.strategy} at the top of the script, as shown in the report."
     return f"Change the code to {made.strategy}."

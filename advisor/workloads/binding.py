@@ -137,7 +137,7 @@ def _bind(stage: Stage, phase: Phase, workload: Workload, taken: set[str]) -> Bo
         if workload.buffers[buffer].scratch and stage.side == "host":
             raise WorkloadError(
                 f"host stage {name!r} uses buffer {buffer!r}, which is scratch and never leaves the device",
-                next_step="Leave scratch=True out, or leave the buffer to device stages.",
+                next_step="Remove scratch=True, or use the buffer only in device stages.",
             )
     for buffer in stage.passes:
         if buffer not in access:
@@ -152,7 +152,7 @@ def _bind(stage: Stage, phase: Phase, workload: Workload, taken: set[str]) -> Bo
         if dict(twin) != dict(access):
             raise WorkloadError(
                 f"the CPU twin of stage {name!r} takes {_text(twin)}, the stage itself {_text(access)}",
-                next_step="Give both the same buffers with the same annotations.",
+                next_step="Both must take the same buffers with the same annotations.",
             )
     return BoundStage(
         stage, name, phase, access, frozenset(specials), frozenset(twin_specials), wanted, twin_wanted
@@ -167,7 +167,7 @@ def _bind_check(function: StageFunction, workload: Workload, stages: tuple[Bound
         if buffer not in written:
             raise WorkloadError(
                 f"check reads buffer {buffer!r}, which no stage writes",
-                next_step="Take that parameter out of check, or write the buffer in a stage.",
+                next_step="Remove that parameter from check, or write the buffer in a stage.",
             )
     return BoundStage(Stage(function, "host"), "check", "frame", access, frozenset(specials))
 
@@ -207,7 +207,7 @@ def _parameters(
             raise WorkloadError(
                 f"stage {stage!r} takes {name!r}, which is not a buffer"
                 f"{did_you_mean(name, (*buffers, *RESERVED))}",
-                next_step=f"Buffers: {', '.join(buffers)}. Also given by name: {', '.join(RESERVED)}.",
+                next_step=f"Buffers: {', '.join(buffers)}. Also available by name: {', '.join(RESERVED)}.",
             )
     return access, specials, wanted
 
@@ -223,7 +223,7 @@ def _mode(
         mode = default.get(parameter.name)
     if mode is None:
         raise WorkloadError(
-            f"stage {stage!r} does not say what it does to buffer {parameter.name!r}",
+            f"stage {stage!r} does not annotate buffer {parameter.name!r}",
             next_step=f"Annotate the parameter: {parameter.name}: In (reads), Out (overwrites) or InOut.",
         )
     return mode, _form(wanted, stage, parameter.name)
@@ -255,7 +255,7 @@ def _form(wanted: Any, stage: str, parameter: str) -> ArrayForm | None:
         return "pointer"
     raise WorkloadError(
         f"stage {stage!r} wants buffer {parameter!r} as {getattr(wanted, '__name__', wanted)!s}, "
-        "which is not an array that advisor can make of a buffer",
+        "which is not a supported array type",
         next_step=f"Write {parameter}: In[torch.Tensor] or In[int], or name the form: {FORMS_EXPLAINED}",
     )
 

@@ -71,7 +71,7 @@ class Buffer:
         if self.nbytes >= 1 << 63:
             raise WorkloadError(
                 f"a buffer of shape {self.dimensions} and dtype {self.element} has {self.nbytes} bytes; "
-                "the most is 2**63 - 1",
+                "the maximum is 2**63 - 1",
                 next_step="Choose a smaller shape.",
             )
         if self.external and self.scratch:
@@ -147,7 +147,7 @@ def device(
         if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value < math.inf:
             raise WorkloadError(
                 f"device({_name(function)}): {name} is {value!r}; it must be a number, 0 or more",
-                next_step="Give how often the kernel reads the buffer, or leave it out to have it traced.",
+                next_step="Give how often the kernel reads the buffer, or omit it to have it traced.",
             )
     twin = None if cpu is None else _callable(cpu, "device(cpu=...)")
     form = _form(arrays, _name(function))
@@ -174,7 +174,7 @@ class Workload:
         ids = self.ignore
         if not isinstance(ids, (list, tuple)) or not all(isinstance(name, str) for name in ids):
             raise WorkloadError(
-                f"ignore is {ids!r}; it must be a list of rules' ids",
+                f"ignore is {ids!r}; it must be a list of rule ids",
                 next_step='Write ignore=["pageable-transfer"]; `advisor rules` lists them.',
             )
         for part, stages in (("frame", self.frame), ("setup", self.setup)):
@@ -261,7 +261,7 @@ def _callable(function: object, where: str) -> Callable[..., object]:
     if not callable(function):
         raise WorkloadError(
             f"{where} was given {function!r}, which is not a function",
-            next_step="Give the function itself, without calling it.",
+            next_step="Pass the function itself; do not call it.",
         )
     return function
 
@@ -276,12 +276,12 @@ def _require_buffers(buffers: object) -> None:
         if not isinstance(name, str) or not name.isidentifier() or not isinstance(buffer, Buffer):
             raise WorkloadError(
                 f"buffers[{name!r}] is {buffer!r}; names must be Python identifiers, values Buffer(...)",
-                next_step="A stage asks for a buffer by naming a parameter like it.",
+                next_step="A stage gets a buffer by naming a parameter after it.",
             )
         if name in RESERVED:
             raise WorkloadError(
-                f"a buffer cannot be named {name!r}: stages get something else under that name",
-                next_step=f"Choose another name than {', '.join(RESERVED)}.",
+                f"a buffer cannot be named {name!r}: that parameter name is reserved",
+                next_step=f"Reserved names: {', '.join(RESERVED)}.",
             )
 
 

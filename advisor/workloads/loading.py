@@ -98,7 +98,7 @@ def _is_stage(caller: traceback.FrameSummary, called: traceback.FrameSummary) ->
 
 def user_error(what: str, error: BaseException, path: Path) -> WorkloadError:
     """An exception of the user's own code, shown as theirs."""
-    next_step = f"The traceback is of your own code, in {path}."
+    next_step = f"The traceback below is from your code, in {path}."
     if isinstance(error, ModuleNotFoundError) and error.name == "cupy":
         next_step = _NO_CUPY
     elif is_numba_misfit(error):
@@ -149,7 +149,7 @@ def _import_error(path: Path, problem: BaseException) -> WorkloadError:
         line = f"line {problem.lineno}: " if problem.lineno else ""
         return WorkloadError(
             f"{problem.filename or path} is not valid Python: {line}{problem.msg}",
-            next_step="Correct the file, or check the Python version.",
+            next_step="Fix the file, or check the Python version.",
             detail="".join(traceback.format_exception_only(type(problem), problem)).rstrip(),
         )
     if isinstance(problem, ValueError) and "null bytes" in str(problem):  # Python before 3.11.4
@@ -167,8 +167,9 @@ def _pick(path: Path, name: str | None, module: ModuleType) -> Definition:
     if not own:
         raise WorkloadError(
             f"{path} has no function marked with @workload",
-            next_step="Mark the function that returns your Workload; a script is run as it is where it "
-            "imports cupy, or is given arguments after --. The smallest workload:\n\n" + EXAMPLE,
+            next_step="Mark the function that returns your Workload with @workload. A file without "
+            "one runs as a script if it imports cupy or gets arguments after --. A minimal "
+            "workload:\n\n" + EXAMPLE,
         )
     listing = "\n".join(f"  {path}::{d.name}  {d.summary}".rstrip() for d in own.values())
     if name is None and len(own) > 1:
@@ -204,8 +205,8 @@ def relative(path: Path) -> str:
 
 
 _NO_CUPY = (
-    "CuPy is not installed. Let device stages take the array module as a parameter named xp in place of the "
-    "import, and they run without it; or install it: pip install 'gpu-memory-advisor[cuda13]' (or cuda12)."
+    "CuPy is not installed. Take the array module as a parameter named xp in device stages instead of "
+    "importing cupy, or install it: pip install 'gpu-memory-advisor[cuda13]' (or cuda12)."
 )
 EXAMPLE = """\
 import numpy as np

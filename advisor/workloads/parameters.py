@@ -61,9 +61,11 @@ def parse_assignments(settings: typing.Iterable[str], option: str = "--set") -> 
         if not equals or not name.strip().isidentifier():
             raise UsageError(f"{option} {setting!r} is not NAME=VALUE", next_step=f"Write {option} n=4096.")
         if not value.isprintable():
-            raise UsageError(f"{option} {name}={value!r} is not printable", next_step="Remove what is not.")
+            raise UsageError(
+                f"{option} {name}={value!r} contains unprintable characters", next_step="Remove them."
+            )
         if name.strip() in assignments:
-            raise UsageError(f"{option} {name.strip()} is given twice", next_step="Leave one of them out.")
+            raise UsageError(f"{option} {name.strip()} is given twice", next_step="Omit one of them.")
         assignments[name.strip()] = value.strip()
     return assignments
 
@@ -111,7 +113,7 @@ def _usable(definition: Definition, name: str, annotation: Any, default: Any) ->
         guess = type(default).__name__ if isinstance(default, (int, float, str)) else "int"
         raise WorkloadError(
             f"{what} has no annotation",
-            next_step=f"Write {name}: {guess}, so that --set {name}=VALUE can be read.",
+            next_step=f"Write {name}: {guess}, so that --set {name}=VALUE can be parsed.",
         )
     origin = typing.get_origin(annotation)
     options = typing.get_args(annotation)
@@ -127,7 +129,7 @@ def _usable(definition: Definition, name: str, annotation: Any, default: Any) ->
     if default is not inspect.Parameter.empty and not _fits(annotation, default):
         raise WorkloadError(
             f"{what} has the default {default!r}, which is not {_wanted(annotation)}",
-            next_step="Numbers must be finite, too. Correct the default or the annotation.",
+            next_step="Numbers must be finite. Fix the default or the annotation.",
         )
     return annotation
 
@@ -150,7 +152,9 @@ def _parse(name: str, text: str, annotation: Any, option: str = "--set") -> Valu
     try:
         value = _read(text, annotation)
     except OverflowError:
-        raise UsageError(f"{option} {name}={text} is too large", next_step="Give less than 2**63.") from None
+        raise UsageError(
+            f"{option} {name}={text} is too large", next_step="Give a value below 2**63."
+        ) from None
     except ValueError:
         wanted = _wanted(annotation)
         raise UsageError(

@@ -55,8 +55,8 @@ def source(workload: object) -> Iterator[str]:
             yield f"{path}::{function.__name__}"
     else:
         raise UsageError(
-            f"{function.__name__} has no source text, so that no other process can run it",
-            next_step="Write it to a file, and give that.",
+            f"{function.__name__} has no source text, so worker processes cannot run it",
+            next_step="Write it to a file and pass the file.",
         )
 
 
@@ -64,8 +64,8 @@ def _function(workload: object) -> Any:
     """The plain function behind a `Definition` at the top of a file or cell."""
     if isinstance(workload, Workload):
         raise UsageError(
-            "this is a Workload; every process has to make its own",
-            next_step="Give the function that returns it, marked with @workload, without calling it.",
+            "this is a Workload object; every process has to create its own",
+            next_step="Pass the function that returns it, marked with @workload, without calling it.",
         )
     if not isinstance(workload, Definition):
         raise UsageError(f"{workload!r} is not a workload", next_step=_GIVE)
@@ -74,8 +74,8 @@ def _function(workload: object) -> Any:
         function = function.func
     if not inspect.isfunction(function) or "<locals>" in function.__qualname__:
         raise UsageError(
-            f"{workload.name} is made inside of another function, where no other process can reach it",
-            next_step="Define it at the top of a file or of a cell.",
+            f"{workload.name} is defined inside another function, so worker processes cannot import it",
+            next_step="Define it at the top level of a file or cell.",
         )
     return function
 
@@ -120,17 +120,17 @@ def _as_file(function: Any) -> str:
     text = _source(function.__name__, function)
     if text is None:
         raise UsageError(
-            f"the source of {function.__name__} is not at the top of its cell",
-            next_step="Define it at the top of a cell, or write it to a file.",
+            f"the source of {function.__name__} is not at the top level of its cell",
+            next_step="Define it at the top level of a cell, or write it to a file.",
         )
     file = _File(function.__globals__)
     file.add(function.__name__, text)
     if file.lost:
         raise UsageError(
-            f"{function.__name__} uses {', '.join(file.lost)}, which this process alone has: no other can be "
-            "given it",
-            next_step="Make it inside of the function, or write the cell to a file (%%writefile) and give "
-            "that.",
+            f"{function.__name__} uses {', '.join(file.lost)}, which exists only in this process and "
+            "cannot be passed to workers",
+            next_step="Create it inside the function, or write the cell to a file (%%writefile) and "
+            "pass the file.",
         )
     return "\n".join((_HEAD, *file.lines, "", *file.blocks))
 

@@ -38,7 +38,7 @@ def write(file: Path, *, like: str | None = None, force: bool = False) -> list[P
     for path in texts:
         if path.is_dir() or (path.exists() and not force):
             raise UsageError(
-                f"{path} exists", next_step="Choose another name, or add --force to replace the file."
+                f"{path} exists", next_step="Choose another name, or add --force to overwrite the file."
             )
     try:
         for path, text in texts.items():
@@ -47,7 +47,7 @@ def write(file: Path, *, like: str | None = None, force: bool = False) -> list[P
     except OSError as problem:
         raise UsageError(
             f"{problem.filename or file} cannot be written: {problem.strerror or problem}",
-            next_step="Choose a folder you may write to.",
+            next_step="Choose a directory you can write to.",
         ) from None
     return list(texts)
 

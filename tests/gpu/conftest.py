@@ -11,7 +11,7 @@ from advisor.strategies.backend import Backend
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    reason = "the CUDA driver shows no GPU" if gpu_count() == 0 else "" if has_cupy() else "CuPy is missing"
+    reason = "the CUDA driver reports no GPU" if gpu_count() == 0 else "" if has_cupy() else "CuPy is missing"
     for item in items:
         if "gpu" in item.path.parts:
             item.add_marker(pytest.mark.gpu)

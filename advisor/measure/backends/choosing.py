@@ -33,13 +33,12 @@ def choose_backend(
     """
     there = machine or Machine()
     if no_gpu and gpu is not None:
-        raise UsageError("--gpu and --no-gpu contradict one another", next_step="Leave one of them out.")
+        raise UsageError("--gpu and --no-gpu contradict each other", next_step="Omit one of them.")
     if gpu is not None:
         if there.gpus() == 0:
             raise NothingMeasured(
-                f"--gpu {gpu}: the CUDA driver shows no GPU",
-                next_step="Check the driver with nvidia-smi, or leave --gpu out to "
-                f"{without[0]} without a GPU.",
+                f"--gpu {gpu}: the CUDA driver reports no GPU",
+                next_step=f"Check the driver with nvidia-smi, or omit --gpu to {without[0]} without a GPU.",
             )
         return "cuda"
     if no_gpu or there.gpus() == 0:
@@ -47,7 +46,7 @@ def choose_backend(
     if there.cupy():
         return "cuda"
     tell(
-        f"There is a GPU, but CuPy is not installed, so this run {without[1]}.\n"
+        f"There is a GPU but CuPy is not installed, so this run {without[1]}.\n"
         "  next: pip install 'gpu-memory-advisor[cuda13]' (or cuda12) to measure on it."
     )
     return "cpu"

@@ -82,12 +82,12 @@ class CudaBackend:
         except self._runtime.CUDARuntimeError as problem:
             raise NothingMeasured(
                 f"CUDA found no usable GPU: {problem}",
-                next_step="Check the driver with nvidia-smi, or leave --gpu out to predict without a GPU.",
+                next_step="Check the driver with nvidia-smi, or omit --gpu to predict without a GPU.",
             ) from None
         if not 0 <= self._gpu < count:
             raise NothingMeasured(
                 f"there is no GPU {self._gpu}; CUDA sees {count}",
-                next_step=f"Choose --gpu 0 to {count - 1}; CUDA_VISIBLE_DEVICES hides the others.",
+                next_step=f"Choose --gpu 0 to {count - 1}; CUDA_VISIBLE_DEVICES hides all others.",
             )
         return int(count)
 

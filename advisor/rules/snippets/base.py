@@ -13,7 +13,7 @@ from advisor.strategies.schedule import Plan, Step, plan, stage_uses
 
 _OWN_STREAM = """\
 stream = cupy.cuda.Stream(non_blocking=True)  # memory cannot be attached to the null stream alone
-stream.use()  # your kernels of this thread run on it from here on"""
+stream.use()  # kernels launched by this thread now use it"""
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,9 @@ class Code:
         for line in self.ways[name].allocate:
             yield self.filled(line, name, at=at)
         if self.buffers[name].external and self.in_place[name]:
-            yield f"# The data of {name} arrives elsewhere: hand over that memory in place of this."
+            yield f"# The data of {name} arrives in other memory: register and use that memory instead."
         elif self.buffers[name].external:
-            yield f"# The data of {name} arrives elsewhere: the np.copyto between there and {name} stays."
+            yield f"# The data of {name} arrives in other memory: the np.copyto to or from {name} remains."
 
     def move(self, step: Step, stream: str = "stream", at: Callable[[str], str] = str) -> str:
         """A copy or prefetch of a buffer."""

@@ -19,7 +19,7 @@ def pinned_empty(shape, dtype, flags=0):
 
 
 def mapped_empty(shape, dtype, flags=0):
-    """One page-locked memory as a NumPy and as a CuPy array."""
+    """Page-locked memory as a NumPy and a CuPy array."""
     dtype, count = np.dtype(dtype), math.prod(shape)
     memory = cupy.cuda.PinnedMemory(count * dtype.itemsize, flags | cupy.cuda.runtime.hostAllocMapped)
     pointer = cupy.cuda.runtime.pointerGetAttributes(memory.ptr).devicePointer
@@ -29,7 +29,7 @@ def mapped_empty(shape, dtype, flags=0):
 
 
 def registered_empty(shape, dtype, flags=0):
-    """A NumPy array on pages of its own, page-locked until it is freed; any array that stays will do."""
+    """A NumPy array on its own pages, page-locked until it is freed; any array that stays alive will do."""
     dtype, count = np.dtype(dtype), math.prod(shape)
     host = np.frombuffer(mmap.mmap(-1, count * dtype.itemsize), dtype, count)
     cupy.cuda.runtime.hostRegister(host.ctypes.data, host.nbytes, flags)
@@ -46,7 +46,7 @@ def mapped_registered_empty(shape, dtype):
 
 
 def managed_empty(shape, dtype):
-    """One managed memory as a NumPy and as a CuPy array."""
+    """Managed memory as a NumPy and a CuPy array."""
     dtype, count = np.dtype(dtype), math.prod(shape)
     memory = cupy.cuda.malloc_managed(count * dtype.itemsize)
     view = (ctypes.c_byte * (count * dtype.itemsize)).from_address(memory.ptr)
@@ -82,14 +82,14 @@ def advise(host, advice, side):
 
 
 def system_empty(shape, dtype):
-    """One ordinary memory as a NumPy and as a CuPy array; any array that stays will do."""
+    """Pageable memory as a NumPy and a CuPy array; any array that stays alive will do."""
     host = np.empty(shape, dtype)
     shared = cupy.cuda.UnownedMemory(host.ctypes.data, host.nbytes, host, cupy.cuda.Device().id)
     return host, cupy.ndarray(shape, host.dtype, memptr=cupy.cuda.MemoryPointer(shared, 0))
 '''
 _ATTACH = '''
 def prefetch(host, side):
-    """Gives managed memory to the "device" or the "host", in place of a prefetch that this GPU lacks."""
+    """Attaches managed memory to the "device" or "host"; this GPU has no prefetch."""
     kind = runtime.cudaMemAttachSingle if side == "device" else runtime.cudaMemAttachHost
     require(runtime.cudaStreamAttachMemAsync(stream.ptr, host.ctypes.data, 0, kind))
 '''

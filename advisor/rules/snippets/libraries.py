@@ -58,7 +58,7 @@ def _copied(placement: Placement) -> Way:
         host = f"{{host}} = pinned_empty({{shape}}, {{dtype}}{_flags(placement)})"
     return Way(
         (host, _IN_DEVICE_MEMORY),
-        to_device="{device}.set({host}, stream={stream})  # in place of cupy.asarray({host})",
+        to_device="{device}.set({host}, stream={stream})  # instead of cupy.asarray({host})",
         to_host="{device}.get(stream={stream}, out={host}, blocking=False)  # not cupy.asnumpy",
     )
 
@@ -131,7 +131,7 @@ def _pinned(dtype: str) -> Way:
             "  # .numpy() is the same memory",
             f'{{device}} = torch.empty({{shape}}, dtype=torch.{dtype}, device="cuda")',
         ),
-        to_device="{device}.copy_({host}, non_blocking=True)  # in place of {host}.to('cuda')",
+        to_device="{device}.copy_({host}, non_blocking=True)  # instead of {host}.to('cuda')",
         to_host="{host}.copy_({device}, non_blocking=True)  # not {device}.cpu()",
     )
 

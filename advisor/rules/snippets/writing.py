@@ -55,7 +55,7 @@ def serial(code: Code) -> str:
         *code.opening(),
         "",
         "",
-        "# Once. The CPU works in these arrays themselves: np.copyto into them would keep a copy.",
+        "# Once. Let the CPU work in these arrays directly: np.copyto into them would keep a copy.",
         *(line for name in code.buffers for line in code.allocation(name)),
         code.stream(),
         *_frame(code),
@@ -77,7 +77,7 @@ def _frame(code: Code) -> Iterator[str]:
         yield "    pass"
     once = [s for s in first if s not in steady and s.action in ("to-device", "to-host")]
     if once:
-        yield from ("", "", "# Once, after set-up; not in every frame:")
+        yield from ("", "", "# Once, after set-up, not in every frame:")
         for step in once:
             yield _step(code, step)
 
@@ -104,9 +104,14 @@ def overlapping(code: Code) -> str | None:
         *code.opening(),
         *_buffers(code, twice),
         *(f"{writer.move(s, 'kernels')}  # once, after set-up" for s in once),
-        *("", "", "def begin(slot):", '    """Queues a frame up to where the CPU has to wait for it."""'),
+        *(
+            "",
+            "",
+            "def begin(slot):",
+            '    """Enqueues a frame up to the point where the CPU must wait for it."""',
+        ),
         *writer.begin(head, body),
-        *("", "", "def finish(slot):", '    """Waits for that frame alone, and does the rest of it."""'),
+        *("", "", "def finish(slot):", '    """Waits for that frame only, then completes it."""'),
         *writer.finish(tail),
         *_LOOP.splitlines(),
     ]

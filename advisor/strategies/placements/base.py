@@ -103,9 +103,7 @@ class Placement:
     """Pages are moved on request at each change of side, where the device can do that."""
     hints: tuple[Hint, ...] = ()
     """What the driver is told of the memory."""
-    not_on_cpu: str | None = (
-        "the CPU device has one ordinary memory: only pageable and zero-copy differ there"
-    )
+    not_on_cpu: str | None = "the CPU device has only pageable memory: only `pageable` and `zero-copy` differ"
     """Why it cannot be used without a GPU, or None."""
 
     @property

@@ -44,7 +44,7 @@ def require_memory(
     if needed > free:
         managed = any(placed.device_kind == "managed" for placed in placements.values())
         liftable = managed and not oversubscribe
-        hint = "; --allow-oversubscription lifts this for managed memory" if liftable else ""
+        hint = "; --allow-oversubscription permits this for managed memory" if liftable else ""
         raise AllocationFailed(
-            f"the buffers need {units.size(needed)} of device memory, and {units.size(free)} are free{hint}"
+            f"the buffers need {units.size(needed)} of device memory; {units.size(free)} are free{hint}"
         )

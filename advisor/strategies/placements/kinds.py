@@ -107,7 +107,7 @@ class ZeroCopyRegistered(ZeroCopy):
 
     takes_foreign_memory = True
     registered = True
-    not_on_cpu = "the CPU device has nothing to register: its zero-copy is one ordinary buffer"
+    not_on_cpu = "the CPU device has no memory to register: its zero-copy is a pageable buffer"
 
 
 class System(Placement):
@@ -121,9 +121,9 @@ class System(Placement):
         """Needs pageableMemoryAccess, which has to be known to be 1."""
         if device.kind != "cpu" and not device.attributes.get("pageable_memory_access"):
             if device.kind == "catalogue" and device.memory_class == "discrete":
-                return f"{device.name} is taken to be without HMM (with it: docs/devices.md)"
+                return f"{device.name} is assumed to run without HMM (with HMM: see docs/devices.md)"
             told = "0" if flag_is_off(device, "pageable_memory_access") else "not known"
-            return f"kernels on {device.name} cannot reach ordinary memory (pageableMemoryAccess is {told})"
+            return f"kernels on {device.name} cannot access pageable memory (pageableMemoryAccess is {told})"
         return super().unavailable(device)
 
 
@@ -181,7 +181,7 @@ class ManagedAdvised(ManagedPrefetch):
     def unavailable(self, device: Device) -> str | None:
         """Needs concurrentManagedAccess."""
         if flag_is_off(device, "concurrent_managed_access"):
-            return f"{device.name} takes no advice on managed memory (concurrentManagedAccess is 0)"
+            return f"{device.name} does not support hints on managed memory (concurrentManagedAccess is 0)"
         return super().unavailable(device)
 
     def place(self, arena: Arena, layout: Layout) -> Placed:

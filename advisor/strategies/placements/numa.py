@@ -53,11 +53,11 @@ def chosen_node(
     if wanted == "local":
         return local if len(there) > 1 and permitted() else None
     if not permitted():
-        raise ValueError("set_mempolicy is refused here; containers need the capability SYS_NICE for it")
+        raise ValueError("set_mempolicy is not permitted; containers need the capability SYS_NICE")
     if wanted == "remote":
         others = [node for node in there if node != local and node in _listed(root, "has_cpu")]
         if local is None or not others:
-            raise ValueError(f"there is no node remote from the GPU; nodes with memory: {there}")
+            raise ValueError(f"no node is remote from the GPU; nodes with memory: {there}")
         return others[0]
     if not wanted.isdecimal() or int(wanted) not in there:
         raise ValueError(f"{wanted!r} is not local, remote or one of the nodes with memory: {there}")
@@ -126,11 +126,11 @@ def _set_policy(wanted: Policy) -> None:
 def _call(numbers: Mapping[str, int], machine: str, *arguments: object) -> None:
     number = numbers.get(machine)
     if number is None:
-        raise OSError(0, f"memory policies are not known on {machine}")
+        raise OSError(0, f"memory policies are not supported on {machine}")
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.syscall(ctypes.c_long(number), *arguments) != 0:
         code = ctypes.get_errno()
-        raise OSError(code, f"the kernel refuses its memory policies: {os.strerror(code)}")
+        raise OSError(code, f"the kernel rejects memory policies: {os.strerror(code)}")
 
 
 def _listed(root: Path, name: str) -> tuple[int, ...]:

@@ -123,15 +123,15 @@ def require_gateable(found: Comparison, *, anyway: bool) -> None:
         return
     if same_run(found.base, found.head):
         raise UsageError(
-            "BASE and HEAD are one and the same run, which would pass every gate",
-            next_step="Profile again for HEAD, or say --anyway.",
+            "BASE and HEAD are the same run, which would pass every gate",
+            next_step="Profile again for HEAD, or add --anyway.",
         )
     apart = [c for c in differing(found.conditions, "subject") if c.what in _DECIDING]
     if apart:
         told = "; ".join(f"{c.what}: {c.base} in BASE, {c.head} in HEAD" for c in apart)
         raise UsageError(
-            f"these differ in more than the code, so a gate cannot judge it: {told}",
-            next_step="Profile both alike, leave --fail-if out, or say --anyway.",
+            f"BASE and HEAD differ in more than the code, so gates do not apply: {told}",
+            next_step="Profile both under the same conditions, omit --fail-if, or add --anyway.",
         )
 
 
@@ -153,26 +153,26 @@ def _require_alike(base: Profile, head: Profile, *, anyway: bool) -> None:
     if (base.script is None) != (head.script is None):
         script, other = ("BASE", "HEAD") if base.script else ("HEAD", "BASE")
         raise UsageError(
-            f"{script} is the run of a script, {other} of a workload: a run and a frame have no ratio",
+            f"{script} is a profile of a script, {other} of a workload: runs and frames cannot be compared",
             next_step="Give two profiles of one script, or of one workload.",
         )
     if on_cpu(base) != on_cpu(head):
         first, second = ("BASE", "HEAD") if on_cpu(base) else ("HEAD", "BASE")
         raise UsageError(
-            f"{first} is predicted, {second} was measured on a GPU: a measured time and a predicted one have "
-            "no ratio",
-            next_step=f"Profile for {first} on the GPU too, or both with --no-gpu.",
+            f"{first} is predicted, {second} was measured on a GPU: measured and predicted times cannot "
+            "be compared",
+            next_step=f"Profile {first} on the GPU too, or both with --no-gpu.",
         )
     if base.workload.name != head.workload.name and not anyway:
         what = "script" if head.script else "workload"
         raise UsageError(
             f"these are different {what}s: {base.workload.name} in BASE, {head.workload.name} in HEAD",
-            next_step=f"Give two profiles of one {what}, or say --anyway if it was renamed.",
+            next_step=f"Give two profiles of one {what}, or add --anyway if it was renamed.",
         )
     if arguments(base) != arguments(head) and not anyway:
         raise UsageError(
-            f"the script ran with other arguments: {arguments(base)} in BASE, {arguments(head)} in HEAD",
-            next_step="Profile both with the same, or say --anyway.",
+            f"the script ran with different arguments: {arguments(base)} in BASE, {arguments(head)} in HEAD",
+            next_step="Profile both with the same arguments, or add --anyway.",
         )
     for side, profile in (("BASE", base), ("HEAD", head)):
         _require_figures(side, profile)
@@ -187,8 +187,8 @@ def _require_figures(side: str, profile: Profile) -> None:
     why = f" ({failed.strategy}: {failed.reason})" if failed else ""
     what = "predicted for a GPU" if on_cpu(profile) else "measured"
     raise NothingMeasured(
-        f"{side} has nothing that was {what}, so there is nothing to compare{why}",
-        next_step="See why in `advisor report`, fix that, and profile again.",
+        f"{side} has no strategy that was {what}, so there is nothing to compare{why}",
+        next_step="`advisor report` shows the reason. Fix it and profile again.",
     )
 
 
@@ -256,8 +256,8 @@ def _figures(found: AnyRow) -> Figures:
 def _nothing_in_common(devices: Sequence[ComparedDevice], only: Sequence[str]) -> NothingMeasured:
     if not devices:
         return NothingMeasured(
-            "BASE and HEAD predict for no device in common",
-            next_step="Predict for the same: `advisor predict PROFILE --target DEVICE`.",
+            "BASE and HEAD have no predicted device in common",
+            next_step="Predict both for the same device: `advisor predict PROFILE --target DEVICE`.",
         )
     asked = f" among {', '.join(only)}" if only else ""
     told = [f"{gap.strategy} {gap.status} in {gap.missing_in.upper()}" for gap in devices[0].one_sided]
@@ -287,7 +287,7 @@ def _notes(base: Profile, head: Profile) -> list[str]:
     """What makes the figures of either side less than they say."""
     notes = []
     if same_run(base, head):
-        notes.append("BASE and HEAD are one and the same run.")
+        notes.append("BASE and HEAD are the same run.")
     before, now = ((*side.notes, *side.environment.warnings) for side in (base, head))
     for text in dict.fromkeys((*before, *now)):
         side = "Both" if text in before and text in now else "BASE" if text in before else "HEAD"

@@ -122,7 +122,7 @@ _CONDITIONS: dict[str, Callable[[Profile], str | None]] = {
     "driver": _driver,
     "CUDA runtime": lambda profile: str(profile.environment.gpu.get("cuda_runtime") or "") or None,
     "power limit or mode": _power,
-    "what held clocks down": _throttled,
+    "clock throttling": _throttled,
 }
 
 

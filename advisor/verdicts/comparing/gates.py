@@ -91,7 +91,7 @@ def _rule(gate: Gate, findings: Sequence[_Finding]) -> Ruling:
 
 def _findings(found: Comparison, gate: Gate) -> Iterator[_Finding]:
     for name in found.unmatched_devices:
-        yield _Finding("inconclusive", f"{name} is predicted in one of the two alone.")
+        yield _Finding("inconclusive", f"{name} is predicted in only one of the two.")
     for device in found.devices:
         if gate.kind == "recommendation-changes":
             yield _recommendation(device, named=len(found.devices) > 1)
@@ -146,7 +146,7 @@ def _at(row: Compared, level: float) -> str:
 def _footprint(row: Compared, gate: Gate, at: str) -> _Finding:
     """Memory is accounted, not sampled: it has no interval."""
     if row.base_bytes is None or row.head_bytes is None:
-        return _Finding("inconclusive", f"The memory of `{row.strategy}` was not seen in both.")
+        return _Finding("inconclusive", f"The memory of `{row.strategy}` is not known in both.")
     if row.head_bytes <= row.base_bytes * (1 + gate.limit):
         return _Finding("passed", "")
     grown = f"{units.size(row.base_bytes)} in BASE, {units.size(row.head_bytes)} in HEAD"

@@ -44,7 +44,7 @@ def recommended(
         sure = basis == "measured" or "open" not in (base.verdict, head.verdict)
         if sure:
             return Recommended(
-                *names, "changed", "No strategy that may be the best in BASE may be the best in HEAD."
+                *names, "changed", "No strategy is a candidate for the best in both BASE and HEAD."
             )
         return Recommended(*names, "cannot tell", "The predicted ranges overlap.")
     told = basis == "predicted" or "open" not in (base.verdict, head.verdict)
@@ -61,9 +61,9 @@ def _unsound(
         if told is None:
             return f"{side} recommends nothing."
         if told.verdict == "untrusted":
-            return f"{side} differs from itself and cannot be trusted."
+            return f"{side} cannot be trusted: its control differs from itself."
         if count < 2:
-            return f"{side} has figures of one strategy alone."
+            return f"{side} has figures for only one strategy."
     return "" if whole else "A run was interrupted."
 
 

@@ -13,7 +13,7 @@ from advisor.profiles.scripts import ScriptMeasured
 Outcome = Literal["slower", "faster", "same", "cannot tell"]
 Figures = Measured | Predicted | ScriptMeasured
 AnyRow = Figures | Failed | Skipped
-NOT_RUN = "it was not asked for"
+NOT_RUN = "it was not requested"
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def ratio_of(
             head.rounds, base.rounds, confidence=confidence, resamples=resamples, seed=seed
         )
     if not isinstance(base, Predicted) or not isinstance(head, Predicted):
-        raise TypeError("a measured time and a predicted one have no ratio")
+        raise TypeError("measured and predicted times cannot be compared")
     if base == head:
         return stats.Ratio(1.0, 1.0, 1.0)
     return stats.Ratio(

@@ -66,7 +66,7 @@ class Bridge(ABC):
         except Exception as problem:
             raise Unsharable(str(problem).partition("\n")[0]) from None
         if found != address_of(array):
-            raise Unsharable(f"{self.library} made a copy of it")
+            raise Unsharable(f"{self.library} copied it")
         return wrapped
 
 

@@ -63,9 +63,9 @@ class StageBridges:
 
     def _refused(self, buffer: str, dtype: str, form: ArrayForm, problem: Unsharable) -> WorkloadError:
         return WorkloadError(
-            f"stage {self._stage.name!r} asks for buffer {buffer!r} ({dtype}) through "
-            f"{self._bridges[form].library}, which cannot share it: {problem}",
-            next_step="Give the buffer a dtype that the library has, or take it as a NumPy or CuPy array.",
+            f"stage {self._stage.name!r} asks for buffer {buffer!r} ({dtype}) as "
+            f"{self._bridges[form].library}, which cannot share its memory: {problem}",
+            next_step="Use a dtype the library supports, or take the buffer as a NumPy or CuPy array.",
         )
 
 

@@ -31,8 +31,8 @@ class TorchBridge(Bridge):
             import torch
         except ImportError as problem:
             raise WorkloadError(
-                f"a stage asks for its buffers by PyTorch, which cannot be imported: {problem}",
-                next_step="Install it: pip install 'gpu-memory-advisor[torch]', on a GPU see pytorch.org.",
+                f"a stage takes PyTorch tensors, but PyTorch cannot be imported: {problem}",
+                next_step="Install it: pip install 'gpu-memory-advisor[torch]'; for a GPU see pytorch.org.",
             ) from None
         self._torch: Any = torch
         self._device = self._stream = None
@@ -86,14 +86,14 @@ def _require_cuda(torch: Any) -> None:
         torch.cuda.init()
     except Exception as problem:
         raise WorkloadError(
-            f"a device stage asks for tensors, but this PyTorch cannot use the GPU: {problem}",
+            f"a device stage takes PyTorch tensors, but this PyTorch cannot use the GPU: {problem}",
             next_step="Install a build of PyTorch for your CUDA (pytorch.org), or profile with --no-gpu.",
         ) from None
 
 
 _PACKAGES = ("numba", "numba-cuda", "numpy")
 _FOLDERS = {"numba", "numba_cuda"}
-_INSTALL = "pip install 'numba-cuda[cu13]' (or cu12, as your driver's CUDA)"
+_INSTALL = "pip install 'numba-cuda[cu13]' (or cu12, matching your driver)"
 
 
 class NumbaBridge(DefaultStreamBridge):
@@ -111,7 +111,7 @@ class NumbaBridge(DefaultStreamBridge):
                 absent = isinstance(problem, ModuleNotFoundError)
                 told = str(problem) if absent else f"{type(problem).__name__}: {problem}"
                 raise WorkloadError(
-                    f"a stage asks for its buffers by Numba, which cannot be imported: {told.strip()}",
+                    f"a stage takes Numba arrays, but Numba cannot be imported: {told.strip()}",
                     next_step=f"Install it: {_INSTALL}." if absent else numba_that_fits(),
                 ) from None
             self._cuda = cuda
@@ -123,7 +123,7 @@ class NumbaBridge(DefaultStreamBridge):
     def wrap_host(self, array: Any) -> Any:
         """The array itself. Raises TypeError for a dtype that Numba has no type for."""
         if array.dtype.kind not in "biufcV":
-            raise TypeError(f"Numba has no arrays of {array.dtype}")
+            raise TypeError(f"Numba does not support arrays of {array.dtype}")
         return array
 
     def address(self, wrapped: Any) -> int:
@@ -152,5 +152,5 @@ def numba_that_fits() -> str:
             found.append(f"{name} {metadata.version(name)}")
     return (
         f"Installed are {', '.join(found)}; numba-cuda needs NumPy before 2.5: "
-        "pip install -U numba 'numba-cuda[cu13]' 'numpy<2.5' (or cu12, as your driver's CUDA)."
+        "pip install -U numba 'numba-cuda[cu13]' 'numpy<2.5' (or cu12, matching your driver)."
     )

@@ -51,7 +51,7 @@ class Kernel:
     ) -> None:
         """Launches the kernel; returns before it has run."""
         if any(map(_on_host, arguments)):
-            raise KernelNeedsGpu(f"kernel {self.name!r} runs on a GPU alone")
+            raise KernelNeedsGpu(f"kernel {self.name!r} runs only on a GPU")
         device = self._device()
         if self._signature:
             signatures.require_count(self._signature, arguments)
@@ -110,7 +110,7 @@ class Kernel:
 
             return int(cupy.cuda.runtime.getDevice())
         except (ImportError, RuntimeError) as problem:
-            raise KernelNeedsGpu(f"kernel {self.name!r} runs on a GPU alone: {problem}") from None
+            raise KernelNeedsGpu(f"kernel {self.name!r} runs only on a GPU: {problem}") from None
 
     def _compile(self) -> Any:
         """By CuPy with NVRTC, for the current device."""

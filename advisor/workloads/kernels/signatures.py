@@ -147,7 +147,9 @@ def require_pointee(signature: Signature, index: int, dtype: np.dtype[Any]) -> N
     if wanted is None or wanted == dtype or {wanted.itemsize, dtype.itemsize} == {1}:
         return
     raise signature.refused(
-        index, f"is an array of {dtype}", f"The kernel reads {wanted}: give such a buffer, or change it."
+        index,
+        f"is an array of {dtype}",
+        f"The kernel reads {wanted}: pass such a buffer, or change the kernel.",
     )
 
 
@@ -202,5 +204,5 @@ def _has_c_linkage(plain: str, start: int) -> bool:
     return any(plain.count("{", end, start) >= plain.count("}", end, start) for end in blocks)
 
 
-LOOK = "Compare the order of the arguments with the kernel's parameters."
+LOOK = "Check the order of the arguments against the kernel's parameters."
 """What to do about an argument of a wrong type."""

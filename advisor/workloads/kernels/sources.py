@@ -65,7 +65,7 @@ def _file(name: str, caller: Path) -> Source:
         near = difflib.get_close_matches(path.name, [p.name for p in path.parent.glob("*.cu*")], n=1)
         raise FileProblem(
             f"advisor.kernel: {path} does not exist" + (f"; did you mean {near[0]}?" if near else ""),
-            next_step="Give CUDA source, or the path of a .cu file as seen from the file that asks for it.",
+            next_step="Give CUDA source, or the path of a .cu file relative to the file that uses it.",
         ) from None
     except (OSError, UnicodeDecodeError) as problem:
         raise FileProblem(
@@ -87,6 +87,6 @@ def does_not_compile(source: Source, name: str, log: str) -> WorkloadError:
         where, excerpt = source.place(line), source.excerpt(line)
     return WorkloadError(
         f"kernel {name!r} does not compile: {where}: {said}",
-        next_step="Correct the source; the compiler's log counts its lines from the source's first.",
+        next_step="Fix the source. Line numbers in the compiler's log start at its first line.",
         detail=f"{excerpt}\n\n{log.strip()}".strip(),
     )

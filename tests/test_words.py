@@ -1,0 +1,106 @@
+"""Plain words: no text that a user sees holds a phrase that users found odd (docs/glossary.md: the terms)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from running import REPOSITORY
+
+PHRASES = (
+    r"is no (profile|Python|size|range|number|gate|file|module|kernel)\b",
+    r"\bmend(s|ed|ing)?\b",
+    r"is a bet\b",
+    r"\bto be sure\b",
+    r"of the draws",
+    r"one is done every",
+    r"begin to end",
+    r"hangs on",
+    r"fetch(ed)? page by page",
+    r"advice round",
+    r"nothing that shows",
+    r"another's choice",
+    r"(by|decides) no threshold",
+    r"shall say",
+    r"of the order of runs",
+    r"the CPU alone",
+    r"(held|hold|holds) (\w+ ){0,4}against",
+    r"what a report of",
+    r"(one )?page over",
+    r"passes as it is",
+    r"says? nothing",
+    r"restless",
+    r"looked on",
+    r"one of these",
+    r"surely",
+    r"safe choice",
+    r"figures that lie in",
+    r"least memory of the first",
+    r"one and the same",
+    r"ordinary memory",
+    r"a (report|run|file|device) of yours",
+    r"of which nothing",
+    r"which is recommended",
+    r"one to a line",
+    r"\banew\b",
+)
+BANNED = re.compile("|".join(f"(?:{phrase})" for phrase in PHRASES), re.IGNORECASE)
+PAGES = [
+    REPOSITORY / "README.md",
+    REPOSITORY / "CONTRIBUTING.md",
+    REPOSITORY / "Makefile",
+    REPOSITORY / "action.yml",
+    *sorted((REPOSITORY / "docs").rglob("*.md")),
+    *sorted((REPOSITORY / "templates").rglob("*.j2")),
+    *sorted((REPOSITORY / "action").glob("*.sh")),
+    *sorted((REPOSITORY / "workloads").rglob("*.py")),
+    *sorted((REPOSITORY / "advisor").rglob("*.toml")),
+    REPOSITORY / "advisor" / "rules" / "examples.json",
+]
+MODULES = sorted((REPOSITORY / "advisor").rglob("*.py"))
+SHOWN_DOCSTRINGS = ("cli", "api.py", "definition.py")
+"""Docstrings here are help: typer prints them, or `help()` of a public name does."""
+
+
+def texts(path: Path) -> Iterator[str]:
+    """A module's strings, f-strings as they are written, or all of another file."""
+    source = path.read_text(encoding="utf-8")
+    if path not in MODULES:
+        yield source
+        return
+    tree = ast.parse(source)
+    shown = any(part in SHOWN_DOCSTRINGS for part in path.parts)
+    hidden = set() if shown else {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if id(node) in hidden:
+            continue
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(part.value if isinstance(part, ast.Constant) else "X" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+@pytest.mark.parametrize("path", [*PAGES, *MODULES], ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_no_odd_phrases(path: Path) -> None:
+    flat = (" ".join(text.split()) for text in texts(path))
+    assert [found[0] for text in flat for found in BANNED.finditer(text)] == []
+
+
+@pytest.mark.parametrize(
+    "text", ["Mend what it names.", "x is no profile", "X, which is recommended, is as fast"]
+)
+def test_they_are_found(text: str) -> None:
+    assert BANNED.search(text)
+
+
+def test_every_strategy_and_memory_class_term_of_the_glossary_is_defined_once() -> None:
+    glossary = (REPOSITORY / "docs" / "glossary.md").read_text(encoding="utf-8")
+    terms = re.findall(r"^\| (.+?) \|", glossary, re.MULTILINE)
+    names = [name for term in terms for name in re.findall(r"\*\*(.+?)\*\*", term)]
+    assert len(names) == len(set(names))
+    assert {"baseline", "block", "bound", "final", "footprint", "frame", "indifference", "placement"} <= set(
+        names
+    )
