@@ -105,9 +105,9 @@ class Contest:
         progress.end()
 
     def _take_windows(self, pace: Pace, deadline: float) -> None:
-        """Of all that did not leave, those that were measured to the end first."""
+        """Of all that did not leave, those that were measured to the end first, what may break it last."""
         here = [row.strategy for row in self.entered if row.strategy not in self.held.left]
-        names = sorted(here, key=lambda name: name in self.dropped)
+        names = sorted(here, key=lambda name: (name in self.held.alone, name in self.dropped))
         process = 1 + max(block.process for block in self.held.blocks)
 
         def start() -> Session:
@@ -117,6 +117,7 @@ class Contest:
         after_final(self.windows, names, start, self.clock, deadline, pace.process_seconds, warm)
 
     def _start(self, process: int, contestants: Mapping[str, str], energy_seconds: float = 0.0) -> Session:
+        single = list(contestants) if len(contestants) == 1 else []
         job = FinalJob(
             base=self.base,
             process=process,
@@ -124,8 +125,8 @@ class Contest:
             frames=self.frames,
             block_seconds=self.block_seconds,
             energy_seconds=WINDOW_SECONDS if self._preferences.objective == "energy" else energy_seconds,
-            compare=not self.held.rounds,
-            directory=str(self.directory / f"final-{process}"),
+            compare=not self.held.rounds or bool(single),
+            directory=str(self.directory / "-".join(("final", str(process), *single))),
         )
         return self.session(job)
 
@@ -143,9 +144,19 @@ class Contest:
             warm_frames=self.held.warm_frames,
             kept_setup=self.held.kept_setup,
             left={name: problem.message for name, problem in self.held.left.items()},
+            alone=tuple(name for name in self.held.alone if name not in self.held.left),
             dropped=tuple(sorted(self.dropped - {self.alias})),
             process_seconds=self.held.pace.process_seconds if self.held.pace else 0.0,
             round_seconds=self.held.pace.round_seconds if self.held.pace else 0.0,
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was measured in another way than the rest."""
+        return tuple(
+            f"{name} broke beside the others ({problem.message}); it was measured in processes of its own."
+            for name, problem in self.held.alone.items()
+            if name not in self.held.left
         )
 
     def results(self, rows: Sequence[Result]) -> tuple[Result, ...]:

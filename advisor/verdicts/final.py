@@ -114,7 +114,8 @@ def decide(
     """
     kept = tuple(blocks)
     seen = {block.contestant for block in kept}
-    pairs = paired(kept, [one.name for one in contestants if one.name in seen])
+    names = [one.name for one in contestants if one.name in seen]
+    pairs = paired(kept, names, [one.name for one in contestants if one.alone])
     noise = _noise(kept, alias, aim) if alias and {alias.name, alias.of} <= seen else None
     return judge(pairs, contestants, aim, noise=noise, alias=alias, pace=pace)
 

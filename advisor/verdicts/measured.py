@@ -46,11 +46,11 @@ def over_baseline(profile: Profile, baseline: str) -> dict[str, stats.Ratio]:
     final = profile.final
     if final is None:
         return {}
-    shown = "time" if counts_latency(profile.preferences.objective) else "throughput"
+    shown: Objective = "time" if counts_latency(profile.preferences.objective) else "throughput"
     kept = scores(profile.blocks, shown)
     seen = {block.contestant for block in kept}
     names = [name for name in profile.measured() if name in final.contestants and name in seen]
-    found = over(paired(kept, names), baseline, profile.method.confidence)
+    found = over(paired(kept, names, final.alone), baseline, profile.method.confidence)
     return {name: ratio for name, ratio in found.items() if name not in final.left}
 
 
@@ -65,7 +65,12 @@ def decided(
     scored, objective = scores(kept, preferences.objective), preferences.objective
     each = rounds_of_a_score(kept, objective)
     contestants = [
-        _contestant(row, left=row.strategy in final.left, dropped=row.strategy in final.dropped)
+        _contestant(
+            row,
+            left=row.strategy in final.left,
+            dropped=row.strategy in final.dropped,
+            alone=row.strategy in final.alone,
+        )
         for row in rows
         if row.strategy in final.contestants
     ]
@@ -101,10 +106,8 @@ def _rounds(row: Measured, objective: Objective) -> tuple[tuple[float, ...], ...
     return tuple(tuple(seconds * longer for seconds in frames) for frames in row.rounds)
 
 
-def _contestant(row: Measured, *, left: bool = False, dropped: bool = False) -> Contestant:
-    return Contestant(
-        row.strategy, row.footprint.physical_bytes, code_change(row.strategy), left=left, dropped=dropped
-    )
+def _contestant(row: Measured, **how: bool) -> Contestant:
+    return Contestant(row.strategy, row.footprint.physical_bytes, code_change(row.strategy), **how)
 
 
 def _aim(preferences: Preferences) -> Aim:
