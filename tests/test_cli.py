@@ -201,6 +201,21 @@ def test_a_bug_shows_its_traceback(command: Command) -> None:
     assert "RuntimeError: a bug\n" in said.err
 
 
+def test_a_commands_time_begins_with_its_process(tmp_path: Path) -> None:
+    code = "import time; time.sleep(0.5); from advisor.cli import console; "
+    code += "print(time.monotonic() - console.began())"
+    begin = time.monotonic()
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert 0.5 <= float(ended.stdout) <= time.monotonic() - begin + 0.1
+
+
 @contextmanager
 def started(directory: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """`advisor` in a process group of its own, as a shell starts it; none of it is left afterwards."""
