@@ -17,7 +17,7 @@ from advisor.devices.host import THIS_MACHINE, Machine
 from advisor.errors import UsageError
 from advisor.measure.final import Session
 from advisor.measure.final_messages import BlockDone, FinalRound, Left, Unmeasurable
-from advisor.measure.row_figures import NOT_ABOVE_IDLE, above_idle
+from advisor.measure.row_figures import above_idle
 from advisor.measure.sampling import Clock
 from advisor.profiles.blocks import Block
 from advisor.profiles.row_figures import FrameEnergy
@@ -111,7 +111,7 @@ def of_run(
         if seconds < LEAST_RUN:
             return f"a run of less than {LEAST_RUN:g} s is too short for a counter that ticks"
         if taken <= watts * seconds:
-            return NOT_ABOVE_IDLE
+            return "what it took does not show above the idle power"
         return above_idle(taken, watts * seconds, seconds, 1, meter.source)
 
 

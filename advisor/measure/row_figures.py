@@ -12,7 +12,6 @@ from advisor.profiles.blocks import Block
 from advisor.profiles.row_figures import FrameEnergy, Quantile
 
 QUANTILES = {"p95": 0.95, "p99": 0.99}
-NOT_ABOVE_IDLE = "what it took does not show above the idle power"
 OUTSIDE = "measured in the final alone"
 
 
@@ -29,7 +28,7 @@ def figures(blocks: Sequence[Block], windows: Sequence[Block], no_windows: str) 
         name: few.format(kept, stats.fewest_frames(share)) if kept else "no frames were kept one by one"
         for name, share in QUANTILES.items()
     }
-    reasons["energy"] = NOT_ABOVE_IDLE if windows else no_windows
+    reasons["energy"] = "what its frames took does not show above the idle power" if windows else no_windows
     spent = [block.cpu_seconds for block in blocks if block.cpu_seconds is not None]
     if spent:
         found["cpu_seconds"] = mean(spent)
