@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -69,6 +70,8 @@ def profile(
     What is measured so far is kept in `keep_in` after each process, as a whole profile. Raises
     `AdvisorError` when it cannot be loaded or run at all.
     """
+    if settings.began is None:
+        settings = replace(settings, began=time.monotonic())
     begun = Begun(environment(), datetime.now(timezone.utc).isoformat(timespec="seconds"))
     partial = keep_in / PARTIAL
     with tempfile.TemporaryDirectory(prefix="advisor-") as scratch, _launching(settings, launcher) as launch:

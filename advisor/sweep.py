@@ -208,6 +208,10 @@ class SweepProgress:
         """So many processes for the value at work."""
         self._progress.start(self._before + total * self._left)
 
+    def limit(self, seconds: float) -> None:
+        """The time left for the value at work."""
+        self._progress.limit(seconds)
+
     def begin(self, what: str) -> None:
         """One of them starts."""
         self._progress.begin(f"{self._label}: {what}" if self._label else what)

@@ -271,8 +271,9 @@ class Command:
         self._monkeypatch.setattr(sys, "argv", ["advisor", *map(str, arguments)])
         before = signal.getsignal(signal.SIGTERM)
         try:
+            around = replace(self.around, launching=self.around.launching or launching)
             with pytest.raises(SystemExit) as ended:
-                app.main(replace(self.around, launching=self.around.launching or launching))
+                app.main(replace(around, began=time.monotonic()))
         finally:
             signal.signal(signal.SIGTERM, before)
         told = self._capsys.readouterr()

@@ -59,7 +59,8 @@ def test_profile_in_an_empty_directory(tmp_path: Path) -> None:
     assert names(tmp_path) == {"advisor-report"}
     assert names(tmp_path / "advisor-report") == REPORTS
     assert said.stdout.startswith("vector_add: predicted. Nothing was measured on a GPU.\n")
-    assert said.stderr.splitlines()[:2] == ["[1] checking the workload", "[2] tracing the workload"]
+    steps = [re.sub(r"\d+ s left", "left", line) for line in said.stderr.splitlines()[:2]]
+    assert steps == ["[1] checking the workload (left)", "[2] tracing the workload (left)"]
     assert said.stderr.splitlines()[-3:] == [
         "wrote advisor-report/profile.json",
         "      advisor-report/report.html",
@@ -199,6 +200,21 @@ def test_a_bug_shows_its_traceback(command: Command) -> None:
     assert (said.code, said.out) == (70, "")
     assert said.err.startswith("Traceback")
     assert "RuntimeError: a bug\n" in said.err
+
+
+def test_a_commands_time_begins_with_its_process(tmp_path: Path) -> None:
+    code = "import time; time.sleep(0.5); from advisor.cli import console; "
+    code += "print(time.monotonic() - console.began())"
+    begin = time.monotonic()
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert 0.5 <= float(ended.stdout) <= time.monotonic() - begin + 0.1
 
 
 @contextmanager

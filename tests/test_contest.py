@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,6 +24,7 @@ from advisor.measure.runner import Run, run
 from advisor.measure.sampling import Clock
 from advisor.measure.settings import Settings
 from advisor.profiles.schema import Measured, Skipped
+from advisor.verdicts.measured import decided
 
 SECONDS = {"pageable": 0.030, "pinned": 0.010, "zero-copy": 0.014, "managed": 0.050}
 
@@ -116,7 +118,8 @@ def test_rows_have_the_times_of_their_blocks(tmp_path: Path) -> None:
     assert sum(row.frames_per_round) == len(blocks)
     assert len(row.frames_per_round) == len({block.process for block in blocks}) >= 2
     assert row.median_seconds == pytest.approx(0.014, rel=0.01)
-    assert row.interval_seconds[0] <= row.median_seconds <= row.interval_seconds[1]
+    low, high = row.interval_seconds
+    assert low < row.median_seconds == pytest.approx(math.sqrt(low * high))
     assert row.stage_seconds["produce"] == pytest.approx(0.007, rel=0.01)
     assert row.footprint == made.rows["zero-copy"].footprint, "of the screening"
 
@@ -135,9 +138,34 @@ def test_the_record_tells_how_it_was_held(tmp_path: Path) -> None:
 
 def test_who_is_screened_out_keeps_its_row_and_is_told_so(tmp_path: Path) -> None:
     rows = results(held(contest(tmp_path, {"pinned": 0.010, "zero-copy": 0.014, "managed": 0.050})))
-    assert rows["managed"].outside.startswith("screened out")
+    assert rows["managed"].outside == "screened out: 5.00 times the best's time in screening"
     assert (rows["managed"].samples, rows["managed"].median_seconds) == ("frames", 0.050)
     assert rows["pinned"].outside == ""
+
+
+@pytest.mark.parametrize("how", ["leaves", "dies"])
+def test_who_breaks_in_company_alone_is_measured_alone_and_can_be_chosen(how: str, tmp_path: Path) -> None:
+    clock, jobs = FakeClock(), list[FinalJob]()
+    seconds = {"pageable": 0.030, "pinned": 0.012, "zero-copy": 0.010}
+
+    def session(made: FinalJob) -> Session:
+        jobs.append(made)
+        return FakeSession(
+            made, seconds, {"zero-copy": how} if len(made.contestants) > 1 else {}, clock.advance
+        )
+
+    made = held(contest(tmp_path, seconds, session, clock))
+    row, record = results(made)["zero-copy"], made.record()
+    assert (row.samples, row.outside, record.alone) == ("blocks", "", ("zero-copy",))
+    assert list(record.left) == [made.alias], "its second name left with it"
+    assert len({job.directory for job in jobs}) == len(jobs)
+    assert all(job.compare for job in jobs if len(job.contestants) == 1)
+    (note,) = made.notes
+    assert "SIGSEGV" in note
+    found = decided(made.held.blocks, made.entered, made.settings.preferences, record).verdict
+    assert found.chosen == "zero-copy"
+    assert found.speedup is not None
+    assert found.speedup.high / found.speedup.low > 1.1, "by what processes of their own differ"
 
 
 @pytest.mark.parametrize("how", ["leaves", "dies"])
@@ -150,6 +178,7 @@ def test_who_leaves_keeps_its_screening_row_with_the_reason(how: str, tmp_path: 
     assert "SIGSEGV" in row.outside
     assert (row.samples, row.median_seconds) == ("frames", 0.014)
     assert list(made.record().left) == ["zero-copy"]
+    assert (made.record().alone, made.notes) == ((), ())
     assert results(made)["pinned"].samples == "blocks"
 
 

@@ -67,6 +67,18 @@ def test_a_wild_rival_widens_no_other_pair_by_much():
     assert shaky == pytest.approx(calm, rel=0.2)
 
 
+def test_one_with_processes_of_its_own_widens_its_own_pairs_alone():
+    logs = drawn(8, 6, 10, 5, 0.01, 0.02)
+    logs[..., 4] += np.random.default_rng(9).normal(0, 0.1, (6, 1))
+    company, both = paired(made(logs), NAMES[:4]), paired(made(logs), NAMES[:5], alone=NAMES[4])
+    assert both.error[:4, :4] == pytest.approx(company.error, rel=0.1)
+    assert both.error[4, :4].min() > 2 * both.error[:4, :4].max()
+    assert both.freedom[4, :4].max() == 5 + estimate.SUPPOSED_WEIGHT, "nothing of the others' luck"
+    assert both.luck > 3 * company.luck, "so the next step has more processes"
+    supposed = paired(made(logs[:1]), NAMES[:5], alone=NAMES[4])
+    assert supposed.luck == pytest.approx(estimate.SUPPOSED_ALONE)
+
+
 def test_only_rounds_in_common_count_for_a_pair():
     logs = drawn(8, 4, 5, 3, 0.01, 0.02)
     holes = logs.copy()

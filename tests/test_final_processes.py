@@ -16,24 +16,27 @@ from advisor.verdicts.planning import Step
 
 DIED = Problem(cause="device", message="the process was killed by SIGSEGV")
 SECONDS = {"pinned": 0.010, "zero-copy": 0.012, "pageable": 0.020}
+AGAIN = " (again)"
 
 
 def block(process: int, request: FinalRound, place: int) -> Block:
     name = request.order[place]
+    seconds = SECONDS[name.removesuffix(AGAIN)]
     return Block(
         process=process, round=request.round, place=place, contestant=name, frames=5,
-        seconds=5 * SECONDS[name], frame_seconds=(SECONDS[name],) * 5,
+        seconds=5 * seconds, frame_seconds=(seconds,) * 5,
     )  # fmt: skip
 
 
 @dataclass
 class FakeSession:
-    """Each block takes a second of the clock; `fails` says in which process and round who leaves how."""
+    """Each block takes a second of the clock; `fails` says in which process and round who leaves how, or that
+    it does wherever it is by itself."""
 
     process: int
     names: tuple[str, ...]
     clock: FakeClock
-    fails: Mapping[tuple[int, int, str], str]
+    fails: Mapping[tuple[int, int, str] | str, str]
     starts: bool = True
     warming: tuple[float, ...] = ()
     closed: bool = False
@@ -48,7 +51,7 @@ class FakeSession:
         self.asked.append(request)
         for place, name in enumerate(request.order):
             self.clock.now += 1.0
-            how = self.fails.get((self.process, request.round, name))
+            how = self.fails.get(name if len(self.names) == 1 else (self.process, request.round, name))
             if how == "ctrl-c":
                 raise KeyboardInterrupt
             if how:
@@ -66,7 +69,7 @@ class FakeSession:
 class Hall:
     """A final with fake processes, and all that were ever started. A start takes a second too."""
 
-    fails: Mapping[tuple[int, int, str], str] = field(default_factory=dict)
+    fails: Mapping[tuple[int, int, str] | str, str] = field(default_factory=dict)
     dead: tuple[int, ...] = ()
     settle_at: int = 99
     drops: frozenset[str] = frozenset()
@@ -76,10 +79,13 @@ class Hall:
     kept: list[Block] = field(default_factory=list)
     held: Held = field(default_factory=Held)
     warming: tuple[float, ...] = ()
+    mute: frozenset[str] = frozenset()
+    """Whose processes of their own do not start."""
     shares: list[float] = field(default_factory=list)
 
     def run(self, seconds: float, names: Sequence[str] = tuple(SECONDS), processes: int = 2) -> Held:
-        plan = Plan({name: name for name in names}, self.clock.now + seconds, processes, 7, 0.01)
+        contestants = {name: name.removesuffix(AGAIN) for name in names}
+        plan = Plan(contestants, self.clock.now + seconds, processes, 7, 0.01)
         hold(plan, self.held, self._start, lambda: self.clock.now, self._look, self.kept.append)
         assert all(session.closed for session in self.sessions)
         assert self.kept == self.held.blocks
@@ -89,7 +95,12 @@ class Hall:
         assert all(session.closed for session in self.sessions), "one process at a time"
         self.clock.now += 1.0
         session = FakeSession(
-            process, tuple(names), self.clock, self.fails, process not in self.dead, self.warming
+            process,
+            tuple(names),
+            self.clock,
+            self.fails,
+            process not in self.dead and set(names) != self.mute,
+            self.warming,
         )
         self.sessions.append(session)
         return session
@@ -97,7 +108,8 @@ class Hall:
     def _look(self, blocks: Sequence[Block]) -> Look:
         assert blocks == self.held.blocks
         assert self.held.pace is not None
-        assert self.held.pace.process_seconds == 1.0
+        numbers = {session.process for session in self.sessions}
+        assert self.held.pace.process_seconds == len(self.sessions) / len(numbers)
         self.shares.append(self.held.share)
         return Look(self.held.looks >= self.settle_at, self.drops, self.steps[self.held.looks])
 
@@ -161,13 +173,75 @@ def test_who_is_dropped_is_not_measured_again() -> None:
 
 
 @pytest.mark.parametrize("how", ["left", "died"])
-def test_who_leaves_leaves_all_processes_and_the_final_goes_on(how: str) -> None:
-    hall = Hall(fails={(1, 2, "pinned"): how})
+def test_who_breaks_alone_too_leaves_the_final_and_that_goes_on(how: str) -> None:
+    hall = Hall(fails={(1, 2, "pinned"): how, "pinned": how})
     held = hall.run(1000)
-    assert held.left == {"pinned": DIED}
+    assert (held.left, held.alone) == ({"pinned": DIED}, {})
     assert {b.contestant for b in held.blocks if b.process > 1} == {"zero-copy", "pageable"}
     rounds = len(hall.sessions[1].asked)
     assert rounds == (3 if how == "died" else len(hall.sessions[0].asked)), "a dead process is replaced"
+    alone = [session for session in hall.sessions if session.names == ("pinned",)]
+    assert [len(session.asked) for session in alone] == [1], "it is not tried a third time"
+
+
+@pytest.mark.parametrize("how", ["left", "died"])
+def test_who_breaks_in_company_goes_on_in_processes_of_its_own(how: str) -> None:
+    hall = Hall(fails={(1, 2, "pinned"): how})
+    held = hall.run(1000)
+    assert (held.left, held.alone) == ({}, {"pinned": DIED})
+    later = {b.process for b in held.blocks} - {0, 1}
+    for process in later - {max(later)}:  # the time may cut the last one short
+        rounds = [[r.order for r in s.asked] for s in hall.sessions if s.process == process]
+        assert [{name for order in each for name in order} for each in rounds] == [
+            {"zero-copy", "pageable"}, {"pinned"},
+        ]  # fmt: skip
+        assert len(rounds[0]) == len(rounds[1]), "a block for each of theirs"
+    places = [(b.process, b.round, b.contestant) for b in held.blocks]
+    assert len(set(places)) == len(places)
+
+
+def test_what_broke_is_tried_alone_though_the_others_have_settled() -> None:
+    hall = Hall(fails={(1, 1, "pinned"): "left"}, settle_at=0)
+    held = hall.run(1000)
+    assert (held.settled, held.looks, list(held.alone), held.left) == (True, 2, ["pinned"], {})
+    assert {b.contestant for b in held.blocks if b.process > 1} == set(SECONDS)
+
+
+def test_a_second_name_leaves_with_its_own_and_is_not_tried_alone() -> None:
+    names = (*SECONDS, "pinned (again)")
+    hall = Hall(fails={(0, 1, "pinned"): "left"})
+    held = hall.run(1000, names)
+    assert (list(held.left), list(held.alone)) == (["pinned (again)"], ["pinned"])
+    hall = Hall(fails={(0, 1, "pinned (again)"): "died"})
+    held = hall.run(1000, names)
+    assert (list(held.left), held.alone) == (["pinned (again)"], {})
+    assert "pinned" in {b.contestant for b in held.blocks if b.process > 1}
+
+
+def test_all_of_them_may_have_processes_of_their_own() -> None:
+    hall = Hall(fails={(0, 1, "pinned"): "left", (0, 1, "zero-copy"): "left"})
+    held = hall.run(300, ("pinned", "zero-copy"))
+    assert (held.left, set(held.alone)) == ({}, {"pinned", "zero-copy"})
+    shared = [session for session in hall.sessions if len(session.names) > 1]
+    assert all(len(request.order) > 1 for session in shared for request in session.asked)
+    last = max(b.process for b in held.blocks) - 1
+    assert {b.contestant for b in held.blocks if b.process == last} == {"pinned", "zero-copy"}
+    alone = [session for session in hall.sessions if len(session.names) == 1 and session.process > 1]
+    assert {session.names for session in alone} == {("pinned",), ("zero-copy",)}
+
+
+def test_who_is_left_over_after_two_broke_ends_the_final() -> None:
+    fails = {(0, 0, "pinned"): "died", (1, 0, "zero-copy"): "left", "pinned": "died", "zero-copy": "died"}
+    held = Hall(fails=fails).run(1000)
+    assert set(held.left) == {"pinned", "zero-copy"}
+    assert {b.contestant for b in held.blocks} == {"pageable"}
+
+
+def test_a_process_of_its_own_that_does_not_start_is_the_second_time() -> None:
+    hall = Hall(fails={(0, 1, "pinned"): "died"}, mute=frozenset(("pinned",)))
+    held = hall.run(1000)
+    assert (list(held.left), held.alone) == (["pinned"], {})
+    assert "did not start" in held.left["pinned"].message
 
 
 def test_a_process_that_cannot_start_is_tried_again() -> None:

@@ -20,10 +20,12 @@ from advisor.measure.progress import Silent
 from advisor.measure.results import combine
 from advisor.measure.runner import job_of
 from advisor.profiles.blocks import Block
+from advisor.profiles.schema import Measured
 from advisor.workloads.loading import load
 
 BOTH = {"pageable": "pageable", "zero-copy": "zero-copy"}
 COUNTER = FILES / "counter.py"
+IN_COMPANY = FILES / "in_company.py"
 VECTOR_ADD = REPOSITORY / "workloads" / "vector_add.py"
 
 
@@ -124,24 +126,48 @@ def test_a_process_that_cannot_begin_is_not_ready(server: ForkServer, tmp_path: 
         assert not session.ready()
 
 
-def test_a_whole_final(server: ForkServer, tmp_path: Path) -> None:
+def whole_final(
+    directory: Path, server: ForkServer, file: Path, *assignments: str
+) -> tuple[Contest, list[Measured]]:
     """Screened for real, then as many processes as the time allows."""
-    asked = cpu_settings(VECTOR_ADD, "n=4096", rounds=2, max_seconds=30.0)
+    asked = cpu_settings(file, *assignments, rounds=2, max_seconds=30.0)
     launcher = ProcessLauncher(30, server=server)
-    workload = load(VECTOR_ADD, None, asked.assignments).record
+    workload = load(file, None, asked.assignments).record
     rows = {}
     for name in BOTH:
-        ended = launcher(job_of(asked, "measure", name, tmp_path, name))
+        ended = launcher(job_of(asked, "measure", name, directory, name))
         assert isinstance(ended.outcome, Sample)
         rows[name] = combine(name, [ended.outcome], workload, confidence=0.95)
     typical = rows["pageable"].median_seconds  # whatever disturbed the machine while it screened
     rows = {name: row.model_copy(update={"median_seconds": typical}) for name, row in rows.items()}
-    base = job_of(asked, "measure", "pageable", tmp_path, "final")
-    contest = Contest(asked, base, rows, tmp_path, launcher.session, block_seconds=0.005)
+    base = job_of(asked, "measure", "pageable", directory, "final")
+    contest = Contest(asked, base, rows, directory, launcher.session, block_seconds=0.005)
     contest.run(contest.clock() + 5.0, Silent(), lambda _: None)
+    return contest, [row for row in contest.results(tuple(rows.values())) if row.status == "measured"]
+
+
+def test_a_whole_final(server: ForkServer, tmp_path: Path) -> None:
+    contest, rows = whole_final(tmp_path, server, VECTOR_ADD, "n=4096")
     record = contest.record()
     assert record.processes >= 2
     assert record.left == {}
     assert {block.contestant for block in contest.held.blocks} == {*BOTH, record.alias}
-    results = contest.results(tuple(rows.values()))
-    assert [row.outside for row in results if row.status == "measured"] == ["", ""]
+    assert [row.outside for row in rows] == ["", ""]
+
+
+@pytest.mark.parametrize(("how", "reason"), [("segfault", "SIGSEGV"), ("differ", "differ")])
+def test_a_workload_that_breaks_in_company_alone_is_measured_in_processes_of_its_own(
+    how: str, reason: str, server: ForkServer, tmp_path: Path
+) -> None:
+    given = (IN_COMPANY, f"how={how}")
+    check(tmp_path, IN_COMPANY, server, "how=nothing")
+    contest, rows = whole_final(tmp_path, server, *given)
+    record = contest.record()
+    assert record.alone == ("zero-copy",)
+    assert set(record.left) <= {record.alias}
+    assert {row.strategy: (row.samples, row.outside) for row in rows} == {
+        "pageable": ("blocks", ""), "zero-copy": ("blocks", ""),
+    }  # fmt: skip
+    (note,) = contest.notes
+    assert "zero-copy" in note
+    assert reason in note

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
+from fakes import FakeClock
 
 from advisor.measure.progress import Bar, Lines, Silent, make_progress
 
@@ -31,6 +33,16 @@ def test_lines_without_a_total_yet(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "[1] checking the workload\n[2/4] pinned, round 1\n"
 
 
+def test_lines_tell_the_time_left_where_it_is_limited(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = FakeClock()
+    lines = Lines(clock)
+    lines.limit(60.0)
+    for seconds in (18.0, 50.0):
+        clock.advance(seconds)
+        lines.begin("pinned")
+    assert capsys.readouterr().err == "[1] pinned (42 s left)\n[1] pinned (0 s left)\n"
+
+
 def test_silence(capsys: pytest.CaptureFixture[str]) -> None:
     runs(Silent())
     assert capsys.readouterr() == ("", "")
@@ -50,9 +62,11 @@ def test_the_bar_stays_on_stderr_and_counts(
     monkeypatch.setenv("COLUMNS", "80")
     bar = Bar()
     bar._bar.live.transient = False  # what a terminal shows last
+    bar.limit(57.9)
     runs(bar)
     told = capsys.readouterr()
     assert told.out == ""
     assert "pinned, round 1" in told.err
     assert "2/3" in told.err
+    assert re.search(r"5[5-8] s left", told.err)
     assert max(map(len, told.err.splitlines())) <= 80

@@ -31,6 +31,7 @@ from advisor.report.page import Page
 from advisor.report.pages import page_of
 from advisor.report.recommendations import predicted_verdict, verdicts
 from advisor.report.tables import break_even, forecasts, rows, setup_costs
+from advisor.stats import Ratio, ratio_interval
 
 
 def headline(**fields: object) -> str:
@@ -147,10 +148,11 @@ def test_declined_prediction_says_why() -> None:
     assert blocks(page_of(cpu_profile(predictions=(declined,))), Chart, "predictions") == []
 
 
-def pair(frame: float, setup: float, spread: float = 0.001) -> tuple[Measured, Measured]:
-    """A row beside a baseline of 10 ms a frame and 1 s of set-up."""
+def pair(frame: float, setup: float, spread: float = 0.001) -> tuple[Measured, Measured, Ratio]:
+    """A row beside a baseline of 10 ms a frame and 1 s of set-up, and the ratio of their times."""
     base = measured("pageable", 0.010, spread=0.001, setup_seconds=1.0)
-    return measured("pinned", frame, spread=spread, setup_seconds=setup), base
+    row = measured("pinned", frame, spread=spread, setup_seconds=setup)
+    return row, base, ratio_interval(base.rounds, row.rounds)
 
 
 @pytest.mark.parametrize(
@@ -181,8 +183,7 @@ def test_break_even_has_the_range_of_the_ratio() -> None:
 def test_baseline_has_no_break_even_and_ratio_one() -> None:
     base, other = rows(profile())
     assert (base.tag, base.cells[1].value, base.cells[1].note) == ("baseline", "1.00×", "")
-    measured_rows = tuple(profile().measured().values())
-    told = setup_costs(measured_rows, measured_rows[0])
+    told = setup_costs(run := profile(), tuple(run.measured().values()))
     assert [cell.value for cell in told[0].cells[1:]] == ["–", "–", "–"]
     assert [cell.value for cell in told[1].cells[1:]] == ["0 s", "+20.0 ms", "at once"]
     low, _, high = other.cells[1].note.replace("×", "").partition(" to ")

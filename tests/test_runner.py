@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes import FakeClock
 from running import FakeLauncher, cpu_settings, sample
 
 from advisor.errors import NothingMeasured, UsageError, WorkloadError
 from advisor.measure.jobs import Job, Problem, ReferenceRun
 from advisor.measure.launcher import Ended
 from advisor.measure.progress import Silent
-from advisor.measure.runner import Run, job_of, run
+from advisor.measure.runner import CONCLUDING_SECONDS, Run, job_of, run
 from advisor.measure.settings import Settings
 from advisor.profiles.schema import Device, Failed, Measured, Skipped
 
@@ -237,6 +238,27 @@ def test_a_reference_that_crashes_is_noted_and_the_strategies_are_tried(tmp_path
     result, _ = ran(FakeLauncher(reference=died()), settings(), tmp_path)
     assert "not be compared" in result.notes[0]
     assert {row.status for row in result.rows} == {"measured"}
+
+
+@pytest.mark.parametrize(("began", "left"), [(None, 60.0), (93.0, 53.0)])
+def test_the_time_counts_from_where_it_began(began: float | None, left: float, tmp_path: Path) -> None:
+    class Limited(Silent):
+        def limit(self, seconds: float) -> None:
+            said.append(seconds)
+
+    said = list[float]()
+    limits = list[float | None]()
+
+    def measure(job: Job) -> Ended:
+        limits.append(job.left_seconds)
+        return Ended(sample(), "finished")
+
+    asked = replace(settings(max_seconds=60.0), began=began)
+    clock = FakeClock()
+    clock.advance(100.0)
+    run(asked, FakeLauncher(measure), Limited(), tmp_path, lambda _: None, clock=clock)
+    assert said == [left]
+    assert set(limits) == {left - CONCLUDING_SECONDS}
 
 
 def test_progress_hears_of_every_process(tmp_path: Path) -> None:

@@ -18,11 +18,13 @@ from running import FILES, Command, advisor, having, missing, python_path
 import advisor as public
 from advisor import pipeline
 from advisor.errors import UsageError, WorkloadError
-from advisor.measure.jobs import Job
+from advisor.measure.jobs import Job, ScriptSample
 from advisor.measure.progress import Silent
+from advisor.measure.row_figures import of_runs
 from advisor.measure.script_ranges import RangeWatch
 from advisor.measure.settings import Settings
 from advisor.profiles import reading
+from advisor.profiles.row_figures import FrameEnergy
 from advisor.profiles.schema import WRONG_RESULTS, Profile
 from advisor.profiles.scripts import ScriptCopies, ScriptMeasured
 from advisor.profiles.traces import Activity, NoTrace, NsysTrace, StrategyTrace
@@ -105,6 +107,50 @@ def test_every_strategy_is_run_and_the_best_is_recommended(tmp_path: Path) -> No
         assert "train.py" in text
         assert "zero-copy-pool" in text
         assert "to start from" in text
+
+
+@pytest.mark.usefixtures("fake_cupy")
+def test_cpu_time_is_that_of_a_run_with_its_children_and_energy_is_absent_with_a_reason(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "burns.py"
+    file.write_text(
+        "import os, time, cupy\n"
+        "def burn():\n"
+        "    end = time.process_time() + 0.2\n"
+        "    while time.process_time() < end: pass\n"
+        "burn()\n"
+        "child = os.fork()\n"
+        "if not child:\n"
+        "    burn()\n"
+        "    os._exit(0)\n"
+        "os.waitpid(child, 0)\n"
+    )
+    found = run(file=file)
+    base = rows(found)[UNCHANGED]
+    assert base.cpu_seconds is not None
+    assert 0.4 <= base.cpu_seconds < 2
+    assert base.energy is None
+    assert base.absent["energy"]
+    said = shown(found, "html")
+    assert missing(said, "CPU time per run", "No energy of", base.absent["energy"]) == []
+    assert "CPU time, energy" in shown(found, "txt")
+
+
+def test_a_row_has_the_energy_of_all_its_runs() -> None:
+    def sample(joules: float | None, cpu: float) -> ScriptSample:
+        taken = joules and FrameEnergy(
+            joules=joules, watts=50 + joules / 2, idle_watts=50, seconds=2, frames=1, source="a fake"
+        )
+        return ScriptSample(
+            seconds=2, setup_seconds=0, compared=(), cpu_seconds=cpu, energy=taken or None,
+            unmetered="" if taken else "too short",
+        )  # fmt: skip
+
+    found = of_runs([sample(10, 1.0), sample(20, 3.0), sample(None, 2.0)])
+    assert (found["cpu_seconds"], found["energy"].joules) == (2.0, pytest.approx(15))
+    assert (found["energy"].frames, found["energy"].seconds) == (2, 4)
+    assert of_runs([sample(None, 1.0)])["absent"] == {"energy": "too short"}
 
 
 @pytest.mark.usefixtures("fake_cupy")

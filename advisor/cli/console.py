@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -38,6 +40,8 @@ class Around:
     calibrating: Launch | None = None
     facts: Callable[[int, Path | None], Facts] | None = None
     launching: Callable[[Settings], Launcher] | None = None
+    began: float | None = None
+    """On `time.monotonic`, when the command's time began; that of this process's start if None."""
 
 
 REAL = Around()
@@ -56,6 +60,22 @@ def launcher(settings: Settings) -> Launcher | None:
     """What runs the jobs; None for processes of this run's own."""
     make = AROUND.get().launching
     return make(settings) if make else None
+
+
+def began() -> float:
+    """On `time.monotonic`, when the command's time began: starting Python and its imports are in it.
+
+    The kernel counts a process's start from its own (proc(5), `stat`, field 22).
+    """
+    if (told := AROUND.get().began) is not None:
+        return told
+    now = time.monotonic()
+    try:
+        fields = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2]
+        started = int(fields.split()[19]) / os.sysconf("SC_CLK_TCK")
+        return now - max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - started)
+    except (OSError, ValueError, IndexError):
+        return now
 
 
 def say(text: str) -> None:

@@ -6,6 +6,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ import typer
 from advisor.cli import options, scripting
 from advisor.cli.console import (
     INTERRUPTED,
+    began,
     choose_backend,
     draws_bars,
     launcher,
@@ -61,12 +63,13 @@ def profile(**given: Any) -> None:
         scripting.require_gpu(made, no_gpu=asked.no_gpu)
     if made.backend == "cpu" and "nsys" in made.trace and made.nsys is None and not asked.quiet:
         say("--trace nsys has no effect: nothing runs on a GPU")
+    timed = replace(made, began=began())
     if swept:
         _profile_sweep(made, swept, asked.out, wanted, asked.quiet)
     elif form:
-        _profile_to_stdout(made, form, asked.quiet)
+        _profile_to_stdout(timed, form, asked.quiet)
     else:
-        _profile_once(made, asked.out, wanted, asked.quiet)
+        _profile_once(timed, asked.out, wanted, asked.quiet)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean
 
-from advisor import stats
+from advisor import stats, units
 from advisor.measure.energy import WINDOW_SECONDS, Windows, after_final
 from advisor.measure.final import LEAST, Held, Look, Plan, Session, hold
 from advisor.measure.final_messages import FinalJob
@@ -24,8 +24,10 @@ from advisor.profiles.blocks import Block, FinalRecord
 from advisor.profiles.preferences import Preferences, counts_latency
 from advisor.profiles.schema import Measured, Result
 from advisor.strategies.registry import BASELINE
+from advisor.verdicts.estimate import margins
 from advisor.verdicts.measured import decided
 from advisor.verdicts.planning import Pace
+from advisor.verdicts.scores import scores
 
 SCREENED_OUT = 2.0
 """Times the best's time from which a strategy is not in the final: of equals one process each drops none."""
@@ -61,8 +63,9 @@ class Contest:
         times = {name: _score(row, self._preferences) for name, row in self.rows.items()}
         best = min(times.values(), default=math.inf)
         within = {BASELINE: BASELINE_IN}
+        self.over_best = {name: seconds / best for name, seconds in times.items()}
         self.entered = [
-            row for name, row in self.rows.items() if times[name] <= best * within.get(name, SCREENED_OUT)
+            row for name, row in self.rows.items() if self.over_best[name] <= within.get(name, SCREENED_OUT)
         ]
         self.quickest = min((row.median_seconds for row in self.entered), default=1.0)
         least = TAIL_FRAMES if self._preferences.objective == "latency-p99" else LEAST_FRAMES
@@ -102,9 +105,9 @@ class Contest:
         progress.end()
 
     def _take_windows(self, pace: Pace, deadline: float) -> None:
-        """Of all that did not leave, those that were measured to the end first."""
+        """Of all that did not leave, those that were measured to the end first, what may break it last."""
         here = [row.strategy for row in self.entered if row.strategy not in self.held.left]
-        names = sorted(here, key=lambda name: name in self.dropped)
+        names = sorted(here, key=lambda name: (name in self.held.alone, name in self.dropped))
         process = 1 + max(block.process for block in self.held.blocks)
 
         def start() -> Session:
@@ -114,6 +117,7 @@ class Contest:
         after_final(self.windows, names, start, self.clock, deadline, pace.process_seconds, warm)
 
     def _start(self, process: int, contestants: Mapping[str, str], energy_seconds: float = 0.0) -> Session:
+        single = list(contestants) if len(contestants) == 1 else []
         job = FinalJob(
             base=self.base,
             process=process,
@@ -121,8 +125,8 @@ class Contest:
             frames=self.frames,
             block_seconds=self.block_seconds,
             energy_seconds=WINDOW_SECONDS if self._preferences.objective == "energy" else energy_seconds,
-            compare=not self.held.rounds,
-            directory=str(self.directory / f"final-{process}"),
+            compare=not self.held.rounds or bool(single),
+            directory=str(self.directory / "-".join(("final", str(process), *single))),
         )
         return self.session(job)
 
@@ -140,45 +144,58 @@ class Contest:
             warm_frames=self.held.warm_frames,
             kept_setup=self.held.kept_setup,
             left={name: problem.message for name, problem in self.held.left.items()},
+            alone=tuple(name for name in self.held.alone if name not in self.held.left),
             dropped=tuple(sorted(self.dropped - {self.alias})),
             process_seconds=self.held.pace.process_seconds if self.held.pace else 0.0,
             round_seconds=self.held.pace.round_seconds if self.held.pace else 0.0,
         )
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was measured in another way than the rest."""
+        return tuple(
+            f"{name} broke beside the others ({problem.message}); it was measured in processes of its own."
+            for name, problem in self.held.alone.items()
+            if name not in self.held.left
+        )
+
     def results(self, rows: Sequence[Result]) -> tuple[Result, ...]:
         """The screened rows, those of the final's contestants with the figures of its blocks."""
-        return tuple(self._row(row) if isinstance(row, Measured) else row for row in rows)
+        off = margins(scores(self.held.blocks, "throughput"), tuple(self.names), CONFIDENCE)
+        return tuple(self._row(row, off) if isinstance(row, Measured) else row for row in rows)
 
-    def _row(self, row: Measured) -> Measured:
+    def _row(self, row: Measured, off: Mapping[str, float]) -> Measured:
         blocks = [block for block in self.held.blocks if block.contestant == row.strategy]
         if row.strategy in self.held.left:
             return _outside(row, f"left the final: {self.held.left[row.strategy].message}")
         if row.strategy not in self.names:
-            return _outside(row, "screened out: more than twice the best time")
+            times = units.digits(self.over_best[row.strategy], 3)
+            return _outside(row, f"screened out: {times} times the best's time in screening")
         if not blocks:
             return _outside(row, "the final did not begin")
         timed = [block for block in blocks if block.energy is None]
         windows = [b for b in (*blocks, *self.windows.blocks) if b.energy and b.contestant == row.strategy]
         more = figures(timed, windows, self.windows.why(row.strategy))
-        return with_blocks(row, blocks).model_copy(update=more)
+        return with_blocks(row, blocks, off[row.strategy]).model_copy(update=more)
 
 
-def with_blocks(row: Measured, blocks: Sequence[Block]) -> Measured:
-    """The row with the blocks' times: the mean frame of each block, by process."""
+def with_blocks(row: Measured, blocks: Sequence[Block], margin: float) -> Measured:
+    """The row with the blocks' times: the mean frame of each block, by process; `margin` as of `margins`."""
     processes = sorted({block.process for block in blocks})
     rounds = [[block.period_seconds for block in blocks if block.process == process] for process in processes]
     stages = {
         name: mean(block.host_seconds[name] for block in blocks if name in block.host_seconds)
         for name in {name for block in blocks for name in block.host_seconds}
     }
+    middle = stats.median(rounds)
     latencies = [block.latency_seconds for block in blocks if block.latency_seconds is not None]
     timed = row.model_copy(
         update={
             "frame_seconds": tuple(seconds for taken in rounds for seconds in taken),
             "frames_per_round": tuple(map(len, rounds)),
             "samples": "blocks",
-            "median_seconds": stats.median(rounds),
-            "interval_seconds": stats.median_interval(rounds, confidence=CONFIDENCE),
+            "median_seconds": middle,
+            "interval_seconds": (middle * math.exp(-margin), middle * math.exp(margin)),
             "stage_seconds": {**row.stage_seconds, **stages},
             "latency_seconds": mean(latencies) if latencies else row.latency_seconds,
             "stopped": (),

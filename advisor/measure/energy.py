@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field
 
 from advisor.devices.energy import Meter, Unmetered, metering
@@ -17,12 +17,16 @@ from advisor.devices.host import THIS_MACHINE, Machine
 from advisor.errors import UsageError
 from advisor.measure.final import Session
 from advisor.measure.final_messages import BlockDone, FinalRound, Left, Unmeasurable
+from advisor.measure.row_figures import above_idle
 from advisor.measure.sampling import Clock
 from advisor.profiles.blocks import Block
+from advisor.profiles.row_figures import FrameEnergy
 from advisor.profiles.schema import Device
 
 WINDOW_SECONDS = 2.0
 IDLE_SECONDS = 1.0
+LEAST_RUN = 1.0
+"""Seconds of a script's run, which cannot go from tick to tick: 10 % of it may be cut at either end."""
 LONGEST_TICK = 0.5
 """Seconds after which a counter that stands still is taken as it is."""
 NO_TIME = "no time left after the final; raise --max-seconds"
@@ -81,6 +85,34 @@ def idle_watts(
 
     rested = window(wait, 0, meter, clock, seconds)
     return max(rested.joules, 0.0) / rested.seconds
+
+
+def of_run(
+    run: Callable[[], None],
+    opened: AbstractContextManager[Meter],
+    clock: Clock = time.perf_counter,
+    sleep: Callable[[float], None] = time.sleep,
+) -> FrameEnergy | str:
+    """What one run takes above the idle power of the second before it, or why that is not known."""
+    with ExitStack() as stack:
+        try:
+            meter = stack.enter_context(opened)
+            watts, before = idle_watts(meter, clock, sleep), meter.joules()
+        except Unmetered as problem:
+            run()
+            return str(problem)
+        begin = clock()
+        run()
+        seconds = clock() - begin
+        try:
+            taken = meter.joules() - before
+        except Unmetered as problem:
+            return str(problem)
+        if seconds < LEAST_RUN:
+            return f"a run of less than {LEAST_RUN:g} s is too short for a counter that ticks"
+        if taken <= watts * seconds:
+            return "what it took does not show above the idle power"
+        return above_idle(taken, watts * seconds, seconds, 1, meter.source)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,9 @@
 Every round is a random order of all contestants that are left. After each step (some processes, some rounds
 in each) the figures are looked at, and what they say tells the next step. What is measured is handed on block
 by block.
+
+A contestant that breaks in company of the others goes on in processes of its own, one beside each of theirs
+and with as many rounds. One that breaks there too leaves the final.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from advisor.measure.jobs import Problem
 from advisor.measure.sampling import Clock, settled
 from advisor.profiles.blocks import Block
 from advisor.verdicts.choice import LOOKS, SPENDING
-from advisor.verdicts.planning import Pace, Step, first_step
+from advisor.verdicts.planning import FEWEST_PROCESSES, Pace, Step, first_step
 
 LEAST = 2
 """Contestants: with one there is nothing to compare."""
@@ -72,6 +75,9 @@ class Held:
 
     blocks: list[Block] = field(default_factory=list)
     left: dict[str, Problem] = field(default_factory=dict)
+    alone: dict[str, Problem] = field(default_factory=dict)
+    """How those broke in company that have processes of their own; they are in `left` until these give a
+    block."""
     looks: int = 0
     share: float = 1.0
     """Of the error that the verdict may make, what its last look spends: all that earlier ones left."""
@@ -127,6 +133,8 @@ class _Final:
     keep: Callable[[Block], None]
     held: Held
     dropped: frozenset[str] = frozenset()
+    beside: tuple[str, ...] = ()
+    """Who has a process of its own beside the one that runs."""
     session: Session | None = None
     processes: int = 0
     """Started so far; the number of the next."""
@@ -138,10 +146,16 @@ class _Final:
     """Seconds that rounds took."""
 
     @property
-    def active(self) -> dict[str, str]:
-        """Contestants that are still measured."""
-        gone = self.held.left.keys() | self.dropped
-        return {name: strategy for name, strategy in self.plan.contestants.items() if name not in gone}
+    def active(self) -> list[str]:
+        """Contestants that are still measured, those with processes of their own last."""
+        held, gone = self.held, self.held.left.keys() | self.held.alone.keys() | self.dropped
+        company = [name for name in self.plan.contestants if name not in gone]
+        return company + [name for name in held.alone if name not in self.dropped]
+
+    @property
+    def company(self) -> list[str]:
+        """Those of them that share a process."""
+        return [name for name in self.active if name not in self.held.alone] or self.active[:1]
 
     def first(self) -> Step | None:
         """One round of the first process tells what measuring costs, and so how the time is best spent."""
@@ -159,13 +173,18 @@ class _Final:
                 if not self._round():
                     return False
             self.close()
+            complete = all(self._by_itself(name, step.rounds) for name in self.beside)
+            self._tell_pace()
+            if not complete:
+                return False
         return True
 
     def after(self, seen: Look) -> Step | None:
         """The next step; one more process where it is settled with fewer than are asked for."""
         if not seen.settled:
             return self._last(seen.step) if seen.step and self.held.looks == LOOKS - 1 else seen.step
-        missing = self.plan.processes - self.processes
+        untried = self.held.alone.keys() & self.held.left.keys()
+        missing = max(self.plan.processes - self.processes, FEWEST_PROCESSES if untried else 0)
         rounds = max(1, round(self.held.rounds / max(self.processes, 1)))
         return Step(missing, rounds) if missing > 0 else None
 
@@ -186,39 +205,76 @@ class _Final:
     def _open(self) -> bool:
         """The next process, ready. One that cannot start, for want of memory say, is tried again."""
         for _ in range(MOST_STARTS):
-            if not self._in_time(1):
+            if len(self.active) < LEAST or not self._in_time(1, self.active):
                 return False
-            begin = self.clock()
-            self.session = self.start(self.processes, self.active)
+            names = self.company
+            self.beside = tuple(name for name in self.active if name not in names)
             self.processes, self.rounds = self.processes + 1, 0
-            ready = self.session.ready()
-            self.starting += self.clock() - begin
-            if ready:
+            if self._start(names):
                 return True
-            self.close()
         return False
+
+    def _start(self, names: Sequence[str]) -> bool:
+        """A process with these contestants; False where it does not come to its first round."""
+        begin = self.clock()
+        contestants = {name: self.plan.contestants[name] for name in names}
+        self.session = self.start(self.processes - 1, contestants)
+        ready = self.session.ready()
+        self.starting += self.clock() - begin
+        if not ready:
+            self.close()
+        return ready
 
     def _round(self) -> bool:
         """A block of everybody who is left; False where there is no time for one, or nobody to compare."""
-        names = list(self.active)
-        if self.session is None or len(names) < LEAST or not self._in_time(0):
+        names = self.company
+        if len(self.active) < LEAST or not self._in_time(0, names):
             return False
-        begin = self.clock()
-        order = random.Random(f"{self.plan.seed}-{self.processes}-{self.rounds}").sample(names, len(names))
-        warm = self.held.warm_frames or math.ceil(MOST_WARM / self.plan.frame_seconds)
-        request = FinalRound(round=self.rounds, order=tuple(order), warm_frames=warm)
-        warming = [self._hear(message) for message in self.session.round(request)]
+        warming = self._ask(names, self.rounds)
+        if self.company != names and self.held.alone.keys() >= set(self.company):
+            self.close()  # nobody is left who shares it
         if not self.held.warm_frames:
             least = math.ceil(LEAST_WARM / self.plan.frame_seconds)
             self.held.warm_frames = max(least, settled(frames for frames in warming if frames))
         self.rounds, self.held.rounds = self.rounds + 1, self.held.rounds + 1
-        self.measuring += self.clock() - begin
-        self.held.pace = Pace(self.starting / self.processes, self.measuring / self.held.rounds)
+        self._tell_pace()
         return not self.held.unmeasurable and (self.session is not None or self._open())
+
+    def _tell_pace(self) -> None:
+        """What a process costs, with those beside it, and a round."""
+        self.held.pace = Pace(self.starting / self.processes, self.measuring / self.held.rounds)
+
+    def _by_itself(self, name: str, rounds: int) -> bool:
+        """Rounds of one that broke in company; False where the time is up before."""
+        if not self._in_time(1, [name]):
+            return False
+        if not self._start([name]):
+            self._leaves(name, Problem(cause="device", message="a process of its own did not start"))
+        for number in range(rounds):
+            if self.session is None or name not in self.held.alone:
+                break
+            if not self._in_time(0, [name]):
+                return False
+            self._ask([name], number)
+        self.close()
+        return True
+
+    def _ask(self, names: Sequence[str], number: int) -> list[Sequence[float]]:
+        """A round of the process that runs; what the frames before each block took."""
+        assert self.session is not None
+        begin = self.clock()
+        order = random.Random(f"{self.plan.seed}-{self.processes}-{number}").sample(names, len(names))
+        warm = self.held.warm_frames or math.ceil(MOST_WARM / self.plan.frame_seconds)
+        request = FinalRound(round=number, order=tuple(order), warm_frames=warm)
+        warming = [self._hear(message) for message in self.session.round(request)]
+        self.measuring += self.clock() - begin
+        return warming
 
     def _hear(self, message: Message) -> Sequence[float]:
         """Keeps what it says; the seconds of the frames before a block."""
         if isinstance(message, BlockDone):
+            if message.block.contestant in self.held.alone:
+                self.held.left.pop(message.block.contestant, None)
             self.held.blocks.append(message.block)
             self.keep(message.block)
             return message.warming_seconds
@@ -227,15 +283,23 @@ class _Final:
         elif isinstance(message, Unmeasurable):
             self.held.unmeasurable = message.reason
         elif isinstance(message, Left):
-            self.held.left[message.contestant] = message.problem
+            self._leaves(message.contestant, message.problem)
             if message.broken:
                 self.close()
         return ()
 
-    def _in_time(self, starts: int) -> bool:
-        """So many starts of processes and a round of all that are left end before the deadline."""
+    def _leaves(self, name: str, problem: Problem) -> None:
+        """For good where it was alone, or is a second name; else its second name does so, and it goes on."""
+        self.held.left[name] = problem
+        if self.held.alone.pop(name, None) is None and self.plan.contestants[name] == name:
+            self.held.alone[name] = problem
+            others = (other for other, of in self.plan.contestants.items() if of == name != other)
+            self.held.left |= dict.fromkeys(others, problem)
+
+    def _in_time(self, starts: int, names: Sequence[str]) -> bool:
+        """So many starts of processes and a round of these end before the deadline."""
         pace = self.held.pace
         if pace is None:
             return self.clock() < self.plan.deadline
-        each = pace.round_seconds * len(self.active) / len(self.plan.contestants)
+        each = pace.round_seconds * len(names) / len(self.plan.contestants)
         return self.clock() + starts * pace.process_seconds + each <= self.plan.deadline

@@ -12,7 +12,7 @@ from advisor.errors import AdvisorError, FileProblem, NothingMeasured, UsageErro
 from advisor.measure.calibration_jobs import GroupRun
 from advisor.measure.sampling import MIN_FRAMES
 from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds
-from advisor.profiles.row_figures import HostPages
+from advisor.profiles.row_figures import FrameEnergy, HostPages
 from advisor.profiles.schema import Device, Footprint, PageLocking, Trace, WorkloadRecord
 from advisor.profiles.scripts import ScriptCopies, ScriptMemory, ScriptRange
 from advisor.profiles.system_state import GpuState
@@ -132,6 +132,9 @@ class ScriptSample(Record):
     ranges: tuple[ScriptRange, ...] = ()
     copies: ScriptCopies | None = None
     memory: ScriptMemory | None = None
+    cpu_seconds: Seconds | None = Field(default=None, description="Of a timed run, its children's included")
+    energy: FrameEnergy | None = None
+    unmetered: str = Field(default="", description="Why a timed run has no energy")
     gpu_state: GpuState | None = Field(default=None, description="Read right after the script's end")
 
     @property

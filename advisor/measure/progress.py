@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import sys
+import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Task, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
+from rich.text import Text
 
 
 class Progress(Protocol):
@@ -16,6 +20,9 @@ class Progress(Protocol):
 
     def start(self, total: int) -> None:
         """So many processes are to come."""
+
+    def limit(self, seconds: float) -> None:
+        """All of it ends in so many seconds at most."""
 
     def begin(self, what: str) -> None:
         """One of them starts."""
@@ -38,6 +45,9 @@ class Silent:
     def start(self, total: int) -> None:
         """See `Progress`."""
 
+    def limit(self, seconds: float) -> None:
+        """See `Progress`."""
+
     def begin(self, what: str) -> None:
         """See `Progress`."""
 
@@ -46,23 +56,45 @@ class Silent:
 
 
 class Lines(Silent):
-    """One line for each process, for logs."""
+    """One line for each process, for logs, with the time left where that is limited."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._done, self._total = 0, 0  # the total is known once the workload is
+        self._clock, self._end = clock, math.inf
 
     def start(self, total: int) -> None:
         """So many in all."""
         self._total = total
 
+    def limit(self, seconds: float) -> None:
+        """From now on."""
+        self._end = self._clock() + seconds
+
     def begin(self, what: str) -> None:
         """Prints what starts."""
         of = f"/{self._total}" if self._total else ""
-        print(f"[{self._done + 1}{of}] {what}", file=sys.stderr, flush=True)
+        left = f" ({_left(self._end - self._clock())} left)" if math.isfinite(self._end) else ""
+        print(f"[{self._done + 1}{of}] {what}{left}", file=sys.stderr, flush=True)
 
     def end(self) -> None:
         """Counts it."""
         self._done += 1
+
+
+def _left(seconds: float) -> str:
+    return f"{max(0.0, seconds):.0f} s"
+
+
+class _TimeLeft(TimeRemainingColumn):
+    """Until the limit where there is one, else by the pace so far."""
+
+    end = math.inf
+
+    def render(self, task: Task) -> Text:
+        """What stands before the word `left`."""
+        if math.isfinite(self.end):
+            return Text(_left(self.end - time.monotonic()))
+        return super().render(task)
 
 
 class Bar(Silent):
@@ -73,11 +105,12 @@ class Bar(Silent):
             TextColumn("{task.description:<26}"),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
-            TimeRemainingColumn(compact=True),
+            left := _TimeLeft(compact=True),
             TextColumn("left"),
             console=Console(stderr=True),
             transient=True,
         )
+        self._left = left
         self._task: TaskID = self._bar.add_task("starting", total=None)
 
     def __enter__(self) -> Bar:
@@ -92,6 +125,10 @@ class Bar(Silent):
     def start(self, total: int) -> None:
         """The bar's length."""
         self._bar.update(self._task, total=total)
+
+    def limit(self, seconds: float) -> None:
+        """Shown as it runs down."""
+        self._left.end = time.monotonic() + seconds
 
     def begin(self, what: str) -> None:
         """Shows it."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import mean
+from statistics import mean, median
 from typing import Any
 
 from advisor import stats
+from advisor.measure.jobs import ScriptSample
 from advisor.profiles.blocks import Block
 from advisor.profiles.row_figures import FrameEnergy, Quantile
 
@@ -51,11 +52,35 @@ def _energy(windows: Sequence[Block]) -> FrameEnergy | None:
     taken = sum(energy.joules for _, energy in metered)
     if not metered or taken <= idle:
         return None
+    return above_idle(taken, idle, seconds, frames, metered[0][1].source)
+
+
+def above_idle(taken: float, idle: float, seconds: float, frames: int, source: str) -> FrameEnergy:
+    """Of joules taken in all, more than what the device takes idle in that time."""
     return FrameEnergy(
         joules=(taken - idle) / frames,
         watts=taken / seconds,
         idle_watts=idle / seconds,
         seconds=seconds,
         frames=frames,
-        source=metered[0][1].source,
+        source=source,
     )
+
+
+def of_runs(samples: Sequence[ScriptSample]) -> dict[str, Any]:
+    """Fields of `ScriptMeasured`, from its timed runs."""
+    found: dict[str, Any] = {}
+    spent = [sample.cpu_seconds for sample in samples if sample.cpu_seconds is not None]
+    if spent:
+        found["cpu_seconds"] = median(spent)
+    metered = [sample.energy for sample in samples if sample.energy is not None]
+    if not metered:
+        return {
+            **found,
+            "absent": {"energy": next(filter(None, (s.unmetered for s in samples)), "not asked for")},
+        }
+    seconds = sum(each.seconds for each in metered)
+    taken, idle = (
+        sum(getattr(each, name) * each.seconds for each in metered) for name in ("watts", "idle_watts")
+    )
+    return {**found, "energy": above_idle(taken, idle, seconds, len(metered), metered[0].source)}

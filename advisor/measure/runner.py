@@ -54,7 +54,7 @@ Keep = Callable[[Run], None]
 SAMPLE_SHARE = 1 / 300
 """Sampling time of a process, of the whole time: 0.2 s of 60. It screens, or times host stages on the CPU."""
 CONCLUDING_SECONDS = 4.0
-"""Of the time that the command may take: starting Python, predicting, advising, rendering."""
+"""Of the time that the command may take: predicting, advising, rendering."""
 KEEP_EVERY = 5.0
 """Seconds between two savings of what the final gave so far."""
 
@@ -157,7 +157,11 @@ class _Runner:
 
     def __post_init__(self) -> None:
         seconds = self.settings.max_seconds if self.settings.arguments is None else math.inf
-        self.deadline = self.clock() + seconds - CONCLUDING_SECONDS
+        began, now = self.settings.began, self.clock()
+        end = (now if began is None else began) + seconds
+        self.deadline = end - CONCLUDING_SECONDS
+        if math.isfinite(end):
+            self.progress.limit(end - now)
 
     def launch(self, step: Step) -> Ended:
         """One process, to its end."""
@@ -239,7 +243,7 @@ class _Runner:
             windows=tuple(held.windows.blocks) if held else (),
             script=begun.script and begun.script.model_copy(update={"measured": ran}),
             gpu_states=tuple(sample.gpu_state for sample in taken if sample.gpu_state is not None),
-            notes=(*begun.notes, *notes),
+            notes=(*begun.notes, *(held.notes if held else ()), *notes),
         )
 
     def _row(self, strategy: AnyStrategy, description: Description) -> Row:

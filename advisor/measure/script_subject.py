@@ -11,6 +11,7 @@ from advisor import stats
 from advisor.errors import NothingMeasured, WorkloadError
 from advisor.measure.jobs import Description, Problem, ScriptSample
 from advisor.measure.launcher import Ended
+from advisor.measure.row_figures import of_runs
 from advisor.measure.settings import AnyStrategy, Settings
 from advisor.measure.subjects import CONFIDENCE, AnySample, Launch, Prepared, Row, Step, observing
 from advisor.profiles.scripts import ScriptMeasured, ScriptRun
@@ -94,6 +95,7 @@ class ScriptSubject:
             memory=observed.memory,
             verified=observed.results_compared,
             notes=observed.notes,
+            **of_runs(timed),
         )
 
 

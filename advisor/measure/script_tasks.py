@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import os
+import resource
 import runpy
 import sys
 import traceback
@@ -22,8 +23,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from advisor.devices.energy import metering
 from advisor.errors import WorkloadError
 from advisor.measure.backends import open_backend
+from advisor.measure.energy import of_run
 from advisor.measure.jobs import Captured, Description, Job, ScriptSample
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.script_ranges import RangeWatch
@@ -85,6 +88,7 @@ def run(job: Job) -> ScriptSample | Captured:
         setup_seconds=setup_seconds,
         compared=tuple(_compared(job, results, directory, kept)),
         notes=tuple(_notes(ended)),
+        **ended.spent,
         gpu_state=state,
         **seen(),
     )
@@ -99,6 +103,8 @@ class _Run:
     error: str = ""
     allocator: str = ""
     forks: list[int] = field(default_factory=list)
+    spent: dict[str, Any] = field(default_factory=dict)
+    """CPU seconds and energy of a timed run: fields of `ScriptSample`."""
 
 
 def _observe(script: Script, results: Results) -> Callable[[], dict[str, Any]]:
@@ -112,8 +118,18 @@ def _observe(script: Script, results: Results) -> Callable[[], dict[str, Any]]:
 
 
 def _timed(job: Job, script: Script, results: Results, stdout: Path) -> _Run:
-    """Runs it as one frame, until the GPU has done everything."""
+    """Runs it as one frame, until the GPU has done everything; a timed one with its CPU time and energy."""
     run, ranges = _Run(), Ranges()
+
+    def once() -> None:
+        ranges.push_frame(0)
+        before, begin = _cpu_seconds(), perf_counter()
+        run.code, run.error = _execute(Path(job.file), job.arguments or ())
+        script.synchronize()
+        run.seconds = perf_counter() - begin - results.seconds
+        run.spent["cpu_seconds"] = _cpu_seconds() - before
+        ranges.pop()
+
     script.guard(lambda: _allocator_changed(run, job.strategy))
     with (
         _counting_forks(run.forks),
@@ -121,13 +137,18 @@ def _timed(job: Job, script: Script, results: Results, stdout: Path) -> _Run:
         stdout_into(stdout),
         ranges.strategy(job.strategy),
     ):
-        ranges.push_frame(0)
-        begin = perf_counter()
-        run.code, run.error = _execute(Path(job.file), job.arguments or ())
-        script.synchronize()
-        run.seconds = perf_counter() - begin - results.seconds
-        ranges.pop()
+        if job.task == "measure":
+            found = of_run(once, metering(script.pci_bus_id, job.gpu))
+            run.spent["unmetered" if isinstance(found, str) else "energy"] = found
+        else:
+            once()
     return run
+
+
+def _cpu_seconds() -> float:
+    """User and system time of this process, and of children that it has waited for."""
+    each = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(used.ru_utime + used.ru_stime for used in each)
 
 
 def _allocator_changed(run: _Run, strategy: str) -> None:

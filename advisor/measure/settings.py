@@ -36,6 +36,8 @@ class Settings:
     command: str
     arguments: tuple[str, ...] | None = None
     """A script's own arguments; None where the file is a workload."""
+    began: float | None = None
+    """On the run's clock, when its time began; when it is run if None."""
     numa: str = "local"
     """Where pinned memory shall lie, seen from the GPU: local, remote, or a node's number."""
     oversubscribe: bool = False

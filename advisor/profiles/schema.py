@@ -126,7 +126,7 @@ class Measured(Record):
         min_length=1, description="How many of frame_seconds each process gave; sums to its length"
     )
     median_seconds: PositiveSeconds
-    interval_seconds: Interval = Field(description="Bootstrap interval of the median")
+    interval_seconds: Interval = Field(description="Of the median: from the final's blocks, else bootstrap")
     stage_seconds: dict[str, Seconds] = Field(description="Median time of each stage of a frame")
     transfer_seconds: Seconds = Field(description="Copies between the sides in one frame, both directions")
     transfer_bytes: dict[Literal["to-device", "to-host"], Bytes] = Field(default_factory=dict)

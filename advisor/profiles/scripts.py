@@ -6,7 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from advisor.profiles.base import Bytes, Interval, PositiveSeconds, Record, Seconds, optional
+from advisor.profiles.base import Bytes, Interval, PositiveSeconds, Record, Seconds, optional, table
+from advisor.profiles.row_figures import FrameEnergy
 
 Count = Annotated[int, Field(ge=0)]
 
@@ -48,6 +49,11 @@ class ScriptMeasured(Record):
     ranges: tuple[ScriptRange, ...] = ()
     copies: ScriptCopies
     memory: ScriptMemory | None = optional("None where the strategy's allocator has no hooks")
+    cpu_seconds: Seconds | None = optional(
+        "CPU time of a run: all its threads, and children that it waited for"
+    )
+    energy: FrameEnergy | None = optional("Of a run; its frames are runs")
+    absent: dict[str, str] = table("What has no figure, and why")
     verified: bool = Field(description="Something could be compared with the unchanged script, and is equal")
     notes: tuple[str, ...] = ()
 

@@ -128,7 +128,7 @@ def _setup(profile: Profile, measured: tuple[Measured, ...]) -> blocks.Table:
         "setup",
         "strategy",
         tuple(map(blocks.Column, ("set-up, once", "more set-up", "saved per frame", "pays"))),
-        setup_costs(measured, baseline(profile), profile.method.confidence),
+        setup_costs(profile, measured),
         caption="Set-up is paid once: allocate, pin, set-up stages, first frame. A strategy that costs more "
         f"of it than `{_base_name(profile)}` pays after so many frames; a program that runs fewer should not "
         "change.",

@@ -40,6 +40,9 @@ def method(profile: Profile, unmatched: str = "") -> tuple[Fact, ...]:
     if profile.final is None:
         rounds = words.count(len(taken.order) or taken.rounds, "round")
         order = f"{rounds}; in each, every strategy runs in a fresh process, {seed}"
+    source = "from resampling processes and what they timed"
+    if profile.final is not None:
+        source = "from the final's blocks: of ratios by rounds that both stood in"
     return (
         Fact("Command", words.line(profile.command, 500)),
         Fact("Order", order),
@@ -48,7 +51,7 @@ def method(profile: Profile, unmatched: str = "") -> tuple[Fact, ...]:
         Fact(
             "Figures",
             "median wall time of a steady frame, host stages included. Medians and ratios carry their "
-            f"{units.percent(taken.confidence)} interval, from resampling processes and what they timed",
+            f"{units.percent(taken.confidence)} interval, {source}",
         ),
         Fact("Device path", "the frame without its host stages: copies, kernels and waiting"),
         Fact("Set-up", "allocate, pin, set-up stages and first frame; not part of the frame time"),

@@ -8,14 +8,13 @@ from dataclasses import replace
 from advisor import units
 from advisor.profiles.row_figures import FrameEnergy, HostPages, PlaceMemory, Quantile
 from advisor.profiles.schema import Measured, Profile
+from advisor.profiles.scripts import ScriptMeasured
 from advisor.report import words
 from advisor.report.blocks import NOTHING, Block, Column, Heading, Prose, Row, Table, TableCell
 from advisor.report.charts import Part, Stack, chart
 
-_CAPTION = (
-    "Beneath each percentile its bounds, each of 95 %. CPU time is that of all threads, waits that spin "
-    "included. Energy is that above the idle power."
-)
+AnyRow = Measured | ScriptMeasured
+_SPENT = "CPU time is that of all threads, waits that spin included. Energy is that above the idle power."
 _PLACES = (
     "What two frames were seen to take beyond what was there before: the most after any of their steps, and "
     "beneath it what stays. Managed memory on a card may lie on both sides at once."
@@ -26,7 +25,8 @@ def more_figures(profile: Profile, measured: Sequence[Measured]) -> Iterator[Blo
     """Tables and charts of the measured rows, in their order; nothing where no row has such figures."""
     if any(row.p95 or row.cpu_seconds is not None or row.energy for row in measured):
         yield Heading("Slowest frames, CPU time, energy", "more", "Slowest frames")
-        yield _figures(measured)
+        caption = f"Beneath each percentile its bounds, each of 95 %. {_SPENT}"
+        yield _figures(measured, "frame", "Slowest frames, CPU time, energy:", caption)
         yield from _why(measured)
         yield from _charts(profile, measured)
     if any(row.footprint.places or row.host_pages for row in measured):
@@ -34,26 +34,30 @@ def more_figures(profile: Profile, measured: Sequence[Measured]) -> Iterator[Blo
         yield _places(measured)
 
 
-def _figures(measured: Sequence[Measured]) -> Table:
+def run_figures(measured: Sequence[ScriptMeasured]) -> Iterator[Block]:
+    """The same of a script's runs, which have no slowest frames."""
+    if any(row.cpu_seconds is not None or row.energy for row in measured):
+        yield _figures(measured, "run", "CPU time, energy:", _SPENT)
+        yield from _why(measured)
+
+
+def _figures(measured: Sequence[AnyRow], of: str, title: str, caption: str) -> Table:
     columns = (
         Column("95 % of frames within", notes="bounds", brief="p95", ascending=True),
         Column("99 % of frames within", notes="bounds", brief="p99"),
-        Column("CPU time per frame", brief="CPU"),
-        Column("energy per frame", "above idle", brief="energy"),
+        Column(f"CPU time per {of}", brief="CPU"),
+        Column(f"energy per {of}", "above idle", brief="energy"),
     )
     rows = tuple(
-        Row(
-            words.name(row.strategy),
-            (_quantile(row.p95), _quantile(row.p99), _cpu(row.cpu_seconds), _energy(row.energy)),
-        )
+        Row(words.name(row.strategy), (*_slowest(row), _cpu(row.cpu_seconds), _energy(row.energy)))
         for row in measured
     )
     return Table(
         "more",
         "strategy",
         *_with_figures(columns, rows),
-        caption=_CAPTION,
-        title="Slowest frames, CPU time, energy:",
+        caption=caption,
+        title=title,
         identifier="more",
         sortable=True,
         brief_notes=False,
@@ -67,6 +71,11 @@ def _with_figures(
     kept = [i for i in range(len(columns)) if any(row.cells[i].value != NOTHING for row in rows)]
     told = tuple(replace(row, cells=tuple(row.cells[i] for i in kept)) for row in rows)
     return tuple(columns[i] for i in kept), told
+
+
+def _slowest(row: AnyRow) -> tuple[TableCell, TableCell]:
+    slowest = (row.p95, row.p99) if isinstance(row, Measured) else (None, None)
+    return _quantile(slowest[0]), _quantile(slowest[1])
 
 
 def _quantile(found: Quantile | None) -> TableCell:
@@ -87,7 +96,7 @@ def _energy(found: FrameEnergy | None) -> TableCell:
     return TableCell(units.joules(found.joules), note, sort=found.joules)
 
 
-def _why(measured: Sequence[Measured]) -> Iterator[Prose]:
+def _why(measured: Sequence[AnyRow]) -> Iterator[Prose]:
     """What has no figure, and why, said once for all of which it holds; and what counted the energy."""
     single = ((row.strategy, name, why) for row in measured for name, why in row.absent.items())
     for (name, why), same in words.grouped(single, lambda item: item[1:]).items():

@@ -12,6 +12,7 @@ from advisor.profiles.schema import Profile
 from advisor.profiles.scripts import ScriptMeasured, ScriptRun
 from advisor.report import blocks, words
 from advisor.report.machine import environment
+from advisor.report.more_figures import run_figures
 from advisor.report.page import Page, Section, circumstances, download, filled, lead
 from advisor.report.recommendations import TONES, decided, nothing
 from advisor.report.tables import gaps
@@ -37,6 +38,7 @@ _TIME = (
     "the whole script, from its first line until the GPU has done all; importing CuPy, the CUDA context and "
     "the allocator come before"
 )
+_SPENT = "from the timed runs; CPU time with the children that the script waited for"
 _OBSERVED = (
     "from the observed run, which is not in the times: CUDA events on the stream, and listeners around "
     "CuPy's functions and memory hooks"
@@ -113,6 +115,7 @@ def _evidence(profile: Profile, script: ScriptRun) -> Iterator[blocks.Block]:
     rows, ranges = script.measured, _ranges(script)
     if rows:
         yield _strategies(profile, script)
+        yield from run_figures(rows)
     if ranges and rows:
         more = len(ranges) - _RANGES
         left = f" {more} more are in the profile." if more > 0 else ""
@@ -227,6 +230,7 @@ def _circumstances(profile: Profile, script: ScriptRun, notes: tuple[str, ...], 
         blocks.Fact("Command", words.line(profile.command, 500)),
         blocks.Fact("Runs", runs),
         blocks.Fact("Time", _TIME),
+        blocks.Fact("CPU time, energy", _SPENT),
         blocks.Fact("Ranges, copies, memory", _OBSERVED),
         blocks.Fact("Compared", words.listing(script.compared)),
         blocks.Fact("SHA-256", words.name(profile.workload.sha256, 64)),

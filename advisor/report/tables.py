@@ -15,6 +15,8 @@ from advisor.report import words
 from advisor.report.blocks import NOTHING, Item, Row, TableCell
 from advisor.rules.base import shares_dram
 from advisor.strategies.registry import BASELINE
+from advisor.verdicts.final import known
+from advisor.verdicts.measured import over_baseline
 from advisor.verdicts.words import counted
 
 _FIRST = 4
@@ -43,10 +45,14 @@ def rows(profile: Profile, notes: Mapping[str, str] = MappingProxyType({})) -> t
     `notes` are what `overlaps` says of them.
     """
     base = baseline(profile)
-    return tuple(_row(profile, row, base, notes.get(row.strategy, "")) for row in profile.measured().values())
+    final = over_baseline(profile, base.strategy) if base else {}
+    return tuple(
+        _row(profile, row, base, final.get(row.strategy), notes.get(row.strategy, ""))
+        for row in profile.measured().values()
+    )
 
 
-def _row(profile: Profile, row: Measured, base: Measured | None, note: str) -> Row:
+def _row(profile: Profile, row: Measured, base: Measured | None, final: stats.Ratio | None, note: str) -> Row:
     chosen = profile.recommendation.strategy if profile.recommendation else None
     tag = "recommended" if row.strategy == chosen else "baseline" if row is base else ""
     more = "; ".join(filter(None, (note, words.line(row.outside, 100) if row.outside else "")))
@@ -54,7 +60,7 @@ def _row(profile: Profile, row: Measured, base: Measured | None, note: str) -> R
         words.name(row.strategy),
         (
             _time(row.median_seconds, row.interval_seconds, more),
-            _ratio(profile, row, base),
+            _ratio(profile, row, base, final),
             _footprint(row),
             TableCell(units.seconds(row.device_path_seconds), sort=row.device_path_seconds),
             TableCell("checked" if row.verified else "not checked"),
@@ -83,11 +89,15 @@ def overlaps(profile: Profile, prediction: Prediction | None = None) -> dict[str
     return told
 
 
-def _ratio(profile: Profile, row: Measured, base: Measured | None) -> TableCell:
+def _ratio(profile: Profile, row: Measured, base: Measured | None, final: stats.Ratio | None) -> TableCell:
+    """`final` is the ratio by its blocks; without it, processes are compared that share nothing."""
     if base is None:
         return TableCell(NOTHING, "no baseline")
     if row is base:
         return TableCell(units.ratio(1.0), sort=1.0)
+    if final is not None:
+        between = words.ratio_between(*ends) if (ends := known(final)) else "too few rounds"
+        return TableCell(units.ratio(final.value), between, sort=final.value)
     chosen, method = profile.recommendation, profile.method
     of_time = chosen and counted(chosen.objective).noun == "time"
     if chosen and of_time and chosen.strategy == row.strategy and chosen.speedup and chosen.interval:
@@ -175,14 +185,18 @@ def forecast_rows(prediction: Prediction, notes: Mapping[str, str]) -> tuple[Row
     )
 
 
-def setup_costs(rows: Sequence[Measured], base: Measured | None, confidence: float = 0.95) -> tuple[Row, ...]:
+def setup_costs(profile: Profile, rows: Sequence[Measured]) -> tuple[Row, ...]:
     """Set-up, what it costs more than the baseline's, what a frame saves, when that pays."""
-    made = []
+    made, base, confidence = [], baseline(profile), profile.method.confidence
+    final = over_baseline(profile, base.strategy) if base else {}
     for row in rows:
         against = (TableCell(NOTHING),) * 3
         if base is not None and base is not row:
             more, saved = row.setup_seconds - base.setup_seconds, base.median_seconds - row.median_seconds
-            against = _signed(more), _signed(saved), break_even(row, base, confidence)
+            ratio = final.get(row.strategy) or stats.ratio_interval(
+                base.rounds, row.rounds, confidence=confidence
+            )
+            against = _signed(more), _signed(saved), break_even(row, base, ratio)
         setup = TableCell(units.seconds(row.setup_seconds), sort=row.setup_seconds)
         made.append(Row(words.name(row.strategy), (setup, *against)))
     return tuple(made)
@@ -193,14 +207,14 @@ def _signed(seconds: float) -> TableCell:
     return TableCell(f"{sign}{units.seconds(abs(seconds))}", sort=seconds)
 
 
-def break_even(row: Measured, base: Measured, confidence: float = 0.95) -> TableCell:
+def break_even(row: Measured, base: Measured, ratio: stats.Ratio) -> TableCell:
     """After how many frames the set-up pays against the baseline; says so where the noise hides it.
 
     Both costs are linear: set-up + frames x median. They cross where the differences cancel; the range
-    beneath is that of the ratio of the medians. The set-up itself is one figure and has no interval.
+    beneath is that of `ratio`, the baseline's time over this one's. The set-up itself is one figure and has
+    no interval.
     """
     extra = row.setup_seconds - base.setup_seconds
-    ratio = stats.ratio_interval(base.rounds, row.rounds, confidence=confidence)
     if ratio.low <= 1 <= ratio.high:
         return TableCell("frames tie with the baseline's")
     if ratio.low > 1 and extra <= 0:

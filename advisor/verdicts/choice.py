@@ -36,7 +36,7 @@ class Contestant:
     """A strategy, a mix of placements or a version of code. `physical_bytes` as booked, `code_change` a rank.
 
     `left`: it left the final and cannot be recommended. `dropped`: an earlier look found it surely slower by
-    more than the indifference, and later rounds went without it.
+    more than the indifference, and later rounds went without it. `alone`: it has processes of its own.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Contestant:
     code_change: int
     left: bool = False
     dropped: bool = False
+    alone: bool = False
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,8 @@ def decide(
     """
     kept = tuple(blocks)
     seen = {block.contestant for block in kept}
-    pairs = paired(kept, [one.name for one in contestants if one.name in seen])
+    names = [one.name for one in contestants if one.name in seen]
+    pairs = paired(kept, names, [one.name for one in contestants if one.alone])
     noise = _noise(kept, alias, aim) if alias and {alias.name, alias.of} <= seen else None
     return judge(pairs, contestants, aim, noise=noise, alias=alias, pace=pace)
 
@@ -186,10 +187,7 @@ class _Final:
 
     def _speedup(self, chosen: str) -> stats.Ratio | None:
         """Over the baseline, be it a competitor or not."""
-        if self.aim.baseline not in self.every.names:
-            return None
-        both = self.every.among([self.aim.baseline, chosen])
-        return _ratio(both, self.aim.confidence)
+        return over(self.every, self.aim.baseline, self.aim.confidence).get(chosen)
 
     def _saved(self, chosen: Standing) -> Saving | None:
         first = _fastest_first(self.found)[0].contestant
@@ -213,6 +211,13 @@ class _Final:
                 groups.append(group := [])
             group.append(name)
         return tuple(map(tuple, groups))
+
+
+def over(pairs: Pairs, baseline: str, confidence: float) -> dict[str, stats.Ratio]:
+    """The baseline's time over each contestant's; nothing without the baseline."""
+    if baseline not in pairs.names:
+        return {}
+    return {name: _ratio(pairs.among([baseline, name]), confidence) for name in pairs.names}
 
 
 def known(found: stats.Ratio | None) -> tuple[float, float] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from advisor import stats
 from advisor.profiles import blocks as saved
 from advisor.profiles.blocks import FinalRecord
 from advisor.profiles.conclusions import Recommendation
@@ -13,8 +14,8 @@ from advisor.profiles.schema import Measured, Profile
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.budgets import needs
 from advisor.verdicts.choice import Aim, Contestant
-from advisor.verdicts.estimate import unpaired
-from advisor.verdicts.final import Alias, Decision, Verdict, decide, judge, known
+from advisor.verdicts.estimate import paired, unpaired
+from advisor.verdicts.final import Alias, Decision, Verdict, decide, judge, known, over
 from advisor.verdicts.planning import FEWEST_PROCESSES, Pace, Step
 from advisor.verdicts.scores import percentile, rounds_of_a_score, scores
 from advisor.verdicts.ties import code_change
@@ -37,6 +38,22 @@ def recommend(profile: Profile) -> Recommendation | None:
     return recommendation(decision.verdict, rows, profile.preferences)
 
 
+def over_baseline(profile: Profile, baseline: str) -> dict[str, stats.Ratio]:
+    """The baseline's time over that of each row of the final, estimated as that of the chosen one.
+
+    By rounds that both stood in, and by the times that the rows show; nothing without a final.
+    """
+    final = profile.final
+    if final is None:
+        return {}
+    shown: Objective = "time" if counts_latency(profile.preferences.objective) else "throughput"
+    kept = scores(profile.blocks, shown)
+    seen = {block.contestant for block in kept}
+    names = [name for name in profile.measured() if name in final.contestants and name in seen]
+    found = over(paired(kept, names, final.alone), baseline, profile.method.confidence)
+    return {name: ratio for name, ratio in found.items() if name not in final.left}
+
+
 def decided(
     blocks: Iterable[saved.Block],
     rows: Sequence[Measured],
@@ -48,7 +65,12 @@ def decided(
     scored, objective = scores(kept, preferences.objective), preferences.objective
     each = rounds_of_a_score(kept, objective)
     contestants = [
-        _contestant(row, left=row.strategy in final.left, dropped=row.strategy in final.dropped)
+        _contestant(
+            row,
+            left=row.strategy in final.left,
+            dropped=row.strategy in final.dropped,
+            alone=row.strategy in final.alone,
+        )
         for row in rows
         if row.strategy in final.contestants
     ]
@@ -84,10 +106,8 @@ def _rounds(row: Measured, objective: Objective) -> tuple[tuple[float, ...], ...
     return tuple(tuple(seconds * longer for seconds in frames) for frames in row.rounds)
 
 
-def _contestant(row: Measured, *, left: bool = False, dropped: bool = False) -> Contestant:
-    return Contestant(
-        row.strategy, row.footprint.physical_bytes, code_change(row.strategy), left=left, dropped=dropped
-    )
+def _contestant(row: Measured, **how: bool) -> Contestant:
+    return Contestant(row.strategy, row.footprint.physical_bytes, code_change(row.strategy), **how)
 
 
 def _aim(preferences: Preferences) -> Aim:

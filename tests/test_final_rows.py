@@ -1,0 +1,127 @@
+"""What rows of a final say: each one's ratio to the baseline by rounds in common, and its time's interval."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from builders import measured, profile
+from test_final_estimate import NAMES, drawn, made
+
+from advisor.profiles.blocks import Block, FinalRecord
+from advisor.profiles.preferences import Preferences
+from advisor.profiles.schema import Profile
+from advisor.report.tables import rows, setup_costs
+from advisor.verdicts.estimate import margins
+from advisor.verdicts.measured import over_baseline, recommend
+
+SECONDS = {"pageable": 0.020, "pinned": 0.010, "zero-copy": 0.012, "staged": 0.015}
+
+
+def held(left: str = "", latency: float | None = None, objective: str = "time") -> Profile:
+    """Four processes 30 % apart; `managed` was screened out; `latency` is that of pinned's frames."""
+    logs = 0.02 * np.random.default_rng(1).normal(size=(4, 6, len(SECONDS)))
+    logs += 0.3 * np.random.default_rng(2).normal(size=(4, 1, 1))
+    blocks = [
+        Block(
+            process=int(p), round=int(r), place=int(k), contestant=name, frames=1, frame_seconds=(),
+            seconds=SECONDS[name] * math.exp(logs[p, r, k]),
+            latency_seconds=latency * math.exp(logs[p, r, k]) if latency and name == "pinned" else None,
+        )
+        for p, r, k in np.ndindex(logs.shape)
+        for name in [list(SECONDS)[k]]
+    ]  # fmt: skip
+    record = FinalRecord(
+        contestants={name: name for name in SECONDS}, processes=4, rounds=24, looks=1, settled=True, frames=1,
+        kept_setup=False, left={left: "it broke"} if left else {},
+    )  # fmt: skip
+    results = tuple(measured(name, seconds) for name, seconds in SECONDS.items())
+    run = profile(
+        results=(*results, measured("managed", 0.05, rounds=1)), blocks=tuple(blocks), final=record,
+        preferences=Preferences(objective=objective),
+    )  # fmt: skip
+    return run.model_copy(update={"recommendation": recommend(run)})
+
+
+def test_each_row_is_compared_by_the_rounds_that_both_stood_in() -> None:
+    run = held()
+    found = over_baseline(run, "pageable")
+    assert set(found) == set(SECONDS), "the one that was screened out has no rounds"
+    for name, seconds in SECONDS.items():
+        ratio = found[name]
+        assert ratio.low <= 0.020 / seconds <= ratio.high
+        assert ratio.high / ratio.low < 1.1, "though processes are 30 % apart"
+
+
+def test_the_chosen_ones_ratio_is_the_verdicts() -> None:
+    run = held()
+    chosen = run.recommendation
+    assert chosen is not None
+    assert chosen.strategy == "pinned"
+    ratio = over_baseline(run, "pageable")["pinned"]
+    assert (ratio.value, (ratio.low, ratio.high)) == (chosen.speedup, chosen.interval)
+
+
+@pytest.mark.parametrize(("objective", "expected"), [("time", 0.8), ("throughput", 2.0), ("energy", 0.8)])
+def test_frames_that_overlap_are_compared_by_the_time_that_is_shown(objective: str, expected: float) -> None:
+    run = held(latency=0.025, objective=objective)
+    assert over_baseline(run, "pageable")["pinned"].value == pytest.approx(expected, rel=0.05)
+
+
+def test_who_left_and_profiles_without_a_final_have_no_such_ratio() -> None:
+    assert "zero-copy" not in over_baseline(held(left="zero-copy"), "pageable")
+    assert over_baseline(profile(), "pageable") == {}
+    assert over_baseline(held(), "managed") == {}, "a baseline that was not in it"
+
+
+def test_tables_say_it() -> None:
+    run = held()
+    found = over_baseline(run, "pageable")
+    told = {row.name: row.cells[1] for row in rows(run)}
+    assert told["staged"].sort == found["staged"].value
+    assert told["staged"].note == f"{found['staged'].low:.2f}× to {found['staged'].high:.2f}×"
+    assert told["managed"].note != "", "compared as separate processes"
+    pays = {row.name: row.cells[3].value for row in setup_costs(run, tuple(run.measured().values()))}
+    assert pays["pinned"] == "at once"
+
+
+# The interval of a row's own time
+
+
+def covered(processes: int, apart: float, runs: int = 200) -> float:
+    """How often the interval holds the truth, where processes differ by `apart` times what blocks do."""
+    noise, hits = 0.04, 0
+    for seed in range(runs):
+        draw = np.random.default_rng(seed).normal
+        shared = draw(0, apart * noise, (processes, 1, 1))
+        logs = shared + draw(0, 0.01, (processes, 1, 6)) + draw(0, noise, (processes, 6, 6))
+        hits += abs(logs[..., 0].mean()) <= margins(made(logs), NAMES, 0.95)["a"]
+    return hits / runs
+
+
+@pytest.mark.parametrize(
+    ("processes", "apart", "least"), [(2, 1, 0.95), (2, 2, 0.86), (4, 2, 0.86), (8, 2, 0.9), (8, 3, 0.9)]
+)
+def test_the_interval_holds_the_truth(processes: int, apart: float, least: float) -> None:
+    assert covered(processes, apart) >= least
+
+
+def test_one_contestants_two_processes_do_not_decide_its_interval_alone() -> None:
+    logs = drawn(1, 2, 6, 6, 0.0, 0.03)
+    logs[1, :, 5] = logs[0, :, 5] + 0.15
+    found = margins(made(logs), NAMES, 0.95)
+    assert found["a"] < found["f"] < 0.2, "Student's with one degree of freedom would be 0.95"
+
+
+def test_processes_that_differ_widen_it_and_further_ones_narrow_it() -> None:
+    calm, apart = drawn(3, 4, 6, 6, 0.0, 0.01), drawn(3, 4, 6, 6, 0.0, 0.01)
+    calm -= calm.mean(axis=(1, 2), keepdims=True)
+    assert margins(made(apart), NAMES, 0.95)["a"] > 2 * margins(made(calm), NAMES, 0.95)["a"]
+    many = drawn(3, 16, 6, 6, 0.0, 0.01)
+    assert margins(made(many), NAMES, 0.95)["a"] < margins(made(apart), NAMES, 0.95)["a"]
+    assert margins(made(calm), NAMES, 0.99)["a"] > margins(made(calm), NAMES, 0.95)["a"]
+
+
+def test_a_single_block_says_nothing_of_its_error() -> None:
+    assert margins(made(np.zeros((1, 1, 1))), NAMES[:1], 0.95) == {"a": 0.0}
