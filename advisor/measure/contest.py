@@ -39,6 +39,8 @@ TAIL_FRAMES = 100
 """The same where the 99th percentile counts: three blocks then hold one."""
 LEAST_SECONDS = 4.0
 """With less time left no final is begun: the processes would hardly have started."""
+COMPARED_SECONDS = 0.2
+"""Of the quickest contestant's frames, which are compared in each one's first block."""
 AGAIN = " (again)"
 
 
@@ -121,7 +123,7 @@ class Contest:
             frames=self.frames,
             block_seconds=self.block_seconds,
             energy_seconds=WINDOW_SECONDS if self._preferences.objective == "energy" else energy_seconds,
-            compare=not self.held.rounds,
+            compare=0 if self.held.rounds else 1 + int(COMPARED_SECONDS / self.quickest),
             directory=str(self.directory / f"final-{process}"),
         )
         return self.session(job)

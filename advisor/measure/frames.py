@@ -61,6 +61,9 @@ class _User:
 class FrameLoop:
     """Runs set-up and frames of a bound workload whose buffers are placed, one frame after the other."""
 
+    overlaps = False
+    """After a frame the next one is under way."""
+
     def __init__(
         self,
         bound: BoundWorkload,
@@ -91,6 +94,10 @@ class FrameLoop:
         self._steady = self._in_frame(self._in_a_row(self.steady))
         self.latencies: list[float] = []
         """The latency of each frame in seconds, where that differs from the time per frame."""
+
+    def actions(self, index: int) -> tuple[Action, ...]:
+        """The steps of that frame."""
+        return self.steady if index else self.first
 
     def run_setup(self) -> None:
         """The set-up stages, once."""

@@ -31,6 +31,8 @@ class PipelinedLoop(FrameLoop):
     """Runs frames two at a time. `sets` holds the placed buffers of either set; the first is that of set-up,
     frame 0 and frames step by step."""
 
+    overlaps = True
+
     def __init__(
         self,
         bound: BoundWorkload,

@@ -131,8 +131,9 @@ def breakdown(
     first: int,
     seconds: float,
     slow: float = math.inf,
-) -> list[dict[str, float]]:
-    """Up to ten separately timed frames, three at least, but one that takes `slow`: seconds by label.
+) -> tuple[list[dict[str, float]], int]:
+    """Up to ten separately timed frames, three at least, but one that takes `slow`: seconds by label, and
+    the next frame's index.
 
     One more goes before them, which does not count: it warms up, and tells how long launching takes.
     """
@@ -141,8 +142,8 @@ def breakdown(
     while len(frames) < 4 or (len(frames) < 11 and clock() < begin + seconds):
         frames.append(timed_frame(first + len(frames)))
         if len(frames) == 1 and clock() - begin >= slow:
-            return frames
-    return frames[1:]
+            return frames, first + 1
+    return frames[1:], first + len(frames)
 
 
 class _Checks:
