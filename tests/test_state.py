@@ -123,7 +123,7 @@ def test_a_stage_that_reads_its_out_is_named_with_buffer_and_line(
     body: str, kind: str, tmp_path: Path
 ) -> None:
     error = refusal(READS.format(body=body, kind=kind), tmp_path)
-    assert not missing(error.message, "stage 'c' reads buffer 'b'", "Out", f"w.py:13: {body}")
+    assert not missing(error.message, "stage 'c' reads buffer 'b'", "Out", f"w.py:12: {body}")
     assert "b: InOut" in error.next_step
     assert type(error).__name__ == "WorkloadError", "exit code 3"
 
@@ -151,7 +151,7 @@ def r(b: In) -> None:
     b.sum()
 return Workload({name: Buffer(n, "f4") for name in "ab"}, [host(p), device(c), host(r)])
 """
-    assert not missing(refusal(text, tmp_path).message, "stage 'p' reads buffer 'a'", "w.py:8: a += 1")
+    assert not missing(refusal(text, tmp_path).message, "stage 'p' reads buffer 'a'", "w.py:9: a += 1")
 
 
 def test_where_there_is_no_source_no_line_is_told() -> None:
