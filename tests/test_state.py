@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from fakes import RecordingBackend, job
 from field import InProcess
-from running import FILES, cpu_settings, missing
+from running import FILES, MISBEHAVING, cpu_settings, missing
 from test_worker import HEAD, of, refusal
 
 from advisor import pipeline
@@ -17,7 +17,7 @@ from advisor.measure import worker
 from advisor.measure.jobs import Problem, ReferenceRun, Sample
 from advisor.measure.kept_results import MOST_FRAMES, KeptResults
 from advisor.measure.progress import Silent
-from advisor.profiles.schema import Measured
+from advisor.profiles.schema import WRONG_RESULTS, Measured, Skipped
 from advisor.strategies.backend import Backend
 from advisor.strategies.registry import STRATEGIES
 from advisor.workloads.reads import line_reading
@@ -77,6 +77,18 @@ def test_of_large_results_some_elements_are_kept(tmp_path: Path, monkeypatch: py
     repeated = KeptResults(tmp_path / "results").repeated()
     assert repeated is not None
     assert (repeated.frames, repeated.unlike) == (MOST_FRAMES, {})
+
+
+def test_what_gave_wrong_results_is_recommended_nowhere(tmp_path: Path) -> None:
+    given = ("how=differ", "at=12", "only_shared=true")
+    asked = cpu_settings(MISBEHAVING, *given, targets=("agx-orin", "h200"))
+    profile = pipeline.profile(asked, Silent(), keep_in=tmp_path, launcher=InProcess())
+    for prediction in profile.predictions:
+        row = next(row for row in prediction.results if row.strategy == "zero-copy")
+        assert isinstance(row, Skipped)
+        assert not missing(row.reason, WRONG_RESULTS, "in frame 12")
+        assert prediction.recommendation is not None
+        assert prediction.recommendation.strategy != "zero-copy"
 
 
 CHANCE = """

@@ -22,7 +22,7 @@ from advisor.measure.settings import Settings
 from advisor.measure.subjects import CONFIDENCE
 from advisor.profiles.blocks import Block, FinalRecord
 from advisor.profiles.preferences import Preferences, counts_latency
-from advisor.profiles.schema import Measured, Result
+from advisor.profiles.schema import WRONG_RESULTS, Measured, Result
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.measured import decided
 from advisor.verdicts.planning import Pace
@@ -154,7 +154,9 @@ class Contest:
     def _row(self, row: Measured) -> Measured:
         blocks = [block for block in self.held.blocks if block.contestant == row.strategy]
         if row.strategy in self.held.left:
-            return _outside(row, f"left the final: {self.held.left[row.strategy].message}")
+            problem = self.held.left[row.strategy]
+            wrong = WRONG_RESULTS if problem.cause == "differs" else ""
+            return _outside(row, f"left the final: {wrong}{problem.message}")
         if row.strategy not in self.names:
             return _outside(row, "screened out: more than twice the best's time")
         if not blocks:
