@@ -298,7 +298,7 @@ def test_a_frame_may_read_what_setup_wrote() -> None:
 
 
 def test_a_buffer_nobody_writes_is_current_nowhere() -> None:
-    assert plan([], [PRODUCE], {"a": COPIES, "b": COPIES}).current == {"a": {"host"}, "b": frozenset()}
+    assert plan([], [PRODUCE], {"a": COPIES, "b": COPIES}).current() == {"a": {"host"}, "b": frozenset()}
 
 
 def test_stages_of_a_recorded_workload() -> None:

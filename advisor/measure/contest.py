@@ -55,6 +55,8 @@ class Contest:
     session: Callable[[FinalJob], Session]
     clock: Clock = time.monotonic
     block_seconds: float = BLOCK_SECONDS
+    period: int = 1
+    """Frames after which stages that run in some only begin anew: a block is whole periods."""
     held: Held = field(default_factory=Held)
     dropped: frozenset[str] = frozenset()
     windows: Windows = field(default_factory=Windows)
@@ -68,7 +70,8 @@ class Contest:
         ]
         self.quickest = min((row.median_seconds for row in self.entered), default=1.0)
         least = TAIL_FRAMES if self._preferences.objective == "latency-p99" else LEAST_FRAMES
-        self.frames = max(least, math.ceil(self.block_seconds / self.quickest))
+        frames = max(least, math.ceil(self.block_seconds / self.quickest))
+        self.frames = math.ceil(frames / self.period) * self.period
         self.names = {row.strategy: row.strategy for row in self.entered}
         if self.entered:
             first = min(self.entered, key=lambda row: times[row.strategy]).strategy

@@ -38,7 +38,7 @@ from advisor.measure.frames import FrameLoop
 from advisor.measure.kept_results import LEAST_FRAMES
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.process import die_with_parent
-from advisor.measure.sampling import Clock, quiet, timed_block
+from advisor.measure.sampling import Clock, by_period, quiet, timed_block
 from advisor.measure.stand import Stand, afresh, stand
 from advisor.measure.tasks import compared
 from advisor.measure.worker import problem_of
@@ -125,9 +125,15 @@ class Final:
         """As many frames as fit a window for energy."""
         assert self.power is not None
         meter, idle = self.power
-        taken = window(loop.frame, first, meter, self.clock, self.job.energy_seconds)
+        frame = by_period(loop.frame, loop.period, first)
+        taken = window(frame, first, meter, self.clock, self.job.energy_seconds)
         energy = Energy(joules=taken.joules, idle_watts=idle, source=meter.source)
-        return {"frames": taken.frames, "seconds": taken.seconds, "frame_seconds": (), "energy": energy}
+        return {
+            "frames": taken.frames * loop.period,
+            "seconds": taken.seconds,
+            "frame_seconds": (),
+            "energy": energy,
+        }
 
     def _metered(self) -> tuple[Meter, float]:
         """The device's meter, open for the life of the process, and the power while nothing runs."""

@@ -13,6 +13,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal
@@ -28,7 +29,7 @@ from advisor.measure.host_pages import host_pages
 from advisor.measure.jobs import Captured, Description, Job, Sample, TraceRun
 from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, SECONDS, KeptResults
 from advisor.measure.nvtx_ranges import Ranges
-from advisor.measure.sampling import Limits, Samples, breakdown, sample, warm_up
+from advisor.measure.sampling import Limits, Samples, breakdown, by_period, sample, warm_up
 from advisor.measure.stand import Stand
 from advisor.measure.timeline import WATCHED, Recorder
 from advisor.measure.traffic import TrafficRecorder
@@ -77,9 +78,17 @@ def trace(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> TraceRun:
     bound = loaded.bound
     run.serial.run_setup()
     run.serial.first_frame()
-    timed, index = breakdown(run.serial.timed_frame, time.perf_counter, 1, min(job.seconds, 1.0), _slow(job))
+    timed, index = breakdown(
+        run.serial.timed_frame,
+        time.perf_counter,
+        1,
+        min(job.seconds, 1.0),
+        _slow(job),
+        run.serial.period,
+    )
+    index = _to_a_whole_frame(run.serial, index)
     seconds = {
-        s.name: float(np.median([f[f"{s.side}:{s.name}"] for f in timed]))
+        s.name: float(np.median([f[f"{s.side}:{s.name}"] for f in timed])) * s.stage.every
         for s in bound.frame
         if s.stage.cpu is not no_kernel
     }
@@ -114,7 +123,7 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Sample:
     require_state(backend)
     hurried = job.left_seconds is not None and begun.last_seconds * _MOST_FRAMES > job.left_seconds
     scored = _scored(job, backend, loop, begun.count, hurried=hurried)
-    count = len(scored.samples.frame_seconds)
+    count = len(scored.samples.frame_seconds) * loop.period
     latencies = loop.latencies[-count:]
     host = {stage: seconds / count for stage, seconds in loop.host_seconds.items()}
     after = footprint.read(run.arena.backend)
@@ -160,9 +169,14 @@ def _scored(job: Job, backend: Backend, loop: FrameLoop, index: int, *, hurried:
     loop.host_seconds.clear()
     with backend.page_locks() as locks:
         limits = Limits(job.seconds, min_frames=1 if hurried else job.min_frames)
-        samples = sample(loop.frame, clock, index, limits)
-    count = len(samples.frame_seconds)
-    return _Scored(samples, _per_frame(locks, count), index + count)
+        samples = sample(by_period(loop.frame, loop.period, index), clock, index, limits)
+    count = len(samples.frame_seconds) * loop.period
+    means = replace(
+        samples,
+        frame_seconds=tuple(seconds / loop.period for seconds in samples.frame_seconds),
+        cpu_seconds=samples.cpu_seconds / loop.period,
+    )
+    return _Scored(means, _per_frame(locks, count), index + count)
 
 
 @dataclass(frozen=True)
@@ -178,13 +192,25 @@ class _LookedAt:
 def _looked_at(job: Job, backend: Backend, run: Stand, index: int, *, hurried: bool) -> _LookedAt:
     """A few frames step by step: their parts, their timeline and the memory they take."""
     loop, seconds = run.loop, min(0.5, job.seconds / 5)
-    timed, index = breakdown(loop.timed_frame, time.perf_counter, index, seconds, _slow(job))
+    timed, index = breakdown(loop.timed_frame, time.perf_counter, index, seconds, _slow(job), loop.period)
     if hurried:
         return _LookedAt(timed, None, {}, index)
-    timeline = Recorder(backend).timeline(loop, index) if job.timeline else None
-    index += WATCHED if job.timeline else 0
+    timeline = None
+    if job.timeline:
+        index = _to_a_whole_frame(loop, index, before=1)
+        timeline = Recorder(backend).timeline(loop, index)
+        index += WATCHED
+    index = _to_a_whole_frame(loop, index)
     places = footprint.over_frames(loop, index, backend, run.before, job.gpu)
     return _LookedAt(timed, timeline, places, index + footprint.FRAMES)
+
+
+def _to_a_whole_frame(loop: FrameLoop, index: int, before: int = 0) -> int:
+    """Runs frames up to one in which all stages run, or so many before it; its index."""
+    while (index + before) % loop.period:
+        loop.frame_alone(index)
+        index += 1
+    return index
 
 
 def _slow(job: Job) -> float:
@@ -270,12 +296,13 @@ def wrong_results(inspector: Inspector, path: Path, index: int) -> WorkloadError
 
 
 def _transfer_bytes(run: Stand, loaded: Loaded) -> dict[Literal["to-device", "to-host"], int]:
-    """Of a steady frame; what is discarded does not move."""
+    """Of a steady frame on average; what is discarded does not move."""
     sizes = {buffer.name: buffer.bytes for buffer in loaded.record.buffers}
     totals: dict[Literal["to-device", "to-host"], int] = {"to-device": 0, "to-host": 0}
-    for step in run.plan.steady:
+    for step in chain(*run.plan.period):
         if step.overwritten and run.placed[step.name].bring:
             continue
         if step.action == "to-device" or step.action == "to-host":
             totals[step.action] += sizes[step.name]
-    return totals
+    frames = len(run.plan.period)
+    return {direction: round(count / frames) for direction, count in totals.items()}

@@ -157,10 +157,12 @@ class Inspector:
 
     def _newest(self, name: str, index: int, *, alone: bool) -> Array:
         """What the side that wrote it last holds."""
-        side: Side = "host" if "host" in self._plan.current[name] else "device"
+        side: Side = "host" if "host" in self._plan.current(index)[name] else "device"
         if alone or side == "device":
             self._backend.synchronize()
-        return self._read(name, side, index)
+        writers = [stage.stage.every for stage in self._bound.frame if name in stage.use.writes()]
+        written = max((index - index % every for every in writers), default=index)
+        return self._read(name, side, written)
 
     def lengths(self) -> dict[str, float]:
         """For each buffer, how many elements go into one of its own at most: those its kernels read over its
