@@ -210,7 +210,7 @@ class FakeLauncher:
         self.jobs: list[Job] = []
         self._measure = measure or (lambda job: Ended(sample(), "finished"))
         self._device = device or cuda_device()
-        self._reference: Ended = answers.get("reference", Ended(ReferenceRun(repeatable=True), "finished"))
+        self._reference: Ended = answers.get("reference", Ended(ReferenceRun(), "finished"))
         self._trace: Ended = answers.get("trace", Ended(TraceRun(trace=Trace()), "finished"))
         self._described: bool = answers.get("described", True)
         self._session: Callable[[FinalJob], Session] = answers.get("session", unstarted)

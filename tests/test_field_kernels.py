@@ -14,9 +14,9 @@ from fakes import job
 from field import EXAMPLES, example_part
 
 from advisor import kernel
-from advisor.measure import tasks
 from advisor.measure.backends import open_backend
 from advisor.measure.nvtx_ranges import Ranges
+from advisor.measure.reference import reference
 from advisor.measure.stand import stand
 from advisor.workloads.kernels.calls import Kernel
 from advisor.workloads.loading import load
@@ -53,8 +53,9 @@ def test_a_kernel_does_what_its_twin_does(
     frame = tuple(replace(stage, stage=replace(stage.stage, cpu=None)) for stage in loaded.bound.frame)
     without_twins = replace(loaded, bound=replace(loaded.bound, frame=frame))
     asked = job(task="reference", file=str(path), reference=str(tmp_path / "results"), assignments=parameters)
-    with stand(asked, without_twins, open_backend("cpu", 0), Ranges()) as run:
-        assert tasks.reference(asked, without_twins, run.arena.backend, run).repeatable
+    backend = open_backend("cpu", 0)
+    run = reference(asked, backend, lambda: stand(asked, without_twins, backend, Ranges()))
+    assert not run.unlike
     assert set(emulator.launches) == kernels
 
 

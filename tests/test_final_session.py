@@ -43,6 +43,7 @@ def final_job(directory: Path, file: Path, *assignments: str) -> FinalJob:
         contestants=BOTH,
         frames=5,
         block_seconds=0.05,
+        compare=4,
         directory=str(directory / "final-0"),
     )
 

@@ -84,8 +84,9 @@ def test_warm_up_has_three_frames_at_least() -> None:
 def test_one_slow_frame_warms_up_and_one_is_broken_down(seconds: float, count: int) -> None:
     frames, indices = Frames(seconds), list[int]()
     assert warm_up(frames, frames.clock, 3, 0.1, slow=0.5) == 3 + count
-    breakdown(timed(frames.clock, seconds, indices), frames.clock, 3, 0.1, slow=0.5)
+    _, after = breakdown(timed(frames.clock, seconds, indices), frames.clock, 3, 0.1, slow=0.5)
     assert indices == [*range(3, 3 + (count if count == 1 else count + 1))]
+    assert after == indices[-1] + 1
 
 
 def test_samples_are_the_frames_own_times() -> None:
@@ -239,6 +240,7 @@ def timed(clock: FakeClock, seconds: float, indices: list[int]) -> Callable[[int
 @pytest.mark.parametrize(("seconds", "count"), [(100.0, 3), (0.125, 7), (0.001, 10)])
 def test_the_breakdown_has_three_to_ten_frames(seconds: float, count: int) -> None:
     clock, indices = FakeClock(), list[int]()
-    frames = breakdown(timed(clock, seconds, indices), clock, 40, 1.0)
+    frames, after = breakdown(timed(clock, seconds, indices), clock, 40, 1.0)
+    assert after == 41 + count
     assert indices == [*range(40, 41 + count)]
     assert frames == [{"frame": float(index)} for index in indices[1:]], "the first warms up"

@@ -176,7 +176,7 @@ def test_a_problem_without_detail_has_what_the_process_said() -> None:
     assert failure("pinned", ended(Problem(cause="bug", message="oh"))).detail == "Bus error"
 
 
-@pytest.mark.parametrize("outcome", [None, ReferenceRun(repeatable=True)])
+@pytest.mark.parametrize("outcome", [None, ReferenceRun()])
 def test_a_process_that_left_no_figures(outcome: Any) -> None:
     row = failure("pinned", ended(outcome))
     assert (row.reason, row.detail) == ("ended with signal 7", "Bus error")

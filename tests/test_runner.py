@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from fakes import FakeClock
-from running import FakeLauncher, cpu_settings, sample
+from running import FakeLauncher, cpu_settings, missing, sample
 
 from advisor.errors import NothingMeasured, UsageError, WorkloadError
 from advisor.measure.jobs import Job, Problem, ReferenceRun
@@ -189,10 +189,10 @@ def test_the_trace_runs_on_the_cpu_even_where_a_gpu_is_measured(tmp_path: Path) 
     }
 
 
-def test_frames_that_depend_on_those_before_are_noted(tmp_path: Path) -> None:
-    launcher = FakeLauncher(reference=Ended(ReferenceRun(repeatable=False), "finished"))
+def test_results_that_another_run_does_not_give_again_are_noted(tmp_path: Path) -> None:
+    launcher = FakeLauncher(reference=Ended(ReferenceRun(unlike={"c": 3}), "finished"))
     result, _ = ran(launcher, settings(), tmp_path)
-    assert "not repeatable" in result.notes[0]
+    assert not missing(result.notes[0], "'c' from frame 3 on", "`rng`")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -79,7 +79,7 @@ def test_fresh_data(traits: Traits, steps: str) -> None:
 def test_foreign_data_is_copied_in_and_out_by_the_host(traits: Traits, steps: str) -> None:
     planned = plan([], FRESH, dict.fromkeys("ab", replace(traits, foreign=True)))
     assert spelled(planned.steady) == words(steps)
-    assert planned.current == {"a": {"host", "device"}, "b": {"host", "device"}}
+    assert planned.current() == {"a": {"host", "device"}, "b": {"host", "device"}}
 
 
 def test_foreign_data_that_both_sides_read_is_copied_in_once() -> None:
@@ -147,14 +147,14 @@ def test_weights_are_uploaded_once(traits: Traits) -> None:
     assert spelled(planned.setup) == ["load"]
     assert spelled(planned.first).count(">w") == 1
     assert spelled(planned.steady) == [step for step in spelled(planned.first) if step != ">w"]
-    assert planned.current["w"] == {"host", "device"}
+    assert planned.current()["w"] == {"host", "device"}
 
 
 def test_weights_written_on_the_device_in_setup_are_never_uploaded() -> None:
     planned = plan([device("init", w="out")], [device("use", w="in", b="out")], dict.fromkeys("wb", ASYNC))
     assert spelled(planned.setup) == ["init", "|"]
     assert spelled(planned.first) == spelled(planned.steady) == ["use", "|"]
-    assert planned.current == {"w": {"device"}, "b": {"device"}}
+    assert planned.current() == {"w": {"device"}, "b": {"device"}}
 
 
 @pytest.mark.parametrize("traits", [COPIES, ASYNC])
@@ -163,7 +163,7 @@ def test_state_that_stays_on_the_device_is_not_copied(traits: Traits) -> None:
     planned = plan([host("start", state="out")], frame, {"state": traits})
     assert spelled(planned.first) == words(">state step again |")
     assert spelled(planned.steady) == words("step again |")
-    assert planned.current["state"] == {"device"}
+    assert planned.current()["state"] == {"device"}
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_prefetched_memory_follows_each_change_of_side_also_for_reading() -> Non
     frame = [PRODUCE, device("k", a="in"), host("look", a="in"), device("k2", a="in")]
     planned = plan([], frame, {"a": PREFETCHED})
     assert spelled(planned.steady) == words("<a | produce >a k <a | look >a k2 |")
-    assert planned.current["a"] == {"device"}
+    assert planned.current()["a"] == {"device"}
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_a_frame_may_read_what_setup_wrote() -> None:
 
 
 def test_a_buffer_nobody_writes_is_current_nowhere() -> None:
-    assert plan([], [PRODUCE], {"a": COPIES, "b": COPIES}).current == {"a": {"host"}, "b": frozenset()}
+    assert plan([], [PRODUCE], {"a": COPIES, "b": COPIES}).current() == {"a": {"host"}, "b": frozenset()}
 
 
 def test_stages_of_a_recorded_workload() -> None:
@@ -446,10 +446,10 @@ class Machine:
 
 
 def execute(planned: Plan, stages: Sequence[StageUse], traits: Mapping[str, Traits]) -> None:
-    """Set-up and four frames. Raises `Broken`."""
+    """Set-up, the first frame and three periods. Raises `Broken`."""
     by_name = {stage.name: stage for stage in stages}
     machine = Machine(traits)
-    for steps in (planned.setup, planned.first, *[planned.steady] * 3):
+    for steps in (planned.setup, planned.first, *(*planned.period[1:], planned.period[0]) * 3):
         machine.run(steps, by_name)
 
 
@@ -465,8 +465,9 @@ def stage_lists(draw: st.DrawFn, prefix: str, most: int) -> list[StageUse]:
         st.lists(st.dictionaries(st.sampled_from(NAMES), st.sampled_from(modes), min_size=1), max_size=most)
     )
     sides: list[Side] = [draw(st.sampled_from(["host", "device"])) for _ in accesses]
+    every = st.sampled_from([1, 1, 1, 2, 3] if prefix == "f" else [1])
     return [
-        StageUse(f"{prefix}{i}", side, access)
+        StageUse(f"{prefix}{i}", side, access, draw(every))
         for i, (side, access) in enumerate(zip(sides, accesses, strict=True))
     ]
 
@@ -492,14 +493,25 @@ def test_every_stage_sees_the_newest_data_and_no_step_can_be_left_out(
     planned = plan(prepared, frame, traits)
     stages = [*prepared, *frame]
     execute(planned, stages, traits)
-    for phase in ("setup", "first", "steady"):
-        steps: tuple[Step, ...] = getattr(planned, phase)
-        for i, step in enumerate(steps):
-            if step.action in ("host", "device"):
-                continue
-            without = replace(planned, **{phase: steps[:i] + steps[i + 1 :]})
-            with pytest.raises((Broken, KeyError)):
-                execute(without, stages, traits)
+    for without in shortened(planned):
+        with pytest.raises((Broken, KeyError)):
+            execute(without, stages, traits)
+
+
+def shortened(planned: Plan) -> Iterator[Plan]:
+    """The plan without each of the steps that are no stages."""
+    for i in unstaged(planned.setup):
+        yield replace(planned, setup=planned.setup[:i] + planned.setup[i + 1 :])
+    for i in unstaged(planned.first):
+        yield replace(planned, first=planned.first[:i] + planned.first[i + 1 :])
+    for frame, steps in enumerate(planned.period):
+        for i in unstaged(steps):
+            less = steps[:i] + steps[i + 1 :]
+            yield replace(planned, period=(*planned.period[:frame], less, *planned.period[frame + 1 :]))
+
+
+def unstaged(steps: Sequence[Step]) -> list[int]:
+    return [i for i, step in enumerate(steps) if step.action not in ("host", "device")]
 
 
 @settings(max_examples=100, deadline=None)
@@ -510,9 +522,11 @@ def test_current_names_the_sides_that_hold_the_newest_data(frame: list[StageUse]
     planned = plan(prepared, frame, everything)
     stages = {stage.name: stage for stage in (*prepared, *frame)}
     machine = Machine(everything)
-    for steps in (planned.setup, planned.first, planned.steady):
+    machine.run(planned.setup, stages)
+    machine.run(planned.first, stages)
+    for index, steps in enumerate(planned.period[1:] + planned.period, 1):
         machine.run(steps, stages)
-    for name in NAMES:
-        assert planned.current[name]
-        for side in planned.current[name]:
-            assert machine.memory[machine.key(name, side)] == machine.newest[name]
+        for name in NAMES:
+            assert planned.current(index)[name]
+            for side in planned.current(index)[name]:
+                assert machine.memory[machine.key(name, side)] == machine.newest[name]

@@ -22,7 +22,7 @@ from advisor.measure.settings import Settings
 from advisor.measure.subjects import CONFIDENCE
 from advisor.profiles.blocks import Block, FinalRecord
 from advisor.profiles.preferences import Preferences, counts_latency
-from advisor.profiles.schema import Measured, Result
+from advisor.profiles.schema import WRONG_RESULTS, Measured, Result
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.estimate import margins
 from advisor.verdicts.measured import decided
@@ -41,6 +41,8 @@ TAIL_FRAMES = 100
 """The same where the 99th percentile counts: three blocks then hold one."""
 LEAST_SECONDS = 4.0
 """With less time left no final is begun: the processes would hardly have started."""
+COMPARED_SECONDS = 0.2
+"""Of the quickest contestant's frames, which are compared in each one's first block."""
 AGAIN = " (again)"
 
 
@@ -55,6 +57,8 @@ class Contest:
     session: Callable[[FinalJob], Session]
     clock: Clock = time.monotonic
     block_seconds: float = BLOCK_SECONDS
+    period: int = 1
+    """Frames after which stages that run in some only begin anew: a block is whole periods."""
     held: Held = field(default_factory=Held)
     dropped: frozenset[str] = frozenset()
     windows: Windows = field(default_factory=Windows)
@@ -69,7 +73,8 @@ class Contest:
         ]
         self.quickest = min((row.median_seconds for row in self.entered), default=1.0)
         least = TAIL_FRAMES if self._preferences.objective == "latency-p99" else LEAST_FRAMES
-        self.frames = max(least, math.ceil(self.block_seconds / self.quickest))
+        frames = max(least, math.ceil(self.block_seconds / self.quickest))
+        self.frames = math.ceil(frames / self.period) * self.period
         self.names = {row.strategy: row.strategy for row in self.entered}
         if self.entered:
             first = min(self.entered, key=lambda row: times[row.strategy]).strategy
@@ -125,7 +130,7 @@ class Contest:
             frames=self.frames,
             block_seconds=self.block_seconds,
             energy_seconds=WINDOW_SECONDS if self._preferences.objective == "energy" else energy_seconds,
-            compare=not self.held.rounds or bool(single),
+            compare=1 + int(COMPARED_SECONDS / self.quickest) if single or not self.held.rounds else 0,
             directory=str(self.directory / "-".join(("final", str(process), *single))),
         )
         return self.session(job)
@@ -167,7 +172,9 @@ class Contest:
     def _row(self, row: Measured, off: Mapping[str, float]) -> Measured:
         blocks = [block for block in self.held.blocks if block.contestant == row.strategy]
         if row.strategy in self.held.left:
-            return _outside(row, f"left the final: {self.held.left[row.strategy].message}")
+            problem = self.held.left[row.strategy]
+            wrong = WRONG_RESULTS if problem.cause == "differs" else ""
+            return _outside(row, f"left the final: {wrong}{problem.message}")
         if row.strategy not in self.names:
             times = units.digits(self.over_best[row.strategy], 3)
             return _outside(row, f"screened out: {times} times the best's time in screening")

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from advisor.measure.jobs import Job, Problem
+from advisor.measure.kept_results import LEAST_FRAMES
 from advisor.profiles.base import Record
 from advisor.profiles.blocks import Block
 
@@ -22,7 +23,9 @@ class FinalJob(Record):
     energy_seconds: float = Field(
         default=0.0, ge=0, description="A block is a window for energy of that length; 0 is none"
     )
-    compare: bool = Field(default=True, description="Results are compared in each contestant's first block")
+    compare: int = Field(
+        default=LEAST_FRAMES, ge=0, description="Frames that are compared in each contestant's first block"
+    )
     directory: str
 
 

@@ -9,6 +9,7 @@ is done once for each contestant, all side by side, and blocks alternate between
 from __future__ import annotations
 
 import gc
+import math
 import random
 import socket
 import time
@@ -18,8 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TextIO
-
-import numpy as np
 
 from advisor.devices.energy import Meter, Unmetered, metering
 from advisor.measure.backends import open_backend
@@ -35,16 +34,18 @@ from advisor.measure.final_messages import (
     Unmeasurable,
     as_line,
 )
+from advisor.measure.first_frames import first_frames
 from advisor.measure.frames import FrameLoop
+from advisor.measure.kept_results import LEAST_FRAMES
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.process import die_with_parent
-from advisor.measure.sampling import Clock, quiet, timed_block
-from advisor.measure.stand import Stand, stand
-from advisor.measure.tasks import COMPARED, compare
+from advisor.measure.sampling import Clock, by_period, quiet, timed_block
+from advisor.measure.stand import Stand, afresh, stand
+from advisor.measure.tasks import compared
 from advisor.measure.worker import problem_of
 from advisor.profiles.blocks import MOST_FRAMES, Block, Energy
 from advisor.strategies.backend import Backend
-from advisor.workloads.loading import Loaded, prepare
+from advisor.workloads.loading import Loaded
 
 _PADDING = 1 << 20
 """Bytes of the largest allocation that a block's buffers lie behind; enough to move them to other pages."""
@@ -60,11 +61,12 @@ class Kept:
 
 @dataclass
 class Final:
-    """The contestants of one process. `make` calls the workload's function."""
+    """The contestants of one process. `load` imports the workload's file, for a function that calls the
+    workload's."""
 
     job: FinalJob
     backend: Backend
-    make: Callable[[], Loaded]
+    load: Callable[[], Callable[[], Loaded]]
     clock: Clock
     meter: Callable[[str | None, int], AbstractContextManager[Meter]] = metering
     sleep: Callable[[float], None] = time.sleep
@@ -78,6 +80,7 @@ class Final:
 
     def __post_init__(self) -> None:
         self.needed = 0
+        self.make = self.load()
         self.random = random.Random(f"{self.job.base.seed}-{self.job.process}")
 
     def block(self, request: FinalRound, place: int) -> BlockDone:
@@ -94,8 +97,7 @@ class Final:
             told = self._window(loop, first) if self.power else self._timed(loop, first)
             latencies, frames = loop.latencies, told["frames"]
             host = {stage: spent / frames for stage, spent in loop.host_seconds.items()}
-            if loop is not kept.stand.serial:  # the next frame is under way
-                loop.frame_alone(first + frames)
+            loop.frame_alone(first + frames)  # of frames that overlap it is under way
             kept.index = first + frames + 1
         block = Block(
             process=self.job.process,
@@ -124,9 +126,15 @@ class Final:
         """As many frames as fit a window for energy."""
         assert self.power is not None
         meter, idle = self.power
-        taken = window(loop.frame, first, meter, self.clock, self.job.energy_seconds)
+        frame = by_period(loop.frame, loop.period, first)
+        taken = window(frame, first, meter, self.clock, self.job.energy_seconds)
         energy = Energy(joules=taken.joules, idle_watts=idle, source=meter.source)
-        return {"frames": taken.frames, "seconds": taken.seconds, "frame_seconds": (), "energy": energy}
+        return {
+            "frames": taken.frames * loop.period,
+            "seconds": taken.seconds,
+            "frame_seconds": (),
+            "energy": energy,
+        }
 
     def _metered(self) -> tuple[Meter, float]:
         """The device's meter, open for the life of the process, and the power while nothing runs."""
@@ -144,7 +152,7 @@ class Final:
             yield self.kept[name]
             return
         with ExitStack() as stack:
-            kept = Kept(self._placed(name, stack), COMPARED + 1)
+            kept = self._placed(name, stack)
             yield kept
             if self._keeps():
                 self.kept[name] = kept
@@ -159,30 +167,28 @@ class Final:
         free = self.backend.free_memory()
         return free is None or self.needed * len(self.job.contestants) < free / 2
 
-    def _placed(self, name: str, stack: ExitStack) -> Stand:
+    def _placed(self, name: str, stack: ExitStack) -> Kept:
         """Buffers placed, set-up and the first frames run, results compared in the first block."""
         strategy = self.job.contestants[name]
         job = self.job.base.model_copy(update={"strategy": strategy})
         ranges = Ranges()
         stack.enter_context(ranges.strategy(strategy))
         padding = self.random.randrange(1, _PADDING)
+        comparing = self.job.compare if name not in self.compared else 0
+        if comparing:
+            self.make = self.load()
         begin = self.clock()
         loaded = self.make()
         made = self.clock() - begin
         standing = stack.enter_context(stand(job, loaded, self.backend, ranges, padding=padding))
-        loop = standing.loop
-        begin = self.clock()
         self.needed = sum(buffer.bytes for buffer in loaded.record.buffers) * 2
-        loop.run_setup()
-        self.setup_seconds.append(made + self.clock() - begin)
-        loop.first_frame()
-        if self.job.compare and name not in self.compared:
-            for index in range(1, COMPARED):
-                loop.frame(index)
-            loop.frame_alone(COMPARED)
-            compare(standing.inspector, Path(job.reference), Path(job.file))
+        if comparing:
+            begun, _ = compared(job, standing, comparing, math.inf)
             self.compared.add(name)
-        return standing
+        else:
+            begun = first_frames(standing.loop, most=LEAST_FRAMES)
+        self.setup_seconds.append(made + begun.setup_seconds)
+        return Kept(standing, begun.count)
 
 
 def serve(
@@ -221,8 +227,6 @@ def main(arguments: list[str]) -> None:
     die_with_parent(int(parent_id))
     job = FinalJob.model_validate_json(Path(job_file).read_text(encoding="utf-8"))
     lines, send = channel(int(descriptor))
-    random.seed(job.base.seed)
-    np.random.seed(job.base.seed)  # as in every process: a workload that ignores `rng` still repeats
     path = Path(job.base.file)
 
     def explain(error: BaseException) -> Left:
@@ -231,8 +235,7 @@ def main(arguments: list[str]) -> None:
         )
 
     backend = open_backend(job.base.backend, job.base.gpu)
-    make = prepare(path, job.base.workload, job.base.assignments)
-    final = Final(job, backend, make, perf_counter)
+    final = Final(job, backend, lambda: afresh(job.base), perf_counter)
     gc.collect()
     gc.freeze()  # what is there now stays: the collections before blocks need not look at it
     send(as_line(RoundDone(round=-1)))

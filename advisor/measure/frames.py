@@ -61,6 +61,9 @@ class _User:
 class FrameLoop:
     """Runs set-up and frames of a bound workload whose buffers are placed, one frame after the other."""
 
+    overlaps = False
+    """After a frame the next one is under way."""
+
     def __init__(
         self,
         bound: BoundWorkload,
@@ -83,14 +86,29 @@ class FrameLoop:
         self._salts = {stage.name: number for number, stage in enumerate(bound.stages)}
         self.host_seconds: dict[str, float] = defaultdict(float) if host_seconds is None else host_seconds
         """Seconds of each host stage since the last reset, by the host's clock."""
-        self._launching: dict[int, float] = {}
-        """Seconds that launching took, by place in the frame."""
+        self._launching: dict[tuple[int, int], float] = {}
+        """Seconds that launching took, by frame of the period and place in it."""
         self._setup = self._actions(plan.setup)
         self.first = self._actions(plan.first)
-        self.steady = self._actions(plan.steady)
-        self._steady = self._in_frame(self._in_a_row(self.steady))
+        made = {steps: self._actions(steps) for steps in plan.period}
+        self._phases = tuple(made[steps] for steps in plan.period)
+        self._steady = self._in_phases(self._in_a_row)
         self.latencies: list[float] = []
         """The latency of each frame in seconds, where that differs from the time per frame."""
+
+    @property
+    def period(self) -> int:
+        """After so many frames, stages that run in some only begin anew."""
+        return len(self._phases)
+
+    @property
+    def steady(self) -> tuple[Action, ...]:
+        """The steps of a frame in which all stages run."""
+        return self._phases[0]
+
+    def actions(self, index: int) -> tuple[Action, ...]:
+        """The steps of that frame."""
+        return self._phases[index % self.period] if index else self.first
 
     def run_setup(self) -> None:
         """The set-up stages, once."""
@@ -118,7 +136,8 @@ class FrameLoop:
         """
         seconds: defaultdict[str, float] = defaultdict(float)
         marks: list[tuple[str, Any, Any]] = []
-        for place, action in enumerate(self.steady):
+        phase = index % self.period
+        for place, action in enumerate(self._phases[phase]):
             if action.by_host:
                 self._backend.synchronize()
                 begin = self._clock()
@@ -126,10 +145,10 @@ class FrameLoop:
                 self._backend.synchronize()
                 seconds[action.label] += self._clock() - begin
             elif action.on_stream:
-                self._backend.hold(min(2 * self._launching.get(place, 0.0) + LEAST_HELD, MOST_HELD))
+                self._backend.hold(min(2 * self._launching.get((phase, place), 0.0) + LEAST_HELD, MOST_HELD))
                 start, begin = self._backend.timestamp(), self._clock()
                 self.act(action, index)
-                self._launching[place] = self._clock() - begin
+                self._launching[phase, place] = self._clock() - begin
                 marks.append((action.label, start, self._backend.timestamp()))
             else:
                 begin = self._clock()
@@ -144,13 +163,13 @@ class FrameLoop:
     @contextmanager
     def watched(self, watch: Watch) -> Iterator[None]:
         """Frames within it run their actions as `watch` makes them."""
-        plain = self.steady, self._steady
-        self.steady = tuple(map(watch, self.steady))
-        self._steady = self._in_frame(partial(self._act_all, self.steady))
+        plain = self._phases, self._steady
+        self._phases = tuple(tuple(map(watch, actions)) for actions in self._phases)
+        self._steady = self._in_phases(lambda actions: partial(self._act_all, actions))
         try:
             yield
         finally:
-            self.steady, self._steady = plain
+            self._phases, self._steady = plain
 
     def act(self, action: Action, index: int) -> None:
         """One step in its range."""
@@ -162,6 +181,12 @@ class FrameLoop:
             action.run(index)
         finally:
             self._ranges.pop()
+
+    def _in_phases(self, make: Callable[[Sequence[Action]], Callable[[int], None]]) -> Callable[[int], None]:
+        """Runs a frame by its index, what it does made by `make`."""
+        made = {id(actions): self._in_frame(make(actions)) for actions in self._phases}
+        frames = [made[id(actions)] for actions in self._phases]
+        return frames[0] if len(frames) == 1 else lambda index: frames[index % len(frames)](index)
 
     def _in_a_row(self, actions: Sequence[Action]) -> Callable[[int], None]:
         """These steps one after the other; each in its range where a tool listens."""

@@ -86,10 +86,11 @@ class Checked(Record):
 
 
 class ReferenceRun(Record):
-    """The annotations held. `repeatable`: a frame's results depend on its index alone."""
+    """The annotations held. `unlike`: for each buffer whose contents were others in a second run from the
+    same start, the first frame in which they were."""
 
     task: Literal["reference"] = "reference"
-    repeatable: bool
+    unlike: dict[str, int] = Field(default_factory=dict)
 
 
 class TraceRun(Record):

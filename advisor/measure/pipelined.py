@@ -31,6 +31,8 @@ class PipelinedLoop(FrameLoop):
     """Runs frames two at a time. `sets` holds the placed buffers of either set; the first is that of set-up,
     frame 0 and frames step by step."""
 
+    overlaps = True
+
     def __init__(
         self,
         bound: BoundWorkload,
@@ -48,11 +50,11 @@ class PipelinedLoop(FrameLoop):
         second = FrameLoop(
             bound, plan, sets[1], backend, seed=seed, ranges=ranges, clock=clock, host_seconds=host
         )
-        self._sets = [cut(self.steady), cut(second.steady)]
-        self._rows = [self._in_rows(parts) for parts in self._sets]
+        self._sets = [parts_of(self), parts_of(second)]
+        self._rows = self._all_rows()
         self._begun: dict[int, _Begun] = {}
         self._marks: dict[tuple[str, int], Any] = {}
-        self._kernels_in_tail = _has_kernels(self._sets[0].tail)
+        self._kernels_in_tail = any(_has_kernels(parts.tail) for parts in self._sets[0])
 
     def frame(self, index: int) -> None:
         """Ends this frame and begins the next one. This is what is timed."""
@@ -72,7 +74,7 @@ class PipelinedLoop(FrameLoop):
         """Frames within it run their actions as `watch` makes them; it ends with nothing under way."""
         self._drop_begun()
         plain = self._rows
-        self._rows = [self._in_rows(parts, watch) for parts in self._sets]
+        self._rows = self._all_rows(watch)
         try:
             yield
         finally:
@@ -100,7 +102,7 @@ class PipelinedLoop(FrameLoop):
 
     def _begin(self, index: int) -> None:
         """Host stages and uploads of a frame, into the set that its last but one has left."""
-        rows, started = self._rows[index % SETS], self._clock()
+        rows, started = self._rows_of(index), self._clock()
         rows.head(index)
         uploaded = self._mark("uploaded", index, self._uploads) if rows.uploads else None
         self._begun[index] = _Begun(started, uploaded)
@@ -111,7 +113,7 @@ class PipelinedLoop(FrameLoop):
         if begun.uploaded is not None:
             backend.order(backend.stream, begun.uploaded)
         done: Any = None
-        for row in self._rows[index % SETS].body:
+        for row in self._rows_of(index).body:
             if row.kind == "download":
                 done = self._download(row, index, done)
             else:
@@ -122,7 +124,7 @@ class PipelinedLoop(FrameLoop):
         """Waits for the frame's own work, not for the next one's, and runs what comes after."""
         begun = self._begun.pop(index)
         done = begun.computed
-        for row in self._rows[index % SETS].tail:
+        for row in self._rows_of(index).tail:
             if row.kind == "wait":
                 row.run(done or self._mark("late", index))
             elif row.kind == "download":
@@ -149,6 +151,14 @@ class PipelinedLoop(FrameLoop):
         """Another frame than the next one is wanted: lets what was begun come to its end."""
         for index in sorted(self._begun):
             self._finish(index)
+
+    def _rows_of(self, index: int) -> _Rows:
+        return self._rows[index % SETS][index % self.period]
+
+    def _all_rows(self, watch: Watch | None = None) -> list[list[_Rows]]:
+        """For each set the frames of a period; those with the same steps are the same."""
+        made = {id(parts): self._in_rows(parts, watch) for phases in self._sets for parts in phases}
+        return [[made[id(parts)] for parts in phases] for phases in self._sets]
 
     def _in_rows(self, parts: Parts, watch: Watch | None = None) -> _Rows:
         """The parts of a frame made ready to run, each row without a look at anything between its steps."""
@@ -255,6 +265,13 @@ class Parts:
     head: tuple[Action, ...]
     body: tuple[Action, ...]
     tail: tuple[Action, ...]
+
+
+def parts_of(loop: FrameLoop) -> list[Parts]:
+    """Each frame of a period, cut; those with the same steps are the same."""
+    frames = [loop.actions(index) for index in range(loop.period, 2 * loop.period)]
+    made = {id(actions): cut(actions) for actions in frames}
+    return [made[id(actions)] for actions in frames]
 
 
 def cut(steady: Sequence[Action]) -> Parts:

@@ -30,6 +30,7 @@ from advisor.profiles.schema import Failed, Measured, Result, Skipped, Trace
 from advisor.profiles.scripts import ScriptMeasured, ScriptRun
 from advisor.profiles.system_state import GpuState
 from advisor.strategies.registry import BASELINE
+from advisor.strategies.schedule import frames_of_a_period, stage_uses
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,10 @@ class _Runner:
     def _hold_final(self, begun: Run, keep: Keep) -> None:
         rows = {row.strategy: row for row in self._so_far(begun).rows if isinstance(row, Measured)}
         base = job_of(self.settings, "measure", BASELINE, self.directory, "final")
-        contest = Contest(self.settings, base, rows, self.directory, self.launcher.session, self.clock)
+        period = frames_of_a_period(stage_uses(begun.description.workload, "frame"))
+        contest = Contest(
+            self.settings, base, rows, self.directory, self.launcher.session, self.clock, period=period
+        )
         if not contest.possible:
             return
         self.contest, told = contest, self.clock()

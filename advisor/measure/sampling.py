@@ -131,18 +131,40 @@ def breakdown(
     first: int,
     seconds: float,
     slow: float = math.inf,
-) -> list[dict[str, float]]:
-    """Up to ten separately timed frames, three at least, but one that takes `slow`: seconds by label.
+    period: int = 1,
+) -> tuple[list[dict[str, float]], int]:
+    """Up to ten separately timed frames, three at least, but one that takes `slow`: seconds by label, and
+    the next frame's index. Of frames that differ, so many periods: each as the mean of its frames.
 
     One more goes before them, which does not count: it warms up, and tells how long launching takes.
     """
     frames: list[dict[str, float]] = []
     begin = clock()
     while len(frames) < 4 or (len(frames) < 11 and clock() < begin + seconds):
-        frames.append(timed_frame(first + len(frames)))
+        start = first + len(frames) * period
+        frames.append(_mean([timed_frame(index) for index in range(start, start + period)]))
         if len(frames) == 1 and clock() - begin >= slow:
-            return frames
-    return frames[1:]
+            return frames, first + period
+    return frames[1:], first + len(frames) * period
+
+
+def _mean(frames: Sequence[dict[str, float]]) -> dict[str, float]:
+    """By label; a frame without it takes no time for it."""
+    labels = dict.fromkeys(label for frame in frames for label in frame)
+    return {label: sum(frame.get(label, 0.0) for frame in frames) / len(frames) for label in labels}
+
+
+def by_period(frame: Callable[[int], None], period: int, first: int) -> Callable[[int], None]:
+    """All frames of a period as one: `first` and what follows stand for the periods from frame `first` on."""
+    if period == 1:
+        return frame
+
+    def frames(number: int) -> None:
+        start = first + (number - first) * period
+        for index in range(start, start + period):
+            frame(index)
+
+    return frames
 
 
 class _Checks:

@@ -27,11 +27,12 @@ from advisor.devices.energy import metering
 from advisor.errors import WorkloadError
 from advisor.measure.backends import open_backend
 from advisor.measure.energy import of_run
+from advisor.measure.first_frames import ResultsDiffer
 from advisor.measure.jobs import Captured, Description, Job, ScriptSample
+from advisor.measure.kept_results import differences
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.script_ranges import RangeWatch
-from advisor.measure.tasks import ResultsDiffer, described, loaded_gpu
-from advisor.measure.verification import differences
+from advisor.measure.tasks import described, loaded_gpu
 from advisor.profiles.schema import WorkloadRecord
 from advisor.strategies.scripts import UNCHANGED
 from advisor.workloads.loading import relative
@@ -262,7 +263,7 @@ def _compare(results: Results, directory: Path, kept: Path, *, same_text: bool) 
     found = [
         told
         for name in results.names
-        for told in differences({name: np.load(directory / "results" / f"{name}.npy")}, kept)
+        for _, told in differences({name: np.load(directory / "results" / f"{name}.npy")}, kept)
     ]
     if found:
         raise ResultsDiffer("; ".join(found))

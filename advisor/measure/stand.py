@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import random
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
 
 from advisor.errors import UsageError
 from advisor.measure import footprint
@@ -22,13 +27,15 @@ from advisor.strategies.placements.capacity import require_memory
 from advisor.strategies.placements.numa import chosen_node
 from advisor.strategies.registry import by_name
 from advisor.strategies.schedule import Plan, doubled, plan
-from advisor.workloads.loading import Loaded
+from advisor.workloads.binding import BoundWorkload
+from advisor.workloads.loading import Loaded, prepare
 
 
 @dataclass(frozen=True)
 class Stand:
     """A workload on its buffers, ready to run. `serial` runs one frame after the other, on the first set."""
 
+    bound: BoundWorkload
     loop: FrameLoop
     serial: FrameLoop
     plan: Plan
@@ -72,14 +79,16 @@ def stand(
         again = {name: placements[name].place(arena, layouts[name]) for name in second}
         serial = FrameLoop(bound, planned, placed, backend, seed=job.seed, ranges=ranges, clock=clock)
         loop: FrameLoop = serial
+        sets: tuple[dict[str, Placed], ...] = (placed,)
         if strategy.pipelined:
             sets = (placed, {**placed, **again})
             loop = PipelinedLoop(bound, planned, sets, backend, seed=job.seed, ranges=ranges, clock=clock)
         yield Stand(
+            bound=bound,
             loop=loop,
             serial=serial,
             plan=planned,
-            inspector=Inspector(bound, planned, placed, layouts, backend),
+            inspector=Inspector(bound, planned, sets, layouts, backend),
             arena=arena,
             placed=placed,
             hints={name: placement.hints for name, placement in placements.items() if placement.hints},
@@ -87,6 +96,28 @@ def stand(
             placing_seconds=clock() - begin,
         )
         backend.synchronize()
+
+
+def afresh(job: Job) -> Callable[[], Loaded]:
+    """Imports the job's file anew; each call of what is returned calls the workload's function.
+
+    Random generators begin alike each time: a workload that ignores `rng` still repeats.
+    """
+    _seed(job.seed)
+    make = prepare(Path(job.file), job.workload, job.assignments)
+
+    def made() -> Loaded:
+        _seed(job.seed)
+        return make()
+
+    return made
+
+
+def _seed(number: int) -> None:
+    random.seed(number)
+    np.random.seed(number)
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(number)
 
 
 def _numa_node(job: Job, backend: Backend) -> int | None:

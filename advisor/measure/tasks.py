@@ -1,16 +1,18 @@
-"""The jobs of a worker: the reference run, the traced run on the CPU, measuring one strategy, and running
-a few of its frames for a tracing tool.
+"""The jobs of a worker: the traced run on the CPU, measuring one strategy, and running a few of its frames
+for a tracing tool. The reference run is in reference.py.
 
-Every process runs the frames 0, 1, 2 first and compares its results with the reference run's; where a
-frame's results depend on its index alone, frame 2 is run again after the timed frames and compared again.
+Every process runs each frame once, in order, from 0 on, as a program does; the first ones are compared with
+the reference run's.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -20,13 +22,14 @@ import numpy as np
 
 from advisor.devices.gpus import gpu_state
 from advisor.errors import WorkloadError
-from advisor.measure import footprint, verification
+from advisor.measure import footprint
+from advisor.measure.first_frames import Begun, ResultsDiffer, comparing, first_frames
 from advisor.measure.frames import FrameLoop
 from advisor.measure.host_pages import host_pages
-from advisor.measure.jobs import Captured, Description, Job, ReferenceRun, Sample, TraceRun
+from advisor.measure.jobs import Captured, Description, Job, Sample, TraceRun
+from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, SECONDS, KeptResults
 from advisor.measure.nvtx_ranges import Ranges
-from advisor.measure.pipelined import SETS
-from advisor.measure.sampling import Limits, Samples, breakdown, sample, warm_up
+from advisor.measure.sampling import Limits, Samples, breakdown, by_period, sample, warm_up
 from advisor.measure.stand import Stand
 from advisor.measure.timeline import WATCHED, Recorder
 from advisor.measure.traffic import TrafficRecorder
@@ -37,26 +40,24 @@ from advisor.profiles.system_state import GpuState
 from advisor.profiles.traces import Timeline
 from advisor.strategies.backend import Backend, PageLocks
 from advisor.strategies.placements.base import Placed
+from advisor.strategies.registry import BASELINE
 from advisor.workloads.binding import no_kernel
 from advisor.workloads.loading import Loaded, user_error
 
 PACKAGES = ("numpy", "cupy-cuda12x", "cupy-cuda13x", "cupy", "nvtx", "cuda-bindings")
 """Whose versions the profile keeps."""
-COMPARED = 2
-"""The frame whose results are compared; every process runs 0, 1 and 2 first."""
+_BEFORE = 3
+"""Frames before those that a tracing tool looks at."""
 _SLOW = 0.1
 """A frame of so many seconds is slow, where it takes a process's sampling time too: one must do."""
 _MOST_FRAMES = 15
 """Frames that a process runs at least: where there is no time for them, only those that must be are run."""
-_REPEATABLE = "repeatable"
-_PERHAPS_RANDOM = (
-    "; repeating a frame in one process also changes them. If stages use random numbers, draw them from "
-    "the parameter `rng`, which is seeded identically in every process"
+_COMPARING = 5
+"""Seconds of frames that are compared for each second of samples, up to `SECONDS`."""
+_SAME_STRATEGY = (
+    "; the reference run was under this strategy too, so results differ between runs: if stages draw random "
+    "numbers, take them from the parameter `rng`, which gives the same in every process"
 )
-
-
-class ResultsDiffer(Exception):
-    """A strategy's results are not the reference run's."""
 
 
 class StateLeft(Exception):
@@ -72,38 +73,22 @@ def described(backend: Backend, record: WorkloadRecord) -> Description:
     return Description(device=backend.device(), gpu=backend.environment(), packages=packages, workload=record)
 
 
-def reference(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> ReferenceRun:
-    """Keeps the results that all strategies must give, and checks the annotations."""
-    del loaded
-    loop, inspector, kept = run.serial, run.inspector, Path(job.reference)
-    loop.run_setup()
-    loop.first_frame()
-    _require_state(backend)  # what ran elsewhere may look like an output that was forgotten
-    for index in range(1, COMPARED + 1):
-        loop.frame(index)
-    _require_state(backend)
-    verification.save_results(inspector.results(), kept)
-    wrong = _wrong_results(inspector, Path(job.file))
-    inspector.check_annotations(loop, COMPARED)  # first, since a forgotten output makes results wrong
-    if wrong:
-        raise wrong
-    for index in (COMPARED + 1, COMPARED + 2, COMPARED):
-        loop.frame(index)
-    repeatable = not any(verification.differences(inspector.results(), kept, inspector.lengths()))
-    (kept / _REPEATABLE).write_text("yes" if repeatable else "", encoding="utf-8")
-    return ReferenceRun(repeatable=repeatable)
-
-
 def trace(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> TraceRun:
     """Times the stages on this CPU, then runs one frame on arrays that record what is done to them."""
     bound = loaded.bound
     run.serial.run_setup()
     run.serial.first_frame()
-    timed = breakdown(
-        run.serial.timed_frame, perf_counter, 1, min(job.seconds, 1.0), slow=max(job.seconds, _SLOW)
+    timed, index = breakdown(
+        run.serial.timed_frame,
+        perf_counter,
+        1,
+        min(job.seconds, 1.0),
+        _slow(job),
+        run.serial.period,
     )
+    index = _to_a_whole_frame(run.serial, index)
     seconds = {
-        s.name: float(np.median([f[f"{s.side}:{s.name}"] for f in timed]))
+        s.name: float(np.median([f[f"{s.side}:{s.name}"] for f in timed])) * s.stage.every
         for s in bound.frame
         if s.stage.cpu is not no_kernel
     }
@@ -112,7 +97,7 @@ def trace(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> TraceRun:
     loop = FrameLoop(bound, run.plan, traced, backend, seed=job.seed, ranges=Ranges())
     for action in loop.steady:
         with recorder.stage(action.label.partition(":")[2]):
-            loop.act(action, COMPARED)
+            loop.act(action, index)
     seen = recorder.trace(
         [stage.use for stage in bound.frame],
         {s.name: s.stage.passes for s in bound.frame if s.stage.passes},
@@ -132,33 +117,29 @@ def _traced(recorder: TrafficRecorder, name: str, placed: Placed) -> Placed:
 
 
 def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Sample:
-    """Set-up, comparison, warm-up, samples, breakdown, comparison again."""
-    loop, kept = run.loop, Path(job.reference)
-    begun_seconds, frame_seconds = _first_frames(loop, COMPARED)
-    _require_state(backend)
-    verified = compare(run.inspector, kept, Path(job.file))
-    hurried = job.left_seconds is not None and frame_seconds * _MOST_FRAMES > job.left_seconds
-    scored = _scored(job, backend, loop, hurried=hurried)
-    count = len(scored.samples.frame_seconds)
+    """Set-up, comparison, warm-up, samples, breakdown, the user's check again."""
+    loop, path = run.loop, Path(job.file)
+    begun, verified = compared(job, run)
+    require_state(backend)
+    hurried = job.left_seconds is not None and begun.last_seconds * _MOST_FRAMES > job.left_seconds
+    scored = _scored(job, backend, loop, begun.count, hurried=hurried)
+    count = len(scored.samples.frame_seconds) * loop.period
     latencies = loop.latencies[-count:]
     host = {stage: seconds / count for stage, seconds in loop.host_seconds.items()}
     after = footprint.read(run.arena.backend)
     state = loaded_gpu(backend.environment().get("pci_bus_id"), job.gpu)
-    seen = _looked_at(job, backend, run, scored.index, hurried=hurried)
+    loop.frame_alone(scored.index)
+    seen = _looked_at(job, backend, run, scored.index + 1, hurried=hurried)
     pages = host_pages(placed.host for placed in run.placed.values())
-    _require_state(backend)
-    _check_last(run, seen.index, Path(job.file))
-    if verified and not hurried and (kept / _REPEATABLE).read_text(encoding="utf-8"):
-        loop.frame(COMPARED - 1)
-        loop.frame_alone(COMPARED)
-        compare(run.inspector, kept, Path(job.file))
+    require_state(backend)
+    _check_last(run, seen.index, path)
     return Sample(
         frame_seconds=scored.samples.frame_seconds,
         stopped=scored.samples.stopped,
         breakdown=tuple(seen.breakdown),
         host_seconds=host,
         transfer_bytes=_transfer_bytes(run, loaded),
-        setup_seconds=run.placing_seconds + begun_seconds,
+        setup_seconds=run.placing_seconds + begun.setup_seconds + begun.first_seconds,
         footprint=footprint.footprint(run.arena, run.before, after, seen.places),
         latency_seconds=median(latencies) if latencies else None,
         hints=run.hints,
@@ -180,17 +161,22 @@ class _Scored:
     index: int
 
 
-def _scored(job: Job, backend: Backend, loop: FrameLoop, *, hurried: bool) -> _Scored:
+def _scored(job: Job, backend: Backend, loop: FrameLoop, index: int, *, hurried: bool) -> _Scored:
     """Warms up and times frames; without time left, one frame as it is."""
-    clock, index = perf_counter, COMPARED + 1
+    clock = perf_counter
     if not hurried:
         index = warm_up(loop.frame, clock, index, min(0.2, job.seconds), _slow(job))
     loop.host_seconds.clear()
     with backend.page_locks() as locks:
         limits = Limits(job.seconds, min_frames=1 if hurried else job.min_frames)
-        samples = sample(loop.frame, clock, index, limits)
-    count = len(samples.frame_seconds)
-    return _Scored(samples, _per_frame(locks, count), index + count)
+        samples = sample(by_period(loop.frame, loop.period, index), clock, index, limits)
+    count = len(samples.frame_seconds) * loop.period
+    means = replace(
+        samples,
+        frame_seconds=tuple(seconds / loop.period for seconds in samples.frame_seconds),
+        cpu_seconds=samples.cpu_seconds / loop.period,
+    )
+    return _Scored(means, _per_frame(locks, count), index + count)
 
 
 @dataclass(frozen=True)
@@ -206,35 +192,30 @@ class _LookedAt:
 def _looked_at(job: Job, backend: Backend, run: Stand, index: int, *, hurried: bool) -> _LookedAt:
     """A few frames step by step: their parts, their timeline and the memory they take."""
     loop, seconds = run.loop, min(0.5, job.seconds / 5)
-    timed = breakdown(loop.timed_frame, perf_counter, index, seconds, _slow(job))
-    index += len(timed) + 1
+    timed, index = breakdown(loop.timed_frame, perf_counter, index, seconds, _slow(job), loop.period)
     if hurried:
         return _LookedAt(timed, None, {}, index)
-    timeline = Recorder(backend).timeline(loop, index) if job.timeline else None
-    index += WATCHED if job.timeline else 0
+    timeline = None
+    if job.timeline:
+        index = _to_a_whole_frame(loop, index, before=1)
+        timeline = Recorder(backend).timeline(loop, index)
+        index += WATCHED
+    index = _to_a_whole_frame(loop, index)
     places = footprint.over_frames(loop, index, backend, run.before, job.gpu)
     return _LookedAt(timed, timeline, places, index + footprint.FRAMES)
+
+
+def _to_a_whole_frame(loop: FrameLoop, index: int, before: int = 0) -> int:
+    """Runs frames up to one in which all stages run, or so many before it; its index."""
+    while (index + before) % loop.period:
+        loop.frame_alone(index)
+        index += 1
+    return index
 
 
 def _slow(job: Job) -> float:
     """Seconds from which on one frame is enough."""
     return max(job.seconds, _SLOW)
-
-
-def _first_frames(loop: FrameLoop, last: int) -> tuple[float, float]:
-    """Set-up and the frames up to `last`, with nothing under way after it.
-
-    Seconds until frame 0 is done, and those of the last frame.
-    """
-    begin = perf_counter()
-    loop.run_setup()
-    loop.first_frame()
-    seconds = perf_counter() - begin
-    for index in range(1, last):
-        loop.frame(index)
-    begin = perf_counter()
-    loop.frame_alone(last)
-    return seconds, perf_counter() - begin
 
 
 def _per_frame(locks: PageLocks | None, frames: int) -> PageLocking | None:
@@ -245,7 +226,7 @@ def _per_frame(locks: PageLocks | None, frames: int) -> PageLocking | None:
 
 def capture(job: Job, backend: Backend, run: Stand) -> Captured:
     """Set-up, the first frames, then a few steady ones: nothing else, so that a tool's file stays small."""
-    _first_frames(run.loop, COMPARED + job.frames)
+    first_frames(run.loop, most=_BEFORE + job.frames, seconds=math.inf)
     backend.synchronize()
     return Captured(frames=job.frames)
 
@@ -257,41 +238,53 @@ def loaded_gpu(pci_bus_id: object, index: int) -> GpuState | None:
     return gpu_state(str(pci_bus_id), index, moment="under-load", process=os.getpid())
 
 
-def _require_state(backend: Backend) -> None:
+def require_state(backend: Backend) -> None:
+    """Raises `StateLeft`."""
     left = backend.disturbed()
     if left:
         raise StateLeft(left)
 
 
-def compare(inspector: Inspector, kept: Path, path: Path) -> bool:
-    """Holds the results against the reference run's; False where that run left none."""
-    if not (kept / _REPEATABLE).exists():
-        return False
-    differences = list(verification.differences(inspector.results(), kept, inspector.lengths()))
-    if differences:
-        repeatable = (kept / _REPEATABLE).read_text(encoding="utf-8")
-        raise ResultsDiffer("; ".join(differences) + ("" if repeatable else _PERHAPS_RANDOM))
-    wrong = _wrong_results(inspector, path)
+def comparing_seconds(job: Job) -> float:
+    """That the compared frames of a process may take."""
+    left = math.inf if job.left_seconds is None else job.left_seconds / _MOST_FRAMES
+    return min(SECONDS, _COMPARING * job.seconds, max(left, 0.0))
+
+
+def compared(
+    job: Job, run: Stand, most: int = MOST_FRAMES, seconds: float | None = None
+) -> tuple[Begun, bool]:
+    """Runs the first frames and compares each with the reference run's; False where results could not be
+    compared.
+
+    Raises `ResultsDiffer`, and `WorkloadError` where the user's check refuses the last one's results.
+    """
+    kept = KeptResults(Path(job.reference))
+    repeated = kept.repeated()
+    frames = min(most, repeated.frames) if repeated else LEAST_FRAMES
+    limit = comparing_seconds(job) if seconds is None else seconds
+    try:
+        begun = first_frames(run.loop, comparing(run.inspector, kept), most=frames, seconds=limit)
+    except ResultsDiffer as found:
+        raise ResultsDiffer(f"{found}{_SAME_STRATEGY if job.strategy == BASELINE else ''}") from None
+    wrong = wrong_results(run.inspector, Path(job.file), begun.count - 1) if repeated else None
     if wrong:
         raise wrong
-    return True
+    return begun, repeated is not None and not repeated.unlike
 
 
 def _check_last(run: Stand, index: int, path: Path) -> None:
     """The user's check after the last frames too: a solver may go wrong late."""
-    if run.loop is run.serial and not run.inspector.has_check:
-        return  # no frame is in flight, and nobody looks
-    while index % SETS:  # the first set is the one that is looked at
-        run.loop.frame(index)
-        index += 1
+    if not run.inspector.has_check:
+        return
     run.loop.frame_alone(index)
-    wrong = _wrong_results(run.inspector, path, index)
+    wrong = wrong_results(run.inspector, path, index)
     if wrong:
         raise wrong
 
 
-def _wrong_results(inspector: Inspector, path: Path, index: int = COMPARED) -> WorkloadError | None:
-    """What the user's check says of the present results; None when it is content."""
+def wrong_results(inspector: Inspector, path: Path, index: int) -> WorkloadError | None:
+    """What the user's check says of the results of that frame; None when it is content."""
     try:
         inspector.run_check(index)
     except Exception as error:
@@ -303,12 +296,13 @@ def _wrong_results(inspector: Inspector, path: Path, index: int = COMPARED) -> W
 
 
 def _transfer_bytes(run: Stand, loaded: Loaded) -> dict[Literal["to-device", "to-host"], int]:
-    """Of a steady frame; what is discarded does not move."""
+    """Of a steady frame on average; what is discarded does not move."""
     sizes = {buffer.name: buffer.bytes for buffer in loaded.record.buffers}
     totals: dict[Literal["to-device", "to-host"], int] = {"to-device": 0, "to-host": 0}
-    for step in run.plan.steady:
+    for step in chain(*run.plan.period):
         if step.overwritten and run.placed[step.name].bring:
             continue
         if step.action == "to-device" or step.action == "to-host":
             totals[step.action] += sizes[step.name]
-    return totals
+    frames = len(run.plan.period)
+    return {direction: round(count / frames) for direction, count in totals.items()}

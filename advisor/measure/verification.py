@@ -1,96 +1,168 @@
-"""Are the results right? Annotations are checked, not trusted, and strategies must agree.
+"""Annotations are checked, not trusted.
 
-A verification frame poisons what a stage says it overwrites and compares what it says it only reads, so a
-forgotten output and a hidden write are found and named. Results are compared with the reference run's.
+A checked frame poisons what a stage says it overwrites and compares what it says it only reads, so a
+forgotten output and a hidden write are found and named. Poison is noise: data follows no noise, so that what
+still equals it after a frame was not written, but for one byte in 32.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import numpy as np
 
 from advisor.errors import WorkloadError
 from advisor.measure.frames import FrameLoop
+from advisor.measure.kept_results import some
 from advisor.profiles.schema import Side
 from advisor.strategies.backend import Array, Backend
 from advisor.strategies.placements.base import Layout, Placed
 from advisor.strategies.schedule import Plan
 from advisor.workloads.binding import BoundStage, BoundWorkload
 
-POISONS = (0xA5, 0x5A, 0x3C, 0xC3, 0x96, 0x69)
-"""Patterns for one frame run again and again: only an element that nobody writes shows them all.
+LOOKS = 6
+"""Checked frames that tell an element that a stage never writes from one that looks like poison by chance."""
+_BY_CHANCE = 1e-8
+"""Probability below which elements that look like poison are taken for unwritten ones."""
+_BYTES = np.arange(0x30, 0x50, dtype=np.uint8)
+_SEED = int.from_bytes(b"poison", "big")
+_TILE = 65521
+"""Bytes of noise that are repeated; a prime, so that no row of an image has them at the same place."""
 
-Two tell where a frame gives the same results each time; the others are for results that depend on chance,
-which meet all six once in 2**48 bytes.
-"""
-TOLERANCE = {2: 1e-2, 4: 1e-4, 8: 1e-9}
-"""Relative, by bytes of a floating-point number: parallel sums may differ in order, not in substance."""
+Poison = Callable[[str, str, int, int], Array]
+"""The bytes that an output is filled with: by stage, buffer, frame and size in bytes."""
+Output = tuple[int, str, str]
+"""Frame, stage and buffer."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a stage left in a buffer, in some elements, and which of them still held what was there before."""
+
+    contents: Array
+    untouched: Array
+
+    def differs(self, other: Written) -> bool:
+        """Whether it wrote other values there: elements that neither of them wrote do not count."""
+        size = self.contents.itemsize
+        ours, theirs = (w.contents.view(np.uint8).reshape(-1, size) for w in (self, other))
+        return bool(((ours != theirs).any(axis=1) & ~(self.untouched & other.untouched)).any())
+
+
+def noise(stage: str, buffer: str, frame: int, size: int) -> Array:
+    """Bytes that no data follows, others in each frame; as floating-point numbers of any size not extreme."""
+    del stage, buffer
+    return np.resize(np.random.default_rng((_SEED, frame)).choice(_BYTES, _TILE), size)
 
 
 class Inspector:
-    """Reads and writes the buffers of a run from the outside, between its steps."""
+    """Reads and writes the buffers of a run from the outside, between its steps.
+
+    sets: the placed buffers; where frames overlap there are two, which they use in turn.
+    """
 
     def __init__(
         self,
         bound: BoundWorkload,
         plan: Plan,
-        placed: Mapping[str, Placed],
+        sets: Sequence[Mapping[str, Placed]],
         layouts: Mapping[str, Layout],
         backend: Backend,
     ) -> None:
         self._bound = bound
         self._plan = plan
-        self._placed = placed
+        self._sets = sets
         self._layouts = layouts
         self._backend = backend
 
-    def check_annotations(self, loop: FrameLoop, index: int) -> None:
-        """Runs checked frames of that index until it is clear that stages write all they say they overwrite.
+    def check_annotations(
+        self, loop: FrameLoop, look: Callable[[int], bool] = lambda _: False
+    ) -> WorkloadError | None:
+        """Runs checked frames from the first on, until it is clear that stages write all they say they
+        overwrite, and for as long as `look`, which is given the index of each, asks for another.
 
-        Raises `WorkloadError` naming the stage and the buffer where one does not, or where a stage changes
-        a buffer that it says it only reads.
+        Raises `WorkloadError` naming the stage and the buffer where one never does, or where a stage changes
+        a buffer that it says it only reads. Gives the error where one looks so in a single frame: adding 0 to
+        what it should overwrite does too.
         """
-        untouched = self.verification_frame(loop, POISONS[0], index)
-        for poison in POISONS[1:]:
-            again = self.verification_frame(loop, poison, index)
-            untouched = {output: mask & again[output] for output, mask in untouched.items()}
-            if not any(mask.any() for mask in untouched.values()):
-                return
-        require_written(untouched)
+        seen: dict[tuple[str, str], _Untouched] = {}
+        for index in count():
+            for key, mask in self.checked_frame(loop, index).items():
+                seen.setdefault(key, _Untouched(*key, self._layouts[key[1]])).see(mask)
+            clear = index + 1 >= LOOKS or not any(output.always.any() for output in seen.values())
+            if not look(index) and clear and index > 0:
+                break
+        for output in seen.values():
+            if error := output.unwritten(int(output.always.sum()), output.frames):
+                raise error
+        return next((error for output in seen.values() if (error := output.unwritten(output.most, 1))), None)
 
-    def verification_frame(self, loop: FrameLoop, poison: int, index: int) -> dict[tuple[str, str], Array]:
-        """Runs one checked frame; the elements that stayed poisoned, by stage and buffer.
+    def checked_frame(
+        self,
+        loop: FrameLoop,
+        index: int,
+        poison: Poison = noise,
+        outputs: dict[Output, Written] | None = None,
+    ) -> dict[tuple[str, str], Array]:
+        """Runs one frame with its outputs poisoned; the elements that stayed so, by stage and buffer.
 
-        Raises `WorkloadError` when a stage changes a buffer it says it only reads.
+        outputs: is given what each stage wrote. Raises `WorkloadError` when a stage changes
+        a buffer it says it only reads.
         """
         stages = {f"{stage.side}:{stage.name}": stage for stage in self._bound.frame}
         untouched: dict[tuple[str, str], Array] = {}
-        for action in loop.steady:
+        for action in loop.actions(index):
             stage = stages.get(action.label)
             if stage is None:
                 loop.act(action, index)
                 continue
             self._backend.synchronize()
-            before = self._prepare(stage, poison)
+            poisons = {
+                name: poison(stage.name, name, index, self._layouts[name].nbytes)
+                for name in outputs_of(stage)
+            }
+            before = self._prepare(stage, poisons)
             loop.act(action, index)
             self._backend.synchronize()
             self._compare(stage, before)
-            for name in self._outputs(stage):
-                untouched[stage.name, name] = self._still_poisoned(stage, name, poison)
+            for name, pattern in poisons.items():
+                untouched[stage.name, name] = self._still_poisoned(stage, name, pattern)
+            if outputs is not None:
+                for name in stage.use.writes():
+                    contents = some(self._read(name, stage.side)).copy()
+                    stayed = untouched.get((stage.name, name), np.zeros(contents.size, bool))
+                    outputs[index, stage.name, name] = Written(contents, some(stayed))
         return untouched
 
-    def results(self) -> dict[str, Array]:
-        """The newest contents of the buffers that host stages read (else: that device stages write)."""
+    def results(self, index: int = 0, *, alone: bool = True) -> dict[str, Array]:
+        """The newest contents, after that frame, of the buffers that host stages read (else: that device
+        stages write). Views where the host has them.
+
+        alone: nothing is under way. Else the next frame is, and buffers that it shares are left out.
+        """
         frame = self._bound.frame
         names = {n for s in frame if s.side == "host" for n, mode in s.access.items() if mode != "out"}
         if not names:
             written = {n for s in frame for n, mode in s.access.items() if mode != "in"}
             names = {n for n in written if not self._bound.workload.buffers[n].scratch}
-        return {name: self.newest(name) for name in sorted(names)}
+        own = sorted(name for name in names if alone or self._doubled(name))
+        return {name: self._newest(name, index, alone=alone) for name in own}
+
+    def _doubled(self, name: str) -> bool:
+        return self._sets[0][name] is not self._sets[-1][name]
+
+    def _newest(self, name: str, index: int, *, alone: bool) -> Array:
+        """What the side that wrote it last holds."""
+        side: Side = "host" if "host" in self._plan.current(index)[name] else "device"
+        if alone or side == "device":
+            self._backend.synchronize()
+        writers = [stage.stage.every for stage in self._bound.frame if name in stage.use.writes()]
+        written = max((index - index % every for every in writers), default=index)
+        return self._read(name, side, written)
 
     def lengths(self) -> dict[str, float]:
         """For each buffer, how many elements go into one of its own at most: those its kernels read over its
@@ -105,11 +177,9 @@ class Inspector:
                     found[name] = max(found[name], read / sizes[name])
         return found
 
-    def newest(self, name: str) -> Array:
-        """A copy of what the side that wrote the buffer last holds."""
-        self._backend.synchronize()
-        side: Side = "host" if "host" in self._plan.current[name] else "device"
-        return self._read(name, side).copy()
+    def newest(self, name: str, index: int = 0) -> Array:
+        """A copy of what the side that wrote the buffer last holds after that frame."""
+        return self._newest(name, index, alone=True).copy()
 
     @property
     def has_check(self) -> bool:
@@ -121,16 +191,16 @@ class Inspector:
         check = self._bound.check
         if check is None:
             return
-        arguments: dict[str, Any] = {name: self.newest(name) for name in check.access}
+        arguments: dict[str, Any] = {name: self.newest(name, index) for name in check.access}
         specials = {"xp": np, "frame": index, "stream": self._backend.stream, "rng": np.random.default_rng(0)}
         arguments.update({name: specials[name] for name in check.specials})
         outcome = check.stage.function(**arguments)
         if isinstance(outcome, (bool, np.bool_)) and not outcome:
             raise AssertionError("check returned False")
 
-    def _prepare(self, stage: BoundStage, poison: int) -> dict[str, bytes]:
-        for name in self._outputs(stage):
-            self._fill(name, stage.side, poison)
+    def _prepare(self, stage: BoundStage, poisons: Mapping[str, Array]) -> dict[str, bytes]:
+        for name, pattern in poisons.items():
+            self._fill(name, stage.side, pattern)
         return {n: self._read(n, stage.side).tobytes() for n, m in stage.access.items() if m == "in"}
 
     def _compare(self, stage: BoundStage, before: Mapping[str, bytes]) -> None:
@@ -141,19 +211,16 @@ class Inspector:
                     next_step=f"Annotate it {name}: InOut, or do not write to it.",
                 )
 
-    def _outputs(self, stage: BoundStage) -> list[str]:
-        return [name for name, mode in stage.access.items() if mode == "out"]
-
-    def _still_poisoned(self, stage: BoundStage, name: str, poison: int) -> Array:
+    def _still_poisoned(self, stage: BoundStage, name: str, pattern: Array) -> Array:
         raw, size = self._read(name, stage.side).tobytes(), self._layouts[name].dtype.itemsize
         word = size if size in (1, 2, 4, 8) else 1  # compared word by word: eight times as fast as by bytes
-        same = np.frombuffer(raw, f"u{word}") == int.from_bytes(bytes([poison]) * word, "little")
+        same = np.frombuffer(raw, f"u{word}") == pattern.view(f"u{word}")
         result: Array = same if word == size else same.reshape(-1, size).all(axis=1)
         return result
 
-    def _read(self, name: str, side: Side) -> Array:
-        """The buffer as one side sees it; device memory comes as a copy."""
-        placed, layout = self._placed[name], self._layouts[name]
+    def _read(self, name: str, side: Side, index: int = 0) -> Array:
+        """The buffer as one side sees it, in the set of that frame; device memory comes as a copy."""
+        placed, layout = self._sets[index % len(self._sets)][name], self._layouts[name]
         if self._on_host(placed, side):
             assert placed.host is not None
             return placed.host
@@ -162,9 +229,8 @@ class Inspector:
         self._backend.synchronize()
         return copy
 
-    def _fill(self, name: str, side: Side, byte: int) -> None:
-        placed, layout = self._placed[name], self._layouts[name]
-        pattern = np.full(layout.nbytes, byte, np.uint8)
+    def _fill(self, name: str, side: Side, pattern: Array) -> None:
+        placed, layout = self._sets[0][name], self._layouts[name]
         if self._on_host(placed, side):
             assert placed.host is not None
             placed.host[...] = pattern.view(layout.dtype).reshape(layout.shape)
@@ -182,76 +248,47 @@ class Inspector:
         return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
 
 
-def require_written(outputs: Mapping[tuple[str, str], Array]) -> None:
-    """Raises `WorkloadError` for an output with elements that stayed poisoned in every frame."""
-    for (stage, buffer), untouched in outputs.items():
-        missing = int(untouched.sum())
-        if missing == untouched.size:
-            raise WorkloadError(
-                f"stage {stage!r} does not write buffer {buffer!r}, which it annotates Out",
-                next_step=f"Write into the array it is given ({buffer}[...] = values, or out={buffer}); "
-                f"`{buffer} = values` only rebinds the name.",
+def outputs_of(stage: BoundStage) -> list[str]:
+    """Buffers that the stage says it overwrites."""
+    return [name for name, mode in stage.access.items() if mode == "out"]
+
+
+@dataclass
+class _Untouched:
+    """What stayed poisoned of an output over several frames."""
+
+    stage: str
+    buffer: str
+    layout: Layout
+    frames: int = 0
+    most: int = 0
+    """Elements that stayed so in one frame."""
+    always: Array = field(default_factory=lambda: np.array(True))
+
+    def see(self, mask: Array) -> None:
+        """Another frame's."""
+        self.frames += 1
+        self.most = max(self.most, int(mask.sum()))
+        self.always = self.always & mask
+
+    def unwritten(self, elements: int, frames: int) -> WorkloadError | None:
+        """Says that so many stayed poisoned in each of so many frames; None where chance explains them."""
+        if not self._told(elements, frames):
+            return None
+        if elements == self.always.size:
+            return WorkloadError(
+                f"stage {self.stage!r} does not write buffer {self.buffer!r}, which it annotates Out",
+                next_step=f"Write into the array it is given ({self.buffer}[...] = values, or "
+                f"out={self.buffer}); `{self.buffer} = values` only rebinds the name.",
             )
-        if missing:
-            raise WorkloadError(
-                f"stage {stage!r} leaves {missing} of {untouched.size} elements of buffer {buffer!r} "
-                "unwritten, which it annotates Out",
-                next_step="Out means every element is overwritten. To keep the rest, annotate "
-                f"{buffer}: InOut.",
-            )
+        return WorkloadError(
+            f"stage {self.stage!r} leaves {elements} of {self.always.size} elements of buffer "
+            f"{self.buffer!r} unwritten, which it annotates Out",
+            next_step="Out means every element is overwritten. To keep the rest, annotate "
+            f"{self.buffer}: InOut.",
+        )
 
-
-def save_results(results: Mapping[str, Array], directory: Path) -> None:
-    """Keeps the reference run's results as .npy files."""
-    directory.mkdir(parents=True, exist_ok=True)
-    for name, array in results.items():
-        np.save(directory / f"{name}.npy", array)
-
-
-def differences(
-    results: Mapping[str, Array], directory: Path, lengths: Mapping[str, float] | None = None
-) -> Iterator[str]:
-    """What differs from the kept results, one sentence per buffer.
-
-    lengths: how many elements go into one of the buffer's at most, which rounding errors grow with.
-    """
-    for name, array in results.items():
-        expected = np.load(directory / f"{name}.npy", mmap_mode="r")
-        sentence = _difference(name, array, expected, (lengths or {}).get(name, 1.0))
-        if sentence:
-            yield sentence
-
-
-def _difference(name: str, array: Array, expected: Array, length: float) -> str:
-    if (array.shape, array.dtype) != (expected.shape, expected.dtype):
-        return f"{name!r} is {array.dtype} {array.shape}, not {expected.dtype} {expected.shape}"
-    if np.array_equal(array.reshape(-1).view(np.uint8), np.asarray(expected).reshape(-1).view(np.uint8)):
-        return ""
-    if array.dtype.kind in "fc":
-        size = array.dtype.itemsize // (2 if array.dtype.kind == "c" else 1)
-        tolerance = TOLERANCE.get(size, 1e-9)
-        scale = float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0))
-        explained = max(tolerance * 1e-3, float(np.finfo(array.dtype).eps) * math.sqrt(length)) * scale
-        close = np.isclose(array, expected, rtol=tolerance, atol=explained, equal_nan=True)
-    else:
-        close = np.atleast_1d(array == expected)
-    wrong = int(close.size - np.count_nonzero(close))
-    if not wrong:
-        return ""
-    where = np.unravel_index(int(np.argmin(close)), close.shape)
-    there = f"at {[int(index) for index in where]} " if array.ndim else ""
-    told = (
-        f"{wrong} of {close.size} elements of {name!r} differ from the reference run; {there}it is "
-        f"{array[where if array.ndim else ()]} instead of {expected[where if array.ndim else ()]}"
-    )
-    return told + (_worst(array, expected, explained) if array.dtype.kind in "fc" else "")
-
-
-def _worst(array: Array, expected: Array, explained: float) -> str:
-    """The largest error that can be told, against what rounding explains near zero."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        errors = np.abs(array.astype(np.complex128) - expected.astype(np.complex128))
-    finite = errors[np.isfinite(errors)]
-    if not finite.size:
-        return ""
-    return f"; the largest error is {finite.max():.3g}, where rounding explains {explained:.3g} near zero"
+    def _told(self, elements: int, frames: int) -> bool:
+        """Whether so many of independent bytes would not look like noise by chance (Poisson's tail)."""
+        by_chance = math.log(self.always.size) - frames * self.layout.dtype.itemsize * math.log(len(_BYTES))
+        return elements > 0 and elements * by_chance - math.lgamma(elements + 1) < math.log(_BY_CHANCE)

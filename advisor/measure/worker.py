@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import random
 import sys
 import threading
 import traceback
@@ -18,22 +17,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
-
 from advisor.errors import AdvisorError
 from advisor.measure import footprint, script_tasks, tasks
 from advisor.measure.backends import open_backend
 from advisor.measure.backends.managed_calls import ManagedCallFailed
 from advisor.measure.calibration_jobs import CalibrationJob
+from advisor.measure.first_frames import ResultsDiffer
 from advisor.measure.jobs import DESCRIPTION, Checked, Job, Outcome, Problem, write_outcome
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.process import die_with_parent
-from advisor.measure.stand import stand
+from advisor.measure.reference import reference
+from advisor.measure.stand import afresh, stand
 from advisor.strategies.backend import Backend, BackendName
 from advisor.strategies.placements.arena import AllocationFailed
 from advisor.workloads.frameworks.bridging import require_libraries
 from advisor.workloads.frameworks.libraries import is_numba_misfit, numba_that_fits
-from advisor.workloads.loading import check_sweep, load, user_traceback
+from advisor.workloads.loading import check_sweep, user_traceback
 
 AnyJob = TypeVar("AnyJob", Job, CalibrationJob)
 _RESTORE = "Change the device, stream or allocator only inside a CuPy `with` block."
@@ -89,7 +88,7 @@ def problem_of(error: BaseException, job: Job, path: Path) -> Problem:
         return Problem.of(error)
     if isinstance(error, tasks.StateLeft):
         return Problem(cause="state", message=str(error), next_step=_RESTORE)
-    if isinstance(error, tasks.ResultsDiffer):
+    if isinstance(error, ResultsDiffer):
         return Problem(cause="differs", message=str(error))
     if isinstance(error, (AllocationFailed, MemoryError)):
         message = _said(error) or "out of memory"
@@ -141,13 +140,11 @@ def _run_script(job: Job) -> Outcome:
 
 
 def _run(job: Job, path: Path, opened: Callable[[BackendName, int], Backend]) -> Outcome:
-    random.seed(job.seed)
-    np.random.seed(job.seed)  # a workload that ignores `rng` still repeats
     if job.swept:
         check_sweep(path, job.workload, job.assignments, *job.swept)
         return Checked()
     backend = opened(job.backend, job.gpu)
-    loaded = load(path, job.workload, job.assignments)
+    loaded = afresh(job)()
     if job.task == "trace":
         loaded = replace(loaded, bound=loaded.bound.without_kernels())
     if job.task == "reference":
@@ -156,14 +153,15 @@ def _run(job: Job, path: Path, opened: Callable[[BackendName, int], Backend]) ->
     require_libraries(loaded.bound, backend)
     ranges = Ranges()
     before = footprint.read(backend)
-    with ranges.strategy(job.strategy), stand(job, loaded, backend, ranges, before=before) as run:
+    with ranges.strategy(job.strategy):
         if job.task == "reference":
-            return tasks.reference(job, loaded, backend, run)
-        if job.task == "trace":
-            return tasks.trace(job, loaded, backend, run)
-        if job.task == "capture":
-            return tasks.capture(job, backend, run)
-        return tasks.measure(job, loaded, backend, run)
+            return reference(job, backend, lambda: stand(job, afresh(job)(), backend, ranges))
+        with stand(job, loaded, backend, ranges, before=before) as run:
+            if job.task == "trace":
+                return tasks.trace(job, loaded, backend, run)
+            if job.task == "capture":
+                return tasks.capture(job, backend, run)
+            return tasks.measure(job, loaded, backend, run)
 
 
 def _leave_behind(*, at_once: bool) -> None:

@@ -63,11 +63,8 @@ class WorkloadSubject:
         elif not isinstance(ended.outcome, ReferenceRun):
             reason = problem.message if problem else ended.reason
             self.notes.append(f"The reference run failed ({reason}), so results could not be compared.")
-        elif not ended.outcome.repeatable:
-            self.notes.append(
-                "The results of a frame are not repeatable: they depend on earlier frames or on "
-                "randomness. Results were compared only after the first frames."
-            )
+        elif ended.outcome.unlike:
+            self.notes.append(_unrepeatable(ended.outcome.unlike))
         described = Description.model_validate_json(text)
         self.record = described.workload
         return described
@@ -97,6 +94,15 @@ class WorkloadSubject:
         if not mine or self.record is None:
             return None
         return combine(strategy, mine, self.record, confidence=CONFIDENCE)
+
+
+def _unrepeatable(unlike: Mapping[str, int]) -> str:
+    listed = ", ".join(f"{name!r} from frame {frame} on" for name, frame in unlike.items())
+    return (
+        f"Two runs under {BASELINE} from the same start gave different results: {listed}. Those were not "
+        "compared across strategies, so wrong ones would not be noticed. If stages draw random numbers, take "
+        "them from the parameter `rng`, which gives the same in every run."
+    )
 
 
 def _hopeless(ended: Ended) -> Exception:

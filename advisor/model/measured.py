@@ -122,10 +122,10 @@ def _host_stages(profile: Profile, measured: Mapping[str, Measured]) -> tuple[Tr
     rows = [measured[strategy.name] for strategy in cached or faulting]
     if not rows or profile.traffic is None:
         return profile.traffic, False
-    stages = [s.name for s in profile.workload.frame_stages("host")]
+    stages = {s.name: s.every for s in profile.workload.frame_stages("host")}
     work = {w.stage: w for w in profile.traffic.work}
-    for stage in stages:
-        seconds = [row.stage_seconds[stage] for row in rows if stage in row.stage_seconds]
+    for stage, every in stages.items():
+        seconds = [row.stage_seconds[stage] * every for row in rows if stage in row.stage_seconds]
         if seconds:
             before = work.get(stage, StageWork(stage=stage))
             work[stage] = before.model_copy(update={"seconds": median(seconds)})
@@ -164,6 +164,7 @@ def _kernel_factors(
         seconds, roof = measured[strategy.name].stage_seconds.get(stage.name), roof_seconds(at, stage.name)
         if seconds and roof.all():
             # A kernel shorter than a launch was mostly that; a tenth of it is then its own.
+            seconds *= stage.every
             own = np.maximum(seconds - source.get("launch_seconds"), seconds / 10)
             found[stage.name] = own / roof
     return found

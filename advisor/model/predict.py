@@ -18,7 +18,16 @@ from advisor.model.measured import compare, learned
 from advisor.model.monte_carlo import DRAWS, Values, span
 from advisor.model.simulate import Simulated, simulate, with_declared
 from advisor.profiles.conclusions import Advice
-from advisor.profiles.schema import Predicted, PredictedResult, Prediction, Profile, Skipped, Trace
+from advisor.profiles.schema import (
+    WRONG_RESULTS,
+    Failed,
+    Predicted,
+    PredictedResult,
+    Prediction,
+    Profile,
+    Skipped,
+    Trace,
+)
 from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy
 from advisor.verdicts.budgets import by_memory
 from advisor.verdicts.predicted import confidence, recommend_predicted
@@ -41,7 +50,11 @@ def predict(
     """
     machine = Machine(target)
     known = learned(profile, machine)
-    found = simulate(profile.workload, known.trace, machine, strategies, known)
+    wrong = _wrong(profile)
+    found = {
+        name: wrong.get(name, outcome)
+        for name, outcome in simulate(profile.workload, known.trace, machine, strategies, known).items()
+    }
     rows = {name: _row(name, outcome) for name, outcome in found.items()}
     wanted = profile.preferences
     counted = {name: s.counted(wanted.objective) for name, s in found.items() if isinstance(s, Simulated)}
@@ -66,6 +79,13 @@ def predict(
         assumptions=(*told, *known.sentences) if told else (),
         confidence=sure,
     )
+
+
+def _wrong(profile: Profile) -> dict[str, str]:
+    """Strategies that gave wrong results where they were measured, and how: they are recommended nowhere."""
+    told = {row.strategy: row.reason for row in profile.results if isinstance(row, Failed)}
+    told |= {name: row.outside for name, row in profile.measured().items()}
+    return {name: why for name, why in told.items() if WRONG_RESULTS in why}
 
 
 def _with_ratios(

@@ -74,9 +74,13 @@ class Frame:
     """Buffers whose pages the CPU sees mapped for reading alone."""
 
     def steps(self) -> list[Timed]:
-        """The steps of a steady frame with their seconds."""
-        self._run(self.at.plan.first)
-        return self._run(self.at.plan.steady)
+        """The steps of a steady frame with their seconds; of frames that differ, the steps of a period, that
+        of all stages first, with their share of a frame."""
+        period = self.at.plan.period
+        for before in (self.at.plan.first, *period[1:]):
+            self._run(before)
+        taken = [timed for steps in period for timed in self._run(steps)]
+        return [(step, seconds / len(period)) for step, seconds in taken]
 
     def _run(self, steps: Sequence[Step]) -> list[Timed]:
         return [(step, self._seconds(step)) for step in steps]
@@ -200,15 +204,16 @@ def overlapped(at: Context, steps: Sequence[Timed]) -> Overlapped:
     """
     resources = _resources(at, steps)
     chain = _sum(steps)
-    actions = [step.action for step, _ in steps]
-    copies = actions.count("to-device") + actions.count("to-host")
-    launching = actions.count("device") * at.machine.get("launch_seconds")
+    actions, frames = [step.action for step, _ in steps], len(at.plan.period)
+    copies = (actions.count("to-device") + actions.count("to-host")) / frames
+    launching = actions.count("device") / frames * at.machine.get("launch_seconds")
     calls = launching + copies * at.machine.get("pinned_copy_call_seconds")
     host, up, kernels, down = (_sum(resources[name]) for name in ("host", "to-device", "device", "to-host"))
     seconds = terms.overlapped(host + calls, up, kernels, down, chain)
     if at.machine.shares_memory:
         seconds = np.maximum(seconds, _shared_memory(at, steps))
     # The first host stage or wait that follows a kernel: later kernels cannot overlap.
+    actions = actions[: len(at.plan.steady)]
     queued, first = ("device", "to-device", "to-host"), actions.index("device")
     waits = next((i for i in range(first, len(actions)) if actions[i] not in queued), len(actions))
     if "device" in actions[waits:]:
@@ -251,4 +256,4 @@ def _shared_memory(at: Context, steps: Sequence[Timed]) -> Values:
                 moved = moved + np.minimum(read, at.size(t.buffer)) + written
         elif step.action != "synchronize":
             moved = moved + 2 * at.size(step.name)
-    return moved / at.machine.memory_rate()
+    return moved / len(at.plan.period) / at.machine.memory_rate()

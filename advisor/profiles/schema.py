@@ -61,6 +61,7 @@ class StageRecord(Record):
     passes: dict[str, float] = Field(default_factory=dict)
     flops: float | None = None
     arrays: dict[str, ArrayForm] = table("Buffers it asks for in another form than NumPy's or CuPy's arrays")
+    every: int = Field(default=1, ge=1, description="It runs in the frames whose index this divides")
 
 
 class WorkloadRecord(Record):

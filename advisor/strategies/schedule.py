@@ -9,9 +9,11 @@ Whether frames can overlap, and what there must be two of then, follows from the
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Literal
 
 from advisor.errors import WorkloadError
@@ -45,6 +47,8 @@ class StageUse:
     name: str
     side: Side
     access: Mapping[str, AccessMode]
+    every: int = 1
+    """It runs in the frames whose index this divides."""
 
     def reads(self) -> list[str]:
         """Buffers whose contents it needs, in order."""
@@ -70,13 +74,26 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """Set-up, the first frame (which also moves what set-up wrote), and every frame after it."""
+    """Set-up, the first frame (which also moves what set-up wrote), and every frame after it.
+
+    Frames differ where stages run in some only: then frame i has the steps of `period[i % len(period)]`.
+    """
 
     setup: tuple[Step, ...]
     first: tuple[Step, ...]
-    steady: tuple[Step, ...]
-    current: Mapping[str, frozenset[Side]]
-    """After a frame: the sides that hold each buffer's newest contents; empty where nothing wrote it."""
+    period: tuple[tuple[Step, ...], ...]
+    holders: tuple[Mapping[str, frozenset[Side]], ...]
+    """After each of these frames: the sides that hold each buffer's newest contents; empty where nothing
+    wrote it."""
+
+    @property
+    def steady(self) -> tuple[Step, ...]:
+        """The steps of a frame in which all stages run."""
+        return self.period[0]
+
+    def current(self, index: int = 0) -> Mapping[str, frozenset[Side]]:
+        """The sides that hold each buffer's newest contents after that frame."""
+        return self.holders[index % len(self.holders)]
 
 
 def plan(setup: Sequence[StageUse], frame: Sequence[StageUse], traits: Mapping[str, Traits]) -> Plan:
@@ -84,22 +101,36 @@ def plan(setup: Sequence[StageUse], frame: Sequence[StageUse], traits: Mapping[s
 
     Raises `WorkloadError` when a stage reads a buffer that nothing has written yet.
     """
-    tracker = _Tracker(traits)
-    before, first, second, steady = (tracker.run(stages) for stages in (setup, frame, frame, frame))
-    # Uploads of the second frame that no later one needs, so that the steady frame can follow the first: a
+    tracker, length = _Tracker(traits), frames_of_a_period(frame)
+    before = tracker.run(setup)
+    frames, holders = [], []
+    for index in range(3 * length):
+        frames.append(tracker.run(stage for stage in frame if index % stage.every == 0))
+        holders.append({name: frozenset(tracker.newest(name)) for name in traits})
+    first, period = frames[0], tuple(frames[2 * length :])
+    # Uploads after the first frame that no later one needs, so that steady frames can follow the first: a
     # copy out to foreign memory that happens once leaves memory that migrates with the host.
-    beyond = Counter(second) - Counter(steady)
+    beyond = Counter(chain(*frames[1 : length + 1])) - Counter(chain(*period))
     if settling := [step for step in beyond if step.action == "to-device"]:
         waited = (Step("synchronize"),)
         first = (*(first[:-1] if first[-1:] == waited else first), *settling, *waited)
-    current = {name: frozenset(tracker.newest(name)) for name in traits}
-    return Plan(before, first, steady, current)
+    return Plan(before, first, period, tuple(holders[2 * length :]))
+
+
+def frames_of_a_period(frame: Iterable[StageUse]) -> int:
+    """After so many frames, stages that run in some only begin anew."""
+    return math.lcm(*(stage.every for stage in frame))
 
 
 def stage_uses(workload: WorkloadRecord, phase: Literal["setup", "frame"]) -> list[StageUse]:
     """The stages of a recorded workload, for planning without its code."""
     return [
-        StageUse(s.name, s.side, {b.name: b.access[s.name] for b in workload.buffers if s.name in b.access})
+        StageUse(
+            s.name,
+            s.side,
+            {b.name: b.access[s.name] for b in workload.buffers if s.name in b.access},
+            s.every,
+        )
         for s in workload.stages
         if s.phase == phase
     ]
@@ -151,7 +182,7 @@ class _Tracker:
             self.foreign[name] = {stage.side} if alone else self.foreign[name] | {stage.side}
             if stage.side == "host":
                 del own[name]
-        return StageUse(stage.name, stage.side, own)
+        return replace(stage, access=own)
 
     def _require_written(self, stage: StageUse) -> None:
         for name in stage.reads():
@@ -222,6 +253,8 @@ def obstacle(frame: Sequence[StageUse]) -> str | None:
     """Why a frame cannot begin before the last one has ended, or None."""
     if not any(stage.side == "device" for stage in frame):
         return "no stage runs on the device"
+    if all(stage.every > 1 for stage in frame if stage.side == "device"):
+        return "no device stage runs in every frame"
     renewed = set(renewed_each_frame(frame))
     written = {name for stage in frame for name in stage.writes()}
     for stage in frame:
@@ -235,12 +268,16 @@ def obstacle(frame: Sequence[StageUse]) -> str | None:
 
 
 def renewed_each_frame(frame: Sequence[StageUse]) -> list[str]:
-    """Buffers that each frame overwrites before it reads them."""
-    first: dict[str, str] = {}
+    """Buffers that each frame which uses them overwrites before it reads them."""
+    users: dict[str, list[StageUse]] = {}
     for stage in frame:
-        for name, mode in stage.access.items():
-            first.setdefault(name, mode)
-    return [name for name, mode in first.items() if mode == "out"]
+        for name in stage.access:
+            users.setdefault(name, []).append(stage)
+    return [
+        name
+        for name, (first, *others) in users.items()
+        if first.access[name] == "out" and all(other.every % first.every == 0 for other in others)
+    ]
 
 
 def doubled(frame: Sequence[StageUse]) -> list[str]:

@@ -60,7 +60,7 @@ class BoundStage:
     @property
     def use(self) -> StageUse:
         """What the schedule needs of it."""
-        return StageUse(self.name, self.side, self.access)
+        return StageUse(self.name, self.side, self.access, self.stage.every)
 
     def without_kernel(self) -> BoundStage:
         """With nothing in the place of a kernel that has no twin and declares its passes."""
@@ -77,6 +77,7 @@ class BoundStage:
             passes={name: float(value) for name, value in self.stage.passes.items()},
             flops=None if self.stage.flops is None else float(self.stage.flops),
             arrays=dict(self.forms),
+            every=self.stage.every,
         )
 
 
@@ -132,6 +133,11 @@ def _bind(stage: Stage, phase: Phase, workload: Workload, taken: set[str]) -> Bo
     names = (stage.name, *(f"{stage.name}-{number}" for number in range(2, len(taken) + 2)))
     name = next(name for name in names if name not in taken)
     taken.add(name)
+    if phase == "setup" and stage.every > 1:
+        raise WorkloadError(
+            f"stage {name!r} of set-up has every={stage.every}, and set-up runs once",
+            next_step="Leave every= out, or list the stage in frame=[...].",
+        )
     access, specials, wanted = _parameters(stage.function, name, workload.buffers, None, stage.arrays)
     for buffer in access:
         if workload.buffers[buffer].scratch and stage.side == "host":

@@ -106,6 +106,7 @@ class Stage:
     passes: Mapping[str, float] = field(default_factory=dict)
     flops: float | None = None
     arrays: ArrayForm | None = None
+    every: int = 1
 
     @property
     def name(self) -> str:
@@ -113,14 +114,15 @@ class Stage:
         return _named(self.function)
 
 
-def host(function: StageFunction, *, arrays: str | None = None) -> Stage:
+def host(function: StageFunction, *, arrays: str | None = None, every: int = 1) -> Stage:
     """A stage that runs on the CPU and gets NumPy arrays, or CPU tensors with arrays="torch".
 
     Also "numba", "pointer" (int) and "dlpack"; `a: In[torch.Tensor]` says it of one buffer. All share the
-    buffer's memory. Raises `WorkloadError` for another form.
+    buffer's memory. every: it runs, and what it needs is moved, only in frames 0, every, 2 * every, ...
+    Raises `WorkloadError` for another form, and for an `every` that is not 1 or more.
     """
     form = _form(arrays, _name(function))
-    return Stage(_callable(function, "host"), "host", arrays=form)
+    return Stage(_callable(function, "host"), "host", arrays=form, every=_every(every, _name(function)))
 
 
 def device(
@@ -130,13 +132,15 @@ def device(
     passes: Mapping[str, float] | None = None,
     flops: float | None = None,
     arrays: str | None = None,
+    every: int = 1,
 ) -> Stage:
     """A stage that runs on the GPU and gets CuPy arrays; without a GPU it gets NumPy arrays.
 
     cpu: what to run without a GPU, where `function` cannot. passes: how many times the kernel reads each
     buffer, and flops: how much arithmetic it does, where tracing cannot see it (raw kernels).
     arrays: the form of its buffers, as `host` has it; the CPU twin gets NumPy arrays unless its annotations
-    say otherwise. Raises `WorkloadError` on negative or non-finite figures.
+    say otherwise. every: it runs only in frames 0, every, 2 * every, ... Raises `WorkloadError` on
+    negative or non-finite figures.
     """
     if passes is not None and not isinstance(passes, Mapping):
         raise WorkloadError(
@@ -151,7 +155,8 @@ def device(
             )
     twin = None if cpu is None else _callable(cpu, "device(cpu=...)")
     form = _form(arrays, _name(function))
-    return Stage(_callable(function, "device"), "device", twin, dict(passes or {}), flops, form)
+    often = _every(every, _name(function))
+    return Stage(_callable(function, "device"), "device", twin, dict(passes or {}), flops, form, often)
 
 
 @dataclass(frozen=True)
@@ -188,6 +193,7 @@ class Workload:
             raise WorkloadError(
                 "frame=[] has no stage", next_step="List the stages of one frame: frame=[host(f), device(g)]."
             )
+        _require_frames(self.frame)
         if self.check is not None:
             _callable(self.check, "check=")
 
@@ -215,6 +221,32 @@ class Definition:
 def workload(function: Callable[..., object]) -> Definition:
     """Marks a function that returns a `Workload`; its annotated parameters are the workload's."""
     return Definition(_callable(function, "@workload"))
+
+
+def _every(every: object, stage: str) -> int:
+    """The number itself. Raises `WorkloadError` for what is no count of frames."""
+    if isinstance(every, bool) or not isinstance(every, (int, np.integer)) or every < 1:
+        raise WorkloadError(
+            f"stage {stage!r}: every is {every!r}; it must be an integer, 1 or more",
+            next_step="every=10 runs it in frames 0, 10, 20 and so on.",
+        )
+    return int(every)
+
+
+def _require_frames(frame: Sequence[Stage]) -> None:
+    """Some stage runs in every frame, and stages that do not begin anew after few enough of them."""
+    every = [stage.every for stage in frame]
+    if min(every) > 1:
+        raise WorkloadError(
+            f"no stage runs in every frame: every is {', '.join(map(str, every))}",
+            next_step="A frame is what the program repeats most often: divide them all by the least.",
+        )
+    if math.lcm(*every) > MOST_PERIOD:
+        raise WorkloadError(
+            f"every is {', '.join(map(str, every))}: only after {math.lcm(*every)} frames do all stages run "
+            f"together again; the most is {MOST_PERIOD}",
+            next_step="Choose numbers that divide one another.",
+        )
 
 
 def _form(arrays: object, stage: str) -> ArrayForm | None:
@@ -293,6 +325,8 @@ def _name(thing: object) -> str:
     return str(getattr(thing, "__name__", repr(thing)))
 
 
+MOST_PERIOD = 1000
+"""Frames of a period: blocks are whole periods."""
 RESERVED = ("xp", "rng", "frame", "stream")
 """Parameters that stages get by name: the array module, a generator, the frame's index, the stream."""
 _WRAP = "Wrap each function: frame=[host(produce), device(compute), host(consume)]."

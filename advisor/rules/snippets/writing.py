@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from advisor.profiles.schema import Device, WorkloadRecord
 from advisor.rules.rows import strategy_named
@@ -65,21 +66,38 @@ def serial(code: Code) -> str:
 
 def _frame(code: Code) -> Iterator[str]:
     """A function with the calls of a steady frame, and what is moved once before it."""
-    first, steady = code.plan.first, code.plan.steady
+    first, steady = code.plan.first, tuple(chain(*code.plan.period))
     uploads = {step.name for step in steady if step.action == "to-device"}
     bound = sorted(f"{name}_device" for name in uploads if code.ways[name].rebinds)
-    yield from ("", "", "def frame():")
+    yield from ("", "", "def frame():" if len(code.plan.period) == 1 else "def frame(index):")
     if bound:
         yield f"    global {', '.join(bound)}"
-    for step in steady:
-        yield f"    {_step(code, step)}"
-    if all(step.action in ("host", "device") for step in steady):
-        yield "    pass"
+    yield from (f"    {line}" for line in _by_index(code))
     once = [s for s in first if s not in steady and s.action in ("to-device", "to-host")]
     if once:
         yield from ("", "", "# Once, after set-up, not in every frame:")
         for step in once:
             yield _step(code, step)
+
+
+def _by_index(code: Code) -> Iterator[str]:
+    """The steps of a frame; where stages run in some only, under a condition for each kind of frame."""
+    period = code.plan.period
+    kinds = {steps: [i for i, other in enumerate(period) if other == steps] for steps in period}
+    *some, (rest, _) = sorted(kinds.items(), key=lambda kind: len(kind[1]))
+    for number, (steps, frames) in enumerate(some):
+        alike = f"== {frames[0]}" if len(frames) == 1 else f"in {tuple(frames)}"
+        yield f"{'elif' if number else 'if'} index % {len(period)} {alike}:"
+        yield from (f"    {line}" for line in _steps(code, steps))
+    if some:
+        yield "else:"
+    yield from (f"    {line}" if some else line for line in _steps(code, rest))
+
+
+def _steps(code: Code, steps: Sequence[Step]) -> Iterator[str]:
+    yield from (_step(code, step) for step in steps)
+    if all(step.action in ("host", "device") for step in steps):
+        yield "pass"
 
 
 def _step(code: Code, step: Step) -> str:
@@ -91,8 +109,10 @@ def _step(code: Code, step: Step) -> str:
 def overlapping(code: Code) -> str | None:
     """Functions `begin`, `finish` and `frames`; what only one set is needed of is taken once.
 
-    None where a buffer cannot be moved on a stream of the caller's choice.
+    None where a buffer cannot be moved on a stream of the caller's choice, or where frames differ.
     """
+    if len(code.plan.period) > 1:
+        return None
     moves = [move for way in code.ways.values() for move in (way.to_device, way.to_host)]
     if any(move and "{stream}" not in move for move in moves):
         return None

@@ -1,0 +1,152 @@
+"""The reference run's results, frame by frame, and what differs from them.
+
+Every strategy runs the same frames from the same start (a fresh load, set-up, frame 0) and each frame is
+compared with the reference run's of that index, so that a workload's state may be whatever it is by then.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from advisor.profiles.base import Record
+from advisor.strategies.backend import Array
+
+LEAST_FRAMES, MOST_FRAMES = 2, 16
+"""That are compared: as many as `SECONDS` hold."""
+SECONDS = 1.0
+_WHOLE_BYTES = 64 << 20
+"""Of all frames' results that are kept whole; beyond it, from frame `LEAST_FRAMES` on, some elements are."""
+_SOME = 1 << 16
+"""Elements that are kept of a buffer then, evenly spread."""
+TOLERANCE = {2: 1e-2, 4: 1e-4, 8: 1e-9}
+"""Relative, by bytes of a floating-point number: parallel sums may differ in order, not in substance."""
+
+
+class Repeated(Record):
+    """What the reference run says of its results. `unlike`: for each buffer whose contents were others in a
+    second run from the same start, the first frame in which they were."""
+
+    frames: int
+    unlike: dict[str, int]
+
+
+class KeptResults:
+    """The results of the reference run in a directory, one folder for each frame."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._bytes = 0
+
+    def keep(self, frame: int, results: Mapping[str, Array]) -> None:
+        """Keeps the results of a frame."""
+        self._bytes += sum(array.nbytes for array in results.values())
+        whole = frame < LEAST_FRAMES or self._bytes <= _WHOLE_BYTES
+        save_results(
+            {name: array if whole else some(array) for name, array in results.items()},
+            self._directory / str(frame),
+        )
+
+    def close(self, repeated: Repeated) -> None:
+        """Ends the reference run: from now on strategies are compared with it."""
+        self._ending.write_text(repeated.model_dump_json(), encoding="utf-8")
+
+    def repeated(self) -> Repeated | None:
+        """What the reference run left; None where it did not come to its end."""
+        if not self._ending.exists():
+            return None
+        return Repeated.model_validate_json(self._ending.read_text(encoding="utf-8"))
+
+    def differences(
+        self, frame: int, results: Mapping[str, Array], lengths: Mapping[str, float]
+    ) -> dict[str, str]:
+        """What differs from that frame's, a sentence for each buffer; see `differences`.
+
+        An element that is carried from frame to frame may have as many times the terms.
+        """
+        directory = self._directory / str(frame)
+        terms = {name: length * (frame + 1) for name, length in lengths.items()}
+        return dict(differences(results, directory, terms, frame=frame))
+
+    @property
+    def _ending(self) -> Path:
+        return self._directory / "repeated.json"
+
+
+def save_results(results: Mapping[str, Array], directory: Path) -> None:
+    """Keeps arrays as .npy files."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, array in results.items():
+        np.save(directory / f"{name}.npy", array)
+
+
+def differences(
+    results: Mapping[str, Array],
+    directory: Path,
+    lengths: Mapping[str, float] | None = None,
+    *,
+    frame: int | None = None,
+) -> Iterator[tuple[str, str]]:
+    """The buffers that differ from the kept ones, with a sentence for each.
+
+    lengths: how many elements go into one of the buffer's at most, which rounding errors grow with.
+    frame: which one they are of. Where fewer elements were kept, those are compared.
+    """
+    for name, array in results.items():
+        expected = np.load(directory / f"{name}.npy", mmap_mode="r")
+        found = some(array) if frame is not None and expected.size < array.size else array
+        sentence = _difference(
+            name,
+            found,
+            expected,
+            (lengths or {}).get(name, 1.0),
+            frame,
+            whole=found is array and array.ndim > 0,
+        )
+        if sentence:
+            yield name, sentence
+
+
+def some(array: Array) -> Array:
+    """Elements of it in one row, evenly spread; all where there are few."""
+    return np.ascontiguousarray(array.reshape(-1)[:: max(1, math.ceil(array.size / _SOME))])
+
+
+def _difference(
+    name: str, array: Array, expected: Array, length: float, frame: int | None, *, whole: bool
+) -> str:
+    """What differs, and where first; where some elements were kept, their places say nothing."""
+    if (array.shape, array.dtype) != (expected.shape, expected.dtype):
+        return f"{name!r} is {array.dtype} {array.shape}, not {expected.dtype} {expected.shape}"
+    if np.array_equal(array.reshape(-1).view(np.uint8), np.asarray(expected).reshape(-1).view(np.uint8)):
+        return ""
+    if array.dtype.kind in "fc":
+        size = array.dtype.itemsize // (2 if array.dtype.kind == "c" else 1)
+        tolerance = TOLERANCE.get(size, 1e-9)
+        scale = float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0))
+        explained = max(tolerance * 1e-3, float(np.finfo(array.dtype).eps) * math.sqrt(length)) * scale
+        close = np.isclose(array, expected, rtol=tolerance, atol=explained, equal_nan=True)
+    else:
+        close = np.atleast_1d(array == expected)
+    wrong = int(close.size - np.count_nonzero(close))
+    if not wrong:
+        return ""
+    told = f"{wrong} of {close.size} elements of {name!r} differ from the reference run"
+    told += "" if frame is None else f" in frame {frame}"
+    first = np.unravel_index(int(np.argmin(close)), close.shape) if array.ndim else ()
+    at = f"at {[int(index) for index in first]} " if whole else ""
+    told += f"; {at}it is {array[first]} instead of {expected[first]}"
+    return told + (_worst(array, expected, explained) if array.dtype.kind in "fc" else "")
+
+
+def _worst(array: Array, expected: Array, explained: float) -> str:
+    """The largest error that can be told, against what rounding explains near zero."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        errors = np.abs(array.astype(np.complex128) - expected.astype(np.complex128))
+    finite = errors[np.isfinite(errors)]
+    if not finite.size:
+        return ""
+    return f"; the largest error is {finite.max():.3g}, where rounding explains {explained:.3g} near zero"

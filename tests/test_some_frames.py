@@ -1,0 +1,220 @@
+"""Stages that run in some frames only: schedule, frames, blocks, prediction and code to copy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import chain
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from builders import cuda_device, measured
+from fakes import RecordingBackend, bench, job
+from field import InProcess
+from running import FILES, cpu_settings, missing
+from test_schedule import ASYNC, spelled, words
+
+from advisor import pipeline
+from advisor.errors import WorkloadError
+from advisor.measure import worker
+from advisor.measure.contest import Contest
+from advisor.measure.jobs import ReferenceRun, Sample
+from advisor.measure.progress import Silent
+from advisor.measure.sampling import breakdown, by_period
+from advisor.profiles.schema import Measured
+from advisor.rules.snippets.writing import snippet
+from advisor.strategies.backend import Backend
+from advisor.strategies.registry import STRATEGIES, by_name
+from advisor.strategies.schedule import StageUse, doubled, obstacle, plan
+from advisor.workloads.definition import Buffer, In, Out, Workload, device, host
+from advisor.workloads.loading import load
+
+FILE = FILES / "some_frames.py"
+FRESH = [
+    StageUse("produce", "host", {"a": "out"}),
+    StageUse("k", "device", {"a": "in", "b": "out"}),
+]
+LOOK = StageUse("look", "host", {"b": "in"}, every=3)
+
+
+def test_what_a_stage_needs_is_moved_in_its_frames_alone() -> None:
+    planned = plan([], [*FRESH, LOOK], dict.fromkeys("ab", ASYNC))
+    whole, part = words("produce >a k <b | look"), words("produce >a k |")
+    assert [spelled(steps) for steps in planned.period] == [whole, part, part]
+    assert spelled(planned.first) == spelled(planned.steady) == whole
+    assert [set(planned.current(index)["b"]) for index in range(4)] == [
+        {"host", "device"},
+        {"device"},
+        {"device"},
+        {"host", "device"},
+    ]
+
+
+def test_what_is_made_in_some_frames_goes_up_in_those() -> None:
+    produce, kernel = FRESH
+    produce = StageUse("produce", "host", {"a": "out"}, every=2)
+    planned = plan([], [produce, kernel], dict.fromkeys("ab", ASYNC))
+    assert [spelled(steps) for steps in planned.period] == [words("produce >a k |"), words("k |")]
+
+
+def test_stages_meet_again_after_the_least_common_multiple() -> None:
+    late = StageUse("late", "device", {"b": "inout"}, every=4)
+    planned = plan([], [*FRESH, LOOK, late], dict.fromkeys("ab", ASYNC))
+    ran = [[step.name for step in steps if step.action in ("host", "device")] for steps in planned.period]
+    assert len(ran) == 12
+    assert [i for i, names in enumerate(ran) if "look" in names] == [0, 3, 6, 9]
+    assert [i for i, names in enumerate(ran) if "late" in names] == [0, 4, 8]
+
+
+def test_frames_overlap_where_buffers_are_renewed_whenever_they_are_used() -> None:
+    assert obstacle([*FRESH, LOOK]) is None
+    assert sorted(doubled([*FRESH, LOOK])) == ["a", "b"]
+    seldom = [StageUse("produce", "host", {"a": "out"}, every=2), FRESH[1]]
+    assert "carries data from frame to frame" in (obstacle(seldom) or "")
+    rare = [FRESH[0], StageUse("k", "device", {"a": "in", "b": "out"}, every=2), LOOK]
+    assert obstacle(rare) == "no device stage runs in every frame"
+
+
+def outcome(strategy: str, directory: Path, weigh_every: int, **changes: Any) -> Any:
+    """What a worker leaves on a GPU's stand-in, which works as late as it may."""
+    places = {"directory": str(directory), "reference": str(directory / "results")}
+    given = {"weigh_every": str(weigh_every)}
+    asked = job(file=str(FILE), strategy=strategy, **places, assignments=given, **changes)
+    return worker.attempt(asked, lambda kind, gpu: cast(Backend, RecordingBackend(haste="lazy")))
+
+
+@pytest.mark.parametrize("weigh_every", [1, 2])
+@pytest.mark.parametrize("strategy", [strategy.name for strategy in STRATEGIES])
+def test_every_strategy_gives_the_right_results(strategy: str, weigh_every: int, tmp_path: Path) -> None:
+    """The workload's own check knows in which frames what ran, to the end of the process."""
+    loaded = load(FILE, None, {"weigh_every": str(weigh_every)})
+    if reason := by_name(strategy).unsuited(loaded.record):
+        assert weigh_every == 2, "renewed in some frames only: w carries data from frame to frame"
+        assert not missing(reason, "'weigh'", "'w'")
+        return
+    assert outcome("pageable", tmp_path, weigh_every, task="reference", seconds=0.2) == ReferenceRun()
+    sample = outcome(strategy, tmp_path, weigh_every, seconds=0.2, timeline=True)
+    assert isinstance(sample, Sample), sample
+    assert sample.verified
+    assert sample.timeline is not None
+    assert "host:look" in {span.label for span in sample.timeline.spans}, "a frame with all stages"
+
+
+def test_a_sample_is_the_mean_over_a_period(tmp_path: Path) -> None:
+    """Copies of 512 bytes: a in every frame, w in every second, shown in every fifth."""
+    outcome("pageable", tmp_path, 2, task="reference", seconds=0.01)
+    sample = outcome("pinned", tmp_path, 2, seconds=0.01)
+    assert isinstance(sample, Sample)
+    assert sample.transfer_bytes == {"to-device": 768, "to-host": 102}
+    assert {"host:look", "device:publish", "to-host"} <= set(sample.breakdown[0])
+    assert len(sample.frame_seconds) >= 5
+
+
+def test_periods_follow_one_another() -> None:
+    ran: list[int] = []
+    frame = by_period(ran.append, 3, first=7)
+    frame(7)
+    frame(8)
+    assert ran == [7, 8, 9, 10, 11, 12]
+
+    def timed(index: int) -> dict[str, float]:
+        return {"often": 2.0, **({"seldom": 3.0} if index % 3 == 0 else {})}
+
+    frames, index = breakdown(timed, iter(range(1000)).__next__, 1, 0.0, period=3)
+    assert frames == [{"often": 2.0, "seldom": 1.0}] * 3
+    assert index == 13
+
+
+def test_a_block_is_whole_periods(tmp_path: Path) -> None:
+    rows = {name: measured(name, 0.001) for name in ("pageable", "pinned")}
+    asked = cpu_settings(FILE)
+    contest = Contest(asked, job(), rows, tmp_path, cast(Any, None), block_seconds=0.0251, period=10)
+    assert contest.frames == 30
+
+
+def test_a_profile_charges_a_stage_its_share(tmp_path: Path) -> None:
+    def profile(*given: str) -> Any:
+        asked = cpu_settings(FILE, "n=100000", *given, targets=("h200",))
+        directory = tmp_path / given[0]
+        directory.mkdir()
+        return pipeline.profile(asked, Silent(), keep_in=directory, launcher=InProcess())
+
+    always, seldom = profile("look_every=1"), profile("look_every=5")
+    for made in (always, seldom):
+        assert all(isinstance(row, Measured) and row.verified for row in made.results), made.results
+        assert made.notes == ()
+    assert [stage.every for stage in seldom.workload.frame_stages()] == [1, 1, 1, 5, 5]
+
+    def downloads(made: Any) -> float:
+        row = next(row for row in made.predictions[0].results if row.strategy == "pageable")
+        return float(row.terms["to-host"])
+
+    assert downloads(seldom) == pytest.approx(downloads(always) / 5, rel=1e-6)
+    moved = [made.measured()["pageable"].transfer_bytes["to-host"] for made in (always, seldom)]
+    assert moved == [800_000, 160_000]
+
+
+def test_code_to_copy_asks_for_the_frame() -> None:
+    loaded = load(FILE, None, {})
+    written = snippet("pinned", loaded.record, cuda_device())
+    assert written is not None
+    body = written.partition("def frame(index):\n")[2]
+    assert not missing(body, "    if index % 5 == 0:\n", "    else:\n")
+    some, rest = body.split("    else:\n")
+    assert not missing(some, "your look, on the CPU", "shown_device")
+    assert "look" not in rest
+    compile(written, "snippet", "exec")
+
+
+def test_frames_on_either_set_of_buffers() -> None:
+    """Overlapping frames, of which the host looks at every third: each with the steps of its index."""
+    ran: list[tuple[str, int]] = []
+
+    def produce(a: Any, frame: int) -> None:
+        ran.append(("produce", frame))
+        a.fill(frame)
+
+    def kernel(xp: Any, a: Any, b: Any) -> None:
+        xp.multiply(a, 2, out=b)
+
+    def look(b: Any, frame: int) -> None:
+        ran.append(("look", int(b[0])))
+
+    produce.__annotations__ |= {"a": Out}
+    kernel.__annotations__ |= {"a": In, "b": Out}
+    look.__annotations__ |= {"b": In}
+    frame = [host(produce), device(kernel), host(look, every=3)]
+    workload = Workload({name: Buffer(4, "f4") for name in "ab"}, frame)
+    with bench(workload, "pinned-pipelined", RecordingBackend(haste="lazy")) as run:
+        run.loop.first_frame()
+        for index in range(1, 12):
+            run.loop.frame(index)
+        run.loop.frame_alone(12)
+    assert [value for name, value in ran if name == "look"] == [0, 6, 12, 18, 24]
+    assert Counter(value for name, value in ran if name == "produce") == Counter(range(13))
+
+
+@pytest.mark.parametrize("every", [0, -1, 2.0, "10", True, None])
+@pytest.mark.parametrize("make", [host, device])
+def test_every_is_a_count_of_frames(make: Any, every: Any) -> None:
+    with pytest.raises(WorkloadError) as raised:
+        make(chain, every=every)
+    assert not missing(raised.value.message, "'chain'", repr(every), "1 or more")
+
+
+@pytest.mark.parametrize(
+    ("every", "what"), [((2, 4), "no stage runs in every frame"), ((1, 97, 101), "9797 frames")]
+)
+def test_frames_that_make_no_period(every: tuple[int, ...], what: str) -> None:
+    with pytest.raises(WorkloadError) as raised:
+        Workload({"a": Buffer(4, "f4")}, [host(print, every=count) for count in every])
+    assert what in raised.value.message
+
+
+def test_set_up_runs_once(tmp_path: Path) -> None:
+    path = tmp_path / "w.py"
+    text = FILE.read_text(encoding="utf-8").replace("host(start)", "host(start, every=2)")
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(WorkloadError) as raised:
+        load(path, None, {})
+    assert not missing(raised.value.message, "'start'", "every=2", "set-up runs once")

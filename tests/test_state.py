@@ -1,0 +1,173 @@
+"""Programs with a state pass as they are; programs that go by chance, or read what they say they overwrite,
+are told apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from fakes import RecordingBackend, job
+from field import InProcess
+from running import FILES, MISBEHAVING, cpu_settings, missing
+from test_worker import HEAD, of, refusal
+
+from advisor import pipeline
+from advisor.measure import worker
+from advisor.measure.jobs import Problem, ReferenceRun, Sample
+from advisor.measure.kept_results import MOST_FRAMES, KeptResults
+from advisor.measure.progress import Silent
+from advisor.profiles.schema import WRONG_RESULTS, Measured, Skipped
+from advisor.strategies.backend import Backend
+from advisor.strategies.registry import STRATEGIES
+from advisor.workloads.reads import line_reading
+
+STATE = FILES / "state.py"
+NAMES = ("background", "alarm", "kalman", "moving_average", "training", "simulation", "on_the_host")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_state_needs_no_declaration(name: str, tmp_path: Path) -> None:
+    asked = cpu_settings(f"{STATE}::{name}")
+    profile = pipeline.profile(asked, Silent(), keep_in=tmp_path, launcher=InProcess())
+    assert all(isinstance(row, Measured) and row.verified for row in profile.results), profile.results
+    assert profile.notes == ()
+
+
+def outcome(name: str, strategy: str, directory: Path, **changes: Any) -> Any:
+    """What a worker leaves on a GPU's stand-in, which works as late as it may."""
+    places = {"directory": str(directory), "reference": str(directory / "results")}
+    asked = job(file=str(STATE), workload=name, strategy=strategy, **places, seconds=0.2, **changes)
+    backend = RecordingBackend(haste="lazy")
+    return worker.attempt(asked, lambda kind, gpu: cast(Backend, backend))
+
+
+@pytest.mark.parametrize("strategy", [strategy.name for strategy in STRATEGIES])
+@pytest.mark.parametrize("name", ["background", "alarm"])
+def test_every_strategy_gives_the_same_frame_by_frame(name: str, strategy: str, tmp_path: Path) -> None:
+    assert outcome(name, "pageable", tmp_path, task="reference") == ReferenceRun()
+    sample = outcome(name, strategy, tmp_path)
+    assert isinstance(sample, Sample), sample
+    assert sample.verified
+
+
+@pytest.mark.parametrize("strategy", ["pageable", "zero-copy", "pinned-pipelined"])
+def test_frames_of_either_set_are_compared(strategy: str, tmp_path: Path) -> None:
+    """Each frame of the reference run is given another result in turn, and each is missed."""
+    assert outcome("alarm", "pageable", tmp_path, task="reference") == ReferenceRun()
+    for frame in range(MOST_FRAMES):
+        file = tmp_path / "results" / str(frame) / "alarm.npy"
+        right = file.read_bytes()
+        file.write_bytes(right[:-1] + bytes([1 - right[-1]]))
+        problem = outcome("alarm", strategy, tmp_path)
+        file.write_bytes(right)
+        assert isinstance(problem, Problem)
+        assert problem.cause == "differs"
+        assert not missing(problem.message, "1 of 64 elements of 'alarm'", f"in frame {frame}")
+        assert ("`rng`" in problem.message) == (strategy == "pageable"), "the reference run's own"
+
+
+def test_of_large_results_some_elements_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("advisor.measure.kept_results._WHOLE_BYTES", 0)
+    monkeypatch.setattr("advisor.measure.kept_results._SOME", 10)
+    assert outcome("alarm", "pageable", tmp_path, task="reference") == ReferenceRun()
+    sizes = [(tmp_path / "results" / str(frame) / "alarm.npy").stat().st_size for frame in range(3)]
+    assert sizes == [128 + 64, 128 + 64, 128 + 10]
+    assert isinstance(outcome("alarm", "zero-copy", tmp_path), Sample)
+    repeated = KeptResults(tmp_path / "results").repeated()
+    assert repeated is not None
+    assert (repeated.frames, repeated.unlike) == (MOST_FRAMES, {})
+
+
+def test_what_gave_wrong_results_is_recommended_nowhere(tmp_path: Path) -> None:
+    given = ("how=differ", "at=12", "only_shared=true")
+    asked = cpu_settings(MISBEHAVING, *given, targets=("agx-orin", "h200"))
+    profile = pipeline.profile(asked, Silent(), keep_in=tmp_path, launcher=InProcess())
+    for prediction in profile.predictions:
+        row = next(row for row in prediction.results if row.strategy == "zero-copy")
+        assert isinstance(row, Skipped)
+        assert not missing(row.reason, WRONG_RESULTS, "in frame 12")
+        assert prediction.recommendation is not None
+        assert prediction.recommendation.strategy != "zero-copy"
+
+
+CHANCE = """
+rng = np.random.default_rng()
+def p(a: Out, frame: int) -> None:
+    a[...] = frame if frame < {first} else rng.random(n)
+def c(xp, a: In, b: Out, d: Out) -> None:
+    xp.add(a, 1, out=b)
+    d.fill(3)
+def r(b: In, d: In) -> None:
+    b.sum()
+buffers = {{name: Buffer(n, "f4") for name in "abd"}}
+return Workload(buffers, [host(p), device(c), host(r)])
+"""
+
+
+@pytest.mark.parametrize("first", [0, 7])
+def test_what_goes_by_chance_is_told_and_the_rest_is_compared(first: int, tmp_path: Path) -> None:
+    result = of(CHANCE.format(first=first), tmp_path)
+    assert all(isinstance(row, Measured) and not row.verified for row in result.rows)
+    assert not missing(result.notes[0], f"'b' from frame {first} on", "pageable", "`rng`")
+    assert "'d'" not in result.notes[0]
+
+
+READS = """
+def p(a: Out, frame: int) -> None:
+    a.fill(frame)
+def c(xp, a: In, b: Out, d: Out) -> None:
+    d.fill(b.size)
+    {body}
+def r(b: In, d: In) -> None:
+    b.sum()
+buffers = {{name: Buffer(n, "{kind}") for name in "abd"}}
+return Workload(buffers, [host(p), device(c), host(r)])
+"""
+
+
+@pytest.mark.parametrize("kind", ["f4", "u1"])
+@pytest.mark.parametrize(
+    "body",
+    ["b += a", "b[:] = b + a", "xp.add(b, a, out=b)", "xp.maximum(a, b, b)", "b[0] += 1; b[1:] = a[1:]"],
+)
+def test_a_stage_that_reads_its_out_is_named_with_buffer_and_line(
+    body: str, kind: str, tmp_path: Path
+) -> None:
+    error = refusal(READS.format(body=body, kind=kind), tmp_path)
+    assert not missing(error.message, "stage 'c' reads buffer 'b'", "Out", f"w.py:12: {body}")
+    assert "b: InOut" in error.next_step
+    assert type(error).__name__ == "WorkloadError", "exit code 3"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "b.fill(2); b += a",
+        "b[0] = 1; b[1:] = b[0]",
+        "xp.cumsum(a, out=b); xp.sqrt(b, out=b, casting='unsafe')",
+    ],
+)
+def test_a_stage_may_read_what_it_has_written(body: str, tmp_path: Path) -> None:
+    result = of(READS.format(body=body, kind="f4"), tmp_path)
+    assert all(isinstance(row, Measured) and row.verified for row in result.rows), result.rows
+
+
+def test_a_host_stage_that_reads_its_out_is_named_too(tmp_path: Path) -> None:
+    text = """
+def p(a: Out) -> None:
+    a += 1
+def c(xp, a: In, b: Out) -> None:
+    xp.add(a, 1, out=b)
+def r(b: In) -> None:
+    b.sum()
+return Workload({name: Buffer(n, "f4") for name in "ab"}, [host(p), device(c), host(r)])
+"""
+    assert not missing(refusal(text, tmp_path).message, "stage 'p' reads buffer 'a'", "w.py:9: a += 1")
+
+
+def test_where_there_is_no_source_no_line_is_told() -> None:
+    made: dict[str, Any] = {}
+    exec(f"{HEAD}\ndef stage(b: Out) -> None:\n    b += 1\n", made)
+    assert line_reading(made["stage"], "b") == ""
+    assert line_reading(print, "b") == ""

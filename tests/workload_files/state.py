@@ -1,0 +1,188 @@
+"""Programs with a state: what a frame gives depends on all frames before it. Right, with nothing declared.
+
+Each of them fails where a frame is left out, comes twice or comes in another order.
+"""
+
+import numpy as np
+
+from advisor import Buffer, In, InOut, Out, Workload, device, host, workload
+
+RAN = {"frames": 0}
+
+
+@workload
+def background(height: int = 36, width: int = 64) -> Workload:
+    """A running average kept on the device, and a mask of what differs from it."""
+
+    def start(bg: Out) -> None:
+        bg.fill(0)
+
+    def capture(image: Out, rng) -> None:
+        image[...] = rng.integers(0, 256, image.shape, np.uint8)
+
+    def subtract(xp, image: In, bg: InOut, change: Out, mask: Out) -> None:
+        xp.subtract(image, bg, out=change)
+        xp.multiply(change, 0.05, out=change)
+        xp.add(bg, change, out=bg)
+        xp.greater(change, 2, out=mask)
+
+    def use(mask: In) -> None:
+        mask.sum()
+
+    kinds = {"image": np.uint8, "bg": np.float32, "change": np.float32, "mask": np.bool_}
+    return Workload(
+        {name: Buffer((height, width), kind) for name, kind in kinds.items()},
+        setup=[host(start)],
+        frame=[host(capture), device(subtract), host(use)],
+    )
+
+
+@workload
+def alarm(n: int = 64) -> Workload:
+    """A counter whose effect shows after ten frames."""
+
+    def start(s: Out) -> None:
+        s.fill(0)
+
+    def count(xp, s: InOut, alarm: Out) -> None:
+        xp.add(s, 1, out=s)
+        xp.greater(s, 10, out=alarm)
+
+    def use(alarm: In) -> None:
+        alarm.any()
+
+    def check(alarm: In, frame: int) -> None:
+        assert (alarm == (frame >= 10)).all(), frame
+
+    buffers = {"s": Buffer(n, np.int32), "alarm": Buffer(n, np.bool_)}
+    return Workload(buffers, setup=[host(start)], frame=[device(count), host(use)], check=check)
+
+
+@workload
+def kalman(n: int = 64) -> Workload:
+    """A tracker: its state is the program's own, its time step is that between two frames."""
+    state = {"last": -1, "x": np.zeros(2), "p": np.eye(2)}
+
+    def measure(z: Out, frame: int, rng) -> None:
+        step = frame - state["last"]
+        if step != 1:
+            raise ValueError(f"frame {frame} after frame {state['last']}")
+        state["last"] = frame
+        RAN["frames"] += 1
+        z[...] = frame + rng.standard_normal(z.shape) / step
+
+    def average(xp, z: In, mean: Out) -> None:
+        mean[0] = z.mean()
+
+    def update(mean: In, track: Out) -> None:
+        model = np.array([[1.0, 1.0], [0.0, 1.0]])
+        x, p = model @ state["x"], model @ state["p"] @ model.T + 0.01 * np.eye(2)
+        gain = p[:, 0] / (p[0, 0] + 0.1)
+        state["x"] = x + gain * (float(mean[0]) - x[0])
+        state["p"] = p - np.outer(gain, p[0])
+        track[:] = state["x"]
+        track[1] += RAN["frames"] > 9
+
+    def show(track: In) -> None:
+        track.sum()
+
+    def check(track: In, frame: int) -> None:
+        assert abs(track[0] - frame) < 5, (track, frame)
+
+    kinds = {"z": (n, np.float32), "mean": (1, np.float32), "track": (2, np.float64)}
+    buffers = {name: Buffer(*kind) for name, kind in kinds.items()}
+    return Workload(buffers, [host(measure), device(average), host(update), host(show)], check=check)
+
+
+@workload
+def moving_average(n: int = 64, window: int = 4) -> Workload:
+    """The mean of the last frames, from a ring of them on the device."""
+
+    def clear(ring: Out) -> None:
+        ring.fill(0)
+
+    def capture(a: Out, frame: int) -> None:
+        a.fill(frame)
+
+    def filter_(xp, a: In, ring: InOut, mean: Out, frame: int) -> None:
+        ring[frame % window] = a
+        mean[...] = ring.mean(axis=0)
+
+    def use(mean: In) -> None:
+        mean.sum()
+
+    buffers = {name: Buffer(n, np.float32) for name in ("a", "mean")}
+    return Workload(
+        {**buffers, "ring": Buffer((window, n), np.float32)},
+        setup=[host(clear)],
+        frame=[host(capture), device(filter_), host(use)],
+    )
+
+
+@workload
+def training(n: int = 128, features: int = 8) -> Workload:
+    """Steps of gradient descent on a new batch each, drawn with NumPy's global generator."""
+
+    def initial(w: Out) -> None:
+        w[...] = np.random.standard_normal(w.shape)
+
+    def batch(x: Out, y: Out) -> None:
+        x[...] = np.random.standard_normal(x.shape)
+        y[...] = x.sum(axis=1)
+
+    def step(xp, x: In, y: In, w: InOut, loss: Out) -> None:
+        error = x @ w - y
+        loss[0] = (error * error).mean()
+        w -= 0.05 * (x.T @ error) / len(error)
+
+    def log(loss: In) -> None:
+        loss.sum()
+
+    shapes = {"x": (n, features), "y": (n,), "w": (features,), "loss": (1,)}
+    return Workload(
+        {name: Buffer(shape, np.float32) for name, shape in shapes.items()},
+        setup=[host(initial)],
+        frame=[host(batch), device(step), host(log)],
+    )
+
+
+@workload
+def simulation(n: int = 64) -> Workload:
+    """A wave in two arrays that change places, shown every frame and disturbed by the host's copy."""
+
+    def pluck(now: Out, before: Out) -> None:
+        now[...] = np.sin(np.linspace(0, np.pi, n))
+        before[...] = now
+
+    def step(xp, now: InOut, before: InOut, shown: Out) -> None:
+        after = 2 * now - before
+        after[1:-1] += 0.25 * (now[2:] - 2 * now[1:-1] + now[:-2])
+        before[...] = now
+        now[...] = after
+        shown[...] = now
+
+    def draw(shown: In) -> None:
+        shown.max()
+
+    return Workload(
+        {name: Buffer(n, np.float64) for name in ("now", "before", "shown")},
+        setup=[host(pluck)],
+        frame=[device(step), host(draw)],
+    )
+
+
+@workload
+def on_the_host(n: int = 64) -> Workload:
+    """A state that the host changes and the device reads: no frame can begin before the last has ended."""
+
+    def start(gain: Out) -> None:
+        gain.fill(1)
+
+    def scale(xp, gain: In, b: Out) -> None:
+        xp.multiply(gain, 2, out=b)
+
+    def adapt(b: In, gain: InOut) -> None:
+        gain += 0.1 * np.sqrt(b)
+
+    buffers = {name: Buffer(n, np.float32) for name in ("gain", "b")}
+    return Workload(buffers, setup=[host(start)], frame=[device(scale), host(adapt)])
