@@ -85,7 +85,7 @@ class FrameLoop:
         """Seconds of each host stage since the last reset, by the host's clock."""
         self._launching: dict[int, float] = {}
         """Seconds that launching took, by place in the frame."""
-        self._setup = self._actions(plan.setup)
+        self.setup = self._actions(plan.setup)
         self.first = self._actions(plan.first)
         self.steady = self._actions(plan.steady)
         self._steady = self._in_frame(self._in_a_row(self.steady))
@@ -94,7 +94,7 @@ class FrameLoop:
 
     def run_setup(self) -> None:
         """The set-up stages, once."""
-        for action in self._setup:
+        for action in self.setup:
             self.act(action, 0)
 
     def first_frame(self) -> None:
