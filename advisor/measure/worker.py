@@ -31,10 +31,10 @@ from advisor.measure.process import die_with_parent
 from advisor.measure.stand import stand
 from advisor.strategies.backend import Backend, BackendName
 from advisor.strategies.placements.arena import AllocationFailed
-from advisor.workloads.cautions import cautions
 from advisor.workloads.frameworks.bridging import require_libraries
 from advisor.workloads.frameworks.libraries import is_numba_misfit, numba_that_fits
 from advisor.workloads.loading import check_sweep, load, user_traceback
+from advisor.workloads.sizes import require_host_memory
 
 AnyJob = TypeVar("AnyJob", Job, CalibrationJob)
 _RESTORE = "Change the device, the stream or the allocator inside a `with` block of CuPy."
@@ -146,9 +146,10 @@ def _run(job: Job, path: Path, opened: Callable[[BackendName, int], Backend]) ->
         loaded = replace(loaded, bound=loaded.bound.without_kernels())
     if job.task == "reference":
         described = tasks.described(backend, loaded.record)
-        described = described.model_copy(update={"cautions": tuple(cautions(loaded.bound))})
+        described = described.model_copy(update={"cautions": loaded.cautions})
         (Path(job.directory) / DESCRIPTION).write_text(described.model_dump_json(), encoding="utf-8")
     require_libraries(loaded.bound, backend)
+    require_host_memory(loaded.bound, copies=2 if backend.xp is np else 1)
     ranges = Ranges()
     before = footprint.read(backend)
     with ranges.strategy(job.strategy), stand(job, loaded, backend, ranges, before=before) as run:

@@ -17,9 +17,11 @@ from types import ModuleType
 from advisor.errors import AdvisorError, FileProblem, WorkloadError, did_you_mean
 from advisor.profiles.schema import WorkloadRecord
 from advisor.workloads.binding import BoundWorkload, bind
-from advisor.workloads.definition import Definition, Workload
+from advisor.workloads.cautions import cautions, unused_parameters
+from advisor.workloads.definition import Definition, ImpossibleBuffer, Workload
 from advisor.workloads.frameworks.libraries import is_numba_misfit, numba_that_fits
 from advisor.workloads.parameters import Value, require_readable, resolve
+from advisor.workloads.sizes import require_host_memory
 
 MODULE_PREFIX = "advisor_workload_"
 """A user's file is imported under its own name after this."""
@@ -31,6 +33,8 @@ class Loaded:
 
     bound: BoundWorkload
     record: WorkloadRecord
+    cautions: tuple[str, ...] = ()
+    """What of it looks forgotten, in words."""
 
 
 def load(path: Path, name: str | None, assignments: Mapping[str, str]) -> Loaded:
@@ -62,17 +66,31 @@ def _loaded(path: Path, source: bytes, definition: Definition, parameters: Mappi
         stages=tuple(stage.record() for stage in bound.stages),
         ignore=tuple(bound.workload.ignore),
     )
-    return Loaded(bound, record)
+    unused = unused_parameters(definition.function, list(parameters))
+    told = (f"No part of workload {definition.name!r} uses its parameter {name!r}." for name in unused)
+    return Loaded(bound, record, (*cautions(bound), *told))
 
 
 def check_sweep(
     path: Path, name: str | None, assignments: Mapping[str, str], parameter: str, values: Sequence[str]
 ) -> None:
-    """Imports the file and reads every value of the swept parameter; raises as `load` does."""
-    _source(path)
+    """Imports the file and reads every value of the swept parameter; raises as `load` does.
+
+    Also for a value with which a buffer cannot be. What else is wrong with a value costs its row.
+    """
+    source = _source(path)
     definition = _pick(path, name, _import(path))
     require_readable(definition, parameter, values, "--sweep")
-    resolve(definition, {**assignments, parameter: values[0]})
+    for value in values:
+        parameters = resolve(definition, {**assignments, parameter: value})
+        try:
+            require_host_memory(_loaded(path, source, definition, parameters).bound)
+        except ImpossibleBuffer as problem:
+            raise ImpossibleBuffer(
+                f"--sweep {parameter}={value}: {problem.message}", next_step=problem.next_step
+            ) from None
+        except AdvisorError:
+            continue
 
 
 def user_traceback(error: BaseException, path: Path) -> str:
@@ -185,6 +203,10 @@ def _pick(path: Path, name: str | None, module: ModuleType) -> Definition:
 def _call(path: Path, definition: Definition, parameters: Mapping[str, Value]) -> Workload:
     try:
         result = definition(**parameters)
+    except ImpossibleBuffer as problem:
+        given = ", ".join(f"{name}={value!r}" for name, value in parameters.items())
+        told = f"{problem.next_step} The parameters are {given}." if given else problem.next_step
+        raise ImpossibleBuffer(problem.message, next_step=told) from None
     except AdvisorError:
         raise
     except BaseException as problem:
