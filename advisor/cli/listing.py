@@ -51,6 +51,14 @@ def devices_command(context: typer.Context) -> None:
         print(describe_all())
 
 
+@devices.command("list")
+def devices_list() -> None:
+    """List the devices that can be predicted for, as `advisor devices` does."""
+    from advisor.model.device_texts import describe_all
+
+    print(describe_all())
+
+
 @devices.command("show")
 def devices_show(name: options.Device) -> None:
     """Show all that is known of a device, with sources, and what the model assumes."""

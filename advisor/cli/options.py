@@ -73,11 +73,11 @@ def _out(given: str | Path) -> Path:
 
 
 Profiles = Annotated[
-    list[Path], typer.Argument(metavar="PROFILE...", help="A profile.json, or several of a sweep.")
+    list[Path], typer.Argument(metavar="PROFILE...", help="A profile.json or its directory; several of a sweep.")
 ]
-OneProfile = Annotated[Path, typer.Argument(metavar="PROFILE", help="A profile.json.")]
-BaseProfile = Annotated[Path, typer.Argument(metavar="BASE", help="The earlier profile.json.")]
-HeadProfile = Annotated[Path, typer.Argument(metavar="HEAD", help="The new profile.json.")]
+OneProfile = Annotated[Path, typer.Argument(metavar="PROFILE", help="A profile.json, or its directory.")]
+BaseProfile = Annotated[Path, typer.Argument(metavar="BASE", help="The earlier profile.json, or its directory.")]
+HeadProfile = Annotated[Path, typer.Argument(metavar="HEAD", help="The new profile.json, or its directory.")]
 Rule = Annotated[str | None, typer.Argument(metavar="ID", help="Explain this rule.")]
 Device = Annotated[str, typer.Argument(metavar="NAME", help="A device's name, or a TOML file.")]
 

@@ -41,13 +41,14 @@ def profile(**given: Any) -> None:
     from advisor import configuration
     from advisor.devices.environment import command_line
     from advisor.sweep import parse_sweep
+    from advisor.workloads.outline import defaults_of
 
     said = configuration.command_line(**given)
     script = scripting.is_script(given["workload"], given["arguments"] or ())
     found = configuration.places(said, script=script)
     asked = configuration.merged(found)
     wanted = configuration.parse_formats(asked.formats)
-    swept, form = parse_sweep(asked.sweep), only_format(asked.out, wanted)
+    swept, form = parse_sweep(asked.sweep, defaults_of(asked.workload)), only_format(asked.out, wanted)
     if swept and form:
         raise UsageError("--sweep writes a folder for each value", next_step="Give one: --out DIR.")
     backend = "cuda" if script else choose_backend(asked.gpu, asked.no_gpu, asked.quiet)

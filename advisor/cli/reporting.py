@@ -38,6 +38,7 @@ def report(
     from advisor.profiles import reading, redaction, sweeps
     from advisor.verdicts import device_comparison
 
+    files = list(map(reading.in_directory, files))
     wanted = configuration.parse_formats(formats)
     form = only_format(out, wanted)
     found = configuration.places(configuration.command_line(**given))

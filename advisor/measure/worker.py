@@ -32,8 +32,8 @@ from advisor.measure.stand import stand
 from advisor.strategies.backend import Backend, BackendName
 from advisor.strategies.placements.arena import AllocationFailed
 from advisor.workloads.frameworks.bridging import require_libraries
-from advisor.workloads.frameworks.libraries import is_numba_misfit, numba_that_fits
-from advisor.workloads.loading import check_sweep, load, user_traceback
+from advisor.workloads.frameworks.libraries import is_numba_misfit
+from advisor.workloads.loading import after_error, check_sweep, load, user_traceback
 from advisor.workloads.sizes import require_host_memory
 
 AnyJob = TypeVar("AnyJob", Job, CalibrationJob)
@@ -100,9 +100,9 @@ def _explain(error: BaseException, path: Path, *, on_gpu: bool) -> Problem:
     message = f"{type(error).__name__}: {_said(error)}".rstrip(": ")
     if isinstance(error, SystemExit):
         message = f"the workload called exit({error.code!r})"
-    next_step = f"The traceback is of your own code, in {path}."
+    next_step = after_error(error, path)
     if is_numba_misfit(error):
-        return Problem(cause="raised", message=message, next_step=numba_that_fits(), detail=detail)
+        return Problem(cause="raised", message=message, next_step=next_step, detail=detail)
     if unknown := names.unknown(error):
         return Problem(cause="raised", message=unknown.message, next_step=unknown.next_step, detail=detail)
     if not on_gpu and _wants_a_gpu(error, message):

@@ -23,18 +23,21 @@ _GIVE = "Give a profile.json that `advisor profile` wrote, undamaged."
 
 def load(path: Path | str) -> Profile:
     """Reads a profile, packed or not. Raises `FileProblem`: missing, damaged or of an unknown format."""
-    path = as_path(path)
+    path = in_directory(as_path(path))
     try:
         return parse(read_text(path), str(path))
     except FileNotFoundError:
         what, step = "does not exist", "Give the path of a profile.json that `advisor profile` wrote."
-    except IsADirectoryError:
-        what, step = "cannot be read: it is a directory", f"Give {path / 'profile.json'}."
     except UnicodeDecodeError:
         what, step = "is damaged: it is not UTF-8 text", _GIVE
     except OSError as problem:
         what, step = f"cannot be read: {problem}", "Check the path and its permissions."
     raise FileProblem(f"{path} {what}", next_step=step)
+
+
+def in_directory(path: Path) -> Path:
+    """The profile.json of a directory; another path as it is."""
+    return path / "profile.json" if path.is_dir() else path
 
 
 def parse(text: str, name: str) -> Profile:

@@ -118,14 +118,28 @@ def _is_stage(caller: traceback.FrameSummary, called: traceback.FrameSummary) ->
 
 def user_error(what: str, error: BaseException, path: Path) -> WorkloadError:
     """An exception of the user's own code, shown as theirs."""
-    next_step = f"The traceback is of your own code, in {path}."
-    if isinstance(error, ModuleNotFoundError) and error.name == "cupy":
-        next_step = _NO_CUPY
-    elif is_numba_misfit(error):
-        next_step = numba_that_fits()
     return WorkloadError(
-        f"{what} raised {type(error).__name__}", next_step=next_step, detail=user_traceback(error, path)
+        f"{what} raised {type(error).__name__}",
+        next_step=after_error(error, path),
+        detail=user_traceback(error, path),
     )
+
+
+def after_error(error: BaseException, path: Path) -> str:
+    """What to do about an exception of the user's own code."""
+    if isinstance(error, ModuleNotFoundError) and error.name == "cupy":
+        return _NO_CUPY
+    if is_numba_misfit(error):
+        return numba_that_fits()
+    if isinstance(error, ImportError) and "beyond top-level package" in str(error):
+        return f"Import it by its full name; the folder {path.parent} is on sys.path, and PYTHONPATH adds others."
+    name = error.filename if isinstance(error, FileNotFoundError) else None
+    if isinstance(name, str) and not Path(name).is_absolute() and (path.parent / name).exists():
+        return (
+            f"{name} is looked for in the working directory, {Path.cwd()}, and lies beside {path.name}: write "
+            f"Path(__file__).parent / {name!r}."
+        )
+    return f"The traceback is of your own code, in {path}."
 
 
 def _source(path: Path) -> bytes:
@@ -145,8 +159,14 @@ def _source(path: Path) -> bytes:
 
 
 def _import(path: Path) -> ModuleType:
-    """Runs the file as a module of its own, with its folder on the path for its neighbours."""
-    name = f"{MODULE_PREFIX}{path.stem}"
+    """Runs the file as a module of its own, with its folder on the path for its neighbours.
+
+    `from . import helper` finds them too, in a package made up for the folder.
+    """
+    folder = ModuleType(f"{MODULE_PREFIX}folder")
+    folder.__path__ = [str(path.parent.resolve())]
+    sys.modules[folder.__name__] = folder
+    name = f"{folder.__name__}.{path.stem}"
     spec = importlib.util.spec_from_file_location(
         name, path, loader=importlib.machinery.SourceFileLoader(name, str(path))
     )
