@@ -42,6 +42,7 @@ rules-report:  ## Hold estimated gains against measured ones (docs/rules-report.
 
 samples:  ## Make the committed sample reports again
 	$(PYTHON) -m advisor profile workloads/vector_add.py --no-gpu --out reports/no-gpu/vector_add
+	rm -rf reports/no-gpu/vector_add/previous
 	$(PYTHON) -m tests.samples
 
 pictures:  ## Photograph the sample reports in Chromium

@@ -81,10 +81,13 @@ def _forms(name: str, defaults: Mapping[str, Value]) -> str:
         return f"Write --sweep {name}=false,true."
     if isinstance(value, str) and value:
         return f"Write --sweep {name}={value},OTHER."
-    if not isinstance(value, (int, float)) or value <= 0:
-        return f"Write --sweep {name}=2**10..2**24, --sweep {name}=1..64:4 (four values), or --sweep {name}=1,2,8,64."
-    low, high = (max(value // 4, 1), value * 4) if isinstance(value, int) else (value / 4, value * 4)
-    return f"Write --sweep {name}={low}..{high}, --sweep {name}={low}..{high}:4 (four values), or --sweep {name}={low},{high}."
+    low, high, some = "1", "64", "1,2,8,64"
+    if isinstance(value, (int, float)) and value > 0:
+        ends = (max(value // 4, 1), value * 4) if isinstance(value, int) else (value / 4, value * 4)
+        low, high = map(str, ends)
+        some = f"{low},{high}"
+    start = f"--sweep {name}="
+    return f"Write {start}{low}..{high}, {start}{low}..{high}:4 (four values), or {start}{some}."
 
 
 def _parse(text: str, defaults: Mapping[str, Value]) -> Sweep:
@@ -98,7 +101,9 @@ def _parse(text: str, defaults: Mapping[str, Value]) -> Sweep:
         raise UsageError(f"--sweep {bare} has no values", next_step=forms)
     ((name, values),) = parse_assignments([text], "--sweep").items()
     low, dots, high = values.partition("..")
-    chosen = _range(text, low, high, forms) if dots else tuple(v.strip() for v in values.split(",") if v.strip())
+    chosen = (
+        _range(text, low, high, forms) if dots else tuple(v.strip() for v in values.split(",") if v.strip())
+    )
     distinct = tuple({_plain(value): value for value in reversed(chosen)}.values())[::-1]
     if len(distinct) < 2:
         raise UsageError(f"--sweep {text} has fewer than two values", next_step=forms)

@@ -42,7 +42,11 @@ def of_docstring(function: Any) -> str | None:
     found = re.match(rf"(?:[\w.]+\.)?{re.escape(name)}\((.*)\)", (function.__doc__ or "").partition("\n")[0])
     if not name or not found:
         return None
-    words = (part.partition("=")[0].split()[-1:] for part in found[1].split(",") if part.strip() not in ("", "self", "/"))
+    words = (
+        part.partition("=")[0].split()[-1:]
+        for part in found[1].split(",")
+        if part.strip() not in ("", "self", "/")
+    )
     return " ".join("**" if word[0].startswith("**") else word[0] for word in words if word)
 
 
@@ -71,7 +75,9 @@ def main(folder: Path) -> None:
         "https://docs.cupy.dev/en/stable/reference/comparison.html",
         "command": "python tests/cupy_coverage.py advisor/measure/imitation",
         "names": {name: parameters(one) if callable(one) else None for name, one in sorted(found.items())},
-        "ndarray": {name: parameters(one) if callable(one) else None for name, one in sorted(methods.items())},
+        "ndarray": {
+            name: parameters(one) if callable(one) else None for name, one in sorted(methods.items())
+        },
         "waits": sorted(name for name, one in found.items() if waits(one)),
     }
     path = folder / f"cupy-{version}.json"

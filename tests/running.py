@@ -31,7 +31,16 @@ from advisor.measure.final_messages import (
     RoundDone,
     Unmeasurable,
 )
-from advisor.measure.jobs import DESCRIPTION, Description, Imitated, Job, Problem, ReferenceRun, Sample, TraceRun
+from advisor.measure.jobs import (
+    DESCRIPTION,
+    Description,
+    Imitated,
+    Job,
+    Problem,
+    ReferenceRun,
+    Sample,
+    TraceRun,
+)
 from advisor.measure.launcher import Ended
 from advisor.measure.settings import Settings
 from advisor.profiles.blocks import Block, Energy

@@ -15,6 +15,7 @@ from advisor.workloads.definition import (
     RESERVED,
     Buffer,
     Definition,
+    ImpossibleBuffer,
     In,
     Out,
     Stage,
@@ -56,7 +57,13 @@ def test_a_wrong_shape(shape: Any) -> None:
 
 @pytest.mark.parametrize(
     ("shape", "told"),
-    [(0, "1 or more"), (-1, "1 or more"), ((4, 0), "1 or more"), (1 << 61, "2**63"), ((1 << 40,) * 2, "2**63")],
+    [
+        (0, "1 or more"),
+        (-1, "1 or more"),
+        ((4, 0), "1 or more"),
+        (1 << 61, "2**63"),
+        ((1 << 40,) * 2, "2**63"),
+    ],
 )
 def test_a_shape_that_no_array_can_have_is_told_with_the_buffer(shape: Any, told: str) -> None:
     with pytest.raises(ImpossibleBuffer, match="buffer 'image' has the shape") as raised:

@@ -17,6 +17,7 @@ from advisor.cli.console import (
     choose_backend,
     draws_bars,
     launcher,
+    make_room,
     require_figures,
     say,
     show,
@@ -95,6 +96,7 @@ def _profile_once(made: Settings, out: Path, wanted: tuple[str, ...], quiet: boo
             result = pipeline.profile(made, progress, keep_in=directory, launcher=launcher(made))
         directory.mkdir(parents=True, exist_ok=True)  # the workload may have removed it
         page = pages.page_of(result)
+        make_room(directory, quiet)
         paths = [*pages.write(page, directory, wanted), *_written_traces(made, result, directory)]
         (directory / pipeline.PARTIAL).unlink(missing_ok=True)
     show(pages.render(page, "txt", bars=draws_bars()), paths, quiet)
@@ -142,6 +144,7 @@ def _profile_sweep(made: Settings, swept: Sweep, out: Path, wanted: tuple[str, .
     asked, kept = made, list[Path]()
 
     def keep(made: Profile, folder: Path) -> list[Path]:
+        make_room(folder, quiet=True)
         paths = [*pages.write(pages.page_of(made), folder, wanted), *_written_traces(asked, made, folder)]
         kept.extend(paths)
         return paths
@@ -153,6 +156,7 @@ def _profile_sweep(made: Settings, swept: Sweep, out: Path, wanted: tuple[str, .
                     made, swept, progress, directory=directory, keep=keep, launcher=launcher(made)
                 )
             page = pages.page_of(result.results)
+            make_room(directory, quiet)
             paths = pages.write(page, directory, wanted)
     except KeyboardInterrupt:
         say(f"interrupted: finished values are in {out}" if kept else "interrupted: no value was finished")

@@ -187,7 +187,16 @@ class Problem(Record):
 
 
 Outcome = (
-    Checked | Description | ReferenceRun | Imitated | TraceRun | Sample | ScriptSample | Captured | GroupRun | Problem
+    Checked
+    | Description
+    | ReferenceRun
+    | Imitated
+    | TraceRun
+    | Sample
+    | ScriptSample
+    | Captured
+    | GroupRun
+    | Problem
 )
 _BY_TASK: dict[str, type[Outcome]] = {kind.model_fields["task"].default: kind for kind in get_args(Outcome)}
 

@@ -40,8 +40,8 @@ def judge(case: Case, limits: Limits) -> Finding:
     advised = " ".join(dict.fromkeys(wait.write for wait in waits))
     return Finding(
         "advice",
-        f"Device stages wait for the GPU {_times(count)} of a frame: {_lines(waits)}. Each wait copies a value "
-        f"to the host and stands until all work before it is done: {units.seconds(limits['seconds'])} at "
+        f"Device stages wait for the GPU {_times(count)} in a frame: {_lines(waits)}. Each copies a value to "
+        f"the host and returns when all work before it is done: {units.seconds(limits['seconds'])} at "
         f"least, and nothing is launched meanwhile. {advised}",
         evidence=shown,
         gain=estimate(spared),
@@ -60,10 +60,10 @@ def _lines(waits: tuple[Wait, ...]) -> str:
 RULE = Rule(
     id="implicit-wait",
     title="Keep the value on the GPU in place of waiting for it",
-    why="float(a.max()), `if (a > b).any()`, a.item() and an index by a mask need a value on the host: CuPy copies "
-    "it and waits until the GPU has done all that was queued before. The GPU then stands still while Python "
-    "launches the next kernel. Arrays of no dimension are operands as any other: the value need not come to "
-    "the host.",
+    why="float(a.max()), `if (a > b).any()`, a.item() and an index by a mask need a value on the host: CuPy "
+    "copies it and waits until the GPU has done all that was queued before. The GPU then stands still while "
+    "Python launches the next kernel. Arrays of no dimension are operands as any other: the value need not "
+    "come to the host.",
     bad="""
     scale = float(device.max())  # copies 4 bytes, waits
     cupy.multiply(device, 1 / scale, out=device)""",
@@ -77,8 +77,8 @@ RULE = Rule(
             13e-6,
             "seconds",
             "what one wait costs at least: the copy of a value, the synchronisation",
-            "5 to 7 µs for the smallest copies (arXiv 2602.21548) and 8 µs to synchronise (what launch leaves of "
-            "the smallest size of UnifiedMemoryPerf on RTX 2060 and GTX 1650 SUPER)",
+            "5 to 7 µs for the smallest copies (arXiv 2602.21548) and 8 µs to synchronise (what launch "
+            "leaves of the smallest size of UnifiedMemoryPerf on RTX 2060 and GTX 1650 SUPER)",
         ),
         frame_share("part of a baseline's frame that the waits cost, from which they are worth removing"),
     ),

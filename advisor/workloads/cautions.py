@@ -44,8 +44,8 @@ def _of_buffers(bound: BoundWorkload) -> Iterator[str]:
             )
         elif set(modes) == {"out"} and name not in checked:
             yield (
-                f"Buffer {name!r} ({size}) is written and never read: its way back is in no frame. Add a stage "
-                "that reads it, as your program does, or declare it with scratch=True."
+                f"Buffer {name!r} ({size}) is written and never read, so that no frame has a copy of it to "
+                "its reader. Add the stage that reads it in your program, or declare it with scratch=True."
             )
 
 

@@ -229,9 +229,7 @@ def _form(arrays: object, stage: str) -> ArrayForm | None:
 
 def _shape(shape: object) -> tuple[int, ...]:
     parts = shape if isinstance(shape, (tuple, list)) else (shape,)
-    if not parts or not all(
-        isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in parts
-    ):
+    if not parts or not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in parts):
         raise WorkloadError(
             f"a buffer's shape is {shape!r}; it must be a positive integer or a tuple of them",
             next_step="Write Buffer(1024, np.float32) or Buffer((480, 640), np.uint8).",

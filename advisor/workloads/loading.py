@@ -132,12 +132,12 @@ def after_error(error: BaseException, path: Path) -> str:
     if is_numba_misfit(error):
         return numba_that_fits()
     if isinstance(error, ImportError) and "beyond top-level package" in str(error):
-        return f"Import it by its full name; the folder {path.parent} is on sys.path, and PYTHONPATH adds others."
+        return f"Import it by its full name: {path.parent} is on sys.path, and PYTHONPATH adds other folders."
     name = error.filename if isinstance(error, FileNotFoundError) else None
     if isinstance(name, str) and not Path(name).is_absolute() and (path.parent / name).exists():
         return (
-            f"{name} is looked for in the working directory, {Path.cwd()}, and lies beside {path.name}: write "
-            f"Path(__file__).parent / {name!r}."
+            f"{name} is looked for in the working directory, {Path.cwd()}, and lies beside {path.name}: "
+            f"write Path(__file__).parent / {name!r}."
         )
     return f"The traceback is of your own code, in {path}."
 

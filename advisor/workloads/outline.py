@@ -14,7 +14,7 @@ _MOST_DIGITS = 40
 
 
 def workloads(path: Path) -> Mapping[str, Mapping[str, Value]]:
-    """Defaults by parameter, by the names of functions under @workload; nothing of a file that is not Python."""
+    """Defaults by parameter, by the names of functions under @workload; nothing where it is not Python."""
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, SyntaxError):

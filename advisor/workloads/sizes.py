@@ -35,7 +35,7 @@ def require_host_memory(
     name, largest = max(buffers.items(), key=lambda item: item[1].nbytes)
     twice = " in two copies" if copies > 1 else ""
     raise ImpossibleBuffer(
-        f"the buffers need {units.size(needed)}{twice}, and this machine has {units.size(there)}; the largest is "
-        f"buffer {name!r} of shape {largest.dimensions} and dtype {largest.element}",
+        f"the buffers need {units.size(needed)}{twice}, and this machine has {units.size(there)}; the "
+        f"largest is buffer {name!r} of shape {largest.dimensions} and dtype {largest.element}",
         next_step="Make it smaller with --set NAME=VALUE.",
     )

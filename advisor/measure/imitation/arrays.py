@@ -19,12 +19,14 @@ from advisor.measure.imitation.watch import NotFilled, NotTaken, Unknowable, Wat
 _KEEP = "Keep the value on the GPU: a condition as xp.where(...), a scale as the 0-dimensional array itself."
 _SAME_SHAPE = "The size of the result is the GPU's to say: xp.where(condition, a, 0) keeps the shape."
 _CONVERT = (
-    "Use xp.asarray in place of np.asarray, and cupyx.scipy in place of scipy; a.get() copies to the host and "
-    "waits for the GPU."
+    "Use xp.asarray in place of np.asarray, and cupyx.scipy in place of scipy; a.get() copies to the host "
+    "and waits for the GPU."
 )
 _REDUCTIONS = frozenset(
-    ("sum", "prod", "max", "min", "mean", "std", "var", "cumsum", "cumprod", "argmax", "argmin", "sort")
-    + ("argsort", "all", "any", "dot", "round", "clip")
+    (
+        *("sum", "prod", "max", "min", "mean", "std", "var", "cumsum", "cumprod", "argmax", "argmin"),
+        *("sort", "argsort", "all", "any", "dot", "round", "clip"),
+    )
 )
 _JOINING = frozenset(("concatenate", "stack", "hstack", "vstack", "dstack", "column_stack"))
 _OF_ARRAYS = frozenset(("where", "matmul", "dot", "vdot", "inner", "tensordot", "cross", "copyto"))
@@ -34,7 +36,7 @@ class DeviceArray:
     """See the module. `plain` is the NumPy array that holds the values."""
 
     __array_priority__ = 100
-    __slots__ = ("plain", "_watch")
+    __slots__ = ("_watch", "plain")
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, plain: npt.NDArray[Any], watch: Watch) -> None:
@@ -196,7 +198,9 @@ class DeviceArray:
                 watch.require_dtype(self)
             if name in watch.coverage.waits:
                 watch.wait(f".{name}()", _SAME_SHAPE)
-            return given(method(*stripped(args), **stripped(options)), (self, *args, *options.values()), watch)
+            return given(
+                method(*stripped(args), **stripped(options)), (self, *args, *options.values()), watch
+            )
 
         return call
 
@@ -275,12 +279,10 @@ def given(result: Any, arguments: Any, watch: Watch) -> Any:
 
 def _operators() -> Iterator[tuple[str, Callable[..., Any]]]:
     """Python's operators, which CuPy's arrays make calls of its ufuncs."""
-    binary = {
-        **{"add": np.add, "matmul": np.matmul, "sub": np.subtract, "mul": np.multiply, "pow": np.power},
-        **{"truediv": np.true_divide, "floordiv": np.floor_divide, "mod": np.remainder},
-        **{"lshift": np.left_shift, "rshift": np.right_shift},
-        **{"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor},
-    }
+    binary = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "matmul": np.matmul, "pow": np.power}
+    binary |= {"truediv": np.true_divide, "floordiv": np.floor_divide, "mod": np.remainder}
+    binary |= {"lshift": np.left_shift, "rshift": np.right_shift}
+    binary |= {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
     for name, ufunc in binary.items():
         yield f"__{name}__", _binary(ufunc)
         yield f"__r{name}__", _reflected(ufunc)

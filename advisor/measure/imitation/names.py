@@ -27,7 +27,8 @@ def unknown(error: BaseException) -> WorkloadError | None:
     owner, last = name.rpartition(".")[0], name.rpartition(".")[2]
     have = {*(k.rpartition(".")[2] for k in known if k.rpartition(".")[0] == owner), *dir(_of(error))}
     return WorkloadError(
-        f"{_line(error)}neither NumPy nor CuPy has {name!r}{nearest(last, have)}", next_step="Correct the name."
+        f"{_line(error)}neither NumPy nor CuPy has {name!r}{nearest(last, have)}",
+        next_step="Correct the name.",
     )
 
 

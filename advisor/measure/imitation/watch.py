@@ -1,4 +1,4 @@
-"""What the imitation finds in a stage: what CuPy refuses, by exceptions of its kinds, and what waits for the GPU."""
+"""What the imitation finds: what CuPy refuses, by exceptions of its kinds, and what waits for the GPU."""
 
 from __future__ import annotations
 
