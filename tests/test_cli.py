@@ -59,7 +59,8 @@ def test_profile_in_an_empty_directory(tmp_path: Path) -> None:
     assert names(tmp_path) == {"advisor-report"}
     assert names(tmp_path / "advisor-report") == REPORTS
     assert said.stdout.startswith("vector_add: predicted. Nothing was measured on a GPU.\n")
-    assert said.stderr.splitlines()[:2] == ["[1] checking the workload", "[2] tracing it"]
+    steps = ["[1] checking the workload", "[2] checking it against CuPy", "[3] tracing it"]
+    assert said.stderr.splitlines()[:3] == steps
     assert said.stderr.splitlines()[-3:] == [
         "wrote advisor-report/profile.json",
         "      advisor-report/report.html",

@@ -60,7 +60,6 @@ def parameters(context: typer.Context, incomplete: str) -> list[str]:
     from advisor.workloads.outline import defaults_of
 
     chosen = next((each for each in (context.params.get("workload"), *context.args) if each), "")
-
     return _beginning(incomplete, (f"{name}=" for name in defaults_of(chosen)))
 
 

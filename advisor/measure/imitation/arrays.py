@@ -192,7 +192,7 @@ class DeviceArray:
     def _method(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **options: Any) -> Any:
             watch = self._watch
-            watch.require_parameters(f"ndarray.{name}", watch.coverage.ndarray[name], args, options)
+            watch.require_parameters(f"ndarray.{name}", watch.coverage.ndarray[name], args, options, self)
             watch.require_on_gpu(f"ndarray.{name}", (), options.get("out"))
             if name in _REDUCTIONS:
                 watch.require_dtype(self)

@@ -103,14 +103,17 @@ class Watch:
             f"Write it with what CuPy has ({COMPARISON}), or as a kernel: device(..., cpu=...).",
         )
 
-    def require_parameters(self, name: str, parameters: str | None, args: Any, keywords: Any) -> None:
-        """Raises where CuPy's function of that name does not take these arguments."""
+    def require_parameters(
+        self, name: str, parameters: str | None, args: Any, keywords: Any, *owner: Any
+    ) -> None:
+        """Raises where CuPy's function of that name, or method of `owner`, does not take these arguments."""
         if what := self.coverage.refused(parameters, len(args), keywords):
             takes = (parameters or "").replace(" * ", " ").replace(" ", ", ")
             self.refuse(
                 NotTaken,
                 f"{name} of CuPy {self.coverage.version} does not take {what}",
                 f"It takes {takes}.",
+                *owner,
                 *args,
             )
 
