@@ -130,5 +130,9 @@ Like = Annotated[
     str | None,
     typer.Option(metavar="WORKLOAD", help="Copy this example, such as vector_add.", autocompletion=examples),
 ]
+From = Annotated[
+    str | None,
+    typer.Option("--from", metavar="FILE::FUNCTION", help="Write it from one call of this function."),
+]
 ForceNew = Annotated[bool, typer.Option("--force", help="Overwrite the file.")]
 Version = Annotated[bool, typer.Option("--version", help="Print the version and exit.")]
