@@ -132,7 +132,7 @@ def test_a_workload_from_one_call_of_a_function(tmp_path: Path, command: Command
     }
     settings = cpu_settings(Path("w.py"), targets=["rtx-4090"], max_seconds=1.0)
     profile = pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=InProcess())
-    assert [row.verified for row in profile.measured().values()] == [True, True]
+    assert {row.verified for row in profile.measured().values()} == {True}
 
 
 @pytest.mark.parametrize(
