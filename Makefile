@@ -45,6 +45,7 @@ rules-report:  ## Compare estimated gains with measured ones (docs/rules-report.
 
 samples:  ## Regenerate the committed sample reports
 	$(PYTHON) -m advisor profile workloads/vector_add.py --no-gpu --out reports/no-gpu/vector_add
+	rm -rf reports/no-gpu/vector_add/previous
 	$(PYTHON) -m tests.samples
 
 pictures:  ## Take screenshots of the sample reports in Chromium

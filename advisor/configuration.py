@@ -243,6 +243,22 @@ def parse_formats(text: str, known: Sequence[str] = FORMATS) -> tuple[str, ...]:
     return names
 
 
+def set_aside(directory: Path) -> Path | None:
+    """Moves the report of an earlier run to `previous`, in place of the one before; where it is then."""
+    names = [f"{kind}.{form}" for kind in ("report", "sweep") for form in ("html", "md")]
+    names += ["profile.json", "frames.trace.json"]
+    there = [directory / name for name in names if (directory / name).is_file()]
+    if not there:
+        return None
+    previous = directory / "previous"
+    previous.mkdir(exist_ok=True)
+    for name in names:
+        (previous / name).unlink(missing_ok=True)
+    for file in there:
+        file.replace(previous / file.name)
+    return previous
+
+
 @contextmanager
 def output_directory(directory: Path) -> Iterator[Path]:
     """Makes sure that the output can be written before anything is measured; removes empty folders it made.

@@ -7,9 +7,10 @@ from __future__ import annotations
 import hashlib
 import math
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import quote
 
 from advisor import pipeline
@@ -27,7 +28,6 @@ from advisor.workloads.parameters import parse_assignments, parse_number
 
 MOST_STEPS = 7
 _NAME_LENGTH = 120
-_FORMS = "Write --sweep n=2**10..2**24, --sweep n=1..64:4 (four values), or --sweep n=1,2,8,64."
 
 
 @dataclass(frozen=True)
@@ -63,42 +63,67 @@ class Sweep:
             yield Step(label, _folder(label), self.parameter, value, at_value)
 
 
-def parse_sweep(texts: Sequence[str]) -> Sweep | None:
-    """What `--sweep` was given; None where it was not. Raises `UsageError`."""
+def parse_sweep(texts: Sequence[str], defaults: Mapping[str, Value] = MappingProxyType({})) -> Sweep | None:
+    """What `--sweep` was given; None where it was not. Raises `UsageError`.
+
+    defaults: of the workload's parameters, for the values that a message suggests.
+    """
     if len(texts) > 1:
         raise UsageError(
             f"--sweep was given {len(texts)} times: {', '.join(texts)}",
             next_step="Sweep one parameter; give the others with --set.",
         )
-    return _parse(texts[0]) if texts else None
+    return _parse(texts[0], defaults) if texts else None
 
 
-def _parse(text: str) -> Sweep:
+def _forms(name: str, defaults: Mapping[str, Value]) -> str:
+    """What to write for that parameter: values around its default."""
+    value = defaults.get(name)
+    if isinstance(value, bool):
+        return f"Write --sweep {name}=false,true."
+    if isinstance(value, str) and value:
+        return f"Write --sweep {name}={value},OTHER."
+    low, high, some = "1", "64", "1,2,8,64"
+    if isinstance(value, (int, float)) and value > 0:
+        ends = (max(value // 4, 1), value * 4) if isinstance(value, int) else (value / 4, value * 4)
+        low, high = map(str, ends)
+        some = f"{low},{high}"
+    start = f"--sweep {name}="
+    return f"Write {start}{low}..{high}, {start}{low}..{high}:4 (four values), or {start}{some}."
+
+
+def _parse(text: str, defaults: Mapping[str, Value]) -> Sweep:
     """A list of values, or a range whose ends are included and whose values lie a constant factor apart.
 
     Doublings by default, wider steps where that gives more than eight values.
     """
+    bare = text.partition("=")[0].strip()
+    forms = _forms(bare if bare.isidentifier() else "n", defaults)
+    if bare.isidentifier() and not text.partition("=")[2].strip():
+        raise UsageError(f"--sweep {bare} has no values", next_step=forms)
     ((name, values),) = parse_assignments([text], "--sweep").items()
     low, dots, high = values.partition("..")
-    chosen = _range(text, low, high) if dots else tuple(v.strip() for v in values.split(",") if v.strip())
+    chosen = (
+        _range(text, low, high, forms) if dots else tuple(v.strip() for v in values.split(",") if v.strip())
+    )
     distinct = tuple({_plain(value): value for value in reversed(chosen)}.values())[::-1]
     if len(distinct) < 2:
-        raise UsageError(f"--sweep {text} has fewer than two values", next_step=_FORMS)
+        raise UsageError(f"--sweep {text} has fewer than two values", next_step=forms)
     return Sweep(name, distinct)
 
 
-def _range(text: str, low: str, high: str) -> tuple[str, ...]:
+def _range(text: str, low: str, high: str, forms: str) -> tuple[str, ...]:
     high, colon, count = high.partition(":")
     try:
         first, last = parse_number(low), parse_number(high)
         rising = 0 < first < last < math.inf
         steps = int(count) - 1 if colon else _steps(first, last) if rising else 0
     except (ValueError, OverflowError):
-        raise UsageError(f"--sweep {text} is not a range of numbers", next_step=_FORMS) from None
+        raise UsageError(f"--sweep {text} is not a range of numbers", next_step=forms) from None
     if not rising or not 1 <= steps < 100:
         raise UsageError(
             f"--sweep {text}: the range must be increasing, start above 0 and have 2 to 100 values",
-            next_step=_FORMS,
+            next_step=forms,
         )
     factor = (last / first) ** (1 / steps) if colon else _factor(first, last)
     middle = [first * factor**i for i in range(1, steps)]

@@ -31,7 +31,16 @@ from advisor.measure.final_messages import (
     RoundDone,
     Unmeasurable,
 )
-from advisor.measure.jobs import DESCRIPTION, Description, Job, Problem, ReferenceRun, Sample, TraceRun
+from advisor.measure.jobs import (
+    DESCRIPTION,
+    Description,
+    Imitated,
+    Job,
+    Problem,
+    ReferenceRun,
+    Sample,
+    TraceRun,
+)
 from advisor.measure.launcher import Ended
 from advisor.measure.settings import Settings
 from advisor.profiles.blocks import Block, Energy
@@ -212,6 +221,7 @@ class FakeLauncher:
         self._device = device or cuda_device()
         self._reference: Ended = answers.get("reference", Ended(ReferenceRun(), "finished"))
         self._trace: Ended = answers.get("trace", Ended(TraceRun(trace=Trace()), "finished"))
+        self._imitated: Ended = answers.get("imitated", Ended(Imitated(), "finished"))
         self._described: bool = answers.get("described", True)
         self._session: Callable[[FinalJob], Session] = answers.get("session", unstarted)
         self.finals: list[FinalJob] = []
@@ -220,6 +230,8 @@ class FakeLauncher:
         self.jobs.append(job)
         if job.task == "trace":
             return self._trace
+        if job.task == "imitate":
+            return self._imitated
         if job.task == "measure":
             return self._measure(job)
         if self._described:

@@ -160,6 +160,18 @@ def test_profiles_of_the_same_name_are_told_apart_by_their_folders(command: Comm
     assert "HEAD: b/profile.json" in said.out
 
 
+def test_a_directory_stands_for_the_profile_in_it(command: Command) -> None:
+    for folder in "ab":
+        Path(folder).mkdir()
+        save(profile(created=folder), f"{folder}/profile.json")
+    Path("empty").mkdir()
+    assert command("compare", "a", "b/").out == command("compare", "a/profile.json", "b/profile.json").out
+    assert command("report", "a").code == command("predict", "b", "--target", "t4").code == 0
+    assert Path("a/report.html").exists()
+    assert not Path("report.html").exists()
+    assert "empty/profile.json does not exist" in command("report", "empty").error[0]
+
+
 def test_no_folder_outside_the_working_directory_is_named(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

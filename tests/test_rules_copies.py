@@ -14,11 +14,12 @@ from builders import (
     profile,
     recommendation,
     skipped,
+    vector_add_trace,
 )
 from judging import bet, figures, predicted_run, restless, row, says, workload
 
 from advisor.profiles.preferences import Preferences
-from advisor.profiles.schema import Measured, MemoryClass, PageLocking, Profile, WorkloadRecord
+from advisor.profiles.schema import Measured, MemoryClass, PageLocking, Profile, Wait, WorkloadRecord
 from advisor.rules.registry import by_id
 
 PAGEABLE = row("pageable", 0.040, kernels=0.002, copies=0.020)
@@ -492,3 +493,36 @@ def test_overlapping_frames_copy_too(rule: str):
     assert found.strategy == "pinned-pipelined"
     assert "beside other work" in found.detail
     assert "makes no" not in found.detail
+
+
+# implicit-wait
+
+WAIT = Wait(stage="add", line="pipeline.py:7", call="float()", write="Keep the value on the GPU.", count=2)
+
+
+def waiting(*waits: Wait, frame: float = 100e-6) -> Profile:
+    rows = (row("pageable", frame, kernels=frame / 2, produce=frame / 5, consume=frame / 5),)
+    return profile(results=rows, traffic=vector_add_trace().model_copy(update={"waits": waits}))
+
+
+def test_waits_are_told_by_line_with_what_they_cost():
+    found = says("implicit-wait", waiting(WAIT))
+    assert (found.outcome, found.strategy, found.certainty) == ("advice", None, "likely")
+    assert "float() in add (pipeline.py:7)" in found.detail
+    assert found.gain.seconds_per_frame == pytest.approx(26e-6)
+    assert figures(found)["waits in a frame"] == 2
+
+
+@pytest.mark.parametrize(
+    ("run", "outcome"),
+    [
+        (waiting(), "pass"),
+        (waiting(WAIT, frame=1.0), "pass"),
+        (profile(results=(PAGEABLE,), traffic=None), "not-applicable"),
+    ],
+)
+def test_waits_that_cost_nothing_or_were_not_looked_for(run: Profile, outcome: str):
+    assert says("implicit-wait", run).outcome == outcome
+
+
+EXAMPLES = {"implicit-wait": waiting(WAIT)}

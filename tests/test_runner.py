@@ -184,6 +184,7 @@ def test_the_trace_runs_on_the_cpu_even_where_a_gpu_is_measured(tmp_path: Path) 
     ran(launcher, replace(settings(), backend="cuda"), tmp_path)
     assert {(job.task, job.backend) for job in launcher.jobs} == {
         ("reference", "cuda"),
+        ("imitate", "cpu"),
         ("trace", "cpu"),
         ("measure", "cuda"),
     }
@@ -279,5 +280,6 @@ def test_progress_hears_of_every_process(tmp_path: Path) -> None:
     asked = settings(rounds=1, strategies=("pageable", "pinned"))
     launcher = FakeLauncher(device=Device(name="CPU", kind="cpu"))
     run(asked, launcher, heard, tmp_path, lambda so_far: None)
-    words = ["checking the workload", ".", "tracing the workload", ".", 3, "pageable, round 1", "."]
+    words = ["checking the workload", ".", "checking device stages against CuPy", "."]
+    words += ["tracing the workload", ".", 3, "pageable, round 1", "."]
     assert [w for w in heard.said if w != 4] == words  # 4: the first guess, before what applies is known

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from running import REPOSITORY, Command, advisor
+from field import InProcess
+from running import REPOSITORY, Command, advisor, cpu_settings
 
+from advisor import pipeline
 from advisor.errors import UsageError
+from advisor.measure.progress import Silent
 from advisor.workloads import starters
 from advisor.workloads.loading import load
 
@@ -93,3 +96,64 @@ def test_an_installed_package_has_the_examples_inside(tmp_path: Path) -> None:
     (tmp_path / "advisor" / "examples").mkdir(parents=True)
     (tmp_path / "advisor" / "examples" / "one.py").write_text("")
     assert list(starters.examples(tmp_path / "advisor")) == ["one"]
+
+
+PIPELINE = """\
+import numpy as np
+
+def process(image, weights, out, level=0.5, mode="soft", history=None):
+    out[...] = image * weights + level
+    weights += 1
+    return out > 3, float(out.sum())
+
+if __name__ == "__main__":
+    image = np.arange(12, dtype=np.float32).reshape(3, 4)
+    for _ in range(2):
+        process(image, np.ones(4, np.float32), np.empty((3, 4), np.float32), level=0.25)
+"""
+
+
+def test_a_workload_from_one_call_of_a_function(tmp_path: Path, command: Command) -> None:
+    """In another folder than the function, too; it runs unchanged."""
+    Path("src").mkdir()
+    Path("src/pipeline.py").write_text(PIPELINE, encoding="utf-8")
+    said = command("new", "w.py", "--from", "src/pipeline.py::process")
+    assert (said.code, said.out) == (0, "w.py\nw.npz\n")
+    loaded = load(Path("w.py"), None, {})
+    record = loaded.record
+    assert record.parameters == {"level": 0.25, "mode": "soft"}
+    access = {b.name: (b.shape, b.dtype, b.access.get("run")) for b in record.buffers}
+    assert access == {
+        "image": ((3, 4), "float32", "in"),
+        "weights": ((4,), "float32", "inout"),
+        "out": ((3, 4), "float32", "out"),
+        "result": ((3, 4), "bool", "out"),
+        "result_2": ((1,), "float64", "out"),
+    }
+    settings = cpu_settings(Path("w.py"), targets=["rtx-4090"], max_seconds=1.0)
+    profile = pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=InProcess())
+    assert {row.verified for row in profile.measured().values()} == {True}
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "code", "told"),
+    [
+        (PIPELINE, "pipeline.py::nothing", 2, "does not call nothing"),
+        (PIPELINE, "pipeline.py", 2, "is not FILE::FUNCTION"),
+        (PIPELINE, "gone.py::process", 2, "is not FILE::FUNCTION"),
+        ("raise ValueError(3)", "pipeline.py::process", 3, "failed before it called process"),
+        ("def process(a): ...\nprocess(a=[1])", "pipeline.py::process", 2, "its argument 'a' is a list"),
+        (
+            "import numpy as np\ndef process(a): return {}\nprocess(np.ones(3))",
+            "pipeline.py::process",
+            2,
+            "a dict",
+        ),
+    ],
+)
+def test_a_call_that_makes_no_workload(text: str, start: str, code: int, told: str, command: Command) -> None:
+    Path("pipeline.py").write_text(text, encoding="utf-8")
+    said = command("new", "w.py", "--from", start)
+    assert (said.code, said.out) == (code, "")
+    assert told in said.error[0]
+    assert not Path("w.py").exists()

@@ -6,6 +6,7 @@ import json
 import signal
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from builders import cpu_profile, cuda_device, failed, profile, vector_add_workload
@@ -74,7 +75,9 @@ def test_a_range_has_its_ends_rises_and_stays_short(first: int, factor: int) -> 
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        (["n"], "--sweep 'n' is not NAME=VALUE"),
+        (["n"], "--sweep n has no values"),
+        (["n="], "--sweep n has no values"),
+        (["5"], "--sweep '5' is not NAME=VALUE"),
         (["n=5"], "--sweep n=5 has fewer than two values"),
         (["n=1024,2**10"], "--sweep n=1024,2**10 has fewer than two values"),
         (["n=16..1"], "--sweep n=16..1: the range must be increasing from above 0"),
@@ -92,6 +95,24 @@ def test_what_is_no_sweep(texts: list[str], message: str) -> None:
         parse_sweep(texts)
     assert message in raised.value.message
     assert raised.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("default", "suggested"),
+    [
+        (480, "--sweep n=120..1920, --sweep n=120..1920:4 (four values), or --sweep n=120,1920."),
+        (1, "--sweep n=1..4,"),
+        (0.5, "--sweep n=0.125..2.0,"),
+        (True, "--sweep n=false,true."),
+        ("auto", "--sweep n=auto,OTHER."),
+        (0, "--sweep n=1..64,"),
+        (None, "--sweep n=1..64,"),
+    ],
+)
+def test_a_sweep_without_values_is_suggested_some_of_that_parameter(default: Any, suggested: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        parse_sweep(["n"], {} if default is None else {"n": default})
+    assert suggested in raised.value.next_step
 
 
 def test_no_sweep_was_asked_for() -> None:

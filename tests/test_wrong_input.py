@@ -145,7 +145,7 @@ def test_the_smallest_workload_that_is_shown_runs(command: Command) -> None:
         ("host(p), device(c)", "p, device(c)", "frame[0] is p", "host(produce)"),
         ('"b": Buffer(n, "f4")', '"b": n', "buffers['b'] is 64", "parameter"),
         ('"b": Buffer(n, "f4")', '"b": Buffer(n, "f5")', "a buffer's dtype is 'f5'", "np.float32"),
-        ('"b": Buffer(n, "f4")', '"b": Buffer(0, "f4")', "a buffer's shape is 0", "Buffer(1024"),
+        ('"b": Buffer(n, "f4")', '"b": Buffer(0, "f4")', "buffer 'b' has the shape (0,)", "n=64"),
         ("a: Out, frame: int", "a: In, frame: int", "stage 'p' reads buffer 'a'", "setup=[...]"),
     ],
 )  # fmt: skip

@@ -41,6 +41,7 @@ def compare(
     from advisor.report import pages
     from advisor.verdicts import comparing
 
+    base, head = map(reading.in_directory, (base, head))
     wanted = configuration.parse_formats(formats, pages.PAGES)
     form, gates = only_format(out, wanted), comparing.parse_gates(fail_if or ())
     loaded = [pipeline.concluded(reading.load(file)) for file in (base, head)]

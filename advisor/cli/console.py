@@ -95,6 +95,15 @@ def show(summary: str, paths: list[Path], quiet: bool) -> None:
         say("wrote " + "\n      ".join(str(path) for path in paths))
 
 
+def make_room(directory: Path, quiet: bool) -> None:
+    """Moves the report of another run out of the way, and says where it is."""
+    from advisor.configuration import set_aside
+
+    previous = set_aside(directory)
+    if previous and not quiet:
+        say(f"the report that was there is in {previous}")
+
+
 def require_figures(result: Profile) -> None:
     """Exit code 4 when the workload failed under every strategy, or nothing was measured nor predicted."""
     if result.measured() or (result.script and result.script.measured):

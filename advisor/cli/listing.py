@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import typer
 
 from advisor.cli import options
 from advisor.cli.console import AROUND, INTERRUPTED, choose_backend, say
+from advisor.errors import UsageError
 
 _CPU_ALONE = ("measure the CPU", "measures only the CPU")
 
@@ -30,16 +33,41 @@ def rules(rule: options.Rule = None) -> None:
 def new(
     file: options.NewFile,
     like: options.Like = None,
+    start: options.From = None,
     force: options.ForceNew = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Write a commented workload to start from; it runs unchanged."""
     from advisor.workloads import starters
 
-    for path in starters.write(file, like=like, force=force):
+    if start and like:
+        raise UsageError("--like and --from contradict one another", next_step="Leave one of them out.")
+    written = _from_call(file, start, force=force) if start else starters.write(file, like=like, force=force)
+    for path in written:
         print(path)
     if not quiet:
         say(f"  next: advisor profile {file}")
+
+
+def _from_call(file: Path, start: str, *, force: bool) -> list[Path]:
+    """The workload of one call of FILE::FUNCTION, and the arrays that it was given."""
+    from advisor.configuration import file_and_name
+    from advisor.measure.observed import observe
+    from advisor.measure.written_workload import workload_text
+    from advisor.workloads import starters
+
+    source, function = file_and_name(start)
+    if function is None or not source.is_file():
+        raise UsageError(
+            f"--from {start} is not FILE::FUNCTION of a file that exists",
+            next_step="Write --from pipeline.py::process.",
+        )
+    inputs = file.with_suffix(".npz")
+    starters.require_name(file)
+    starters.require_free([file, inputs], force=force)
+    call = observe(source, function, inputs)
+    text = workload_text(file, source, function, call, inputs)
+    return [*starters.write(file, text=text, force=force), inputs]
 
 
 @devices.callback(invoke_without_command=True)
@@ -49,6 +77,14 @@ def devices_command(context: typer.Context) -> None:
 
     if context.invoked_subcommand is None:
         print(describe_all())
+
+
+@devices.command("list")
+def devices_list() -> None:
+    """List the devices that can be predicted for, as `advisor devices` does."""
+    from advisor.model.device_texts import describe_all
+
+    print(describe_all())
 
 
 @devices.command("show")

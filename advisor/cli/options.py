@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 from typer.core import TyperCommand
 
+from advisor.cli.completion import VALUES, devices, examples, rules
 from advisor.errors import UsageError
 from advisor.measure.options import OPTIONS, Option
 
@@ -19,9 +20,8 @@ Command = TypeVar("Command", bound=Callable[..., None])
 def of_profile(name: str, **other: Any) -> Any:
     """An option of `advisor profile` for any command, which may explain it otherwise."""
     option = OPTIONS[name]
-    return typer.Option(
-        f"--{option.key}", *option.short, **{"metavar": option.metavar, "help": option.help, **other}
-    )
+    told = {"metavar": option.metavar, "help": option.help, "autocompletion": VALUES.get(name), **other}
+    return typer.Option(f"--{option.key}", *option.short, **told)
 
 
 def takes(*names: str) -> Callable[[Command], Command]:
@@ -42,7 +42,10 @@ def _parameter(option: Option) -> Parameter:
     facts = f"  [{option.facts}]" if option.facts else ""
     info = of_profile(option.name, help=option.help + facts, rich_help_panel=option.panel)
     if option.positional:
-        info = typer.Argument(metavar=option.metavar, help=option.help, rich_help_panel=option.panel)
+        values = VALUES.get(option.name)
+        info = typer.Argument(
+            metavar=option.metavar, help=option.help, rich_help_panel=option.panel, autocompletion=values
+        )
     if option.name == "workload":
         kind, default = str, Parameter.empty
     return Parameter(option.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info])
@@ -73,13 +76,16 @@ def _out(given: str | Path) -> Path:
 
 
 Profiles = Annotated[
-    list[Path], typer.Argument(metavar="PROFILE...", help="A profile.json, or several from a sweep.")
+    list[Path],
+    typer.Argument(metavar="PROFILE...", help="A profile.json or its directory; several of a sweep."),
 ]
-OneProfile = Annotated[Path, typer.Argument(metavar="PROFILE", help="A profile.json.")]
-BaseProfile = Annotated[Path, typer.Argument(metavar="BASE", help="The earlier profile.json.")]
-HeadProfile = Annotated[Path, typer.Argument(metavar="HEAD", help="The new profile.json.")]
-Rule = Annotated[str | None, typer.Argument(metavar="ID", help="Explain this rule.")]
-Device = Annotated[str, typer.Argument(metavar="NAME", help="A device's name, or a TOML file.")]
+OneProfile = Annotated[Path, typer.Argument(metavar="PROFILE", help="A profile.json, or its directory.")]
+BaseProfile = Annotated[Path, typer.Argument(metavar="BASE", help="The earlier profile.json or directory.")]
+HeadProfile = Annotated[Path, typer.Argument(metavar="HEAD", help="The new profile.json or directory.")]
+Rule = Annotated[str | None, typer.Argument(metavar="ID", help="Explain this rule.", autocompletion=rules)]
+Device = Annotated[
+    str, typer.Argument(metavar="NAME", help="A device's name, or a TOML file.", autocompletion=devices)
+]
 
 Compared = Annotated[
     list[str] | None, of_profile("strategies", help="Compare only this strategy. Repeatable.")
@@ -117,10 +123,22 @@ EntryOut = Annotated[
         "--out", parser=_out, metavar="FILE.toml", help="File to write the entry to; printed if omitted."
     ),
 ]
-Base = Annotated[str | None, typer.Option(metavar="DEVICE", help="Without a GPU: the card this CPU hosts.")]
-EntryName = Annotated[str | None, typer.Option("--name", help="Device name in the entry.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing --out file.")]
-NewFile = Annotated[Path, typer.Argument(metavar="FILE", help="The .py file to write.")]
-Like = Annotated[str | None, typer.Option(metavar="WORKLOAD", help="Copy this example, such as vector_add.")]
-ForceNew = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
+Base = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DEVICE", help="Without a GPU: the card that this CPU hosts.", autocompletion=devices
+    ),
+]
+EntryName = Annotated[str | None, typer.Option("--name", help="The device's name in the entry.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite the file of --out.")]
+NewFile = Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; it ends in .py.")]
+Like = Annotated[
+    str | None,
+    typer.Option(metavar="WORKLOAD", help="Copy this example, such as vector_add.", autocompletion=examples),
+]
+From = Annotated[
+    str | None,
+    typer.Option("--from", metavar="FILE::FUNCTION", help="Write it from one call of this function."),
+]
+ForceNew = Annotated[bool, typer.Option("--force", help="Overwrite the file.")]
 Version = Annotated[bool, typer.Option("--version", help="Print the version and exit.")]

@@ -19,6 +19,7 @@ from advisor.cli.console import (
     choose_backend,
     draws_bars,
     launcher,
+    make_room,
     require_figures,
     say,
     show,
@@ -43,13 +44,14 @@ def profile(**given: Any) -> None:
     from advisor import configuration
     from advisor.devices.environment import command_line
     from advisor.sweep import parse_sweep
+    from advisor.workloads.outline import defaults_of
 
     said = configuration.command_line(**given)
     script = scripting.is_script(given["workload"], given["arguments"] or ())
     found = configuration.places(said, script=script)
     asked = configuration.merged(found)
     wanted = configuration.parse_formats(asked.formats)
-    swept, form = parse_sweep(asked.sweep), only_format(asked.out, wanted)
+    swept, form = parse_sweep(asked.sweep, defaults_of(asked.workload)), only_format(asked.out, wanted)
     if swept and form:
         raise UsageError(
             "--sweep writes one folder per value and cannot print to stdout",
@@ -100,6 +102,7 @@ def _profile_once(made: Settings, out: Path, wanted: tuple[str, ...], quiet: boo
             result = pipeline.profile(made, progress, keep_in=directory, launcher=launcher(made))
         directory.mkdir(parents=True, exist_ok=True)  # the workload may have removed it
         page = pages.page_of(result)
+        make_room(directory, quiet)
         paths = [*pages.write(page, directory, wanted), *_written_traces(made, result, directory)]
         (directory / pipeline.PARTIAL).unlink(missing_ok=True)
     show(pages.render(page, "txt", bars=draws_bars()), paths, quiet)
@@ -147,6 +150,7 @@ def _profile_sweep(made: Settings, swept: Sweep, out: Path, wanted: tuple[str, .
     asked, kept = made, list[Path]()
 
     def keep(made: Profile, folder: Path) -> list[Path]:
+        make_room(folder, quiet=True)
         paths = [*pages.write(pages.page_of(made), folder, wanted), *_written_traces(asked, made, folder)]
         kept.extend(paths)
         return paths
@@ -158,6 +162,7 @@ def _profile_sweep(made: Settings, swept: Sweep, out: Path, wanted: tuple[str, .
                     made, swept, progress, directory=directory, keep=keep, launcher=launcher(made)
                 )
             page = pages.page_of(result.results)
+            make_room(directory, quiet)
             paths = pages.write(page, directory, wanted)
     except KeyboardInterrupt:
         say(f"interrupted: finished values are in {out}" if kept else "interrupted: no value was finished")

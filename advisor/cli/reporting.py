@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.cli import options
-from advisor.cli.console import draws_bars, require_figures, show
+from advisor.cli.console import draws_bars, make_room, require_figures, show
 from advisor.cli.streams import only_format, put, require_page
 from advisor.errors import UsageError
 
@@ -37,6 +37,7 @@ def report(
     from advisor.profiles import reading, redaction, sweeps
     from advisor.verdicts import device_comparison
 
+    files = list(map(reading.in_directory, files))
     wanted = configuration.parse_formats(formats)
     form = only_format(out, wanted)
     found = configuration.places(configuration.command_line(**given))
@@ -125,5 +126,7 @@ def predict(
     result = pipeline.conclude(made.model_copy(update={"preferences": wanted_by}), targets)
     if no_environment:
         result = redaction.without_environment(result)
+    if not form and out.is_dir():
+        make_room(out, quiet)
     _one(result, out, wanted, form, quiet)
     require_figures(result)

@@ -88,7 +88,7 @@ class FrameLoop:
         """Seconds of each host stage since the last reset, by the host's clock."""
         self._launching: dict[tuple[int, int], float] = {}
         """Seconds that launching took, by frame of the period and place in it."""
-        self._setup = self._actions(plan.setup)
+        self.setup = self._actions(plan.setup)
         self.first = self._actions(plan.first)
         made = {steps: self._actions(steps) for steps in plan.period}
         self._phases = tuple(made[steps] for steps in plan.period)
@@ -112,7 +112,7 @@ class FrameLoop:
 
     def run_setup(self) -> None:
         """The set-up stages, once."""
-        for action in self._setup:
+        for action in self.setup:
             self.act(action, 0)
 
     def first_frame(self) -> None:

@@ -13,7 +13,7 @@ from advisor.measure.calibration_jobs import GroupRun
 from advisor.measure.sampling import MIN_FRAMES
 from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds
 from advisor.profiles.row_figures import FrameEnergy, HostPages
-from advisor.profiles.schema import Device, Footprint, PageLocking, Trace, WorkloadRecord
+from advisor.profiles.schema import Device, Footprint, PageLocking, Trace, Wait, WorkloadRecord
 from advisor.profiles.scripts import ScriptCopies, ScriptMemory, ScriptRange
 from advisor.profiles.system_state import GpuState
 from advisor.profiles.traces import Timeline
@@ -38,13 +38,14 @@ Said = Annotated[str, BeforeValidator(partial(_told, most=_MOST_SAID))]
 Detail = Annotated[str, BeforeValidator(partial(_told, most=_MOST_DETAIL))]
 
 
-Task = Literal["parameters", "describe", "reference", "trace", "observe", "measure", "capture"]
+Task = Literal["parameters", "describe", "reference", "imitate", "trace", "observe", "measure", "capture"]
 
 
 class Job(Record):
     """One process's work. `reference` is the directory of the reference run's results.
 
-    The task "parameters" runs nothing: it reads all values of the swept parameter. "describe" and "observe"
+    The task "parameters" runs nothing: it reads all values of the swept parameter. "imitate" runs device
+    stages on the CPU as CuPy would. "describe" and "observe"
     are a script's: to look at the GPU, and to run once for what a timed run does not look at.
     """
 
@@ -77,6 +78,7 @@ class Description(Record):
     gpu: dict[str, str | int | float]
     packages: dict[str, str]
     workload: WorkloadRecord
+    cautions: tuple[str, ...] = Field(default=(), description="What of it looks forgotten, in words")
 
 
 class Checked(Record):
@@ -91,6 +93,22 @@ class ReferenceRun(Record):
 
     task: Literal["reference"] = "reference"
     unlike: dict[str, int] = Field(default_factory=dict)
+
+
+class RefusedStage(Record):
+    """A device stage that CuPy refuses, told as an error of the user's."""
+
+    message: Said
+    next_step: Said
+    detail: Detail
+
+
+class Imitated(Record):
+    """What CuPy would refuse in device stages, the first in each, and where they wait for the GPU."""
+
+    task: Literal["imitate"] = "imitate"
+    refused: tuple[RefusedStage, ...] = ()
+    waits: tuple[Wait, ...] = ()
 
 
 class TraceRun(Record):
@@ -180,7 +198,16 @@ class Problem(Record):
 
 
 Outcome = (
-    Checked | Description | ReferenceRun | TraceRun | Sample | ScriptSample | Captured | GroupRun | Problem
+    Checked
+    | Description
+    | ReferenceRun
+    | Imitated
+    | TraceRun
+    | Sample
+    | ScriptSample
+    | Captured
+    | GroupRun
+    | Problem
 )
 _BY_TASK: dict[str, type[Outcome]] = {kind.model_fields["task"].default: kind for kind in get_args(Outcome)}
 

@@ -17,12 +17,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
+
 from advisor.errors import AdvisorError
 from advisor.measure import footprint, script_tasks, tasks
 from advisor.measure.backends import open_backend
 from advisor.measure.backends.managed_calls import ManagedCallFailed
 from advisor.measure.calibration_jobs import CalibrationJob
 from advisor.measure.first_frames import ResultsDiffer
+from advisor.measure.imitation import names
+from advisor.measure.imitation.checking import imitate
 from advisor.measure.jobs import DESCRIPTION, Checked, Job, Outcome, Problem, write_outcome
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.process import die_with_parent
@@ -31,8 +35,9 @@ from advisor.measure.stand import afresh, stand
 from advisor.strategies.backend import Backend, BackendName
 from advisor.strategies.placements.arena import AllocationFailed
 from advisor.workloads.frameworks.bridging import require_libraries
-from advisor.workloads.frameworks.libraries import is_numba_misfit, numba_that_fits
-from advisor.workloads.loading import check_sweep, user_traceback
+from advisor.workloads.frameworks.libraries import is_numba_misfit
+from advisor.workloads.loading import after_error, check_sweep, user_traceback
+from advisor.workloads.sizes import require_host_memory
 
 AnyJob = TypeVar("AnyJob", Job, CalibrationJob)
 _RESTORE = "Change the device, stream or allocator only inside a CuPy `with` block."
@@ -108,9 +113,11 @@ def _explain(error: BaseException, path: Path, *, on_gpu: bool) -> Problem:
     message = f"{type(error).__name__}: {_said(error)}".rstrip(": ")
     if isinstance(error, SystemExit):
         message = f"the workload called exit({error.code!r})"
-    next_step = f"The traceback below is from your code, in {path}."
+    next_step = after_error(error, path)
     if is_numba_misfit(error):
-        return Problem(cause="raised", message=message, next_step=numba_that_fits(), detail=detail)
+        return Problem(cause="raised", message=message, next_step=next_step, detail=detail)
+    if unknown := names.unknown(error):
+        return Problem(cause="raised", message=unknown.message, next_step=unknown.next_step, detail=detail)
     if not on_gpu and _wants_a_gpu(error, message):
         return Problem(cause="twin", message=message, next_step=_TWIN, detail=detail)
     if "CuPy failed to load" in message:
@@ -122,9 +129,10 @@ def _explain(error: BaseException, path: Path, *, on_gpu: bool) -> Problem:
 
 def _wants_a_gpu(error: BaseException, message: str) -> bool:
     """What CuPy's, Numba's and PyTorch's GPU calls and our own kernels say where there is no GPU."""
-    names = {kind.__name__ for kind in type(error).__mro__}
-    signs = ("cupy", "module 'numpy' has no attribute", "not compiled with CUDA", "Found no NVIDIA driver")
-    return bool(names & {"KernelNeedsGpu", "CudaSupportError"}) or any(sign in message for sign in signs)
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    signs = ("cupy", "not compiled with CUDA", "Found no NVIDIA driver")
+    told = bool(kinds & {"KernelNeedsGpu", "CudaSupportError"}) or any(sign in message for sign in signs)
+    return told or names.of_cupy_alone(error)
 
 
 def _said(error: BaseException) -> str:
@@ -145,18 +153,22 @@ def _run(job: Job, path: Path, opened: Callable[[BackendName, int], Backend]) ->
         return Checked()
     backend = opened(job.backend, job.gpu)
     loaded = afresh(job)()
-    if job.task == "trace":
+    if job.task in ("imitate", "trace"):
         loaded = replace(loaded, bound=loaded.bound.without_kernels())
     if job.task == "reference":
-        description = tasks.described(backend, loaded.record).model_dump_json()
-        (Path(job.directory) / DESCRIPTION).write_text(description, encoding="utf-8")
+        described = tasks.described(backend, loaded.record)
+        described = described.model_copy(update={"cautions": loaded.cautions})
+        (Path(job.directory) / DESCRIPTION).write_text(described.model_dump_json(), encoding="utf-8")
     require_libraries(loaded.bound, backend)
+    require_host_memory(loaded.bound, copies=2 if backend.xp is np else 1)
     ranges = Ranges()
     before = footprint.read(backend)
     with ranges.strategy(job.strategy):
         if job.task == "reference":
             return reference(job, backend, lambda: stand(job, afresh(job)(), backend, ranges))
         with stand(job, loaded, backend, ranges, before=before) as run:
+            if job.task == "imitate":
+                return imitate(loaded.bound, run, job.seed)
             if job.task == "trace":
                 return tasks.trace(job, loaded, backend, run)
             if job.task == "capture":

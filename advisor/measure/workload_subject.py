@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from advisor.errors import NothingMeasured, WorkloadError
-from advisor.measure.jobs import DESCRIPTION, Description, Problem, ReferenceRun, Sample, TraceRun
+from advisor.measure.jobs import DESCRIPTION, Description, Imitated, Problem, ReferenceRun, Sample, TraceRun
 from advisor.measure.launcher import Ended
 from advisor.measure.results import NEXT_STEPS, combine
 from advisor.measure.settings import AnyStrategy, Settings
@@ -66,14 +66,25 @@ class WorkloadSubject:
         elif ended.outcome.unlike:
             self.notes.append(_unrepeatable(ended.outcome.unlike))
         described = Description.model_validate_json(text)
+        self.notes += described.cautions
         self.record = described.workload
         return described
 
     def prepare(self, launch: Launch) -> Prepared:
-        """What each stage reads and writes, from a run on the CPU; absent where that is not possible."""
+        """What each stage reads and writes, from a run on the CPU; absent where that is not possible.
+
+        Raises `WorkloadError` where no GPU is there to tell, and CuPy would surely refuse a device stage.
+        """
+        imitated = launch(
+            Step("imitate", "zero-copy", "imitation", "checking device stages against CuPy")
+        ).outcome
+        found = imitated if isinstance(imitated, Imitated) else Imitated()
+        if found.refused and self.settings.backend == "cpu":
+            raise _refused(found)
         ended = launch(Step("trace", "zero-copy", "trace", "tracing the workload"))
         if isinstance(ended.outcome, TraceRun):
-            return Prepared(ended.outcome.trace, tuple(self.notes))
+            trace = ended.outcome.trace.model_copy(update={"waits": found.waits})
+            return Prepared(trace, tuple(self.notes))
         if self.kernels_only and self.settings.backend == "cpu":
             raise self.kernels_only.as_error()
         reason = ended.outcome.message if isinstance(ended.outcome, Problem) else ended.reason
@@ -103,6 +114,13 @@ def _unrepeatable(unlike: Mapping[str, int]) -> str:
         "compared across strategies, so wrong ones would not be noticed. If stages draw random numbers, take "
         "them from the parameter `rng`, which gives the same in every run."
     )
+
+
+def _refused(found: Imitated) -> WorkloadError:
+    """The first stage's error; the others stand below it."""
+    first, *others = found.refused
+    more = (f"Also: {each.message}\n  next: {each.next_step}\n{each.detail}" for each in others)
+    return WorkloadError(first.message, next_step=first.next_step, detail="\n\n".join((first.detail, *more)))
 
 
 def _hopeless(ended: Ended) -> Exception:

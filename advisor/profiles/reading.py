@@ -31,13 +31,11 @@ _GIVE = "Give an undamaged profile.json written by `advisor profile`."
 
 def load(path: Path | str) -> Profile:
     """Reads a profile, packed or not. Raises `FileProblem`: missing, damaged or of an unknown format."""
-    path = as_path(path)
+    path = in_directory(as_path(path))
     try:
         return parse(read_unpacked(path), str(path))
     except FileNotFoundError:
         what, step = "does not exist", "Give the path of a profile.json written by `advisor profile`."
-    except IsADirectoryError:
-        what, step = _of_a_directory(path)
     except UnicodeDecodeError:
         what, step = "is damaged: it is not UTF-8 text", _GIVE
     except OSError as problem:
@@ -45,14 +43,9 @@ def load(path: Path | str) -> Profile:
     raise FileProblem(f"{path} {what}", next_step=step)
 
 
-def _of_a_directory(path: Path) -> tuple[str, str]:
-    """What is wrong with a directory as a profile, and which file in it to give."""
-    if (path / "profile.json").is_file():
-        return "is a directory", f"Give {path / 'profile.json'}."
-    if found := sorted(path.glob("*/profile.json")):
-        step = f"Give one of them, such as {found[0]}; advisor report {path}/*/profile.json shows the sweep."
-        return f"is a directory with {len(found)} profiles of a sweep; one profile is needed", step
-    return "is a directory without a profile.json", _GIVE
+def in_directory(path: Path) -> Path:
+    """The profile.json of a directory; another path as it is."""
+    return path / "profile.json" if path.is_dir() else path
 
 
 def parse(text: str | bytes, name: str) -> Profile:

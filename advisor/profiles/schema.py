@@ -253,11 +253,22 @@ class StageWork(Record):
     seconds: Seconds | None = None
 
 
+class Wait(Record):
+    """A call in a device stage that waits for the GPU."""
+
+    stage: str
+    line: str = Field(description="File and line: pipeline.py:23")
+    call: str
+    write: str = Field(description="What to write in its place")
+    count: float = Field(gt=0, description="Times in a frame")
+
+
 class Trace(Record):
     """What the traced CPU run saw."""
 
     traffic: tuple[Traffic, ...] = ()
     work: tuple[StageWork, ...] = ()
+    waits: tuple[Wait, ...] = optional("Calls of device stages that wait for the GPU by themselves", ())
 
 
 class Prediction(Record):

@@ -35,6 +35,10 @@ T = TypeVar("T", default=Any)
 """What the stage wants the buffer as: `In[torch.Tensor]`; the side's own array where nothing is said."""
 
 
+class ImpossibleBuffer(WorkloadError):
+    """A buffer that no machine, or not this one, can hold; mostly for a parameter's value."""
+
+
 @dataclass(frozen=True)
 class Access:
     """What a stage does to a buffer; carried by the annotations `In`, `Out` and `InOut`."""
@@ -57,7 +61,8 @@ class Buffer:
     shape: an int or a sequence of positive ints. dtype: anything `numpy.dtype` takes, but no objects.
     external: its data is in memory that a camera, a decoder or another library allocates.
     scratch: device stages alone use it; it never leaves the device.
-    Raises `WorkloadError` on a wrong shape or dtype.
+    Raises `WorkloadError` on what is no shape or dtype. A shape that no array can have is the workload's to
+    tell, which knows the buffer's name.
     """
 
     shape: int | Sequence[int]
@@ -68,12 +73,6 @@ class Buffer:
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", _shape(self.shape))
         object.__setattr__(self, "dtype", _dtype(self.dtype))
-        if self.nbytes >= 1 << 63:
-            raise WorkloadError(
-                f"a buffer of shape {self.dimensions} and dtype {self.element} has {self.nbytes} bytes; "
-                "the maximum is 2**63 - 1",
-                next_step="Choose a smaller shape.",
-            )
         if self.external and self.scratch:
             raise WorkloadError(
                 "a buffer cannot be both external and scratch",
@@ -265,9 +264,7 @@ def _form(arrays: object, stage: str) -> ArrayForm | None:
 
 def _shape(shape: object) -> tuple[int, ...]:
     parts = shape if isinstance(shape, (tuple, list)) else (shape,)
-    if not parts or not all(
-        isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n > 0 for n in parts
-    ):
+    if not parts or not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in parts):
         raise WorkloadError(
             f"a buffer's shape is {shape!r}; it must be a positive integer or a tuple of them",
             next_step="Write Buffer(1024, np.float32) or Buffer((480, 640), np.uint8).",
@@ -315,6 +312,19 @@ def _require_buffers(buffers: object) -> None:
                 f"a buffer cannot be named {name!r}: that parameter name is reserved",
                 next_step=f"Reserved names: {', '.join(RESERVED)}.",
             )
+        _require_size(name, buffer)
+
+
+def _require_size(name: str, buffer: Buffer) -> None:
+    """Raises `ImpossibleBuffer` for a shape without elements, and one of 2**63 bytes."""
+    what = f"buffer {name!r} has the shape {buffer.dimensions}"
+    if min(buffer.dimensions) < 1:
+        raise ImpossibleBuffer(f"{what}; every dimension must be 1 or more", next_step="Correct the shape.")
+    if buffer.nbytes >= 1 << 63:
+        raise ImpossibleBuffer(
+            f"{what} and dtype {buffer.element}: {buffer.nbytes} bytes; the most is 2**63 - 1",
+            next_step="Choose a smaller shape.",
+        )
 
 
 def _named(function: StageFunction) -> str:

@@ -17,9 +17,11 @@ from types import ModuleType
 from advisor.errors import AdvisorError, FileProblem, WorkloadError, did_you_mean
 from advisor.profiles.schema import WorkloadRecord
 from advisor.workloads.binding import BoundWorkload, bind
-from advisor.workloads.definition import Definition, Workload
+from advisor.workloads.cautions import cautions, unused_parameters
+from advisor.workloads.definition import Definition, ImpossibleBuffer, Workload
 from advisor.workloads.frameworks.libraries import is_numba_misfit, numba_that_fits
 from advisor.workloads.parameters import Value, require_readable, resolve
+from advisor.workloads.sizes import require_host_memory
 
 MODULE_PREFIX = "advisor_workload_"
 """A user's file is imported under its own name after this."""
@@ -31,6 +33,8 @@ class Loaded:
 
     bound: BoundWorkload
     record: WorkloadRecord
+    cautions: tuple[str, ...] = ()
+    """What of it looks forgotten, in words."""
 
 
 def load(path: Path, name: str | None, assignments: Mapping[str, str]) -> Loaded:
@@ -62,17 +66,31 @@ def _loaded(path: Path, source: bytes, definition: Definition, parameters: Mappi
         stages=tuple(stage.record() for stage in bound.stages),
         ignore=tuple(bound.workload.ignore),
     )
-    return Loaded(bound, record)
+    unused = unused_parameters(definition.function, list(parameters))
+    told = (f"No part of workload {definition.name!r} uses its parameter {name!r}." for name in unused)
+    return Loaded(bound, record, (*cautions(bound), *told))
 
 
 def check_sweep(
     path: Path, name: str | None, assignments: Mapping[str, str], parameter: str, values: Sequence[str]
 ) -> None:
-    """Imports the file and reads every value of the swept parameter; raises as `load` does."""
-    _source(path)
+    """Imports the file and reads every value of the swept parameter; raises as `load` does.
+
+    Also for a value with which a buffer cannot be. What else is wrong with a value costs its row.
+    """
+    source = _source(path)
     definition = _pick(path, name, _import(path))
     require_readable(definition, parameter, values, "--sweep")
-    resolve(definition, {**assignments, parameter: values[0]})
+    for value in values:
+        parameters = resolve(definition, {**assignments, parameter: value})
+        try:
+            require_host_memory(_loaded(path, source, definition, parameters).bound)
+        except ImpossibleBuffer as problem:
+            raise ImpossibleBuffer(
+                f"--sweep {parameter}={value}: {problem.message}", next_step=problem.next_step
+            ) from None
+        except AdvisorError:
+            continue
 
 
 def user_traceback(error: BaseException, path: Path) -> str:
@@ -98,14 +116,28 @@ def _is_stage(caller: traceback.FrameSummary, called: traceback.FrameSummary) ->
 
 def user_error(what: str, error: BaseException, path: Path) -> WorkloadError:
     """An exception of the user's own code, shown as theirs."""
-    next_step = f"The traceback below is from your code, in {path}."
-    if isinstance(error, ModuleNotFoundError) and error.name == "cupy":
-        next_step = _NO_CUPY
-    elif is_numba_misfit(error):
-        next_step = numba_that_fits()
     return WorkloadError(
-        f"{what} raised {type(error).__name__}", next_step=next_step, detail=user_traceback(error, path)
+        f"{what} raised {type(error).__name__}",
+        next_step=after_error(error, path),
+        detail=user_traceback(error, path),
     )
+
+
+def after_error(error: BaseException, path: Path) -> str:
+    """What to do about an exception of the user's own code."""
+    if isinstance(error, ModuleNotFoundError) and error.name == "cupy":
+        return _NO_CUPY
+    if is_numba_misfit(error):
+        return numba_that_fits()
+    if isinstance(error, ImportError) and "beyond top-level package" in str(error):
+        return f"Import it by its full name: {path.parent} is on sys.path, and PYTHONPATH adds other folders."
+    name = error.filename if isinstance(error, FileNotFoundError) else None
+    if isinstance(name, str) and not Path(name).is_absolute() and (path.parent / name).exists():
+        return (
+            f"{name} is looked for in the working directory, {Path.cwd()}, and lies beside {path.name}: "
+            f"write Path(__file__).parent / {name!r}."
+        )
+    return f"The traceback is of your own code, in {path}."
 
 
 def _source(path: Path) -> bytes:
@@ -125,8 +157,14 @@ def _source(path: Path) -> bytes:
 
 
 def _import(path: Path) -> ModuleType:
-    """Runs the file as a module of its own, with its folder on the path for its neighbours."""
-    name = f"{MODULE_PREFIX}{path.stem}"
+    """Runs the file as a module of its own, with its folder on the path for its neighbours.
+
+    `from . import helper` finds them too, in a package made up for the folder.
+    """
+    folder = ModuleType(f"{MODULE_PREFIX}folder")
+    folder.__path__ = [str(path.parent.resolve())]
+    sys.modules[folder.__name__] = folder
+    name = f"{folder.__name__}.{path.stem}"
     spec = importlib.util.spec_from_file_location(
         name, path, loader=importlib.machinery.SourceFileLoader(name, str(path))
     )
@@ -184,6 +222,10 @@ def _pick(path: Path, name: str | None, module: ModuleType) -> Definition:
 def _call(path: Path, definition: Definition, parameters: Mapping[str, Value]) -> Workload:
     try:
         result = definition(**parameters)
+    except ImpossibleBuffer as problem:
+        given = ", ".join(f"{name}={value!r}" for name, value in parameters.items())
+        told = f"{problem.next_step} The parameters are {given}." if given else problem.next_step
+        raise ImpossibleBuffer(problem.message, next_step=told) from None
     except AdvisorError:
         raise
     except BaseException as problem:

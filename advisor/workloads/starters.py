@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from advisor.errors import UsageError, did_you_mean
@@ -21,25 +22,17 @@ def examples(package: Path = _PACKAGE) -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.py"))}
 
 
-def write(file: Path, *, like: str | None = None, force: bool = False) -> list[Path]:
+def write(file: Path, *, like: str | None = None, text: str | None = None, force: bool = False) -> list[Path]:
     """Writes the workload and what it needs beside it; the paths, the workload's first.
+
+    text: the workload itself, in place of the starter.
 
     Raises `UsageError` for a name that Python cannot import, an example that is not there, or a file that
     exists (unless `force`) or cannot be written.
     """
-    if file.suffix != ".py" or not file.stem:
-        raise UsageError(f"{file} does not end in .py", next_step=f"Write {file}.py, for example.")
-    if file.stem in _TAKEN or file.stem in sys.stdlib_module_names:
-        raise UsageError(
-            f"{file.name} would hide the module {file.stem!r} from what is imported beside it",
-            next_step="Choose another name.",
-        )
-    texts = _like(file, like) if like else {file: _starter(file)}
-    for path in texts:
-        if path.is_dir() or (path.exists() and not force):
-            raise UsageError(
-                f"{path} exists", next_step="Choose another name, or add --force to overwrite the file."
-            )
+    require_name(file)
+    texts = _like(file, like) if like else {file: text or _starter(file)}
+    require_free(texts, force=force)
     try:
         for path, text in texts.items():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -52,14 +45,38 @@ def write(file: Path, *, like: str | None = None, force: bool = False) -> list[P
     return list(texts)
 
 
+def require_name(file: Path) -> None:
+    """Raises `UsageError` for a name that Python cannot import."""
+    if file.suffix != ".py" or not file.stem:
+        raise UsageError(f"{file} does not end in .py", next_step=f"Write {file}.py, for example.")
+    if file.stem in _TAKEN or file.stem in sys.stdlib_module_names:
+        raise UsageError(
+            f"{file.name} would hide the module {file.stem!r} from what is imported beside it",
+            next_step="Choose another name.",
+        )
+
+
+def require_free(paths: Iterable[Path], *, force: bool) -> None:
+    """Raises `UsageError` for a path that exists, unless `force`."""
+    for path in paths:
+        if path.is_dir() or (path.exists() and not force):
+            raise UsageError(
+                f"{path} exists", next_step="Choose another name, or add --force to replace the file."
+            )
+
+
 def _starter(file: Path) -> str:
     installed = _PACKAGE / "templates"
     folder = installed if installed.is_dir() else _PACKAGE.parent / "templates"
     text = (folder / f"{_NAME}.py").read_text(encoding="utf-8")
-    function = re.sub(r"\W", "_", file.stem)
-    if not function.isidentifier() or keyword.iskeyword(function):
-        function = f"workload_{function}"
+    function = function_name(file)
     return text.replace(f"{_NAME}.py", file.name).replace(f"def {_NAME}(", f"def {function}(")
+
+
+def function_name(file: Path) -> str:
+    """The file's name as one of Python's."""
+    name = re.sub(r"\W", "_", file.stem)
+    return name if name.isidentifier() and not keyword.iskeyword(name) else f"workload_{name}"
 
 
 def _like(file: Path, name: str) -> dict[Path, str]:

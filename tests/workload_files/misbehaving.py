@@ -24,7 +24,7 @@ def misbehaving(how: str = "nothing", at: int = 0, only_shared: bool = False, no
 
     def compute(xp, a: In, b: Out, frame: int) -> None:
         xp.add(a, 1, out=b)
-        shared = addresses.get("host") == a.ctypes.data
+        shared = hasattr(a, "ctypes") and addresses.get("host") == a.ctypes.data
         if frame == at and (shared or not only_shared):
             ACTS[how](Path(note), b)
 

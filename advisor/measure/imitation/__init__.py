@@ -1,0 +1,1 @@
+"""CuPy imitated on the CPU: device stages run as CuPy would run them, to find what it refuses and awaits."""

@@ -1,0 +1,316 @@
+"""An array that behaves as CuPy's, on a NumPy array in the CPU's memory.
+
+It works as `cupy.ndarray` where that works, raises where that raises, and notes where that waits for the GPU.
+Its rules are those of cupy/_core/core.pyx and _kernel.pyx: NumPy's two protocols call CuPy's function of the
+same name, nothing becomes a NumPy array by itself, and kernels take CuPy arrays and numbers.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from advisor.measure.imitation.watch import NotFilled, NotTaken, Unknowable, Watch
+
+_KEEP = "Keep the value on the GPU: a condition as xp.where(...), a scale as the 0-dimensional array itself."
+_SAME_SHAPE = "The size of the result is the GPU's to say: xp.where(condition, a, 0) keeps the shape."
+_CONVERT = (
+    "Use xp.asarray in place of np.asarray, and cupyx.scipy in place of scipy; a.get() copies to the host "
+    "and waits for the GPU."
+)
+_REDUCTIONS = frozenset(
+    (
+        *("sum", "prod", "max", "min", "mean", "std", "var", "cumsum", "cumprod", "argmax", "argmin"),
+        *("sort", "argsort", "all", "any", "dot", "round", "clip"),
+    )
+)
+_JOINING = frozenset(("concatenate", "stack", "hstack", "vstack", "dstack", "column_stack"))
+_OF_ARRAYS = frozenset(("where", "matmul", "dot", "vdot", "inner", "tensordot", "cross", "copyto"))
+
+
+class DeviceArray:
+    """See the module. `plain` is the NumPy array that holds the values."""
+
+    __array_priority__ = 100
+    __slots__ = ("_watch", "plain")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, plain: npt.NDArray[Any], watch: Watch) -> None:
+        self.plain = plain
+        self._watch = watch
+
+    # NumPy's protocols
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        self._watch.refuse(
+            NotTaken,
+            "CuPy does not convert its arrays to NumPy's implicitly (TypeError)",
+            _CONVERT,
+            self,
+        )
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        name = ufunc.__name__
+        if name not in self._watch.coverage.names:
+            self._watch.lacks(name)
+        out = options.get("out", (None,))
+        options = {key: value for key, value in options.items() if key != "out"} | {"out": out[0]}
+        if len(out) > 1 or method != "__call__":
+            raise Unknowable
+        return compute_ufunc(self._watch, ufunc, inputs, options)
+
+    def __array_function__(self, function: Callable[..., Any], _: Any, args: Any, options: Any) -> Any:
+        path = ".".join((*function.__module__.split(".")[1:], function.__name__))
+        if path not in self._watch.coverage.names:
+            self._watch.lacks(path)
+        return compute(self._watch, path, function, args, options)
+
+    # Indexing
+
+    def __getitem__(self, key: Any) -> Any:
+        plain_key = self._key(key)
+        parts = plain_key if isinstance(plain_key, tuple) else (plain_key,)
+        if not any(part is Ellipsis for part in parts):
+            parts = (*parts, Ellipsis)  # a view of no dimension, where NumPy would give a number
+        return wrapped(self.plain[parts], self._watch)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if isinstance(value, (list, tuple, np.ndarray)) and np.ndim(value):
+            whole = isinstance(key, slice) and key == slice(None)
+            what = "a NumPy array" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
+            if whole and isinstance(value, np.ndarray):
+                raise Unknowable  # an experimental setting of CuPy's allows it
+            self._watch.refuse(
+                NotFilled,
+                f"{what} is assigned to a CuPy array, which CuPy refuses",
+                "Put it through xp.asarray(...) once, or make it a buffer that a host stage writes.",
+                self,
+            )
+        self.plain[self._key(key)] = stripped(value)
+
+    def _key(self, key: Any) -> Any:
+        if self.plain.dtype.names:
+            raise Unknowable
+        parts = key if isinstance(key, tuple) else (key,)
+        if any(getattr(part, "dtype", None) == np.bool_ and np.ndim(stripped(part)) for part in parts):
+            self._watch.wait("an index by a mask", _SAME_SHAPE)
+        return stripped(key)
+
+    def __len__(self) -> int:
+        return len(self.plain)
+
+    def __iter__(self) -> Iterator[Any]:
+        for number in range(len(self.plain)):
+            yield self[number]
+
+    # Values for the host
+
+    def _value(self, call: str) -> Any:
+        self._watch.wait(call, _KEEP)
+        return self.plain
+
+    def __bool__(self) -> bool:
+        return bool(self._value("the truth of an array (if, while, and, or)"))
+
+    def __int__(self) -> int:
+        return int(self._value("int()"))
+
+    def __float__(self) -> float:
+        return float(self._value("float()"))
+
+    def __complex__(self) -> complex:
+        return complex(self._value("complex()"))
+
+    def __index__(self) -> int:
+        return operator.index(self._value("the use as an index or count")[()])
+
+    def __repr__(self) -> str:
+        return repr(self._value("repr()"))
+
+    def __str__(self) -> str:
+        return str(self._value("str() or print()"))
+
+    def __format__(self, how: str) -> str:
+        return format(self._value("format()")[()], how)
+
+    def item(self, *args: Any) -> Any:
+        """One value on the host."""
+        return self._value(".item()").item(*args)
+
+    def tolist(self) -> Any:
+        """All values on the host."""
+        return self._value(".tolist()").tolist()
+
+    def get(self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True) -> Any:
+        """A copy on the host."""
+        del stream, blocking
+        values = self._value(".get()")
+        if out is None:
+            return np.array(values, order=cast(Any, order))
+        out[...] = values
+        return out
+
+    def set(self, values: npt.NDArray[Any], stream: Any = None) -> None:
+        """Takes the host's values."""
+        del stream
+        self.plain[...] = values
+
+    def fill(self, value: Any) -> None:
+        """One value for all elements."""
+        self[...] = value
+
+    # The rest
+
+    def __array_namespace__(self, **_: Any) -> Any:
+        raise Unknowable
+
+    def __copy__(self) -> DeviceArray:
+        return DeviceArray(self.plain.copy(), self._watch)
+
+    def __deepcopy__(self, _: Any) -> DeviceArray:
+        return self.__copy__()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("__cuda_array_interface__", "__dlpack__", "data", "flat"):
+            raise Unknowable
+        if name.startswith("__"):
+            raise AttributeError(name)
+        known = self._watch.coverage.ndarray
+        if name not in known:
+            if hasattr(np.ndarray, name):
+                self._watch.lacks(f"ndarray.{name}")
+            raise AttributeError(f"'ndarray' object has no attribute {name!r}")
+        if not hasattr(self.plain, name):
+            raise Unknowable
+        value = getattr(self.plain, name)
+        return self._method(name, value) if callable(value) else wrapped(value, self._watch)
+
+    def _method(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            watch = self._watch
+            watch.require_parameters(f"ndarray.{name}", watch.coverage.ndarray[name], args, options, self)
+            watch.require_on_gpu(f"ndarray.{name}", (), options.get("out"))
+            if name in _REDUCTIONS:
+                watch.require_dtype(self)
+            if name in watch.coverage.waits:
+                watch.wait(f".{name}()", _SAME_SHAPE)
+            return given(
+                method(*stripped(args), **stripped(options)), (self, *args, *options.values()), watch
+            )
+
+        return call
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in DeviceArray.__slots__:
+            object.__setattr__(self, name, value)
+        elif name == "shape":
+            self.plain.shape = value
+        else:
+            raise Unknowable
+
+
+def compute_ufunc(watch: Watch, ufunc: np.ufunc, inputs: Any, options: Any) -> Any:
+    """One call of CuPy's ufunc of that name: CuPy arrays and numbers in, a CuPy array out."""
+    name, out = ufunc.__name__, options.pop("out", None)
+    inputs, outs = inputs[: ufunc.nin], (*inputs[ufunc.nin :], *(() if out is None else (out,)))
+    watch.require_parameters(name, watch.coverage.names.get(name), inputs, options)
+    watch.require_on_gpu(name, inputs, next((o for o in outs if isinstance(o, np.ndarray)), None))
+    watch.require_dtype(*inputs)
+    into = {"out": tuple(map(stripped, outs))} if outs else {}
+    result = ufunc(*stripped(inputs), **stripped(options), **into)
+    watch.require_dtype(result)
+    return given(result, outs, watch)
+
+
+def compute(watch: Watch, path: str, function: Callable[..., Any], args: Any, options: Any) -> Any:
+    """One call of CuPy's function of that name."""
+    watch.require_parameters(path, watch.coverage.names[path], args, options)
+    watch.require_on_gpu(path, (), options.get("out"))
+    joined = args[0] if path in _JOINING and args and isinstance(args[0], (list, tuple)) else ()
+    operands = [*joined, *(args if path in _OF_ARRAYS else ())]
+    if any(isinstance(operand, DeviceArray) for operand in operands):
+        watch.require_on_gpu(path, operands)
+    if path in watch.coverage.waits and (path != "where" or len(args) == 1):
+        watch.wait(f"{path}()", _SAME_SHAPE)
+    result = function(*stripped(args), **stripped(options))
+    return given(result, (*args, *options.values()), watch)
+
+
+def stripped(value: Any) -> Any:
+    """The same with NumPy's arrays in place of these, in lists, tuples, dicts and slices too."""
+    if isinstance(value, DeviceArray):
+        return value.plain
+    if type(value) in (tuple, list):
+        return type(value)(map(stripped, value))
+    if type(value) is dict:
+        return {key: stripped(each) for key, each in value.items()}
+    if isinstance(value, slice):
+        return slice(*(operator.index(p) if isinstance(p, DeviceArray) else p for p in _parts(value)))
+    return value
+
+
+def _parts(part: slice) -> tuple[Any, Any, Any]:
+    return part.start, part.stop, part.step
+
+
+def wrapped(value: Any, watch: Watch) -> Any:
+    """A result of NumPy's as CuPy has it: numbers are arrays of no dimension."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return DeviceArray(np.asarray(value), watch)
+    if isinstance(value, list):
+        return [wrapped(each, watch) for each in value]
+    if isinstance(value, tuple):
+        parts = [wrapped(each, watch) for each in value]
+        return cast(Any, type(value))._make(parts) if hasattr(value, "_make") else tuple(parts)
+    return value
+
+
+def given(result: Any, arguments: Any, watch: Watch) -> Any:
+    """The very argument that NumPy gave back, as out=, else the result."""
+    for argument in arguments:
+        if isinstance(argument, DeviceArray) and argument.plain is result:
+            return argument
+    return wrapped(result, watch)
+
+
+def _operators() -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Python's operators, which CuPy's arrays make calls of its ufuncs."""
+    binary = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "matmul": np.matmul, "pow": np.power}
+    binary |= {"truediv": np.true_divide, "floordiv": np.floor_divide, "mod": np.remainder}
+    binary |= {"lshift": np.left_shift, "rshift": np.right_shift}
+    binary |= {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+    for name, ufunc in binary.items():
+        yield f"__{name}__", _binary(ufunc)
+        yield f"__r{name}__", _reflected(ufunc)
+        yield f"__i{name}__", _in_place(ufunc)
+    compared = {"lt": np.less, "le": np.less_equal, "eq": np.equal, "ne": np.not_equal, "gt": np.greater}
+    for name, ufunc in {**compared, "ge": np.greater_equal}.items():
+        yield f"__{name}__", _binary(ufunc)
+    for name, ufunc in {"neg": np.negative, "pos": np.positive, "abs": np.absolute}.items():
+        yield f"__{name}__", _unary(ufunc)
+    yield "__invert__", _unary(np.invert)
+
+
+def _binary(ufunc: np.ufunc) -> Callable[..., Any]:
+    return lambda self, other: compute_ufunc(self._watch, ufunc, (self, other), {})
+
+
+def _reflected(ufunc: np.ufunc) -> Callable[..., Any]:
+    return lambda self, other: compute_ufunc(self._watch, ufunc, (other, self), {})
+
+
+def _in_place(ufunc: np.ufunc) -> Callable[..., Any]:
+    return lambda self, other: compute_ufunc(self._watch, ufunc, (self, other), {"out": self})
+
+
+def _unary(ufunc: np.ufunc) -> Callable[..., Any]:
+    return lambda self: compute_ufunc(self._watch, ufunc, (self,), {})
+
+
+for _name, _function in _operators():
+    setattr(DeviceArray, _name, _function)
+DeviceArray.__module__, DeviceArray.__name__ = "cupy", "ndarray"

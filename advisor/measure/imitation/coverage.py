@@ -1,0 +1,69 @@
+"""What CuPy has, by version: names, parameters, and functions that wait for the GPU.
+
+`tests/cupy_coverage.py` writes the files from an installed CuPy; each has the command in it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
+COMPARISON = "https://docs.cupy.dev/en/stable/reference/comparison.html"
+"""CuPy's own table of what NumPy has and CuPy lacks."""
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """One version of CuPy. A callable has the names of its parameters, None where they cannot be read."""
+
+    version: str
+    names: Mapping[str, str | None]
+    """Functions, ufuncs, types and constants, those of submodules as `linalg.norm`."""
+    ndarray: Mapping[str, str | None]
+    """Attributes and methods of `cupy.ndarray`."""
+    waits: frozenset[str]
+    """Functions whose documentation says that they may synchronize."""
+
+    def refused(self, parameters: str | None, count: int, keywords: Mapping[str, object]) -> str:
+        """What of a call the parameters do not take: `where=`, or "6 arguments by position"; else nothing."""
+        if parameters is None:
+            return ""
+        words = parameters.split()
+        positional = words[: words.index("*")] if "*" in words else words
+        known = {word.lstrip("*") for word in words}
+        unknown = [name for name in keywords if name not in known]
+        if unknown and "**" not in words:
+            return f"{unknown[0]}="
+        open_ended = any(word.startswith("*") and len(word) > 1 for word in words)
+        return f"{count} arguments by position" if count > len(positional) and not open_ended else ""
+
+
+@cache
+def coverage(installed: str | None = None) -> Coverage:
+    """Of the CuPy that is installed, else of the newest one known.
+
+    The newest version known that is not above the installed one counts for it, else the oldest.
+    """
+    known = {_number(path.stem.partition("-")[2]): path for path in Path(__file__).parent.glob("cupy-*.json")}
+    wanted = _number(installed or _installed() or "999")
+    fitting = [number for number in known if number <= wanted]
+    data = json.loads(known[max(fitting, default=min(known))].read_text(encoding="utf-8"))
+    version = ".".join(data["cupy"].split(".")[:2])
+    return Coverage(version, data["names"], data["ndarray"], frozenset(data["waits"]))
+
+
+def _installed() -> str:
+    for package in PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            return metadata.version(package)
+    return ""
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())

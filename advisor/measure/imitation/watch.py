@@ -1,0 +1,179 @@
+"""What the imitation finds: what CuPy refuses, by exceptions of its kinds, and what waits for the GPU."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from advisor.measure.imitation.coverage import COMPARISON, Coverage
+from advisor.measure.traced_arrays import extent
+
+Array = npt.NDArray[Any]
+_OWN = (str(Path(__file__).parent), str(Path(np.__file__).parent))
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+class Unknowable(BaseException):
+    """What CuPy does here cannot be told without it. Not an Exception, so that no stage catches it."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of the user's."""
+
+    file: str
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{Path(self.file).name}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Why CuPy raises, where, and what to write."""
+
+    why: str
+    write: str
+    place: Place
+    buffer: str = ""
+
+
+class Refusal(Exception):
+    """CuPy raises here; `found` says why."""
+
+    def __init__(self, found: Refused) -> None:
+        super().__init__(found.why)
+        self.found = found
+
+
+class NoSuchName(Refusal, AttributeError):
+    """As CuPy says that it lacks a name."""
+
+
+class NotTaken(Refusal, TypeError):
+    """As CuPy refuses an argument."""
+
+
+class NotFilled(Refusal, ValueError):
+    """As CuPy refuses a NumPy array as a value to assign."""
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A call that returns when the GPU is done."""
+
+    call: str
+    write: str
+    place: Place
+
+
+@dataclass
+class Watch:
+    """Hears what device stages do: `stage` is the one that runs, `buffers` all there are, by name."""
+
+    coverage: Coverage
+    buffers: Mapping[str, Array] = field(default_factory=dict)
+    stage: str = ""
+    waits: Counter[tuple[str, Waiting]] = field(default_factory=Counter)
+    """Calls that waited, by stage."""
+
+    def refuse(self, kind: type[Refusal], why: str, write: str, *arrays: Any) -> NoReturn:
+        """Raises as CuPy does, naming the line and the buffer among the arrays."""
+        names = [name for name in map(self._owner, arrays) if name]
+        raise kind(Refused(why, write, user_line(), names[0] if names else ""))
+
+    def wait(self, call: str, write: str) -> None:
+        """Notes a call that waits for the GPU."""
+        self.waits[self.stage, Waiting(call, write, user_line())] += 1
+
+    def lacks(self, name: str) -> NoReturn:
+        """Raises since CuPy has no such name."""
+        self.refuse(
+            NoSuchName,
+            f"CuPy {self.coverage.version} has no {name}",
+            f"Write it with what CuPy has ({COMPARISON}), or as a kernel: device(..., cpu=...).",
+        )
+
+    def require_parameters(
+        self, name: str, parameters: str | None, args: Any, keywords: Any, *owner: Any
+    ) -> None:
+        """Raises where CuPy's function of that name, or method of `owner`, does not take these arguments."""
+        if what := self.coverage.refused(parameters, len(args), keywords):
+            takes = (parameters or "").replace(" * ", " ").replace(" ", ", ")
+            self.refuse(
+                NotTaken,
+                f"{name} of CuPy {self.coverage.version} does not take {what}",
+                f"It takes {takes}.",
+                *owner,
+                *args,
+            )
+
+    def require_on_gpu(self, call: str, values: Any, out: Any = None) -> None:
+        """Raises for a NumPy array among arguments that CuPy wants on the GPU."""
+        if isinstance(out, np.ndarray):
+            self.refuse(
+                NotTaken,
+                f"{call} is given a NumPy array as out=",
+                "Give it an array on the GPU: a buffer, or xp.empty(...).",
+            )
+        for value in values:
+            if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.size > 1):
+                what = "a NumPy array" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
+                self.refuse(
+                    NotTaken, f"{call} mixes a CuPy array with {what}, which CuPy refuses", _upload(), *values
+                )
+
+    def require_dtype(self, *arrays: Any) -> None:
+        """Raises for an array of a dtype that CuPy's kernels do not have."""
+        for array in arrays:
+            dtype = getattr(array, "dtype", None)
+            if isinstance(dtype, np.dtype) and (dtype.kind in "OSUMm" or dtype.char in "gG"):
+                self.refuse(
+                    NotTaken,
+                    f"CuPy has no arithmetic on arrays of {dtype}",
+                    "Use bool, integers, float16 to float64 or complex numbers: int64 for datetimes, codes "
+                    "for text.",
+                    array,
+                )
+
+    def _owner(self, array: Any) -> str:
+        plain = getattr(array, "plain", array)
+        if not isinstance(plain, np.ndarray):
+            return ""
+        low, high = extent(plain)
+        spans = ((name, extent(buffer)) for name, buffer in self.buffers.items())
+        return next((name for name, (start, end) in spans if start <= low and high <= end), "")
+
+
+def user_line() -> Place:
+    """The line that called, outside of this room, NumPy and what is installed beside it."""
+    frame: Any = sys._getframe(1)
+    first = None
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith(_OWN):
+            first = first or frame
+            if not any(part in file for part in _INSTALLED):
+                break
+        frame = frame.f_back
+    chosen = frame or first
+    file, line = (chosen.f_code.co_filename, chosen.f_lineno) if chosen else ("", 0)
+    return Place(file, line, linecache.getline(file, line).strip())
+
+
+def _upload() -> str:
+    if "random" in user_line().text:
+        return "Draw on the GPU with xp.random, or put the draws through xp.asarray(...)."
+    return (
+        "Put it through xp.asarray(...) once, or make it a buffer that a set-up stage fills: each call of "
+        "xp.asarray copies."
+    )

@@ -1,0 +1,91 @@
+"""CuPy imitated on the CPU: what it runs, refuses and waits for."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+from cupy_cases import REFUSED, RUNS, Case
+
+from advisor.measure.imitation.arrays import DeviceArray
+from advisor.measure.imitation.coverage import coverage
+from advisor.measure.imitation.module import Imitation
+from advisor.measure.imitation.watch import Refusal, Unknowable, Watch
+
+
+def stand_in() -> tuple[Watch, Any, DeviceArray]:
+    watch = Watch(coverage("14.2"), {})
+    return watch, Imitation(watch), DeviceArray(np.arange(64, dtype=np.float32), watch)
+
+
+def run(case: Case) -> Watch:
+    watch, xp, a = stand_in()
+    case(xp, a, a.reshape(8, 8).copy())
+    return watch
+
+
+@pytest.mark.filterwarnings("ignore")  # NumPy's, of divisions by 0
+@pytest.mark.parametrize("case", RUNS.values(), ids=RUNS)
+def test_what_cupy_runs_is_never_refused(case: Case) -> None:
+    """`Unknowable` is no judgement; no other exception may come of it."""
+    with suppress(Unknowable):
+        run(case)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
+def test_what_cupy_refuses_is_refused(case: Case) -> None:
+    with pytest.raises(Refusal) as refused:
+        run(case)
+    found = refused.value.found
+    assert found.place.file.endswith("cupy_cases.py")
+    assert found.write.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("case", "calls"),
+    [
+        (lambda xp, a, m: float(a.max()), ["float()"]),
+        (
+            lambda xp, a, m: [1 for row in m if (row > 3).any()],
+            ["the truth of an array (if, while, and, or)"],
+        ),
+        (lambda xp, a, m: a.get() if a[0].item() else m.tolist(), [".item()", ".tolist()"]),
+        (lambda xp, a, m: (xp.nonzero(a), xp.where(a > 3), xp.where(a > 3, a, 0)), ["nonzero()", "where()"]),
+        (lambda xp, a, m: (a[a > 3], a[[1, 2]], a[2], m[:, 1:]), ["an index by a mask"]),
+        (lambda xp, a, m: (xp.asnumpy(a), range(int(a[3]))), [".get()", "int()"]),
+        (lambda xp, a, m: f"{a[0]:.1f}{a[1]}", ["format()"]),
+        (lambda xp, a, m: a - a.mean() / a.max() + xp.minimum(a, a[3]) - len(m) * m.size, []),
+    ],
+)
+def test_what_waits_for_the_gpu(case: Case, calls: list[str]) -> None:
+    waits = run(case).waits
+    assert [waiting.call for _, waiting in waits] == calls
+    assert all(waiting.place.file == __file__ for _, waiting in waits)
+
+
+def test_each_time_counts() -> None:
+    (count,) = run(lambda xp, a, m: [float(row[0]) for row in m]).waits.values()
+    assert count == 8
+
+
+def test_the_buffer_that_is_meant_is_named() -> None:
+    watch, _, a = stand_in()
+    watch.buffers = {"image": a.plain}
+    with pytest.raises(Refusal) as refused:
+        np.asarray(a[3:9])
+    assert refused.value.found.buffer == "image"
+
+
+def test_coverage_goes_by_version() -> None:
+    old, new = coverage("13.6.0"), coverage("99.0")
+    assert (old.version, new.version, coverage("1.0").version) == ("13.4", "14.2", "13.4")
+    assert "cumulative_sum" in new.names
+    assert "kind" in (new.ndarray["sort"] or "")
+    assert "kind" not in (old.ndarray["sort"] or "")
+    assert new.refused("a axis * dtype", 2, {"dtype": 1}) == ""
+    assert new.refused("a axis * dtype", 3, {}) == "3 arguments by position"
+    assert new.refused("*args **", 9, {"x": 1}) == new.refused(None, 9, {"x": 1}) == ""
+    assert new.refused("*shape order", 4, {"order": "C"}) == ""

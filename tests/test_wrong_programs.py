@@ -1,0 +1,226 @@
+"""Programs that are wrong, each named with stage, buffer and line; right ones are accepted.
+
+Every case is the body of the device stage `compute`, or an edit of the whole file.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from field import InProcess
+from running import REPOSITORY, Command, cpu_settings
+
+from advisor import pipeline
+from advisor.errors import WorkloadError
+from advisor.measure.progress import Silent
+from advisor.profiles.schema import Profile
+
+PROGRAM = """\
+import numpy as np
+from advisor import Buffer, In, InOut, Out, Workload, device, host, workload
+
+TABLE = np.linspace(0, 1, 256, dtype=np.float32)
+CACHE = {}
+
+
+@workload
+def program(n: int = 256, dtype: str = "f4") -> Workload:
+    own = np.empty(n, np.float32)
+
+    def produce(image: Out, frame: int) -> None:
+        image[...] = np.arange(n).astype(dtype) + np.ones(1).astype(dtype) * frame
+
+    def compute(xp, image: In, result: Out, rng, frame: int) -> None:
+        BODY
+
+    def use(result: In) -> None:
+        result.sum()
+
+    buffers = {"image": Buffer(n, dtype), "result": Buffer(n, np.float32)}
+    return Workload(buffers, frame=[host(produce), device(compute), host(use)])
+"""
+LINE = 1 + PROGRAM[: PROGRAM.index("BODY")].count("\n")
+
+WRONG = {
+    "asarray": ("xp.multiply(np.asarray(image), 2, out=result)", "image", "xp.asarray"),
+    "array": ("result[...] = xp.asarray(np.array(image) * 2)", "image", "xp.asarray"),
+    "scipy": (
+        "from scipy import ndimage; result[...] = ndimage.laplace(image)",
+        "image",
+        "cupyx.scipy",
+    ),
+    "constant": ("xp.multiply(image, TABLE, out=result)", "image", "xp.asarray"),
+    "operator": ("result[...] = image * TABLE", "image", "xp.asarray"),
+    "random": ("result[...] = image + np.random.rand(n)", "image", "xp.random"),
+    "generator": ("result[...] = image + rng.random(n)", "image", "xp.random"),
+    "out": ("np.multiply(image, 2, out=own); result[...] = 0", "", "xp.empty"),
+    "assigned": ("result[...] = TABLE", "result", "xp.asarray"),
+    "list": ("result[:2] = [1, 2]; result[2:] = image[2:]", "result", "xp.asarray"),
+    "copyto": ("np.copyto(own, image); result.fill(1)", "image", "xp.asarray"),
+    "joined": ("result[...] = xp.concatenate([image, TABLE])[:n]", "image", "xp.asarray"),
+    "missing": ("xp.multiply(image, xp.spacing(image), out=result)", "", "comparison.html"),
+    "method": ("image.setflags(); xp.multiply(image, 2, out=result)", "", "comparison.html"),
+    "keyword": ("result.fill(xp.sum(image, where=image > 0))", "image", "a, axis, dtype, out, keepdims"),
+    "where": ("result.fill(0); xp.add(image, 1, out=result, where=image > 3)", "image", "casting, dtype"),
+    "initial": ("result.fill(image.max(initial=0))", "image", "axis, out, keepdims"),
+    "objects": ("xp.array([None]); result[...] = image", "", "float64"),
+    "pointer": ("image.ctypes.data; result[...] = image", "", "comparison.html"),
+}
+RIGHT = [
+    "xp.multiply(image, xp.asarray(TABLE), out=result)",
+    "result[...] = image * CACHE.setdefault(xp.__name__, xp.asarray(TABLE))",
+    "result[...] = image + xp.asarray(rng.random(n), dtype=image.dtype)",
+    "result[...] = xp.where(image > image.mean(), image, 0)",
+    "xp.copyto(result, image); result += frame; result[0] = 3; result[1:3] *= 2",
+    "np.multiply(image, np.float32(2), out=result)",
+    "result[...] = (xp if hasattr(xp, 'RawKernel') else np).sqrt(image)",
+    "result[...] = image; result -= result.min(); result /= max(float(result.max()), 1)",
+    "result[...] = image if xp is np else xp.ElementwiseKernel('T x', 'T y', 'y = x', 'copy')(image)",
+    "from scipy import ndimage; result[...] = xp.asarray(ndimage.median_filter(xp.asnumpy(image), 3)) "
+    "if hasattr(xp, 'asnumpy') else ndimage.median_filter(image, 3)",
+]
+
+
+def profiled(folder: Path, body: str, *assignments: str) -> Profile:
+    file = folder / "program.py"
+    file.write_text(PROGRAM.replace("BODY", body), encoding="utf-8")
+    settings = cpu_settings(file, *assignments, targets=["rtx-4090"], max_seconds=1.0)
+    return pipeline.profile(settings, Silent(), keep_in=folder, launcher=InProcess())
+
+
+@pytest.mark.parametrize(("body", "buffer", "write"), WRONG.values(), ids=WRONG)
+def test_a_stage_that_fails_under_cupy_is_an_error(
+    body: str, buffer: str, write: str, tmp_path: Path
+) -> None:
+    with pytest.raises(WorkloadError) as raised:
+        profiled(tmp_path, body)
+    named = f", buffer {buffer!r}" if buffer else ""
+    told = raised.value.message
+    assert told.startswith("stage 'compute' fails under CuPy ")
+    assert f" at program.py:{LINE}{named}: " in told
+    assert write in raised.value.next_step
+    assert raised.value.detail.endswith(body.partition("; ")[0] if ";" not in body else body)
+    assert raised.value.exit_code == 3
+
+
+def test_datetimes_have_no_arithmetic(tmp_path: Path) -> None:
+    with pytest.raises(WorkloadError, match="no arithmetic on arrays of timedelta64"):
+        profiled(tmp_path, "result[...] = (image - image[0]) / np.timedelta64(1, 's')", "dtype=m8[s]")
+
+
+@pytest.mark.parametrize("body", RIGHT)
+def test_right_ones_are_accepted(body: str, tmp_path: Path) -> None:
+    assert profiled(tmp_path, body).predictions[0].recommendation is not None
+
+
+def test_a_wait_is_advice_with_a_gain(tmp_path: Path) -> None:
+    profile = profiled(tmp_path, "xp.multiply(image, 1 / (1 + float(image.max())), out=result)")
+    assert profile.traffic is not None
+    (wait,) = profile.traffic.waits
+    assert (wait.stage, wait.line, wait.call, wait.count) == ("compute", f"program.py:{LINE}", "float()", 1)
+    (advice,) = [each for each in profile.advice if each.rule == "implicit-wait"]
+    assert advice.outcome == "advice"
+    assert advice.gain is not None
+    assert advice.gain.seconds_per_frame == pytest.approx(13e-6)
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        ("xp.multiplyy(image, 2, out=result)", "'multiplyy'; did you mean multiply?"),
+        ("xp.linalg.normm(image)", "'linalg.normm'; did you mean norm?"),
+        ("result.fil(1)", "'fil'; did you mean fill?"),
+    ],
+)
+def test_a_typo_is_named_with_the_near_name(body: str, name: str, tmp_path: Path) -> None:
+    with pytest.raises(WorkloadError) as raised:
+        profiled(tmp_path, body)
+    assert raised.value.message == f"program.py:{LINE}, in compute: neither NumPy nor CuPy has {name}"
+
+
+@pytest.mark.parametrize("body", ["image.get()", "xp.RawKernel('', 'f')", "xp.asnumpy(image)"])
+def test_a_name_of_cupy_alone_asks_for_a_twin(body: str, tmp_path: Path) -> None:
+    with pytest.raises(WorkloadError) as raised:
+        profiled(tmp_path, body)
+    assert "cpu=numpy_function" in raised.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "notes"),
+    [
+        (
+            "buffers = {",
+            'buffers = {"spare": Buffer(1 << 26, "f4"), ',
+            ["'spare'", "256 MiB", "footprint"],
+        ),
+        ("result.sum()", "pass", ["'use' does nothing"]),
+        ("result.sum()", '"""Nothing."""', ["'use' does nothing"]),
+        ("dtype: str", "unused: int = 3, dtype: str", ["'unused'"]),
+        ("def use(result: In)", "def use(image: In, result: In)", ["'use' takes buffer 'image'"]),
+        (", host(use)", "", ["'result'", "never read"]),
+        (", host(use)]", "], check=lambda result: True", []),
+        ("result.sum()", "(lambda: result)().sum()", []),
+    ],
+)
+def test_what_looks_forgotten_is_noted(old: str, new: str, notes: list[str], tmp_path: Path) -> None:
+    assert old in PROGRAM
+    file = tmp_path / "program.py"
+    text = PROGRAM.replace("BODY", "xp.multiply(image, 2 + frame, out=result)").replace(old, new)
+    file.write_text(text, encoding="utf-8")
+    settings = cpu_settings(file, targets=["rtx-4090"], max_seconds=1.0)
+    told = pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=InProcess()).notes
+    assert len(told) == bool(notes)
+    assert all(word in told[0] for word in notes)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--set", "n=0"], ["'image'", "(0,)", "n=0"]),
+        (["--set", "n=10**12"], ["'image'", "(1000000000000,)", "float32"]),
+        (["--set", "n=2**62"], ["'image'", "2**63"]),
+        (["--sweep", "n=1..1000000000000"], ["--sweep n=", "'image'"]),
+        (["--sweep", "n=0,256"], ["--sweep n=0", "'image'", "(0,)"]),
+    ],
+)
+def test_a_size_that_cannot_be_is_told_before_anything_runs(
+    arguments: list[str],
+    words: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = PROGRAM.replace("BODY", "xp.multiply(image, 2, out=result)").replace(
+        "own = np.empty", "own = np.empty if n else np.ones"
+    )
+    Path("program.py").write_text(
+        text.replace("own = np.empty if n else np.ones(n, np.float32)", ""), encoding="utf-8"
+    )
+    said = Command(monkeypatch, capsys)("profile", "program.py", "--no-gpu", *arguments)
+    assert (said.code, said.out) == (3, "")
+    assert all(word in "\n".join(said.error) for word in words), said.error
+    assert not Path("advisor-report").exists()
+
+
+def test_neighbours_and_data_are_found_as_python_finds_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`from . import helper`; a data file from the working directory, with a word where it lies elsewhere."""
+    monkeypatch.chdir(tmp_path)
+    Path("sub").mkdir()
+    Path("sub/helper.py").write_text("FACTOR = 2\n", encoding="utf-8")
+    body = "xp.multiply(image, helper.FACTOR, out=result)"
+    text = PROGRAM.replace("BODY", body).replace("TABLE = ", "from . import helper\nTABLE = ")
+    Path("sub/program.py").write_text(text, encoding="utf-8")
+    settings = cpu_settings(Path("sub/program.py"), targets=["rtx-4090"], max_seconds=1.0)
+    assert pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=InProcess()).notes == ()
+    Path("sub/program.py").write_text(
+        text.replace("np.linspace(0, 1, 256, dtype=np.float32)", 'open("data.txt")'), encoding="utf-8"
+    )
+    shutil.copy(REPOSITORY / "LICENSE", "sub/data.txt")
+    with pytest.raises(WorkloadError) as raised:
+        pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=InProcess())
+    assert "Path(__file__).parent / 'data.txt'" in raised.value.next_step
