@@ -11,6 +11,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -25,7 +26,7 @@ from advisor.measure.jobs import DESCRIPTION, Checked, Job, Outcome, Problem, wr
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.process import die_with_parent
 from advisor.measure.reference import reference
-from advisor.measure.stand import afresh, stand
+from advisor.measure.stand import Stand, afresh, stand
 from advisor.strategies.backend import Backend, BackendName
 from advisor.strategies.placements.arena import AllocationFailed
 from advisor.workloads.frameworks.bridging import require_libraries
@@ -132,24 +133,34 @@ def _run(job: Job, path: Path, opened: Callable[[BackendName, int], Backend]) ->
         check_sweep(path, job.workload, job.assignments, *job.swept)
         return Checked()
     backend = opened(job.backend, job.gpu)
+    if job.task == "reference":
+        return _run_reference(job, backend)
     loaded = afresh(job)()
     if job.task == "trace":
         loaded = replace(loaded, bound=loaded.bound.without_kernels())
-    if job.task == "reference":
-        description = tasks.described(backend, loaded.record).model_dump_json()
-        (Path(job.directory) / DESCRIPTION).write_text(description, encoding="utf-8")
     require_libraries(loaded.bound, backend)
     ranges = Ranges()
     before = footprint.read(backend)
+    with ranges.strategy(job.strategy), stand(job, loaded, backend, ranges, before=before) as run:
+        if job.task == "trace":
+            return tasks.trace(job, loaded, backend, run)
+        if job.task == "capture":
+            return tasks.capture(job, backend, run)
+        return tasks.measure(job, loaded, backend, run)
+
+
+def _run_reference(job: Job, backend: Backend) -> Outcome:
+    """What is described is what runs first; one load at a time is held, since they may hold much."""
+    waiting, ranges = [afresh(job)()], Ranges()
+    description = tasks.described(backend, waiting[0].record).model_dump_json()
+    (Path(job.directory) / DESCRIPTION).write_text(description, encoding="utf-8")
+    require_libraries(waiting[0].bound, backend)
+
+    def begin() -> AbstractContextManager[Stand]:
+        return stand(job, waiting.pop() if waiting else afresh(job)(), backend, ranges)
+
     with ranges.strategy(job.strategy):
-        if job.task == "reference":
-            return reference(job, backend, lambda: stand(job, afresh(job)(), backend, ranges))
-        with stand(job, loaded, backend, ranges, before=before) as run:
-            if job.task == "trace":
-                return tasks.trace(job, loaded, backend, run)
-            if job.task == "capture":
-                return tasks.capture(job, backend, run)
-            return tasks.measure(job, loaded, backend, run)
+        return reference(job, backend, begin)
 
 
 def _leave_behind(*, at_once: bool) -> None:
