@@ -36,10 +36,8 @@ def reference(job: Job, backend: Backend, begin: Begin, clock: Clock = time.perf
     """
     kept = KeptResults(Path(job.reference))
     seconds = comparing_seconds(job)
-    with begin() as run:
-        frames, wrong = _keep(run, kept, backend, seconds, Path(job.file))
-    with begin() as run:
-        unlike, unwritten = _checked(run, kept, frames, clock, seconds)
+    frames, wrong = _keep(begin, kept, backend, seconds, Path(job.file))
+    unlike, unwritten = _checked(begin, kept, frames, clock, seconds)
     if unlike or unwritten:
         _require_unread(begin, min(max([1, *unlike.values()]) + 1, LOOKS))
     for error in filter(None, (unwritten, wrong)):  # a forgotten output makes results wrong
@@ -49,34 +47,37 @@ def reference(job: Job, backend: Backend, begin: Begin, clock: Clock = time.perf
 
 
 def _keep(
-    run: Stand, kept: KeptResults, backend: Backend, seconds: float, path: Path
+    begin: Begin, kept: KeptResults, backend: Backend, seconds: float, path: Path
 ) -> tuple[int, WorkloadError | None]:
     """The frames whose results were kept, and what the user's check says of the last of them."""
+    with begin() as run:
+        results = run.inspector.results
 
-    def look(index: int, alone: bool) -> None:
-        require_state(backend)  # what ran elsewhere may look like an output that was forgotten
-        kept.keep(index, run.inspector.results(index, alone=alone))
+        def look(index: int, alone: bool) -> None:
+            require_state(backend)  # what ran elsewhere may look like an output that was forgotten
+            kept.keep(index, results(index, alone=alone))
 
-    frames = first_frames(run.serial, look, seconds=seconds).count
-    return frames, wrong_results(run.inspector, path, frames - 1)
+        frames = first_frames(run.serial, look, seconds=seconds).count
+        return frames, wrong_results(run.inspector, path, frames - 1)
 
 
 def _checked(
-    run: Stand, kept: KeptResults, frames: int, clock: Clock, seconds: float
+    begin: Begin, kept: KeptResults, frames: int, clock: Clock, seconds: float
 ) -> tuple[dict[str, int], WorkloadError | None]:
     """The second run: for each buffer with other contents than in the first, since which frame, and an output
     that looks unwritten."""
     unlike: dict[str, int] = {}
-    lengths, end = run.inspector.lengths(), clock() + seconds
+    with begin() as run:
+        run.serial.run_setup()
+        inspector, end = run.inspector, clock() + seconds
 
-    def look(index: int) -> bool:
-        if index < frames:
-            for name in kept.differences(index, run.inspector.results(index), lengths):
-                unlike.setdefault(name, index)
-        return index + 1 < frames and clock() < end
+        def look(index: int) -> bool:
+            if index < frames:
+                for name in kept.differences(index, inspector.results(index), inspector.lengths()):
+                    unlike.setdefault(name, index)
+            return index + 1 < frames and clock() < end
 
-    run.serial.run_setup()
-    return unlike, run.inspector.check_annotations(run.serial, look)
+        return unlike, inspector.check_annotations(run.serial, look)
 
 
 def _require_unread(begin: Begin, frames: int) -> None:

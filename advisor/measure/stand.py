@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import sys
 import time
@@ -101,8 +102,10 @@ def stand(
 def afresh(job: Job) -> Callable[[], Loaded]:
     """Imports the job's file anew; each call of what is returned calls the workload's function.
 
-    Random generators begin alike each time: a workload that ignores `rng` still repeats.
+    Random generators begin alike each time: a workload that ignores `rng` still repeats. What an earlier load
+    held is let go of first.
     """
+    gc.collect()
     _seed(job.seed)
     make = prepare(Path(job.file), job.workload, job.assignments)
 

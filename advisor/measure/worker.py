@@ -12,7 +12,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -31,12 +31,12 @@ from advisor.measure.jobs import DESCRIPTION, Checked, Job, Outcome, Problem, wr
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.process import die_with_parent
 from advisor.measure.reference import reference
-from advisor.measure.stand import afresh, stand
+from advisor.measure.stand import Stand, afresh, stand
 from advisor.strategies.backend import Backend, BackendName
 from advisor.strategies.placements.arena import AllocationFailed
 from advisor.workloads.frameworks.bridging import require_libraries
 from advisor.workloads.frameworks.libraries import is_numba_misfit
-from advisor.workloads.loading import after_error, check_sweep, user_traceback
+from advisor.workloads.loading import Loaded, after_error, check_sweep, user_traceback
 from advisor.workloads.sizes import require_host_memory
 
 AnyJob = TypeVar("AnyJob", Job, CalibrationJob)
@@ -152,28 +152,43 @@ def _run(job: Job, path: Path, opened: Callable[[BackendName, int], Backend]) ->
         check_sweep(path, job.workload, job.assignments, *job.swept)
         return Checked()
     backend = opened(job.backend, job.gpu)
+    if job.task == "reference":
+        return _run_reference(job, backend)
     loaded = afresh(job)()
     if job.task in ("imitate", "trace"):
         loaded = replace(loaded, bound=loaded.bound.without_kernels())
-    if job.task == "reference":
-        described = tasks.described(backend, loaded.record)
-        described = described.model_copy(update={"cautions": loaded.cautions})
-        (Path(job.directory) / DESCRIPTION).write_text(described.model_dump_json(), encoding="utf-8")
-    require_libraries(loaded.bound, backend)
-    require_host_memory(loaded.bound, copies=2 if backend.xp is np else 1)
+    _require(loaded, backend)
     ranges = Ranges()
     before = footprint.read(backend)
+    with ranges.strategy(job.strategy), stand(job, loaded, backend, ranges, before=before) as run:
+        if job.task == "imitate":
+            return imitate(loaded.bound, run, job.seed)
+        if job.task == "trace":
+            return tasks.trace(job, loaded, backend, run)
+        if job.task == "capture":
+            return tasks.capture(job, backend, run)
+        return tasks.measure(job, loaded, backend, run)
+
+
+def _require(loaded: Loaded, backend: Backend) -> None:
+    """What stages ask for, and memory for the buffers. Raises `WorkloadError`."""
+    require_libraries(loaded.bound, backend)
+    require_host_memory(loaded.bound, copies=2 if backend.xp is np else 1)
+
+
+def _run_reference(job: Job, backend: Backend) -> Outcome:
+    """What is described is what runs first; one load at a time is held, since they may hold much."""
+    waiting, ranges = [afresh(job)()], Ranges()
+    described = tasks.described(backend, waiting[0].record)
+    described = described.model_copy(update={"cautions": waiting[0].cautions})
+    (Path(job.directory) / DESCRIPTION).write_text(described.model_dump_json(), encoding="utf-8")
+    _require(waiting[0], backend)
+
+    def begin() -> AbstractContextManager[Stand]:
+        return stand(job, waiting.pop() if waiting else afresh(job)(), backend, ranges)
+
     with ranges.strategy(job.strategy):
-        if job.task == "reference":
-            return reference(job, backend, lambda: stand(job, afresh(job)(), backend, ranges))
-        with stand(job, loaded, backend, ranges, before=before) as run:
-            if job.task == "imitate":
-                return imitate(loaded.bound, run, job.seed)
-            if job.task == "trace":
-                return tasks.trace(job, loaded, backend, run)
-            if job.task == "capture":
-                return tasks.capture(job, backend, run)
-            return tasks.measure(job, loaded, backend, run)
+        return reference(job, backend, begin)
 
 
 def _leave_behind(*, at_once: bool) -> None:
