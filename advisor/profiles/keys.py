@@ -14,7 +14,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from advisor.profiles.base import Record
 
 MOST = 5000
-"""Keys of a table whose keys are free, and items of a list, but for frames and blocks: a report shows each."""
+"""Keys of a table with free keys, and items of a list, except frames and blocks: a report shows each."""
 _NUMBERS = {float, int, type(None), ...}
 
 

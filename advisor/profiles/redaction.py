@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from advisor.profiles.base import Record
+from advisor.profiles.homes import home
 from advisor.profiles.schema import Profile
 from advisor.profiles.system_state import Environment
 
@@ -123,7 +124,7 @@ def anonymous(profile: Profile, *, include_host: bool) -> Profile:
         user = getpass.getuser()
     except (OSError, KeyError):  # no such user, as in many containers
         user = ""
-    redactor = Redactor(str(Path.home()), str(Path.cwd()), user, platform.node())
+    redactor = Redactor(home(), str(Path.cwd()), user, platform.node())
     if not include_host:
         return without_names(profile, redactor)
     named = profile.environment.model_copy(update={"host_name": redactor.host})
