@@ -34,7 +34,8 @@ app = typer.Typer(
 def main(around: Around = REAL) -> NoReturn:
     """The entry point: an error we know is one message and its exit code, a bug its traceback and 70."""
     AROUND.set(around)
-    signal.signal(signal.SIGTERM, _as_interrupt)
+    streams.settle()
+    _take_signals()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without µ shows ?
@@ -48,10 +49,13 @@ def main(around: Around = REAL) -> NoReturn:
             say(f"\n{error.detail}")
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Python is about to end
         sys.exit(INTERRUPTED)
     except OSError as problem:
         with suppress(OSError):
             streams.flush()
+        if signal.getsignal(signal.SIGTERM) is _ignored:  # the terminal itself may be gone
+            sys.exit(INTERRUPTED)
         say(f"error: cannot read or write: {problem}")
         kept = " Measurements so far are in the output directory." if sys.argv[1:2] == ["profile"] else ""
         say(f"  next: Is the disk full?{kept}")
@@ -101,5 +105,22 @@ app.command()(listing.rules)
 app.add_typer(listing.devices, name="devices")
 
 
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
+def _take_signals() -> None:
+    """Ctrl-C, SIGTERM and SIGHUP interrupt; those stay ignored that are, as nohup and a shell's `&` do it."""
+    for number in (signal.SIGINT, *_ENDING):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else _as_interrupt)
+
+
 def _as_interrupt(*_: object) -> NoReturn:
+    """The first of them; what is kept and cleared away then is not interrupted by another."""
+    for number in _ENDING:
+        signal.signal(number, _ignored)  # not SIG_IGN, which programs that are started would inherit
     raise KeyboardInterrupt
+
+
+def _ignored(*_: object) -> None:
+    """A second SIGTERM."""

@@ -8,10 +8,40 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from advisor.errors import UsageError
 
 STDOUT = "-"
+
+
+class _Messages(io.FileIO):
+    """stderr, which loses what nobody can take: a message that cannot be given changes no exit code."""
+
+    def write(self, data: Any) -> int:
+        """All of it counts as written."""
+        with suppress(OSError):
+            super().write(data)
+        return memoryview(data).nbytes
+
+
+def settle() -> None:
+    """Gives the program the streams that it was started without; errors on stderr are no errors.
+
+    Without one, the next file that is opened would take its number. What is written to a closed stdout fails
+    as on a disk that is full; Python would say nothing.
+    """
+    for number, flags in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, flags)  # the lowest number that is free
+    if sys.stdout is None:
+        sys.stdout = io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, "w", closefd=False)), encoding="utf-8")
+    if sys.stderr is sys.__stderr__:
+        kept = getattr(sys.stderr, "encoding", None)
+        raw = io.BufferedWriter(_Messages(2, "w", closefd=False))
+        sys.stderr = io.TextIOWrapper(raw, encoding=kept, errors="replace", line_buffering=True)
 
 
 def only_format(out: Path | None, formats: Sequence[str]) -> str | None:

@@ -9,7 +9,6 @@ import os
 import platform
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
 
 import psutil
 
@@ -18,6 +17,7 @@ from advisor.devices.caveats import cautions, moved_clocks
 from advisor.devices.gpus import gpu_state, gpu_states
 from advisor.devices.host import THIS_MACHINE, Machine, Tree, gpu_numa_node, host_state, sysfs_address
 from advisor.devices.tegra import tegra_state
+from advisor.profiles.homes import without_home
 from advisor.profiles.secrets import masked
 from advisor.profiles.system_state import Environment, GpuState
 
@@ -100,9 +100,7 @@ def finished(
 
 def command_line(arguments: Sequence[str]) -> str:
     """The command as typed, the home directory shortened, values of options that look secret masked."""
-    home = str(Path.home())
-    shown = (a.replace(home, "~") if home != "/" else a for a in masked(arguments))
-    typed = shlex.join(["advisor", *shown])
+    typed = shlex.join(["advisor", *map(without_home, masked(arguments))])
     return typed.encode("utf-8", "replace").decode("utf-8")
 
 

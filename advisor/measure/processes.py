@@ -22,9 +22,9 @@ from advisor.texts import printable
 
 _PROGRAM = """\
 import sys
-from importlib import import_module, util
 root, module = sys.argv[1:3]
 sys.path = [p for p in sys.path if p] + [root]
+from importlib import import_module, util
 spec = util.spec_from_file_location("advisor", root + "/advisor/__init__.py")
 sys.modules["advisor"] = package = util.module_from_spec(spec)
 spec.loader.exec_module(package)
@@ -102,7 +102,7 @@ def uninterrupted() -> Iterator[None]:
         yield  # signals are the main thread's
         return
     held: list[int] = []
-    handlers = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     before = {n: handler for n, handler in handlers.items() if handler is not None}  # None: not Python's
     try:
         for number in before:

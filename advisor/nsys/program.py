@@ -19,6 +19,7 @@ from pathlib import Path
 
 import psutil
 
+from advisor.profiles.homes import without_home
 from advisor.profiles.schema import Device
 
 PLACES = (
@@ -46,8 +47,7 @@ class NsysFailed(Exception):
     """nsys could not be used; the text says how, `detail` is the end of what it printed."""
 
     def __init__(self, message: str, detail: str = "") -> None:
-        home = str(Path.home())
-        super().__init__(message.replace(home, "~") if home != "/" else message)  # it stands in profiles
+        super().__init__(without_home(message))  # it stands in profiles
         self.detail = detail
 
 

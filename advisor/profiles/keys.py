@@ -12,9 +12,12 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from advisor.profiles.base import Record
+from advisor.profiles.text_files import quoted, shortened
 
 MOST = 5000
-"""Keys of a table whose keys are free, and items of a list but for frames and blocks: a report shows each."""
+"""Keys of a table with free keys, and items of a list, except frames and blocks: a report shows each."""
+LARGEST = 1e21
+"""Figures in any unit are far smaller, and thousands of larger ones would add up to infinity."""
 _NUMBERS = {float, int, type(None), ...}
 
 
@@ -26,7 +29,7 @@ def first_problem(value: object, record: type[Record], where: str = "") -> str |
     if missing := [key for key in required if key not in value]:
         return f"{where}{missing[0]}: Field required"
     if unknown := value.keys() - known.keys():
-        return f"{where}{min(unknown)[:200]}: Extra inputs are not permitted"
+        return f"{where}{shortened(min(unknown))}: Extra inputs are not permitted"
     for key in shown & value.keys():
         if isinstance(value[key], (dict, list)) and len(value[key]) > MOST:
             return f"{where}{key}: there should be at most {MOST} in it, but there are {len(value[key])}"
@@ -71,11 +74,32 @@ def _within(value: object, form: Any, where: str) -> Iterator[tuple[str, object,
             yield from _within(item, parts[0], f"{where}.{number}")
     elif origin is dict and isinstance(value, dict):
         for key, item in value.items():
-            yield from _within(item, parts[1], f"{where}.{key[:200]}")
-    elif isinstance(value, dict):
-        kinds = _records(form) if origin in (Union, UnionType) else [form]
-        status = value.get("status")
-        # Records of several kinds in one place differ in their status, which pydantic asks for.
-        kinds = [kind for kind in kinds if len(kinds) == 1 or kind.model_fields["status"].default == status]
-        if len(kinds) == 1:
-            yield where, value, kinds[0]
+            yield from _within(item, parts[1], f"{where}.{key}")
+    elif origin in (Union, UnionType):
+        for part in parts:
+            if not isinstance(part, type) or _is_of(value, part, len(_records(form))):
+                yield from _within(value, part, where)
+    elif origin is None and isinstance(value, dict):
+        yield where, value, form
+
+
+def _is_of(value: object, kind: Any, kinds: int) -> bool:
+    """Records of several kinds in one place differ in their status, which pydantic asks for."""
+    if not isinstance(value, dict) or not _records(kind):
+        return False
+    return kinds == 1 or kind.model_fields["status"].default == value.get("status")
+
+
+def too_large(value: object, where: str = "") -> str | None:
+    """The first number that no sum of figures can hold, with its place."""
+    if isinstance(value, (int, float)):
+        return None if abs(value) <= LARGEST else f"{where}: {quoted(value)} is too large"
+    if isinstance(value, list) and set(map(type, value)) <= {int, float}:
+        return next(
+            (f"{where}: {quoted(item)} is too large" for item in value if not abs(item) <= LARGEST), None
+        )
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in inner:
+        if found := too_large(item, f"{where}.{key}" if where else str(key)):
+            return found
+    return None

@@ -13,7 +13,8 @@ from pydantic_core import from_json, to_json
 
 from advisor.errors import FileProblem
 from advisor.profiles.base import cleaned
-from advisor.profiles.keys import first_problem
+from advisor.profiles.consistency import contradiction
+from advisor.profiles.keys import first_problem, too_large
 from advisor.profiles.schema import FORMAT, Measured, Predicted, Profile
 from advisor.profiles.scripts import ScriptMeasured
 from advisor.profiles.text_files import as_path, quoted, read_unpacked, shortened
@@ -55,7 +56,7 @@ def parse(text: str | bytes, name: str) -> Profile:
     if content["format"] == 1:
         content = _of_this_format(content)
         data = to_json(content)
-    if wrong := first_problem(content, Profile):
+    if wrong := first_problem(content, Profile) or too_large(content):
         raise _damaged(name, wrong)
     del content  # its memory is wanted for what follows
     try:
@@ -64,10 +65,9 @@ def parse(text: str | bytes, name: str) -> Profile:
         first = problem.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise _damaged(name, f"{where}: {first['msg']}") from None
-    for rows in (read.results, *(prediction.results for prediction in read.predictions)):
-        strategies = [row.strategy for row in rows]
-        if twice := [strategy for strategy in strategies if strategies.count(strategy) > 1]:
-            raise _damaged(name, f"the strategy {quoted(twice[0])} appears twice")
+    if found := contradiction(read):
+        raise _damaged(name, ": ".join(found))
+    require_plausible(read, name)
     shown: Profile = cleaned(read, printable)
     return shown
 

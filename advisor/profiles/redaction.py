@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from advisor.profiles.base import Record, cleaned
+from advisor.profiles.homes import home
 from advisor.profiles.schema import Profile
 from advisor.profiles.secrets import MASK, given, is_secret, mask, masked, of_process
 from advisor.profiles.system_state import Environment
@@ -73,7 +74,7 @@ def anonymous(profile: Profile, *, include_host: bool) -> Profile:
         user = getpass.getuser()
     except (OSError, KeyError):  # no such user, as in many containers
         user = ""
-    redactor = Redactor(str(Path.home()), str(Path.cwd()), user, platform.node(), secrets=tuple(of_process()))
+    redactor = Redactor(home(), str(Path.cwd()), user, platform.node(), secrets=tuple(of_process()))
     if not include_host:
         return without_names(profile, redactor)
     named = profile.environment.model_copy(update={"host_name": redactor.host})

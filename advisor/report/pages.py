@@ -83,7 +83,9 @@ def append_step_summary(page: Page) -> None:
     if not name:
         return
     try:
-        with Path(name).open("a", encoding="utf-8") as file:
+        # Nobody is waited for: a FIFO may have no reader.
+        descriptor = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK, 0o666)
+        with os.fdopen(descriptor, "a", encoding="utf-8") as file:
             file.write(render(page, "md") + "\n")
     except OSError as problem:
         raise FileProblem(

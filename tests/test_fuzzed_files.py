@@ -1,0 +1,277 @@
+"""Damaged files of every kind that is read: each is refused with a message or read, never a crash or a hang.
+
+A handful here; `make fuzz` tries 100,000. What is read is also shown: parts that contradict one another
+are to be refused where a file is read, not where a report is drawn from it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import cpu_profile, vector_add_trace
+from builders import profile as gpu_profile
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from nsys_exports import Export
+
+from advisor import configuration, pipeline
+from advisor.configuration import FILE
+from advisor.devices import catalogue
+from advisor.errors import AdvisorError
+from advisor.measure.settings import Settings
+from advisor.model.device_texts import describe_one
+from advisor.nsys import exports
+from advisor.profiles import reading
+from advisor.report import pages, traces
+from advisor.verdicts import comparing
+
+DATA = Path(__file__).parent / "data"
+TRIES = int(os.environ.get("ADVISOR_FUZZ", "40"))
+"""Of each kind of file and damage."""
+SECONDS = 10.0
+HOSTILE: tuple[Any, ...] = (
+    None, True, "", -1, 0, 1, 2**31, 2**63 - 1, 2**63, 10**400, 5e-324, 1e-13, 1e308, -0.0, math.inf,
+    math.nan, [], {}, [[]], [None], {"": 0}, "x" * 5000, "\x00", "\x1b]0;x\x07", "\u202eabc", "\ud83d",
+    "<script>alert(1)</script>", "]]>&lt;", "`|$(id)`", "::error::x", "../../etc/passwd", "%s%n{0}", "nan",
+    "1e999", "\n\n# x", "pageable", "cuda",
+)  # fmt: skip
+
+
+def profile(path: Path) -> None:
+    """Everything that is made of a profile."""
+    loaded = pipeline.concluded(reading.load(path))
+    page = pages.page_of(loaded)
+    for form in ("txt", "md", "html"):
+        pages.render(page, form)
+    if loaded.script is None:
+        pipeline.conclude(loaded, configuration.load_targets(["orin-nano", "h200"]))
+
+
+def baseline(path: Path) -> None:
+    """A profile as the BASE of a comparison."""
+    found = comparing.compare(*map(pipeline.concluded, (reading.load(path), whole())), anyway=True)
+    for form in ("txt", "md", "html"):
+        pages.render(pages.comparison_page(found), form)
+
+
+def device(path: Path) -> None:
+    """The entry of a device, and a prediction for it."""
+    describe_one(str(path))
+    pipeline.conclude(cpu_profile(traffic=vector_add_trace()), [catalogue.load(str(path))])
+
+
+def options(path: Path) -> None:
+    """The settings of a run in whose folder the file lies."""
+    path.rename(path.with_name(FILE))
+    found = configuration.places(configuration.command_line(workload="w.py"), path.parent)
+    made: Settings = configuration.make_settings(found, backend="cpu")
+    configuration.parse_formats(configuration.merged(found).formats)
+    assert made.file == Path("w.py")
+
+
+def export(path: Path) -> None:
+    """What an export of nsys says."""
+    pages.render(traces.trace_page(exports.read(path)), "txt")
+
+
+@cache
+def whole() -> Any:
+    return reading.load(DATA / "h200-vector_add-again.json")
+
+
+OPTIONS = b"""objective = "footprint"
+memory-budget = 1024
+indifference = 0.1
+ignore = ["duplicate-allocation"]
+strategies = ["pageable", "pinned"]
+targets = ["h200"]
+rounds = 3
+max-seconds = 30.0
+out = "there"
+rule.zero-copy-reread.passes = 5
+[rule.pageable-transfer]
+share = 0.3
+"""
+
+
+@cache
+def small_export() -> bytes:
+    """Two steady frames under one strategy."""
+    with tempfile.TemporaryDirectory() as folder:
+        return _steady(Export(Path(folder) / "small.sqlite"))
+
+
+def _steady(made: Export) -> bytes:
+    made.domain()
+    made.range("strategy:pinned", 0, 100_000)
+    for index in range(5):
+        begin = 10_000 + 11_000 * index
+        made.range("frame", begin, begin + 10_000, payload=index)
+        made.range("to-device", begin, begin + 900)
+        made.call(begin + 10, correlation=index)
+        made.copy(begin + 1000, begin + 2000, 300, "HTOD", "PINNED", "_DEVICE", correlationId=index)
+        made.kernel(begin + 3000, begin + 4000, "add", correlation=index)
+        made.wait(begin + 3000, begin + 7000)
+    made.gpu_fault(12_000, 16)
+    made.cpu_fault(13_000)
+    made.allocation(4096, "PINNED")
+    return made.done().read_bytes()
+
+
+READERS: dict[str, Callable[[Path], None]] = {
+    "profile": profile, "baseline": baseline, "device": device, "options": options, "export": export,
+}  # fmt: skip
+TREES = ("profile", "baseline")
+
+
+@cache
+def samples(kind: str) -> list[bytes]:
+    if kind == "device":
+        home = Path(catalogue.__file__).parent
+        return [(home / f"{name}.toml").read_bytes() for name in ("gh200", "orin-nano", "t4", "agx-thor")]
+    if kind == "options":
+        return [OPTIONS]
+    if kind == "export":
+        return [small_export()]
+    files = [(DATA / f"profile-format-{number}.json").read_bytes() for number in (1, 2)]
+    made = (cpu_profile(traffic=vector_add_trace()), gpu_profile(traffic=vector_add_trace()))
+    return [*files, *(each.model_dump_json().encode() for each in made)]
+
+
+def reads(kind: str, data: bytes, folder: Path) -> None:
+    """Reads and shows the file, or refuses it with a message of bounded length, within the time."""
+    path = folder / f"damaged{'.toml' if kind in ('device', 'options') else '.json'}"
+    path.write_bytes(data)
+    begin, message = time.monotonic(), "read"
+    try:
+        READERS[kind](path)
+    except AdvisorError as refused:
+        message = refused.message
+    assert 0 < len(message) < 3000
+    assert time.monotonic() - begin < SECONDS
+
+
+edits = st.lists(
+    st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255), st.integers(0, 7)),
+    min_size=1,
+    max_size=8,
+)
+"""Where, by share of the length; a byte; what is done."""
+
+
+def bytes_damaged(data: bytes, changes: list[tuple[float, int, int]]) -> bytes:
+    """Bytes replaced, put in, taken out; pieces doubled, moved; the end cut off."""
+    made = bytearray(data)
+    for place, byte, what in changes:
+        at = int(place * len(made))
+        if what <= 2:
+            made[at : at + 1] = bytes([byte])
+        elif what == 3:
+            made[at:at] = bytes([byte]) * (1 + byte % 5)
+        elif what == 4:
+            del made[at : at + byte]
+        elif what == 5:
+            made[at:at] = made[at : at + byte]
+        elif what == 6:
+            made[at:at] = json.dumps(HOSTILE[byte % len(HOSTILE)]).encode("utf-8", "replace")
+        elif byte < 40:
+            del made[at:]
+    return bytes(made)
+
+
+def spots(tree: Any, found: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Every place in a tree of JSON: what it stands in, and its key there."""
+    keys = list(tree) if isinstance(tree, dict) else range(len(tree)) if isinstance(tree, list) else ()
+    for key in keys:
+        found.append((tree, key))
+        spots(tree[key], found)
+    return found
+
+
+def tree_damaged(data: bytes, changes: list[tuple[float, int, int]]) -> bytes:
+    """Values replaced by hostile ones or by others of the same file, taken out, doubled, emptied, renamed."""
+    tree = json.loads(data)
+    for place, byte, what in changes[:3]:
+        every = spots(tree, [])
+        # Long lists of numbers are most of a file: half of the places are chosen outside them.
+        chosen = [spot for spot in every if not isinstance(spot[0], list)] if byte % 2 else every
+        inside, key = chosen[int(place * len(chosen))]
+        other, elsewhere = every[(byte * 7919 + int(place * 104729)) % len(every)]
+        if what <= 2:
+            inside[key] = HOSTILE[(byte + what) % len(HOSTILE)]
+        elif what == 3:
+            inside[key] = json.loads(json.dumps(other[elsewhere]))
+        elif what == 4:
+            del inside[key]
+        elif what == 5 and isinstance(inside, list):
+            inside.insert(key, json.loads(json.dumps(inside[key])))
+        elif what == 6 and isinstance(inside[key], (list, dict)):
+            inside[key] = type(inside[key])()
+        elif isinstance(inside[key], (int, float)) and not isinstance(inside[key], bool):
+            inside[key] *= 10 ** (byte % 40 - 20)
+        elif isinstance(inside, dict):
+            inside[f"{key}x"] = inside.pop(key)
+    return json.dumps(tree).encode("utf-8", "replace")
+
+
+def rows_damaged(data: bytes, changes: list[tuple[float, int, int]], folder: Path) -> bytes:
+    """Rows, tables and columns of an export changed by SQL, so that it stays one."""
+    path = folder / "rows.sqlite"
+    path.write_bytes(data)
+    with sqlite3.connect(path) as made:
+        for place, byte, what in changes:
+            names = [row[0] for row in made.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            table = names[int(place * len(names))]
+            columns = [row[1] for row in made.execute(f'PRAGMA table_info("{table}")')]
+            column = columns[byte % len(columns)]
+            value = HOSTILE[byte % len(HOSTILE)]
+            fits = isinstance(value, (str, float)) or (isinstance(value, int) and abs(value) < 2**63)
+            value = value if fits and value != "\ud83d" else None
+            if what <= 3:
+                made.execute(f'UPDATE "{table}" SET "{column}" = ? WHERE rowid % 3 = ?', (value, byte % 3))
+            elif what == 4:
+                made.execute(f'INSERT INTO "{table}" SELECT * FROM "{table}"')
+            elif what == 5:
+                made.execute(f'DELETE FROM "{table}" WHERE rowid % 2 = ?', (byte % 2,))
+            elif what == 6 and len(names) > 1:
+                made.execute(f'DROP TABLE "{table}"')
+            elif len(columns) > 1:
+                made.execute(f'ALTER TABLE "{table}" RENAME COLUMN "{column}" TO "c{byte}"')
+    made.close()
+    return path.read_bytes()
+
+
+def fuzzed(test: Any) -> Any:
+    quiet = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
+    return settings(max_examples=TRIES, deadline=None, suppress_health_check=quiet)(
+        given(edits, st.integers(0, 3))(test)
+    )
+
+
+@pytest.mark.parametrize("kind", READERS)
+@fuzzed
+def test_damaged_bytes(kind: str, tmp_path: Path, changes: Any, which: int) -> None:
+    chosen = samples(kind)
+    reads(kind, bytes_damaged(chosen[which % len(chosen)], changes), tmp_path)
+
+
+@pytest.mark.parametrize("kind", TREES)
+@fuzzed
+def test_damaged_values(kind: str, tmp_path: Path, changes: Any, which: int) -> None:
+    reads(kind, tree_damaged(samples(kind)[which], changes), tmp_path)
+
+
+@fuzzed
+def test_damaged_rows(tmp_path: Path, changes: Any, which: int) -> None:
+    (sample,) = samples("export")
+    reads("export", rows_damaged(sample, changes, tmp_path), tmp_path)
