@@ -31,7 +31,7 @@ def write(file: Path, *, like: str | None = None, force: bool = False) -> list[P
         raise UsageError(f"{file} does not end in .py", next_step=f"Write {file}.py, for example.")
     if file.stem in _TAKEN or file.stem in sys.stdlib_module_names:
         raise UsageError(
-            f"{file.name} would hide the module {file.stem!r} from what is imported beside it",
+            f"{file.name} would shadow the module {file.stem!r}",
             next_step="Choose another name.",
         )
     texts = _like(file, like) if like else {file: _starter(file)}
