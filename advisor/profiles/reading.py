@@ -42,8 +42,8 @@ def _of_a_directory(path: Path) -> tuple[str, str]:
     if (path / "profile.json").is_file():
         return "is a directory", f"Give {path / 'profile.json'}."
     if found := sorted(path.glob("*/profile.json")):
-        step = f"Give one of them, such as {found[0]}; advisor report {path}/*/profile.json shows the sweep."
-        return f"is a directory with {len(found)} profiles of a sweep; one profile is needed", step
+        step = f"Give one, such as {found[0]}. To see all: advisor report {path}/*/profile.json."
+        return f"is a directory with {len(found)} profiles; one is needed", step
     return "is a directory without a profile.json", _GIVE
 
 
