@@ -151,7 +151,7 @@ def test_another_form_is_refused_with_the_nearest(make: Callable[..., Stage]) ->
 def test_another_type_in_an_annotation_is_refused() -> None:
     def stage(a: In[list], b: Out) -> None: ...
 
-    with pytest.raises(WorkloadError, match="wants buffer 'a' as list"):
+    with pytest.raises(WorkloadError, match="takes buffer 'a' as list"):
         bind(one_stage(device(stage)))
 
 

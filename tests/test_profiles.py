@@ -230,7 +230,7 @@ def test_a_directory_is_answered_with_the_files_in_it(tmp_path: Path) -> None:
     for value in ("n=1", "n=2"):
         (tmp_path / value).mkdir()
         builders.profile().save(tmp_path / value / "profile.json")
-    with pytest.raises(FileProblem, match="with 2 profiles of a sweep") as told:
+    with pytest.raises(FileProblem, match="with 2 profiles") as told:
         load(tmp_path)
     assert str(tmp_path / "n=1" / "profile.json") in told.value.next_step
     with pytest.raises(FileProblem) as told:

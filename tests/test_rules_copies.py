@@ -491,7 +491,7 @@ def test_overlapping_frames_copy_too(rule: str):
     prediction = run.predictions[0].model_copy(update={"recommendation": chosen})
     found = says(rule, run.model_copy(update={"predictions": (prediction,)}))
     assert found.strategy == "pinned-pipelined"
-    assert "beside other work" in found.detail
+    assert "while other work continues" in found.detail
     assert "makes no" not in found.detail
 
 

@@ -34,7 +34,7 @@ PHRASES = (
     r"says? nothing",
     r"restless",
     r"looked on",
-    r"one of these",
+    r"\bone of these",
     r"surely",
     r"safe choice",
     r"figures that lie in",

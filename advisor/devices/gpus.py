@@ -101,7 +101,7 @@ def _state(module: Any, handle: Any, moment: Moment, process: int | None, contai
     try:
         return GpuState.model_validate({**sure, **figures, "absent": asking.absent})
     except ValidationError as problem:
-        wrong = {str(error["loc"][0]): f"NVML gave {error['input']}" for error in problem.errors()}
+        wrong = {str(error["loc"][0]): f"NVML reported {error['input']}" for error in problem.errors()}
         kept = {figure: value for figure, value in figures.items() if figure not in wrong}
         return GpuState.model_validate({**sure, **kept, "absent": {**asking.absent, **wrong}})
 

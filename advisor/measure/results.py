@@ -23,8 +23,9 @@ _SAYS: dict[str, str] = {
 _SMALLER = "Reduce the workload with --set NAME=VALUE."
 NEXT_STEPS = {
     "differs": "Likely causes: work on another stream that the stage does not wait for (use the parameter "
-    "`stream`), an array kept from an earlier frame, or atomics whose order changes the result. To reproduce "
-    "it, run this strategy alone: --strategy NAME.",
+    "`stream`), an array kept from an earlier frame, random numbers or times that differ between processes "
+    "(use the parameter `rng`), or atomics whose order changes the result. To reproduce it, run this "
+    "strategy alone: --strategy NAME.",
     "timeout": "Raise --timeout SECONDS, or reduce the workload with --set NAME=VALUE.",
     "memory": _SMALLER,
     "died": "See the last output of the process in the report. Check that the file runs with python.",

@@ -65,7 +65,7 @@ class Gain(Record):
     basis: Literal["measured", "estimated"]
     over: str | None = optional("The strategy that it is counted from")
     estimated_seconds_per_frame: float | None = optional(
-        "Of a measured gain: what the model says of the same change, blind to it"
+        "For a measured gain: the model's estimate of the same change, made without the measurement"
     )
 
 

@@ -32,9 +32,9 @@ class Preferences(Record):
         "Strategies within this share of the fastest are near enough to be chosen", 0.05
     )
     memory_budget_bytes: Annotated[int, Field(gt=0, le=2**63 - 1)] | None = optional(
-        "A strategy whose footprint is larger is not recommended"
+        "Strategies with a larger footprint are not recommended"
     )
-    thresholds: dict[str, float] = table("RULE.THRESHOLD to the value it has in place of its default")
+    thresholds: dict[str, float] = table("RULE.THRESHOLD to the value that replaces its default")
     ignored: dict[str, str] = table("The id of a silenced rule to the place that silenced it")
 
     @property

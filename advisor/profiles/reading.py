@@ -45,8 +45,13 @@ def load(path: Path | str) -> Profile:
 
 
 def in_directory(path: Path) -> Path:
-    """The profile.json of a directory; another path as it is."""
-    return path / "profile.json" if path.is_dir() else path
+    """The profile.json of a directory; another path as it is. Raises `FileProblem` where it has none."""
+    if not path.is_dir() or (path / "profile.json").is_file():
+        return path / "profile.json" if path.is_dir() else path
+    if found := sorted(path.glob("*/profile.json")):
+        step = f"Give one, such as {found[0]}. To see all: advisor report {path}/*/profile.json."
+        raise FileProblem(f"{path} is a directory with {len(found)} profiles; one is needed", next_step=step)
+    raise FileProblem(f"{path} is a directory without a profile.json", next_step=_GIVE)
 
 
 def parse(text: str | bytes, name: str) -> Profile:

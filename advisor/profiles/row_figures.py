@@ -45,6 +45,6 @@ class HostPages(Record):
     bytes: Bytes = Field(description="Host memory of all buffers")
     huge_bytes: Bytes | None = optional("Of these on huge pages, transparent or explicit")
     nodes: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(
-        default_factory=dict, description="NUMA node to the share of the pages that lie there"
+        default_factory=dict, description="NUMA node to the share of the pages on it"
     )
     absent: dict[str, str] = Field(default_factory=dict)

@@ -100,8 +100,7 @@ class Footprint(Record):
     requested: dict[MemoryKind, Bytes]
     reserved: dict[MemoryKind, Bytes]
     physical_bytes: Bytes = Field(
-        description="Reserved in all; managed memory beside a card's own counts on both sides, other memory "
-        "that both sides see once"
+        description="Total reserved; managed memory on a card counts on both sides, other shared memory once"
     )
     places: dict[str, PlaceMemory] = table("What a frame was seen to take: of host, gpu0 and so on")
     peak_process_bytes: Bytes | None = optional("Proportional set size added by the run")
@@ -141,8 +140,8 @@ class Measured(Record):
     latency_seconds: PositiveSeconds | None = optional(
         "Latency of a frame where frames overlap; otherwise the time per frame"
     )
-    hints: dict[str, tuple[str, ...]] = table("What the driver was told of each managed buffer")
-    page_locking: PageLocking | None = optional("None where nobody looked, as on the CPU device")
+    hints: dict[str, tuple[str, ...]] = table("Hints given to the driver for each managed buffer")
+    page_locking: PageLocking | None = optional("None where not observed, as on the CPU device")
     setup_seconds: Seconds = Field(description="Allocate, pin, set-up stages, first frame")
     footprint: Footprint
     verified: bool = Field(description="Annotations, results across strategies and the user's check held")
@@ -246,7 +245,7 @@ class StageWork(Record):
 
     stage: str
     flops: float | None = None
-    temporary_bytes: float = Field(default=0, ge=0, description="Read and written in arrays of its own")
+    temporary_bytes: float = Field(default=0, ge=0, description="Read and written in temporary arrays")
     calls: int | None = Field(
         default=None, ge=0, description="NumPy calls that did work; None where the GPU runs another function"
     )
@@ -307,9 +306,7 @@ class Profile(Record):
     predictions: tuple[Prediction, ...] = ()
     trace: NsysTrace = NsysTrace(reason="not asked for")
     notes: tuple[str, ...] = optional("Interruptions and what else limits the run", ())
-    script: ScriptRun | None = optional(
-        "A script in place of a workload, which then has neither buffers nor stages"
-    )
+    script: ScriptRun | None = optional("A script instead of a workload; it has neither buffers nor stages")
 
     @field_validator("format", mode="before")
     @classmethod

@@ -20,7 +20,7 @@ class GpuState(Record):
     """One GPU as NVML describes it. No serial number, no UUID, no names of processes."""
 
     moment: Moment = Field(
-        description="before: none of our processes used the GPU; under-load: right after a frame, in the "
+        description="before: no process of advisor used the GPU; under-load: right after a frame, in the "
         "process that ran it; after: the last process had ended, so the GPU may already have gone idle"
     )
     clock_seconds: Seconds = Field(description="A steady clock; only differences mean anything")
@@ -45,7 +45,7 @@ class GpuState(Record):
     memory_used_bytes: Bytes | None = optional("By all processes of the GPU")
     memory_total_bytes: Bytes | None = None
     process_bytes: Bytes | None = optional("GPU memory of the process asked for")
-    other_processes: int | None = optional("Compute processes that are not ours")
+    other_processes: int | None = optional("Compute processes of others")
     other_processes_bytes: Bytes | None = None
     utilization: Annotated[float, Field(ge=0, le=1)] | None = optional(
         "Share of the last sixth to whole second in which a kernel ran"
@@ -116,7 +116,7 @@ class Environment(Record):
     cpu_model: str | None = None
     cpu_count: int | None = None
     memory_bytes: Bytes | None = None
-    gpu: dict[str, str | int | float] = table("Driver, CUDA runtime and what else the GPU told")
+    gpu: dict[str, str | int | float] = table("Driver, CUDA runtime and other properties of the GPU")
     host_name: str | None = optional("Only where --include-host asked for it")
     host: HostState | None = optional("Before anything was measured")
     gpu_readings: tuple[GpuState, ...] = optional(

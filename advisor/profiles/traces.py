@@ -26,7 +26,9 @@ class Span(Record):
     label: str = Field(description="host:<stage>, synchronize, to-device; what nsys calls it where it saw it")
     begin_seconds: Seconds
     end_seconds: Seconds
-    merged: int = Field(default=1, gt=0, description="So many of one kind, too close to be told apart")
+    merged: int = Field(
+        default=1, gt=0, description="Number of equal spans merged because they are too close to draw"
+    )
     worked_seconds: Seconds | None = optional("Of merged spans: without the gaps between them")
 
 

@@ -279,7 +279,7 @@ class Rule:
 
 def frame_share(meaning: str) -> Threshold:
     """The part of a frame (`Row.part`) from which it is worth a change: a tenth."""
-    source = "Amdahl's law: without a part of 10 % a frame is at most 1.11 times as fast"
+    source = "Amdahl's law: removing 10 % makes a frame at most 1.11 times as fast"
     return Threshold("share", 0.10, "ratio", meaning, source, high=1.0)
 
 

@@ -76,7 +76,7 @@ RULE = Rule(
     compute(device)""",
     good="""
     compute(device)
-    cupy.clip(device, 0, 1, out=device)  # where it lies
+    cupy.clip(device, 0, 1, out=device)  # in place
     compute(device)""",
     memory_classes=("discrete", "discrete-hmm", "coherent"),
     elsewhere="CPU and GPU share one DRAM, so there is no round trip.",

@@ -77,8 +77,8 @@ RULE = Rule(
             0.10,
             "ratio",
             "share of the baseline's memory that must be saved",
-            "a choice: published savings are close to 50 % (Choi et al., CCPE 33(4), 2021), so that less "
-            "than 10 % has other causes",
+            "a choice: published savings are close to 50 % (Choi et al., CCPE 33(4), 2021), so less than "
+            "10 % has other causes",
             high=1.0,
         ),
         Threshold(

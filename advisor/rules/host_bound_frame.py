@@ -73,7 +73,7 @@ RULE = Rule(
             0.90,
             "ratio",
             "share of a frame taken by host stages from which nothing else is worth changing",
-            "Amdahl's law: beside a part of 90 % a frame is at most 1.11 times as fast",
+            "Amdahl's law: with 90 % fixed, a frame can be at most 1.11 times as fast",
             high=1.0,
         ),
     ),

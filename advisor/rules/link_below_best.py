@@ -95,7 +95,7 @@ RULE = Rule(
     good="""
     gpu = pynvml.nvmlDeviceGetHandleByIndex(0)
     for _ in range(100):
-        device.set(host, stream=stream)  # page-locked, so that this returns
+        device.set(host, stream=stream)  # page-locked, so this returns at once
     now = pynvml.nvmlDeviceGetCurrPcieLinkGeneration(gpu)  # under load
     best = pynvml.nvmlDeviceGetMaxPcieLinkGeneration(gpu)
     lanes = pynvml.nvmlDeviceGetCurrPcieLinkWidth(gpu)

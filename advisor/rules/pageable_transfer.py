@@ -47,7 +47,7 @@ def _cause(case: Case, better: Row) -> str:
     passes = "may stage them in" if case.device.memory_class == "coherent" else "passes them through"
     staged = f"The driver {passes} its own page-locked buffer, and the host waits"
     if better.overlaps:
-        return f"{staged}; {better.strategy} copies from page-locked memory beside other work."
+        return f"{staged}; {better.strategy} copies from page-locked memory while other work continues."
     if better.transfer_seconds:
         return f"{staged}; from page-locked memory the copy engine reads directly."
     return f"{staged}; {better.strategy} makes none."

@@ -34,7 +34,7 @@ def judge(case: Case, limits: Limits) -> Finding:
 def _cause(case: Case, staged: Row, better: Row, share: float) -> str:
     moved = "copies once" if better.transfer_seconds else "makes no copies"
     if better.overlaps:
-        moved = "copies beside other work"
+        moved = "copies while other work continues"
     pool = f" The pool holds another {units.size(staged.pinned_bytes)} of page-locked memory."
     return (
         "cupy.asarray of a NumPy array first copies it on the CPU into CuPy's page-locked pool, then to "

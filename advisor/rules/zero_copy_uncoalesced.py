@@ -95,7 +95,7 @@ RULE = Rule(
             "ratio",
             "time of the kernels on zero-copy memory relative to the time their bytes explain",
             "kernels that read in order reach 0.62 to 1.0 of the copy engine's rate (NVIDIA/nvbandwidth "
-            "issues 23 and 24), so that up to 1.6 is nothing; 4 of every 32 bytes would be 8",
+            "issues 23 and 24), so a factor up to 1.6 is normal; using 4 of every 32 bytes gives 8",
             low=1.0,
         ),
         Threshold(

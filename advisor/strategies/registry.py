@@ -174,7 +174,7 @@ STRATEGIES: tuple[Strategy, ...] = (
         ZeroCopyWriteCombined(),
         code_change=4,
         description="""
-        Like zero-copy, for buffers that the CPU fills sequentially and never reads: writes bypass the
+        Good for zero-copy buffers that the CPU fills sequentially and never reads: writes bypass the
         CPU's caches. Bad for data that kernels re-read, like zero-copy, and for any buffer that the CPU
         reads; advisor keeps those in plain mapped memory. Source: CUDA C++ Programming Guide,
         "Write-Combining Memory".""",

@@ -71,7 +71,7 @@ SCRIPT_STRATEGIES: tuple[ScriptStrategy, ...] = (
     ScriptStrategy(
         "unpinned-staging",
         "the same, but copies go directly from and to pageable memory",
-        "# Use array.set(host) and array.get() in place of cupy.asarray(host): they do not stage.\n",
+        "# Use array.set(host) and array.get() instead of cupy.asarray(host): they do not stage.\n",
     ),
     ScriptStrategy(
         "managed-pool",

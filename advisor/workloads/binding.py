@@ -260,7 +260,7 @@ def _form(wanted: Any, stage: str, parameter: str) -> ArrayForm | None:
     if wanted is int:
         return "pointer"
     raise WorkloadError(
-        f"stage {stage!r} wants buffer {parameter!r} as {getattr(wanted, '__name__', wanted)!s}, "
+        f"stage {stage!r} takes buffer {parameter!r} as {getattr(wanted, '__name__', wanted)!s}, "
         "which is not a supported array type",
         next_step=f"Write {parameter}: In[torch.Tensor] or In[int], or name the form: {FORMS_EXPLAINED}",
     )

@@ -270,7 +270,7 @@ class CudaBackend:
         """Compares the current device, stream and allocator with those of the start."""
         cuda = self.xp.cuda
         if self._runtime.getDevice() != self._gpu:
-            return f"it left device {self._runtime.getDevice()} current in place of {self._gpu}"
+            return f"it left device {self._runtime.getDevice()} current instead of {self._gpu}"
         if cuda.get_current_stream().ptr != self.stream.ptr:
             return "it left another stream current"
         if cuda.get_allocator() != self._allocator:
