@@ -87,7 +87,7 @@ def _gates(rulings: Sequence[Ruling], opening: tuple[blocks.Block, ...]) -> Sect
         )
         for r in rulings
     )
-    return Section("gates", "Gates", filled(*opening, blocks.Items(items, label="Gate", most=4)), nav="Gates")
+    return Section("gates", "Gates", filled(*opening, blocks.Items(items, label="Gate", most=4)), nav="Gates", brief=True)
 
 
 def _comparable(found: Comparison, apart: Sequence[Condition], sides: tuple[blocks.Fact, ...]) -> Section:
@@ -150,7 +150,7 @@ def _device(device: ComparedDevice, name: str, number: int, found: Comparison) -
         blocks.Items(merged(gaps), "Figures on one side alone"),
         blocks.Facts(memory, forms="txt"),
     )
-    return Section(f"device-{number}", name, parts, nav=name, badge=device.basis)
+    return Section(f"device-{number}", name, parts, nav=name, badge=device.basis, brief=True)
 
 
 def _table(device: ComparedDevice, name: str, number: int, found: Comparison) -> blocks.Table:
