@@ -8,6 +8,7 @@ from advisor.model import measured
 from advisor.profiles.schema import Profile
 from advisor.report import blocks, words
 from advisor.report.advising import changes, findings
+from advisor.report.answering import answers
 from advisor.report.evidence import evidence, predictions
 from advisor.report.failures import FIRST_FRAMES, all_failed, failures
 from advisor.report.machine import absent, environment, readings
@@ -81,7 +82,8 @@ def _lead(profile: Profile) -> Section:
         blocks.Banners("note", tuple(map(words.line, profile.notes)), forms="html"),
         blocks.Failures(failures(profile)),
         blocks.Banners("doubtful", (f"{FIRST_FRAMES}.",) * _doubtful(profile), "doubt"),
-        blocks.Verdicts(told, named=cpu, reasons=told[0].basis != "predicted"),
+        answers(profile),
+        blocks.Verdicts(told, named=cpu, reasons=told[0].basis != "predicted", forms="md txt"),
         blocks.Banners("warning", warnings[:BESIDE_VERDICT], "caution"),
         *_further(len(warnings) - BESIDE_VERDICT),
         blocks.Prose(next_step, label="Next", kind="next together"),

@@ -189,7 +189,7 @@ class _Final:
         if self.aim.baseline not in self.every.names:
             return None
         both = self.every.among([self.aim.baseline, chosen])
-        return _ratio(both, self.aim.confidence)
+        return ratio(both, self.aim.confidence)
 
     def _saved(self, chosen: Standing) -> Saving | None:
         first = _fastest_first(self.found)[0].contestant
@@ -225,10 +225,10 @@ def _fastest_first(found: Sequence[Standing]) -> list[Standing]:
 
 
 def _noise(blocks: Sequence[Block], alias: Alias, aim: Aim) -> stats.Ratio:
-    return _ratio(paired(blocks, [alias.name, alias.of]), aim.certainty)
+    return ratio(paired(blocks, [alias.name, alias.of]), aim.certainty)
 
 
-def _ratio(both: Pairs, confidence: float) -> stats.Ratio:
+def ratio(both: Pairs, confidence: float) -> stats.Ratio:
     """The first one's time over the second one's."""
     half = both.half_widths(confidence, 1)[0, -1]
     ends = np.exp(np.clip(both.difference[0, -1] + np.array([0, -half, half]), -700, 700))

@@ -13,7 +13,7 @@ from advisor.profiles.schema import Measured, Profile
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.budgets import needs
 from advisor.verdicts.choice import Aim, Contestant
-from advisor.verdicts.estimate import unpaired
+from advisor.verdicts.estimate import Pairs, paired, unpaired
 from advisor.verdicts.final import Alias, Decision, Verdict, decide, judge, known
 from advisor.verdicts.planning import FEWEST_PROCESSES, Pace, Step
 from advisor.verdicts.scores import percentile, rounds_of_a_score, scores
@@ -35,6 +35,17 @@ def recommend(profile: Profile) -> Recommendation | None:
     else:
         decision = _separate(rows, profile.preferences)
     return recommendation(decision.verdict, rows, profile.preferences)
+
+
+def compared(profile: Profile, objective: Objective | None = None) -> Pairs:
+    """How far the measured rows are apart in what the objective counts: the profile's own, or that one."""
+    counts, rows = objective or profile.preferences.objective, profile.measured()
+    if profile.final is None or not profile.blocks:
+        return _apart(list(rows.values()), counts)
+    scored = scores(profile.blocks, counts)
+    seen = {block.contestant for block in scored}
+    contestants = profile.final.contestants
+    return paired(scored, [name for name in rows if name in contestants and name in seen])
 
 
 def decided(
@@ -65,9 +76,13 @@ def decided(
 
 def _separate(rows: Sequence[Measured], preferences: Preferences) -> Decision:
     """Of processes that share nothing: older profiles, and runs that ended before the final."""
-    rounds = {row.strategy: _rounds(row, preferences.objective) for row in rows}
-    known = {name: each for name, each in rounds.items() if each}
-    return judge(unpaired(known), [_contestant(row) for row in rows], _aim(preferences))
+    pairs = _apart(rows, preferences.objective)
+    return judge(pairs, [_contestant(row) for row in rows], _aim(preferences))
+
+
+def _apart(rows: Sequence[Measured], objective: Objective) -> Pairs:
+    rounds = {row.strategy: _rounds(row, objective) for row in rows}
+    return unpaired({name: each for name, each in rounds.items() if each})
 
 
 def _rounds(row: Measured, objective: Objective) -> tuple[tuple[float, ...], ...]:
