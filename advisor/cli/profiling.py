@@ -156,7 +156,11 @@ def _profile_sweep(made: Settings, swept: Sweep, asked: Options, wanted: tuple[s
             page = pages.page_of(result.results)
             paths = pages.write(page, directory, wanted)
     except KeyboardInterrupt:
-        say(f"interrupted: finished values are in {asked.out}" if kept else "interrupted: no value was finished")
+        say(
+            f"interrupted: finished values are in {asked.out}"
+            if kept
+            else "interrupted: no value was finished"
+        )
         raise typer.Exit(INTERRUPTED) from None
     print(text(page, quiet=asked.quiet, details=asked.details))
     say_written(paths, quiet=asked.quiet)

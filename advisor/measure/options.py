@@ -172,7 +172,9 @@ class Options:
         False, "Leave out the machine and its software, for publishing.", file=True
     )
     details: bool = _output(False, "Print everything that the report holds as text, not 25 lines.")
-    quiet: bool = _output(False, "No progress, no messages; of a report the verdict alone.", short=("-q",), call=True)
+    quiet: bool = _output(
+        False, "No progress, no messages; of a report the verdict alone.", short=("-q",), call=True
+    )
 
 
 _KEYS = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from advisor.report.axes import Tick
-from advisor.report.blocks import Block, Fact, Finding, Verdict
+from advisor.report.blocks import Block, Fact, Finding, Item, Verdict
 
 SNIPPET_LINES = 15
 """So many lines of code stand on the first screen; all of it is folded beneath."""
@@ -83,7 +83,7 @@ class Answer:
     change: Change | None = None
     unchanged: str = ""
     advice: tuple[Finding, ...] = ()
-    missing: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    missing: tuple[Item, ...] = ()
     ticks: tuple[Tick, ...] = ()
     extent: float = 1.0
 

@@ -86,7 +86,7 @@ def _gaps(missing: tuple[blocks.Item, ...]) -> tuple[blocks.Block, ...]:
     """The short forms tell failures before the verdict."""
     return (
         blocks.Items(missing, "Strategies without figures", forms="html"),
-        blocks.Items(tuple(gap for gap in missing if gap.status != "failed"), forms="md txt"),
+        blocks.Items(tuple(gap for gap in missing if gap.status != "failed"), forms="txt"),
     )
 
 
@@ -96,7 +96,7 @@ def _base_name(profile: Profile) -> str:
 
 
 def strategies(profile: Profile) -> blocks.Table:
-    """The measured strategies; Markdown has it where there is no table of predictions."""
+    """The measured strategies."""
     named, label, cpu = _base_name(profile), measured_label(profile), profile.device.kind == "cpu"
     interval = f"{units.percent(profile.method.confidence)} interval"
     told = rows(fastest_first(counted(undoubted(profile))), overlaps(profile))
@@ -119,7 +119,7 @@ def strategies(profile: Profile) -> blocks.Table:
         title=f"Frames {label}:" * cpu,
         identifier="strategies",
         sortable=True,
-        forms="html txt" if cpu and profile.predictions else "html md txt",
+        forms="html txt",
     )
 
 
@@ -195,7 +195,7 @@ def predictions(profile: Profile) -> Section:
         identifier="forecasts",
         sortable=True,
         predicted=True,
-        forms="html md" if cpu else "html",
+        forms="html",
     )
     parts = filled(
         table,
