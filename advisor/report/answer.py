@@ -45,6 +45,13 @@ class Bar:
         """The recommended one, or the fastest of them."""
         return self.names[0]
 
+    @property
+    def tip(self) -> str:
+        """All of it in a line, for who points at it."""
+        ratio = f"speed {self.ratio} ({self.ratio_between})" if self.ratio_between else self.ratio
+        parts = (f"{self.value} ({self.between})", ratio, self.memory, self.latency, self.note)
+        return f"{', '.join(self.names)}: {', '.join(filter(None, parts))}"
+
 
 @dataclass(frozen=True)
 class Change:
@@ -86,6 +93,11 @@ class Answer:
     missing: tuple[tuple[str, tuple[str, ...]], ...] = ()
     ticks: tuple[Tick, ...] = ()
     extent: float = 1.0
+
+    @property
+    def chosen(self) -> str:
+        """The recommended strategy, where there is one."""
+        return next((bar.name for bar in self.bars if bar.chosen), "")
 
     @property
     def predicted(self) -> bool:
