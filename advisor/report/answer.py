@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from advisor.report import words
 from advisor.report.axes import Tick
 from advisor.report.blocks import Block, Fact, Finding, Item, Verdict
 
@@ -44,6 +45,13 @@ class Bar:
     def name(self) -> str:
         """The recommended one, or the fastest of them."""
         return self.names[0]
+
+    @property
+    def tip(self) -> str:
+        """All of it in a line, for who points at it."""
+        ratio = f"speed {self.ratio} ({self.ratio_between})" if self.ratio_between else self.ratio
+        parts = (f"{self.value} ({self.between})", ratio, self.memory, self.latency, self.note)
+        return f"{', '.join(self.names)}: {', '.join(filter(None, parts))}"
 
 
 @dataclass(frozen=True)
@@ -88,6 +96,11 @@ class Answer:
     extent: float = 1.0
 
     @property
+    def chosen(self) -> str:
+        """The recommended strategy, where there is one."""
+        return next((bar.name for bar in self.bars if bar.chosen), "")
+
+    @property
     def predicted(self) -> bool:
         """Whether its figures are computed, not measured."""
         return self.verdict.basis == "predicted"
@@ -96,6 +109,12 @@ class Answer:
     def facts(self) -> tuple[Fact, ...]:
         """How much, how sure, how long, how much memory: those that are known."""
         return tuple(fact for fact in (self.gain, self.sure, self.time, self.memory) if fact)
+
+    @property
+    def missing_by_status(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The names of the strategies without figures."""
+        alike = words.grouped(self.missing, lambda gap: gap.status).items()
+        return tuple((status, tuple(name for gap in same for name in gap.names)) for status, same in alike)
 
     def share(self, amount: float) -> float:
         """Of the chart's width in percent; what is beyond its end is cut there."""

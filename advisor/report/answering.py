@@ -40,7 +40,7 @@ def answers(profile: Profile) -> Answers:
 
 def _over(found: Sequence[Answer]) -> tuple[Verdict, ...]:
     """What to use where, in one sentence; nothing where each device has its own doubts."""
-    named = words.grouped((a for a in found if a.change or a.unchanged), _chosen)
+    named = words.grouped((a for a in found if a.change or a.unchanged), lambda a: a.chosen)
     if not named:
         return ()
     parts = (
@@ -50,10 +50,6 @@ def _over(found: Sequence[Answer]) -> tuple[Verdict, ...]:
     tones = {answer.verdict.tone for answer in found}
     tone = found[0].verdict.tone if len(tones) == 1 else "tie"
     return (Verdict("predicted", tone, "", f"Predicted: use {'; '.join(parts)}"),)
-
-
-def _chosen(answer: Answer) -> str:
-    return next((bar.name for bar in answer.bars if bar.chosen), "")
 
 
 def measured_answer(profile: Profile) -> Answer:
@@ -92,7 +88,6 @@ def predicted_answer(profile: Profile, made: Prediction) -> Answer:
     found = Answer(
         prediction_verdict(profile, made),
         tuple(predicted_bars(marked, notes, profile.preferences.indifference)),
-        counts="predicted time per frame",
         against=words.name((chosen and chosen.baseline) or BASELINE),
         memory_of="host and device" if apart(made.device) else "",
         advice=() if all_failed(profile) else _advice(profile, made.device.name),

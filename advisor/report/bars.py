@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from statistics import median
 
 from advisor import stats, units
 from advisor.profiles.schema import Measured, Predicted, Prediction, Profile
@@ -48,6 +47,15 @@ def measured_bars(profile: Profile) -> Iterator[Bar]:
             note=words.line(row.outside, 100) if row.outside else "",
             latency=notes.get(row.strategy, ""),
         )
+
+
+def speeds(profile: Profile) -> dict[str, stats.Ratio]:
+    """The baseline's figure over that of each other row; by separate processes where no final compared them."""
+    base, pairs = baseline(profile), compared(profile)
+    if base is None:
+        return {}
+    told = {name: _speed(profile, pairs, base, row) for name, row in profile.measured().items()}
+    return {name: found for name, found in told.items() if found is not None}
 
 
 def _speed(profile: Profile, pairs: Pairs, base: Measured, row: Measured) -> stats.Ratio | None:
@@ -169,7 +177,7 @@ def _bar(
         units.size(memory) if memory is not None else "",
         memory or 0,
         ratio=units.ratio(1.0 if baseline else speed.value) if speed else "",
-        ratio_between=words.ratio_between(*between) if between else "",
+        ratio_between=words.ratio_between(*between).replace("× to ", "–") if between else "",
         speed=speed.value if speed else None,
         latency=latency,
         note=note,
@@ -186,7 +194,7 @@ def drawn(made: Answer) -> Answer:
     ranked = sorted(bars, key=lambda bar: not (bar.chosen or bar.baseline))[:BRIEF]
     base = next((bar.amount for bar in bars if bar.baseline), bars[0].amount)
     within = max(base, max(bar.amount for bar in bars if bar.amount <= _REACH * bars[0].amount))
-    extent = 1.12 * max(within, min(median(bar.high for bar in bars), 1.25 * within))
+    extent = 1.12 * within
     step = decimal_step(extent)
     write = units.joules if made.counts.startswith("energy") else units.seconds
     ticks = (Tick(i * step / extent, write(i * step) if i else "0") for i in range(int(extent / step) + 1))

@@ -20,6 +20,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from advisor.report import words
+from advisor.report.answer import Answer, Change
 from advisor.report.blocks import Block, Download, Fold, Group, Verdicts
 from advisor.report.page import Page
 
@@ -111,8 +112,16 @@ def page_environment() -> Environment:
         finalize=lambda value: _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", value) if type(value) is str else value
     )
     made.filters["verbatim"] = Verbatim
+    made.filters["by_change"] = _by_change
     made.filters["shown"] = lambda columns: [column for column in columns if "html" in column.forms]
     return made
+
+
+def _by_change(found: list[Answer]) -> list[tuple[Change, str]]:
+    """Each code once, the most common first, with its devices."""
+    alike = words.grouped(((a.change, a.verdict.device) for a in found if a.change), lambda pair: pair[0])
+    named = [(change, [device for _, device in same]) for change, same in alike.items()]
+    return [(change, words.listing(d)) for change, d in sorted(named, key=lambda pair: -len(pair[1]))]
 
 
 @cache

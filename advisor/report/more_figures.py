@@ -29,6 +29,10 @@ def more_figures(profile: Profile, measured: Sequence[Measured]) -> Iterator[Blo
         yield _figures(measured)
         yield from _why(measured)
         yield from _charts(profile, measured)
+
+
+def places(measured: Sequence[Measured]) -> Iterator[Block]:
+    """Where memory lies; nothing where no row tells."""
     if any(row.footprint.places or row.host_pages for row in measured):
         yield Heading("Where memory lies", "places")
         yield _places(measured)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from advisor.model import measured
 from advisor.profiles.schema import Profile
 from advisor.report import blocks, words
 from advisor.report.advising import changes, findings
 from advisor.report.answering import answers
-from advisor.report.evidence import evidence, predictions
+from advisor.report.evidence import memory, noise, predictions, stages
 from advisor.report.failures import FIRST_FRAMES, all_failed, failures
 from advisor.report.machine import absent, environment, readings
 from advisor.report.methods import measured_label, method, pairs, preferences, workload
-from advisor.report.page import NO_GPU, Page, Section, circumstances, download, filled, lead
+from advisor.report.page import Page, Section, circumstances, download, filled, lead
 from advisor.report.recommendations import verdicts
-from advisor.report.tables import baseline
+from advisor.report.sensitivity import sensitivity
 from advisor.report.traces import traces
 from advisor.verdicts.counting import counted
 
@@ -45,11 +47,13 @@ def profile_page(profile: Profile) -> Page:
         meta=tuple(filter(None, (f"`{parameters}`" if parameters else "", made))),
         sections=(
             _lead(profile),
-            _change(profile, found),
             *(predicted if cpu else ()),
-            evidence(profile, against),
+            stages(profile),
+            *([] if cpu or not profile.measured() else [memory(profile)]),
             _advice(profile, found),
+            *([changing] if (changing := sensitivity(profile)).blocks else []),
             *(() if cpu else predicted),
+            *([noise(profile, against)] if profile.measured() else []),
             *([Section("frames", "Within a frame", seen, nav="Timelines")] if seen else []),
             _circumstances(profile, "" if against.rows else against.reason),
             Section("raw", "Raw data", (download(profile),), nav="Raw data", forms="html"),
@@ -69,9 +73,7 @@ def _lead(profile: Profile) -> Section:
     steps = [verdict.next_step for verdict in verdicts(profile)]
     next_step = steps[0] if len(steps) > 1 and len(set(steps)) == 1 else ""  # said once, for all devices
     warnings, cpu = tuple(map(words.line, profile.environment.warnings)), profile.device.kind == "cpu"
-    none = blocks.Banners("no GPU", (_NOTHING_PREDICTED,), forms="html")
-    if profile.predictions:
-        none = blocks.Banners("predicted", (NO_GPU,), "predicted", forms="html")
+    none = blocks.Banners("no GPU", (_NOTHING_PREDICTED,) * (not profile.predictions), forms="html")
     return lead(
         none if cpu else None,
         blocks.Banners("note", tuple(map(words.line, profile.notes)), forms="html"),
@@ -95,32 +97,30 @@ def _further(left: int) -> tuple[blocks.Block, ...]:
     )
 
 
-def _change(profile: Profile, found: tuple[blocks.Finding, ...]) -> Section:
-    proposed = () if _doubtful(profile) else changes(profile, found)
-    fired, kept = [f for f in found if f.fired], baseline(profile)
-    why = "No rule has code to propose."
-    if _doubtful(profile):
-        why = "The workload itself, first: it failed under every strategy here."
-    elif any(f.snippet for f in fired):
-        why = f"Nothing: the verdict is to keep {words.code(kept.strategy if kept else 'baseline')}."
-    instead = blocks.Prose(why, forms="html")
-    if fired:
-        instead = blocks.Prose(f"{why} What the rules advise is", link=("below.", "#advice"), forms="html")
-    block = blocks.Code(proposed, forms="html") if proposed else instead
-    return Section("change", "What to change in the code", (block,), nav="What to change")
-
-
 def _advice(profile: Profile, found: tuple[blocks.Finding, ...]) -> Section:
     fired, quiet = tuple(f for f in found if f.fired), tuple(f for f in found if not f.fired)
     doubtful, silenced = _doubtful(profile), any(f.outcome == "silenced" for f in quiet)
     more = f"{len(quiet)} more: rules that passed{', are silenced' * silenced} or do not apply"
     parts = filled(
         blocks.Prose(_FROM_FIRST_FRAMES * doubtful, forms="html"),
-        blocks.Findings(fired, forms="html" if doubtful else "html txt"),
+        blocks.Findings(_with_code(profile, fired), forms="html" if doubtful else "html txt"),
         None if fired else blocks.Prose("No rule found anything to change.", forms="html"),
         blocks.Fold(more, filled(blocks.Findings(quiet)), kind="folded"),
     )
     return Section("advice", "Advice", parts, nav="Advice")
+
+
+def _with_code(profile: Profile, fired: tuple[blocks.Finding, ...]) -> tuple[blocks.Finding, ...]:
+    """Each code under the first finding that shows it; none that the verdicts speak against."""
+    shown = () if _doubtful(profile) else changes(profile, fired)
+    kept = {(f.rule, f.snippet) for f in shown}
+    seen: set[str] = set()
+    made = []
+    for f in fired:
+        again = f.snippet in seen or (f.rule, f.snippet) not in kept
+        seen.add(f.snippet)
+        made.append(replace(f, snippet="", variants=()) if again else f)
+    return tuple(made)
 
 
 def _circumstances(profile: Profile, unmatched: str) -> Section:

@@ -61,7 +61,7 @@ def render(page: Page, *, bars: bool = False, details: bool = False) -> str:
 def verdict(page: Page) -> str:
     """Each verdict in a line of its own, for scripts and for who wants no more."""
     told: list[blocks.Verdict] = []
-    for block in chain.from_iterable(shown(section, "txt") for section in page.sections):
+    for block in chain.from_iterable(shown(section, "txt") for section in page.sections if section.lead):
         if isinstance(block, Answers):
             told += block.over or [answer.verdict for answer in block.items]
         told += block.items if isinstance(block, blocks.Verdicts) else ()
@@ -121,17 +121,17 @@ class _Writer:
     def answers(self, block: Answers) -> Iterator[list[str]]:
         """Of each device verdict and chart; the advice for all. Where there is room the tables tell more."""
         yield from (self._verdict(told, self.indent) for told in block.over)
-        kept = self.first(block.items, "device", self.room.devices)
-        if not self.room.brief:
-            yield from (self._device(a.verdict, named=len(kept) > 1, reasons=True) for a in kept)
-            return
-        if len(block.items) == 1:
-            yield self._verdict(kept[0].verdict, self.indent)
-            yield [*self._chart(kept[0]), *_missing(kept[0].missing)]
+        kept, alone = self.first(block.items, "device", self.room.devices), len(block.items) == 1
+        if alone or not self.room.brief:
+            for answer in kept:
+                yield self._device(answer.verdict, named=not alone, reasons=not self.room.brief)
+                yield [*self._chart(answer), *(_missing(answer.missing) if self.room.brief else [])]
         else:
             devices = [[*self._one_of_several(answer), *self._chart(answer)] for answer in kept]
             yield from devices if self.room.rows else [list(chain.from_iterable(devices))]
-        yield self._advice(list(dict.fromkeys(found for answer in block.items for found in answer.advice)))
+        if self.room.brief:
+            advice = dict.fromkeys(found for answer in block.items for found in answer.advice)
+            yield self._advice(list(advice))
 
     def _one_of_several(self, answer: Answer) -> list[str]:
         said = answer.verdict.headline.removeprefix("Predicted: ")
@@ -158,19 +158,30 @@ class _Writer:
         if not kept:
             return []
         self.leave(sum(len(bar.names) for bar in ranked[self.room.rows :]), "strategy")
-        head = ("", "", "gain" if answer.against else "", "memory")
+        gain = "gain" if answer.against else ""
+        head = ("", "", gain, "memory") if self.room.brief else ("", "", gain, "", "memory")
         body = [head, *(self._figures(answer, bar) for bar in kept)]
         room = WIDTH - len(MARK) - sum(2 + max(map(len, column)) for column in zip(*body, strict=True))
         names = [words.line(answer.counts, room), *(joined(bar.names, room) for bar in kept)]
         rows = [(name, *figures) for name, figures in zip(names, body, strict=True)]
-        lines = words.table(rows, [False, True, not self.bars, True, True])
+        lines = words.table(rows, [False, True, not (self.bars and self.room.brief), *[True] * len(head[2:])])
         marks = ("  ", *(MARK if bar.chosen else "  " for bar in kept))
-        notes = [f"({bar.name}: {bar.latency})" for bar in kept if bar.latency]
-        beneath = (line for note in notes for line in self.wrap(note, "  "))
+        beneath = (line for note in self._notes(kept) for line in self.wrap(note, "  "))
         return [*(f"{mark}{line}" for mark, line in zip(marks, lines, strict=True)), *beneath]
+
+    def _notes(self, kept: Sequence[Bar]) -> Iterator[str]:
+        """What must be known of a time; with all room, who is equal and who took no part in the final."""
+        yield from (f"({bar.name}: {bar.latency})" for bar in kept if bar.latency)
+        if not self.room.brief:
+            yield from (f"({', '.join(bar.names)}: equal)" for bar in kept if len(bar.names) > 1)
+            outside = words.grouped((bar for bar in kept if bar.note), lambda bar: bar.note)
+            yield from (f"({', '.join(bar.name for bar in same)}: {why})" for why, same in outside.items())
 
     def _figures(self, answer: Answer, shown: Bar) -> tuple[str, ...]:
         between = shown.between
+        if not self.room.brief:
+            gain = shown.ratio_between.replace("× to ", "–").replace("×", "")
+            return shown.value, between, shown.ratio, gain, shown.memory
         if self.bars:
             ends = [answer.share(end) / 100 for end in (shown.low, shown.amount, shown.high)]
             between = bar(*ends, predicted=answer.predicted)

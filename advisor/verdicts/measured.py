@@ -48,6 +48,20 @@ def compared(profile: Profile, objective: Objective | None = None) -> Pairs:
     return paired(scored, [name for name in rows if name in contestants and name in seen])
 
 
+def contestants_of(profile: Profile) -> list[Contestant]:
+    """Who may be chosen, as `recommend` takes them."""
+    return _contestants(profile.measured().values(), _final_of(profile))
+
+
+def aim_of(profile: Profile) -> Aim:
+    """By what `recommend` chooses."""
+    return _aim(profile.preferences, _final_of(profile))
+
+
+def _final_of(profile: Profile) -> FinalRecord | None:
+    return profile.final if profile.blocks else None
+
+
 def decided(
     blocks: Iterable[saved.Block],
     rows: Sequence[Measured],
@@ -58,14 +72,10 @@ def decided(
     kept = tuple(blocks)
     scored, objective = scores(kept, preferences.objective), preferences.objective
     each = rounds_of_a_score(kept, objective)
-    contestants = [
-        _contestant(row, left=row.strategy in final.left, dropped=row.strategy in final.dropped)
-        for row in rows
-        if row.strategy in final.contestants
-    ]
+    contestants = _contestants(rows, final)
     alias = Alias(final.alias, final.contestants[final.alias]) if final.alias in final.contestants else None
     pace = Pace(final.process_seconds, final.round_seconds * each) if final.round_seconds else None
-    aim = replace(_aim(preferences), share=final.share)
+    aim = _aim(preferences, final)
     found = decide(scored, contestants, aim, alias=alias, pace=pace)
     if found.step is None and pace and not scored:
         return replace(found, step=Step(FEWEST_PROCESSES, each))
@@ -77,7 +87,7 @@ def decided(
 def _separate(rows: Sequence[Measured], preferences: Preferences) -> Decision:
     """Of processes that share nothing: older profiles, and runs that ended before the final."""
     pairs = _apart(rows, preferences.objective)
-    return judge(pairs, [_contestant(row) for row in rows], _aim(preferences))
+    return judge(pairs, _contestants(rows, None), _aim(preferences, None))
 
 
 def _apart(rows: Sequence[Measured], objective: Objective) -> Pairs:
@@ -99,19 +109,30 @@ def _rounds(row: Measured, objective: Objective) -> tuple[tuple[float, ...], ...
     return tuple(tuple(seconds * longer for seconds in frames) for frames in row.rounds)
 
 
-def _contestant(row: Measured, *, left: bool = False, dropped: bool = False) -> Contestant:
-    return Contestant(
-        row.strategy, row.footprint.physical_bytes, code_change(row.strategy), left=left, dropped=dropped
-    )
+def _contestants(rows: Iterable[Measured], final: FinalRecord | None) -> list[Contestant]:
+    """Those of the final, where there was one."""
+    left, dropped = (final.left, final.dropped) if final else ({}, ())
+    return [
+        Contestant(
+            row.strategy,
+            row.footprint.physical_bytes,
+            code_change(row.strategy),
+            left=row.strategy in left,
+            dropped=row.strategy in dropped,
+        )
+        for row in rows
+        if final is None or row.strategy in final.contestants
+    ]
 
 
-def _aim(preferences: Preferences) -> Aim:
-    return Aim(
+def _aim(preferences: Preferences, final: FinalRecord | None) -> Aim:
+    aim = Aim(
         BASELINE,
         preferences.objective,
         preferences.memory_budget_bytes,
         indifference=preferences.indifference,
     )
+    return replace(aim, share=final.share) if final else aim
 
 
 def recommendation(verdict: Verdict, rows: Sequence[Measured], preferences: Preferences) -> Recommendation:
