@@ -105,6 +105,7 @@ OutBeside = Annotated[
 PageFormats = Annotated[str, of_profile("formats", help="Of html and md, separated by commas.")]
 Formats = Annotated[str, of_profile("formats")]
 NoEnvironment = Annotated[bool, of_profile("no_environment")]
+Details = Annotated[bool, of_profile("details")]
 Quiet = Annotated[bool, of_profile("quiet")]
 
 EntryOut = Annotated[

@@ -171,7 +171,10 @@ class Options:
     no_environment: bool = _output(
         False, "Leave out the machine and its software, for publishing.", file=True
     )
-    quiet: bool = _output(False, "No progress, no messages, results only.", short=("-q",), call=True)
+    details: bool = _output(False, "Print everything that the report holds as text, not 25 lines.")
+    quiet: bool = _output(
+        False, "No progress, no messages; of a report the verdict alone.", short=("-q",), call=True
+    )
 
 
 _KEYS = {

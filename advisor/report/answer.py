@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from advisor.report import words
 from advisor.report.axes import Tick
-from advisor.report.blocks import Block, Fact, Finding, Verdict
+from advisor.report.blocks import Block, Fact, Finding, Item, Verdict
 
 SNIPPET_LINES = 15
 """So many lines of code stand on the first screen; all of it is folded beneath."""
@@ -90,7 +91,7 @@ class Answer:
     change: Change | None = None
     unchanged: str = ""
     advice: tuple[Finding, ...] = ()
-    missing: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    missing: tuple[Item, ...] = ()
     ticks: tuple[Tick, ...] = ()
     extent: float = 1.0
 
@@ -108,6 +109,12 @@ class Answer:
     def facts(self) -> tuple[Fact, ...]:
         """How much, how sure, how long, how much memory: those that are known."""
         return tuple(fact for fact in (self.gain, self.sure, self.time, self.memory) if fact)
+
+    @property
+    def missing_by_status(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The names of the strategies without figures."""
+        alike = words.grouped(self.missing, lambda gap: gap.status).items()
+        return tuple((status, tuple(name for gap in same for name in gap.names)) for status, same in alike)
 
     def share(self, amount: float) -> float:
         """Of the chart's width in percent; what is beyond its end is cut there."""

@@ -13,7 +13,7 @@ from advisor.report import words
 from advisor.report.advising import findings
 from advisor.report.answer import SNIPPET_LINES, Answer, Answers, Change
 from advisor.report.bars import drawn, measured_bars, predicted_bars, script_bars
-from advisor.report.blocks import Fact, Finding, Item, Verdict
+from advisor.report.blocks import Fact, Finding, Verdict
 from advisor.report.failures import all_failed, undoubted
 from advisor.report.recommendations import direction, prediction_verdict, verdicts
 from advisor.report.tables import apart, baseline, gaps, overlaps
@@ -66,7 +66,7 @@ def measured_answer(profile: Profile) -> Answer:
         against=words.name(base.strategy) if base else "",
         memory_of="host and device" if apart(profile.device) else "",
         advice=_advice(profile, profile.device.name),
-        missing=_missing(gaps(profile.results)),
+        missing=gaps(profile.results),
     )
     if chosen is None:
         return drawn(made)
@@ -91,7 +91,7 @@ def predicted_answer(profile: Profile, made: Prediction) -> Answer:
         against=words.name((chosen and chosen.baseline) or BASELINE),
         memory_of="host and device" if apart(made.device) else "",
         advice=() if all_failed(profile) else _advice(profile, made.device.name),
-        missing=_missing(gaps(made.results)),
+        missing=gaps(made.results),
     )
     if chosen is None:
         return drawn(found)
@@ -109,7 +109,7 @@ def script_answer(profile: Profile, script: ScriptRun, told: Verdict) -> Answer:
         counts="time per run",
         against=words.name(script.baseline),
         memory_of="taken from CUDA",
-        missing=_missing(gaps(profile.results)),
+        missing=gaps(profile.results),
     )
     if chosen is None or name is None:
         return drawn(made)
@@ -210,9 +210,3 @@ def _advice(profile: Profile, device: str) -> tuple[Finding, ...]:
     here = words.name(device)
     told = (f for f in findings(profile) if f.outcome == "advice" and here in f.devices and not f.again)
     return tuple(told)[:ADVICES]
-
-
-def _missing(missing: Sequence[Item]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Strategies without figures by what became of them."""
-    found = words.grouped(missing, lambda gap: gap.status)
-    return tuple((status, tuple(n for gap in same for n in gap.names)) for status, same in found.items())

@@ -42,7 +42,7 @@ def stages(profile: Profile) -> Section:
         blocks.Prose(_ON_CPU if cpu else "", forms="html"),
         drawn,
         blocks.Items(missing, "Strategies without figures", forms="html"),
-        blocks.Items(tuple(gap for gap in missing if gap.status != "failed"), forms="md txt"),
+        blocks.Items(tuple(gap for gap in missing if gap.status != "failed"), forms="txt"),
     )
     return Section(
         "stages",
@@ -115,8 +115,9 @@ _RANGE = "Predicted. The bracket below is the range of the whole frame."
 def predictions(profile: Profile) -> Section:
     """All predictions; none of them marked as recommended where the workload failed."""
     marked, cpu = counted(undoubted(profile)).predictions, profile.device.kind == "cpu"
+    each = tuple(predicted_answer(profile, made) for made in profile.predictions)
     parts = filled(
-        None if cpu else Answers(tuple(predicted_answer(profile, made) for made in profile.predictions)),
+        None if cpu else Answers(each, forms="html txt"),
         blocks.Prose(error_line(profile.predictions), forms="md") if cpu else None,
         blocks.Prose(f"How accurate predictions are: {WHERE}", forms="txt"),
         *(_device(profile, one, i) for i, one in enumerate(marked)),

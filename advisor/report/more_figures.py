@@ -58,6 +58,7 @@ def _figures(measured: Sequence[Measured]) -> Table:
         *_with_figures(columns, rows),
         caption=_CAPTION,
         title="Slowest frames, CPU time, energy:",
+        forms="html txt",
         identifier="more",
         sortable=True,
         brief_notes=False,

@@ -21,8 +21,6 @@ from advisor.verdicts.counting import counted
 
 BESIDE_VERDICT = 3
 """So many warnings stand beside the verdict."""
-_ADVICE = 3
-"""So many pieces of advice in a terminal."""
 _NOTHING_PREDICTED = (
     "This machine offered no GPU, and nothing was predicted for one: no figure on this page is a GPU's."
 )
@@ -72,9 +70,8 @@ def _doubtful(profile: Profile) -> bool:
 
 
 def _lead(profile: Profile) -> Section:
-    told, next_step = verdicts(profile), ""
-    if len(told) > 1 and len({verdict.next_step for verdict in told}) == 1:  # said once, for all devices
-        next_step, told = told[0].next_step, tuple(replace(verdict, next_step="") for verdict in told)
+    steps = [verdict.next_step for verdict in verdicts(profile)]
+    next_step = steps[0] if len(steps) > 1 and len(set(steps)) == 1 else ""  # said once, for all devices
     warnings, cpu = tuple(map(words.line, profile.environment.warnings)), profile.device.kind == "cpu"
     none = blocks.Banners("no GPU", (_NOTHING_PREDICTED,) * (not profile.predictions), forms="html")
     return lead(
@@ -83,8 +80,8 @@ def _lead(profile: Profile) -> Section:
         blocks.Failures(failures(profile)),
         blocks.Banners("doubtful", (f"{FIRST_FRAMES}.",) * _doubtful(profile), "doubt"),
         answers(profile),
-        blocks.Verdicts(told, named=cpu, reasons=told[0].basis != "predicted", forms="md txt"),
-        blocks.Banners("warning", warnings[:BESIDE_VERDICT], "caution"),
+        blocks.Banners("warning", warnings[:BESIDE_VERDICT], "caution", forms="html md"),
+        blocks.Banners("warning", warnings, forms="txt"),
         *_further(len(warnings) - BESIDE_VERDICT),
         blocks.Prose(next_step, label="Next", kind="next together"),
     )
@@ -96,7 +93,6 @@ def _further(left: int) -> tuple[blocks.Block, ...]:
         return ()
     return (
         blocks.Prose("", link=(f"and {left} more below", "#method"), forms="html"),
-        blocks.Prose(f"and {words.count(left, 'more warning')} below", forms="txt"),
         blocks.Prose(f"and {left} more in the report", forms="md"),
     )
 
@@ -107,10 +103,8 @@ def _advice(profile: Profile, found: tuple[blocks.Finding, ...]) -> Section:
     more = f"{len(quiet)} more: rules that passed{', are silenced' * silenced} or do not apply"
     parts = filled(
         blocks.Prose(_FROM_FIRST_FRAMES * doubtful, forms="html"),
-        blocks.Findings(_with_code(profile, fired), forms="html" if doubtful else "html md"),
+        blocks.Findings(_with_code(profile, fired), forms="html" if doubtful else "html txt"),
         None if fired else blocks.Prose("No rule found anything to change.", forms="html"),
-        blocks.Code(() if doubtful else changes(profile, found), forms="md"),
-        _in_text(profile, fired),
         blocks.Fold(more, filled(blocks.Findings(quiet)), kind="folded"),
     )
     return Section("advice", "Advice", parts, nav="Advice")
@@ -129,24 +123,6 @@ def _with_code(profile: Profile, fired: tuple[blocks.Finding, ...]) -> tuple[blo
     return tuple(made)
 
 
-def _in_text(profile: Profile, fired: tuple[blocks.Finding, ...]) -> blocks.Table | None:
-    """Titles of the first pieces of advice on what was measured, a line each, with what they save."""
-    here = words.name(profile.device.name)
-    told = [f for f in fired if f.outcome == "advice" and here in f.devices]
-    if profile.device.kind == "cpu" or _doubtful(profile):
-        return None
-    more = f"{len(told) - _ADVICE} more, " if len(told) > _ADVICE else ""
-    return blocks.Table(
-        "advice",
-        "",
-        (blocks.Column(""),),
-        tuple(blocks.Row(finding.title, (blocks.TableCell(finding.saves),)) for finding in told[:_ADVICE]),
-        title="Advice (times are per frame):",
-        note=f"{more}reasons and code: see the report",
-        forms="txt",
-    )
-
-
 def _circumstances(profile: Profile, unmatched: str) -> Section:
     """`unmatched` is why figures measured on a GPU stand without the model's beside them."""
     cpu, wanted, machine = profile.device.kind == "cpu", preferences(profile), environment(profile)
@@ -154,7 +130,7 @@ def _circumstances(profile: Profile, unmatched: str) -> Section:
     further = tuple(map(words.line, profile.environment.warnings[BESIDE_VERDICT:]))
     ran = f"{words.line(profile.workload.file, 120)} {pairs(profile.workload.parameters)}"
     return circumstances(
-        blocks.Banners("warning", further, forms="html txt"),
+        blocks.Banners("warning", further, forms="html"),
         blocks.Fold("What the conclusions go by", filled(blocks.Facts(wanted)), open=True),
         blocks.Facts(wanted, forms="txt"),
         blocks.Group(

@@ -82,9 +82,8 @@ def _lead(profile: Profile, script: ScriptRun, notes: tuple[str, ...]) -> Sectio
     return lead(
         blocks.Banners("note", notes, forms="html"),
         Answers((script_answer(profile, script, _verdict(profile, script)),)),
-        blocks.Verdicts((_verdict(profile, script),), forms="md txt"),
         blocks.Banners("warning", tuple(map(words.line, profile.environment.warnings)), "caution"),
-        blocks.Code((found,)) if shown else None,
+        blocks.Code((found,), forms="html") if shown else None,
     )
 
 
