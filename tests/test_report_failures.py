@@ -16,19 +16,17 @@ from builders import (
     skipped,
     vector_add_workload,
 )
-from rendering import blocks, shown
+from rendering import bars, blocks, shown
 
 from advisor.profiles.conclusions import Gain
 from advisor.profiles.schema import Failed, Profile
 from advisor.profiles.sweeps import Point, SweepResults, sweep_results
-from advisor.report import evidence
 from advisor.report.advising import changes, findings
 from advisor.report.blocks import Banners, Code
 from advisor.report.failures import excerpt, failures, sweep_failures
 from advisor.report.markdown import escape, prose
 from advisor.report.pages import page_of, render
 from advisor.report.recommendations import verdicts
-from advisor.report.tables import rows
 
 TRACEBACK = """Traceback (most recent call last):
   File "/lib/python/threading.py", line 1, in run
@@ -139,8 +137,8 @@ def test_one_strategy_is_compared_with_nothing() -> None:
     assert "→" not in shown(run, "txt")
     left = profile(results=(measured("pinned", 0.02), failed("pageable")), recommendation=chosen)
     assert verdicts(left)[0].headline == "Only `pinned` has figures: nothing was compared"
-    assert [row.tag for row in rows(profile())] == ["baseline", ""]
-    assert [row.tag for row in evidence.strategies(left).rows] == [""]
+    assert [bar.baseline for bar in bars(profile()).values()] == [False, True]
+    assert [(bar.chosen, bar.baseline) for bar in bars(left).values()] == [(False, False)]
 
 
 def host_only(run: Profile) -> Profile:

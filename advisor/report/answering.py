@@ -56,7 +56,7 @@ def measured_answer(profile: Profile) -> Answer:
     """The verdict over the measured rows."""
     marked = undoubted(profile)
     chosen, told = marked.recommendation, verdicts(profile)[0]
-    bars = tuple(measured_bars(counted(marked)))
+    bars = tuple(measured_bars(counted(marked), overlaps(profile)))
     base = baseline(profile)
     how = counts(profile.preferences.objective)
     made = Answer(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from advisor import stats, units
@@ -12,7 +12,7 @@ from advisor.profiles.scripts import ScriptRun
 from advisor.report import words
 from advisor.report.answer import Answer, Bar
 from advisor.report.axes import Tick, decimal_step
-from advisor.report.tables import baseline, overlaps
+from advisor.report.tables import baseline
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.estimate import Pairs
 from advisor.verdicts.final import known, ratio
@@ -26,11 +26,14 @@ _REACH = 4.0
 """The chart ends at so many times the best, or at the baseline where that is slower."""
 
 
-def measured_bars(profile: Profile) -> Iterator[Bar]:
-    """Contestants that are surely within the indifference and need the same memory as one; the rest alone."""
+def measured_bars(profile: Profile, notes: Mapping[str, str]) -> Iterator[Bar]:
+    """Contestants that are surely within the indifference and need the same memory as one; the rest alone.
+
+    The rows are as the objective counts them; `notes` are what `overlaps` says of them.
+    """
     rows, chosen, base = profile.measured(), profile.recommendation, baseline(profile)
-    objective, notes = profile.preferences.objective, overlaps(profile)
-    name, pairs = chosen.strategy if chosen else None, compared(profile) if rows else None
+    objective, ratios = profile.preferences.objective, speeds(profile)
+    name = chosen.strategy if chosen else None
     for group in _joined(rows, chosen.groups if chosen else (), name):
         row = rows[group[0]]
         figures = _figures(row, objective)
@@ -40,7 +43,7 @@ def measured_bars(profile: Profile) -> Iterator[Bar]:
             group,
             figures,
             row.footprint.physical_bytes,
-            _speed(profile, pairs, base, row) if base and pairs else None,
+            ratios.get(row.strategy),
             write=units.joules if objective == "energy" else units.seconds,
             chosen=name in group,
             baseline=base is not None and base.strategy in group,
@@ -50,7 +53,7 @@ def measured_bars(profile: Profile) -> Iterator[Bar]:
 
 
 def speeds(profile: Profile) -> dict[str, stats.Ratio]:
-    """The baseline's figure over that of each other row; by separate processes where no final compared them."""
+    """The baseline's figure over that of each row, with intervals where the two were compared."""
     base, pairs = baseline(profile), compared(profile)
     if base is None:
         return {}
@@ -60,7 +63,9 @@ def speeds(profile: Profile) -> dict[str, stats.Ratio]:
 
 def _speed(profile: Profile, pairs: Pairs, base: Measured, row: Measured) -> stats.Ratio | None:
     """The baseline's figure over this row's; without an interval where no final compared them."""
-    objective = profile.preferences.objective
+    objective, chosen = profile.preferences.objective, profile.recommendation
+    if chosen and chosen.strategy == row.strategy != base.strategy and chosen.speedup and chosen.interval:
+        return stats.Ratio(chosen.speedup, *chosen.interval)
     if {base.strategy, row.strategy} <= set(pairs.names):
         return ratio(pairs.among([base.strategy, row.strategy]), profile.method.confidence)
     above, below = _figures(base, objective), _figures(row, objective)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from advisor import stats, units
 from advisor.devices.memory_class import EXPLAINED
@@ -13,9 +13,6 @@ from advisor.report import words
 from advisor.report.blocks import NOTHING, Item, Row, TableCell
 from advisor.rules.base import shares_dram
 from advisor.strategies.registry import BASELINE
-
-_FIRST = 4
-"""Devices by which a strategy is kept where there is little room."""
 
 
 def apart(device: Device) -> bool:
@@ -98,6 +95,8 @@ def break_even(row: Measured, base: Measured, ratio: stats.Ratio) -> TableCell:
     beneath is that of the ratio of their times. The set-up itself is one figure and has no interval.
     """
     extra = row.setup_seconds - base.setup_seconds
+    if math.isinf(ratio.high):
+        return TableCell("not in the final")
     if ratio.low <= 1 <= ratio.high:
         return TableCell("frames tie with the baseline's")
     if ratio.low > 1 and extra <= 0:
