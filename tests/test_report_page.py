@@ -22,7 +22,7 @@ FORMS = get_args(Form)
 
 
 def page(*blocks: Block, folded: bool = False) -> Page:
-    section = Section("verdict", "What came of it", blocks, nav="Verdict", brief=True, folded=folded)
+    section = Section("verdict", "What came of it", blocks, nav="Verdict", lead=True, folded=folded)
     return Page("report", "a brand", "a title", "name", (section,), where="on X")
 
 

@@ -207,7 +207,7 @@ class _Writer:
         yield from columns
 
     def prose(self, block: blocks.Prose) -> Iterator[list[str]]:
-        if True:
+        if self.indent or not self.room.brief:
             yield self.wrap(": ".join(filter(None, (block.label, block.whole))), self.indent)
 
     def banners(self, block: blocks.Banners) -> Iterator[list[str]]:
