@@ -30,6 +30,7 @@ from advisor.errors import FileProblem, UsageError
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Device, Profile
 from advisor.profiles.sweeps import SweepResults
+from advisor.report.answer import Answers
 from advisor.report.blocks import Group, Verdict
 from advisor.report.markdown import LIMIT
 from advisor.report.pages import page_of, render, write

@@ -12,7 +12,7 @@ from advisor.profiles.schema import Measured, Profile
 from advisor.report import html, markdown, terminal
 from advisor.report.blocks import NOTHING, Block, Prose, Table
 from advisor.report.charts import Chart
-from advisor.report.more_figures import more_figures
+from advisor.report.more_figures import more_figures, places
 from advisor.report.pages import page_of
 
 NO_COUNTER = "NVML's energy counter: NVML does not support it on this GPU"
@@ -48,7 +48,7 @@ LACKING = measured(
 
 
 def blocks(*rows: Measured) -> list[Block]:
-    return list(more_figures(page(*rows), rows))
+    return [*more_figures(page(*rows), rows), *places(rows)]
 
 
 def table(found: list[Block], kind: str) -> Table:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from advisor.report import words
-from advisor.report.axes import Tick
 from advisor.report.blocks import Block, Fact, Finding, Item, Verdict
 
 SNIPPET_LINES = 15
@@ -75,8 +74,8 @@ class Answer:
 
     `counts` heads the chart's figures: time per frame, energy. `against` is the baseline's name, `memory_of`
     what the bars' memory is of. `unchanged` says so where no code is to change. `advice` are the three of the
-    largest gain, `missing` the strategies without figures by what became of them: failed, skipped. `ticks`
-    and `extent` are of the chart's axis.
+    largest gain, `missing` the strategies without figures by what became of them: failed, skipped.
+    `extent` is the end of the chart's axis.
     """
 
     verdict: Verdict
@@ -92,7 +91,6 @@ class Answer:
     unchanged: str = ""
     advice: tuple[Finding, ...] = ()
     missing: tuple[Item, ...] = ()
-    ticks: tuple[Tick, ...] = ()
     extent: float = 1.0
 
     @property

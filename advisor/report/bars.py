@@ -11,7 +11,6 @@ from advisor.profiles.schema import Measured, Predicted, Prediction, Profile
 from advisor.profiles.scripts import ScriptRun
 from advisor.report import words
 from advisor.report.answer import Answer, Bar
-from advisor.report.axes import Tick, decimal_step
 from advisor.report.tables import baseline
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.estimate import Pairs
@@ -200,8 +199,5 @@ def drawn(made: Answer) -> Answer:
     base = next((bar.amount for bar in bars if bar.baseline), bars[0].amount)
     within = max(base, max(bar.amount for bar in bars if bar.amount <= _REACH * bars[0].amount))
     extent = 1.12 * within
-    step = decimal_step(extent)
-    write = units.joules if made.counts.startswith("energy") else units.seconds
-    ticks = (Tick(i * step / extent, write(i * step) if i else "0") for i in range(int(extent / step) + 1))
     drawn = tuple(replace(bar, brief=bar in ranked) for bar in bars)
-    return replace(made, bars=drawn, ticks=tuple(ticks), extent=extent)
+    return replace(made, bars=drawn, extent=extent)

@@ -101,7 +101,7 @@ def break_even(row: Measured, base: Measured, ratio: stats.Ratio) -> TableCell:
         return TableCell("frames tie with the baseline's")
     if ratio.low > 1 and extra <= 0:
         return TableCell("at once", sort=0)
-    crossing = extra / (base.median_seconds * (1 - 1 / ratio.value))
+    crossing = round(extra / (base.median_seconds * (1 - 1 / ratio.value)), 6)
     ends = sorted(extra / (base.median_seconds * (1 - 1 / end)) for end in (ratio.low, ratio.high))
     if ratio.low > 1:
         between = f"{math.ceil(ends[0])} to {math.ceil(ends[1])}"
