@@ -387,8 +387,8 @@ def test_code_in_markdown_is_whole_or_its_heart_or_left_out() -> None:
     short = markdown.render(page_of(run), limit=len(whole) - 200)
     assert "```python\n" + "\n".join(frame) + "\n```" in short
     assert "step_0" not in short
-    long = profile(recommendation=recommendation(), advice=(advice(snippet="\n".join([*helpers * 6, ends])),))
-    assert "```python\n# 361 lines, in the report\n```" in shown(long, "md")
+    long = profile(recommendation=recommendation(), advice=(advice(snippet="\n".join([*helpers * 7, ends])),))
+    assert "```python\n# 421 lines, in the report\n```" in shown(long, "md")
 
 
 def test_a_block_in_markdown_is_cut_after_a_line() -> None:
