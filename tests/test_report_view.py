@@ -85,7 +85,7 @@ def test_a_row_outside_the_final_says_why() -> None:
     out = measured("managed", 0.09, outside="screened out: over twice the best")
     run = profile(results=(measured("pageable", 0.04), measured("pinned", 0.02), out))
     assert [bar.note for bar in bars(run).values()] == ["", "", "screened out: over twice the best"]
-    for told in (shown(run, "html"), shown(run, "txt")):
+    for told in (shown(run, "html"), shown(run, "details")):
         assert "screened out: over twice the best" in " ".join(told.split())
 
 

@@ -130,3 +130,8 @@ class Answers(Block):
     def predicted(self) -> bool:
         """Whether none of them was measured."""
         return all(answer.predicted for answer in self.items)
+
+    @property
+    def sentences(self) -> tuple[Verdict, ...]:
+        """Over all of several devices, or of the only one."""
+        return self.over or tuple(answer.verdict for answer in self.items)

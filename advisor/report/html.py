@@ -20,7 +20,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from advisor.report import words
-from advisor.report.answer import Answer, Change
+from advisor.report.answer import Answer, Answers, Change
 from advisor.report.blocks import Block, Download, Fold, Group, Verdicts
 from advisor.report.page import Page
 
@@ -63,8 +63,10 @@ def notebook_cell(page: Page) -> str:
 
     The page is in a frame of its own, so that neither styles the other.
     """
-    told = next(b for section in page.sections for b in section.blocks if isinstance(b, Verdicts)).items[0]
-    line = f"{page.name}, {told.device}: {told.headline}"
+    found = (b for section in page.sections for b in section.blocks if isinstance(b, (Answers, Verdicts)))
+    block = next(found)
+    told = block.sentences[0] if isinstance(block, Answers) else block.items[0]
+    line = ": ".join(filter(None, (", ".join(filter(None, (page.name, told.device))), told.headline)))
     return environment().get_template("notebook.html.j2").render(line=line, page=render(page))
 
 

@@ -208,7 +208,9 @@ def _chart(answers: Sequence[Answer], rows: int) -> Iterator[str]:
     interval = "range" if shown[0].predicted else "interval"
     against = {answer.against for answer in shown}
     gain = f"speed against {code(against.pop())}" if len(against) == 1 else "speed against the baseline"
-    heads = ["device", "strategy", shown[0].counts, interval, "overlapping frames", gain, interval, "memory"]
+    of = {answer.memory_of for answer in shown}
+    memory = ", ".join(("memory", *of)) if len(of) == 1 and all(of) else "memory"
+    heads = ["device", "strategy", shown[0].counts, interval, "overlapping frames", gain, interval, memory]
     cells = [_bar(answer.verdict.device * (len(answers) > 1), bar) for answer, bar in kept]
     told = [i for i, column in enumerate(zip(*cells, strict=True)) if any(column)]
     yield _drawn([heads[i] for i in told], [i > 1 for i in told], [[row[i] for i in told] for row in cells])
