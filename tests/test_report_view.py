@@ -32,7 +32,7 @@ from advisor.report.charts import Chart, footprint_chart
 from advisor.report.machine import absent
 from advisor.report.methods import measured_label, workload
 from advisor.report.page import Page
-from advisor.report.pages import page_of
+from advisor.report.pages import page_of, render
 from advisor.report.recommendations import predicted_verdict, verdicts
 from advisor.report.tables import break_even, setup_costs
 from advisor.stats import Ratio, ratio_interval

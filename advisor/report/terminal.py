@@ -65,7 +65,7 @@ def verdict(page: Page) -> str:
         if isinstance(block, Answers):
             told += block.over or [answer.verdict for answer in block.items]
         told += block.items if isinstance(block, blocks.Verdicts) else ()
-    return "".join(f"{f'{v.device}: ' * (len(told) > 1)}{_decided(v)}\n" for v in told)
+    return "\n".join(f"{f'{v.device}: ' * (len(told) > 1)}{_decided(v)}" for v in told)
 
 
 def _decided(told: blocks.Verdict) -> str:
