@@ -20,7 +20,8 @@ trap 'rm -f "$body"' EXIT
             echo
         fi
     done
-    echo "The full report is in the artifact \`${ADVISOR_MARK//[^A-Za-z0-9._-]/-}\` of this run."
+    name="\`${ADVISOR_MARK//[^A-Za-z0-9._-]/-}\`"
+    echo "The charts and the full report are in the artifact [$name]($ADVISOR_RUN_URL#artifacts) of this run: open report.html."
 } >"$body"
 if ! [ -f "$ADVISOR_OUT/report.md" ] || [ -L "$ADVISOR_OUT/report.md" ] || [ -L "$ADVISOR_OUT" ]; then
     echo "::warning::There is no report to post as a comment." >&2

@@ -1,5 +1,5 @@
-// Comforts: a switch of theme, buttons that copy code, tables that can be sorted. The page says everything
-// without them. Its policy allows this script alone, by its digest.
+// Comforts: a switch of theme, buttons that copy code, tables that can be sorted and filtered, and the verdict
+// for another objective or memory budget. The page says everything else without them. Its policy allows this script alone, by its digest.
 (function () {
   "use strict";
   const root = document.documentElement;
@@ -83,9 +83,149 @@
     });
   }
 
+  function addFilter(place) {
+    const rows = [...document.querySelectorAll("[data-names]")];
+    const label = make("label", "Show strategies ", "comfort filter");
+    const input = make("input", "");
+    input.type = "search";
+    input.placeholder = "all, or part of a name";
+    input.addEventListener("input", () => {
+      const wanted = input.value.trim().toLowerCase();
+      rows.forEach((row) => { row.hidden = !row.dataset.names.toLowerCase().includes(wanted); });
+    });
+    label.append(input);
+    place.before(label);
+  }
+
+  // From here on as advisor/stats.py and advisor/verdicts/choice.py have it.
+  const BINS = 8192, SAME_MEMORY = 0.01, LEAST_SAVING = 2 << 20, FEWEST_PROCESSES = 2, NOTHING = 10;
+  const known = new Map();
+
+  function student(tail, freedom) {
+    const key = `${tail} ${freedom}`, step = Math.PI / 2 / BINS, area = [0];
+    if (known.has(key)) return known.get(key);
+    const density = (i) => Math.max(Math.cos(i * step), 0) ** (freedom - 1);
+    for (let i = 1; i <= BINS; i += 1) area.push(area[i - 1] + (density(i) + density(i - 1)) / 2);
+    const wanted = (1 - 2 * tail) * area[BINS];
+    const after = area.findIndex((one) => one > wanted);
+    const share = (wanted - area[after - 1]) / (area[after] - area[after - 1]);
+    known.set(key, Math.sqrt(freedom) * Math.tan(step * (after - 1 + share)));
+    return known.get(key);
+  }
+
+  function pair(data, row, column) {
+    if (row === column) return { difference: 0, error: 0, freedom: 1 };
+    const [a, b] = [Math.min(row, column), Math.max(row, column)];
+    const at = a * data.names.length - a * (a + 1) / 2 + b - a - 1;
+    const sign = row < column ? 1 : -1;
+    return { difference: sign * data.difference[at], error: data.error[at], freedom: data.freedom[at] };
+  }
+
+  function leanest(rows) {
+    const least = Math.min(...rows.map((row) => row.bytes));
+    return rows.filter((row) => row.bytes <= least * (1 + SAME_MEMORY));
+  }
+
+  function standings(data, rows) {
+    const tail = (1 - data.certainty) / 2 / Math.max(1, rows.length - 1);
+    const against = rows.map((row) => rows.filter((other) => other !== row).map((other) => {
+      const { difference, error, freedom } = pair(data, row.index, other.index);
+      const half = student(tail, freedom) * error;
+      return { other, low: difference - half, value: difference, high: difference + half };
+    }));
+    const most = (found, end) => Math.max(-Infinity, ...found.map((one) => one[end]));
+    if (rows.length === 1) return [{ ...rows[0], low: 1, value: 1, high: 1 }];
+    const low = against.map((found) => most(found, "low"));
+    let best = rows.filter((row, i) => low[i] <= 0 && !row.dropped);
+    if (!best.length) best = rows;
+    return rows.map((row, i) => {
+      const rivals = against[i].filter((one) => best.includes(one.other));
+      let high = rivals.length ? most(rivals, "high") : Math.min(0, most(against[i], "high"));
+      high = Math.max(low[i], high);
+      const value = Math.min(Math.max(most(against[i], "value"), low[i]), high);
+      return { ...row, low: Math.exp(low[i]), value: Math.exp(value), high: Math.exp(high) };
+    });
+  }
+
+  function order(...keys) {
+    return (a, b) => keys.map((key) => (key(a) > key(b)) - (key(a) < key(b))).find((sign) => sign) || 0;
+  }
+
+  function preferred(near, baseline) {
+    const least = Math.min(...near.map((one) => one.bytes));
+    const kept = near.find((one) => one.name === baseline);
+    if (kept && kept.bytes <= least + Math.max(least * SAME_MEMORY, LEAST_SAVING)) return kept;
+    return leanest(near).sort(order((one) => one.change, (one) => one.high, (one) => one.name))[0];
+  }
+
+  function decide(all, objective, budget) {
+    const data = all.objectives[objective];
+    let rows = data.names.map((name, index) => {
+      const [bytes, change, left, dropped] = all.contestants[name];
+      return { name, index, bytes, change, left, dropped };
+    }).filter((row) => !row.left);
+    const excluded = rows.some((row) => budget !== null && row.bytes > budget);
+    rows = rows.filter((row) => budget === null || row.bytes <= budget);
+    if (objective === "footprint" && rows.length) rows = leanest(rows);
+    if (!rows.length) return { kind: "open", chosen: null, bound: null, excluded };
+    const found = standings(data, rows);
+    const outside = (one) => one.dropped || one.low > 1 + data.indifference;
+    const near = found.filter((one) => one.high - 1 <= data.indifference);
+    const open = found.filter((one) => !outside(one));
+    const least = (of) => [...of].sort(order((o) => o.high, (o) => o.value, (o) => o.name))[0];
+    const chosen = near.length ? preferred(near, data.baseline) : least(open.length ? open : found);
+    const bound = Math.max(0, chosen.high - 1);
+    let kind = chosen.name === data.baseline ? "keep" : bound > 0 ? "near" : "fastest";
+    if (!near.length || data.processes < FEWEST_PROCESSES) kind = "open";
+    if (data.untrusted) kind = "untrusted";
+    return { kind, chosen: chosen.name, bound: bound < NOTHING ? bound : null, excluded };
+  }
+
+  function sentence(all, objective, { kind, chosen, bound, excluded }) {
+    const { best } = all.objectives[objective];
+    const most = `at most ${(Math.max(bound || 0, 0.001) * 100).toFixed(1)} %`;
+    const among = objective === "footprint" ? " of those with the least memory" : excluded ? " that fits the memory budget" : "";
+    if (chosen === null) return "No strategy fits the memory budget";
+    if (kind === "untrusted") return "This run cannot be trusted: a strategy measured against itself differs";
+    if (kind === "fastest") return `Use ${chosen}: ${best}${among}`;
+    if (kind === "keep") return `Keep ${chosen}: no other${among} gains more than ${most.slice(8)}`;
+    if (kind === "near") return `Use ${chosen}: ${most} from ${best}${among}`;
+    if (bound === null) return `Open: ${chosen} looks best, and too little was measured to tell`;
+    return `Open: ${chosen} is ${most} from ${best}${among}`;
+  }
+
+  function addChoice(place) {
+    const all = JSON.parse(place.dataset.choice);
+    const form = make("p", "", "comfort chooser"), select = make("select", ""), input = make("input", "");
+    const told = make("output", "", "headline");
+    Object.keys(all.objectives).forEach((name) => select.append(make("option", name)));
+    input.type = "number";
+    input.min = 0;
+    input.step = "any";
+    input.placeholder = "none";
+    if (all.budget !== null) input.value = all.budget / 2 ** 20;
+    const show = () => {
+      const budget = input.value === "" ? null : Number(input.value) * 2 ** 20;
+      const found = decide(all, select.value, budget);
+      Object.assign(told.dataset, { kind: found.kind, chosen: found.chosen, bound: found.bound });
+      told.textContent = sentence(all, select.value, found);
+    };
+    [["Objective ", select], ["Memory budget, MiB ", input]].forEach(([text, field]) => {
+      const label = make("label", text);
+      label.append(field);
+      form.append(label, " ");
+      field.addEventListener("input", show);
+    });
+    place.prepend(form, told);
+    show();
+  }
+
   document.addEventListener("DOMContentLoaded", () => {
     document.querySelectorAll("[data-theme-switch]").forEach(addThemeSwitch);
     document.querySelectorAll("pre[data-copy]").forEach(addCopyButton);
     document.querySelectorAll("table[data-sortable]").forEach(addSorting);
+    document.querySelectorAll("[data-choice]").forEach(addChoice);
+    const chart = document.querySelector(".bars");
+    if (chart) addFilter(chart.closest("figure"));
   });
 })();

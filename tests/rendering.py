@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import SweepResults
+from advisor.report.answer import Answers, Bar
 from advisor.report.blocks import Block, Fold, Group
 from advisor.report.page import Page
 from advisor.report.pages import page_of, render
@@ -32,3 +33,8 @@ def _inside(found: tuple[Block, ...]) -> Iterator[Block]:
         yield block
         if isinstance(block, (Group, Fold)):
             yield from _inside(block.blocks)
+
+
+def bars(run: Profile, device: int = 0) -> dict[str, Bar]:
+    """The bars of the first screen by the strategy that each names first."""
+    return {bar.name: bar for bar in blocks(page_of(run), Answers)[0].items[device].bars}

@@ -294,6 +294,7 @@ def test_the_workload_gets_no_token_and_plants_nothing_for_later_steps(job: Job)
 
 def comment(job: Job, mark: str = "advisor-report", **variables: str) -> subprocess.CompletedProcess[str]:
     given = {"GITHUB_REPOSITORY": "o/r", "ADVISOR_PULL_REQUEST": "7", "ADVISOR_MARK": mark}
+    given["ADVISOR_RUN_URL"] = "https://github.com/o/r/actions/runs/1"
     return job("comment", **given, **variables)
 
 

@@ -20,7 +20,7 @@ from advisor.report.charts import (
     frame_chart,
     prediction_chart,
 )
-from advisor.report.distribution import BINS, HEIGHT, SHARED_BINS, Histogram, distribution, spread
+from advisor.report.distribution import BINS, HEIGHT, Histogram, spread
 
 
 def share(text: str) -> float:
@@ -144,7 +144,7 @@ def bins(made: Histogram) -> list[float]:
 @given(st.lists(st.floats(1e-6, 10), min_size=1, max_size=300))
 def test_every_frame_is_in_a_bin_or_counted_beyond(times: list[float]) -> None:
     row = measured("a", 1.0, frame_seconds=tuple(times), frames_per_round=(len(times),))
-    made = distribution(row, 1)
+    (made,) = spread((row,)).rows
     heights = bins(made.histogram)
     assert len(heights) == BINS
     assert (min(heights) >= 0, max(heights)) == (True, HEIGHT)
@@ -154,24 +154,24 @@ def test_every_frame_is_in_a_bin_or_counted_beyond(times: list[float]) -> None:
 
 def test_one_interrupted_frame_does_not_squeeze_the_others() -> None:
     times = tuple(0.010 + i * 1e-5 for i in range(40))
-    made = distribution(measured("a", 0.01, frame_seconds=(*times, 1.0), frames_per_round=(20, 21)), 1)
-    assert made.beyond == "1 slower frame not drawn, up to 1.00 s"
+    (made,) = spread((measured("a", 0.01, frame_seconds=(*times, 1.0), frames_per_round=(20, 21)),)).rows
+    assert made.note.endswith("1 slower frame not drawn, up to 1.00 s")
     assert sum(map(bool, bins(made.histogram))) > 20
     assert len(made.histogram.round_medians) == 2
-    assert "41 frames" in made.description
+    assert made.note.startswith("41 frames")
 
 
 def test_equal_frames_fill_one_bin() -> None:
-    made = distribution(measured("a", 0.01, spread=0), 1)
+    (made,) = spread((measured("a", 0.01, spread=0),)).rows
     assert sum(map(bool, bins(made.histogram))) == 1
-    assert made.histogram.median == "24.00"
+    assert made.histogram.median == "60.00"
 
 
 def test_all_strategies_share_one_axis() -> None:
     made = spread((measured("fast", 0.010, spread=0.1), measured("slow", 0.020, spread=0.1)))
     fast, slow = made.rows
     assert float(slow.histogram.median) - float(fast.histogram.median) == pytest.approx(
-        SHARED_BINS * 0.010 / (0.022 - 0.009), abs=0.03
+        BINS * 0.010 / (0.022 - 0.009), abs=0.03
     )
     assert [t.label for t in made.ticks] == ["10 ms", "15 ms", "20 ms"]
     assert (fast.median, fast.note) == ("10.0 ms", "90 frames, 9.00 to 11.0 ms")

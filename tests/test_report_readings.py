@@ -19,16 +19,14 @@ from builders import (
     recommendation,
     skipped,
 )
-from rendering import blocks, shown
+from rendering import bars, blocks, shown
 
 from advisor.profiles.preferences import Objective, Preferences
 from advisor.profiles.schema import Profile
 from advisor.profiles.system_state import CpuClocks, Environment, TegraState
 from advisor.report import words
-from advisor.report.blocks import Table
 from advisor.report.charts import Chart, frame_chart, overlap_note, prediction_chart
 from advisor.report.distribution import Spread
-from advisor.report.evidence import strategies
 from advisor.report.machine import absent, environment, readings
 from advisor.report.methods import method
 from advisor.report.pages import page_of
@@ -116,19 +114,15 @@ def test_reasons_inside_readings_are_told_once() -> None:
 def test_at_most_three_warnings_stand_beside_the_verdict(number: int, further: str) -> None:
     run = on(warnings=tuple(f"caution {i} ends" for i in range(number)))
     html = shown(run, "html")
-    beside = html[html.index('id="verdict"') : html.index('id="change"')]
+    beside = html[html.index('id="verdict"') : html.index('id="stages"')]
     assert re.findall(r"caution \d", beside) == [f"caution {i}" for i in range(min(number, 3))]
     assert re.findall(r"and \d more", beside) == ([further] if further else [])
     assert len(re.findall(r"<span>caution \d", html)) == number, "each once"
-    markdown, text = shown(run, "md"), shown(run, "txt")
+    markdown, text = shown(run, "md"), shown(run, "details")
     assert markdown.count("**Warning:**") == min(number, 3)
-    assert (further in markdown, further in text) == (True, True)
+    assert further in markdown
+    assert ("… 2 more warnings: --details" in shown(run, "txt")) == bool(further)
     assert [text.count(f"caution {i} ends") for i in range(number)] == [1] * number
-
-
-def test_a_warning_comes_before_the_table_of_figures() -> None:
-    text = shown(all_strategies(), "txt")
-    assert text.index("throttled") < text.index("strategy ")
 
 
 def test_host_copies_are_a_part_of_the_frame() -> None:
@@ -171,7 +165,7 @@ def test_what_overlapping_parts_leave_of_a_frame_is_not_called_other() -> None:
 
 def test_latency_stands_beside_the_rate_of_frames() -> None:
     run = overlapped()
-    assert [row.cells[0].more for row in strategies(run).rows] == ["latency 20.0 ms, 100 frames/s", ""]
+    assert [bar.latency for bar in bars(run).values()] == ["latency 20.0 ms, 100 frames/s", ""]
     fact = next(f for f in verdicts(run)[0].facts if f.label == "Latency")
     assert (fact.value, fact.note) == ("20.0 ms", "of one frame, start to finish")
     for text in (shown(run, "html").replace("\N{NO-BREAK SPACE}", " "), shown(run, "md"), shown(run, "txt")):
@@ -182,27 +176,25 @@ def test_latency_stands_beside_the_rate_of_frames() -> None:
 def test_tables_and_charts_show_a_frame_as_the_objective_counts_it() -> None:
     run = overlapped("time", transfer_seconds=0.009)
     page = page_of(run)
-    (row,) = [row for row in strategies(run).rows if row.name == "pinned-pipelined"]
-    frame = row.cells[0]
-    assert frame.value == "20.0 ms"
-    assert frame.more == "latency; 10.0 ms between finished frames, 100 frames/s"
+    bar = bars(run)["pinned-pipelined"]
+    assert bar.value == "20.0 ms"
+    assert bar.latency == "latency; 10.0 ms between finished frames, 100 frames/s"
     low, high = run.measured()["pinned-pipelined"].interval_seconds
-    assert frame.note == words.seconds_between(2 * low, 2 * high)
+    assert bar.between == words.seconds_between(2 * low, 2 * high)
     chart = blocks(page, Chart)[0]
     assert [bar.value for bar in chart.bars] == ["20.0 ms", "20.0 ms"]
     assert "the latency of a frame" in chart.notes[1]
     assert blocks(page, Spread), "raw frames stay as they were taken"
     assert counted(run).measured()["pageable"] == run.measured()["pageable"]
-    assert strategies(overlapped("throughput")).rows[0].cells[0].value == "10.0 ms"
+    assert bars(overlapped("throughput"))["pinned-pipelined"].value == "10.0 ms"
 
 
 def test_predictions_show_a_frame_as_the_objective_counts_it() -> None:
     pipelined = predicted("pinned-pipelined", 0.01, latency_seconds=0.02)
     made = cpu_profile().model_copy(update={"predictions": (prediction(results=(pipelined,)),)})
-    table = blocks(page_of(made), Table, "predictions")[0]
-    (cell,) = next(row.cells for row in table.rows if row.name == "pinned-pipelined")
-    assert (cell.value, cell.sort) == ("20.0 ms", 0.02)
-    assert cell.more == "latency; 10.0 ms between finished frames, 100 frames/s"
+    bar = bars(made)["pinned-pipelined"]
+    assert (bar.value, bar.amount) == ("20.0 ms", 0.02)
+    assert bar.latency == "latency; 10.0 ms between finished frames, 100 frames/s"
 
 
 def test_predictions_say_beside_table_and_chart_what_overlapping_frames_mean() -> None:
@@ -211,7 +203,7 @@ def test_predictions_say_beside_table_and_chart_what_overlapping_frames_mean() -
     run = cpu_profile(predictions=(made, prediction("NVIDIA H200")))
     told = "latency; 10.0 ms between finished frames, 100 frames/s"
     assert shown(run, "txt").count(f"\n  (pinned-pipelined: {told})\n") == 1
-    assert told in shown(run, "md")
+    assert told.removeprefix("latency; ") in shown(run, "md")
     first, second = blocks(page_of(run), Chart, "predictions")
     assert first.notes[1].startswith(
         "Where frames overlap (`pinned-pipelined`), the bracket shows the latency of a frame"
@@ -241,7 +233,7 @@ def test_strategies_with_the_same_reason_share_a_row() -> None:
     run = profile(results=(measured("pageable", 0.01), *without))
     assert "<code>a</code>, <code>c</code>: <span>why</span>" in shown(run, "html")
     assert "- `a`, `c` skipped: why\n" in shown(run, "md")
-    assert "a and c skipped: why" in shown(run, "txt")
+    assert "a and c skipped: why" in shown(run, "details")
     declined = prediction(results=(predicted("pageable", 0.01), *without))
     assert "<code>a</code>, <code>c</code>: <span>why</span>" in shown(
         cpu_profile(predictions=(declined,)), "html"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from advisor.cli import options
-from advisor.cli.console import say
+from advisor.cli.console import say, say_written, text
 from advisor.cli.streams import only_format, put
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def compare(
     out: options.Out = Path("advisor-comparison"),
     formats: options.PageFormats = "html,md",
     no_environment: options.NoEnvironment = False,
+    details: options.Details = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Compare a profile (HEAD) with an earlier one (BASE).
@@ -57,9 +58,8 @@ def compare(
     else:
         with configuration.output_directory(out) as directory:
             paths = pages.write(page, directory, wanted)
-        put(pages.render(page, "txt"))
-        if not quiet:
-            say("wrote " + "\n      ".join(map(str, paths)))
+        put(text(page, quiet=quiet, details=details))
+        say_written(paths, quiet=quiet)
     pages.append_step_summary(page)
     _end(rulings, strict=strict, quiet=quiet)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from advisor.measure.launcher import Launcher
     from advisor.measure.settings import Settings
     from advisor.profiles.schema import Profile
+    from advisor.report.page import Page
     from advisor.strategies.backend import BackendName
 
 INTERRUPTED = 130
@@ -29,6 +30,7 @@ READER_GONE = 128 + 13
 """As a shell tells a program that SIGPIPE, signal 13, ended."""
 BUG = 70
 """EX_SOFTWARE of sysexits.h: 1 means that a gate failed, and a bug must not be taken for that."""
+VIEWERS = "Open frames.trace.json in https://ui.perfetto.dev or chrome://tracing."
 _PREDICTING = ("predict", "predicts")
 
 
@@ -88,11 +90,22 @@ def draws_bars() -> bool:
     return sys.stdout.isatty() and (sys.stdout.encoding or "").lower().startswith("utf")
 
 
-def show(summary: str, paths: list[Path], quiet: bool) -> None:
-    """The result to stdout; where the files are, to stderr."""
-    print(for_log(summary))
-    if paths and not quiet:
-        say("wrote " + "\n      ".join(str(path) for path in paths))
+def text(page: Page, *, details: bool, quiet: bool = False) -> str:
+    """A page for stdout: what fits a screen, everything, or the verdict alone."""
+    from advisor.report.pages import render
+
+    form = "verdict" if quiet else "details" if details else "txt"
+    return for_log(render(page, form, bars=draws_bars()))
+
+
+def say_written(paths: Sequence[Path], *, quiet: bool) -> None:
+    """Where the files of one folder are, the one to open first; and what opens a trace."""
+    if quiet or not paths:
+        return
+    names = [path.name for path in sorted(paths, key=lambda path: path.suffix != ".html")]
+    say(f"wrote {paths[0].parent / names[0]}" + "".join(f", {name}" for name in names[1:]))
+    if any(name.endswith(".trace.json") for name in names):
+        say(VIEWERS)
 
 
 def make_room(directory: Path, quiet: bool) -> None:

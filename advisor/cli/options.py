@@ -115,6 +115,7 @@ OutBeside = Annotated[
 PageFormats = Annotated[str, of_profile("formats", help="html, md, or both separated by a comma.")]
 Formats = Annotated[str, of_profile("formats")]
 NoEnvironment = Annotated[bool, of_profile("no_environment")]
+Details = Annotated[bool, of_profile("details")]
 Quiet = Annotated[bool, of_profile("quiet")]
 
 EntryOut = Annotated[

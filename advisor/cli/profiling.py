@@ -15,18 +15,19 @@ import typer
 from advisor.cli import options, scripting
 from advisor.cli.console import (
     INTERRUPTED,
+    VIEWERS,
     began,
     choose_backend,
-    draws_bars,
     launcher,
     make_room,
     require_figures,
     say,
-    show,
+    say_written,
+    text,
 )
 from advisor.cli.streams import only_format, put
 from advisor.errors import NothingMeasured, UsageError
-from advisor.measure.options import OPTIONS
+from advisor.measure.options import OPTIONS, Options
 
 if TYPE_CHECKING:
     from advisor.measure.settings import Settings
@@ -67,11 +68,11 @@ def profile(**given: Any) -> None:
         say("--trace nsys has no effect: nothing runs on a GPU")
     timed = replace(made, began=began())
     if swept:
-        _profile_sweep(made, swept, asked.out, wanted, asked.quiet)
+        _profile_sweep(made, swept, asked, wanted)
     elif form:
         _profile_to_stdout(timed, form, asked.quiet)
     else:
-        _profile_once(timed, asked.out, wanted, asked.quiet)
+        _profile_once(timed, asked, wanted)
 
 
 @contextmanager
@@ -88,24 +89,25 @@ def _telling_what_is_kept(partial: Path) -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _profile_once(made: Settings, out: Path, wanted: tuple[str, ...], quiet: bool) -> None:
+def _profile_once(made: Settings, asked: Options, wanted: tuple[str, ...]) -> None:
     """One profile and its report."""
     from advisor import configuration, pipeline
     from advisor.measure.progress import make_progress
     from advisor.report import pages
 
     with (
-        configuration.output_directory(out) as directory,
+        configuration.output_directory(asked.out) as directory,
         _telling_what_is_kept(directory / pipeline.PARTIAL),
     ):
-        with make_progress(quiet=quiet) as progress:
+        with make_progress(quiet=asked.quiet) as progress:
             result = pipeline.profile(made, progress, keep_in=directory, launcher=launcher(made))
         directory.mkdir(parents=True, exist_ok=True)  # the workload may have removed it
         page = pages.page_of(result)
-        make_room(directory, quiet)
+        make_room(directory, asked.quiet)
         paths = [*pages.write(page, directory, wanted), *_written_traces(made, result, directory)]
         (directory / pipeline.PARTIAL).unlink(missing_ok=True)
-    show(pages.render(page, "txt", bars=draws_bars()), paths, quiet)
+    print(text(page, quiet=asked.quiet, details=asked.details))
+    say_written(paths, quiet=asked.quiet)
     _end(result, page)
 
 
@@ -140,34 +142,38 @@ def _written_traces(made: Settings, result: Profile, directory: Path) -> list[Pa
     return [chrome.write(result, directory)] if "chrome" in made.trace else []
 
 
-def _profile_sweep(made: Settings, swept: Sweep, out: Path, wanted: tuple[str, ...], quiet: bool) -> None:
+def _profile_sweep(made: Settings, swept: Sweep, asked: Options, wanted: tuple[str, ...]) -> None:
     """One profile for each value, and their page. If all values fail, the first one's error is raised."""
     from advisor import configuration
     from advisor import sweep as sweep_runs
     from advisor.measure.progress import make_progress
     from advisor.report import pages
 
-    asked, kept = made, list[Path]()
+    kept = list[Path]()
 
-    def keep(made: Profile, folder: Path) -> list[Path]:
+    def keep(one: Profile, folder: Path) -> list[Path]:
         make_room(folder, quiet=True)
-        paths = [*pages.write(pages.page_of(made), folder, wanted), *_written_traces(asked, made, folder)]
+        paths = [*pages.write(pages.page_of(one), folder, wanted), *_written_traces(made, one, folder)]
         kept.extend(paths)
         return paths
 
     try:
-        with configuration.output_directory(out) as directory:
-            with make_progress(quiet=quiet) as progress:
+        with configuration.output_directory(asked.out) as directory:
+            with make_progress(quiet=asked.quiet) as progress:
                 result = sweep_runs.run(
                     made, swept, progress, directory=directory, keep=keep, launcher=launcher(made)
                 )
             page = pages.page_of(result.results)
-            make_room(directory, quiet)
+            make_room(directory, asked.quiet)
             paths = pages.write(page, directory, wanted)
     except KeyboardInterrupt:
-        say(f"interrupted: finished values are in {out}" if kept else "interrupted: no value was finished")
+        done = f"finished values are in {asked.out}" if kept else "no value was finished"
+        say(f"interrupted: {done}")
         raise typer.Exit(INTERRUPTED) from None
-    show(pages.render(page, "txt"), paths, quiet)
+    print(text(page, quiet=asked.quiet, details=asked.details))
+    say_written(paths, quiet=asked.quiet)
+    if "chrome" in made.trace and not asked.quiet:
+        say(VIEWERS)
     pages.append_step_summary(page)
     if result.results.interrupted:
         sys.exit(INTERRUPTED)

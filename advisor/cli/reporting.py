@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.cli import options
-from advisor.cli.console import draws_bars, make_room, require_figures, show
+from advisor.cli.console import make_room, require_figures, say_written, text
 from advisor.cli.streams import only_format, put, require_page
 from advisor.errors import UsageError
 
@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from advisor.profiles.schema import Profile
-    from advisor.profiles.sweeps import SweepResults
     from advisor.report.page import Page
-    from advisor.verdicts.device_comparison import DeviceComparison
 
 
 @options.takes("objective", "memory_budget", "rules", "ignore")
@@ -25,6 +23,7 @@ def report(
     out: options.OutBeside = None,
     formats: options.Formats = "html,md",
     no_environment: options.NoEnvironment = False,
+    details: options.Details = False,
     quiet: options.Quiet = False,
     **given: Any,
 ) -> None:
@@ -35,6 +34,7 @@ def report(
     """
     from advisor import configuration, pipeline
     from advisor.profiles import reading, redaction, sweeps
+    from advisor.report import pages
     from advisor.verdicts import device_comparison
 
     files = list(map(reading.in_directory, files))
@@ -49,35 +49,16 @@ def report(
     if no_environment:
         loaded = [(file, redaction.without_environment(one)) for file, one in loaded]
     directory = sweeps.common_parent(files) if out is None or form else out
-    if len(loaded) == 1:
-        _one(loaded[0][1], directory, wanted, form, quiet)
-    else:
-        _several(device_comparison.combine(loaded, directory), directory, wanted, form, quiet)
-
-
-def _one(profile: Profile, directory: Path, wanted: Sequence[str], form: str | None, quiet: bool) -> None:
-    """The report of one profile: one form on stdout, or files and the summary."""
-    from advisor.report import pages
-
-    _shown(pages.page_of(profile), directory, wanted, form, quiet)
-
-
-def _several(
-    found: SweepResults | DeviceComparison,
-    directory: Path,
-    wanted: Sequence[str],
-    form: str | None,
-    quiet: bool,
-) -> None:
-    """The same of a page of several profiles."""
-    from advisor.report import pages
-
-    if form:
+    if form and len(loaded) > 1:
         require_page(form)
-    _shown(pages.page_of(found), directory, wanted, form, quiet)
+    told = loaded[0][1] if len(loaded) == 1 else device_comparison.combine(loaded, directory)
+    _shown(pages.page_of(told), directory, wanted, form, details=details, quiet=quiet)
 
 
-def _shown(page: Page, directory: Path, wanted: Sequence[str], form: str | None, quiet: bool) -> None:
+def _shown(
+    page: Page, directory: Path, wanted: Sequence[str], form: str | None, *, details: bool, quiet: bool
+) -> None:
+    """One form on stdout, or files and the text."""
     from advisor import configuration
     from advisor.report import pages
 
@@ -86,7 +67,8 @@ def _shown(page: Page, directory: Path, wanted: Sequence[str], form: str | None,
     else:
         with configuration.output_directory(directory) as folder:
             paths = pages.write(page, folder, wanted)
-            show(pages.render(page, "txt", bars=draws_bars()), paths, quiet)
+            print(text(page, details=details, quiet=quiet))
+            say_written(paths, quiet=quiet)
     pages.append_step_summary(page)
 
 
@@ -105,6 +87,7 @@ def predict(
     out: options.Out = Path("advisor-prediction"),
     formats: options.Formats = "html,md,json",
     no_environment: options.NoEnvironment = False,
+    details: options.Details = False,
     quiet: options.Quiet = False,
     **given: Any,
 ) -> None:
@@ -115,6 +98,7 @@ def predict(
     from advisor import configuration, pipeline
     from advisor.devices.catalogue import DEFAULT_TARGETS
     from advisor.profiles import reading, redaction
+    from advisor.report import pages
 
     wanted = configuration.parse_formats(formats)
     form = only_format(out, wanted)
@@ -128,5 +112,5 @@ def predict(
         result = redaction.without_environment(result)
     if not form and out.is_dir():
         make_room(out, quiet)
-    _one(result, out, wanted, form, quiet)
+    _shown(pages.page_of(result), out, wanted, form, details=details, quiet=quiet)
     require_figures(result)

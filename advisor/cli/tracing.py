@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.cli import options
-from advisor.cli.console import AROUND
+from advisor.cli.console import AROUND, text
 from advisor.cli.streams import put
 
 
@@ -11,6 +11,7 @@ def trace(
     file: options.TraceFile,
     nsys: options.Nsys = None,
     as_json: options.Json = False,
+    details: options.Details = False,
 ) -> None:
     """Summarize an Nsight Systems report.
 
@@ -21,18 +22,18 @@ def trace(
     from pathlib import Path
 
     from advisor.nsys.capturing import read_report
-    from advisor.report.pages import render
     from advisor.report.traces import trace_page
 
     with tempfile.TemporaryDirectory(prefix="advisor-") as scratch:
         told = read_report(file, nsys, Path(scratch))
-    put(told.model_dump_json(indent=1) if as_json else render(trace_page(told), "txt"))
+    put(told.model_dump_json(indent=1) if as_json else text(trace_page(told), details=details))
 
 
 def doctor(
     gpu: options.Gpu = None,
     nsys: options.Nsys = None,
     as_json: options.Json = False,
+    details: options.Details = False,
 ) -> None:
     """Report what this machine can and cannot do.
 
@@ -45,9 +46,9 @@ def doctor(
     from advisor.doctor.checks import examine
     from advisor.doctor.facts import gather
     from advisor.errors import NothingMeasured
-    from advisor.report.pages import doctor_page, render
+    from advisor.report.pages import doctor_page
 
     checkup = examine((AROUND.get().facts or gather)(gpu or 0, nsys))
-    put(checkup.model_dump_json(indent=1) if as_json else render(doctor_page(checkup), "txt"))
+    put(checkup.model_dump_json(indent=1) if as_json else text(doctor_page(checkup), details=details))
     if not checkup.ready:
         sys.exit(NothingMeasured.exit_code)

@@ -175,7 +175,10 @@ class Options:
     no_environment: bool = _output(
         False, "Omit details of the machine and its software, for publishing.", file=True
     )
-    quiet: bool = _output(False, "Print results only: no progress, no messages.", short=("-q",), call=True)
+    details: bool = _output(False, "Print everything as text, not the 25 most important lines.")
+    quiet: bool = _output(
+        False, "Print the verdict alone: no progress, no messages.", short=("-q",), call=True
+    )
 
 
 _KEYS = {

@@ -100,12 +100,12 @@ def _chosen(profile: Profile) -> dict[str, Recommendation]:
 
 
 def _rank(profile: Profile, advice: Advice) -> tuple[int, bool, bool, float]:
-    """The outcome; of advice, that for the recommended or the safe strategy, and what leaves the baseline."""
+    """The outcome; of advice, what leaves the baseline, and first that for the recommended strategy."""
     recommended = {(device, chosen.strategy) for device, chosen in _chosen(profile).items()}
     outcome = ("advice", "error", "silenced", "pass", "not-applicable").index(advice.outcome)
     saved = advice.gain.seconds_per_frame if advice.gain else None
     elsewhere = advice.gain is not None and advice.gain.over not in (None, BASELINE)
-    return outcome, (advice.device, advice.strategy) not in recommended, elsewhere, -(saved or 0.0)
+    return outcome, elsewhere, (advice.device, advice.strategy) not in recommended, -(saved or 0.0)
 
 
 def _finding(same: list[Advice], *, again: bool) -> Finding:

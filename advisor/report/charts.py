@@ -14,7 +14,7 @@ from typing import Literal
 
 from advisor import units
 from advisor.profiles.preferences import counts_latency
-from advisor.profiles.schema import Measured, MemoryKind, Predicted, Prediction, Profile, Side
+from advisor.profiles.schema import Footprint, Measured, MemoryKind, Predicted, Prediction, Profile, Side
 from advisor.report import words
 from advisor.report.axes import Tick, binary_step, decimal_step, percent
 from advisor.report.blocks import Block
@@ -146,13 +146,19 @@ def footprint_chart(profile: Profile) -> Chart:
         Stack(
             label=row.strategy,
             value=f"{units.size(row.footprint.physical_bytes)} physical",
-            note="",
+            note=_asked(row.footprint),
             parts=tuple(Part(kind, kind, row.footprint.reserved.get(kind, 0)) for kind in _KINDS),
             emphasised=row.strategy == chosen,
         )
         for row in profile.measured().values()
     ]
     return chart("footprint", "Memory reserved by kind", stacks, write=units.size, step=binary_step)
+
+
+def _asked(taken: Footprint) -> str:
+    """What the buffers need, where more was taken for them."""
+    requested, reserved = (sum(asked.values()) for asked in (taken.requested, taken.reserved))
+    return f"asked for {units.size(requested)}" if reserved > requested else ""
 
 
 def overlap_note(profile: Profile, prediction: Prediction | None = None) -> str:

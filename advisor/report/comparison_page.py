@@ -24,6 +24,8 @@ _LIMIT = 500
 _FEW = 3
 """So many strategies are named in a headline; more are counted, and the table has them."""
 _PREDICTED_BOTH = "Predicted, not measured. Profile both on the device to confirm."
+_OUTCOMES = ("slower", "faster", "cannot tell", "same")
+"""Short forms have room for the first of them."""
 _MORE_ROUNDS = "Profile both again with --rounds 10, on a machine that does nothing else."
 
 
@@ -87,7 +89,9 @@ def _gates(rulings: Sequence[Ruling], opening: tuple[blocks.Block, ...]) -> Sect
         )
         for r in rulings
     )
-    return Section("gates", "Gates", filled(*opening, blocks.Items(items, label="Gate", most=4)), nav="Gates")
+    return Section(
+        "gates", "Gates", filled(*opening, blocks.Items(items, label="Gate", most=4)), nav="Gates", brief=True
+    )
 
 
 def _comparable(found: Comparison, apart: Sequence[Condition], sides: tuple[blocks.Fact, ...]) -> Section:
@@ -150,7 +154,7 @@ def _device(device: ComparedDevice, name: str, number: int, found: Comparison) -
         blocks.Items(merged(gaps), "Figures on one side alone"),
         blocks.Facts(memory, forms="txt"),
     )
-    return Section(f"device-{number}", name, parts, nav=name, badge=device.basis)
+    return Section(f"device-{number}", name, parts, nav=name, badge=device.basis, brief=True)
 
 
 def _table(device: ComparedDevice, name: str, number: int, found: Comparison) -> blocks.Table:
@@ -194,6 +198,7 @@ def _row(row: Compared, told: Recommended, axis: RatioScale) -> blocks.Row:
             blocks.TableCell(_bytes(row), mark="changed" if row.base_bytes != row.head_bytes else ""),
         ),
         tag=f"recommended in {' and '.join(tags)}" if tags else "",
+        rank=_OUTCOMES.index(row.outcome),
     )
 
 

@@ -9,10 +9,12 @@ from typing import Literal
 from advisor import units
 from advisor.profiles.schema import Device, Profile
 from advisor.report import blocks, words
+from advisor.report.answer import Answer, Answers
+from advisor.report.answering import measured_answer, predicted_answer
 from advisor.report.failures import Doubt, all_failed, doubt, failures
 from advisor.report.methods import pairs
 from advisor.report.page import MARKED, Page, Section, filled, lead, legend
-from advisor.report.recommendations import measured_verdict, nothing, prediction_verdict
+from advisor.report.recommendations import nothing
 from advisor.report.sweep_verdicts import Stop, cell, measured_stop, predicted_stop
 from advisor.report.tables import gaps, memory_told
 from advisor.verdicts.agreement import Agreement, agreement, one_for_all
@@ -40,8 +42,13 @@ class Place:
     basis: Basis
     profile: Profile
     stop: Stop
-    verdict: blocks.Verdict
+    answer: Answer
     href: str = ""
+
+    @property
+    def verdict(self) -> blocks.Verdict:
+        """Its own."""
+        return self.answer.verdict
 
     @property
     def name(self) -> str:
@@ -76,15 +83,15 @@ def devices_page(compared: DeviceComparison) -> Page:
             lead(
                 blocks.Banners("predicted", (_PREDICTED,) * predicted, "predicted", forms="html"),
                 blocks.Failures(tuple(_failures(compared))),
-                blocks.Verdicts(tuple(_verdicts(found))),
+                Answers(tuple(place.answer for place in found), over=tuple(_verdicts(found))),
                 blocks.Banners("note", notes, forms="html"),
             ),
-            Section("times", "Side by side", _times(found), nav="Side by side"),
+            Section("times", "Side by side", _times(found), nav="Side by side", forms="html txt"),
             Section("devices", each, tuple(map(_card, found)), nav=each, forms="html"),
             Section(
                 "each",
                 each,
-                filled(blocks.Facts(tuple(told)), blocks.Banners("note", notes)),
+                filled(blocks.Facts(tuple(told), forms="txt"), blocks.Banners("note", notes)),
                 folded=True,
                 forms="md txt",
             ),
@@ -99,15 +106,15 @@ def _places(compared: DeviceComparison) -> Iterator[Place]:
         profile = member.profile
         if profile.device.kind == "cuda":
             seen.add(member.device)
-            stop, verdict = measured_stop(member.device, profile), measured_verdict(profile)
-            yield Place(profile.device, "measured", profile, stop, verdict, member.href)
+            stop, answer = measured_stop(member.device, profile), measured_answer(profile)
+            yield Place(profile.device, "measured", profile, stop, answer, member.href)
     for member in compared.members:
         for made in member.profile.predictions:
             if made.device.name not in seen:
                 seen.add(made.device.name)
                 stop = predicted_stop(made.device.name, member.profile, made.device.name)
-                verdict = prediction_verdict(member.profile, made)
-                yield Place(made.device, "predicted", member.profile, stop, verdict, member.href)
+                answer = predicted_answer(member.profile, made)
+                yield Place(made.device, "predicted", member.profile, stop, answer, member.href)
 
 
 def _times(found: Sequence[Place]) -> tuple[blocks.Block, ...]:

@@ -16,8 +16,7 @@ from advisor.report.axes import Scale, Tick, span_axis
 from advisor.report.blocks import Block
 from advisor.report.charts import LABEL_LENGTH
 
-BINS, HEIGHT = 48, 44
-SHARED_BINS, SHARED_HEIGHT = 120, 26
+BINS, HEIGHT = 120, 26
 FAR_OUT = 3.0
 """Frames beyond the third quartile by more than this many interquartile ranges are counted, not drawn: one
 interrupted frame would squeeze all others into a single column. Tukey's "far out" is 3."""
@@ -34,20 +33,6 @@ class Histogram:
     outline: str
     median: str
     round_medians: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Distribution(Block):
-    """The frames of one strategy on their own axis, from the fastest to the last that is drawn."""
-
-    identifier: str
-    strategy: str
-    description: str
-    histogram: Histogram
-    low: str
-    high: str
-    summary: str
-    beyond: str
 
 
 @dataclass(frozen=True)
@@ -70,22 +55,6 @@ class Spread(Block):
     axis: str
 
 
-def distribution(row: Measured, index: int) -> Distribution:
-    """Bins the raw frame times of one strategy; equal times fill one column."""
-    low, high = _bounds(row)
-    summary = f"{_frames(row)}, median {units.seconds(float(np.median(row.frame_seconds)))}"
-    return Distribution(
-        identifier=f"frames-{index}",
-        strategy=words.name(row.strategy),
-        description=f"{summary}, from {units.seconds(low)} to {units.seconds(max(row.frame_seconds))}",
-        histogram=_histogram(row, Scale(low, high, False), BINS, HEIGHT),
-        low=units.seconds(low),
-        high=units.seconds(high),
-        summary=summary,
-        beyond=_beyond(row, high),
-    )
-
-
 def spread(measured: Sequence[Measured]) -> Spread:
     """The frames of all strategies on one axis, logarithmic where they span a factor of eight."""
     bounds = [_bounds(row) for row in measured]
@@ -103,7 +72,7 @@ def _spread_row(row: Measured, high: float, scale: Scale) -> SpreadRow:
     between = words.seconds_between(min(row.frame_seconds), max(row.frame_seconds))
     return SpreadRow(
         strategy=words.name(row.strategy, LABEL_LENGTH),
-        histogram=_histogram(row, scale, SHARED_BINS, SHARED_HEIGHT),
+        histogram=_histogram(row, scale, BINS, HEIGHT),
         median=units.seconds(float(np.median(row.frame_seconds))),
         note=", ".join(filter(None, (_frames(row), between, _beyond(row, high)))),
     )

@@ -20,13 +20,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from advisor.report import words
+from advisor.report.answer import Answer, Answers, Change
 from advisor.report.blocks import Block, Download, Fold, Group, Verdicts
 from advisor.report.page import Page
 
-# The page stays below 400 KB: a larger profile is packed, and one that is too large even so is left out.
+# The page stays below 300 KB: a larger profile is packed, and one that is too large even so is left out.
 PLAIN_LENGTH = 50_000
-EMBEDDED_LENGTH = 245_000
-MACROS = ("blocks.html.j2", "charts.svg.j2", "lines.svg.j2")
+EMBEDDED_LENGTH = 110_000
+MACROS = ("answers.html.j2", "blocks.html.j2", "charts.svg.j2", "lines.svg.j2")
 """A block is drawn by the macro of its name in one of these."""
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[KMGT]iB|B|GB/s|%)(?![\w/]))")
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -62,8 +63,10 @@ def notebook_cell(page: Page) -> str:
 
     The page is in a frame of its own, so that neither styles the other.
     """
-    told = next(b for section in page.sections for b in section.blocks if isinstance(b, Verdicts)).items[0]
-    line = f"{page.name}, {told.device}: {told.headline}"
+    found = (b for section in page.sections for b in section.blocks if isinstance(b, (Answers, Verdicts)))
+    block = next(found)
+    told = block.sentences[0] if isinstance(block, Answers) else block.items[0]
+    line = ": ".join(filter(None, (", ".join(filter(None, (page.name, told.device))), told.headline)))
     return environment().get_template("notebook.html.j2").render(line=line, page=render(page))
 
 
@@ -111,8 +114,16 @@ def page_environment() -> Environment:
         finalize=lambda value: _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", value) if type(value) is str else value
     )
     made.filters["verbatim"] = Verbatim
+    made.filters["by_change"] = _by_change
     made.filters["shown"] = lambda columns: [column for column in columns if "html" in column.forms]
     return made
+
+
+def _by_change(found: list[Answer]) -> list[tuple[Change, str]]:
+    """Each code once, the most common first, with its devices."""
+    alike = words.grouped(((a.change, a.verdict.device) for a in found if a.change), lambda pair: pair[0])
+    named = [(change, [device for _, device in same]) for change, same in alike.items()]
+    return [(change, words.listing(d)) for change, d in sorted(named, key=lambda pair: -len(pair[1]))]
 
 
 @cache

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from advisor.report import blocks, words
+from advisor.report.answer import Answer, Answers, Bar, Change
 from advisor.report.page import Page, shown
 
-LIMIT = 10_000
+LIMIT = 6_000
 
 # `@` and `#` start a mention and a reference, which GitHub finds after the escapes are gone: a
 # character of no width parts them from the name. `$` would start a formula.
@@ -29,22 +31,28 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9 ._:/=+-]+")
 class Room:
     """How much of each kind is shown; what is left out is counted."""
 
-    rows: int = 10
+    rows: int = 8
     columns: int = 7
     devices: int = 4
     """So many verdicts, and so many tables."""
     facts: int = 24
-    code: bool = True
-    """Code is shown to its last line, where the results are waited for, or not at all."""
+    code: Literal["whole", "heart", "none"] = "whole"
+    """Code is shown to its last line, where the results are waited for; or from the buffers on."""
 
 
-ROOMS = (Room(), Room(code=False), Room(6, 6, 3, 12, False), Room(5, 4, 2, 8, False))
+ROOMS = (
+    Room(),
+    Room(facts=8),
+    Room(facts=8, code="heart"),
+    Room(facts=8, code="none"),
+    Room(rows=5, columns=4, devices=2, facts=4, code="none"),
+)
 _MOST = 3
 """So many failures, warnings and pieces of advice."""
 
 
 def render(page: Page, limit: int = LIMIT) -> str:
-    """What the page says in short, under 10,000 characters: in the largest room that leaves it so small."""
+    """What the page says in short, under 6,000 characters: in the largest room that leaves it so small."""
     return next(text for room in ROOMS if len(text := _written(page, room)) < limit or room is ROOMS[-1])
 
 
@@ -95,6 +103,34 @@ class _Writer:
             yield f"**Next:** {prose(failure.next_step, 200)}"
         yield from _more(len(block.items) - _MOST, "failure")
 
+    def answers(self, block: Answers) -> Iterator[str]:
+        """The verdicts, one table over all devices, advice, and the code for each of them."""
+        alone = len(block.items) == 1
+        for verdict in (*block.over, *(answer.verdict for answer in block.items if alone)):
+            yield from _verdict(verdict, reasons=False)
+        if not alone:
+            shown, left = block.items[: self.room.devices], len(block.items) - self.room.devices
+            lines = (f"**{escape(a.verdict.device, 80)}**: {prose(a.verdict.headline)}" for a in shown)
+            yield _list((*lines, *_more(left, "device")))
+        yield from _chart(block.items, self.room.rows)
+        yield from _missing(block.items[0].missing) if alone else ()
+        advice = dict.fromkeys(found for answer in block.items for found in answer.advice)
+        if advice:
+            yield _numbered(list(advice))
+        changes = [(a.change, a.verdict.device) for a in block.items if a.change]
+        for same in words.grouped(changes, lambda pair: (pair[0].strategy, pair[0].code)).values():
+            where = "" if alone else f" on {escape(words.listing(device for _, device in same), 120)}"
+            yield self._code(same[0][0], where)
+
+    def _code(self, change: Change, where: str) -> str:
+        shown = f"# {words.count(change.lines, 'line')}, in the report"
+        if self.room.code == "whole":
+            shown = change.code
+        elif self.room.code == "heart" and change.code.endswith(change.excerpt):
+            shown = change.excerpt
+        summary = f"Code for {code(change.strategy, tags=True)}{where}"
+        return f"<details><summary>{summary}</summary>\n\n{fence(shown)}\n\n</details>"
+
     def verdicts(self, block: blocks.Verdicts) -> Iterator[str]:
         if not block.named:
             for verdict in block.items:
@@ -115,16 +151,7 @@ class _Writer:
         yield _list((*lines, *_more(len(block.items) - block.most, "reason")))
 
     def findings(self, block: blocks.Findings) -> Iterator[str]:
-        told = enumerate(block.items[:_MOST], 1)
-        yield "\n".join(f"{i}. {_finding(f)}" for i, f in told)
-
-    def code(self, block: blocks.Code) -> Iterator[str]:
-        """The first snippet."""
-        found = block.items[0]
-        lines = words.count(len(found.snippet.splitlines()), "line")
-        shown = found.snippet if self.room.code else f"# {lines}, in the report"
-        name = code(found.strategy or found.rule, tags=True)
-        yield f"<details><summary>Code for {name}</summary>\n\n{fence(shown)}\n\n</details>"
+        yield _numbered(block.items)
 
     def bullets(self, block: blocks.Bullets) -> Iterator[str]:
         yield _list(map(prose, block.texts))
@@ -139,9 +166,7 @@ class _Writer:
         body = [[_name(row, table), *_cells(row, table, shown, len(first) - 1)] for row in rows]
         if table.title:
             yield prose(table.title)
-        yield "\n".join(
-            f"| {' | '.join(line)} |" for line in (first, ["--:" if r else ":--" for r in right], *body)
-        )
+        yield _drawn(first, right, body)
         if len(rows) < len(table.rows):
             yield f"{len(table.rows) - len(rows)} more in the report."
         if len(shown) < len(known):
@@ -159,10 +184,61 @@ def _more(left: int, noun: str) -> Iterator[str]:
         yield f"and {words.count(left, f'more {noun}')} in the report"
 
 
+def _numbered(found: Sequence[blocks.Finding]) -> str:
+    return "\n".join(f"{i}. {_finding(each)}" for i, each in enumerate(found[:_MOST], 1))
+
+
 def _finding(found: blocks.Finding) -> str:
-    title, gain = f"**{prose(found.title, 120)}**", f": {escape(found.gain)}" if found.gain else ""
+    title, saves = f"**{prose(found.title, 120)}**", f": {escape(found.saves)}" if found.saves else ""
     where = f"{title} on {escape(found.where, 120)}" if found.devices else f"{escape(found.rule)}: {title}"
-    return f"{where}{gain}. {prose(found.detail, 240)}"
+    return f"{where}{saves}. {prose(found.detail, 240)}"
+
+
+def _drawn(heads: Sequence[str], right: Sequence[bool], body: Iterable[Sequence[str]]) -> str:
+    lines = (heads, ["--:" if figures else ":--" for figures in right], *body)
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _chart(answers: Sequence[Answer], rows: int) -> Iterator[str]:
+    """A row for each bar, or each device's most important ones; no column without a figure."""
+    shown = [answer for answer in answers if answer.bars][:rows]
+    if not shown:
+        return
+    kept = [(answer, bar) for answer in shown for bar in _kept(answer, max(1, rows // len(shown)))]
+    interval = "range" if shown[0].predicted else "interval"
+    against = {answer.against for answer in shown}
+    gain = f"speed against {code(against.pop())}" if len(against) == 1 else "speed against the baseline"
+    of = {answer.memory_of for answer in shown}
+    memory = ", ".join(("memory", *of)) if len(of) == 1 and all(of) else "memory"
+    heads = ["device", "strategy", shown[0].counts, interval, "overlapping frames", gain, interval, memory]
+    cells = [_bar(answer.verdict.device * (len(answers) > 1), bar) for answer, bar in kept]
+    told = [i for i, column in enumerate(zip(*cells, strict=True)) if any(column)]
+    yield _drawn([heads[i] for i in told], [i > 1 for i in told], [[row[i] for i in told] for row in cells])
+    left = sum(len(answer.bars) for answer in answers) - len(kept)
+    if left:
+        yield f"{left} more in the report."
+
+
+def _kept(answer: Answer, rows: int) -> list[Bar]:
+    """The recommended strategy, the baseline and the fastest of the others."""
+    ranked = sorted(answer.bars, key=lambda bar: not (bar.chosen or bar.baseline))[:rows]
+    return [bar for bar in answer.bars if bar in ranked]
+
+
+def _bar(device: str, bar: Bar) -> tuple[str, ...]:
+    names = ", ".join(map(code, bar.names[:_MOST])) + f" +{len(bar.names) - _MOST}" * (len(bar.names) > _MOST)
+    latency = bar.latency.removeprefix("latency; ")
+    shown = device, bar.value, bar.between, latency, bar.ratio, bar.ratio_between, bar.memory
+    where, *figures = (escape(text, 80) for text in shown)
+    return where, blocks.SIGNS["chosen"] * bar.chosen + names, *figures
+
+
+def _missing(items: Sequence[blocks.Item]) -> Iterator[str]:
+    """What has no figures; failures have a paragraph of their own."""
+    skipped = [item for item in items if item.status != "failed"]
+    if skipped:
+        lines = (_item(item, "") for item in skipped[:_MOST])
+        yield _list((*lines, *_more(len(skipped) - _MOST, "reason")))
 
 
 def _list(texts: Iterable[str]) -> str:
@@ -204,15 +280,13 @@ def _name(row: blocks.Row, table: blocks.Table) -> str:
 def _cells(row: blocks.Row, table: blocks.Table, shown: Sequence[int], width: int) -> list[str]:
     if row.missing:
         return [escape(row.missing, 80), *[""] * (width - 1)]
-    return [text for i in shown for text in _cell(row.cells[i], table.columns[i], table)]
+    return [text for i in shown for text in _cell(row.cells[i], table.columns[i])]
 
 
-def _cell(cell: blocks.TableCell, column: blocks.Column, table: blocks.Table) -> list[str]:
+def _cell(cell: blocks.TableCell, column: blocks.Column) -> list[str]:
     value = f"{blocks.SIGNS.get(cell.mark, '')}{escape(cell.value, 80)}"
     value = f"**{value}**" if cell.mark in ("slower", "faster") else value
-    note = cell.note if table.brief_notes and not column.notes else ""
-    beside = "; ".join(escape(text, 120) for text in (note, cell.more) if text)
-    return [f"{value} ({beside})" if beside else value, *([escape(cell.note, 80)] if column.notes else [])]
+    return [value, *([escape(cell.note, 80)] if column.notes else [])]
 
 
 def _item(item: blocks.Item, label: str) -> str:

@@ -29,6 +29,10 @@ def more_figures(profile: Profile, measured: Sequence[Measured]) -> Iterator[Blo
         yield _figures(measured, "frame", "Slowest frames, CPU time, energy:", caption)
         yield from _why(measured)
         yield from _charts(profile, measured)
+
+
+def places(measured: Sequence[Measured]) -> Iterator[Block]:
+    """Where memory lies; nothing where no row tells."""
     if any(row.footprint.places or row.host_pages for row in measured):
         yield Heading("Where memory lies", "places")
         yield _places(measured)
@@ -58,6 +62,7 @@ def _figures(measured: Sequence[AnyRow], of: str, title: str, caption: str) -> T
         *_with_figures(columns, rows),
         caption=caption,
         title=title,
+        forms="html txt",
         identifier="more",
         sortable=True,
         brief_notes=False,

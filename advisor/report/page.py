@@ -21,7 +21,8 @@ _CONTENTS = ("items", "texts", "facts", "rows", "blocks", "text", "link")
 class Section:
     """A part of the page that can be linked to; `nav` is its name among the links, nothing for no link.
 
-    The first is the `lead`, without a visible title; Markdown folds what is `folded`.
+    The first is the `lead`, without a visible title; Markdown folds what is `folded`. A screen of a terminal
+    has the lead and what is `brief`.
     """
 
     anchor: str
@@ -30,6 +31,7 @@ class Section:
     nav: str = ""
     badge: str = ""
     lead: bool = False
+    brief: bool = False
     folded: bool = False
     forms: Forms = "html md txt"
 

@@ -49,9 +49,14 @@ def page_of(found: Profile | SweepResults | DeviceComparison) -> Page:
 
 
 def render(page: Page, form: str, *, bars: bool = False) -> str:
-    """A page as html, md or txt, or the profile that it is of as json; `bars` are for a terminal."""
-    if form == "txt":
-        return terminal.render(page, bars=bars)
+    """A page as html, md, or text; or the profile that it is of as json. `bars` are for a terminal.
+
+    Text is txt, which fits a screen, details, which is all of it, or verdict.
+    """
+    if form in ("txt", "details"):
+        return terminal.render(page, bars=bars, details=form == "details")
+    if form == "verdict":
+        return terminal.verdict(page)
     if form == "json" and page.profile is not None:
         return page.profile.to_json()
     return html.render(page) if form == "html" else markdown.render(page)
@@ -104,5 +109,5 @@ def doctor_page(checkup: Checkup) -> Page:
         brand="doctor",
         title="advisor doctor",
         name=checkup.verdict,
-        sections=(Section("findings", "Findings", (Findings(found),)),),
+        sections=(Section("findings", "Findings", (Findings(found),), brief=True),),
     )

@@ -8,20 +8,19 @@ from advisor.model import measured
 from advisor.profiles.schema import Profile
 from advisor.report import blocks, words
 from advisor.report.advising import changes, findings
-from advisor.report.evidence import evidence, predictions
+from advisor.report.answering import answers
+from advisor.report.evidence import memory, noise, predictions, stages
 from advisor.report.failures import FIRST_FRAMES, all_failed, failures
 from advisor.report.machine import absent, environment, readings
 from advisor.report.methods import measured_label, method, pairs, preferences, workload
-from advisor.report.page import NO_GPU, Page, Section, circumstances, download, filled, lead
+from advisor.report.page import Page, Section, circumstances, download, filled, lead
 from advisor.report.recommendations import verdicts
-from advisor.report.tables import baseline
+from advisor.report.sensitivity import sensitivity
 from advisor.report.traces import traces
 from advisor.verdicts.counting import counted
 
 BESIDE_VERDICT = 3
 """So many warnings stand beside the verdict."""
-_ADVICE = 3
-"""So many pieces of advice in a terminal."""
 _NOTHING_PREDICTED = (
     "This machine offered no GPU, and nothing was predicted for one: no figure on this page is a GPU's."
 )
@@ -48,11 +47,13 @@ def profile_page(profile: Profile) -> Page:
         meta=tuple(filter(None, (f"`{parameters}`" if parameters else "", made))),
         sections=(
             _lead(profile),
-            _change(profile, found),
             *(predicted if cpu else ()),
-            evidence(profile, against),
+            stages(profile),
+            *([] if cpu or not profile.measured() else [memory(profile)]),
             _advice(profile, found),
+            *([changing] if (changing := sensitivity(profile)).blocks else []),
             *(() if cpu else predicted),
+            *([noise(profile, against)] if profile.measured() else []),
             *([Section("frames", "Within a frame", seen, nav="Timelines")] if seen else []),
             _circumstances(profile, "" if against.rows else against.reason),
             Section("raw", "Raw data", (download(profile),), nav="Raw data", forms="html"),
@@ -69,20 +70,18 @@ def _doubtful(profile: Profile) -> bool:
 
 
 def _lead(profile: Profile) -> Section:
-    told, next_step = verdicts(profile), ""
-    if len(told) > 1 and len({verdict.next_step for verdict in told}) == 1:  # said once, for all devices
-        next_step, told = told[0].next_step, tuple(replace(verdict, next_step="") for verdict in told)
+    steps = [verdict.next_step for verdict in verdicts(profile)]
+    next_step = steps[0] if len(steps) > 1 and len(set(steps)) == 1 else ""  # said once, for all devices
     warnings, cpu = tuple(map(words.line, profile.environment.warnings)), profile.device.kind == "cpu"
-    none = blocks.Banners("no GPU", (_NOTHING_PREDICTED,), forms="html")
-    if profile.predictions:
-        none = blocks.Banners("predicted", (NO_GPU,), "predicted", forms="html")
+    none = blocks.Banners("no GPU", (_NOTHING_PREDICTED,) * (not profile.predictions), forms="html")
     return lead(
         none if cpu else None,
         blocks.Banners("note", tuple(map(words.line, profile.notes)), forms="html"),
         blocks.Failures(failures(profile)),
         blocks.Banners("doubtful", (f"{FIRST_FRAMES}.",) * _doubtful(profile), "doubt"),
-        blocks.Verdicts(told, named=cpu, reasons=told[0].basis != "predicted"),
-        blocks.Banners("warning", warnings[:BESIDE_VERDICT], "caution"),
+        answers(profile),
+        blocks.Banners("warning", warnings[:BESIDE_VERDICT], "caution", forms="html md"),
+        blocks.Banners("warning", warnings, forms="txt"),
         *_further(len(warnings) - BESIDE_VERDICT),
         blocks.Prose(next_step, label="Next", kind="next together"),
     )
@@ -94,24 +93,8 @@ def _further(left: int) -> tuple[blocks.Block, ...]:
         return ()
     return (
         blocks.Prose("", link=(f"and {left} more below", "#method"), forms="html"),
-        blocks.Prose(f"and {words.count(left, 'more warning')} below", forms="txt"),
         blocks.Prose(f"and {left} more in the report", forms="md"),
     )
-
-
-def _change(profile: Profile, found: tuple[blocks.Finding, ...]) -> Section:
-    proposed = () if _doubtful(profile) else changes(profile, found)
-    fired, kept = [f for f in found if f.fired], baseline(profile)
-    why = "No rule has code to propose."
-    if _doubtful(profile):
-        why = "The workload itself, first: it failed under every strategy here."
-    elif any(f.snippet for f in fired):
-        why = f"Nothing: the verdict is to keep {words.code(kept.strategy if kept else 'baseline')}."
-    instead = blocks.Prose(why, forms="html")
-    if fired:
-        instead = blocks.Prose(f"{why} What the rules advise is", link=("below.", "#advice"), forms="html")
-    block = blocks.Code(proposed, forms="html") if proposed else instead
-    return Section("change", "What to change in the code", (block,), nav="What to change")
 
 
 def _advice(profile: Profile, found: tuple[blocks.Finding, ...]) -> Section:
@@ -120,31 +103,24 @@ def _advice(profile: Profile, found: tuple[blocks.Finding, ...]) -> Section:
     more = f"{len(quiet)} more: rules that passed{', are silenced' * silenced} or do not apply"
     parts = filled(
         blocks.Prose(_FROM_FIRST_FRAMES * doubtful, forms="html"),
-        blocks.Findings(fired, forms="html" if doubtful else "html md"),
+        blocks.Findings(_with_code(profile, fired), forms="html" if doubtful else "html txt"),
         None if fired else blocks.Prose("No rule found anything to change.", forms="html"),
-        blocks.Code(() if doubtful else changes(profile, found), forms="md"),
-        _in_text(profile, fired),
         blocks.Fold(more, filled(blocks.Findings(quiet)), kind="folded"),
     )
     return Section("advice", "Advice", parts, nav="Advice")
 
 
-def _in_text(profile: Profile, fired: tuple[blocks.Finding, ...]) -> blocks.Table | None:
-    """Titles of the first pieces of advice on what was measured, a line each, with what they save."""
-    here = words.name(profile.device.name)
-    told = [f for f in fired if f.outcome == "advice" and here in f.devices]
-    if profile.device.kind == "cpu" or _doubtful(profile):
-        return None
-    more = f"{len(told) - _ADVICE} more, " if len(told) > _ADVICE else ""
-    return blocks.Table(
-        "advice",
-        "",
-        (blocks.Column(""),),
-        tuple(blocks.Row(finding.title, (blocks.TableCell(finding.saves),)) for finding in told[:_ADVICE]),
-        title="Advice (times are per frame):",
-        note=f"{more}reasons and code: see the report",
-        forms="txt",
-    )
+def _with_code(profile: Profile, fired: tuple[blocks.Finding, ...]) -> tuple[blocks.Finding, ...]:
+    """Each code under the first finding that shows it; none that the verdicts speak against."""
+    shown = () if _doubtful(profile) else changes(profile, fired)
+    kept = {(f.rule, f.snippet) for f in shown}
+    seen: set[str] = set()
+    made = []
+    for f in fired:
+        again = f.snippet in seen or (f.rule, f.snippet) not in kept
+        seen.add(f.snippet)
+        made.append(replace(f, snippet="", variants=()) if again else f)
+    return tuple(made)
 
 
 def _circumstances(profile: Profile, unmatched: str) -> Section:
@@ -154,7 +130,7 @@ def _circumstances(profile: Profile, unmatched: str) -> Section:
     further = tuple(map(words.line, profile.environment.warnings[BESIDE_VERDICT:]))
     ran = f"{words.line(profile.workload.file, 120)} {pairs(profile.workload.parameters)}"
     return circumstances(
-        blocks.Banners("warning", further, forms="html txt"),
+        blocks.Banners("warning", further, forms="html"),
         blocks.Fold("What the conclusions go by", filled(blocks.Facts(wanted)), open=True),
         blocks.Facts(wanted, forms="txt"),
         blocks.Group(

@@ -252,12 +252,22 @@ def uncapitalised(sentence: str) -> str:
 def _faster(chosen: Recommendation, likely: str) -> str:
     if chosen.speedup is None or chosen.baseline is None:
         return ""
-    low, high = chosen.interval or (chosen.speedup, chosen.speedup)
+    told = direction(chosen)
+    if told.startswith("as fast as"):
+        return told
     if (noun := counted(chosen.objective).noun) != "time":
         return f"{words.code(chosen.baseline)} takes {units.ratio(chosen.speedup)} that {noun}"
-    if low <= 1 <= high and abs(chosen.speedup - 1) <= EQUIVALENCE:
-        return f"as fast as {words.code(chosen.baseline)}"
-    direction = "faster than" if chosen.speedup >= 1 else "the speed of"
+    return f"{likely}{units.ratio(chosen.speedup)} {told}"
+
+
+def direction(chosen: Recommendation) -> str:
+    """What follows the ratio to the baseline: faster than it, or the speed of it."""
+    speedup, base = chosen.speedup or 1.0, words.code(chosen.baseline or "")
+    low, high = chosen.interval or (speedup, speedup)
+    if (noun := counted(chosen.objective).noun) != "time":
+        return f"{base} takes so many times the {noun}"
+    if low <= 1 <= high and abs(speedup - 1) <= EQUIVALENCE:
+        return f"as fast as {base}"
     if chosen.objective == "throughput":
-        direction = "the frames per second of"
-    return f"{likely}{units.ratio(chosen.speedup)} {direction} {words.code(chosen.baseline)}"
+        return f"the frames per second of {base}"
+    return f"faster than {base}" if speedup >= 1 else f"the speed of {base}"

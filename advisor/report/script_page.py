@@ -11,6 +11,8 @@ from advisor import units
 from advisor.profiles.schema import Profile
 from advisor.profiles.scripts import ScriptMeasured, ScriptRun
 from advisor.report import blocks, words
+from advisor.report.answer import Answers
+from advisor.report.answering import script_answer
 from advisor.report.machine import environment
 from advisor.report.more_figures import run_figures
 from advisor.report.page import Page, Section, circumstances, download, filled, lead
@@ -81,9 +83,9 @@ def _lead(profile: Profile, script: ScriptRun, notes: tuple[str, ...]) -> Sectio
     found = blocks.Finding("", "", "Code", strategy=(chosen and chosen.strategy) or "", snippet=shown)
     return lead(
         blocks.Banners("note", notes, forms="html"),
-        blocks.Verdicts((_verdict(profile, script),)),
+        Answers((script_answer(profile, script, _verdict(profile, script)),)),
         blocks.Banners("warning", tuple(map(words.line, profile.environment.warnings)), "caution"),
-        blocks.Code((found,)) if shown else None,
+        blocks.Code((found,), forms="html") if shown else None,
     )
 
 

@@ -151,6 +151,7 @@ def _device(
         ),
         nav="On this CPU" if cpu else device,
         badge="" if cpu else track.basis,
+        brief=True,
         forms="html" if cpu else "html md txt",
     )
 
@@ -165,7 +166,7 @@ def _table(track: Track, sweep: SweepResults, parameter: str, number: int) -> bl
         "sweep",
         parameter,
         tuple(blocks.Column(words.name(name)) for name in shown),
-        tuple(_row(point, stop, shown) for point, stop in zip(sweep.points, track.stops, strict=True)),
+        tuple(_rows(sweep.points, track.stops, shown)),
         caption=caption if track.basis == "cpu" else f"{caption} {MARKED}",
         title=f"{'Predicted time' if predicted else 'Time'} per frame on {device}:",
         identifier=f"device-{number}",
@@ -175,6 +176,14 @@ def _table(track: Track, sweep: SweepResults, parameter: str, number: int) -> bl
         brief_notes=False,
         left_out="strategy",
     )
+
+
+def _rows(points: Sequence[Point], stops: Sequence[Stop], strategies: Sequence[str]) -> Iterator[blocks.Row]:
+    """Where there is little room, the ends matter and the values at which the recommendation changes."""
+    chosen = [stop.standing.chosen for stop in stops]
+    for i, (point, stop) in enumerate(zip(points, stops, strict=True)):
+        matters = i in (0, len(stops) - 1) or chosen[i] != chosen[i - 1]
+        yield replace(_row(point, stop, strategies), rank=0.0 if matters else 1.0)
 
 
 def _row(point: Point, stop: Stop, strategies: Sequence[str]) -> blocks.Row:

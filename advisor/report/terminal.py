@@ -1,34 +1,83 @@
-"""Plain text for a terminal: at most 80 columns, the verdict first."""
+"""Plain text of at most 80 columns: what fits a screen of 25 lines, everything, or the verdict alone."""
 
 from __future__ import annotations
 
-import re
-import textwrap
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import TypeVar
 
 from advisor.report import blocks, words
-from advisor.report.page import Page, shown
+from advisor.report.answer import Answer, Answers, Bar
+from advisor.report.page import Page, Section, shown
+from advisor.report.text import MARK, WIDTH, bar, joined, short, tables, wrap
 
-WIDTH = 80
-MARK = "→ "
-BAR, SHADED_BAR = 8, 12
-"""Cells of the longest bar. What is predicted is shaded; a shade has no eighths, and more cells instead."""
-_EIGHTHS = " ▏▎▍▌▋▊▉"
-_NAME, _HEAD, _CELL = 12, 24, 50
-"""A table's names may give way to so few columns; its heads and cells are cut to so many."""
-_REASON, _POINTS = 300, 6
+LINES = 22
+"""With a blank line, the files that were written and what opens a trace, that is 25."""
+_ALL = 10**6
+_REASON = 300
 _STATE = " " * 10
+_FINE = ("ok", "info")
+"""States of a finding that ask for nothing."""
+_Shown = TypeVar("_Shown")
 
 
-def render(page: Page, *, bars: bool = False) -> str:
-    """What the page says in short. `bars` are for a terminal, where they take the place of some intervals."""
-    paragraphs = [wrap(_title(page))]
-    for section in page.sections:
-        writer = _Writer("  " if section.lead else "", bars)
-        for block in shown(section, "txt"):
-            paragraphs += writer.write(block)
-    return "\n\n".join("\n".join(lines) for lines in paragraphs if lines) + "\n"
+@dataclass(frozen=True)
+class Room:
+    """So many `rows` of a table, devices, lines of a sentence; `most` of anything else."""
+
+    rows: int = 8
+    most: int = 3
+    lines: int = 3
+    devices: int = 4
+    brief: bool = True
+
+
+EVERYTHING = Room(_ALL, _ALL, _ALL, _ALL, brief=False)
+ROOMS = (
+    *(Room(rows) for rows in (8, 7, 6, 5)),
+    *(Room(rows, 3, 2) for rows in (6, 5, 4, 3, 2)),
+    *(Room(rows, 2, 2) for rows in (5, 4, 3, 2)),
+    *(Room(rows, 1, 2) for rows in (5, 3, 2)),
+    *(Room(rows, 1, 1, 12) for rows in (4, 2, 1, 0)),
+)
+
+
+def render(page: Page, *, bars: bool = False, details: bool = False) -> str:
+    """What fits a screen, in the largest room that leaves it so short; or everything.
+
+    `bars` are for a terminal, where they take the place of the intervals.
+    """
+    if details:
+        return "\n".join(_written(page, EVERYTHING, bars)) + "\n"
+    tried = (_written(page, room, bars) for room in ROOMS)
+    lines = next((lines for lines in tried if len(lines) <= LINES), _written(page, ROOMS[-1], bars))
+    if len(lines) > LINES:
+        lines = [*lines[: LINES - 1], f"… {len(lines) - LINES + 1} more lines: --details"]
+    return "\n".join(lines) + "\n"
+
+
+def verdict(page: Page) -> str:
+    """Each verdict in a line of its own, for scripts and for who wants no more."""
+    told: list[blocks.Verdict] = []
+    for block in chain.from_iterable(shown(section, "txt") for section in page.sections if section.lead):
+        if isinstance(block, Answers):
+            told += block.over or [answer.verdict for answer in block.items]
+        told += block.items if isinstance(block, blocks.Verdicts) else ()
+    return "\n".join(f"{f'{v.device}: ' * (len(told) > 1)}{_decided(v)}" for v in told)
+
+
+def _decided(told: blocks.Verdict) -> str:
+    return told.headline + (f" ({told.certainty})" if told.certainty else "")
+
+
+def _written(page: Page, room: Room, bars: bool) -> list[str]:
+    writer = _Writer(room, bars)
+    paragraphs = [wrap(_title(page)), *chain.from_iterable(map(writer.section, page.sections))]
+    left = ", ".join(words.count(number, f"more {noun}") for noun, number in writer.left.items())
+    paragraphs.append(wrap(f"… {left}: --details" if left else ""))
+    return "\n\n".join("\n".join(lines) for lines in paragraphs if lines).split("\n")
 
 
 def _title(page: Page) -> str:
@@ -37,201 +86,199 @@ def _title(page: Page) -> str:
 
 
 class _Writer:
-    """Writes a block by the method of its name; what has none, such as a chart, is left out."""
+    """Writes a block by the method of its name; what has none, such as a chart, is left out.
 
-    def __init__(self, indent: str, bars: bool) -> None:
-        self.indent, self.bars = indent, bars
+    `left` counts what there was no room for.
+    """
 
-    def write(self, block: blocks.Block) -> Iterator[list[str]]:
-        return getattr(self, type(block).__name__.lower(), lambda _: iter(()))(block)
+    def __init__(self, room: Room, bars: bool) -> None:
+        self.room, self.bars, self.indent = room, bars, ""
+        self.left: Counter[str] = Counter()
 
-    def table(self, block: blocks.Table) -> Iterator[list[str]]:
-        return _table(block, self.bars)
+    def section(self, section: Section) -> Iterator[list[str]]:
+        """Its paragraphs; on a screen those of the sections that are `brief` alone."""
+        if self.room.brief and not (section.lead or section.brief):
+            return
+        self.indent = "  " if section.lead else ""
+        for block in shown(section, "txt"):
+            yield from getattr(self, type(block).__name__.lower(), lambda _: iter(()))(block)
+
+    def first(self, items: Sequence[_Shown], noun: str, most: int = 0) -> Sequence[_Shown]:
+        """As many as there is room for; the others are counted."""
+        kept = items[: most or self.room.most]
+        self.leave(len(items) - len(kept), noun)
+        return kept
+
+    def leave(self, number: int, noun: str) -> None:
+        """Counts what is left out."""
+        if number > 0:
+            self.left[noun] += number
+
+    def wrap(self, text: str, indent: str = "", hanging: str = "") -> list[str]:
+        """Lines, as many as there is room for."""
+        return wrap(text, indent, hanging, most=self.room.lines)
+
+    def answers(self, block: Answers) -> Iterator[list[str]]:
+        """Of each device verdict and chart; the advice for all. Where there is room the tables tell more."""
+        yield from (self._verdict(told, self.indent) for told in block.over)
+        kept, alone = self.first(block.items, "device", self.room.devices), len(block.items) == 1
+        if alone or not self.room.brief:
+            for answer in kept:
+                yield self._device(answer.verdict, named=not alone, reasons=not self.room.brief)
+                yield [*self._chart(answer), *(_missing(answer.missing) if self.room.brief else [])]
+        else:
+            devices = [
+                [*self._one_of_several(answer), *self._chart(answer)[min(i, 1) :]]
+                for i, answer in enumerate(kept)
+            ]
+            yield from devices if self.room.rows > 2 else [list(chain.from_iterable(devices))]
+        if self.room.brief:
+            advice = dict.fromkeys(found for answer in block.items for found in answer.advice)
+            yield self._advice(list(advice))
+
+    def _one_of_several(self, answer: Answer) -> list[str]:
+        said = answer.verdict.headline.removeprefix("Predicted: ")
+        return wrap(f"{answer.verdict.device}: {said}", self.indent, most=1)
+
+    def verdicts(self, block: blocks.Verdicts) -> Iterator[list[str]]:
+        reasons = block.reasons and self.room.lines >= ROOMS[0].lines
+        for told in self.first(block.items, "verdict", self.room.devices):
+            yield self._device(told, named=block.named, reasons=reasons)
+
+    def _device(self, told: blocks.Verdict, *, named: bool, reasons: bool) -> list[str]:
+        inner = self.indent + "  " * named
+        return [*(wrap(told.device, self.indent) if named else []), *self._verdict(told, inner, reasons)]
+
+    def _verdict(self, told: blocks.Verdict, indent: str, reasons: bool = False) -> list[str]:
+        texts = [_decided(told), *(f"{f.label}: {f.value}, {f.note}" for f in told.facts if f.brief)]
+        texts += [told.reason] * reasons + [f"Next: {told.next_step}"] * bool(told.next_step)
+        return [line for text in texts for line in self.wrap(text, indent)]
+
+    def _chart(self, answer: Answer) -> list[str]:
+        """The recommended strategy, the baseline and the fastest of the others, equal ones in one line."""
+        ranked = sorted(answer.bars, key=lambda bar: not (bar.chosen or bar.baseline))
+        kept = [bar for bar in answer.bars if bar in ranked[: self.room.rows]]
+        if not kept:
+            return []
+        self.leave(sum(len(bar.names) for bar in ranked[self.room.rows :]), "strategy")
+        gain = "gain" if answer.against else ""
+        head = ("", "", gain, "memory") if self.room.brief else ("", "", gain, "", "memory")
+        body = [head, *(self._figures(answer, bar) for bar in kept)]
+        room = WIDTH - len(MARK) - sum(2 + max(map(len, column)) for column in zip(*body, strict=True))
+        names = [words.line(answer.counts, room), *(joined(bar.names, room) for bar in kept)]
+        rows = [(name, *figures) for name, figures in zip(names, body, strict=True)]
+        lines = words.table(rows, [False, True, not (self.bars and self.room.brief), *[True] * len(head[2:])])
+        marks = ("  ", *(MARK if bar.chosen else "  " for bar in kept))
+        beneath = (line for note in self._notes(answer, kept) for line in self.wrap(note, "  "))
+        return [*(f"{mark}{line}" for mark, line in zip(marks, lines, strict=True)), *beneath]
+
+    def _notes(self, answer: Answer, kept: Sequence[Bar]) -> Iterator[str]:
+        """What must be known of a time; with all room, who is equal and who took no part in the final."""
+        yield from (f"({bar.name}: {bar.latency})" for bar in kept if bar.latency)
+        if not self.room.brief:
+            yield from (f"(memory: {of})" for of in (answer.memory_of,) if of)
+            yield from (f"({', '.join(bar.names)}: equal)" for bar in kept if len(bar.names) > 1)
+            outside = words.grouped((bar for bar in kept if bar.note), lambda bar: bar.note)
+            yield from (f"({', '.join(bar.name for bar in same)}: {why})" for why, same in outside.items())
+
+    def _figures(self, answer: Answer, shown: Bar) -> tuple[str, ...]:
+        between = shown.between
+        if not self.room.brief:
+            gain = shown.ratio_between.replace("× to ", "–").replace("×", "")
+            return shown.value, between, shown.ratio, gain, shown.memory
+        if self.bars:
+            ends = [answer.share(end) / 100 for end in (shown.low, shown.amount, shown.high)]
+            between = bar(*ends, predicted=answer.predicted)
+        return shown.value, between, shown.ratio, shown.memory
+
+    def _advice(self, found: Sequence[blocks.Finding]) -> list[str]:
+        """Titles, a line each, with what they save."""
+        lines = []
+        for told in self.first(found, "finding"):
+            room = WIDTH - 4 - len(told.saves)
+            lines.append(f"  {words.line(told.title, room):<{room}}  {told.saves}".rstrip())
+        return ["Advice (times are per frame):", *lines] if lines else []
+
+    def table(self, table: blocks.Table) -> Iterator[list[str]]:
+        rows = [row for row in table.rows if not row.missing]
+        kept = blocks.kept_rows(tuple(rows), self.room.rows)
+        if not kept:
+            return
+        self.leave(len(rows) - len(kept), "row")
+        columns, left = tables(table, kept, whole=not self.room.brief)
+        self.leave(left, table.left_out or "column")
+        columns[0] = [*self.wrap(table.title), *columns[0]]
+        yield from columns
 
     def prose(self, block: blocks.Prose) -> Iterator[list[str]]:
-        label = f"{block.label}: " if block.label else ""
-        yield wrap(f"{label}{block.whole}", self.indent)
+        if self.indent or not self.room.brief:
+            yield self.wrap(": ".join(filter(None, (block.label, block.whole))), self.indent)
 
     def banners(self, block: blocks.Banners) -> Iterator[list[str]]:
         hanging = "  " if self.indent else "    "
-        texts = (f"{block.label.capitalize()}: {text}" for text in block.texts)
-        yield [line for text in texts for line in wrap(text, self.indent, hanging)]
+        texts = (f"{block.label.capitalize()}: {text}" for text in self.first(block.texts, block.label))
+        yield [line for text in texts for line in self.wrap(text, self.indent, hanging)]
 
     def failures(self, block: blocks.Failures) -> Iterator[list[str]]:
         """What failed, the end of its traceback, and what to do."""
-        for failure in block.items:
+        for failure in self.first(block.items, "failure"):
             yield [
-                *wrap(failure.headline, "  ", "  "),
-                *(f"      {line}" for line in failure.excerpt.splitlines()),
-                *wrap(f"Next: {failure.next_step}", "    ", "  "),
+                *self.wrap(failure.headline, "  ", "  "),
+                *(f"      {line}" for line in failure.excerpt.splitlines()[-self.room.lines :]),
+                *self.wrap(f"Next: {failure.next_step}", "    ", "  "),
             ]
-
-    def verdicts(self, block: blocks.Verdicts) -> Iterator[list[str]]:
-        for verdict in block.items:
-            named = wrap(verdict.device, self.indent) if block.named else []
-            inner = self.indent + "  " if block.named else self.indent
-            yield [*named, *_verdict(verdict, inner, block.reasons)]
 
     def facts(self, block: blocks.Facts) -> Iterator[list[str]]:
         inner = self.indent + "  " if block.title else self.indent
         lines = wrap(block.title, self.indent)
         for fact in block.facts:
             note = f" ({fact.note})" if fact.note else ""
-            lines += wrap(f"{fact.label}: {fact.value}{note}", inner, "    ")
+            lines += self.wrap(f"{fact.label}: {fact.value}{note}", inner, "    ")
         yield lines
 
     def items(self, block: blocks.Items) -> Iterator[list[str]]:
-        yield [line for item in block.items for line in _item(item, block.label, self.indent)]
+        if self.room.brief and not block.label:
+            yield _missing(block.items)
+        else:
+            yield [line for item in block.items for line in self._item(item, block.label)]
+
+    def _item(self, item: blocks.Item, label: str) -> Iterator[str]:
+        """On a screen the first of several reasons, in the same line."""
+        who = " ".join(filter(None, (label, words.listing(item.names), item.status if item.text else "")))
+        said = words.line(item.text, _REASON) or item.status
+        beside, beneath = (item.points[:1], ()) if self.room.brief else ((), item.points)
+        self.leave(len(item.points) - len(beside or beneath), "reason")
+        yield from self.wrap(f"{who}: {': '.join((said, *beside))}", self.indent, "    ")
+        for point in beneath:
+            yield from wrap(point, self.indent + "  ", "  ")
 
     def findings(self, block: blocks.Findings) -> Iterator[list[str]]:
-        for found in block.items:
-            lines = wrap(f"{f'[{found.outcome}]':<10}{found.rule}: {found.title}", self.indent, _STATE)
+        """On a screen what was found, and the next step of what is not fine."""
+        found = [self._finding(finding) for finding in block.items]
+        yield from [list(chain.from_iterable(found))] if self.room.brief else found
+
+    def _finding(self, found: blocks.Finding) -> list[str]:
+        lines = self.wrap(f"{f'[{found.outcome}]':<10}{found.rule}: {found.title}", self.indent, _STATE)
+        if not self.room.brief:
             lines += wrap(found.detail, self.indent + _STATE)
-            yield [*lines, *wrap(f"next: {found.next_step}" if found.next_step else "", self.indent + _STATE)]
+        if found.next_step and not (self.room.brief and found.outcome in _FINE):
+            lines += self.wrap(f"next: {found.next_step}", self.indent + _STATE)
+        return lines
 
     def bullets(self, block: blocks.Bullets) -> Iterator[list[str]]:
-        yield [line for text in block.texts for line in wrap(f"- {text}", self.indent, "  ")]
+        yield [line for text in block.texts for line in self.wrap(f"- {text}", self.indent, "  ")]
 
 
-def _verdict(verdict: blocks.Verdict, indent: str, reasons: bool) -> Iterator[str]:
-    certainty = f" ({verdict.certainty})" if verdict.certainty else ""
-    yield from wrap(verdict.headline + certainty, indent)
-    for fact in (f for f in verdict.facts if f.brief):
-        yield from wrap(f"{fact.label}: {fact.value}, {fact.note}", indent, "  ")
-    if reasons:
-        yield from wrap(verdict.reason, indent)
-    if verdict.next_step:
-        yield from wrap(f"Next: {verdict.next_step}", indent)
-
-
-def _item(item: blocks.Item, label: str, indent: str) -> Iterator[str]:
-    who = " ".join(filter(None, (label, words.listing(item.names), item.status if item.text else "")))
-    yield from wrap(f"{who}: {words.line(item.text, _REASON) or item.status}", indent, "    ")
-    for point in item.points[:_POINTS]:
-        yield from wrap(point, indent + "  ", "  ")
-    if len(item.points) > _POINTS:
-        yield f"{indent}  and {len(item.points) - _POINTS} more"
-
-
-@dataclass(frozen=True)
-class _Strip:
-    """A column of text with its head, and whether it stands to the right."""
-
-    lines: tuple[str, ...]
-    right: bool = True
-
-    @property
-    def width(self) -> int:
-        return max(map(len, self.lines))
-
-
-def _table(table: blocks.Table, bars: bool) -> Iterator[list[str]]:
-    """The table, what is to be known of it beneath; further tables where its columns do not fit."""
-    rows = [row for row in table.rows if not row.missing]
-    if not rows:
-        return
-    names = [table.names, *(row.name for row in rows)]
-    columns, left = _fitting(table, _columns(table, rows, bars), min(max(map(len, names)), _NAME))
-    tables = [list(_lines(table, rows, names, strips)) for strips in columns]
-    beneath = [line for text in (*_notes(table, rows), *left) for line in wrap(text, "  ")]
-    tables[0] = [*wrap(table.title), *tables[0]]
-    tables[-1] += beneath
-    yield from tables
-
-
-def _lines(
-    table: blocks.Table, rows: Sequence[blocks.Row], names: Sequence[str], strips: Sequence[_Strip]
-) -> Iterator[str]:
-    room = WIDTH - len(MARK) - sum(strip.width + 2 for strip in strips)
-    first = [words.name(name, max(room, _NAME)) if name else "" for name in names]
-    body = list(zip(first, *(strip.lines for strip in strips), strict=True))
-    lines = words.table(body, [table.by_number, *(strip.right for strip in strips)])
-    for mark, line in zip((False, *(row.chosen for row in rows)), lines, strict=True):
-        if line:
-            yield f"{MARK if mark else '  '}{line}"
-
-
-def _columns(table: blocks.Table, rows: Sequence[blocks.Row], bars: bool) -> list[list[_Strip]]:
-    """Each column as one or two of text: the value, and what qualifies it."""
-    shown = [(i, c) for i, c in enumerate(table.columns) if "txt" in c.forms]
-    drawn = bars and any(column.bars for _, column in shown)
-    made = []
-    for i, column in shown:
-        cells = [row.cells[i] for row in rows]
-        head = words.line(column.brief or column.head, _HEAD) + " (predicted)" * (column.basis == "predicted")
-        values = (blocks.SIGNS.get(cell.mark, "") + words.line(cell.value, _CELL) for cell in cells)
-        strips = [_Strip((head.replace("`", ""), *values), column.figures)]
-        if table.brief_notes and any(c.note for c in cells) and (column.notes or not drawn):
-            notes = (words.line(c.note.replace("× to ", "–").replace("×", ""), _HEAD) for c in cells)
-            strips.append(_Strip((column.notes, *notes)))
-        made.append(strips)
-    return [*made, *([_Strip(("", *_bars(table, rows)), right=False)] for _ in (1,) if drawn)]
-
-
-def _bars(table: blocks.Table, rows: Sequence[blocks.Row]) -> Iterator[str]:
-    index = next(i for i, column in enumerate(table.columns) if column.bars)
-    draw = bar if table.columns[index].bars == "measured" else shaded
-    amounts = [row.cells[index].sort or 0.0 for row in rows]
-    return (draw(amount / (max(amounts) or 1.0)) for amount in amounts)
-
-
-def bar(share: float) -> str:
-    """A measured share of the longest bar, to an eighth of a cell."""
-    full, eighths = divmod(max(1, round(8 * BAR * share)), 8)
-    return "█" * full + _EIGHTHS[eighths].strip()
-
-
-def shaded(share: float) -> str:
-    """A predicted share of the longest bar."""
-    return "░" * max(1, round(SHADED_BAR * share))
-
-
-def _fitting(
-    table: blocks.Table, columns: list[list[_Strip]], names: int
-) -> tuple[list[list[_Strip]], list[str]]:
-    """Columns that fit beside one another, table after table; or the first of them, and how many more."""
-    widths = [sum(strip.width + 2 for strip in strips) for strips in columns]
-    whole = WIDTH - len(MARK) - names
-    if table.left_out:
-        matter = [any(line.startswith(MARK) for line in strips[0].lines) for strips in columns]
-        kept: list[int] = []
-        room = whole
-        for i in sorted(range(len(columns)), key=lambda i: not matter[i]):
-            if widths[i] <= room or not kept:
-                kept.append(i)
-                room -= widths[i]
-        left = words.count(len(columns) - len(kept), f"more {table.left_out}")
-        said = [f"{left} in the report."] if len(kept) < len(columns) else []
-        return [[strip for i in sorted(kept) for strip in columns[i]]], said
-    groups: list[list[_Strip]] = []
-    room = -1
-    for strips, width in zip(columns, widths, strict=True):
-        if width > room:
-            groups.append([])
-            room = whole
-        groups[-1] += strips
-        room -= width
-    return groups, []
-
-
-def _notes(table: blocks.Table, rows: Sequence[blocks.Row]) -> Iterator[str]:
-    for column in table.columns:
-        if column.note and "txt" in column.forms:
-            yield f"({column.brief or column.head}: {column.note})"
-    for row in rows:
-        yield from (f"({row.name}: {cell.more})" for cell in row.cells if cell.more)
-    if table.note:
-        yield f"({table.note})"
-
-
-def wrap(text: str, indent: str = "", hanging: str = "") -> list[str]:
-    """Lines of at most 80 columns; `hanging` goes before all but the first. No unit leaves its number."""
-    joined = _UNIT.sub("\N{NO-BREAK SPACE}", text)
-    lines = textwrap.wrap(
-        joined, WIDTH, initial_indent=indent, subsequent_indent=indent + hanging, break_on_hyphens=False
-    )
-    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
-
-
-_UNIT = re.compile(r"(?<=\d) (?=(?:%|[nµm]?s|[KMGT]iB|GB/s|bytes)(?!\w))")
-"""The space between a number and its unit."""
+def _missing(items: Sequence[blocks.Item]) -> list[str]:
+    """What has no figures, in a line: with short reasons where these fit."""
+    alike = words.grouped(items, lambda item: item.status)
+    lines: list[str] = []
+    for reasons in (True, False):
+        told = [
+            f"{status}: {', '.join(', '.join(item.names) + short(item.text) * reasons for item in same)}"
+            for status, same in alike.items()
+        ]
+        lines = wrap("; ".join(told), "  ", "  ", most=2)
+        if len(lines) <= 1:
+            break
+    return lines

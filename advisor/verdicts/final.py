@@ -187,7 +187,10 @@ class _Final:
 
     def _speedup(self, chosen: str) -> stats.Ratio | None:
         """Over the baseline, be it a competitor or not."""
-        return over(self.every, self.aim.baseline, self.aim.confidence).get(chosen)
+        if self.aim.baseline not in self.every.names:
+            return None
+        both = self.every.among([self.aim.baseline, chosen])
+        return ratio(both, self.aim.confidence)
 
     def _saved(self, chosen: Standing) -> Saving | None:
         first = _fastest_first(self.found)[0].contestant
@@ -213,13 +216,6 @@ class _Final:
         return tuple(map(tuple, groups))
 
 
-def over(pairs: Pairs, baseline: str, confidence: float) -> dict[str, stats.Ratio]:
-    """The baseline's time over each contestant's; nothing without the baseline."""
-    if baseline not in pairs.names:
-        return {}
-    return {name: _ratio(pairs.among([baseline, name]), confidence) for name in pairs.names}
-
-
 def known(found: stats.Ratio | None) -> tuple[float, float] | None:
     """The interval of a ratio; None where it is so wide that it says nothing, as after one process."""
     return (found.low, found.high) if found and found.high <= NOTHING * found.low else None
@@ -230,10 +226,10 @@ def _fastest_first(found: Sequence[Standing]) -> list[Standing]:
 
 
 def _noise(blocks: Sequence[Block], alias: Alias, aim: Aim) -> stats.Ratio:
-    return _ratio(paired(blocks, [alias.name, alias.of]), aim.certainty)
+    return ratio(paired(blocks, [alias.name, alias.of]), aim.certainty)
 
 
-def _ratio(both: Pairs, confidence: float) -> stats.Ratio:
+def ratio(both: Pairs, confidence: float) -> stats.Ratio:
     """The first one's time over the second one's."""
     half = both.half_widths(confidence, 1)[0, -1]
     ends = np.exp(np.clip(both.difference[0, -1] + np.array([0, -half, half]), -700, 700))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from advisor import stats
 from advisor.profiles import blocks as saved
 from advisor.profiles.blocks import FinalRecord
 from advisor.profiles.conclusions import Recommendation
@@ -14,8 +13,8 @@ from advisor.profiles.schema import Measured, Profile
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.budgets import needs
 from advisor.verdicts.choice import Aim, Contestant
-from advisor.verdicts.estimate import paired, unpaired
-from advisor.verdicts.final import Alias, Decision, Verdict, decide, judge, known, over
+from advisor.verdicts.estimate import Pairs, paired, unpaired
+from advisor.verdicts.final import Alias, Decision, Verdict, decide, judge, known
 from advisor.verdicts.planning import FEWEST_PROCESSES, Pace, Step
 from advisor.verdicts.scores import percentile, rounds_of_a_score, scores
 from advisor.verdicts.ties import code_change
@@ -38,20 +37,31 @@ def recommend(profile: Profile) -> Recommendation | None:
     return recommendation(decision.verdict, rows, profile.preferences)
 
 
-def over_baseline(profile: Profile, baseline: str) -> dict[str, stats.Ratio]:
-    """The baseline's time over that of each row of the final, estimated as that of the chosen one.
-
-    By rounds that both stood in, and by the times that the rows show; nothing without a final.
-    """
+def compared(profile: Profile, objective: Objective | None = None) -> Pairs:
+    """How far the measured rows are apart in what the objective counts: the profile's own, or that one."""
+    counts, rows = objective or profile.preferences.objective, profile.measured()
     final = profile.final
-    if final is None:
-        return {}
-    shown: Objective = "time" if counts_latency(profile.preferences.objective) else "throughput"
-    kept = scores(profile.blocks, shown)
-    seen = {block.contestant for block in kept}
-    names = [name for name in profile.measured() if name in final.contestants and name in seen]
-    found = over(paired(kept, names, final.alone), baseline, profile.method.confidence)
-    return {name: ratio for name, ratio in found.items() if name not in final.left}
+    if final is None or not profile.blocks:
+        return _apart(list(rows.values()), counts)
+    scored = scores(profile.blocks, counts)
+    seen = {block.contestant for block in scored}
+    contestants = final.contestants
+    names = [name for name in rows if name in contestants and name in seen and name not in final.left]
+    return paired(scored, names, final.alone)
+
+
+def contestants_of(profile: Profile) -> list[Contestant]:
+    """Who may be chosen, as `recommend` takes them."""
+    return _contestants(profile.measured().values(), _final_of(profile))
+
+
+def aim_of(profile: Profile) -> Aim:
+    """By what `recommend` chooses."""
+    return _aim(profile.preferences, _final_of(profile))
+
+
+def _final_of(profile: Profile) -> FinalRecord | None:
+    return profile.final if profile.blocks else None
 
 
 def decided(
@@ -64,19 +74,10 @@ def decided(
     kept = tuple(blocks)
     scored, objective = scores(kept, preferences.objective), preferences.objective
     each = rounds_of_a_score(kept, objective)
-    contestants = [
-        _contestant(
-            row,
-            left=row.strategy in final.left,
-            dropped=row.strategy in final.dropped,
-            alone=row.strategy in final.alone,
-        )
-        for row in rows
-        if row.strategy in final.contestants
-    ]
+    contestants = _contestants(rows, final)
     alias = Alias(final.alias, final.contestants[final.alias]) if final.alias in final.contestants else None
     pace = Pace(final.process_seconds, final.round_seconds * each) if final.round_seconds else None
-    aim = replace(_aim(preferences), share=final.share)
+    aim = _aim(preferences, final)
     found = decide(scored, contestants, aim, alias=alias, pace=pace)
     if found.step is None and pace and not scored:
         return replace(found, step=Step(FEWEST_PROCESSES, each))
@@ -87,9 +88,13 @@ def decided(
 
 def _separate(rows: Sequence[Measured], preferences: Preferences) -> Decision:
     """Of processes that share nothing: older profiles, and runs that ended before the final."""
-    rounds = {row.strategy: _rounds(row, preferences.objective) for row in rows}
-    known = {name: each for name, each in rounds.items() if each}
-    return judge(unpaired(known), [_contestant(row) for row in rows], _aim(preferences))
+    pairs = _apart(rows, preferences.objective)
+    return judge(pairs, _contestants(rows, None), _aim(preferences, None))
+
+
+def _apart(rows: Sequence[Measured], objective: Objective) -> Pairs:
+    rounds = {row.strategy: _rounds(row, objective) for row in rows}
+    return unpaired({name: each for name, each in rounds.items() if each})
 
 
 def _rounds(row: Measured, objective: Objective) -> tuple[tuple[float, ...], ...]:
@@ -106,17 +111,31 @@ def _rounds(row: Measured, objective: Objective) -> tuple[tuple[float, ...], ...
     return tuple(tuple(seconds * longer for seconds in frames) for frames in row.rounds)
 
 
-def _contestant(row: Measured, **how: bool) -> Contestant:
-    return Contestant(row.strategy, row.footprint.physical_bytes, code_change(row.strategy), **how)
+def _contestants(rows: Iterable[Measured], final: FinalRecord | None) -> list[Contestant]:
+    """Those of the final, where there was one."""
+    left, dropped, alone = (final.left, final.dropped, final.alone) if final else ({}, (), ())
+    return [
+        Contestant(
+            row.strategy,
+            row.footprint.physical_bytes,
+            code_change(row.strategy),
+            left=row.strategy in left,
+            dropped=row.strategy in dropped,
+            alone=row.strategy in alone,
+        )
+        for row in rows
+        if final is None or row.strategy in final.contestants
+    ]
 
 
-def _aim(preferences: Preferences) -> Aim:
-    return Aim(
+def _aim(preferences: Preferences, final: FinalRecord | None) -> Aim:
+    aim = Aim(
         BASELINE,
         preferences.objective,
         preferences.memory_budget_bytes,
         indifference=preferences.indifference,
     )
+    return replace(aim, share=final.share) if final else aim
 
 
 def recommendation(verdict: Verdict, rows: Sequence[Measured], preferences: Preferences) -> Recommendation:

@@ -1,0 +1,137 @@
+"""What a reader sees first, as data: the verdict, a chart of the strategies, what to change, the best advice.
+
+`answering` makes it of a profile, once for all forms; each form draws it as far as it has room.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from advisor.report import words
+from advisor.report.blocks import Block, Fact, Finding, Item, Verdict
+
+SNIPPET_LINES = 15
+"""So many lines of code stand on the first screen; all of it is folded beneath."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A strategy in the chart, or several that are equal and need the same memory; `name` is the one shown.
+
+    `amount` is what the objective counts, with its interval from `low` to `high`: seconds, or joules. `ratio`
+    is the baseline's over it. The other texts are ready: `between` is the interval, `note` why it took no
+    part in the final. `brief`: a phone or a terminal with little room shows it.
+    """
+
+    names: tuple[str, ...]
+    amount: float
+    low: float
+    high: float
+    value: str
+    between: str
+    memory: str
+    memory_bytes: int
+    ratio: str = ""
+    ratio_between: str = ""
+    speed: float | None = None
+    latency: str = ""
+    note: str = ""
+    chosen: bool = False
+    baseline: bool = False
+    brief: bool = False
+
+    @property
+    def name(self) -> str:
+        """The recommended one, or the fastest of them."""
+        return self.names[0]
+
+    @property
+    def tip(self) -> str:
+        """All of it in a line, for who points at it."""
+        ratio = f"speed {self.ratio} ({self.ratio_between})" if self.ratio_between else self.ratio
+        parts = (f"{self.value} ({self.between})", ratio, self.memory, self.latency, self.note)
+        return f"{', '.join(self.names)}: {', '.join(filter(None, parts))}"
+
+
+@dataclass(frozen=True)
+class Change:
+    """Code for the recommended strategy. `excerpt` is its heart, of at most 15 lines; `code` is all of it."""
+
+    strategy: str
+    excerpt: str
+    code: str
+    variants: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def lines(self) -> int:
+        """Of the whole code."""
+        return self.code.count("\n") + 1
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One device's. `verdict.headline` is the sentence; `gain` is how much, `sure` how sure.
+
+    `counts` heads the chart's figures: time per frame, energy. `against` is the baseline's name, `memory_of`
+    what the bars' memory is of. `unchanged` says so where no code is to change. `advice` are the three of the
+    largest gain, `missing` the strategies without figures by what became of them: failed, skipped.
+    `extent` is the end of the chart's axis.
+    """
+
+    verdict: Verdict
+    bars: tuple[Bar, ...] = ()
+    counts: str = "time per frame"
+    against: str = ""
+    memory_of: str = ""
+    gain: Fact | None = None
+    sure: Fact | None = None
+    time: Fact | None = None
+    memory: Fact | None = None
+    change: Change | None = None
+    unchanged: str = ""
+    advice: tuple[Finding, ...] = ()
+    missing: tuple[Item, ...] = ()
+    extent: float = 1.0
+
+    @property
+    def chosen(self) -> str:
+        """The recommended strategy, where there is one."""
+        return next((bar.name for bar in self.bars if bar.chosen), "")
+
+    @property
+    def predicted(self) -> bool:
+        """Whether its figures are computed, not measured."""
+        return self.verdict.basis == "predicted"
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """How much, how sure, how long, how much memory: those that are known."""
+        return tuple(fact for fact in (self.gain, self.sure, self.time, self.memory) if fact)
+
+    @property
+    def missing_by_status(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The names of the strategies without figures."""
+        alike = words.grouped(self.missing, lambda gap: gap.status).items()
+        return tuple((status, tuple(name for gap in same for name in gap.names)) for status, same in alike)
+
+    def share(self, amount: float) -> float:
+        """Of the chart's width in percent; what is beyond its end is cut there."""
+        return round(100 * min(amount / self.extent, 1.0), 2)
+
+
+@dataclass(frozen=True)
+class Answers(Block):
+    """The answers for one device or several. `over` are the sentences over all of several devices."""
+
+    items: tuple[Answer, ...]
+    over: tuple[Verdict, ...] = ()
+
+    @property
+    def predicted(self) -> bool:
+        """Whether none of them was measured."""
+        return all(answer.predicted for answer in self.items)
+
+    @property
+    def sentences(self) -> tuple[Verdict, ...]:
+        """Over all of several devices, or of the only one."""
+        return self.over or tuple(answer.verdict for answer in self.items)

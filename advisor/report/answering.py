@@ -1,0 +1,212 @@
+"""The answer of a profile for each of its devices: see `answer`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from advisor import units
+from advisor.profiles.conclusions import Recommendation
+from advisor.profiles.schema import Device, Prediction, Profile
+from advisor.profiles.scripts import ScriptRun
+from advisor.report import words
+from advisor.report.advising import findings
+from advisor.report.answer import SNIPPET_LINES, Answer, Answers, Change
+from advisor.report.bars import drawn, measured_bars, predicted_bars, script_bars
+from advisor.report.blocks import Fact, Finding, Verdict
+from advisor.report.failures import all_failed, undoubted
+from advisor.report.recommendations import direction, prediction_verdict, verdicts
+from advisor.report.tables import apart, baseline, gaps, overlaps
+from advisor.rules.snippets.writing import snippet, variants
+from advisor.strategies.registry import BASELINE
+from advisor.strategies.scripts import code as script_code
+from advisor.verdicts.counting import counted
+from advisor.verdicts.words import counted as counts
+
+ADVICES = 3
+_ONCE = "# Once."
+"""How the part of a snippet begins that is not helpers."""
+
+
+def answers(profile: Profile) -> Answers:
+    """One answer where something was measured on a GPU; else one for each device that was predicted."""
+    if profile.device.kind != "cpu":
+        return Answers((measured_answer(profile),))
+    found = tuple(predicted_answer(profile, made) for made in profile.predictions)
+    if not found:
+        return Answers((Answer(verdicts(profile)[0]),))
+    return Answers(found, over=_over(found) if len(found) > 1 else ())
+
+
+def _over(found: Sequence[Answer]) -> tuple[Verdict, ...]:
+    """What to use where, in one sentence; nothing where each device has its own doubts."""
+    named = words.grouped((a for a in found if a.change or a.unchanged), lambda a: a.chosen)
+    if not named:
+        return ()
+    parts = (
+        f"{words.code(name)} on {words.listing(a.verdict.device for a in where)}"
+        for name, where in named.items()
+    )
+    tones = {answer.verdict.tone for answer in found}
+    tone = found[0].verdict.tone if len(tones) == 1 else "tie"
+    return (Verdict("predicted", tone, "", f"Predicted: use {'; '.join(parts)}"),)
+
+
+def measured_answer(profile: Profile) -> Answer:
+    """The verdict over the measured rows."""
+    marked = undoubted(profile)
+    chosen, told = marked.recommendation, verdicts(profile)[0]
+    bars = tuple(measured_bars(counted(marked), overlaps(profile)))
+    base = baseline(profile)
+    how = counts(profile.preferences.objective)
+    made = Answer(
+        told,
+        bars,
+        counts=f"{how.noun} per frame" if how.noun != "99th percentile" else "99th percentile of a frame",
+        against=words.name(base.strategy) if base else "",
+        memory_of="host and device" if apart(profile.device) else "",
+        advice=_advice(profile, profile.device.name),
+        missing=gaps(profile.results),
+    )
+    if chosen is None:
+        return drawn(made)
+    sure = _sure(chosen, _evidence(profile, "process"))
+    return drawn(_with_choice(made, profile, profile.device, chosen, sure))
+
+
+def _evidence(profile: Profile, unit: str) -> str:
+    """At what confidence, from how much."""
+    times = profile.final.processes if profile.final else profile.method.rounds
+    return f"at {units.percent(profile.method.confidence)} confidence, {words.count(times, unit)}"
+
+
+def predicted_answer(profile: Profile, made: Prediction) -> Answer:
+    """What the model expects of one device."""
+    at = profile.predictions.index(made)
+    marked = counted(undoubted(profile)).predictions[at]
+    chosen, notes = marked.recommendation, overlaps(profile, made)
+    found = Answer(
+        prediction_verdict(profile, made),
+        tuple(predicted_bars(marked, notes, profile.preferences.indifference)),
+        against=words.name((chosen and chosen.baseline) or BASELINE),
+        memory_of="host and device" if apart(made.device) else "",
+        advice=() if all_failed(profile) else _advice(profile, made.device.name),
+        missing=gaps(made.results),
+    )
+    if chosen is None:
+        return drawn(found)
+    sure = _likely(chosen, made.confidence, profile.preferences.indifference)
+    return drawn(_with_choice(found, profile, made.device, chosen, sure))
+
+
+def script_answer(profile: Profile, script: ScriptRun, told: Verdict) -> Answer:
+    """The verdict over a script's runs: no footprint by strategy, so what its pool took stands for it."""
+    chosen = profile.recommendation
+    name = chosen.strategy if chosen else None
+    made = Answer(
+        told,
+        tuple(script_bars(script, name, profile.method.confidence)),
+        counts="time per run",
+        against=words.name(script.baseline),
+        memory_of="taken from CUDA",
+        missing=gaps(profile.results),
+    )
+    if chosen is None or name is None:
+        return drawn(made)
+    made = _with_figures(made, chosen, _sure(chosen, _evidence(profile, "round")))
+    shown = script_code(name)
+    if name == script.baseline or not shown:
+        return drawn(replace(made, unchanged=f"Nothing to change: keep {words.code(name)}."))
+    return drawn(replace(made, change=_excerpt(words.name(name), words.block(shown), ())))
+
+
+def _with_choice(
+    made: Answer, profile: Profile, device: Device, chosen: Recommendation, sure: Fact
+) -> Answer:
+    made = _with_figures(made, chosen, sure)
+    if chosen.strategy is None:
+        return made
+    name, kept = words.name(chosen.strategy), chosen.baseline or BASELINE
+    if chosen.strategy == kept:
+        return replace(made, unchanged=f"Nothing to change: keep {words.code(kept)}.")
+    stored = [
+        a
+        for a in profile.advice
+        if a.snippet and (a.device, a.strategy) == (device.name, chosen.strategy) and a.outcome == "advice"
+    ]
+    text = stored[0].snippet if stored else snippet(chosen.strategy, profile.workload, device)
+    if not text:
+        return made
+    others = stored[0].variants if stored else variants(chosen.strategy, profile.workload, device)
+    further = tuple((words.name(n), words.block(c, 4_000)) for n, c in list(others.items())[:4])
+    return replace(made, change=_excerpt(name, words.block(text), further))
+
+
+def _excerpt(strategy: str, code: str, others: tuple[tuple[str, str], ...]) -> Change:
+    """From the buffers on, without imports and helpers; the frame at least, where that is too long."""
+    lines = code.splitlines()
+    heart = next((i for i, line in enumerate(lines) if line.startswith(_ONCE)), 0)
+    shown = lines[heart:]
+    if len(shown) > SNIPPET_LINES:
+        shown = [*shown[: SNIPPET_LINES - 1], f"# ... {len(shown) - SNIPPET_LINES + 1} more lines"]
+    return Change(strategy, "\n".join(shown), code, others)
+
+
+def _with_figures(made: Answer, chosen: Recommendation, sure: Fact) -> Answer:
+    """How much, how sure, how long and how much memory, from the bars themselves."""
+    mine = next((bar for bar in made.bars if bar.chosen), None)
+    if mine is None:
+        return replace(made, sure=sure)
+    base = next((bar for bar in made.bars if bar.baseline and not bar.chosen), None)
+    named = f"{words.code(base.name)}: {{}}" if base else "{}"
+    time = named.format(base.value) if base else ""
+    memory = named.format(base.memory) if base and base.memory else ""
+    return replace(
+        made,
+        gain=_gain(chosen, made.verdict.certainty),
+        sure=sure,
+        time=Fact(made.counts.capitalize(), mine.value, time),
+        memory=Fact("Memory", mine.memory, memory) if mine.memory else None,
+    )
+
+
+def _gain(chosen: Recommendation, certainty: str) -> Fact | None:
+    if chosen.speedup is None or chosen.baseline is None:
+        return None
+    if chosen.strategy == chosen.baseline:
+        return Fact("Gain", "none", f"{words.code(chosen.baseline)} is the baseline")
+    note = "; ".join(filter(None, (direction(chosen), certainty)))
+    return Fact("Gain", units.ratio(chosen.speedup), note)
+
+
+def _sure(chosen: Recommendation, evidence: str) -> Fact:
+    """`evidence` is at what confidence, and from how much."""
+    bound = f"{max(chosen.bound or 0.0, 0.001) * 100:.1f} %"
+    if chosen.verdict == "untrusted":
+        between = words.ratio_between(*chosen.noise) if chosen.noise else "not itself"
+        return Fact("How sure", "not trusted", f"one strategy under two names: {between}")
+    if chosen.verdict == "open" or chosen.bound is None:
+        most = f"at most {bound} from the fastest, " if chosen.bound is not None else ""
+        return Fact("How sure", "not decided", f"{most}{evidence}")
+    if chosen.verdict == "fastest":
+        return Fact("How sure", "the fastest", f"every other is slower, {evidence}")
+    if chosen.verdict == "keep":
+        return Fact("How sure", f"at most {bound}", f"is what any other gains, {evidence}")
+    return Fact("How sure", f"at most {bound}", f"from the fastest, {evidence}")
+
+
+def _likely(chosen: Recommendation, share: float | None, indifference: float) -> Fact:
+    if share is None:
+        return Fact("How sure", "predicted", chosen.verdict)
+    return Fact(
+        "How sure",
+        units.percent(share),
+        f"of simulated devices have it within {indifference * 100:g} % of the fastest",
+    )
+
+
+def _advice(profile: Profile, device: str) -> tuple[Finding, ...]:
+    """The advice of the largest gain over the baseline on that device, each change once."""
+    here = words.name(device)
+    told = (f for f in findings(profile) if f.outcome == "advice" and here in f.devices and not f.again)
+    return tuple(told)[:ADVICES]

@@ -1,0 +1,154 @@
+"""Lines of plain text: wrapped to 80 columns, bars, tables."""
+
+from __future__ import annotations
+
+import math
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from advisor.report import blocks, words
+
+WIDTH = 80
+MARK = "→ "
+BAR = 12
+"""Cells of a whole bar."""
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+_NAME, _HEAD, _CELL = 12, 24, 50
+"""A table's names may give way to so few columns; its heads and cells are cut to so many."""
+_CLAUSE = re.compile("[(;:.]")
+"""A short reason ends here."""
+_UNIT = re.compile(r"(?<=\d) (?=(?:%|[nµm]?s|[KMGT]iB|GB/s|bytes)(?!\w))")
+"""The space between a number and its unit."""
+
+
+def wrap(text: str, indent: str = "", hanging: str = "", most: int = 10**6) -> list[str]:
+    """Lines of at most 80 columns, the last of `most` cut; `hanging` goes before all but the first.
+
+    No unit leaves its number.
+    """
+    joined = _UNIT.sub("\N{NO-BREAK SPACE}", text)
+    wrapper = textwrap.TextWrapper(
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent + hanging,
+        break_on_hyphens=False,
+        max_lines=most,
+        placeholder=" …",
+    )
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in wrapper.wrap(joined)]
+
+
+def joined(names: Sequence[str], room: int) -> str:
+    """Equal strategies, as many as fit, and how many more."""
+    told = ""
+    for kept in range(len(names), 0, -1):
+        rest = f" +{len(names) - kept}" * (kept < len(names))
+        told = words.line(", ".join(names[:kept]), room - len(rest)) + rest
+        if told == ", ".join(names[:kept]) + rest:
+            break
+    return told
+
+
+def short(reason: str) -> str:
+    """Its first clause, in parentheses."""
+    clause = _CLAUSE.split(reason)[0].strip()
+    return f" ({clause})" if clause else ""
+
+
+def bar(low: float, value: float, high: float, *, predicted: bool) -> str:
+    """A share of a whole bar, lighter between the ends of its interval where these lie apart."""
+    solid, light = ("▒", "░") if predicted else ("█", "▒")
+    first, last = int(BAR * low), math.ceil(BAR * high)
+    if last - first > 1:
+        return solid * first + light * (last - first)
+    if predicted:
+        return solid * max(1, round(BAR * value))
+    full, eighths = divmod(max(1, round(8 * BAR * value)), 8)
+    return solid * full + _EIGHTHS[eighths].strip()
+
+
+@dataclass(frozen=True)
+class _Strip:
+    """A column of text with its head, and whether it stands to the right."""
+
+    lines: tuple[str, ...]
+    right: bool = True
+
+    @property
+    def width(self) -> int:
+        return max(map(len, self.lines))
+
+
+def tables(table: blocks.Table, rows: Sequence[blocks.Row], *, whole: bool) -> tuple[list[list[str]], int]:
+    """The rows as a table, what is to be known of it beneath, and how many columns are left out.
+
+    The columns that do not fit follow in further tables where it is to be `whole`.
+    """
+    names = [table.names, *(row.name for row in rows)]
+    groups, left = _fitting(_columns(table, rows), min(max(map(len, names)), _NAME), whole=whole)
+    told = [list(_lines(table, rows, names, strips)) for strips in groups]
+    told[-1] += [line for text in _notes(table, rows) for line in wrap(text, "  ")]
+    return told, left
+
+
+def _lines(
+    table: blocks.Table, rows: Sequence[blocks.Row], names: Sequence[str], strips: Sequence[_Strip]
+) -> Iterator[str]:
+    room = WIDTH - len(MARK) - sum(strip.width + 2 for strip in strips)
+    first = [words.name(name, max(room, _NAME)) if name else "" for name in names]
+    body = list(zip(first, *(strip.lines for strip in strips), strict=True))
+    lines = words.table(body, [table.by_number, *(strip.right for strip in strips)])
+    for mark, line in zip((False, *(row.chosen for row in rows)), lines, strict=True):
+        if line:
+            yield f"{MARK if mark else '  '}{line}"
+
+
+def _columns(table: blocks.Table, rows: Sequence[blocks.Row]) -> list[list[_Strip]]:
+    """Each column as one or two of text: the value, and what qualifies it."""
+    made = []
+    for i, column in enumerate(table.columns):
+        if "txt" not in column.forms:
+            continue
+        cells = [row.cells[i] for row in rows]
+        head = words.line(column.brief or column.head, _HEAD) + " (predicted)" * (column.basis == "predicted")
+        values = (blocks.SIGNS.get(cell.mark, "") + words.line(cell.value, _CELL) for cell in cells)
+        strips = [_Strip((head.replace("`", ""), *values), column.figures)]
+        if table.brief_notes and any(c.note for c in cells):
+            notes = (words.line(c.note.replace("× to ", "–").replace("×", ""), _HEAD) for c in cells)
+            strips.append(_Strip((column.notes, *notes)))
+        made.append(strips)
+    return made
+
+
+def _fitting(columns: list[list[_Strip]], names: int, *, whole: bool) -> tuple[list[list[_Strip]], int]:
+    """Columns that fit beside one another, table after table; or one table, and how many do not fit.
+
+    That one begins with the columns in which something is recommended.
+    """
+    order = list(range(len(columns)))
+    if not whole:
+        order.sort(key=lambda i: not any(line.startswith(MARK) for line in columns[i][0].lines))
+    groups, room = [order[:0]], WIDTH - len(MARK) - names
+    left = room
+    for i in order:
+        width = sum(strip.width + 2 for strip in columns[i])
+        if width > left and groups[-1]:
+            groups.append([])
+            left = room
+        groups[-1].append(i)
+        left -= width
+    kept = groups if whole else groups[:1]
+    told = [[strip for i in sorted(group) for strip in columns[i]] for group in kept]
+    return told, sum(map(len, groups[len(kept) :]))
+
+
+def _notes(table: blocks.Table, rows: Sequence[blocks.Row]) -> Iterator[str]:
+    for column in table.columns:
+        if column.note and "txt" in column.forms:
+            yield f"({column.brief or column.head}: {column.note})"
+    for row in rows:
+        yield from (f"({row.name}: {cell.more})" for cell in row.cells if cell.more)
+    if table.note:
+        yield f"({table.note})"

@@ -1,0 +1,171 @@
+"""What is told without scrolling: which strategy, how much, how sure, how much memory, what to change."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from browser.browsing import NEEDS_A_BROWSER, visit
+from builders import failed, profile, skipped
+from rendering import blocks, shown
+
+from advisor.profiles.preferences import Objective
+from advisor.profiles.reading import load
+from advisor.profiles.schema import Profile
+from advisor.report.answer import Answers
+from advisor.report.pages import page_of
+from advisor.report.sensitivity import Choice
+from advisor.verdicts.measured import recommend
+from advisor.verdicts.words import headline
+
+if TYPE_CHECKING:
+    from browser.browsing import Visit
+    from playwright.sync_api import Browser
+
+pytestmark = NEEDS_A_BROWSER
+REPORTS = Path(__file__).parents[2] / "reports"
+TRACEBACK = 'Traceback (most recent call last):\n  File "w.py", line 3, in add\nValueError: no'
+
+# Text of elements that lie wholly in the window and that nothing folds or hides.
+SEEN = """() => {
+  const inside = (r) => r.top >= 0 && r.left >= 0 && r.bottom <= innerHeight
+    && r.right <= innerWidth;
+  const told = { contentVisibilityAuto: true, visibilityProperty: true };
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), seen = [];
+  while (texts.nextNode()) {
+    const range = document.createRange(), node = texts.currentNode;
+    range.selectNodeContents(node);
+    const rects = [...range.getClientRects()].filter((r) => r.width > 0);
+    if (rects.length && rects.every(inside) && node.parentElement.checkVisibility(told)) seen.push(node.data);
+  }
+  return seen.join("").replace(/\\u00a0/g, " ");
+}"""
+BOX = "(e) => { const r = e.getBoundingClientRect(); return [r.top, r.bottom, r.height]; }"
+
+
+def measured_run() -> Profile:
+    return load(REPORTS / "h200" / "vector_add" / "profile.json")
+
+
+def open_run() -> Profile:
+    return load(REPORTS / "h200" / "matrix_multiply-1024" / "profile.json")
+
+
+def predicted_run() -> Profile:
+    return load(REPORTS / "no-gpu" / "vector_add" / "profile.json")
+
+
+RUNS = {"measured": measured_run, "open": open_run, "three devices": predicted_run}
+
+
+def opened(run: Profile, width: int, browser: Browser, folder: Path) -> Any:
+    size = {"viewport": {"width": width, "height": 800}}
+    return visit(browser, shown(run, "html"), folder, **size)
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("name", RUNS)
+def test_the_first_screen_answers_five_questions(
+    name: str, width: int, browser: Browser, tmp_path: Path
+) -> None:
+    run = RUNS[name]()
+    told = blocks(page_of(run), Answers)[0]
+    with opened(run, width, browser, tmp_path) as visited:
+        seen = visited.ask(SEEN)
+        for answer in told.items:
+            bar = next(bar for bar in answer.bars if bar.chosen)
+            assert answer.gain and answer.sure and answer.memory, "known in these runs"  # noqa: PT018
+            assert bar.name in seen, "which strategy"
+            assert bar.ratio in seen, "how much"
+            assert answer.sure.value in seen, "how sure"
+            assert bar.memory in seen, "how much memory"
+            assert answer.change is not None
+            assert f"{answer.change.lines} lines for {answer.change.strategy}" in seen, "what to change"
+        if width == 1280:
+            code = visited.page.locator("pre.heart").first
+            top, bottom, height = code.evaluate(BOX)
+            assert 0 < top < bottom <= 800
+            assert height > 50
+            assert len(code.inner_text().splitlines()) <= 15
+        assert visited.complaints == []
+
+
+@pytest.mark.parametrize(("width", "bars"), [(390, 5), (1280, 12)])
+def test_the_chart_is_on_the_first_screen(width: int, bars: int, browser: Browser, tmp_path: Path) -> None:
+    run = measured_run()
+    with opened(run, width, browser, tmp_path) as visited:
+        assert visited.page.locator(".race tbody tr:visible").count() == bars
+        last = visited.page.locator(".race tbody tr:visible").last.evaluate(BOX)
+        assert last[1] <= 800
+        assert visited.page.locator(".race tr.chosen:visible").count() == 1
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_where_everything_failed_the_first_screen_says_why_and_what_to_do(
+    width: int, browser: Browser, tmp_path: Path
+) -> None:
+    rows = (failed(detail=TRACEBACK), failed("pinned", detail=TRACEBACK), skipped())
+    with opened(profile(results=rows), width, browser, tmp_path) as visited:
+        seen = visited.ask(SEEN)
+        assert "Nothing could be measured" in seen
+        assert "ValueError: no" in seen
+        assert "Next" in seen
+        assert visited.page.locator(".race").count() == 0
+
+
+def test_predicted_bars_are_hatched_and_say_so_once(browser: Browser, tmp_path: Path) -> None:
+    with opened(predicted_run(), 1280, browser, tmp_path) as visited:
+        fills = "[...document.querySelectorAll('.race .fill')].map((e) => getComputedStyle(e).fill)"
+        assert all("hatch-" in fill for fill in visited.ask(fills))
+        assert visited.page.inner_text("body").count("Hatched: predicted, not measured.") == 1
+
+
+def chosen(visited: Visit, objective: str, budget: int | None) -> tuple[str, str, float | None]:
+    """What the page's script decides."""
+    visited.page.locator(".chooser select").select_option(objective)
+    visited.page.locator(".chooser input").fill("" if budget is None else str(budget / 2**20))
+    told = visited.page.locator("output").evaluate("(e) => ({ ...e.dataset })")
+    bound = told["bound"]
+    return told["kind"], told["chosen"], None if bound in ("null", "") else float(bound)
+
+
+@pytest.mark.parametrize(
+    "name", ["vector_add", "streaming", "matrix_multiply-1024", "reread-8", "mapped_output"]
+)
+def test_the_script_chooses_as_python_does(name: str, browser: Browser, tmp_path: Path) -> None:
+    """For each objective and each budget at which another strategy drops out."""
+    run = load(REPORTS / "h200" / name / "profile.json")
+    (choice,) = blocks(page_of(run), Choice)
+    sizes = {row.footprint.physical_bytes for row in run.measured().values()}
+    objectives: list[Objective] = list(json.loads(choice.data)["objectives"])
+    with opened(run, 1280, browser, tmp_path) as visited:
+        for objective in objectives:
+            for budget in (None, *sizes, min(sizes) - 1):
+                wanted = run.preferences.model_copy(
+                    update={"objective": objective, "memory_budget_bytes": budget}
+                )
+                expected = recommend(run.model_copy(update={"preferences": wanted}))
+                assert expected is not None
+                kind, strategy, bound = chosen(visited, objective, budget)
+                assert (kind, strategy) == (expected.verdict, str(expected.strategy).replace("None", "null"))
+                assert bound == (expected.bound and pytest.approx(expected.bound, rel=2e-3, abs=1e-4))
+                said = headline(expected).replace("`", "").split("; about")[0]
+                assert visited.page.inner_text("output") == said
+
+
+def test_strategies_are_filtered_by_name(browser: Browser, tmp_path: Path) -> None:
+    with opened(measured_run(), 1280, browser, tmp_path) as visited:
+        visited.page.locator(".filter input").fill("zero")
+        shown_bars = visited.page.locator(".race tbody tr:visible th")
+        assert all("zero" in text for text in shown_bars.all_inner_texts())
+        assert shown_bars.count() == 3
+        visited.page.locator(".filter input").fill("")
+        assert shown_bars.count() == 12
+
+
+def test_a_link_to_a_section_leads_there(browser: Browser, tmp_path: Path) -> None:
+    with opened(measured_run(), 1280, browser, tmp_path) as visited:
+        visited.page.get_by_label("Link to Memory by kind").click()
+        assert visited.ask("location.hash") == "#memory"
