@@ -15,7 +15,11 @@ trap 'rm -f "$body"' EXIT
             echo
         fi
     done
-    echo "The whole report is in the artefact \`${ADVISOR_MARK//[^A-Za-z0-9._-]/-}\` of this run."
+    name="\`${ADVISOR_MARK//[^A-Za-z0-9._-]/-}\`"
+    if [ -n "${ADVISOR_ARTIFACT_URL:-}" ]; then
+        name="[$name]($ADVISOR_ARTIFACT_URL)"
+    fi
+    echo "The charts and the whole report are in the artefact $name of this run: open report.html in it."
 } >"$body"
 if ! [ -f "$ADVISOR_OUT/report.md" ]; then
     echo "::warning::There is no report to comment." >&2

@@ -253,7 +253,7 @@ def test_every_form_of_the_report_says_what_was_changed() -> None:
         ignored={"pageable-transfer": "--ignore"},
     )
     run = advise(twice_read(preferences=wanted))
-    html, text = shown(run, "html").replace("\N{NO-BREAK SPACE}", " "), shown(run, "txt")
+    html, text = shown(run, "html").replace("\N{NO-BREAK SPACE}", " "), shown(run, "details")
     for told in (
         "the least memory, then time",
         "200 MiB",
@@ -269,7 +269,7 @@ def test_every_form_of_the_report_says_what_was_changed() -> None:
     assert "silenced" in html
     plain = advise(twice_read())
     assert "silenced" not in shown(plain, "html")
-    assert "Silenced" not in shown(plain, "txt")
+    assert "Silenced" not in shown(plain, "details")
 
 
 def test_report_makes_advice_again_and_records_by_what(command: Command, tmp_path: Path) -> None:
@@ -409,8 +409,8 @@ def test_every_key_of_a_file_is_an_option_of_the_command(command: Command, tmp_p
     said = command("profile", "w.py", "--set", "n=500", "--no-gpu", "--rounds", "1")
     assert said.code == 0, said.err
     assert said.err.splitlines()[-2:] == [
-        "wrote ../reports/profile.json",
-        "      ../reports/frames.trace.json",
+        "wrote ../reports/profile.json, frames.trace.json",
+        "Open frames.trace.json in https://ui.perfetto.dev or chrome://tracing.",
     ]
     made = reading.load(tmp_path / "reports/profile.json")
     assert (made.method.rounds, made.method.max_seconds, made.method.seed) == (1, 30.0, 7)

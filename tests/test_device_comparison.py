@@ -30,7 +30,8 @@ from advisor.errors import FileProblem, UsageError
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Device, Profile
 from advisor.profiles.sweeps import SweepResults
-from advisor.report.blocks import Group, Verdict, Verdicts
+from advisor.report.answer import Answers
+from advisor.report.blocks import Group, Verdict
 from advisor.report.markdown import LIMIT
 from advisor.report.pages import page_of, render, write
 from advisor.verdicts.agreement import agreement, one_for_all
@@ -109,7 +110,7 @@ def test_devices_looks_as_accepted(name: str, form: str, request: pytest.Fixture
 
 def verdicts(made: DeviceComparison) -> tuple[Verdict, ...]:
     """Those over all devices."""
-    return blocks(page_of(made), Verdicts)[0].items
+    return blocks(page_of(made), Answers)[0].over
 
 
 def test_profiles_from_one_device_are_a_sweep_and_from_several_a_device_comparison(tmp_path: Path) -> None:

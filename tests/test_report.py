@@ -116,7 +116,7 @@ PROFILES: dict[str, Callable[[], Profile]] = {
     "nothing": lambda: profile(results=(failed(), skipped())),
     "h200": lambda: concluded(load(Path(__file__).parent / "data" / "h200-vector_add.json")),
 }
-FORMS = ("html", "md", "txt")
+FORMS = ("html", "md", "txt", "details")
 
 
 def stable(html: str) -> str:
@@ -249,17 +249,18 @@ def test_page_of_every_strategy_with_all_it_can_hold_stays_below_300_kb() -> Non
     assert "too large to carry" in html
 
 
-def test_markdown_keeps_ten_rows_and_three_pieces_of_advice() -> None:
+def test_markdown_keeps_eight_rows_and_three_pieces_of_advice() -> None:
     rows = tuple(measured(f"strategy-{i}", 0.02 + i / 1e3, spread=0) for i in range(12))
     gaps = tuple(skipped(f"skipped-{i}", f"reason {i}") for i in range(9))
-    told = tuple(advice(f"rule-{i}", title=f"Advice {i}") for i in range(5))
+    gains = [Gain(seconds_per_frame=0.05 - i / 100, basis="measured") for i in range(5)]
+    told = tuple(advice(f"rule-{i}", title=f"Advice {i}", gain=gain) for i, gain in enumerate(gains))
     run = profile(results=(*rows, measured("pageable", 0.5), *gaps), advice=told)
     text = shown(run, "md")
     assert re.findall(r"^\| `(.*?)`", text, re.MULTILINE) == [
-        *(f"strategy-{i}" for i in range(9)),
+        *(f"strategy-{i}" for i in range(7)),
         "pageable",
     ]
-    assert "\n3 more in the report.\n" in text
+    assert "\n5 more in the report.\n" in text
     assert re.findall(r"^- `skipped-(\d)` skipped: reason \1$", text, re.MULTILINE) == ["0", "1", "2"]
     assert "\n- and 6 more reasons in the report\n" in text
     assert re.findall(r"^\d\. \*\*(.*?)\*\*", text, re.MULTILINE) == ["Advice 0", "Advice 1", "Advice 2"]
@@ -278,27 +279,26 @@ def test_the_terminal_has_three_titles_and_what_they_save() -> None:
     failing = advice("r-error", outcome="error", title="A rule that failed", gain=None)
     text = shown(profile(advice=(*told, elsewhere, failing)), "txt")
     block = text[text.index("Advice (times") :].split("\n\n")[0].splitlines()
-    assert [line.split()[0] for line in block[1:4]] == ["Page-lock", "Overlap", "Steady"]
+    assert [line.split()[0] for line in block[1:4]] == ["Page-lock", "Steady", "Share"]
     assert block[1].endswith("x…  20.0 ms less than pageable")
-    assert block[2].endswith("x…       the same 20.0 ms less")
-    assert block[4] == "  (1 more, reasons and code: see the report)"
-    assert max(map(len, block)) <= 80
-    alone = shown(profile(advice=(told[2],)), "txt")
-    assert "3.00 MiB less memory than managed (estimated)\n  (reasons and code: see the report)" in alone
-    assert "Advice" not in shown(cpu_profile(advice=tuple(told)), "txt")
+    assert block[3].endswith("x…  3.00 MiB less memory than managed (estimated)")
+    assert {len(line) for line in block[1:]} == {80}
     assert "Advice" not in shown(profile(advice=(failing, elsewhere)), "txt")
 
 
-def test_markdown_keeps_the_ten_strategies_that_matter_on_any_device() -> None:
+def test_markdown_keeps_what_is_recommended_for_any_device_in_eight_rows() -> None:
     slow = tuple(predicted(f"slow-{i}", 0.5 + i) for i in range(9))
     first, second = (
         prediction(name, results=(*slow, predicted(best, 0.01)), recommendation=recommendation(best))
         for name, best in (("A", "fast-on-a"), ("B", "fast-on-b"))
     )
     text = shown(cpu_profile(predictions=(first, second)), "md")
-    told = re.findall(r"^\| `(.*?)`", text, re.MULTILINE)
-    assert sorted(told) == sorted(["fast-on-a", "fast-on-b", *(f"slow-{i}" for i in range(8))])
-    assert "\n1 more in the report.\n" in text
+    told = re.findall(r"^\| ([AB]) \| (?:→ )?`(.*?)`", text, re.MULTILINE)
+    slowest = [f"slow-{i}" for i in range(3)]
+    assert told == [
+        (d, name) for d, best in (("A", "fast-on-a"), ("B", "fast-on-b")) for name in (best, *slowest)
+    ]
+    assert "\n12 more in the report.\n" in text
 
 
 def test_markdown_of_an_open_verdict_says_how_far_it_may_be_and_what_to_do() -> None:
@@ -309,8 +309,7 @@ def test_markdown_of_an_open_verdict_says_how_far_it_may_be_and_what_to_do() -> 
 
 def test_without_a_gpu_every_form_says_predicted_and_whose_times_these_are() -> None:
     html, text = shown(cpu_profile(), "html"), shown(cpu_profile(), "txt")
-    for said in (html, text):
-        assert "on this CPU, not on a GPU" in said
+    assert "Measured on this CPU, not on a GPU" in html
     assert shown(cpu_profile(), "md").splitlines()[0].endswith("predicted: nothing was measured on a GPU")
     assert text.splitlines()[0] == "vector_add: predicted. Nothing was measured on a GPU."
     assert 'class="badge measured"' not in html
@@ -332,11 +331,12 @@ def test_predicted_bars_are_hatched_and_measured_ones_are_not() -> None:
 
 def test_bars_of_a_terminal_are_to_scale_and_predicted_ones_are_shaded() -> None:
     text = shown(gpu_profile(), "txt", bars=True)
-    drawn = dict(re.findall(r"^(?:→ |  )(\S+) .* ([█▏▎▍▌▋▊▉]+)$", text, re.MULTILINE))
-    assert drawn == {"pinned": "████", "zero-copy": "█████", "pageable": "████████"}
-    assert not re.search(r"[█░]", shown(gpu_profile(), "txt"))
+    drawn = dict(re.findall(r"^(?:→ |  )(\S+) .* ([█▏▎▍▌▋▊▉]+) ", text, re.MULTILINE))
+    cells = {name: len(bar.rstrip("▏▎▍▌▋▊▉")) for name, bar in drawn.items()}
+    assert cells == {"pinned": 5, "zero-copy": 6, "pageable": 10}
+    assert not re.search(r"[█░▒]", shown(gpu_profile(), "txt"))
     both = shown(cpu_profile(), "txt", bars=True)
-    assert re.findall(r"zero-copy +45.0 ms .* (\S+)$", both, re.MULTILINE) == ["░" * 6]
+    assert re.findall(r"zero-copy +45.0 ms +(\S+)", both) == ["▒▒▒░░░░"]
     for run in (
         load(Path(__file__).parent / "data" / "h200-vector_add.json"),
         all_strategies(),
@@ -376,15 +376,19 @@ def test_every_template_escapes_and_stops_at_an_unknown_name() -> None:
         made.from_string("{{ missing }}").render()
 
 
-def test_code_in_markdown_is_whole_or_left_out() -> None:
+def test_code_in_markdown_is_whole_or_its_heart_or_left_out() -> None:
     """Its last line waits for the results: code cut before it would read them too early."""
-    code = "\n".join([*(f"step_{i} = {i}" for i in range(300)), "stream.synchronize()"])
-    run = profile(advice=(advice(snippet=code),))
+    ends = "stream.synchronize()"
+    helpers, frame = [f"step_{i} = {i}" for i in range(60)], ["# Once.", "make()", ends]
+    code = "\n".join([*helpers, *frame])
+    run = profile(recommendation=recommendation(), advice=(advice(snippet=code),))
     whole = shown(run, "md")
     assert f"```python\n{code}\n```" in whole
-    short = markdown.render(page_of(run), limit=len(whole))
-    assert "```python\n# 301 lines, in the report\n```" in short
+    short = markdown.render(page_of(run), limit=len(whole) - 200)
+    assert "```python\n" + "\n".join(frame) + "\n```" in short
     assert "step_0" not in short
+    long = profile(recommendation=recommendation(), advice=(advice(snippet="\n".join([*helpers * 7, ends])),))
+    assert "```python\n# 421 lines, in the report\n```" in shown(long, "md")
 
 
 def test_a_block_in_markdown_is_cut_after_a_line() -> None:

@@ -91,10 +91,11 @@ def test_every_form_has_the_error_beside_its_predictions() -> None:
     assert html.count("The model against ") == len(run.predictions)
     assert shown(run, "md").count("Model against published figures") == 1
     assert (
-        len([line for line in shown(run, "txt").splitlines() if "How accurate predictions are" in line]) == 1
+        len([line for line in shown(run, "details").splitlines() if "How accurate predictions are" in line])
+        == 1
     )
     assert "ublished figures" not in shown(profile(), "html")
-    assert "How accurate predictions are" not in shown(profile(), "txt")
+    assert "How accurate predictions are" not in shown(profile(), "details")
 
 
 def test_a_device_of_which_nothing_is_predicted_needs_no_error() -> None:

@@ -22,7 +22,7 @@ FORMS = get_args(Form)
 
 
 def page(*blocks: Block, folded: bool = False) -> Page:
-    section = Section("verdict", "What came of it", blocks, nav="Verdict", folded=folded)
+    section = Section("verdict", "What came of it", blocks, nav="Verdict", lead=True, folded=folded)
     return Page("report", "a brand", "a title", "name", (section,), where="on X")
 
 
@@ -55,18 +55,20 @@ def test_short_forms_keep_the_rows_of_the_lowest_rank_and_count_the_rest() -> No
     rows = tuple(Row(f"r{i}", cells, rank=-i) for i in range(13))
     text = render(page(Table("strategies", "strategy", columns, rows, caption="All", identifier="t")), "md")
     assert "| `r12` |" in text
-    assert "| `r2` |" not in text
-    assert "\n3 more in the report.\n" in text
+    assert "| `r4` |" not in text
+    assert "| `r5` |" in text
+    assert "\n5 more in the report.\n" in text
     assert "\n5 more columns in the report.\n" in text
 
 
 def test_columns_that_do_not_fit_a_terminal_follow_or_are_counted() -> None:
     columns = tuple(Column(f"a long head number {i}") for i in range(6))
     rows = (Row("r", tuple(TableCell(f"v{i}") for i in range(6))),)
-    for left_out, tables in (("", 2), ("strategy", 1)):
-        text = render(page(Table("x", "s", columns, rows, left_out=left_out)), "txt")
+    made = page(Table("x", "s", columns, rows, left_out="strategy"))
+    for form, tables in (("details", 2), ("txt", 1)):
+        text = render(made, form)
         assert text.count("\n  r ") == tables
-        assert ("v5" in text) != ("3 more strategies in the report." in text)
+        assert ("v5" in text) != ("… 3 more strategies: --details" in text)
 
 
 DOCTOR = Checkup(

@@ -178,7 +178,7 @@ def test_names_from_the_outside_are_escaped(tmp_path: Path) -> None:
 
 
 def test_the_text_of_a_file(tmp_path: Path) -> None:
-    text = " ".join(render(trace_page(read(pinned(tmp_path / "a.sqlite"))), "txt").split())
+    text = " ".join(render(trace_page(read(pinned(tmp_path / "a.sqlite"))), "details").split())
     assert "pinned: 2 steady frames of 10.0 ms, figures per frame" in text
     assert "copies host-to-device: 300 B (pinned to device; 1 copy, 3.00 ms; 0.000100 GB/s)" in text
     assert "GPU idle: 60 % of the frame" in text

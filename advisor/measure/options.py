@@ -171,7 +171,7 @@ class Options:
     no_environment: bool = _output(
         False, "Leave out the machine and its software, for publishing.", file=True
     )
-    details: bool = _output(False, "Print everything that the report holds as text, not 25 lines.")
+    details: bool = _output(False, "Print everything as text, not the 25 most important lines.")
     quiet: bool = _output(
         False, "No progress, no messages; of a report the verdict alone.", short=("-q",), call=True
     )

@@ -116,16 +116,18 @@ class _Writer:
         yield from _missing(block.items[0].missing) if alone else ()
         advice = dict.fromkeys(found for answer in block.items for found in answer.advice)
         if advice:
-            yield "\n".join(f"{i}. {_finding(f)}" for i, f in enumerate(list(advice)[:_MOST], 1))
+            yield _numbered(list(advice))
         changes = [(a.change, a.verdict.device) for a in block.items if a.change]
         for same in words.grouped(changes, lambda pair: (pair[0].strategy, pair[0].code)).values():
             where = "" if alone else f" on {escape(words.listing(device for _, device in same), 120)}"
             yield self._code(same[0][0], where)
 
     def _code(self, change: Change, where: str) -> str:
-        shown = change.code if self.room.code == "whole" else change.excerpt
-        if self.room.code == "none":
-            shown = f"# {words.count(change.lines, 'line')}, in the report"
+        shown = f"# {words.count(change.lines, 'line')}, in the report"
+        if self.room.code == "whole":
+            shown = change.code
+        elif self.room.code == "heart" and change.code.endswith(change.excerpt):
+            shown = change.excerpt
         summary = f"Code for {code(change.strategy, tags=True)}{where}"
         return f"<details><summary>{summary}</summary>\n\n{fence(shown)}\n\n</details>"
 
@@ -147,6 +149,9 @@ class _Writer:
     def items(self, block: blocks.Items) -> Iterator[str]:
         lines = (_item(item, block.label) for item in block.items[: block.most])
         yield _list((*lines, *_more(len(block.items) - block.most, "reason")))
+
+    def findings(self, block: blocks.Findings) -> Iterator[str]:
+        yield _numbered(block.items)
 
     def bullets(self, block: blocks.Bullets) -> Iterator[str]:
         yield _list(map(prose, block.texts))
@@ -179,9 +184,14 @@ def _more(left: int, noun: str) -> Iterator[str]:
         yield f"and {words.count(left, f'more {noun}')} in the report"
 
 
+def _numbered(found: Sequence[blocks.Finding]) -> str:
+    return "\n".join(f"{i}. {_finding(each)}" for i, each in enumerate(found[:_MOST], 1))
+
+
 def _finding(found: blocks.Finding) -> str:
-    saves = f": {escape(found.saves)}" if found.saves else ""
-    return f"**{prose(found.title, 120)}** on {escape(found.where, 120)}{saves}. {prose(found.detail, 240)}"
+    title, saves = f"**{prose(found.title, 120)}**", f": {escape(found.saves)}" if found.saves else ""
+    where = f"{title} on {escape(found.where, 120)}" if found.devices else f"{escape(found.rule)}: {title}"
+    return f"{where}{saves}. {prose(found.detail, 240)}"
 
 
 def _drawn(heads: Sequence[str], right: Sequence[bool], body: Iterable[Sequence[str]]) -> str:
@@ -198,7 +208,9 @@ def _chart(answers: Sequence[Answer], rows: int) -> Iterator[str]:
     interval = "range" if shown[0].predicted else "interval"
     against = {answer.against for answer in shown}
     gain = f"speed against {code(against.pop())}" if len(against) == 1 else "speed against the baseline"
-    heads = ["device", "strategy", shown[0].counts, interval, "overlapping frames", gain, interval, "memory"]
+    of = {answer.memory_of for answer in shown}
+    memory = ", ".join(("memory", *of)) if len(of) == 1 and all(of) else "memory"
+    heads = ["device", "strategy", shown[0].counts, interval, "overlapping frames", gain, interval, memory]
     cells = [_bar(answer.verdict.device * (len(answers) > 1), bar) for answer, bar in kept]
     told = [i for i, column in enumerate(zip(*cells, strict=True)) if any(column)]
     yield _drawn([heads[i] for i in told], [i > 1 for i in told], [[row[i] for i in told] for row in cells])

@@ -65,7 +65,7 @@ def verdict(page: Page) -> str:
         if isinstance(block, Answers):
             told += block.over or [answer.verdict for answer in block.items]
         told += block.items if isinstance(block, blocks.Verdicts) else ()
-    return "".join(f"{f'{v.device}: ' * (len(told) > 1)}{_decided(v)}\n" for v in told)
+    return "\n".join(f"{f'{v.device}: ' * (len(told) > 1)}{_decided(v)}" for v in told)
 
 
 def _decided(told: blocks.Verdict) -> str:
@@ -127,8 +127,11 @@ class _Writer:
                 yield self._device(answer.verdict, named=not alone, reasons=not self.room.brief)
                 yield [*self._chart(answer), *(_missing(answer.missing) if self.room.brief else [])]
         else:
-            devices = [[*self._one_of_several(answer), *self._chart(answer)] for answer in kept]
-            yield from devices if self.room.rows else [list(chain.from_iterable(devices))]
+            devices = [
+                [*self._one_of_several(answer), *self._chart(answer)[min(i, 1) :]]
+                for i, answer in enumerate(kept)
+            ]
+            yield from devices if self.room.rows > 2 else [list(chain.from_iterable(devices))]
         if self.room.brief:
             advice = dict.fromkeys(found for answer in block.items for found in answer.advice)
             yield self._advice(list(advice))
@@ -166,13 +169,14 @@ class _Writer:
         rows = [(name, *figures) for name, figures in zip(names, body, strict=True)]
         lines = words.table(rows, [False, True, not (self.bars and self.room.brief), *[True] * len(head[2:])])
         marks = ("  ", *(MARK if bar.chosen else "  " for bar in kept))
-        beneath = (line for note in self._notes(kept) for line in self.wrap(note, "  "))
+        beneath = (line for note in self._notes(answer, kept) for line in self.wrap(note, "  "))
         return [*(f"{mark}{line}" for mark, line in zip(marks, lines, strict=True)), *beneath]
 
-    def _notes(self, kept: Sequence[Bar]) -> Iterator[str]:
+    def _notes(self, answer: Answer, kept: Sequence[Bar]) -> Iterator[str]:
         """What must be known of a time; with all room, who is equal and who took no part in the final."""
         yield from (f"({bar.name}: {bar.latency})" for bar in kept if bar.latency)
         if not self.room.brief:
+            yield from (f"(memory: {of})" for of in (answer.memory_of,) if of)
             yield from (f"({', '.join(bar.names)}: equal)" for bar in kept if len(bar.names) > 1)
             outside = words.grouped((bar for bar in kept if bar.note), lambda bar: bar.note)
             yield from (f"({', '.join(bar.name for bar in same)}: {why})" for why, same in outside.items())

@@ -178,7 +178,7 @@ def trace_page(told: FileTrace) -> Page:
         brand="trace",
         title=tool,
         name=tool,
-        sections=(Section("figures", "Figures", filled(*parts, blocks.Prose(SLOWER))),),
+        sections=(Section("figures", "Figures", filled(*parts, blocks.Prose(SLOWER)), brief=True),),
     )
 
 

@@ -1,0 +1,140 @@
+"""What a terminal's screen and a pull request's comment have room for, for every kind of page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from builders import cpu_profile, failed, measured, prediction, profile, skipped
+from rendering import shown
+from running import REPOSITORY
+from test_device_comparison import DEVICES
+from test_report import PROFILES
+from test_report_compare import FILES, PAIRS
+from test_report_sweep import SWEEPS
+
+from advisor.profiles.checkup import Checkup
+from advisor.profiles.checkup import Finding as Found
+from advisor.profiles.reading import load
+from advisor.report import text
+from advisor.report.markdown import LIMIT
+from advisor.report.page import Page
+from advisor.report.pages import comparison_page, doctor_page, page_of, render
+from advisor.report.terminal import LINES
+
+SAVED = sorted((REPOSITORY / "reports").rglob("profile.json"))
+REASONS = "abcdefghij"
+
+
+def broken() -> Page:
+    """Ten strategies that failed, each for a reason of its own."""
+    return page_of(profile(results=tuple(failed(f"s-{r}", f"{r} broke: {r * 200}") for r in REASONS)))
+
+
+def checkup() -> Page:
+    found = (Found(subject=r, state="missing", found="no " * 60, means="m", next_step="do") for r in REASONS)
+    return doctor_page(Checkup(ready=True, verdict="Ready.", findings=tuple(found)))
+
+
+def saved(path: Path) -> Callable[[], Page]:
+    return lambda: page_of(load(path))
+
+
+PAGES: dict[str, Callable[[], Page]] = {
+    **{name: lambda make=make: page_of(make()) for name, make in {**PROFILES, **SWEEPS, **DEVICES}.items()},  # type: ignore[dict-item, misc]
+    **{f"compare-{name}": lambda make=make: comparison_page(*make(), FILES) for name, make in PAIRS.items()},  # type: ignore[misc]
+    **{str(path.parent.relative_to(REPOSITORY)): saved(path) for path in SAVED},
+    "12 devices": lambda: page_of(cpu_profile(predictions=tuple(prediction(f"D{i}") for i in range(12)))),
+    "10 failures": broken,
+    "doctor": checkup,
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page_fits_a_screen_and_a_comment(name: str) -> None:
+    """25 lines with a blank one, the files and what opens a trace; --details has all that there is."""
+    page = PAGES[name]()
+    for bars in (False, True):
+        lines = render(page, "txt", bars=bars).splitlines()
+        assert len(lines) <= LINES == 22
+        assert max(map(len, lines)) <= 80
+    details = render(page, "details").splitlines()
+    assert max(map(len, details)) <= 80
+    assert not any("--details" in line for line in details)
+    assert len(render(page, "md")) < LIMIT == 6_000
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if name != "doctor"])
+def test_quiet_is_the_verdict_alone_and_the_screen_begins_with_it(name: str) -> None:
+    page = PAGES[name]()
+    verdict = render(page, "verdict").splitlines()
+    assert 1 <= len(verdict) <= 12
+    if len(verdict) == 1:
+        assert verdict[0].split(" (")[0][:60] in " ".join(render(page, "txt").split())
+
+
+def test_failures_that_do_not_fit_are_counted() -> None:
+    screen = render(broken(), "txt")
+    assert "`s-a` failed: a broke" in screen
+    assert re.search(r"… \d more failures: --details|… \d+ more lines: --details", screen)
+    assert "`s-j` failed: j broke" in render(broken(), "details")
+
+
+def test_strategies_without_figures_are_one_line_with_reasons_where_these_fit() -> None:
+    base = measured("pageable", 0.04)
+    one = shown(profile(results=(base, skipped("system", "no HMM (pageableMemoryAccess is 0)"))), "txt")
+    assert "\n  skipped: system (no HMM)\n" in one
+    gaps = (skipped(name, f"{name} is not here, nor anywhere near: why") for name in ("a", "b"))
+    many = shown(profile(results=(base, *gaps, failed("c"))), "txt")
+    assert "\n  failed: c; skipped: a, b\n" in many
+
+
+@pytest.mark.parametrize(
+    ("names", "room", "told"),
+    [
+        (("pinned", "registered", "write-combined"), 34, "pinned, registered, write-combined"),
+        (("pinned", "registered", "write-combined"), 33, "pinned, registered +1"),
+        (("pinned", "registered"), 10, "pinned +1"),
+        (("zero-copy-registered", "x"), 12, "zero-cop… +1"),
+    ],
+)
+def test_equal_strategies_are_named_as_they_fit(names: tuple[str, ...], room: int, told: str) -> None:
+    assert text.joined(names, room) == told
+
+
+@pytest.mark.parametrize(
+    ("ends", "predicted", "drawn"),
+    [
+        ((0.5, 0.5, 0.5), False, "██████"),
+        ((0.26, 0.27, 0.28), False, "███▎"),
+        ((0.25, 0.5, 0.75), False, "███▒▒▒▒▒▒"),
+        ((0.25, 0.5, 0.75), True, "▒▒▒░░░░░░"),
+        ((0.5, 0.5, 0.5), True, "▒▒▒▒▒▒"),
+        ((0.0, 0.0, 0.0), False, "▏"),
+        ((1.0, 1.0, 1.0), False, "█" * 12),
+    ],
+)
+def test_a_bar_shows_its_interval(ends: tuple[float, float, float], predicted: bool, drawn: str) -> None:
+    assert text.bar(*ends, predicted=predicted) == drawn
+
+
+def test_no_cell_of_a_table_in_markdown_runs_into_parentheses() -> None:
+    for make in PAGES.values():
+        at_once = render(make(), "md").partition("<details><summary>")[0]
+        rows = re.findall(r"^\| .* \|$", at_once, re.MULTILINE)
+        assert not [cell for row in rows for cell in row.split(" | ") if re.search(r"\d[^|]*\(", cell)]
+
+
+def test_markdown_has_the_code_for_each_device_that_it_names() -> None:
+    told = shown(cpu_profile(), "md")
+    named = re.findall(r"<summary>Code for <code>(.*?)</code> on (.*?)</summary>", told)
+    assert [name for name, _ in named] == ["zero-copy", "pinned"]
+    devices = " ".join(where for _, where in named)
+    assert all(made.device.name in devices for made in cpu_profile().predictions)
+
+
+def test_latency_has_a_column_where_frames_overlap() -> None:
+    assert "overlapping frames" in shown(PROFILES["all"](), "md")
+    assert "overlapping frames" not in shown(PROFILES["gpu"](), "md")
