@@ -52,6 +52,7 @@
 
   function key(row, column) {
     const cell = row.cells[column];
+    if (column === 0 && row.dataset.names) return row.dataset.names;
     if (cell.dataset.sort === undefined) return cell.textContent.trim();
     return cell.dataset.sort === "" ? null : Number(cell.dataset.sort);
   }

@@ -30,7 +30,6 @@ from advisor.report.distribution import Spread
 from advisor.report.machine import absent, environment, readings
 from advisor.report.methods import method
 from advisor.report.pages import page_of
-from advisor.report.recommendations import prediction_verdict, verdicts
 from advisor.report.tables import gaps
 from advisor.verdicts.counting import counted
 
@@ -166,8 +165,6 @@ def test_what_overlapping_parts_leave_of_a_frame_is_not_called_other() -> None:
 def test_latency_stands_beside_the_rate_of_frames() -> None:
     run = overlapped()
     assert [bar.latency for bar in bars(run).values()] == ["latency 20.0 ms, 100 frames/s", ""]
-    fact = next(f for f in verdicts(run)[0].facts if f.label == "Latency")
-    assert (fact.value, fact.note) == ("20.0 ms", "of one frame, start to finish")
     for text in (shown(run, "html").replace("\N{NO-BREAK SPACE}", " "), shown(run, "md"), shown(run, "txt")):
         assert "latency 20.0 ms, 100 frames/s" in text
     assert "latency" not in shown(profile(), "md") + shown(profile(), "txt")
@@ -210,15 +207,6 @@ def test_predictions_say_beside_table_and_chart_what_overlapping_frames_mean() -
     )
     assert len(second.notes) == 1
     assert shown(run, "html").count("the bracket shows the latency of a frame") == 1
-
-
-def test_predicted_latency_is_called_so() -> None:
-    pipelined = predicted("pinned-pipelined", 0.01, latency_seconds=0.02)
-    told = prediction(
-        results=(pipelined, predicted("pageable", 0.02)), recommendation=recommendation("pinned-pipelined")
-    )
-    facts = prediction_verdict(cpu_profile(), told).facts
-    assert ("Predicted latency", "20.0 ms") in [(f.label, f.value) for f in facts]
 
 
 def test_hints_are_listed_by_buffer() -> None:

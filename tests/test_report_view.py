@@ -12,7 +12,6 @@ from builders import (
     failed,
     footprint,
     measured,
-    predicted,
     prediction,
     profile,
     recommendation,
@@ -134,8 +133,8 @@ def test_cpu_run_has_one_predicted_verdict_per_device() -> None:
     told = verdicts(cpu_profile())
     assert [v.device for v in told] == [p.device.name for p in cpu_profile().predictions]
     assert all(v.basis == "predicted" and v.headline.startswith("Predicted: ") for v in told)
-    assert told[0].facts[0].value == "45.0 ms"
-    assert told[0].facts[0].note == "range 31.5 to 58.5 ms"
+    first = next(iter(bars(cpu_profile()).values()))
+    assert (first.value, first.between) == ("45.0 ms", "31.5 to 58.5 ms")
     assert told[0].certainty == "predicted range 1.30× to 3.10×"
 
 
@@ -367,11 +366,6 @@ def test_backticks_mark_code_only_in_pairs() -> None:
 def test_listing_counts_what_it_leaves_out() -> None:
     assert words.listing("ab") == "a and b"
     assert words.listing("abcdefg") == "a, b, c, d, e and 2 more"
-
-
-def test_predicted_facts_name_the_largest_part() -> None:
-    facts = predicted_verdict(prediction(results=(predicted("pinned", 0.02),))).facts
-    assert (facts[2].value, facts[2].note) == ("host:produce", "6.00 ms")
 
 
 def test_traffic_is_told_stage_by_stage() -> None:

@@ -277,13 +277,6 @@ class Findings(Block):
 
 
 @dataclass(frozen=True)
-class Code(Block):
-    """Snippets to take over, each under the title of its finding."""
-
-    items: tuple[Finding, ...]
-
-
-@dataclass(frozen=True)
 class Bullets(Block):
     """Sentences in a list."""
 
@@ -294,7 +287,7 @@ class Bullets(Block):
 class Group(Block):
     """Blocks that belong together, as a card with a title or without one."""
 
-    kind: Literal["prediction", "sheet", "strips"]
+    kind: Literal["prediction", "sheet"]
     blocks: tuple[Block, ...]
     title: str = ""
     badge: str = ""

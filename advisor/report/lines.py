@@ -82,8 +82,17 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Crossing:
+    """Where the best strategy changes: somewhere from `x` on, `width` wide, both in percent."""
+
+    x: str
+    width: str
+    title: str
+
+
+@dataclass(frozen=True)
 class LineChart(Block):
-    """Lines over a parameter, with both axes."""
+    """Lines over a parameter, with both axes; `others` are bands around the strategies without a line."""
 
     identifier: str
     title: str
@@ -95,6 +104,8 @@ class LineChart(Block):
     across: tuple[Tick, ...]
     down: tuple[Tick, ...]
     note: str = ""
+    others: tuple[str, ...] = ()
+    crossings: tuple[Crossing, ...] = ()
 
 
 def styles(strategies: Sequence[str]) -> dict[str, Style]:
@@ -114,11 +125,16 @@ def line_chart(
     *,
     predicted: bool = False,
     note: str = "",
+    others: Sequence[Curve] = (),
+    changes: Sequence[tuple[int, int, str]] = (),
 ) -> LineChart:
-    """Lays the curves out; each has a sample or None for each value, and one of them has a sample."""
+    """Lays the curves out; each has a sample or None for each value, and one of them has a sample.
+
+    `others` are drawn as one band; `changes` are pairs of values between which the best one changes, and how.
+    """
     shares, labels, kind = value_axis(values)
     curves = [curve for curve in curves if any(curve.samples)]
-    drawn = [sample for curve in curves for sample in curve.samples if sample]
+    drawn = [sample for curve in (*curves, *others) for sample in curve.samples if sample]
     scale, ticks = time_axis(min(s.low for s in drawn), max(s.high for s in drawn))
     across = list(map(_inset, shares))
     left_to_right = f"{parameter} ({kind})" if kind else parameter
@@ -134,7 +150,20 @@ def line_chart(
         across=tuple(replace(tick, share=_inset(tick.share)) for tick in labels),
         down=tuple(replace(tick, share=float(_pixels(tick.share)) / (HEIGHT + _BENEATH)) for tick in ticks),
         note=note,
+        others=tuple(_band(run, scale) for run in _runs(_envelope(across, others))) if kind else (),
+        crossings=tuple(
+            Crossing(percent(across[low]), percent(across[high] - across[low]), said)
+            for low, high, said in changes
+        ),
     )
+
+
+def _envelope(across: Sequence[float], curves: Sequence[Curve]) -> list[tuple[float, Sample | None]]:
+    """From the fastest to the slowest of several strategies at each value."""
+    at_each = [[c.samples[i] for c in curves] for i in range(len(across))]
+    found = [[sample.middle for sample in samples if sample] for samples in at_each]
+    ends = (Sample(min(times), min(times), max(times)) if times else None for times in found)
+    return list(zip(across, ends, strict=True))
 
 
 def _inset(share: float) -> float:

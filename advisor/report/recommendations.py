@@ -8,9 +8,9 @@ from typing import Literal
 
 from advisor import units
 from advisor.profiles.conclusions import Recommendation
-from advisor.profiles.schema import Device, Failed, Measured, Predicted, Prediction, Profile, Result, Skipped
+from advisor.profiles.schema import Device, Failed, Predicted, Prediction, Profile, Result, Skipped
 from advisor.report import words
-from advisor.report.blocks import Fact, Verdict
+from advisor.report.blocks import Verdict
 from advisor.report.failures import (
     FIRST_FRAMES,
     FIX,
@@ -20,7 +20,7 @@ from advisor.report.failures import (
     failed_rows,
     first_reason,
 )
-from advisor.report.tables import apart, gaps
+from advisor.report.tables import gaps
 from advisor.stats import EQUIVALENCE
 from advisor.verdicts.words import counted
 from advisor.verdicts.words import headline as verdict_headline
@@ -52,11 +52,10 @@ def measured_verdict(profile: Profile) -> Verdict:
     chosen = profile.recommendation
     if chosen is None:
         return _unmeasured(profile)
-    facts = measured_facts(profile, chosen)
     if chosen.strategy and doubt(profile) == "alone":
-        return _alone(profile, None, chosen, facts)
+        return _alone(profile, None, chosen)
     interval = f"{units.percent(profile.method.confidence)} interval"
-    return _verdict("measured", profile.device, chosen, headline(chosen), interval, facts)
+    return _verdict("measured", profile.device, chosen, headline(chosen), interval)
 
 
 def prediction_verdict(profile: Profile, prediction: Prediction) -> Verdict:
@@ -65,7 +64,7 @@ def prediction_verdict(profile: Profile, prediction: Prediction) -> Verdict:
     if chosen is not None and against == "failed":
         return _doubtful(prediction, chosen)
     if chosen is not None and chosen.strategy and against == "alone":
-        return _alone(profile, prediction, chosen, predicted_facts(prediction, chosen))
+        return _alone(profile, prediction, chosen)
     return predicted_verdict(prediction, first_reason(profile))
 
 
@@ -81,8 +80,8 @@ def predicted_verdict(prediction: Prediction, failed: str = "") -> Verdict:
         told = f"Nothing predicted: {why}"
         device = words.name(prediction.device.name)
         return replace(nothing(device, told, _first_reason(prediction.results)), basis="predicted")
-    told, facts = uncapitalised(headline(chosen, predicted=True)), predicted_facts(prediction, chosen)
-    return _verdict("predicted", prediction.device, chosen, f"Predicted: {told}", "predicted range", facts)
+    told = f"Predicted: {uncapitalised(headline(chosen, predicted=True))}"
+    return _verdict("predicted", prediction.device, chosen, told, "predicted range")
 
 
 def _verdict(
@@ -91,7 +90,6 @@ def _verdict(
     chosen: Recommendation,
     told: str,
     interval: str,
-    facts: tuple[Fact, ...],
 ) -> Verdict:
     """`interval` is what that of the gain is called; it stays out where nothing is gained."""
     gains = chosen.interval is not None and chosen.strategy not in (None, chosen.baseline)
@@ -103,7 +101,6 @@ def _verdict(
         certainty=f"{interval} {words.ratio_between(*chosen.interval)}" if gains and chosen.interval else "",
         reason=words.line(chosen.reason),
         next_step=words.line(chosen.next_step),
-        facts=facts,
         steps=tuple(map(words.line, chosen.steps)) if len(chosen.steps) > 1 else (),
     )
 
@@ -121,13 +118,10 @@ def _doubtful(prediction: Prediction, chosen: Recommendation) -> Verdict:
         device=words.name(prediction.device.name),
         headline=f"Doubtful: {told}",
         reason=words.line(f"{FIRST_FRAMES}. {chosen.reason}"),
-        facts=predicted_facts(prediction, chosen),
     )
 
 
-def _alone(
-    profile: Profile, prediction: Prediction | None, chosen: Recommendation, facts: tuple[Fact, ...]
-) -> Verdict:
+def _alone(profile: Profile, prediction: Prediction | None, chosen: Recommendation) -> Verdict:
     """One strategy with figures: nothing was compared, so nothing is recommended."""
     asked, done = asked_for_one(profile, prediction), "was predicted" if prediction else "was run"
     step = "Leave --strategy out to compare it with the others."
@@ -139,7 +133,6 @@ def _alone(
         "nothing was compared",
         reason=words.line(chosen.reason),
         next_step=step if asked else words.line(chosen.next_step),
-        facts=facts,
     )
 
 
@@ -174,56 +167,6 @@ def _unpredicted(profile: Profile) -> Verdict:
         _first_reason(profile.results) if not profile.measured() else "No target device was given.",
         "Name a device with --target, or run the same command on a machine with a CUDA GPU.",
     )
-
-
-def measured_facts(profile: Profile, chosen: Recommendation) -> tuple[Fact, ...]:
-    """Time, memory and set-up of the recommended strategy, beside the baseline's."""
-    rows = profile.measured()
-    row, base = rows.get(chosen.strategy or ""), rows.get(chosen.baseline or "")
-    if row is None:
-        return ()
-    time = memory = ""
-    if base is not None and base is not row:
-        name = words.code(base.strategy)
-        time = f"{name}: {units.seconds(base.median_seconds)}"
-        memory = f"{name}: {units.size(base.footprint.physical_bytes)}"
-    return (
-        Fact("Time per frame", units.seconds(row.median_seconds), time),
-        Fact(_memory(profile.device), units.size(row.footprint.physical_bytes), memory),
-        *_latency(row),
-        Fact("Set-up", units.seconds(row.setup_seconds), "once, before the frames"),
-        Fact(
-            f"{row.samples.capitalize()} measured",
-            f"{len(row.frame_seconds):,}",
-            f"in {words.count(len(row.frames_per_round), 'process')}",
-        ),
-    )
-
-
-def predicted_facts(prediction: Prediction, chosen: Recommendation) -> tuple[Fact, ...]:
-    """The same as the model has it, with its range."""
-    row = next((r for r in prediction.results if r.strategy == chosen.strategy), None)
-    if not isinstance(row, Predicted):
-        return ()
-    between = words.seconds_between(row.low_seconds, row.high_seconds)
-    return (
-        Fact("Predicted time per frame", units.seconds(row.likely_seconds), f"range {between}", brief=True),
-        Fact(_memory(prediction.device), units.size(row.physical_bytes)),
-        *_latency(row),
-        Fact("Largest part", words.name(row.dominant), units.seconds(row.terms[row.dominant])),
-    )
-
-
-def _memory(device: Device) -> str:
-    return "Memory, host and device" if apart(device) else "Memory"
-
-
-def _latency(row: Measured | Predicted) -> tuple[Fact, ...]:
-    """How long one frame takes where frames overlap: the price of their rate."""
-    if row.latency_seconds is None:
-        return ()
-    word = "Predicted latency" if isinstance(row, Predicted) else "Latency"
-    return (Fact(word, units.seconds(row.latency_seconds), "of one frame, start to finish"),)
 
 
 def headline(chosen: Recommendation, *, predicted: bool = False) -> str:

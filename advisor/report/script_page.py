@@ -19,7 +19,7 @@ from advisor.report.page import Page, Section, circumstances, download, filled, 
 from advisor.report.recommendations import TONES, decided, nothing
 from advisor.report.tables import gaps
 from advisor.report.traces import run_traces
-from advisor.strategies.scripts import SCRIPT_STRATEGIES, code
+from advisor.strategies.scripts import SCRIPT_STRATEGIES
 from advisor.verdicts import scripts
 
 UNKNOWN = (
@@ -78,14 +78,10 @@ def script_page(profile: Profile, script: ScriptRun) -> Page:
 
 
 def _lead(profile: Profile, script: ScriptRun, notes: tuple[str, ...]) -> Section:
-    chosen = profile.recommendation
-    shown = code(chosen.strategy) if chosen and chosen.strategy else ""
-    found = blocks.Finding("", "", "Code", strategy=(chosen and chosen.strategy) or "", snippet=shown)
     return lead(
         blocks.Banners("note", notes, forms="html"),
         Answers((script_answer(profile, script, _verdict(profile, script)),)),
         blocks.Banners("warning", tuple(map(words.line, profile.environment.warnings)), "caution"),
-        blocks.Code((found,), forms="html") if shown else None,
     )
 
 

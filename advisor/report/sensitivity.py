@@ -62,7 +62,7 @@ def _choice(profile: Profile) -> Choice:
     told = {o: found for o, found in made if found is not None}
     data = {
         "contestants": {
-            one.name: [one.physical_bytes, one.code_change, one.left, one.dropped]
+            words.name(one.name): [one.physical_bytes, one.code_change, one.left, one.dropped]
             for one in contestants_of(profile)
         },
         "objectives": {o: _data(profile, o, found) for o, found in told.items()},
@@ -92,7 +92,7 @@ def _data(profile: Profile, objective: Objective, found: Recommendation) -> dict
     above = np.triu_indices(len(pairs.names), 1)
     error = np.minimum(pairs.error, 1e6)
     return {
-        "names": pairs.names,
+        "names": [words.name(name) for name in pairs.names],
         "difference": np.round(pairs.difference[above], 7).tolist(),
         "error": np.round(error[above], 7).tolist(),
         "freedom": (np.floor(pairs.freedom[above] * 10) / 10).tolist(),

@@ -14,8 +14,9 @@ from advisor.report.machine import environment
 from advisor.report.methods import CPU_LABEL, method, pairs, workload
 from advisor.report.page import MARKED, NO_GPU, Page, Section, circumstances, filled, lead, legend
 from advisor.report.recommendations import nothing
-from advisor.report.sweep_verdicts import Stop, Track, at, cell, sweep_verdict, tracks
+from advisor.report.sweep_verdicts import Stop, Track, at, cell, crossings, sweep_verdict, tracks
 from advisor.report.tables import memory_told, merged
+from advisor.strategies.registry import BASELINE
 from advisor.version import __version__
 
 _ON_CHART = {
@@ -23,6 +24,9 @@ _ON_CHART = {
     "measured": "Upright lines are the intervals; a ring marks what is recommended.",
     "cpu": "Upright lines are the intervals.",
 }
+_CHANGES = " Between the dotted lines the best strategy changes."
+_FEW = 2
+"""So many strategies more need no band."""
 _METHOD = ("Order", "Time", "Figures", "Set-up")
 _WORKLOAD = ("File", "SHA-256", "Frame")
 _VALUES = "each is a whole run of its own, one after the other; between them nothing was tested"
@@ -199,18 +203,34 @@ def _chart(track: Track, parameter: str, looks: dict[str, Style], index: int) ->
     predicted = track.basis == "predicted"
     where = "this CPU, not on a GPU" if track.basis == "cpu" else words.name(track.device.name)
     stops = [stop for stop in track.stops if stop.results]  # a value without a profile has no place here
+    leading = _leading(stops, track.with_figures)
     curves = [
         Curve(name, looks[name], tuple(_sample(stop, name) for stop in stops)) for name in track.with_figures
     ]
+    others = words.count(len(curves) - len(leading), "other strategy") if len(leading) < len(curves) else ""
+    note = f"The band holds {others}: the table has them. " if others else ""
+    changed = [(stops.index(low), stops.index(high), told) for low, high, told in crossings(track, parameter)]
     return line_chart(
         f"lines-{index}",
         f"{'Predicted time' if predicted else 'Time'} of one frame over {parameter} on {where}",
         parameter,
         [stop.value for stop in stops],
-        curves,
+        [curve for curve in curves if curve.strategy in leading],
         predicted=predicted,
-        note=_ON_CHART[track.basis],
+        note=note + _ON_CHART[track.basis] + _CHANGES * bool(changed),
+        others=[curve for curve in curves if curve.strategy not in leading],
+        changes=changed,
     )
+
+
+def _leading(stops: Sequence[Stop], strategies: Sequence[str]) -> set[str]:
+    """Those recommended or the two fastest at a value, and the baseline; all where few others are left."""
+    found = {BASELINE} & set(strategies)
+    for stop in stops:
+        timed = [name for name in strategies if stop.seconds(name)]
+        found.update(filter(None, (stop.standing.chosen,)))
+        found.update(sorted(timed, key=lambda name: (stop.seconds(name) or (0.0,))[0])[:2])
+    return found if len(strategies) - len(found) > _FEW else set(strategies)
 
 
 def _sample(stop: Stop, strategy: str) -> Sample | None:

@@ -41,6 +41,18 @@ def sweep_verdict(track: Track, parameter: str) -> Verdict:
     )
 
 
+def crossings(track: Track, parameter: str) -> Iterator[tuple[Stop, Stop, str]]:
+    """The values between which the best strategy changes, and from which to which."""
+    if not all(is_number(stop.value) for stop in track.stops):
+        return
+    standings = [stop.standing for stop in track.stops]
+    for change in changes(standings, runs(standings)):
+        low, high = track.stops[change.low], track.stops[change.high]
+        between = f"between {parameter} = {words.value(low.value)} and {words.value(high.value)}"
+        likely = "likely " * change.likely
+        yield low, high, f"{likely}{change.before.strategy} to {change.after.strategy}, {between}"
+
+
 def at(parameter: str, stops: Sequence[Stop]) -> str:
     """n = 1024 and 4096; more than six are counted."""
     return f"{parameter} = {words.listing([words.value(stop.value) for stop in stops])}"

@@ -79,12 +79,12 @@ def test_no_word_is_broken_and_no_unit_stands_alone(width: int, browser: Browser
 @pytest.mark.parametrize(
     ("devices", "width", "columns"), [(3, 1280, 3), (4, 1280, 2), (5, 1280, 2), (4, 390, 1)]
 )
-def test_four_verdicts_stand_two_by_two(
+def test_four_panels_stand_two_by_two(
     devices: int, width: int, columns: int, browser: Browser, tmp_path: Path
 ) -> None:
     run = cpu_profile(predictions=tuple(prediction(f"card {i}") for i in range(devices)))
     with visit(browser, shown(run, "html"), tmp_path, width=width) as seen:
-        cards = "[...document.querySelectorAll('.verdicts > *')]"
+        cards = "[...document.querySelectorAll('.panels > *')]"
         assert seen.ask(f"new Set({cards}.map((e) => e.getBoundingClientRect().x)).size") == columns
 
 
