@@ -8,6 +8,7 @@ without `[tool.advisor]` does not count.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -260,10 +261,29 @@ def set_aside(directory: Path) -> Path | None:
 
 
 @contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Two runs into one directory would mix their files; a file system without locks has none."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(
+                f"--out {directory} is in use by another run",
+                next_step="Choose another directory, or wait for that run to end.",
+            ) from None
+        except OSError:
+            pass
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
 def output_directory(directory: Path) -> Iterator[Path]:
     """Makes sure that the output can be written before anything is measured; removes empty folders it made.
 
-    Raises `UsageError`.
+    Raises `UsageError`, also where another run writes there.
     """
     if not str(directory).strip() or directory == Path():
         directory = Path.cwd()
@@ -278,7 +298,8 @@ def output_directory(directory: Path) -> Iterator[Path]:
             next_step="Choose a directory you can write to: --out DIR.",
         ) from None
     try:
-        yield directory
+        with _locked(directory):
+            yield directory
     finally:
         with suppress(OSError):  # a folder that holds something stays
             for folder in made:

@@ -12,7 +12,7 @@ import math
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -20,7 +20,7 @@ from pathlib import Path
 from advisor.devices.catalogue import load, names
 from advisor.devices.entries import CatalogueEntry
 from advisor.devices.environment import environment, finished
-from advisor.errors import UsageError
+from advisor.errors import FileProblem, UsageError
 from advisor.measure.energy import require_meter
 from advisor.measure.jobs import Description, Job
 from advisor.measure.launcher import Launcher, ProcessLauncher
@@ -80,7 +80,7 @@ def profile(
             launch,
             progress,
             Path(scratch),
-            keep=lambda so_far: _published(assemble(settings, so_far, begun), settings).save(partial),
+            keep=lambda so_far: _keep(_published(assemble(settings, so_far, begun), settings), partial),
             accept=lambda description: _require(settings, description),
             promising=lambda so_far, asked: _promising(_assembled(settings, so_far, begun), asked),
         )
@@ -91,6 +91,12 @@ def profile(
             complete = _traced(complete, settings, progress, Path(scratch), looking)
     told = anonymous(complete, include_host=settings.include_host)
     return _published(conclude(told, settings.targets, settings.strategies), settings)
+
+
+def _keep(profile: Profile, partial: Path) -> None:
+    """What is measured so far; a save that fails costs that alone, for the last one may succeed."""
+    with suppress(FileProblem):
+        profile.save(partial)
 
 
 def _require(settings: Settings, description: Description) -> None:

@@ -408,6 +408,16 @@ def surroundings() -> Iterator[Case]:
     yield Case("TMPDIR that is not there", (), 0, files, shell=f"TMPDIR=/nonexistent/x {{advisor}} {profile}")
     yield Case("--out is a file", ("profile", "w.py", *SHORT[:-1], "w.py"), 2, files)
     yield Case("--out cannot be made", ("profile", "w.py", *SHORT[:-1], "/proc/none/out"), 2, files)
+    yield Case(
+        "--out is in use",
+        (),
+        2,
+        files,
+        ("in use",),
+        shell=f"mkdir out; exec 9<out; flock 9; {{advisor}} {profile}",
+    )
+    gone = workload(produce="import shutil; shutil.rmtree('out', ignore_errors=True)")
+    yield Case("--out is removed by the workload", ("profile", "w.py", *SHORT), 0, {"w.py": gone})
     fifo = {**files, "summary": lambda path: __import__("os").mkfifo(path)}
     yield Case(
         "summary: a FIFO", ("profile", "w.py", *SHORT), 0, fifo, variables={"GITHUB_STEP_SUMMARY": "summary"}
