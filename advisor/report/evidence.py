@@ -32,7 +32,7 @@ from advisor.verdicts.counting import counted
 
 _ON_CPU = (
     "The workload ran here with NumPy for CuPy: this checks it, times its host stages and counts what each "
-    "stage reads and writes. These times say nothing about a GPU's."
+    "stage reads and writes. These are not GPU times."
 )
 _PARTS = (
     "Parts are grouped by kind, not in the order of time, and each is a median of its own. The bracket below "
