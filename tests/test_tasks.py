@@ -226,8 +226,8 @@ def test_too_little_memory_is_told_with_the_figures(file: Path) -> None:
     assert isinstance(outcome, Problem)
     assert (outcome.cause, outcome.message) == (
         "memory",
-        "the buffers need 192 B of device memory, and 100 B are free; "
-        "--allow-oversubscription lifts this for managed memory",
+        "the buffers need 192 B of device memory; 100 B are free; "
+        "--allow-oversubscription permits this for managed memory",
     )
 
 

@@ -144,7 +144,7 @@ def test_what_is_no_function(wrong: Any) -> None:
         with pytest.raises(WorkloadError) as raised:
             make(wrong)
         assert not missing(raised.value.message, where, repr(wrong))
-        assert "without calling it" in raised.value.next_step
+        assert "do not call it" in raised.value.next_step
 
 
 def test_a_cpu_twin_and_a_check_must_be_functions() -> None:

@@ -67,7 +67,7 @@ def _final(profile: Profile) -> Iterator[str]:
     final, chosen = profile.final, profile.recommendation
     if final is None:
         return
-    anew = "set up once in each process" if final.kept_setup else "placed anew for each block"
+    anew = "set up once in each process" if final.kept_setup else "placed again for each block"
     yield (
         f"{words.count(final.processes, 'process')} with all contestants, "
         f"{words.count(final.rounds, 'round')} in random order, blocks of "

@@ -38,7 +38,7 @@ _LINKS = (
     "The report of each value, which the table links to, has its stages, its memory, its advice and all raw "
     "samples."
 )
-_ON_CPU = "The workload ran here with NumPy for CuPy. These times say nothing about a GPU's."
+_ON_CPU = "The workload ran here with NumPy for CuPy. These are not GPU times."
 _PREDICTED = "Predicted, not measured. Run the same command on the device to confirm."
 
 
