@@ -107,11 +107,10 @@ def user_traceback(error: BaseException, path: Path) -> str:
 
 
 def _is_stage(caller: traceback.FrameSummary, called: traceback.FrameSummary) -> bool:
-    """Whether this is where `FrameLoop`, a bridge or `Inspector.run_check` call a function of the user's."""
+    """Whether this is where a written frame (measure/written.py), a bridge or `Inspector.run_check` call a function of the user's."""
     package = Path(__file__).parent.parent
     measure = package / "measure"
-    callers = {(str(measure / "frames.py"), name) for name in ("run", "run_timed")}
-    callers.add((str(measure / "verification.py"), "run_check"))
+    callers = {("<frame>", "frame"), (str(measure / "verification.py"), "run_check")}
     callers |= {(str(file), "call") for file in (package / "workloads" / "frameworks").glob("*.py")}
     return (caller.filename, caller.name) in callers and package not in Path(called.filename).parents
 
