@@ -219,6 +219,8 @@ def test_a_path_may_be_a_string(tmp_path: Path) -> None:
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(FileProblem, match=r"nothing.json does not exist\n"):
         load(tmp_path / "nothing.json")
+    with pytest.raises(FileProblem, match=r"is a directory without a profile.json\n"):
+        load(tmp_path)
     (tmp_path / "latin").write_bytes(b'{"format": 1, "command": "\xe9"}')
     with pytest.raises(FileProblem, match="is damaged: it is not UTF-8 text"):
         load(tmp_path / "latin")
