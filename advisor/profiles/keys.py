@@ -75,7 +75,7 @@ def _within(value: object, form: Any, where: str) -> Iterator[tuple[str, object,
             yield from _within(item, parts[1], f"{where}.{key}")
     elif origin in (Union, UnionType):
         yield from _in_one_of(value, form, where)
-    elif origin is None and isinstance(value, dict):
+    elif isinstance(value, dict) and form in _records(form):
         yield where, value, form
 
 
