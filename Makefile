@@ -22,7 +22,8 @@ types:  ## Static types, strict
 test:  ## All tests that need no GPU (layers, golden reports and browser among them)
 	$(PYTHON) -m pytest
 
-fuzz:  ## The property tests with new random examples
+fuzz:  ## Damaged files, 100,000 of them; the other property tests with new examples each time
+	ADVISOR_FUZZ=12500 $(PYTHON) -m pytest --hypothesis-profile=fuzz tests/test_fuzzed_files.py
 	$(PYTHON) -m pytest --hypothesis-profile=fuzz $$(grep -l hypothesis tests/test_*.py)
 
 faults:  ## The matrix of faults through the real command line, as a table

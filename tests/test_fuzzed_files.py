@@ -13,6 +13,7 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -234,19 +235,19 @@ def rows_damaged(data: bytes, changes: list[tuple[float, int, int]], folder: Pat
             table = names[int(place * len(names))]
             columns = [row[1] for row in made.execute(f'PRAGMA table_info("{table}")')]
             column = columns[byte % len(columns)]
-            value = HOSTILE[byte % len(HOSTILE)]
-            fits = isinstance(value, (str, float)) or (isinstance(value, int) and abs(value) < 2**63)
-            value = value if fits and value != "\ud83d" else None
-            if what <= 3:
-                made.execute(f'UPDATE "{table}" SET "{column}" = ? WHERE rowid % 3 = ?', (value, byte % 3))
-            elif what == 4:
-                made.execute(f'INSERT INTO "{table}" SELECT * FROM "{table}"')
-            elif what == 5:
-                made.execute(f'DELETE FROM "{table}" WHERE rowid % 2 = ?', (byte % 2,))
-            elif what == 6 and len(names) > 1:
-                made.execute(f'DROP TABLE "{table}"')
-            elif len(columns) > 1:
-                made.execute(f'ALTER TABLE "{table}" RENAME COLUMN "{column}" TO "c{byte}"')
+            changed = {
+                4: f'INSERT INTO "{table}" SELECT * FROM "{table}"',
+                5: f'DELETE FROM "{table}" WHERE rowid % 2 = {byte % 2}',
+                6: f'DROP TABLE "{table}"' if len(names) > 1 else "SELECT 1",
+                7: f'ALTER TABLE "{table}" RENAME COLUMN "{column}" TO "c{byte}"',
+            }
+            # Not where SQLite itself does not let it: numbers beyond 64 bits, keys that occur twice.
+            with suppress(sqlite3.Error, OverflowError, UnicodeEncodeError):
+                if what <= 3:
+                    update = f'UPDATE "{table}" SET "{column}" = ? WHERE rowid % 3 = {byte % 3}'
+                    made.execute(update, (HOSTILE[byte % len(HOSTILE)],))
+                else:
+                    made.execute(changed[what])
     made.close()
     return path.read_bytes()
 

@@ -1,75 +1,252 @@
-"""Files that somebody made to harm: each is refused, or read, in seconds and within half a gigabyte.
+"""Files and surroundings that harm: each is refused, or read, in seconds and within half a gigabyte.
 
 Through the command line, in a process of its own, whose time and memory are taken.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from running import environment
+import pytest
+from builders import cpu_profile, profile, vector_add_trace
+from running import FILES, QUICK, REPOSITORY, advisor, environment
 
-from advisor.devices.catalogue import load
-
-SECONDS = 10 * float(os.environ.get("ADVISOR_TEST_SLOWER", "1"))
+SECONDS = 10.0
 MEGABYTES = 500
-ENDLESS = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT n"
-
-
-@dataclass(frozen=True)
-class Read:
-    """What a command answered, and what it took."""
-
-    code: int
-    out: str
-    error: str
-    seconds: float
-    megabytes: float
-
-
-def read(folder: Path, *arguments: str) -> Read:
-    begin = time.monotonic()
-    with (folder / "out").open("w+") as out, (folder / "err").open("w+") as err:
-        command = [sys.executable, "-m", "advisor", *arguments]
-        process = subprocess.Popen(command, cwd=folder, env=environment(), stdout=out, stderr=err)
-        try:
-            _, status, used = os.wait4(process.pid, 0)
-        except BaseException:
-            process.kill()
-            raise
-        process.returncode = os.waitstatus_to_exitcode(status)
-        texts = [(file.seek(0), file.read())[1] for file in (out, err)]
-    return Read(process.returncode, *texts, time.monotonic() - begin, used.ru_maxrss / 1024)
+DATA = REPOSITORY / "tests/data"
+DEVICES = REPOSITORY / "advisor/devices"
+SAMPLE = profile(traffic=vector_add_trace()).model_dump_json()
 
 
 def refused(folder: Path, *arguments: str) -> str:
-    """The message of a file that is refused; one line and the next step."""
-    said = read(folder, *arguments)
-    assert (said.code, said.out) == (5, ""), said.error[-2000:]
-    message, step = said.error.splitlines()
-    assert message.startswith("error: ")
+    """The message of a file that is refused in time: one line, and the next step."""
+    with (folder / "out").open("w+") as out, (folder / "err").open("w+") as err:
+        command = [sys.executable, "-m", "advisor", *arguments]
+        process = subprocess.Popen(command, cwd=folder, env=environment(), stdout=out, stderr=err)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    said = (folder / "err").read_text(encoding="utf-8")
+    assert (process.returncode, (folder / "out").read_text()) == (5, ""), said[-2000:]
+    message, step = said.splitlines()
     assert step.startswith("  next: ")
-    assert len(said.error) < 2000
-    assert said.seconds < SECONDS
-    assert said.megabytes < MEGABYTES
+    assert len(said) < 2000
+    assert used.ru_utime + used.ru_stime < SECONDS
+    assert used.ru_maxrss / 1024 < MEGABYTES
     return message
 
 
-CARD = Path(load("h200").origin)
+def without(name: str, *keys: str) -> str:
+    """A device of the catalogue without some of its figures."""
+    lines = (DEVICES / f"{name}.toml").read_text(encoding="utf-8").splitlines()
+    return "\n".join(line for line in lines if not line.startswith(keys))
 
 
-def view(path: Path) -> None:
-    """Rows without end in place of the ranges."""
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (without("gh200", "pinned_to_device_bytes_per_second"), "figures.pinned_to_device_bytes_per_second"),
+        (without("gb200", "pinned_to"), "figures.pinned_to_device_bytes_per_second"),
+        (without("t4", "memory_bytes") + "\nmemory_bytes = { value = 5e-324, source = 'x' }", "e-324"),
+        (".".join("a" * 50_000) + " = 1", "more than 30 parts"),
+        ("a = " + "[" * 500_000, "nested too deep"),
+        ("a = " + "{b=" * 200_000, "nested too deep"),
+        ("a = " + "9" * 900_000, "too many digits"),
+        ("a = 1\n" * 400_000, "more than 1 MB"),
+        ("b" * 900_000 + " = 1", "is not a key"),
+        ("".join(f"k{number} = 1\n" for number in range(80_000)), "k0: is not a key"),
+    ],
+    ids=[
+        "no link",
+        "no links",
+        "tiny",
+        "dotted",
+        "deep list",
+        "deep table",
+        "digits",
+        "large",
+        "long",
+        "many",
+    ],
+)
+def test_a_device_file(text: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / "d.toml").write_text(text, encoding="utf-8")
+    assert told in refused(tmp_path, "devices", "show", "./d.toml")
+
+
+def test_a_configuration(tmp_path: Path) -> None:
+    (tmp_path / "advisor.toml").write_text(".".join("a" * 50_000) + " = 1", encoding="utf-8")
+    (tmp_path / "p.json").write_text(SAMPLE, encoding="utf-8")
+    assert "advisor.toml cannot be read" in refused(tmp_path, "report", "p.json")
+
+
+def changed(change: Callable[[dict[str, Any]], object]) -> str:
+    content = json.loads(SAMPLE)
+    change(content)
+    return json.dumps(content)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (SAMPLE[:-1] + "".join(f',"k{number}":1' for number in range(800_000)) + "}", "Extra inputs"),
+        ('{"format":2' + "".join(f',"k{number}":1' for number in range(800_000)) + "}", "Field required"),
+        (SAMPLE.replace('"blocks":[]', '"blocks":[' + ",".join(["{}"] * 1_000_000) + "]"), "blocks.0"),
+        (SAMPLE.replace('"notes":[]', '"notes":[' + ",".join(["1"] * 20_000) + "]"), "notes.0"),
+        ("[" * 5_000_000, "more than 4000000 values"),
+        (changed(lambda c: c["workload"].update(stages=[])), "workload.stages: there is no stage"),
+        (
+            changed(lambda c: c["traffic"]["traffic"][0].update(buffer="q")),
+            "traffic.traffic: there is no buffer",
+        ),
+        (changed(lambda c: c["traffic"]["traffic"][0].update(bytes_read=1e308)), "traffic.traffic: 1e+308"),
+        (
+            changed(lambda c: c["workload"]["buffers"][0]["access"].update(q="in")),
+            "access: there is no stage",
+        ),
+    ],
+    ids=["unknown", "missing", "empty", "wrong", "deep", "no stages", "buffer", "vast", "stage"],
+)
+@pytest.mark.parametrize("command", ["report", "predict"])
+def test_a_profile(text: str, told: str, command: str, tmp_path: Path) -> None:
+    (tmp_path / "p.json").write_text(text, encoding="utf-8")
+    assert told in refused(tmp_path, command, "p.json")
+
+
+@pytest.mark.parametrize("arguments", [["report"], ["devices", "show"], ["trace"], ["predict"]])
+def test_a_fifo_is_not_waited_for(arguments: list[str], tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "f")
+    assert "not a regular file" in refused(tmp_path, *arguments, "./f").lower()
+
+
+def endless(path: Path) -> None:
+    """Names that are looked up for each of many ranges, without an index."""
     with sqlite3.connect(path) as made:
-        made.execute("CREATE TABLE META_DATA_EXPORT (name TEXT, value TEXT)")
+        made.execute("CREATE TABLE META_DATA_EXPORT (name, value)")
+        made.execute("CREATE TABLE StringIds (id, value)")
+        made.execute("CREATE TABLE NVTX_EVENTS (start, end, eventType, text, globalTid, domainId, textId)")
+        made.executemany("INSERT INTO StringIds VALUES (?, 'x')", ((n,) for n in range(200_000)))
+        rows = ((59, -n) for n in range(200_000))
+        made.executemany("INSERT INTO NVTX_EVENTS VALUES (0, 1, ?, NULL, 1, 1, ?)", rows)
+    made.close()
+
+
+def test_an_export_without_an_end(tmp_path: Path) -> None:
+    endless(tmp_path / "e.sqlite")
+    assert "takes longer than" in refused(tmp_path, "trace", "e.sqlite")
+
+
+def test_an_export_without_an_end_is_interrupted(tmp_path: Path) -> None:
+    endless(tmp_path / "e.sqlite")
+    command = [sys.executable, "-m", "advisor", "trace", "e.sqlite"]
+    process = subprocess.Popen(command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True)
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=20)
+    assert (process.returncode, said) == (130, "")
+
+
+def test_a_view_is_no_table(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "v.sqlite") as made:
+        made.execute("CREATE TABLE META_DATA_EXPORT (name, value)")
         made.execute(
             "CREATE VIEW NVTX_EVENTS AS WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) "
-            "SELECT n AS start, n AS end, 75 AS eventType, 'advisor' AS text, n AS globalTid, "
-            "n AS domainId FROM r"
+            "SELECT n AS start, n AS end, 75 AS eventType, 'advisor' AS text, n AS globalTid, n AS domainId "
+            "FROM r"
         )
+    made.close()
+    begin = time.monotonic()
+    assert advisor("trace", "v.sqlite", cwd=tmp_path).returncode == 0
+    assert time.monotonic() - begin < 6
+
+
+STREAMS = {
+    "devices >&-": 5,
+    "devices >/dev/full": 5,
+    "devices 2>&-": 0,
+    "report nothing.json 2>&-": 5,
+    "report nothing.json 2>/dev/full": 5,
+    "report --bad 2>/dev/full": 2,
+    "report --bad >&- 2>&- <&-": 2,
+    "report p.json --out o >&- 2>&-": 5,
+    "compare {base} {head} --fail-if slower=5% >&- 2>&-": 5,
+    "compare {base} {head} --fail-if slower=5% >/dev/full 2>/dev/full": 5,
+}
+
+
+@pytest.mark.parametrize(("line", "code"), STREAMS.items())
+def test_closed_and_full_streams(line: str, code: int, tmp_path: Path) -> None:
+    """Never 1, which means that a gate failed."""
+    (tmp_path / "p.json").write_text(cpu_profile().model_dump_json(), encoding="utf-8")
+    line = line.format(base=DATA / "h200-vector_add.json", head=DATA / "h200-vector_add-again.json")
+    said = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m advisor {line}"], cwd=tmp_path, env=environment(), timeout=60
+    )
+    assert said.returncode == code
+
+
+def test_a_closed_stderr_puts_no_message_into_a_file(tmp_path: Path) -> None:
+    """The next file that is opened would have its number."""
+    (tmp_path / "p.json").write_text(SAMPLE, encoding="utf-8")
+    line = f"{sys.executable} -m advisor report p.json --out o 2>&- >/dev/null"
+    subprocess.run(["bash", "-c", line], cwd=tmp_path, env=environment(), timeout=60, check=True)
+    assert "wrote o/" not in (tmp_path / "o/report.md").read_text(encoding="utf-8")
+
+
+def test_a_summary_that_nobody_reads(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "f")
+    (tmp_path / "p.json").write_text(SAMPLE, encoding="utf-8")
+    said = advisor("report", "p.json", cwd=tmp_path, GITHUB_STEP_SUMMARY=str(tmp_path / "f"))
+    assert said.returncode == 5
+    assert "GITHUB_STEP_SUMMARY" in said.stderr
+    assert (tmp_path / "report.html").exists()
+
+
+def test_a_user_without_a_home(tmp_path: Path) -> None:
+    program = (
+        "import pwd\ndef gone(*_): raise KeyError('no such user')\npwd.getpwuid = gone\n"
+        "from advisor.cli.app import main\nmain()"
+    )
+    command = [sys.executable, "-c", program, "profile", str(FILES / "counter.py"), "--no-gpu", *QUICK]
+    variables = {k: v for k, v in environment().items() if k not in ("HOME", "USER", "LOGNAME")}
+    said = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=60)
+    assert said.returncode == 0, said.stderr
+
+
+def test_a_module_of_the_workload_shadows_none_of_the_workers(tmp_path: Path) -> None:
+    (tmp_path / "importlib.py").write_text("raise SystemError('shadowed')\n", encoding="utf-8")
+    program = "import sys; sys.path.remove(''); from advisor.__main__ import main; main()"  # as a command is
+    command = [sys.executable, "-c", program, "profile", str(FILES / "counter.py"), "--no-gpu", *QUICK]
+    said = subprocess.run(
+        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60
+    )
+    assert said.returncode == 0, said.stderr
+
+
+@pytest.mark.parametrize("delay", [0.06, 0.1, 0.2, 0.35])
+def test_ctrl_c_while_the_program_is_loaded(delay: float, tmp_path: Path) -> None:
+    """From where Python has read the first lines of ours."""
+    started = "import sys; import advisor.__main__ as m; print('up', flush=True); m.main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", started, "trace", "nothing.sqlite", "--json"],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout
+    assert process.stdout.readline() == "up\n"
+    time.sleep(delay - 0.06)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode in (130, 5), said  # 5 where the machine was faster
+    assert "Traceback" not in said

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from advisor.profiles.schema import Measured, Predicted, Profile, WorkloadRecord
 
+_MOST = 1e21
+"""Bytes, operations, seconds of a frame: what can still be divided and added up."""
 Problem = tuple[str, str]
 """The key, and what is wrong with it."""
 
@@ -52,8 +54,6 @@ def _of_workload(workload: WorkloadRecord) -> Iterator[Problem]:
     buffers = [buffer.name for buffer in workload.buffers]
     if not workload.frame_stages():
         yield "workload.stages", "there is no stage of a frame"
-    if not buffers:
-        yield "workload.buffers", "it is empty"
     yield from _twice("workload.stages", stages, "stage")
     yield from _twice("workload.buffers", buffers, "buffer")
     for buffer in workload.buffers:
@@ -72,6 +72,14 @@ def _of_traffic(profile: Profile) -> Iterator[Problem]:
     yield from _unknown("traffic.traffic", (part.buffer for part in moved), buffers, "buffer")
     yield from _unknown("traffic.traffic", (part.stage for part in moved), stages, "stage")
     yield from _unknown("traffic.work", (part.stage for part in work), stages, "stage")
+    bytes_moved = [amount for part in moved for amount in (part.bytes_read, part.bytes_written)]
+    yield from _too_much("traffic.traffic", bytes_moved)
+    for part in work:
+        yield from _too_much("traffic.work", (part.flops or 0, part.temporary_bytes, part.seconds or 0))
+
+
+def _too_much(where: str, amounts: Iterable[float]) -> Iterator[Problem]:
+    return ((where, f"{amount:g} is more than any program does") for amount in amounts if amount > _MOST)
 
 
 def _of_final(profile: Profile) -> Iterator[Problem]:

@@ -12,12 +12,10 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from advisor.profiles.base import Record
-from advisor.profiles.text_files import quoted, shortened
+from advisor.profiles.text_files import shortened
 
-MOST = 5000
+MOST = 20_000
 """Keys of a table with free keys, and items of a list, except frames and blocks: a report shows each."""
-LARGEST = 1e21
-"""Figures in any unit are far smaller, and thousands of larger ones would add up to infinity."""
 _NUMBERS = {float, int, type(None), ...}
 
 
@@ -76,30 +74,19 @@ def _within(value: object, form: Any, where: str) -> Iterator[tuple[str, object,
         for key, item in value.items():
             yield from _within(item, parts[1], f"{where}.{key}")
     elif origin in (Union, UnionType):
-        for part in parts:
-            if not isinstance(part, type) or _is_of(value, part, len(_records(form))):
-                yield from _within(value, part, where)
-    elif origin is None and isinstance(value, dict):
+        yield from _in_one_of(value, form, where)
+    elif isinstance(value, dict) and form in _records(form):
         yield where, value, form
 
 
-def _is_of(value: object, kind: Any, kinds: int) -> bool:
-    """Records of several kinds in one place differ in their status, which pydantic asks for."""
-    if not isinstance(value, dict) or not _records(kind):
-        return False
-    return kinds == 1 or kind.model_fields["status"].default == value.get("status")
-
-
-def too_large(value: object, where: str = "") -> str | None:
-    """The first number that no sum of figures can hold, with its place."""
-    if isinstance(value, (int, float)):
-        return None if abs(value) <= LARGEST else f"{where}: {quoted(value)} is too large"
-    if isinstance(value, list) and set(map(type, value)) <= {int, float}:
-        return next(
-            (f"{where}: {quoted(item)} is too large" for item in value if not abs(item) <= LARGEST), None
-        )
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, item in inner:
-        if found := too_large(item, f"{where}.{key}" if where else str(key)):
-            return found
-    return None
+def _in_one_of(value: object, form: Any, where: str) -> Iterator[tuple[str, object, type[Record]]]:
+    """The same where a value may have one of several forms."""
+    kinds = len(_records(form))
+    for part in get_args(form):
+        if get_args(part) or not _records(part):
+            yield from _within(value, part, where)
+        elif kinds == 1:
+            yield where, value, part
+        elif isinstance(value, dict) and value.get("status") == part.model_fields["status"].default:
+            # Records of several kinds in one place differ in their status; pydantic's places name it too.
+            yield f"{where}.{value['status']}", value, part

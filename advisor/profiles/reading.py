@@ -14,7 +14,7 @@ from pydantic_core import from_json, to_json
 from advisor.errors import FileProblem
 from advisor.profiles.base import cleaned
 from advisor.profiles.consistency import contradiction
-from advisor.profiles.keys import first_problem, too_large
+from advisor.profiles.keys import first_problem
 from advisor.profiles.schema import FORMAT, Measured, Predicted, Profile
 from advisor.profiles.scripts import ScriptMeasured
 from advisor.profiles.text_files import as_path, quoted, read_unpacked, shortened
@@ -61,7 +61,7 @@ def parse(text: str | bytes, name: str) -> Profile:
     if content["format"] == 1:
         content = _of_this_format(content)
         data = to_json(content)
-    if wrong := first_problem(content, Profile) or too_large(content):
+    if wrong := first_problem(content, Profile):
         raise _damaged(name, wrong)
     del content  # its memory is wanted for what follows
     try:
@@ -72,7 +72,6 @@ def parse(text: str | bytes, name: str) -> Profile:
         raise _damaged(name, f"{where}: {first['msg']}") from None
     if found := contradiction(read):
         raise _damaged(name, ": ".join(found))
-    require_plausible(read, name)
     shown: Profile = cleaned(read, printable)
     return shown
 
