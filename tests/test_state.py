@@ -150,7 +150,7 @@ return Workload(buffers, [host(p), device(c), host(r)])
 @pytest.mark.parametrize("kind", ["f4", "u1"])
 @pytest.mark.parametrize(
     "body",
-    ["b += a", "b[:] = b + a", "xp.add(b, a, out=b)", "xp.maximum(a, b, b)", "b[0] += 1; b[1:] = a[1:]"],
+    ["b += a", "b[:] = b + a", "xp.add(b, a, out=b)", "xp.maximum(a, b, out=b)", "b[0] += 1; b[1:] = a[1:]"],
 )
 def test_a_stage_that_reads_its_out_is_named_with_buffer_and_line(
     body: str, kind: str, tmp_path: Path
