@@ -22,6 +22,7 @@ from advisor.measure.jobs import ReferenceRun, Sample
 from advisor.measure.progress import Silent
 from advisor.measure.sampling import breakdown, by_period
 from advisor.profiles.schema import Measured
+from advisor.report import methods
 from advisor.rules.snippets.writing import snippet
 from advisor.strategies.backend import Backend
 from advisor.strategies.registry import STRATEGIES, by_name
@@ -110,6 +111,19 @@ def test_a_sample_is_the_mean_over_a_period(tmp_path: Path) -> None:
     assert len(sample.frame_seconds) >= 5
 
 
+def test_the_score_is_the_mean_over_the_frames(tmp_path: Path) -> None:
+    """The host sleeps 20 ms in every fifth frame: each sample has a fifth of that, and none all of it."""
+    path = tmp_path / "w.py"
+    text = FILE.read_text(encoding="utf-8")
+    slow = text.replace("looked.append(", "time.sleep(0.02); looked.append(")
+    path.write_text(slow.replace("looked = []", "import time; looked = []"), encoding="utf-8")
+    asked = job(file=str(path), strategy="pinned", seconds=0.01, reference=str(tmp_path / "none"))
+    sample = worker.attempt(asked, lambda kind, gpu: cast(Backend, RecordingBackend()))
+    assert isinstance(sample, Sample), sample
+    assert all(0.004 <= seconds < 0.02 for seconds in sample.frame_seconds), sample.frame_seconds
+    assert 0.004 <= sample.host_seconds["look"] < 0.02
+
+
 def test_periods_follow_one_another() -> None:
     ran: list[int] = []
     frame = by_period(ran.append, 3, first=7)
@@ -150,6 +164,8 @@ def test_a_profile_charges_a_stage_its_share(tmp_path: Path) -> None:
         return float(row.terms["to-host"])
 
     assert downloads(seldom) == pytest.approx(downloads(always) / 5, rel=1e-6)
+    frame = next(fact.value for fact in methods.workload(seldom) if fact.label == "Frame")
+    assert "look (host, every 5 frames)" in str(frame)
     moved = [made.measured()["pageable"].transfer_bytes["to-host"] for made in (always, seldom)]
     assert moved == [800_000, 160_000]
 

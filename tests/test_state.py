@@ -34,11 +34,24 @@ def test_a_state_needs_no_declaration(name: str, tmp_path: Path) -> None:
     assert profile.notes == ()
 
 
-def outcome(name: str, strategy: str, directory: Path, **changes: Any) -> Any:
+class Hasty(RecordingBackend):
+    """A device for which nobody waits: the host reads results before they are there."""
+
+    def wait(self, mark: Any) -> None:
+        del mark
+
+
+def outcome(
+    name: str,
+    strategy: str,
+    directory: Path,
+    device: type[RecordingBackend] = RecordingBackend,
+    **changes: Any,
+) -> Any:
     """What a worker leaves on a GPU's stand-in, which works as late as it may."""
     places = {"directory": str(directory), "reference": str(directory / "results")}
     asked = job(file=str(STATE), workload=name, strategy=strategy, **places, seconds=0.2, **changes)
-    backend = RecordingBackend(haste="lazy")
+    backend = device(haste="lazy")
     return worker.attempt(asked, lambda kind, gpu: cast(Backend, backend))
 
 
@@ -49,6 +62,14 @@ def test_every_strategy_gives_the_same_frame_by_frame(name: str, strategy: str, 
     sample = outcome(name, strategy, tmp_path)
     assert isinstance(sample, Sample), sample
     assert sample.verified
+
+
+def test_a_race_is_found_while_frames_overlap(tmp_path: Path) -> None:
+    assert outcome("background", "pageable", tmp_path, task="reference") == ReferenceRun()
+    problem = outcome("background", "pinned-pipelined", tmp_path, Hasty)
+    assert isinstance(problem, Problem)
+    assert problem.cause == "differs"
+    assert not missing(problem.message, "'mask'", "in frame 1")
 
 
 @pytest.mark.parametrize("strategy", ["pageable", "zero-copy", "pinned-pipelined"])
@@ -129,7 +150,7 @@ return Workload(buffers, [host(p), device(c), host(r)])
 @pytest.mark.parametrize("kind", ["f4", "u1"])
 @pytest.mark.parametrize(
     "body",
-    ["b += a", "b[:] = b + a", "xp.add(b, a, out=b)", "xp.maximum(a, b, b)", "b[0] += 1; b[1:] = a[1:]"],
+    ["b += a", "b[:] = b + a", "xp.add(b, a, out=b)", "xp.maximum(a, b, out=b)", "b[0] += 1; b[1:] = a[1:]"],
 )
 def test_a_stage_that_reads_its_out_is_named_with_buffer_and_line(
     body: str, kind: str, tmp_path: Path

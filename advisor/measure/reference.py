@@ -1,8 +1,9 @@
 """The reference run: the results that all strategies must give, and whether the workload is what it says.
 
-The workload runs twice from the same start. The first run's results are kept frame by frame. The second is
-checked: what stages say they overwrite is filled with noise before. Where its results are others, the
-workload goes by chance, or a stage reads what it says it overwrites; more runs from that start tell which.
+The workload runs twice from the same start. The first run is checked: what stages say they overwrite is
+filled with noise before. Its results are kept frame by frame. Where those of the second, which runs as it
+is, are others, the workload goes by chance, or a stage reads what it says it overwrites; more runs from that
+start tell which.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +19,7 @@ import numpy as np
 from advisor.errors import WorkloadError
 from advisor.measure.first_frames import first_frames
 from advisor.measure.jobs import Job, ReferenceRun
-from advisor.measure.kept_results import KeptResults, Repeated
+from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, KeptResults, Repeated
 from advisor.measure.sampling import Clock
 from advisor.measure.stand import Stand
 from advisor.measure.tasks import comparing_seconds, require_state, wrong_results
@@ -36,58 +38,64 @@ def reference(job: Job, backend: Backend, begin: Begin, clock: Clock = time.perf
     """
     kept = KeptResults(Path(job.reference))
     seconds = comparing_seconds(job)
-    frames, wrong = _keep(begin, kept, backend, seconds, Path(job.file))
-    unlike, unwritten = _checked(begin, kept, frames, clock, seconds)
-    if unlike or unwritten:
-        _require_unread(begin, min(max([1, *unlike.values()]) + 1, LOOKS))
-    for error in filter(None, (unwritten, wrong)):  # a forgotten output makes results wrong
-        raise error
-    kept.close(Repeated(frames=frames, unlike=unlike))
-    return ReferenceRun(unlike=unlike)
-
-
-def _keep(
-    begin: Begin, kept: KeptResults, backend: Backend, seconds: float, path: Path
-) -> tuple[int, WorkloadError | None]:
-    """The frames whose results were kept, and what the user's check says of the last of them."""
-    with begin() as run:
-        results = run.inspector.results
-
-        def look(index: int, alone: bool) -> None:
-            require_state(backend)  # what ran elsewhere may look like an output that was forgotten
-            kept.keep(index, results(index, alone=alone))
-
-        frames = first_frames(run.serial, look, seconds=seconds).count
-        return frames, wrong_results(run.inspector, path, frames - 1)
+    frames, unwritten = _checked(begin, kept, backend, clock, seconds)
+    if unwritten:
+        _require_unread(begin, LEAST_FRAMES)
+        raise unwritten
+    repeated, wrong = _as_it_is(begin, kept, Path(job.file), frames, seconds)
+    if repeated.unlike:
+        _require_unread(begin, min(max(repeated.unlike.values()) + LEAST_FRAMES, LOOKS))
+    if wrong:
+        raise wrong
+    kept.close(repeated)
+    return ReferenceRun(unlike=repeated.unlike)
 
 
 def _checked(
-    begin: Begin, kept: KeptResults, frames: int, clock: Clock, seconds: float
-) -> tuple[dict[str, int], WorkloadError | None]:
-    """The second run: for each buffer with other contents than in the first, since which frame, and an output
-    that looks unwritten."""
-    unlike: dict[str, int] = {}
+    begin: Begin, kept: KeptResults, backend: Backend, clock: Clock, seconds: float
+) -> tuple[int, WorkloadError | None]:
+    """The frames whose results were kept, and an output that looks unwritten."""
     with begin() as run:
         run.serial.run_setup()
-        inspector, end = run.inspector, clock() + seconds
+        inspector, end, frames = run.inspector, clock() + seconds, 0
 
         def look(index: int) -> bool:
-            if index < frames:
-                for name in kept.differences(index, inspector.results(index), inspector.lengths()):
-                    unlike.setdefault(name, index)
-            return index + 1 < frames and clock() < end
+            nonlocal frames
+            require_state(backend)  # what ran elsewhere may look like an output that was forgotten
+            kept.keep(index, inspector.results(index))
+            frames = index + 1
+            return frames < MOST_FRAMES and clock() < end
 
-        return unlike, inspector.check_annotations(run.serial, look)
+        unwritten = inspector.check_annotations(run.serial, look)
+        return frames, unwritten
+
+
+def _as_it_is(
+    begin: Begin, kept: KeptResults, path: Path, frames: int, seconds: float
+) -> tuple[Repeated, WorkloadError | None]:
+    """What the same frames give unchecked, and what the user's check says of the last of them."""
+    unlike: dict[str, int] = {}
+    with begin() as run:
+        inspector, lengths = run.inspector, run.inspector.lengths()
+
+        def look(index: int, alone: bool) -> None:
+            for name in kept.differences(index, inspector.results(index, alone=alone), lengths):
+                unlike.setdefault(name, index)
+
+        ran = first_frames(run.serial, look, most=frames, seconds=seconds).count
+        return Repeated(frames=ran, unlike=unlike), wrong_results(inspector, path, ran - 1)
 
 
 def _require_unread(begin: Begin, frames: int) -> None:
     """Raises `WorkloadError` for a stage whose outputs follow what its `Out` buffers held before."""
     once, again = (_outputs(begin, frames, noise) for _ in range(2))
-    zeros = _outputs(begin, frames, lambda *output: np.zeros(output[-1], np.uint8))
-    others = (key for key, made in once.items() if made.differs(zeros[key]) or made.differs(again[key]))
-    found = next(others, None)
-    if found is None or once[found].differs(again[found]):
-        return  # by chance
+    alike = list(takewhile(lambda key: not once[key].differs(again[key]), once))
+    if not alike:
+        return  # all of it goes by chance
+    zeros, zeros_again = (_outputs(begin, alike[-1][0] + 1, _zeros) for _ in range(2))
+    found = next((key for key in alike if once[key].differs(zeros[key])), None)
+    if found is None or zeros[found].differs(zeros_again[found]):
+        return
     index, name, _ = found
     with begin() as run:
         stage = next(stage for stage in run.bound.frame if stage.name == name)
@@ -102,12 +110,17 @@ def _require_unread(begin: Begin, frames: int) -> None:
             )
 
 
+def _zeros(stage: str, buffer: str, frame: int, size: int) -> Array:
+    del stage, buffer, frame
+    return np.zeros(size, np.uint8)
+
+
 def _zeros_in(stage: str, buffer: str) -> Poison:
     """Noise everywhere but in that output."""
 
     def fill(filled: str, output: str, frame: int, size: int) -> Array:
         here = (filled, output) == (stage, buffer)
-        return np.zeros(size, np.uint8) if here else noise(filled, output, frame, size)
+        return (_zeros if here else noise)(filled, output, frame, size)
 
     return fill
 

@@ -85,9 +85,8 @@ class Inspector:
         """Runs checked frames from the first on, until it is clear that stages write all they say they
         overwrite, and for as long as `look`, which is given the index of each, asks for another.
 
-        Raises `WorkloadError` naming the stage and the buffer where one never does, or where a stage changes
-        a buffer that it says it only reads. Gives the error where one looks so in a single frame: adding 0 to
-        what it should overwrite does too.
+        Raises `WorkloadError` naming the stage and the buffer where a stage changes a buffer that it says it
+        only reads. Gives the error where one seems not to write: adding 0 to what was there looks so too.
         """
         seen: dict[tuple[str, str], _Untouched] = {}
         for index in count():
@@ -96,10 +95,11 @@ class Inspector:
             clear = index + 1 >= LOOKS or not any(output.always.any() for output in seen.values())
             if not look(index) and clear and index > 0:
                 break
-        for output in seen.values():
-            if error := output.unwritten(int(output.always.sum()), output.frames):
-                raise error
-        return next((error for output in seen.values() if (error := output.unwritten(output.most, 1))), None)
+        errors = (
+            *(output.unwritten(int(output.always.sum()), output.frames) for output in seen.values()),
+            *(output.unwritten(output.most, 1) for output in seen.values()),
+        )
+        return next(filter(None, errors), None)
 
     def checked_frame(
         self,

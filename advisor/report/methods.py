@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from advisor import units
-from advisor.profiles.schema import Profile, Traffic
+from advisor.profiles.schema import Profile, StageRecord, Traffic
 from advisor.report import words
 from advisor.report.blocks import Fact
 from advisor.rules.advise import silences
@@ -99,10 +99,7 @@ def workload(profile: Profile) -> tuple[Fact, ...]:
     for b in ran.buffers[:40]:
         shape = " × ".join(map(str, b.shape[:6]))
         buffers.append(f"{words.name(b.name)}: {words.name(b.dtype)} {shape}, {units.size(b.bytes)}")
-    stages = [
-        f"{words.name(s.name)} ({', '.join([s.side, *dict.fromkeys(s.arrays.values())])})"
-        for s in ran.frame_stages()[:40]
-    ]
+    stages = [f"{words.name(s.name)} ({', '.join(_about(s))})" for s in ran.frame_stages()[:40]]
     # What each stage moves of each buffer in one frame, and how that is known.
     sizes = {b.name: b.bytes for b in ran.buffers}
     rows = profile.traffic.traffic[:40] if profile.traffic else ()
@@ -116,6 +113,12 @@ def workload(profile: Profile) -> tuple[Fact, ...]:
         Fact("Frame", " → ".join(stages)),
         *(Fact(f"Traffic of {words.name(stage)}", "; ".join(told)) for stage, told in moved.items()),
     )
+
+
+def _about(stage: StageRecord) -> list[str]:
+    """Its side, in which frames it runs, the forms of its arrays."""
+    some = [f"every {stage.every} frames"] if stage.every > 1 else []
+    return [stage.side, *some, *dict.fromkeys(stage.arrays.values())]
 
 
 def _moved(row: Traffic, size: int) -> str:

@@ -139,7 +139,9 @@ def _pinned_bytes(strategy: str, workload: WorkloadRecord) -> int:
 
 
 def _reads(workload: WorkloadRecord, trace: Trace) -> Iterator[Reads]:
-    """Of each buffer of both sides that kernels read: passes as declared, or else as the trace saw them."""
+    """Of each buffer of both sides that kernels read: passes as declared, or else as the trace saw them; of a
+    stage that runs in some frames only, its share of a frame."""
+    every = {stage.name: stage.every for stage in workload.frame_stages("device")}
     for buffer in shared(workload):
         readers = [name for name, mode in workload.touching(buffer, "device").items() if mode != "out"]
         if not readers or not buffer.bytes:
@@ -153,7 +155,7 @@ def _reads(workload: WorkloadRecord, trace: Trace) -> Iterator[Reads]:
         yield Reads(
             buffer=buffer.name,
             bytes=buffer.bytes,
-            passes=sum(known.get(name, 1.0) for name in readers),
+            passes=sum(known.get(name, 1.0) / every[name] for name in readers),
             stages=tuple(readers),
             known=all(name in known for name in readers),
             new_each_frame=any(buffer.access.get(s.name, "in") != "in" for s in workload.frame_stages()),
