@@ -107,7 +107,7 @@ def user_traceback(error: BaseException, path: Path) -> str:
 
 
 def _is_stage(caller: traceback.FrameSummary, called: traceback.FrameSummary) -> bool:
-    """Whether this is where a written frame (measure/written.py), a bridge or `Inspector.run_check` call a function of the user's."""
+    """Whether this is where a frame, a bridge or `Inspector.run_check` call a function of the user's."""
     package = Path(__file__).parent.parent
     measure = package / "measure"
     callers = {("<frame>", "frame"), (str(measure / "verification.py"), "run_check")}
