@@ -273,7 +273,8 @@ def hanging(seed: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("number", "whole_group"), [(signal.SIGINT, False), (signal.SIGINT, True), (signal.SIGTERM, False)]
+    ("number", "whole_group"),
+    [(signal.SIGINT, False), (signal.SIGINT, True), (signal.SIGTERM, False), (signal.SIGHUP, False)],
 )
 def test_ctrl_c_keeps_what_was_measured(
     tmp_path: Path, number: signal.Signals, whole_group: bool, seed_of_pageable_first: str
