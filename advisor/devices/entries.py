@@ -15,7 +15,7 @@ from pydantic import Field, StringConstraints, ValidationInfo, field_validator, 
 from advisor.devices.memory_class import memory_class
 from advisor.profiles.base import Record, optional
 from advisor.profiles.schema import Device, MemoryClass
-from advisor.profiles.text_files import quoted, shortened
+from advisor.texts import quoted, shortened
 
 FLAGS = (
     "integrated",
@@ -124,10 +124,10 @@ class Figures(Record):
         if figure is None:
             return None
         if info.field_name == "achievable_share" and max(figure.value, figure.high or 0) > 1:
-            raise ValueError(f"a share of at most 1, but it is {figure.high or figure.value:g}")
+            raise ValueError(f"a share of at most 1, got {figure.high or figure.value:g}")
         for value in filter(None, (figure.value, figure.low, figure.high)):
             if not _LEAST <= value <= _MOST:
-                raise ValueError(f"a figure of {_LEAST:g} to {_MOST:g}, but it is {value:g}")
+                raise ValueError(f"a figure of {_LEAST:g} to {_MOST:g}, got {value:g}")
         return figure
 
 
