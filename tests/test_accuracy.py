@@ -10,6 +10,7 @@ import fitted
 import measured
 import numpy as np
 import published
+import published_cases
 import pytest
 from accuracy import Outcome, outcome, summary
 
@@ -126,10 +127,10 @@ def test_what_we_measured_is_never_mixed_with_what_was_published(ours: dict[str,
 
 def test_a_choice_that_the_noise_hides_is_not_wrong() -> None:
     figures = (
-        published.Figure("pageable", "pageable", 1.0, interval=(0.8, 1.3)),
-        published.Figure("pinned", "pinned", 1.5, interval=(1.2, 1.9)),
+        published_cases.Figure("pageable", "pageable", 1.0, interval=(0.8, 1.3)),
+        published_cases.Figure("pinned", "pinned", 1.5, interval=(1.2, 1.9)),
     )
-    case = published.Case("made up", "t4", published.touched(1e9, "in"), figures, "nowhere")
+    case = published_cases.Case("made up", "t4", published_cases.touched(1e9, "in"), figures, "nowhere")
     assert accuracy.is_right(outcome(case)) is True
 
 
@@ -140,7 +141,7 @@ def test_the_document_shows_these_tables(outcomes: list[Outcome], ours: dict[str
 
 @pytest.mark.parametrize(("name", "parameter", "_"), fitted.PARAMETERS)
 def test_no_parameter_hangs_on_one_card(
-    name: str, parameter: Callable[[published.Case], float | None], _: object
+    name: str, parameter: Callable[[published_cases.Case], float | None], _: object
 ) -> None:
     found = fitted.by_card(parameter)
     taken = fitted.taken(name, found)
@@ -160,10 +161,10 @@ def test_ranges_hold_on_each_card_when_it_is_left_out() -> None:
 
 
 def test_a_wrong_choice_counts_as_wrong() -> None:
-    profile: Profile = published.touched(1e9, "in")
+    profile: Profile = published_cases.touched(1e9, "in")
     times = {"pageable": 1.0, "pinned": 2.0}
-    figures = tuple(published.Figure(name, name, seconds) for name, seconds in times.items())
-    found = outcome(published.Case("made up", "t4", profile, figures, "nowhere"))
+    figures = tuple(published_cases.Figure(name, name, seconds) for name, seconds in times.items())
+    found = outcome(published_cases.Case("made up", "t4", profile, figures, "nowhere"))
     assert found.recommended == "pinned"
     assert accuracy.is_right(found) is False
     assert accuracy.inside(found) == [False, False]

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import builders
-import published
+import published_cases
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from published import device_path, predicted
+from published_cases import device_path, predicted
 
 from advisor.devices.catalogue import DEFAULT_TARGETS, load
 from advisor.model import terms
@@ -344,7 +344,7 @@ def test_what_does_not_fit_is_declined() -> None:
 
 
 def test_an_unavailable_strategy_keeps_its_reason(tmp_path: Path) -> None:
-    text = (published.DATA / "devices" / "rtx-2060.toml").read_text(encoding="utf-8")
+    text = (published_cases.DATA / "devices" / "rtx-2060.toml").read_text(encoding="utf-8")
     flag = '[attributes]\ncan_map_host_memory = { value = 0, source = "test" }'
     path = tmp_path / "no-map.toml"
     path.write_text(text.replace("[attributes]", flag), encoding="utf-8")

@@ -7,7 +7,7 @@ from typing import Any
 
 import builders
 import pytest
-from published import DATA, touched, vector, vector_streamed
+from published_cases import DATA, touched, vector, vector_streamed
 from test_model import N, external
 from test_model_measured import measured_on
 

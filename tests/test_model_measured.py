@@ -6,7 +6,7 @@ from typing import Any
 
 import builders
 import pytest
-from published import predicted
+from published_cases import predicted
 
 from advisor.devices.catalogue import load
 from advisor.model.context import Context

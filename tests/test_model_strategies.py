@@ -7,7 +7,7 @@ from typing import Any
 
 import builders
 import pytest
-from published import DATA, device_path, predicted, touched
+from published_cases import DATA, device_path, predicted, touched
 
 from advisor.devices.catalogue import load
 from advisor.devices.entries import Attribute

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from published import vector
+from published_cases import vector
 
 from advisor.devices.catalogue import load
 from advisor.model.machines import Machine

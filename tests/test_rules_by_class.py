@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from builders import MIB, cpu_profile, vector_add_trace, vector_add_workload
-from published import DATA
+from published_cases import DATA
 
 from advisor.devices.catalogue import load
 from advisor.devices.entries import CatalogueEntry
