@@ -96,7 +96,7 @@ def is_right(found: Outcome) -> bool | None:
 
 def _near_best(found: Outcome, strategy: str | None) -> bool:
     chosen = next(f for f in found.exact if f.strategy == strategy)
-    best = min(found.case.figures, key=lambda f: f.published)
+    best = min(found.exact, key=lambda f: f.published)
     return chosen.ends[0] <= NEAR * best.ends[1]
 
 

@@ -8,11 +8,11 @@ and kind of device (conformal prediction: Vovk, Gammerman, Shafer, "Algorithmic 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-from left_out import Array, Fit, Key, seconds_of, sheet, with_values
+from left_out import Array, Fit, Key, seconds_of, sheet, with_values, without_own
 from published_cases import Case
 
 from advisor.devices.catalogue import load
@@ -21,11 +21,9 @@ from advisor.model.monte_carlo import HIGH, LOW, Values, log_triangular
 from advisor.model.simulate import WAYS, way_of
 from advisor.strategies.registry import by_name
 
-MISSES = 0.06
+MISSES = 0.1
 """Of the figures of a kind on either side of the range."""
 GRID = tuple(float(x) for x in np.exp(np.arange(0.0, 2.4, 0.08)))
-FEW_DEVICES = 2
-"""With fewer, the factor is that of all ways of the kind, then of all devices."""
 KINDS = (
     ("discrete", "discrete-hmm"),
     ("tegra", "tegra-io-coherent"),
@@ -62,7 +60,7 @@ class LeftOut:
         return Machine(sheet(load(case.device)), self._defaults[key])
 
     def _fitted(self, case: Case) -> Defaults:
-        return self.fit.defaults_without(case.device, case.source)
+        return without_own(self.fit.defaults_without(case.device, case.source), case.device)
 
     @cached_property
     def scores(self) -> list[Score]:
@@ -91,50 +89,60 @@ def _every_factor(among: Defaults, low: float, high: float) -> dict[Key, dict[st
 
 
 def factors(scores: Sequence[Score], among: Defaults) -> dict[Key, dict[str, float]]:
-    """The ends of the factors in each layer that has them: of its classes' figures, or of all where they are few."""
-    found = {}
+    """The ends of the factors of each layer that has them.
+
+    Of each way to move data by itself where enough devices tell; on top of those, of all strategies alike for
+    the classes of which few do.
+    """
+    found: dict[Key, dict[str, float]] = {}
     for i, layer in enumerate(among.layers):
+        own = [s for s in scores if set(s.kind) <= set(layer.memory_classes)] if i else list(scores)
         for way in WAYS:
             if f"unexplained_{way}" in layer.figures:
-                kind = [s for s in scores if set(s.kind) <= set(layer.memory_classes)]
-                own = [s for s in (kind or scores) if s.way == way]
-                chosen = next(x for x in (own, kind, scores) if _enough(x) or x is scores)
-                low, high = least(chosen, way)
-                found[i, f"unexplained_{way}"] = {"low": low, "high": high}
+                its = [s for s in own if s.way == way]
+                found[i, f"unexplained_{way}"] = least(its, f"unexplained_{way}")
+        if i and "unexplained" in layer.figures:
+            known = {way: found[0, f"unexplained_{way}"] for way in WAYS}
+            spread = [replace(s, draws=s.draws * _factor(f"unexplained_{s.way}", **known[s.way])) for s in own]
+            found[i, "unexplained"] = least(spread, "unexplained")
     return found
 
 
-def _enough(scores: Sequence[Score]) -> bool:
-    return len({s.device for s in scores}) >= FEW_DEVICES
+def _factor(name: str, low: float, high: float) -> Values:
+    return log_triangular(low, 1.0, high, name)
 
 
-def least(scores: Sequence[Score], way: str) -> tuple[float, float]:
+def least(scores: Sequence[Score], name: str) -> dict[str, float]:
     """The least factor downwards and upwards that leaves out few enough of these figures."""
     if not scores:
-        return 1.0, 1.0
+        return {"low": 1.0, "high": 1.0}
     draws, published = np.array([s.draws[1:] for s in scores]), np.array([s.published for s in scores])
     counts: dict[tuple[str, str], int] = {}
     for s in scores:
         counts[s.device, s.source] = counts.get((s.device, s.source), 0) + 1
     weight = np.array([counts[s.device, s.source] ** -0.5 for s in scores])
     weight /= weight.sum()
-    down = up = 1
+
+    def first(side: int, other: int) -> int:
+        ends = ((n, other) if side == 0 else (other, n) for n in range(len(GRID)))
+        enough = (x[side] for x in ends if _missed(draws, published, weight, *x, name)[side] <= MISSES)
+        return next(enough, len(GRID) - 1)
+
+    down, up = 1, 1
     for _ in range(2):
-        down = next(
-            (n for n in range(len(GRID)) if _missed(draws, published, weight, n, up, way)[0] <= MISSES),
-            len(GRID) - 1,
-        )
-        up = next(
-            (n for n in range(len(GRID)) if _missed(draws, published, weight, down, n, way)[1] <= MISSES),
-            len(GRID) - 1,
-        )
-    return 1 / GRID[down], GRID[up]
+        down = first(0, up)
+        up = first(1, down)
+    devices = len({s.device for s in scores})
+    # Another device differs from these as they do, and neither their mean nor how much they differ is known
+    # better than they tell (as in Student's t, whose quantiles this is near).
+    more = (1 + 1 / devices) ** 0.5 * (1 + 1.5 / devices)
+    return {"low": GRID[down] ** -more, "high": GRID[up] ** more}
 
 
 def _missed(
-    draws: Array, published: Array, weight: Array, down: int, up: int, way: str
+    draws: Array, published: Array, weight: Array, down: int, up: int, name: str
 ) -> tuple[float, float]:
     """The shares of the figures below and above the range."""
-    factor = log_triangular(1 / GRID[down], 1.0, GRID[up], f"unexplained_{way}")[1:]
+    factor = _factor(name, 1 / GRID[down], GRID[up])[1:]
     low, high = np.percentile(draws * factor, (LOW, HIGH), axis=1)
     return float(weight @ (published < low)), float(weight @ (published > high))

@@ -35,8 +35,8 @@ SPECIFIED = (
 )  # fmt: skip
 """The figures of an entry that are no measurements."""
 STEP = 0.01
-NOISE = 0.3
-"""What the terms leave of a figure, as a standard deviation of its logarithm."""
+NOISE = 0.5
+"""What the terms leave of a device's figures, as a standard deviation of their logarithm."""
 OUTLIER = 1.5
 """Of that, where a figure begins to count less (Huber)."""
 ROUNDS = 4
@@ -85,6 +85,15 @@ def fitted(among: Defaults) -> list[Key]:
     return [
         (i, name) for i, layer in enumerate(among.layers) for name, x in layer.figures.items() if x.figures
     ]
+
+
+def without_own(among: Defaults, device: str) -> Defaults:
+    """The defaults without those that were read of this one device."""
+    layers = [
+        layer.model_copy(update={"figures": {n: x for n, x in layer.figures.items() if x.only != device}})
+        for layer in among.layers
+    ]
+    return among.model_copy(update={"layers": tuple(layers)})
 
 
 def with_values(among: Defaults, changed: Mapping[Key, Mapping[str, float]]) -> Defaults:

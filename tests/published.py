@@ -8,6 +8,8 @@ from published_cases import (
     DEVICE_PATH,
     HOST,
     KERNEL,
+    TO_DEVICE,
+    TO_HOST,
     Case,
     Figure,
     matrix_product,
@@ -124,7 +126,8 @@ def cards() -> Iterator[Case]:
     for name, device, label, kind in (
         ("T4", "t4", "pinned", "device"), ("V100", "v100", "pinned", "device"),
         ("H200", "h200", "CE pinned", ""), ("A100-SXM4-40GB (cloud)", "a100", "pinned", "device"),
-        ("RTX 2060", "rtx-2060", "pinned", "device"),
+        ("RTX 2060", "rtx-2060", "pinned", "device"), ("RTX 3050 Laptop", "rtx-3050-ti", "CE pinned", ""),
+        ("AGX Orin 64GB (1024", "agx-orin", "pinned", ""), ("Jetson Nano", "nano", "pinned", ""),
     ):  # fmt: skip
         up = 1 / _value(name, "bandwidthTest", label, "H2D")
         down = 1 / _value(name, "bandwidthTest", label, "D2H")
@@ -136,6 +139,19 @@ def cards() -> Iterator[Case]:
             copied = 2 / _value(name, "bandwidthTest", kind, "D2D")
             yield Case(f"{name}, 1 GB copied on the device", device, touched(1e9, "inout"),
                        _figures({"pinned": copied}), "bandwidthTest", KERNEL)  # fmt: skip
+    for name, metric, mode, parts in (
+        ("Jetson Nano", "H2D", "in", TO_DEVICE), ("Jetson Nano", "D2H", "inout", TO_HOST)
+    ):  # fmt: skip
+        seconds = 1 / _value(name, "bandwidthTest", "pageable", metric)
+        yield Case(f"{name}, 1 GB pageable {metric}", "nano", touched(1e9, mode),  # type: ignore[arg-type]
+                   _figures({"pageable": seconds}), "bandwidthTest", parts)  # fmt: skip
+    for name, device, metric, mode in (
+        ("H100", "h100-sxm", "H2D", "in"), ("H100", "h100-sxm", "D2H", "out"),
+        ("A100-SXM4-40GB", "a100", "H2D, 512 MiB", "in"),
+    ):  # fmt: skip
+        seconds = 1 / _value(name, "bandwidthTest", "SM kernel copy", metric)
+        yield Case(f"{name}, 1 GB by a kernel, {metric}", device, touched(1e9, mode),  # type: ignore[arg-type]
+                   _figures({"zero-copy": seconds}), "NVIDIA/nvbandwidth", KERNEL)  # fmt: skip
 
 
 def coherent() -> Iterator[Case]:

@@ -41,7 +41,7 @@ class Default(Figure):
     """A figure with its range and its source, or a share of the figure `of` of the same device.
 
     `figures`: how many published or measured figures it is fitted to (tests/left_out.py), about `prior`, what
-    its sources say; 0 where it is read.
+    its sources say; 0 where it is read. `only`: the one device that its sources measured.
     """
 
     value: Share
@@ -50,6 +50,7 @@ class Default(Figure):
     of: str | None = None
     figures: int = 0
     prior: Positive | None = None
+    only: str | None = None
 
     def of_base(self, base: Figure) -> Figure:
         """The share as a figure of its own, in the base's unit."""
