@@ -108,6 +108,7 @@ def _link(at: Context, traffic: Sequence[Traffic]) -> Values:
             from_cache = from_cache + near / machine.get(_REREAD)
             again = again - near
         read = read + first + lost * again * (crossing if t.source == "declared" else 1.0)
+        read = read + lost * _by_routines(at, t)
         written = written + its_written
     into, out = (machine.get(f"zero_copy_{what}_bytes_per_second") for what in ("read", "write"))
     seconds = terms.link_both_ways(read, written, into, out) + from_cache
@@ -115,12 +116,18 @@ def _link(at: Context, traffic: Sequence[Traffic]) -> Values:
     return np.asarray(seconds if host is None else np.maximum(seconds, (read + written) / host))
 
 
+def _by_routines(at: Context, traffic: Traffic) -> Values:
+    """What library routines read again where no cache serves them, beyond the passes that tracing counts."""
+    counted = sum(item.bytes for item in traffic.again)
+    return counted * at.machine.model("routine_again_share") if counted else constant(0.0)
+
+
 def _uncached(at: Context, traffic: Sequence[Traffic]) -> Values:
     """Mapped memory of a shared DRAM that the GPU does not cache: every pass from the DRAM."""
     machine, read, written = at.machine, constant(0.0), constant(0.0)
     for t in _on(at, traffic, "uncached"):
         its_read, its_written = bytes_of(at, t)
-        read, written = read + its_read, written + its_written
+        read, written = read + its_read + _by_routines(at, t), written + its_written
     return read / _uncached_rate(machine, "read") + written / _uncached_rate(machine, "write")
 
 
