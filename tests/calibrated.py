@@ -1,8 +1,9 @@
 """How wide ranges must be: what the terms leave unexplained, from the figures of devices that were left out.
 
-A figure's range has two parts: the draws of every uncertain figure of the device, and a factor for the way in which
-its strategy moves data. The factor's ends are the least with which enough left-out figures lie inside, of each way
-and kind of device (conformal prediction: Vovk, Gammerman, Shafer, "Algorithmic Learning in a Random World").
+A figure's range has two parts: the draws of every uncertain figure of the device, and a factor for the way in
+which its strategy moves data. Its ends are the least with which enough left-out figures lie inside, of each
+way and kind of device (conformal prediction: Vovk, Gammerman, Shafer, "Algorithmic Learning in a Random
+World").
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from advisor.model.monte_carlo import HIGH, LOW, Values, log_triangular
 from advisor.model.simulate import WAYS, way_of
 from advisor.strategies.registry import by_name
 
-MISSES = 0.1
-"""Of the figures of a kind on either side of the range."""
-GRID = tuple(float(x) for x in np.exp(np.arange(0.0, 2.4, 0.08)))
+MISSES, MISSES_WHERE_FEW = 0.08, 0.1
+"""Of the figures of a kind on either side of the range; where few devices tell, their number widens it again."""
+GRID = tuple(float(x) for x in np.exp(np.arange(0.16, 2.4, 0.08)))
 KINDS = (
     ("discrete", "discrete-hmm"),
     ("tegra", "tegra-io-coherent"),
@@ -69,7 +70,7 @@ class LeftOut:
 
     def _scores(self, case: Case) -> Iterable[Score]:
         entry = sheet(load(case.device))
-        plain = with_values(self._fitted(case), _every_factor(self.fit.among, 1.0, 1.0))
+        plain = with_values(self._fitted(case), _no_factors(self.fit.among))
         kind = next(kind for kind in KINDS if entry.memory_class in kind)
         machine = Machine(entry, plain)
         seconds = seconds_of(case, machine)
@@ -79,12 +80,13 @@ class LeftOut:
                 yield Score(case.device, case.source, kind, way, f.published, seconds[f.strategy])
 
 
-def _every_factor(among: Defaults, low: float, high: float) -> dict[Key, dict[str, float]]:
+def _no_factors(among: Defaults) -> dict[Key, dict[str, float]]:
+    """All that is calibrated without effect: not the factor of every device, which is a choice."""
     return {
-        (i, name): {"low": low, "high": high}
+        (i, name): {"low": 1.0, "high": 1.0}
         for i, layer in enumerate(among.layers)
         for name in layer.figures
-        if name.startswith("unexplained")
+        if name.startswith("unexplained") and (i, name) != (0, "unexplained")
     }
 
 
@@ -102,9 +104,9 @@ def factors(scores: Sequence[Score], among: Defaults) -> dict[Key, dict[str, flo
                 its = [s for s in own if s.way == way]
                 found[i, f"unexplained_{way}"] = least(its, f"unexplained_{way}")
         if i and "unexplained" in layer.figures:
-            known = {way: found[0, f"unexplained_{way}"] for way in WAYS}
-            spread = [replace(s, draws=s.draws * _factor(f"unexplained_{s.way}", **known[s.way])) for s in own]
-            found[i, "unexplained"] = least(spread, "unexplained")
+            known = {w: _factor(f"unexplained_{w}", **found[0, f"unexplained_{w}"]) for w in WAYS}
+            spread = [replace(s, draws=s.draws * known[s.way]) for s in own]
+            found[i, "unexplained"] = least(spread, "unexplained", MISSES_WHERE_FEW)
     return found
 
 
@@ -112,7 +114,7 @@ def _factor(name: str, low: float, high: float) -> Values:
     return log_triangular(low, 1.0, high, name)
 
 
-def least(scores: Sequence[Score], name: str) -> dict[str, float]:
+def least(scores: Sequence[Score], name: str, misses: float = MISSES) -> dict[str, float]:
     """The least factor downwards and upwards that leaves out few enough of these figures."""
     if not scores:
         return {"low": 1.0, "high": 1.0}
@@ -125,7 +127,7 @@ def least(scores: Sequence[Score], name: str) -> dict[str, float]:
 
     def first(side: int, other: int) -> int:
         ends = ((n, other) if side == 0 else (other, n) for n in range(len(GRID)))
-        enough = (x[side] for x in ends if _missed(draws, published, weight, *x, name)[side] <= MISSES)
+        enough = (x[side] for x in ends if _missed(draws, published, weight, *x, name)[side] <= misses)
         return next(enough, len(GRID) - 1)
 
     down, up = 1, 1

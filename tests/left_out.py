@@ -1,9 +1,10 @@
 """The model on what it was not fitted to: each device, and each source of figures, left out in turn.
 
 The constants that defaults.toml marks with `figures` are fitted to published and measured figures, on a
-logarithmic scale and around what was read of them (`prior`). A case is predicted with constants that were fitted
-without its device and without its source, from what the device is specified for: nothing that anyone measured
-on it. What the terms leave unexplained is calibrated on the other devices' left-out figures.
+logarithmic scale and around what was read of them (`prior`). A case is predicted with constants that were
+fitted without its device and without its source, from what the device is specified for: nothing that anyone
+measured on it. What the terms leave unexplained is calibrated on the other devices' left-out figures
+(calibrated.py).
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def _as_specified(figure: DeviceFigure | None) -> DeviceFigure | None:
 
 @dataclass
 class Varied(Machine):
-    """The likely value of everything in all draws, and in each fitted figure's own draw a little more of it."""
+    """The likely value of everything, and in each fitted figure's own draw a little more of it."""
 
     columns: Mapping[Key, int] = field(default_factory=dict)
 

@@ -92,7 +92,8 @@ def bandwidth_tests() -> Iterator[Case]:
         source = f"bandwidthTest, {name}"
         yield from _copies(device, name, workload, 32 * MIB, source, labels)
     yield from _copies(
-        "gtx-1080-ti", "GTX 1080 Ti", "4000x4000 float32 D2H into pinned buffer", 64e6, "cupy/cupy issue 1937",
+        "gtx-1080-ti", "GTX 1080 Ti", "4000x4000 float32 D2H into pinned buffer", 64e6,
+        "cupy/cupy issue 1937",
         {"pageable": "CuPy x_gpu.get() (not the pinned buffer)", "pinned": "pinned, CUDA C"},
     )  # fmt: skip
     yield from _copies(
@@ -161,46 +162,30 @@ def migrations() -> Iterator[Case]:
         up, kernel, down = (_value(name, workload, copied, m) for m in ("H2D", "kernel", "D2H"))
         faulted = _value(name, workload, "managed, no prefetch", "kernel time")
         profile = vector_in_place(millions * 4 * MIB)
-        yield _case(f"{name}, {workload}", "quadro-rtx-8000", profile, {"pageable": up + kernel + down}, source,
-                    DEVICE_PATH)  # fmt: skip
-        yield _case(f"{name}, {workload}, faults", "quadro-rtx-8000", profile, {"managed": faulted}, source, KERNEL,
-                    first=True)  # fmt: skip
-    add = "add 2 x 4 MB managed floats"
-    for device, name, label, metric in (
-        ("p100-pcie", "P100-PCIE-16GB", "managed, no prefetch", "kernel time, page faults inside"),
-        (
-            "p100-pcie",
-            "P100-PCIE-16GB (second host)",
-            "managed, no prefetch",
-            "kernel time, page faults inside",
-        ),
-        (
-            "rtx-2060-max-q",
-            "RTX 2060 Max-Q",
-            "managed, no prefetch",
-            "kernel time, page faults inside (grid)",
-        ),
-        ("t4", "T4", "managed, no prefetch", "GPU page fault groups time"),
+        copies, faults = {"pageable": up + kernel + down}, {"managed": faulted}
+        yield _case(f"{name}, {workload}", "quadro-rtx-8000", profile, copies, source, DEVICE_PATH)
+        told = f"{name}, {workload}, faults"
+        yield _case(told, "quadro-rtx-8000", profile, faults, source, KERNEL, first=True)
+    add, inside = "add 2 x 4 MB managed floats", "kernel time, page faults inside"
+    for device, name, metric in (
+        ("p100-pcie", "P100-PCIE-16GB", inside),
+        ("p100-pcie", "P100-PCIE-16GB (second host)", inside),
+        ("rtx-2060-max-q", "RTX 2060 Max-Q", inside),
+        ("t4", "T4", "GPU page fault groups time"),
     ):
-        seconds = next(
-            v
-            for k, v in _table().items()
-            if (k[0], k[2]) == (name, label) and k[1].startswith(add) and k[3].startswith(metric)
-        )
-        yield _case(f"{name}, {add}", device, vector_in_place(4 * MIB), {"managed": seconds}, f"{name}, add", KERNEL,
-                    first=True)  # fmt: skip
+        faults = {"managed": _value(name, add, "managed, no prefetch", metric)}
+        profile, told = vector_in_place(4 * MIB), f"{name}, add"
+        yield _case(told, device, profile, faults, told, KERNEL, first=True)
     name, workload = "RTX 2060", "vector add, 3 x 128 MB"
     faulted = _value(name, workload, "managed, no prefetch", "kernel time")
-    prefetched = sum(_value(name, workload, "managed, all vectors prefetched", m) for m in ("kernel", "H2D"))
-    yield _case(
-        f"{name}, {workload}", "rtx-2060", vector(128 * MIB), {"managed": faulted, "managed-prefetch": prefetched},
-        "kamilgw/CUDA-Lab", (*TO_DEVICE, *KERNEL), first=True,
-    )  # fmt: skip
-    seconds = _value(
-        "T4", "sumMatrix 4096x4096 (64 MB per matrix), memsets removed", "managed", "kernel + sync"
-    )
-    yield _case("T4, sumMatrix 4096x4096", "t4", vector(64 * MIB), {"managed": seconds}, "T4, sumMatrix", KERNEL,
-                first=True)  # fmt: skip
+    prefetched = [_value(name, workload, "managed, all vectors prefetched", m) for m in ("kernel", "H2D")]
+    both = {"managed": faulted, "managed-prefetch": sum(prefetched)}
+    parts = (*TO_DEVICE, *KERNEL)
+    yield _case(f"{name}, {workload}", "rtx-2060", vector(128 * MIB), both, "CUDA-Lab", parts, first=True)
+    name, workload = "T4", "sumMatrix 4096x4096 (64 MB per matrix), memsets removed"
+    faults = {"managed": _value(name, workload, "managed, no prefetch", "kernel + sync")}
+    told = f"{name}, sumMatrix 4096x4096"
+    yield _case(told, "t4", vector(64 * MIB), faults, told, KERNEL, first=True)
 
 
 def vector_in_place(size: float) -> Profile:

@@ -158,8 +158,9 @@ class CatalogueEntry(Record):
                 f"memory_class = {follows!r}, which follows from {deciding}, but it is {self.memory_class!r}"
             )
         if self.memory_class.startswith("discrete"):
-            measured = self.figures.pinned_to_device_bytes_per_second, self.figures.pinned_to_host_bytes_per_second
-            if self.figures.link_bytes_per_second is None and None in measured:
+            known = self.figures
+            measured = known.pinned_to_device_bytes_per_second, known.pinned_to_host_bytes_per_second
+            if known.link_bytes_per_second is None and None in measured:
                 raise ValueError(
                     "figures.link_bytes_per_second or both of figures.pinned_to_device_bytes_per_second and "
                     "pinned_to_host_bytes_per_second, which are missing: a card's link has no default"

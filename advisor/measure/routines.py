@@ -76,5 +76,5 @@ def is_transposed(array: Array) -> bool:
 
 def gathers_apart(index: Any) -> bool:
     """Whether an index goes back and forth: then each value comes in a sector of its own."""
-    positions = np.asarray(index)
-    return positions.dtype.kind in "iu" and positions.size > 1 and bool(np.any(np.diff(positions.ravel()) < 0))
+    at = np.asarray(index).ravel()
+    return at.dtype.kind in "iu" and at.size > 1 and bool(np.any(np.diff(at.astype(np.int64)) < 0))

@@ -218,8 +218,9 @@ def _count_call(
         _count_reads(recorder, call, sources, result)
         for array in () if call.gathers else sources:
             recorder.again(array, name, routines.beyond(name, array, call.passes, flops / 2))
-    if call.gathers and len(sources) > 1:
-        _count_gather(recorder, sources[0], sources[1], int(np.size(result)) * sources[0].itemsize)
+    if call.gathers and len(args) > 1 and sources:
+        gathered = int(np.size(result)) * sources[0].itemsize
+        _count_gather(recorder, sources[0], np.asarray(args[1]), gathered)
     if call.fills:
         for array in (*new, *(x for x in outs if isinstance(x, np.ndarray))):
             recorder.wrote(array, unique_bytes(array))

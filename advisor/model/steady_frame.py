@@ -30,6 +30,8 @@ Timed = tuple[Step, Values]
 """A step with its seconds."""
 LAPSE = 500e-6
 """Seconds between two faults on a page within which they count as thrashing (the driver's default)."""
+PAST_THE_LAPSE = (1.0, 1.4)
+"""Of a frame that is longer: none of its pages stay, since not all of them are touched at its ends."""
 CLEARLY_FASTER = 1.5
 """Of a frame over the link and one by faults, which is then all over the link."""
 
@@ -46,7 +48,7 @@ def timed_steps(at: Context) -> list[Timed]:
         return moved
     # All of the frame within the lapse, so that every turn is, however unequal they are.
     whole = _sum(moved)
-    stay = terms.kept(whole, LAPSE)
+    stay = terms.kept(whole, LAPSE, PAST_THE_LAPSE)
     if not stay.any():
         return moved
     stayed = Frame(replace(at, stays=True)).steps()
@@ -54,7 +56,7 @@ def timed_steps(at: Context) -> list[Timed]:
     stay = stay * np.clip(np.log(whole / _sum(stayed)) / np.log(CLEARLY_FASTER), 0.0, 1.0)
     moving = 1 - stay * (1 - at.machine.model("still_moving"))
     return [
-        (step, terms.between(remote, seconds, moving))
+        (step, np.asarray(terms.between(remote, seconds, moving)))
         for (step, seconds), (_, remote) in zip(moved, stayed, strict=True)
     ]
 

@@ -50,15 +50,15 @@ KEPT = (0.7, 1.5)
 associativity, what else it holds, and replacement that is not quite the oldest first."""
 
 
-def kept(count: Number, cache: Number) -> Values:
+def kept(count: Number, cache: Number, ends: tuple[float, float] = KEPT) -> Values:
     """The share of `count` bytes that a cache holds until they are read again: 1, then fading, then 0.
 
-    Of a time too: how much of `count` seconds lies within `cache`.
+    It fades between `ends`, shares of the cache's size, on a logarithmic scale.
     """
-    low, high = np.log(KEPT)
+    low, high = np.log(ends)
     with np.errstate(divide="ignore"):
         fill = np.log(np.asarray(count, dtype=float)) - np.log(np.asarray(cache, dtype=float))
-    return np.clip((high - fill) / (high - low), 0.0, 1.0)
+    return np.asarray(np.clip((high - fill) / (high - low), 0.0, 1.0))
 
 
 def split_passes(read: Number, size: float) -> tuple[Number, Number]:
@@ -100,7 +100,8 @@ def fault_count(count: Number, page: float) -> Number:
     blocks, rest = np.divmod(np.asarray(count, dtype=float), BLOCK)
     pages = rest / page
     rest_of_a_block = np.minimum(pages, 1) + np.log2(np.maximum(pages, 1))
-    return np.maximum(blocks * (1 + math.log2(BLOCK / page)) + rest_of_a_block, np.minimum(count, 1))
+    faults = blocks * (1 + math.log2(BLOCK / page)) + rest_of_a_block
+    return np.asarray(np.maximum(faults, np.minimum(count, 1)))
 
 
 def migration(count: Number, page: float, fault: Number, link: Number) -> Number:
