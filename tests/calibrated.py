@@ -23,7 +23,7 @@ from advisor.model.simulate import WAYS, way_of
 from advisor.strategies.registry import by_name
 
 MISSES, MISSES_WHERE_FEW = 0.08, 0.1
-"""Of the figures of a kind on either side of the range; where few devices tell, their number widens it again."""
+"""Of the figures of a kind on either side of the range; where few devices tell, that widens it again."""
 GRID = tuple(float(x) for x in np.exp(np.arange(0.16, 2.4, 0.08)))
 KINDS = (
     ("discrete", "discrete-hmm"),

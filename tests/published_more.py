@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from published_cases import (
+    DATA,
     DEVICE_PATH,
     KERNEL,
     TO_DEVICE,
@@ -22,6 +23,11 @@ from advisor.profiles.schema import AccessMode, Profile
 
 SCALES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "GB/s": 1e9, "MB/s": 1e6}
 MIB = float(1 << 20)
+
+
+def _own(name: str) -> str:
+    """A device that the catalogue does not have."""
+    return str(DATA / "devices" / f"{name}.toml")
 
 
 @lru_cache(maxsize=1)
@@ -82,10 +88,10 @@ def bandwidth_tests() -> Iterator[Case]:
         workload = f"copy {mib} MiB, median of 10"
         yield from _copies("rtx-4090", "RTX 4090", workload, mib * MIB, "NVlabs/cuda-oxide PR 976", BOTH)
     for device, name, workload, labels in (
-        ("a100-80gb-sxm", "A100-SXM4-80GB", "bandwidthTest 32 MB", BOTH),
+        ("a100-sxm4-80gb", "A100-SXM4-80GB", "bandwidthTest 32 MB", BOTH),
         ("a100-80gb-pcie", "A100 80GB PCIe", "bandwidthTest 32 MB", BOTH),
         ("p100-pcie", "P100-PCIE-16GB", "bandwidthTest 32 MiB", {"pinned": "pinned, near NUMA node"}),
-        ("gtx-1660-ti-max-q", "GTX 1660 Ti", "bandwidthTest 32 MiB", BOTH),
+        (_own("gtx-1660-ti-max-q"), "GTX 1660 Ti", "bandwidthTest 32 MiB", BOTH),
         ("rtx-3060-laptop", "RTX 3060 Laptop", "bandwidthTest 32 MB, pinned", {"pinned": "copy engine"}),
         ("agx-xavier", "AGX Xavier 32GB", "bandwidthTest 32 MB", BOTH),
     ):
@@ -170,7 +176,7 @@ def migrations() -> Iterator[Case]:
     for device, name, metric in (
         ("p100-pcie", "P100-PCIE-16GB", inside),
         ("p100-pcie", "P100-PCIE-16GB (second host)", inside),
-        ("rtx-2060-max-q", "RTX 2060 Max-Q", inside),
+        (_own("rtx-2060-max-q"), "RTX 2060 Max-Q", inside),
         ("t4", "T4", "GPU page fault groups time"),
     ):
         faults = {"managed": _value(name, add, "managed, no prefetch", metric)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from published_cases import vector
 
 from advisor.devices.catalogue import load
@@ -11,6 +12,8 @@ from advisor.model.monte_carlo import Values
 from advisor.model.simulate import Simulated, simulate
 from advisor.model.steady_frame import LAPSE
 from advisor.strategies.registry import by_name
+
+pytestmark = pytest.mark.usefixtures("constants_as_read")
 
 SMALL, LARGE = 1 << 14, 1 << 26
 CHOSEN = tuple(by_name(name) for name in ("managed", "zero-copy", "managed-prefetch"))

@@ -14,6 +14,8 @@ from advisor.profiles.schema import Traffic
 
 REREAD_WINDOW = 1 << 16
 """Bytes of mapped memory that every GPU's L1 holds, which calibration reads again and again."""
+PAST_THE_WINDOW = (1.0, 2.0)
+"""Of twice as much no L1 holds anything until it is read again."""
 
 _REREAD = "zero_copy_reread_bytes_per_second"
 
@@ -104,7 +106,7 @@ def _link(at: Context, traffic: Sequence[Traffic]) -> Values:
         its_read, its_written = bytes_of(at, t)
         first, again = terms.split_passes(its_read, at.size(t.buffer))
         if machine.has(_REREAD):
-            near = again * terms.kept(at.size(t.buffer), REREAD_WINDOW)
+            near = again * terms.kept(at.size(t.buffer), REREAD_WINDOW, PAST_THE_WINDOW)
             from_cache = from_cache + near / machine.get(_REREAD)
             again = again - near
         read = read + first + lost * again * (crossing if t.source == "declared" else 1.0)

@@ -144,7 +144,7 @@ class Machine:
     """The figures of one device as draws; notes which defaults were taken, by figure."""
 
     entry: CatalogueEntry
-    among: Defaults = field(default_factory=defaults)
+    among: Defaults = field(default_factory=lambda: defaults())
     taken: dict[str, Figure] = field(default_factory=dict)
     missing: set[str] = field(default_factory=set)
     _values: dict[str, Values | None] = field(default_factory=dict)
