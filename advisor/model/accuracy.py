@@ -29,11 +29,11 @@ class Accuracy(Record):
     """Cases with several strategies, in which one can be right."""
     right_share: float | None
     """Of those: the recommended strategy is the published best or within 5 % of it."""
-    rule_right_share: float | None
+    rule_right_share: float | None = None
     """The same of a rule: managed on one memory; on cards pinned, zero-copy for small sizes."""
-    regret_mean: float | None
+    regret_mean: float | None = None
     """By how much the recommended strategy took longer than the best."""
-    rule_regret_mean: float | None
+    rule_regret_mean: float | None = None
     ratio_median: float | None
     """Predicted over published time, median over all figures."""
     ratio_90: float | None
@@ -44,7 +44,7 @@ class Accuracy(Record):
     """Published figures inside the predicted range."""
     ratio_inside_share: float | None
     """Published ratios of two strategies inside the predicted ratio's range."""
-    width_median: float | None
+    width_median: float | None = None
     """The high end of a range over its low end."""
     rank_correlation: float | None
     """Spearman's, mean over the cases."""
