@@ -51,8 +51,8 @@ def predictions(*classes: MemoryClass) -> tuple[Any, ...]:
 def test_the_error_of_a_memory_class_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     known(monkeypatch, discrete={})
     assert evidence.error_sentence("discrete") == (
-        "On devices left out of its fit, the model against 132 published figures of this memory class: right or "
-        "within 5 % in 94 % of 17 choices; 92 % of the figures lie in the predicted range (docs/accuracy.md)."
+        "On devices left out of its fit, the model against 132 published figures of this memory class: right "
+        "or within 5 % in 94 % of 17 choices; 92 % of the figures lie in the predicted range (docs/accuracy.md)."
     )
 
 

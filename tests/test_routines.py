@@ -76,7 +76,9 @@ def test_a_product_reads_each_operand_as_often_as_the_other_needs_it() -> None:
     a, b = np.ones((4096, N), np.float32), np.ones((N, 16), np.float32)
     found = again(lambda a, b: a @ b, a=a, b=b)
     assert found["a"] == pytest.approx(2.11 - 1)
-    assert found["b"] == pytest.approx(38.14 - 1)
+    assert found["b"] == 0, "16 KiB stay in an L1"
+    wide = again(lambda a, b: a @ b, a=a, b=np.ones((N, 512), np.float32))
+    assert wide["b"] == pytest.approx(38.14 - 1)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +105,7 @@ def test_host_stages_and_temporaries_read_nothing_again() -> None:
 
 
 def test_the_call_is_told_with_its_line() -> None:
-    trace = device_trace(lambda a: a.var(), a=np.ones(N, np.float32))
+    trace = device_trace(lambda a: a.var(), a=np.ones(N * N, np.float32))
     (item,) = trace.traffic[0].again
     line = next(
         i

@@ -25,6 +25,8 @@ PATH = Path(__file__).parent / "routines.toml"
 
 Array = npt.NDArray[Any]
 TRANSPOSE, TAKE = "transpose", "take"
+L1_BYTES = 1 << 16
+"""Every GPU's L1 holds so much of an operand until it is read again; nothing of twice as much."""
 _COPIES = frozenset(("copy", "ascontiguousarray", "array", "astype", "flatten", "ravel"))
 
 
@@ -65,7 +67,8 @@ def beyond(call: str, operand: Array, counted: float, multiplications: float = 0
     if call in _COPIES:
         call = TRANSPOSE if is_transposed(operand) else call
     uses = multiplications / operand.size if operand.size else 1.0
-    return max(passes(call, operand.dtype, uses) - counted, 0.0) * float(operand.nbytes)
+    past_the_l1 = min(max(operand.nbytes / L1_BYTES - 1, 0.0), 1.0)
+    return max(passes(call, operand.dtype, uses) - counted, 0.0) * operand.nbytes * past_the_l1
 
 
 def is_transposed(array: Array) -> bool:
