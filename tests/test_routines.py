@@ -188,4 +188,4 @@ def test_a_product_is_not_recommended_over_the_link() -> None:
     assert found.recommendation is not None
     assert found.recommendation.strategy in ("pinned", "registered", "write-combined")
     assert rows["zero-copy"].low_seconds <= 12.9e-3 * 1.6
-    assert rows["zero-copy"].likely_seconds >= 3 * rows["pinned"].likely_seconds
+    assert rows["zero-copy"].likely_seconds >= 2 * rows["pinned"].likely_seconds
