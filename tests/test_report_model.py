@@ -52,7 +52,8 @@ def test_the_error_of_a_memory_class_is_one_sentence(monkeypatch: pytest.MonkeyP
     known(monkeypatch, discrete={})
     assert evidence.error_sentence("discrete") == (
         "On devices left out of its fit, the model against 132 published figures of this memory class: right "
-        "or within 5 % in 94 % of 17 choices; 92 % of the figures lie in the predicted range (docs/accuracy.md)."
+        "or within 5 % in 94 % of 17 choices; 92 % of the figures lie in the predicted range "
+        "(docs/accuracy.md)."
     )
 
 
