@@ -74,6 +74,7 @@ class Figures(Record):
     l2_bytes: Figure | None = None
     l2_bytes_per_second: Figure | None = None
     flops_per_second: Figure | None = optional("32-bit arithmetic")
+    link_bytes_per_second: Figure | None = optional("One direction of the link, as specified")
     pinned_to_device_bytes_per_second: Figure | None = None
     pinned_to_host_bytes_per_second: Figure | None = None
     pageable_to_device_bytes_per_second: Figure | None = None
@@ -173,11 +174,13 @@ class CatalogueEntry(Record):
                 f"memory_class = {follows!r}, which follows from {deciding}, got {self.memory_class!r}"
             )
         if not attributes["integrated"]:
-            for key in ("pinned_to_device_bytes_per_second", "pinned_to_host_bytes_per_second"):
-                if getattr(self.figures, key) is None:
-                    raise ValueError(
-                        f"figures.{key}, which is missing: there is no default for a card's link"
-                    )
+            known = self.figures
+            measured = known.pinned_to_device_bytes_per_second, known.pinned_to_host_bytes_per_second
+            if known.link_bytes_per_second is None and None in measured:
+                raise ValueError(
+                    "figures.link_bytes_per_second or both of figures.pinned_to_device_bytes_per_second and "
+                    "pinned_to_host_bytes_per_second, which are missing: a link has no default"
+                )
         return self
 
     def _attributes(self) -> dict[str, int | float | str | bool]:

@@ -158,7 +158,8 @@ def error_sentence(memory: MemoryClass | None) -> str:
         told += f"; {units.percent(known.inside_share)} of the figures lie in the predicted range"
     few = f" {words.count(known.cases, 'case')} only: these shares say little." * (known.cases < FEW_CASES)
     figures = words.count(known.figures, "published figure")
-    return f"The model against {figures} of this memory class, some of which it uses: {told} ({WHERE}).{few}"
+    said = f"On devices left out of its fit, the model against {figures} of this memory class"
+    return f"{said}: {told} ({WHERE}).{few}"
 
 
 def error_line(predictions: Sequence[Prediction]) -> str:
@@ -171,4 +172,4 @@ def error_line(predictions: Sequence[Prediction]) -> str:
             said += f", {units.percent(known.inside_share)} in range"
         few = " (few cases)" * (known is not None and known.cases < FEW_CASES)
         told.append(f"{memory or 'unknown class'} {said}{few}")
-    return f"Model against published figures: {'; '.join(told)}" if told else ""
+    return f"Model on devices left out: {'; '.join(told)}" if told else ""
