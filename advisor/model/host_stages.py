@@ -37,7 +37,7 @@ def host_seconds(at: Context, stage: str) -> Values:
 def _with_measured(at: Context, stage: str, memory: Values, measured: float) -> Values:
     if at.learned.same_device:
         memory = _less_what_is_cached(at, stage, memory, measured)
-        # It was measured on ordinary memory; a kind of which more is known may be slower.
+        # It was measured on pageable memory; a kind of which more is known may be slower.
         other = any(_kind(at, at.placements[t.buffer]) != "host" for t in at.traffic(stage))
         return np.maximum(memory, measured) if other else constant(measured)
     here = measured * at.machine.model("host_slowdown")
@@ -95,9 +95,9 @@ def foreign_copy(at: Context, buffer: str, *, out: bool) -> Values:
 
 
 def _rate(at: Context, placement: Placement, what: Literal["read", "write", "copy"]) -> Values:
-    """One CPU thread over memory of that kind; copies come from ordinary memory.
+    """One CPU thread over memory of that kind; copies come from pageable memory.
 
-    Managed memory is ordinary memory to the CPU: more than its rate was a buffer that a cache held.
+    Managed memory is pageable memory to the CPU: more than its rate was a buffer that a cache held.
     """
     rate = at.machine.get(f"{_kind(at, placement, what)}_{what}_bytes_per_second")
     if placement.host_kind != "managed":
@@ -106,7 +106,7 @@ def _rate(at: Context, placement: Placement, what: Literal["read", "write", "cop
 
 
 def _kind(at: Context, placement: Placement, what: str = "read") -> str:
-    """The begin of the names of its rates: a kind's own, where the entry has them, or ordinary memory's."""
+    """The begin of the names of its rates: a kind's own, where the entry has them, or pageable memory's."""
     if not placement.cpu_caches(at.memory_class):
         return "host_uncached"
     if placement.registered:

@@ -24,7 +24,7 @@ _PARTS = (
     "Parts are grouped by kind, not in the order of time, and each is a median of its own. The bracket below "
     "is the interval of the whole frame."
 )
-_ON_CPU = "The workload ran here with NumPy for CuPy. These times say nothing about a GPU's."
+_ON_CPU = "The workload ran here with NumPy for CuPy. These are not GPU times."
 _PHYSICAL = (
     "The physical total counts managed memory on a card on both sides, other memory that both sides see once."
 )
