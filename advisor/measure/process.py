@@ -8,6 +8,10 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
+try:
+    _HERE = Path.cwd()
+except OSError:  # it was removed: there is nothing to go back to
+    _HERE = Path("/")
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -26,3 +30,9 @@ def die_with_parent(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
         os._exit(1)
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+
+
+def back_to_start() -> None:
+    """The directory in which this process began, to which the paths it was given are relative."""
+    with suppress(OSError):
+        os.chdir(_HERE)
