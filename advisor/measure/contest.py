@@ -159,7 +159,7 @@ class Contest:
     def notes(self) -> tuple[str, ...]:
         """What was measured in another way than the rest."""
         return tuple(
-            f"{name} failed next to other strategies ({problem.message}) and was measured in its own processes."
+            f"{name} failed next to others ({problem.message}) and was measured in its own processes."
             for name, problem in self.held.alone.items()
             if name not in self.held.left
         )

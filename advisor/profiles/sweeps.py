@@ -108,7 +108,7 @@ def gather(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> SweepResu
         devices = first.device, profile.device
         if len({(device.kind, device.name) for device in devices}) > 1:
             raise UsageError(
-                f"{first_path} and {path} are from different devices: {devices[0].name} and {devices[1].name}",
+                f"{first_path} and {path} are from two devices: {devices[0].name} and {devices[1].name}",
                 next_step=_TOGETHER,
             )
     parameter = _swept(loaded)

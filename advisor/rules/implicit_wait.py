@@ -60,9 +60,9 @@ def _lines(waits: tuple[Wait, ...]) -> str:
 RULE = Rule(
     id="implicit-wait",
     title="Keep the value on the GPU instead of waiting for it",
-    why="float(a.max()), `if (a > b).any()`, a.item() and indexing with a mask need a value on the host: CuPy "
-    "copies it and waits until the GPU has finished all queued work. The GPU then idles while Python launches "
-    "the next kernel. 0-dimensional arrays are valid operands, so the value can stay on the GPU.",
+    why="float(a.max()), `if (a > b).any()`, a.item() and indexing with a mask need a value on the host: "
+    "CuPy copies it and waits until the GPU has finished all queued work. The GPU then idles while Python "
+    "launches the next kernel. 0-dimensional arrays are valid operands, so the value can stay on the GPU.",
     bad="""
     scale = float(device.max())  # copies 4 bytes, waits
     cupy.multiply(device, 1 / scale, out=device)""",
