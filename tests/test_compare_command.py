@@ -93,7 +93,7 @@ def test_one_gate_of_several_fails(command: Command) -> None:
     ("arguments", "code", "message", "next_step"),
     [
         (("base.json", "missing.json"), 5, "missing.json does not exist", "Give the path"),
-        (("base.json", "w.txt"), 5, "w.txt is damaged", "Give a profile.json"),
+        (("base.json", "w.txt"), 5, "w.txt is damaged", "Give an undamaged profile.json"),
         (
             ("base.json", "failed.json"),
             4,
@@ -106,7 +106,7 @@ def test_one_gate_of_several_fails(command: Command) -> None:
             "BASE has no strategy that was measured",
             "`advisor report` shows the reason",
         ),
-        (("base.json", "cpu.json"), 2, "HEAD is predicted, BASE was measured", "Profile for HEAD on the GPU"),
+        (("base.json", "cpu.json"), 2, "HEAD is predicted, BASE was measured", "Profile HEAD on the GPU"),
         (
             ("base.json", "base.json", "--fail-if", "slower=5%"),
             2,
@@ -169,7 +169,7 @@ def test_a_directory_stands_for_the_profile_in_it(command: Command) -> None:
     assert command("report", "a").code == command("predict", "b", "--target", "t4").code == 0
     assert Path("a/report.html").exists()
     assert not Path("report.html").exists()
-    assert "empty/profile.json does not exist" in command("report", "empty").error[0]
+    assert "empty is a directory without a profile.json" in command("report", "empty").error[0]
 
 
 def test_no_folder_outside_the_working_directory_is_named(
@@ -266,7 +266,7 @@ def test_several_devices_on_one_page(command: Command) -> None:
         (("report", "base.json"), "### vector\\_add on Test discrete"),
         (("report", "a.json", "b.json"), "### vector\\_add on 2 devices"),
         (("report", "base.json", "n.json"), "### vector\\_add over n = 4 and 16777216"),
-        (("compare", "base.json", "same.json"), "### vector\\_add, HEAD against BASE"),
+        (("compare", "base.json", "same.json"), "### vector\\_add, HEAD vs. BASE"),
         (("predict", "cpu.json", "--target", "t4"), "### vector\\_add, predicted"),
     ],
 )

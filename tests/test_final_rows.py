@@ -83,7 +83,7 @@ def test_tables_say_it() -> None:
     assert told["staged"].note == f"{found['staged'].low:.2f}× to {found['staged'].high:.2f}×"
     assert told["managed"].note != "", "compared as separate processes"
     pays = {row.name: row.cells[3].value for row in setup_costs(run, tuple(run.measured().values()))}
-    assert pays["pinned"] == "at once"
+    assert pays["pinned"] == "immediately"
 
 
 # The interval of a row's own time

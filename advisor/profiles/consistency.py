@@ -32,7 +32,7 @@ def _unknown(where: str, names: Iterable[str], known: Iterable[str], what: str) 
 
 
 def _twice(where: str, names: Iterable[object], what: str) -> Iterator[Problem]:
-    return ((where, f"the {what} {name!r} is listed twice") for name, n in Counter(names).items() if n > 1)
+    return ((where, f"the {what} {name!r} appears twice") for name, n in Counter(names).items() if n > 1)
 
 
 def _of_rows(profile: Profile) -> Iterator[Problem]:

@@ -25,9 +25,7 @@ _PARTS = (
     "interval of the whole frame."
 )
 _ON_CPU = "The workload ran here with NumPy instead of CuPy. These are not GPU times."
-_PHYSICAL = (
-    "The physical total counts managed memory on a card twice (host and device), other shared memory once."
-)
+_PHYSICAL = "The physical total counts managed memory on a card once per side, other shared memory once."
 _BESIDE = "Predicted and measured times on this device"
 
 

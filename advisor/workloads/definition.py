@@ -233,7 +233,7 @@ def _every(every: object, stage: str) -> int:
 
 
 def _require_frames(frame: Sequence[Stage]) -> None:
-    """Some stage runs in every frame, and stages that do not begin anew after few enough of them."""
+    """Some stage runs in every frame, and the period of all stages is short enough."""
     every = [stage.every for stage in frame]
     if min(every) > 1:
         raise WorkloadError(

@@ -48,7 +48,7 @@ class DeviceArray:
     def __array__(self, *_: Any, **__: Any) -> Any:
         self._watch.refuse(
             NotTaken,
-            "CuPy does not convert its arrays to NumPy's implicitly (TypeError)",
+            "CuPy does not convert its arrays to NumPy arrays implicitly (TypeError)",
             _CONVERT,
             self,
         )
