@@ -27,3 +27,16 @@ def bounded(text: str, most: int) -> str:
         return text
     head, tail = most * 2 // 3, most // 3
     return f"{text[:head]} [… {len(text) - head - tail} characters left out …] {text[-tail:]}"
+
+
+def shortened(value: object, most: int = 200) -> str:
+    """What a message says of a value that anybody may have written."""
+    return bounded(str(value), most)
+
+
+def quoted(value: object) -> str:
+    """The same with quotes around a text."""
+    try:
+        return shortened(repr(value))
+    except (ValueError, RecursionError):  # longer than Python writes a number, deeper than it writes a list
+        return f"{type(value).__name__} that is too large to show"

@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import builders
-from published import DATA, Case, Figure
+from published_cases import DATA, Case, Figure
 
 from advisor.model.simulate import with_declared
 from advisor.profiles.base import Record

@@ -106,7 +106,7 @@ def test_one_gate_of_several_fails(command: Command) -> None:
             "BASE has no strategy that was measured",
             "`advisor report` shows the reason",
         ),
-        (("base.json", "cpu.json"), 2, "HEAD is predicted, BASE was measured", "Profile HEAD on the GPU"),
+        (("base.json", "cpu.json"), 2, "HEAD is predicted, BASE was measured", "Profile HEAD on the GPU too"),
         (
             ("base.json", "base.json", "--fail-if", "slower=5%"),
             2,

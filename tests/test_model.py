@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import builders
-import published
+import published_cases
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from published import device_path, predicted
+from published_cases import device_path, predicted
 
 from advisor.devices.catalogue import DEFAULT_TARGETS, load
 from advisor.model import terms
@@ -28,6 +28,8 @@ from advisor.profiles.schema import (
     WorkloadRecord,
 )
 from advisor.strategies.registry import STRATEGIES, by_name
+
+pytestmark = pytest.mark.usefixtures("constants_as_read")
 
 N = 1 << 24
 CARDS = ("rtx-4090", "h200")
@@ -85,15 +87,18 @@ def test_a_link_works_both_ways_at_once() -> None:
         (0, 65536, 0),
         (1, 65536, 1),
         (65536, 65536, 1),
-        (65537, 65536, 2),
+        (2 * 65536, 65536, 2),
         (4 * 65536, 65536, 3),
         (2 << 20, 65536, 6),
         (2 << 20, 4096, 10),
-        ((6 << 20) + 1, 65536, 19),
+        ((6 << 20) + 65536, 65536, 19),
+        # No cliffs: of a page and a byte hardly more than of a page.
+        (65537, 65536, 1),
+        ((6 << 20) + 1, 65536, 18),
     ],
 )
 def test_faults_double_what_they_bring_up_to_a_block(count: int, page: int, faults: int) -> None:
-    assert terms.fault_count(count, page) == faults
+    assert terms.fault_count(count, page) == pytest.approx(faults, abs=1e-3)
 
 
 def test_migration_is_faults_and_bytes_in_turn() -> None:
@@ -221,7 +226,7 @@ def test_a_compute_bound_host_stage_widens_the_range() -> None:
     assert predicted(slow, "orin-nano")["pinned"].terms["host:consume"] == pytest.approx(1.36)
     # Another CPU takes half of it at least, as far as its memory can explain.
     assert 0.3 < row.low_seconds < 0.6
-    assert row.high_seconds > 1.4
+    assert row.high_seconds > 1.3
     assert predicted(slow, "orin-nano")["pinned"].high_seconds > 1.6
 
 
@@ -344,7 +349,7 @@ def test_what_does_not_fit_is_declined() -> None:
 
 
 def test_an_unavailable_strategy_keeps_its_reason(tmp_path: Path) -> None:
-    text = (published.DATA / "devices" / "rtx-2060.toml").read_text(encoding="utf-8")
+    text = (published_cases.DATA / "devices" / "rtx-2060.toml").read_text(encoding="utf-8")
     flag = '[attributes]\ncan_map_host_memory = { value = 0, source = "test" }'
     path = tmp_path / "no-map.toml"
     path.write_text(text.replace("[attributes]", flag), encoding="utf-8")

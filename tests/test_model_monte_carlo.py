@@ -11,6 +11,8 @@ from advisor.devices.catalogue import load
 from advisor.model.machines import Machine
 from advisor.model.monte_carlo import DRAWS, constant, log_triangular, quantiles, span, triangular
 
+pytestmark = pytest.mark.usefixtures("constants_as_read")
+
 
 def test_every_name_has_its_own_draws_and_keeps_them() -> None:
     assert (quantiles("a") == quantiles("a")).all()

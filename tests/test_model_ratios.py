@@ -11,6 +11,8 @@ from advisor.rules.advise import advise
 from advisor.rules.base import Row
 from advisor.rules.case import cases
 
+pytestmark = pytest.mark.usefixtures("constants_as_read")
+
 
 @pytest.fixture(scope="module")
 def rows() -> dict[str, Row]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import builders
 import pytest
-from published import DATA, device_path, predicted, touched
+from published_cases import DATA, device_path, predicted, touched
 
 from advisor.devices.catalogue import load
 from advisor.devices.entries import Attribute
@@ -17,6 +17,8 @@ from advisor.model.simulate import Simulated, simulate
 from advisor.profiles.preferences import Preferences
 from advisor.profiles.schema import Predicted, Profile, Skipped, StageRecord, StageWork, Trace, WorkloadRecord
 from advisor.strategies.registry import STRATEGIES, by_name
+
+pytestmark = pytest.mark.usefixtures("constants_as_read")
 
 N = 1 << 24
 SIZE = 4 * N
@@ -81,7 +83,7 @@ def test_prefetched_memory_crosses_the_link_once_each_way_without_faults() -> No
 def test_prefetching_moves_nothing_on_one_memory(device: str) -> None:
     rows = predicted(vector_add(), device)
     extra = rows["managed-prefetch"].likely_seconds - rows["managed"].likely_seconds
-    assert 0 < extra < 200e-6
+    assert 0 < extra < 500e-6
 
 
 def test_faults_cost_more_than_prefetching_on_a_card() -> None:
@@ -145,7 +147,8 @@ def test_gb10_caches_everything_and_moves_nothing() -> None:
     rows = predicted(vector_add(1 << 20, passes=64), "gb10")
     in_place = ("zero-copy", "zero-copy-registered", "system", "managed")
     kernels = [rows[name].terms["device:add"] for name in in_place]
-    assert kernels == pytest.approx([kernels[0]] * 4)
+    # Ordinary memory comes in small pages, which cost a little.
+    assert kernels == pytest.approx([kernels[0]] * 4, rel=0.02)
     assert all("to-device" not in rows[name].terms for name in in_place)
 
 
@@ -373,7 +376,7 @@ def test_kernels_behind_a_wait_do_not_overlap() -> None:
 
 def test_the_hosts_dram_serves_both_directions_of_a_coherent_link() -> None:
     row = predicted(touched(4e9, "inout"), "gh200")["zero-copy"]
-    assert row.terms["device:kernel"] == pytest.approx(8e9 / 348e9, rel=0.01)
+    assert row.terms["device:kernel"] == pytest.approx(8e9 / 400e9, rel=0.01)
 
 
 def test_the_l2_keeps_host_memory_over_a_coherent_link() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from published import vector
+import pytest
+from published_cases import vector
 
 from advisor.devices.catalogue import load
 from advisor.model.machines import Machine
@@ -11,6 +12,8 @@ from advisor.model.monte_carlo import Values
 from advisor.model.simulate import Simulated, simulate
 from advisor.model.steady_frame import LAPSE
 from advisor.strategies.registry import by_name
+
+pytestmark = pytest.mark.usefixtures("constants_as_read")
 
 SMALL, LARGE = 1 << 14, 1 << 26
 CHOSEN = tuple(by_name(name) for name in ("managed", "zero-copy", "managed-prefetch"))

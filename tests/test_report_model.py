@@ -51,8 +51,9 @@ def predictions(*classes: MemoryClass) -> tuple[Any, ...]:
 def test_the_error_of_a_memory_class_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     known(monkeypatch, discrete={})
     assert evidence.error_sentence("discrete") == (
-        "Checked with 132 published figures for this memory class, some of them inputs: the best or within "
-        "5 % of it in 94 % of 17 choices; 92 % of the figures lie in the predicted range (docs/accuracy.md)."
+        "On devices left out of its fit, the model checked with 132 published figures for this memory class: "
+        "the best or within 5 % of it in 94 % of 17 choices; 92 % of the figures lie in the predicted range "
+        "(docs/accuracy.md)."
     )
 
 
@@ -79,7 +80,7 @@ def test_short_forms_say_it_for_all_devices(monkeypatch: pytest.MonkeyPatch) -> 
     known(monkeypatch, discrete={}, tegra={"cases": 3, "figures": 8, "inside_share": 0.71})
     several = predictions("tegra", "discrete", "discrete", "coherent")
     assert evidence.error_line(several) == (
-        "Model checked with published figures: tegra 8 figures, 71 % in range (few cases); "
+        "Model on devices left out of its fit: tegra 8 figures, 71 % in range (few cases); "
         "discrete 132 figures, 92 % in range; coherent none"
     )
     assert evidence.error_line(()) == ""
@@ -88,14 +89,11 @@ def test_short_forms_say_it_for_all_devices(monkeypatch: pytest.MonkeyPatch) -> 
 def test_every_form_has_the_error_beside_its_predictions() -> None:
     run = cpu_profile()
     html = shown(run, "html")
-    assert html.count("Checked with ") == len(run.predictions)
-    assert shown(run, "md").count("Model checked with published figures") == 1
-    assert (
-        len([line for line in shown(run, "details").splitlines() if "How accurate predictions are" in line])
-        == 1
-    )
+    assert html.count("On devices left out of its fit, the model checked with ") == len(run.predictions)
+    assert shown(run, "md").count("Model on devices left out of its fit") == 1
+    assert len([line for line in shown(run, "details").splitlines() if "Prediction accuracy" in line]) == 1
     assert "ublished figures" not in shown(profile(), "html")
-    assert "How accurate predictions are" not in shown(profile(), "details")
+    assert "Prediction accuracy" not in shown(profile(), "details")
 
 
 def test_a_device_of_which_nothing_is_predicted_needs_no_error() -> None:

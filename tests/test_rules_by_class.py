@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from builders import MIB, cpu_profile, vector_add_trace, vector_add_workload
-from published import DATA
+from published_cases import DATA
 
 from advisor.devices.catalogue import load
 from advisor.devices.entries import CatalogueEntry
@@ -67,7 +67,8 @@ EXPECTED: dict[tuple[str, str], tuple[frozenset[str], frozenset[str]]] = {
     ("hmm", "tiny"): (IN_PLACE, COPIED | PREFETCHED | {"system"}),
     # Host memory is alike by any name, and pages that both sides touch in turn are slow.
     ("gh200", "streaming"): (IN_PLACE | COPIED | {"system"}, frozenset({"managed", "staged"})),
-    ("gh200", "re-reading"): (IN_PLACE | COPIED | {"system"}, frozenset({"managed"})),
+    # Copies of ordinary memory run at the link's rate, too (ntua-el20062/grace-hopper-benchmark).
+    ("gh200", "re-reading"): (IN_PLACE | COPIED | {"system", "pageable"}, frozenset({"managed"})),
     ("gh200", "tiny"): (IN_PLACE | {"system"}, COPIED),
     # One DRAM, all of it cached, no migration.
     ("gb10", "streaming"): (ONE_MEMORY, frozenset({"pageable", "staged"})),
@@ -137,7 +138,7 @@ SPOKEN = {
     ("rtx-4090", "re-reading"): {"zero-copy-reread": "pinned", "page-fault-migration": "pinned"},
     ("rtx-4090", "tiny"): {"small-transfers": "zero-copy", "staged-transfer": "zero-copy"},
     ("h200", "streaming"): {"pageable-transfer": "zero-copy", "staged-transfer": "zero-copy"},
-    ("gh200", "streaming"): {"ping-pong-migration": "system", "system-memory-available": "system"},
+    ("gh200", "streaming"): {"ping-pong-migration": "system"},
     ("gb10", "streaming"): {"duplicate-allocation": "system", "system-memory-available": "system"},
     ("hmm", "streaming"): {"page-fault-migration": "zero-copy"},
 }

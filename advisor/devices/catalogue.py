@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from advisor.devices.entries import ATTRIBUTES, Attribute, CatalogueEntry, Figure, Figures, nearest
 from advisor.errors import FileProblem, UsageError
 from advisor.profiles.schema import MemoryClass
-from advisor.profiles.text_files import quoted, shortened
 from advisor.profiles.toml_files import read_toml
+from advisor.texts import quoted, shortened
 
 __all__ = ["DEFAULT_TARGETS", "Attribute", "CatalogueEntry", "Figure", "Figures", "invalid", "load", "names"]
 

@@ -15,7 +15,7 @@ from pydantic import Field, StringConstraints, ValidationInfo, field_validator, 
 from advisor.devices.memory_class import memory_class
 from advisor.profiles.base import Record, optional
 from advisor.profiles.schema import Device, MemoryClass
-from advisor.profiles.text_files import quoted, shortened
+from advisor.texts import quoted, shortened
 
 FLAGS = (
     "integrated",
@@ -74,6 +74,7 @@ class Figures(Record):
     l2_bytes: Figure | None = None
     l2_bytes_per_second: Figure | None = None
     flops_per_second: Figure | None = optional("32-bit arithmetic")
+    link_bytes_per_second: Figure | None = optional("One direction of the link, as specified")
     pinned_to_device_bytes_per_second: Figure | None = None
     pinned_to_host_bytes_per_second: Figure | None = None
     pageable_to_device_bytes_per_second: Figure | None = None
@@ -124,10 +125,10 @@ class Figures(Record):
         if figure is None:
             return None
         if info.field_name == "achievable_share" and max(figure.value, figure.high or 0) > 1:
-            raise ValueError(f"a share of at most 1, but it is {figure.high or figure.value:g}")
+            raise ValueError(f"a share of at most 1, got {figure.high or figure.value:g}")
         for value in filter(None, (figure.value, figure.low, figure.high)):
             if not _LEAST <= value <= _MOST:
-                raise ValueError(f"a figure of {_LEAST:g} to {_MOST:g}, but it is {value:g}")
+                raise ValueError(f"a figure of {_LEAST:g} to {_MOST:g}, got {value:g}")
         return figure
 
 
@@ -173,11 +174,13 @@ class CatalogueEntry(Record):
                 f"memory_class = {follows!r}, which follows from {deciding}, got {self.memory_class!r}"
             )
         if not attributes["integrated"]:
-            for key in ("pinned_to_device_bytes_per_second", "pinned_to_host_bytes_per_second"):
-                if getattr(self.figures, key) is None:
-                    raise ValueError(
-                        f"figures.{key}, which is missing: there is no default for a card's link"
-                    )
+            known = self.figures
+            measured = known.pinned_to_device_bytes_per_second, known.pinned_to_host_bytes_per_second
+            if known.link_bytes_per_second is None and None in measured:
+                raise ValueError(
+                    "figures.link_bytes_per_second or both of figures.pinned_to_device_bytes_per_second and "
+                    "pinned_to_host_bytes_per_second, which are missing: a link has no default"
+                )
         return self
 
     def _attributes(self) -> dict[str, int | float | str | bool]:

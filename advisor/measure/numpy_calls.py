@@ -142,6 +142,7 @@ METHODS: dict[str, Call] = {
     **dict.fromkeys(("argmax", "argmin", "argsort", "argpartition", "nonzero", "searchsorted"), _DEFAULT),
     **dict.fromkeys(("tobytes", "tolist", "tofile", "dump", "dumps"), _DEFAULT),
     **dict.fromkeys(("take", "compress", "item"), _GATHER),
+    **dict.fromkeys(("var", "std"), _DEVIATION),
     "dot": _PRODUCT,
     "fill": Call(changed=_whole),
     "put": _PUT,

@@ -247,7 +247,7 @@ class _Runner:
             windows=tuple(held.windows.blocks) if held else (),
             script=begun.script and begun.script.model_copy(update={"measured": ran}),
             gpu_states=tuple(sample.gpu_state for sample in taken if sample.gpu_state is not None),
-            notes=(*begun.notes, *(held.notes if held else ()), *notes),
+            notes=(*notes, *begun.notes, *(held.notes if held else ())),
         )
 
     def _row(self, strategy: AnyStrategy, description: Description) -> Row:

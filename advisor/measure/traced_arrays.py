@@ -15,7 +15,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 import numpy.typing as npt
 
-from advisor.measure import numpy_calls
+from advisor.measure import numpy_calls, routines
 
 Array = npt.NDArray[Any]
 
@@ -51,6 +51,9 @@ class Recorder(Protocol):
 
     def wrote(self, array: Array, count: float) -> None:
         """`count` bytes were written to the memory of `array`."""
+
+    def again(self, array: Array, call: str, count: float) -> None:
+        """CuPy's routine of that name reads `count` bytes of `array` again where no cache serves them."""
 
     def called(self) -> None:
         """NumPy was called to do work."""
@@ -93,7 +96,7 @@ class TracedArray(np.ndarray[Any, Any]):
         if recorder is None:
             return result
         if recorder.counting:
-            _count_call(recorder, numpy_calls.of_function(func), plain, options, result)
+            _count_call(recorder, func.__name__, numpy_calls.of_function(func), plain, options, result)
         return _given(args, plain, result, _traced(result, recorder, _outs(kwargs)))
 
     def __getitem__(self, key: Any) -> Any:
@@ -105,6 +108,7 @@ class TracedArray(np.ndarray[Any, Any]):
             gathered = int(np.size(result)) * self.itemsize
             recorder.called()
             recorder.read(array, gathered)
+            _count_gather(recorder, array, _plain(key), gathered)
             _count_index(recorder, key)
             if isinstance(result, np.ndarray):
                 recorder.wrote(result, gathered)
@@ -151,7 +155,7 @@ def _method(name: str) -> Callable[..., Any]:
         if recorder is None:
             return result
         if recorder.counting:
-            _count_call(recorder, numpy_calls.METHODS[name], (array, *plain), options, result)
+            _count_call(recorder, name, numpy_calls.METHODS[name], (array, *plain), options, result)
         traced = _traced(result, recorder, _outs(kwargs))
         return _given((self, *args), (array, *plain), result, traced)
 
@@ -188,10 +192,15 @@ def _count_ufunc(
     for output in outputs:
         if isinstance(output, np.ndarray):
             recorder.wrote(output, share * unique_bytes(output))
-    recorder.computed(share * numpy_calls.ufunc_flops(ufunc, method, inputs, outputs))
+    flops = share * numpy_calls.ufunc_flops(ufunc, method, inputs, outputs)
+    recorder.computed(flops)
+    for operand in operands:
+        recorder.again(operand, ufunc.__name__, routines.beyond(ufunc.__name__, operand, 1, flops / 2))
 
 
-def _count_call(recorder: Recorder, call: numpy_calls.Call, args: Any, kwargs: Any, result: Any) -> None:
+def _count_call(
+    recorder: Recorder, name: str, call: numpy_calls.Call, args: Any, kwargs: Any, result: Any
+) -> None:
     """A function or method: its array arguments are read, what is new in the result is written."""
     arguments = list(_arrays((args, kwargs)))
     # A positional `out` comes back as the result; the first argument does so where nothing was to do.
@@ -204,13 +213,18 @@ def _count_call(recorder: Recorder, call: numpy_calls.Call, args: Any, kwargs: A
     elif not new and not outs and any(True for _ in _arrays(result)):
         return  # views of the arguments: nothing was touched
     recorder.called()
+    flops = call.flops(args, result) if call.flops is not None else 0.0
     if call.reads:
         _count_reads(recorder, call, sources, result)
+        for array in () if call.gathers else sources:
+            recorder.again(array, name, routines.beyond(name, array, call.passes, flops / 2))
+    if call.gathers and len(args) > 1 and sources:
+        gathered = int(np.size(result)) * sources[0].itemsize
+        _count_gather(recorder, sources[0], np.asarray(args[1]), gathered)
     if call.fills:
         for array in (*new, *(x for x in outs if isinstance(x, np.ndarray))):
             recorder.wrote(array, unique_bytes(array))
-    if call.flops is not None:
-        recorder.computed(call.flops(args, result))
+    recorder.computed(flops)
 
 
 def _count_change(recorder: Recorder, call: numpy_calls.Call, target: Array, count: float) -> None:
@@ -230,6 +244,13 @@ def _count_reads(recorder: Recorder, call: numpy_calls.Call, sources: list[Array
 def _given(args: Any, plain: Any, result: Any, traced: Any) -> Any:
     """The very argument that NumPy returned (a positional `out`, or itself), else the traced result."""
     return next((a for a, p in zip(args, plain, strict=True) if p is result), traced)
+
+
+def _count_gather(recorder: Recorder, array: Array, key: Any, count: float) -> None:
+    """An index that goes back and forth fetches more than it gathers."""
+    if any(routines.gathers_apart(index) for index in _arrays(key)):
+        passes = routines.passes(routines.TAKE, array.dtype)
+        recorder.again(array, routines.TAKE, (passes - 1) * count)
 
 
 def _count_index(recorder: Recorder, key: Any) -> None:

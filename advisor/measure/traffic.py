@@ -7,15 +7,18 @@ address, so views and views of views belong to their buffer, and everything else
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy.typing as npt
 
 from advisor.measure.traced_arrays import TracedArray, extent
-from advisor.profiles.schema import StageWork, Trace, Traffic
+from advisor.profiles.schema import Again, StageWork, Trace, Traffic
 from advisor.strategies.schedule import StageUse
 
 Array = npt.NDArray[Any]
@@ -28,6 +31,8 @@ class _Tally:
     runs: int = 0
     read: dict[str, float] = field(default_factory=dict)
     written: dict[str, float] = field(default_factory=dict)
+    again: dict[tuple[str, str, str | None], float] = field(default_factory=dict)
+    """Bytes by buffer, call and where it stands."""
     temporary: float = 0.0
     calls: int = 0
     flops: float = 0.0
@@ -70,6 +75,13 @@ class TrafficRecorder:
     def wrote(self, array: Array, count: float) -> None:
         """Counts `count` bytes written to the memory of `array`."""
         self._count(array, count, written=True)
+
+    def again(self, array: Array, call: str, count: float) -> None:
+        """Counts `count` bytes that a routine reads again where no cache serves them."""
+        owner = self._owner(array) if count and self._current is not None else None
+        if owner is not None and self._current is not None:
+            key = owner, call, _caller()
+            self._current.again[key] = self._current.again.get(key, 0.0) + count
 
     def called(self) -> None:
         """Counts a NumPy call that does work: what CuPy launches a kernel for."""
@@ -146,6 +158,11 @@ class TrafficRecorder:
             bytes_read=float(size) if unseen and mode != "out" else read,
             bytes_written=float(size) if unseen and mode != "in" else written,
             source="assumed" if unseen else "traced",
+            again=tuple(
+                Again(call=call, where=where, bytes=count / tally.runs)
+                for (name, call, where), count in tally.again.items()
+                if name == buffer and use.side == "device"
+            ),
         )
 
     def _work(
@@ -161,6 +178,14 @@ class TrafficRecorder:
             calls=None if raw or twin or not tally.runs else round(tally.calls / runs),
             seconds=seconds,
         )
+
+
+def _caller() -> str | None:
+    """File and line of the user's own call: the first frame outside NumPy and this package's tracing."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(("advisor.measure", "numpy")):
+        frame = frame.f_back
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame is not None else None
 
 
 def _declared(use: StageUse, buffer: str, passes: float, size: int) -> Traffic:

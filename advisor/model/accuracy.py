@@ -1,6 +1,7 @@
-"""How far the model is from published measurements, by memory class, as the package was made.
+"""How far the model is from published measurements of devices left out of its fit, by memory class.
 
-The figures stand in accuracy.json; `make accuracy` computes them from the cases in tests/published.py.
+The figures stand in accuracy.json, as the package was made; `make accuracy` computes them from the cases in
+tests/published.py, each predicted without its device and its source (tests/left_out.py).
 """
 
 from __future__ import annotations
@@ -28,6 +29,11 @@ class Accuracy(Record):
     """Cases with several strategies, in which one can be right."""
     right_share: float | None
     """Of those: the recommended strategy is the published best or within 5 % of it."""
+    rule_right_share: float | None = None
+    """The same of a rule: managed on one memory; on cards pinned, zero-copy for small sizes."""
+    regret_mean: float | None = None
+    """By how much the recommended strategy took longer than the best."""
+    rule_regret_mean: float | None = None
     ratio_median: float | None
     """Predicted over published time, median over all figures."""
     ratio_90: float | None
@@ -38,6 +44,8 @@ class Accuracy(Record):
     """Published figures inside the predicted range."""
     ratio_inside_share: float | None
     """Published ratios of two strategies inside the predicted ratio's range."""
+    width_median: float | None = None
+    """The high end of a range over its low end."""
     rank_correlation: float | None
     """Spearman's, mean over the cases."""
 

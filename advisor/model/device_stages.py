@@ -9,13 +9,13 @@ import numpy as np
 from advisor.model import terms
 from advisor.model.context import Context, Path
 from advisor.model.machines import Machine
-from advisor.model.monte_carlo import Values, constant, log_triangular
+from advisor.model.monte_carlo import Values, constant
 from advisor.profiles.schema import Traffic
 
 REREAD_WINDOW = 1 << 16
 """Bytes of mapped memory that every GPU's L1 holds, which calibration reads again and again."""
-ASSUMED_AGAIN = 2.0
-"""Passes over a buffer at the far end where tracing saw none: unknown, so one more than assumed."""
+PAST_THE_WINDOW = (1.0, 2.0)
+"""Of twice as much no L1 holds anything until it is read again."""
 
 _REREAD = "zero_copy_reread_bytes_per_second"
 
@@ -37,11 +37,9 @@ def roof_seconds(at: Context, stage: str) -> Values:
     return np.maximum(_arithmetic(at, stage, traffic), _memory(at, stage, traffic))
 
 
-def bytes_of(traffic: Traffic) -> tuple[Values, Values]:
+def bytes_of(at: Context, traffic: Traffic) -> tuple[Values, Values]:
     """Read and written; up to twice as much where they are assumed."""
-    factor = constant(1.0)
-    if traffic.source == "assumed":
-        factor = log_triangular(1.0, 1.0, ASSUMED_AGAIN, f"passes {traffic.stage} {traffic.buffer}")
+    factor = at.machine.model("assumed_passes") if traffic.source == "assumed" else constant(1.0)
     return traffic.bytes_read * factor, traffic.bytes_written * factor
 
 
@@ -52,7 +50,11 @@ def _arithmetic(at: Context, stage: str, traffic: Sequence[Traffic]) -> Values:
     if rate is None or not flops:
         return constant(0.0)
     by_hand = any(t.source == "declared" for t in traffic)
-    return flops / (rate * machine.get("kernel_share" if by_hand else "library_share"))
+    clocks = machine.find("clock_share")
+    reached = machine.get("kernel_share" if by_hand else "library_share") * (
+        1.0 if clocks is None else clocks
+    )
+    return np.asarray(flops / (rate * reached))
 
 
 def _on(at: Context, traffic: Sequence[Traffic], path: Path) -> list[Traffic]:
@@ -62,19 +64,17 @@ def _on(at: Context, traffic: Sequence[Traffic], path: Path) -> list[Traffic]:
 def _memory(at: Context, stage: str, traffic: Sequence[Traffic]) -> Values:
     """What the GPU caches, and the stage's temporaries: memory first, then L2 or memory again."""
     machine, cached = at.machine, _on(at, traffic, "memory")
-    fits = _touched(at, cached) <= machine.exact("l2_bytes")
+    l2_bytes = machine.exact("l2_bytes")
+    lost = 1 - terms.kept(_touched(at, cached), l2_bytes) if l2_bytes else constant(1.0)
     from_memory, from_cache = constant(at.work(stage).temporary_bytes), constant(0.0)
     for t in cached:
-        read, written = bytes_of(t)
+        read, written = bytes_of(at, t)
         ordinary = machine.shares_memory and at.own(t.buffer).device_kind == "pageable"
         share = machine.get("pageable_access_share") if ordinary else 1.0
         first, again = terms.split_passes(read, at.size(t.buffer))
         # A kernel with declared passes mostly reads again what is near; NumPy sweeps over all of it.
-        missed: Values | float = again
-        if machine.exact("l2_bytes") and fits:
-            missed = 0.0
-        elif machine.exact("l2_bytes") and t.source == "declared":
-            missed = again * machine.get("declared_miss_share")
+        near = l2_bytes and t.source == "declared"
+        missed = again * lost * (machine.get("declared_miss_share") if near else 1.0)
         from_memory = from_memory + (first + missed + written) / share
         from_cache = from_cache + again - missed
     seconds = from_memory / machine.kernel_rate()
@@ -95,7 +95,7 @@ def _link(at: Context, traffic: Sequence[Traffic]) -> Values:
     if not mapped:
         return constant(0.0)
     coherent = machine.entry.memory_class == "coherent"
-    fits = coherent and _touched(at, mapped) <= machine.exact("l2_bytes")
+    lost = 1 - terms.kept(_touched(at, mapped), machine.exact("l2_bytes")) if coherent else 1.0
     # What crosses the link of that which a kernel with declared passes reads again: blocks that run at the
     # same time ask for the same lines of one of two operands, as in a product of matrices, which merges their
     # requests; of a single operand nothing is merged.
@@ -103,12 +103,14 @@ def _link(at: Context, traffic: Sequence[Traffic]) -> Values:
     crossing = machine.get("link_again_share" if len(declared) > 1 else "link_again_alone_share")
     read, written, from_cache = constant(0.0), constant(0.0), constant(0.0)
     for t in mapped:
-        its_read, its_written = bytes_of(t)
+        its_read, its_written = bytes_of(at, t)
         first, again = terms.split_passes(its_read, at.size(t.buffer))
-        if at.size(t.buffer) <= REREAD_WINDOW and machine.has(_REREAD):
-            from_cache = from_cache + again / machine.get(_REREAD)
-            again = constant(0.0)
-        read = read + first + (0.0 if fits else again * (crossing if t.source == "declared" else 1.0))
+        if machine.has(_REREAD):
+            near = again * terms.kept(at.size(t.buffer), REREAD_WINDOW, PAST_THE_WINDOW)
+            from_cache = from_cache + near / machine.get(_REREAD)
+            again = again - near
+        read = read + first + lost * again * (crossing if t.source == "declared" else 1.0)
+        read = read + lost * _by_routines(at, t)
         written = written + its_written
     into, out = (machine.get(f"zero_copy_{what}_bytes_per_second") for what in ("read", "write"))
     seconds = terms.link_both_ways(read, written, into, out) + from_cache
@@ -116,12 +118,18 @@ def _link(at: Context, traffic: Sequence[Traffic]) -> Values:
     return np.asarray(seconds if host is None else np.maximum(seconds, (read + written) / host))
 
 
+def _by_routines(at: Context, traffic: Traffic) -> Values:
+    """What library routines read again where no cache serves them, beyond the passes that tracing counts."""
+    counted = sum(item.bytes for item in traffic.again)
+    return counted * at.machine.model("routine_again_share") if counted else constant(0.0)
+
+
 def _uncached(at: Context, traffic: Sequence[Traffic]) -> Values:
     """Mapped memory of a shared DRAM that the GPU does not cache: every pass from the DRAM."""
     machine, read, written = at.machine, constant(0.0), constant(0.0)
     for t in _on(at, traffic, "uncached"):
-        its_read, its_written = bytes_of(t)
-        read, written = read + its_read, written + its_written
+        its_read, its_written = bytes_of(at, t)
+        read, written = read + its_read + _by_routines(at, t), written + its_written
     return read / _uncached_rate(machine, "read") + written / _uncached_rate(machine, "write")
 
 

@@ -6,13 +6,11 @@ import math
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from advisor.model import terms
 from advisor.model.context import Context
 from advisor.model.device_stages import bytes_of
-from advisor.model.machines import host_slowdown
-from advisor.model.monte_carlo import Values, constant, log_triangular, triangular
+from advisor.model.monte_carlo import Values, constant
 from advisor.strategies.placements.base import Placement
 
 MEMORY_OF_CPUS = 2.0
@@ -25,7 +23,7 @@ def host_seconds(at: Context, stage: str) -> Values:
     machine, work = at.machine, at.work(stage)
     memory = constant(0.0)
     for t in at.traffic(stage):
-        read, written = bytes_of(t)
+        read, written = bytes_of(at, t)
         placement = at.placements[t.buffer]
         memory = memory + read / _rate(at, placement, "read") + written / _rate(at, placement, "write")
     # Temporaries are written and read in turn.
@@ -38,36 +36,39 @@ def host_seconds(at: Context, stage: str) -> Values:
 
 def _with_measured(at: Context, stage: str, memory: Values, measured: float) -> Values:
     if at.learned.same_device:
-        memory = np.where(_in_cache(at, stage), np.minimum(memory, measured), memory)
-        # It was measured on ordinary memory; a kind of which more is known may be slower.
+        memory = _less_what_is_cached(at, stage, memory, measured)
+        # It was measured on pageable memory; a kind of which more is known may be slower.
         other = any(_kind(at, at.placements[t.buffer]) != "host" for t in at.traffic(stage))
         return np.maximum(memory, measured) if other else constant(measured)
-    slower = host_slowdown(at.machine.entry)
-    here = measured * log_triangular(slower.low, slower.value, slower.high, "host slowdown")
-    memory = np.where(_in_cache(at, stage), np.minimum(memory, here), memory)
+    here = measured * at.machine.model("host_slowdown")
+    memory = _less_what_is_cached(at, stage, memory, here)
     # At least, a stage takes half its measured time, or its bytes' time if that is more.
     likely = memory[0]
     least = likely > 0 and measured > MEMORY_OF_CPUS * likely
     least_share = 1 - math.log(MEMORY_OF_CPUS) / math.log(measured / likely) if least else 0.0
-    share = triangular(least_share, 1.0, 1.0, f"compute-bound {stage}")
+    share = at.machine.drawn(least_share, 1.0, 1.0, f"compute-bound {stage}")
     return terms.host_pass(memory, here, share)  # type: ignore[return-value]
+
+
+def _less_what_is_cached(at: Context, stage: str, memory: Values, measured: terms.Number) -> Values:
+    """The time of a stage's bytes: where the CPU's cache holds them, no more than its measured time."""
+    return memory - _in_cache(at, stage) * np.maximum(memory - measured, 0.0)
 
 
 def _past_the_cache(at: Context, stage: str) -> Values:
     """What copies to pageable memory brought: the driver's CPU copy writes past the CPU's cache, so that a
-    stage which would find everything there waits for memory. The sum of 4 MiB took 0.48 ms after such a copy
-    and 0.21 after one to pinned memory, of 64 MiB 7.2 and 5.0 (H200's host, measured by us)."""
+    stage waits for memory beside its own work."""
     brought = [
         np.minimum(t.bytes_read, at.size(t.buffer)) / _rate(at, at.placements[t.buffer], "read")
         for t in at.traffic(stage)
         if at.comes_by_staged_copy(t.buffer)
     ]
-    return np.where(_in_cache(at, stage), sum(brought, constant(0.0)), 0.0)
+    return sum(brought, constant(0.0)) * at.machine.model("past_the_cache_share")
 
 
-def _in_cache(at: Context, stage: str) -> npt.NDArray[np.bool_]:
-    """Whether the CPU's largest cache holds what all host stages of a frame touch: then no stage waits for
-    memory. An H200's host fills 4 MiB at 29 GB/s and 256 MiB at 9 (measured by us)."""
+def _in_cache(at: Context, stage: str) -> Values:
+    """How much the CPU's largest cache holds of what all host stages of a frame touch: of that no stage waits
+    for memory. An H200's host fills 4 MiB at 29 GB/s and 256 MiB at 9 (measured by us)."""
     placed = [at.placements[t.buffer] for t in at.traffic(stage)]
     plain = at.machine.get("host_read_bytes_per_second")
     around = any(
@@ -77,7 +78,7 @@ def _in_cache(at: Context, stage: str) -> npt.NDArray[np.bool_]:
         for p in placed
     )
     cache = at.machine.find("host_cache_bytes")
-    return (constant(0.0) if cache is None or around else cache) >= at.host_bytes
+    return constant(0.0) if cache is None or around else terms.kept(at.host_bytes, cache)
 
 
 def foreign_copy(at: Context, buffer: str, *, out: bool) -> Values:
@@ -94,9 +95,9 @@ def foreign_copy(at: Context, buffer: str, *, out: bool) -> Values:
 
 
 def _rate(at: Context, placement: Placement, what: Literal["read", "write", "copy"]) -> Values:
-    """One CPU thread over memory of that kind; copies come from ordinary memory.
+    """One CPU thread over memory of that kind; copies come from pageable memory.
 
-    Managed memory is ordinary memory to the CPU: more than its rate was a buffer that a cache held.
+    Managed memory is pageable memory to the CPU: more than its rate was a buffer that a cache held.
     """
     rate = at.machine.get(f"{_kind(at, placement, what)}_{what}_bytes_per_second")
     if placement.host_kind != "managed":
@@ -105,7 +106,7 @@ def _rate(at: Context, placement: Placement, what: Literal["read", "write", "cop
 
 
 def _kind(at: Context, placement: Placement, what: str = "read") -> str:
-    """The begin of the names of its rates: a kind's own, where the entry has them, or ordinary memory's."""
+    """The begin of the names of its rates: a kind's own, where the entry has them, or pageable memory's."""
     if not placement.cpu_caches(at.memory_class):
         return "host_uncached"
     if placement.registered:

@@ -32,15 +32,25 @@ PATH = Path(__file__).parent / "defaults.toml"
 SPREAD = 1.15
 """Range of a figure that is a single measurement: this factor either way."""
 
+Share = Annotated[float, Field(ge=0)]
+
 _EXACT = frozenset(("memory_bytes", "device_memory_bytes_per_second", "l2_bytes", "migration_bytes"))
 
 
 class Default(Figure):
-    """A figure with its range and its source, or a share of the figure `of` of the same device."""
+    """A figure with its range and its source, or a share of the figure `of` of the same device.
 
-    low: Positive
+    `figures`: how many published or measured figures it is fitted to (tests/left_out.py), about `prior`, what
+    its sources say; 0 where it is read. `only`: the one device that its sources measured.
+    """
+
+    value: Share
+    low: Share
     high: Positive
     of: str | None = None
+    figures: int = 0
+    prior: Positive | None = None
+    only: str | None = None
 
     def of_base(self, base: Figure) -> Figure:
         """The share as a figure of its own, in the base's unit."""
@@ -55,6 +65,13 @@ class Layer(Record):
     integrated: bool | None = None
     compute_capabilities: Annotated[tuple[str, ...], Field(strict=False)] | None = None
     figures: dict[str, Default]
+
+    @property
+    def told(self) -> str:
+        """Its conditions in words."""
+        classes = "" if self.memory_classes == get_args(MemoryClass) else ", ".join(self.memory_classes)
+        memory = {None: "", True: "one memory", False: "memory of its own"}[self.integrated]
+        return "; ".join(filter(None, (classes, memory, ", ".join(self.compute_capabilities or ())))) or "all"
 
     def covers(self, entry: CatalogueEntry) -> bool:
         """Whether the device meets the conditions."""
@@ -111,17 +128,10 @@ def defaults() -> Defaults:
     return read(PATH)
 
 
-def default(name: str, entry: CatalogueEntry) -> Default | None:
+def default(name: str, entry: CatalogueEntry, among: Defaults | None = None) -> Default | None:
     """The default for a figure of that device, or None: then its term is left out or declined."""
-    layers = (layer for layer in reversed(defaults().layers) if name in layer.figures)
+    layers = (layer for layer in reversed((among or defaults()).layers) if name in layer.figures)
     return next((layer.figures[name] for layer in layers if layer.covers(entry)), None)
-
-
-def host_slowdown(entry: CatalogueEntry) -> Default:
-    """How much longer a compute-bound host stage may take on the device's CPU: a factor."""
-    found = default("host_slowdown", entry)
-    assert found is not None
-    return found
 
 
 def shares_memory(entry: CatalogueEntry) -> bool:
@@ -134,6 +144,7 @@ class Machine:
     """The figures of one device as draws; notes which defaults were taken, by figure."""
 
     entry: CatalogueEntry
+    among: Defaults = field(default_factory=lambda: defaults())
     taken: dict[str, Figure] = field(default_factory=dict)
     missing: set[str] = field(default_factory=set)
     _values: dict[str, Values | None] = field(default_factory=dict)
@@ -179,8 +190,8 @@ class Machine:
         """
         if (published := self.find(f"pageable_{direction}_bytes_per_second")) is not None:
             return published
-        link, host = self.get(f"pinned_{direction}_bytes_per_second"), self.get("host_copy_bytes_per_second")
-        hidden = triangular(0.0, 0.0, 1.0, "staging hidden")
+        link, host = self.get(f"pinned_{direction}_bytes_per_second"), self.get("staging_bytes_per_second")
+        hidden = self.model("staging_hidden")
         return np.asarray(
             terms.between(terms.staged_rate(link, host), terms.overlapped_rate(link, host), hidden)
         )
@@ -191,25 +202,45 @@ class Machine:
             self.missing.add(name)
         elif not self.has(name):
             self.taken[name] = figure
-            share = default(name, self.entry)
+            share = self._default(name)
             if share and share.of:
-                return self.get(share.of) * _draws(name, share)
-        return None if figure is None else _draws(name, figure)
+                return self.get(share.of) * self._draws(name, share)
+        return None if figure is None else self._draws(name, figure)
 
     def _figure(self, name: str) -> Figure | None:
         """The entry's own, or the default in that figure's unit."""
         known: Figure | None = getattr(self.entry.figures, name, None)
-        taken = known or default(name, self.entry)
+        taken = known or self._default(name)
         if not isinstance(taken, Default) or taken.of is None:
             return taken
         base = self._figure(taken.of)
         return None if base is None else taken.of_base(base)
 
+    def model(self, name: str) -> Values:
+        """A constant of the model's own, which no entry has and no list of assumptions names."""
+        if name not in self._values:
+            self._values[name] = self._draws(name, self.constant(name))
+        return self.get(name)
 
-def _draws(name: str, figure: Figure) -> Values:
-    if name in _EXACT:
-        return constant(figure.value)
-    alone = figure.low is None and figure.high is None
-    low = figure.value / SPREAD if alone else figure.low or figure.value
-    high = figure.value * SPREAD if alone else figure.high or figure.value
-    return log_triangular(low, figure.value, high, name)
+    def constant(self, name: str) -> Default:
+        """The same with its range and its source."""
+        found = self._default(name)
+        assert found is not None, name
+        return found
+
+    def _default(self, name: str) -> Default | None:
+        return default(name, self.entry, self.among)
+
+    def _draws(self, name: str, figure: Figure) -> Values:
+        if name in _EXACT:
+            return constant(figure.value)
+        if figure.low == 0:
+            return self.drawn(0.0, figure.value, figure.high or figure.value, name)
+        alone = figure.low is None and figure.high is None
+        low = figure.value / SPREAD if alone else figure.low or figure.value
+        high = figure.value * SPREAD if alone else figure.high or figure.value
+        return log_triangular(low, figure.value, high, name)
+
+    def drawn(self, low: float, mode: float, high: float, name: str) -> Values:
+        """A share that is no figure of the device: drawn on a linear scale."""
+        return triangular(low, mode, high, name)

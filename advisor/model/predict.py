@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from advisor import units
 from advisor.devices.entries import CatalogueEntry
-from advisor.model.device_stages import ASSUMED_AGAIN
 from advisor.model.device_texts import value
-from advisor.model.machines import Machine, defaults, host_slowdown
+from advisor.model.machines import Machine, defaults
 from advisor.model.measured import compare, learned
 from advisor.model.monte_carlo import DRAWS, Values, span
 from advisor.model.simulate import Simulated, simulate, with_declared
@@ -140,7 +139,7 @@ def assumptions(trace: Trace, machine: Machine) -> tuple[str, ...]:
         f"percentile of {DRAWS} simulated devices, with all uncertain figures drawn together.",
         "A device stage launches one kernel per traced array operation; a raw kernel is one launch. "
         "Transfers, kernels and host stages run one after another, except where frames overlap.",
-        *_of_the_trace(trace, target),
+        *_of_the_trace(trace, machine),
         *(
             f"Not known: {_words(name)}; assumed {value(name, figure, _SPAN)} ({figure.source})."
             for name, figure in sorted(machine.taken.items())
@@ -150,8 +149,8 @@ def assumptions(trace: Trace, machine: Machine) -> tuple[str, ...]:
     )
 
 
-def _of_the_trace(trace: Trace, target: CatalogueEntry) -> list[str]:
-    slower = host_slowdown(target)
+def _of_the_trace(trace: Trace, machine: Machine) -> list[str]:
+    slower, most = machine.constant("host_slowdown"), machine.constant("assumed_passes").high
     span = f"between {units.ratio(slower.low)} and {units.ratio(slower.high)}"
     sentences = [
         "A host stage takes between its bytes divided by the device's CPU rates and its time on the CPU "
@@ -161,7 +160,7 @@ def _of_the_trace(trace: Trace, target: CatalogueEntry) -> list[str]:
     ]
     sentences.extend(
         f"Tracing could not see how stage {t.stage!r} uses buffer {t.buffer!r}: one pass assumed, at most "
-        f"{ASSUMED_AGAIN:g}."
+        f"{most:g}."
         for t in trace.traffic
         if t.source == "assumed"
     )

@@ -9,24 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from typing import Literal, get_args
+
+import numpy as np
 
 from advisor import units
 from advisor.model.context import NOTHING, Context, Learned
 from advisor.model.machines import Machine
-from advisor.model.monte_carlo import Values, constant, log_triangular
+from advisor.model.monte_carlo import Values, constant
 from advisor.model.steady_frame import by_part, overlapped, timed_steps
 from advisor.profiles.preferences import Objective, counts_latency
 from advisor.profiles.schema import StageWork, Trace, Traffic, WorkloadRecord
+from advisor.strategies.placements.base import Placement
 from advisor.strategies.registry import STRATEGIES, Strategy
 from advisor.strategies.schedule import Step
 
-COMMON = 1.7
-"""Chosen from a grid in view of all discrete cards' published figures: the ranges then hold over 80 % on
-each card; the least factor from one card alone holds 69 % of another's (docs/accuracy.md). The other classes
-have too few rows of their own and take it too."""
-MOVES = 1.5
-"""Chosen likewise, for the published ratios of two strategies on discrete cards."""
+Way = Literal["pinned", "pageable", "in_place", "managed"]
+WAYS: tuple[Way, ...] = get_args(Way)
 
 
 @dataclass(frozen=True)
@@ -86,21 +85,18 @@ def _residual(at: Context, step: Step) -> Values:
 
     On one memory, managed memory is used in place like any other.
     """
-    common = _factor("residual", COMMON, at.learned.unexplained)
+    common = at.machine.model("unexplained") ** at.learned.unexplained
     if step.action == "host":
         return common
-    placement = at.placement_of(step)
+    way = way_of(at.placement_of(step), shares_memory=at.machine.shares_memory)
+    return np.asarray(common * at.machine.model(f"unexplained_{way}") ** at.learned.unexplained)
+
+
+def way_of(placement: Placement, *, shares_memory: bool) -> Way:
+    """The way in which a placement moves data."""
     if placement.device_kind == "device":
-        way = "pinned copies" if placement.locks else "pageable copies"
-    else:
-        way = "managed" if placement.managed and not at.machine.shares_memory else "in place"
-    return common * _factor(f"residual {way}", MOVES, at.learned.unexplained)
-
-
-@lru_cache(maxsize=128)
-def _factor(name: str, most: float, unexplained: float) -> Values:
-    spread = float(most**unexplained)
-    return log_triangular(1 / spread, 1.0, spread, name)
+        return "pinned" if placement.locks else "pageable"
+    return "managed" if placement.managed and not shares_memory else "in_place"
 
 
 def with_declared(workload: WorkloadRecord, trace: Trace | None) -> Trace | str:

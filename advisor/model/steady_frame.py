@@ -20,7 +20,7 @@ from advisor.model import terms
 from advisor.model.context import Context
 from advisor.model.device_stages import bytes_of, kernel_seconds
 from advisor.model.host_stages import foreign_copy, host_seconds
-from advisor.model.monte_carlo import Values, constant, triangular
+from advisor.model.monte_carlo import Values, constant
 from advisor.model.transfers import first_writes, migration, transfer
 from advisor.profiles.schema import Side
 from advisor.strategies.schedule import Step
@@ -30,15 +30,10 @@ Timed = tuple[Step, Values]
 """A step with its seconds."""
 LAPSE = 500e-6
 """Seconds between two faults on a page within which they count as thrashing (the driver's default)."""
-
-NOT_OVERLAPPED = (0.0, 0.1, 1.0)
-"""Of the way from perfect overlap to none, on a logarithmic scale: least, likely, most. Not published; on
-an H200's host nothing was lost with buffers of 4 MiB and nothing gained with 64 MiB (measured by us): copies,
-kernels and host stages share the host's memory, and two sets of buffers fit no cache that just held one."""
-
-STILL_MOVING = (0.0, 0.1, 1.0)
-"""Of the way from pages that stay to faults in every frame, on a logarithmic scale: least, likely, most. A
-choice: the driver forgets what it found out after a while, and not all pages thrash alike."""
+PAST_THE_LAPSE = (1.0, 1.4)
+"""Of a frame that is longer: none of its pages stay, since not all of them are touched at its ends."""
+CLEARLY_FASTER = 1.5
+"""Of a frame over the link and one by faults, which is then all over the link."""
 
 
 def timed_steps(at: Context) -> list[Timed]:
@@ -52,13 +47,16 @@ def timed_steps(at: Context) -> list[Timed]:
     if at.first_frames or all(at.own(name).prefetched for name in managed):
         return moved
     # All of the frame within the lapse, so that every turn is, however unequal they are.
-    pinned = sum((seconds for _, seconds in moved), constant(0.0)) <= LAPSE
-    if not pinned.any():
+    whole = _sum(moved)
+    stay = terms.kept(whole, LAPSE, PAST_THE_LAPSE)
+    if not stay.any():
         return moved
-    still_moving = triangular(*STILL_MOVING, "thrashing")
     stayed = Frame(replace(at, stays=True)).steps()
+    # Where the link is slower than faults, no two of them follow within the lapse.
+    stay = stay * np.clip(np.log(whole / _sum(stayed)) / np.log(CLEARLY_FASTER), 0.0, 1.0)
+    moving = 1 - stay * (1 - at.machine.model("still_moving"))
     return [
-        (step, np.where(pinned, terms.between(remote, seconds, still_moving), seconds))
+        (step, np.asarray(terms.between(remote, seconds, moving)))
         for (step, seconds), (_, remote) in zip(moved, stayed, strict=True)
     ]
 
@@ -117,7 +115,7 @@ class Frame:
                 continue
             if side == "host" and self.at.own(t.buffer).managed:
                 self._dirty += t.bytes_written
-            read, written = bytes_of(t)
+            read, written = bytes_of(self.at, t)
             found = found + self._arrive(t.buffer, read + written, side, written=t.bytes_written > 0)
             if side == "host" and t.bytes_written:
                 found = found + self._first_writes(t.buffer, written)
@@ -218,7 +216,7 @@ def overlapped(at: Context, steps: Sequence[Timed]) -> Overlapped:
     waits = next((i for i in range(first, len(actions)) if actions[i] not in queued), len(actions))
     if "device" in actions[waits:]:
         seconds = np.maximum(seconds, np.maximum(chain - up, up))
-    lost = triangular(*NOT_OVERLAPPED, "overlap")
+    lost = at.machine.model("overlap_lost")
     seconds = np.asarray(terms.between(seconds, np.maximum(seconds, chain), lost))
     # The parts of the busiest resource, and what is left as waiting.
     busiest = max(resources.values(), key=lambda timed: float(_sum(timed)[0]))
@@ -252,7 +250,7 @@ def _shared_memory(at: Context, steps: Sequence[Timed]) -> Values:
     for step, _ in steps:
         if step.action in ("host", "device"):
             for t in at.traffic(step.name):
-                read, written = bytes_of(t)
+                read, written = bytes_of(at, t)
                 moved = moved + np.minimum(read, at.size(t.buffer)) + written
         elif step.action != "synchronize":
             moved = moved + 2 * at.size(step.name)

@@ -45,6 +45,22 @@ def between(one: Number, other: Number, share: Number) -> Number:
     return np.asarray(one) ** (1 - share) * np.asarray(other) ** share
 
 
+KEPT = (0.7, 1.5)
+"""A cache begins to lose what is swept over a little below its size and keeps none of it a little above:
+associativity, what else it holds, and replacement that is not quite the oldest first."""
+
+
+def kept(count: Number, cache: Number, ends: tuple[float, float] = KEPT) -> Values:
+    """The share of `count` bytes that a cache holds until they are read again: 1, then fading, then 0.
+
+    It fades between `ends`, shares of the cache's size, on a logarithmic scale.
+    """
+    low, high = np.log(ends)
+    with np.errstate(divide="ignore"):
+        fill = np.log(np.asarray(count, dtype=float)) - np.log(np.asarray(cache, dtype=float))
+    return np.asarray(np.clip((high - fill) / (high - low), 0.0, 1.0))
+
+
 def split_passes(read: Number, size: float) -> tuple[Number, Number]:
     """Bytes of the first pass over a buffer of `size`, and those of all later ones.
 
@@ -78,13 +94,14 @@ def fault_count(count: Number, page: float) -> Number:
 
     A fault brings its page; where more than half of an aligned region of twice the size is then there, it
     brings all of that region, and so on up to a block of 2 MB. So a block takes 1 + log2(block / page)
-    faults (Ganguly et al., ISCA 2019: tree-based neighbourhood prefetcher; ObservUVM: threshold 51 %).
+    faults (Ganguly et al., ISCA 2019: tree-based neighbourhood prefetcher; ObservUVM: threshold 51 %), of a
+    part of a block as many on average as its size says: at least one in all.
     """
     blocks, rest = np.divmod(np.asarray(count, dtype=float), BLOCK)
-    pages = np.ceil(rest / page)
-    return blocks * (1 + math.log2(BLOCK / page)) + np.where(
-        pages > 0, 1 + np.ceil(np.log2(np.maximum(pages, 1))), 0
-    )
+    pages = rest / page
+    rest_of_a_block = np.minimum(pages, 1) + np.log2(np.maximum(pages, 1))
+    faults = blocks * (1 + math.log2(BLOCK / page)) + rest_of_a_block
+    return np.asarray(np.maximum(faults, np.minimum(count, 1)))
 
 
 def migration(count: Number, page: float, fault: Number, link: Number) -> Number:

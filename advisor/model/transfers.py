@@ -64,7 +64,7 @@ def first_writes(at: Context, count: Values) -> Values:
 
 
 def _pages(at: Context, count: Values | int) -> Values:
-    return np.ceil(np.asarray(count) / at.machine.exact("cpu_page_bytes"))
+    return np.asarray(count) / at.machine.exact("cpu_page_bytes")
 
 
 def migration(at: Context, buffer: str, count: Values, to: Side) -> Values:

@@ -12,7 +12,7 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from advisor.profiles.base import Record
-from advisor.profiles.text_files import shortened
+from advisor.texts import shortened
 
 MOST = 20_000
 """Keys of a table with free keys, and items of a list, except frames and blocks: a report shows each."""

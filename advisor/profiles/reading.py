@@ -17,8 +17,8 @@ from advisor.profiles.consistency import contradiction
 from advisor.profiles.keys import first_problem
 from advisor.profiles.schema import FORMAT, Measured, Predicted, Profile
 from advisor.profiles.scripts import ScriptMeasured
-from advisor.profiles.text_files import as_path, quoted, read_unpacked, shortened
-from advisor.texts import printable
+from advisor.profiles.text_files import as_path, read_unpacked
+from advisor.texts import printable, quoted, shortened
 
 _MOST_VALUES = 4_000_000
 """In lists and tables together, each of which takes some 100 bytes while it is read."""

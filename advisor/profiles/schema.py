@@ -230,6 +230,14 @@ Result = Annotated[Measured | Skipped | Failed, Field(discriminator="status")]
 PredictedResult = Annotated[Predicted | Skipped, Field(discriminator="status")]
 
 
+class Again(Record):
+    """What a library's routine reads again of a buffer, past its first pass, where no cache serves it."""
+
+    call: str
+    where: str | None = Field(default=None, description="File and line of the call")
+    bytes: float = Field(ge=0, description="As counted over a link (advisor/measure/routines.toml)")
+
+
 class Traffic(Record):
     """What one stage reads and writes of one buffer in one frame. Bytes count every pass over the data."""
 
@@ -240,6 +248,7 @@ class Traffic(Record):
     source: Literal["traced", "declared", "assumed"] = Field(
         description="Seen by tracing, declared by the user, or assumed to be one pass"
     )
+    again: tuple[Again, ...] = ()
 
 
 class StageWork(Record):

@@ -69,20 +69,6 @@ def opened(path: Path) -> BinaryIO:
     raise OSError(errno.EINVAL, "not a regular file", str(path))
 
 
-def shortened(text: object, most: int = 200) -> str:
-    """What a message says of a value that anybody may have written."""
-    whole = str(text)
-    return whole if len(whole) <= most else f"{whole[:most]}..."
-
-
-def quoted(value: object) -> str:
-    """The same with quotes around a text."""
-    try:
-        return shortened(repr(value))
-    except (ValueError, RecursionError):  # longer than Python writes a number, deeper than it writes a list
-        return f"{type(value).__name__} that is too large to show"
-
-
 def as_path(given: object) -> Path:
     """The path of a profile. Raises `UsageError` for what is neither a str nor a path."""
     if isinstance(given, (str, os.PathLike)):

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from advisor.profiles.text_files import read_bytes, shortened
+from advisor.profiles.text_files import read_bytes
+from advisor.texts import shortened
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -156,7 +156,8 @@ def error_sentence(memory: MemoryClass | None) -> str:
         told += f"; {units.percent(known.inside_share)} of the figures lie in the predicted range"
     few = f" Only {words.count(known.cases, 'case')}: these shares mean little." * (known.cases < FEW_CASES)
     figures = words.count(known.figures, "published figure")
-    return f"Checked with {figures} for this memory class, some of them inputs: {told} ({WHERE}).{few}"
+    said = f"On devices left out of its fit, the model checked with {figures} for this memory class"
+    return f"{said}: {told} ({WHERE}).{few}"
 
 
 def error_line(predictions: Sequence[Prediction]) -> str:
@@ -169,4 +170,4 @@ def error_line(predictions: Sequence[Prediction]) -> str:
             said += f", {units.percent(known.inside_share)} in range"
         few = " (few cases)" * (known is not None and known.cases < FEW_CASES)
         told.append(f"{memory or 'unknown class'} {said}{few}")
-    return f"Model checked with published figures: {'; '.join(told)}" if told else ""
+    return f"Model on devices left out of its fit: {'; '.join(told)}" if told else ""

@@ -94,7 +94,7 @@ def lead(*blocks: Block | None) -> Section:
 def circumstances(*blocks: Block | None, facts: Sequence[Fact], notes: tuple[str, ...], made: str) -> Section:
     """The section on method and machine; `facts` and `notes` are what the short forms say there."""
     told = Facts(tuple(f for f in (*facts, Fact("advisor", made)) if f.value), forms="md")
-    inside = filled(*blocks, told, Banners("note", notes, forms="md txt"))
+    inside = filled(*blocks, told, Banners("note", notes, forms="md"))
     return Section("method", "Method and environment", inside, nav="Method", folded=True)
 
 

@@ -76,7 +76,7 @@ def _lead(profile: Profile) -> Section:
     none = blocks.Banners("no GPU", (_NOTHING_PREDICTED,) * (not profile.predictions), forms="html")
     return lead(
         none if cpu else None,
-        blocks.Banners("note", tuple(map(words.line, profile.notes)), forms="html"),
+        blocks.Banners("note", tuple(map(words.line, profile.notes)), forms="html txt"),
         blocks.Failures(failures(profile)),
         blocks.Banners("doubtful", (f"{FIRST_FRAMES}.",) * _doubtful(profile), "doubt"),
         answers(profile),

@@ -11,6 +11,7 @@ from dataclasses import replace
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.row_figures import HostPages
 from advisor.profiles.schema import (
+    Again,
     Device,
     Failed,
     Measured,
@@ -147,7 +148,8 @@ def _reads(workload: WorkloadRecord, trace: Trace) -> Iterator[Reads]:
         if not readers or not buffer.bytes:
             continue
         seen = [t for t in trace.traffic if t.buffer == buffer.name and t.source != "assumed"]
-        known = {t.stage: t.bytes_read / buffer.bytes for t in seen} | {
+        again = {t.stage: sum(item.bytes for item in t.again) for t in seen}
+        known = {t.stage: (t.bytes_read + again[t.stage]) / buffer.bytes for t in seen} | {
             stage.name: stage.passes[buffer.name]
             for stage in workload.frame_stages("device")
             if buffer.name in stage.passes
@@ -159,4 +161,10 @@ def _reads(workload: WorkloadRecord, trace: Trace) -> Iterator[Reads]:
             stages=tuple(readers),
             known=all(name in known for name in readers),
             new_each_frame=any(buffer.access.get(s.name, "in") != "in" for s in workload.frame_stages()),
+            calls=tuple(dict.fromkeys(_told(item) for t in seen if t.stage in readers for item in t.again)),
         )
+
+
+def _told(again: Again) -> str:
+    """A library call by its name and place."""
+    return f"{again.call} at {again.where}" if again.where else again.call

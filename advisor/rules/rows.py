@@ -221,6 +221,8 @@ class Reads:
     """Traced or declared; otherwise each stage that reads it is taken to do so once."""
     new_each_frame: bool
     """A stage of the frame writes it, so that it has to reach the device again."""
+    calls: tuple[str, ...] = ()
+    """Library calls that read it again where no cache serves them, and where they stand."""
 
 
 def strategy_named(name: str) -> Strategy | None:

@@ -102,6 +102,7 @@ def _count(read: Reads, limits: Limits) -> str:
     """Passes only where there is more than about one: fewer are re-read in the next frame, if at all."""
     passes = f"{units.digits(read.passes)} times{'' if read.known else ', at least'}"
     told = [passes] if read.passes >= limits["passes"] else []
+    told += [f"by {', '.join(read.calls)}"] if told and read.calls else []
     told += [] if read.new_each_frame else ["the same data in each frame"]
     return f"{read.buffer}: {', '.join(told)}"
 

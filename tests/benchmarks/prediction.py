@@ -14,7 +14,7 @@ GOAL_SECONDS = 0.5
 
 def run() -> None:
     """All devices, all strategies, the entries read from disk: beyond the CPU run."""
-    from published import matrix_product
+    from published_cases import matrix_product
 
     profile, seconds = matrix_product(1024), []
     for _ in range(5):

@@ -1,0 +1,83 @@
+"""What library routines read again of memory that the GPU does not cache: routines.toml, which is data.
+
+The counts are of mapped host memory over a link. What they mean for a device is the model's affair.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from advisor.profiles.base import Record
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+PATH = Path(__file__).parent / "routines.toml"
+
+Array = npt.NDArray[Any]
+TRANSPOSE, TAKE = "transpose", "take"
+L1_BYTES = 1 << 16
+"""Every GPU's L1 holds so much of an operand until it is read again; nothing of twice as much."""
+_COPIES = frozenset(("copy", "ascontiguousarray", "array", "astype", "flatten", "ravel"))
+
+
+class Routine(Record):
+    """One kind of call."""
+
+    calls: Annotated[tuple[str, ...], Field(strict=False)]
+    dtypes: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    again_of: Literal["operand", "gathered"] = "operand"
+    points: Annotated[tuple[Annotated[tuple[float, float], Field(strict=False)], ...], Field(strict=False)]
+
+    def passes(self, uses: float) -> float:
+        """How often the operand crosses the link where each of its values is used so often."""
+        known, passes = np.log(self.points).T
+        return float(np.exp(np.interp(np.log(max(uses, 1.0)), known, passes)))
+
+
+@lru_cache(maxsize=1)
+def routines() -> tuple[Routine, ...]:
+    """All of the file."""
+    content = tomllib.loads(PATH.read_text(encoding="utf-8"))
+    return tuple(Routine.model_validate(row) for row in content["routines"])
+
+
+def passes(call: str, dtype: np.dtype[Any], uses: float = 1.0) -> float:
+    """How often the routine of that name reads its operand; once where nothing was measured."""
+    named = [r for r in routines() if call in r.calls]
+    own = [r for r in named if dtype.name in r.dtypes]
+    chosen = next(iter(own or [r for r in named if not r.dtypes]), None)
+    return 1.0 if chosen is None else chosen.passes(uses)
+
+
+def beyond(call: str, operand: Array, counted: float, multiplications: float = 0.0) -> float:
+    """Bytes of an operand that the routine reads beyond `counted` passes.
+
+    `multiplications`: of a contraction, in all.
+    """
+    if call in _COPIES:
+        call = TRANSPOSE if is_transposed(operand) else call
+    uses = multiplications / operand.size if operand.size else 1.0
+    past_the_l1 = min(max(operand.nbytes / L1_BYTES - 1, 0.0), 1.0)
+    return max(passes(call, operand.dtype, uses) - counted, 0.0) * operand.nbytes * past_the_l1
+
+
+def is_transposed(array: Array) -> bool:
+    """Whether neighbours along the last axis are further apart in memory than along another one."""
+    axes = [(abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1]
+    return len(axes) > 1 and axes[-1][0] > min(stride for stride, _ in axes)
+
+
+def gathers_apart(index: Any) -> bool:
+    """Whether an index goes back and forth: then each value comes in a sector of its own."""
+    at = np.asarray(index).ravel()
+    return at.dtype.kind in "iu" and at.size > 1 and bool(np.any(np.diff(at.astype(np.int64)) < 0))

@@ -1,0 +1,150 @@
+"""How wide ranges must be: what the terms leave unexplained, from the figures of devices that were left out.
+
+A figure's range has two parts: the draws of every uncertain figure of the device, and a factor for the way in
+which its strategy moves data. Its ends are the least with which enough left-out figures lie inside, of each
+way and kind of device (conformal prediction: Vovk, Gammerman, Shafer, "Algorithmic Learning in a Random
+World").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from left_out import Array, Fit, Key, seconds_of, sheet, with_values, without_own
+from published_cases import Case
+
+from advisor.devices.catalogue import load
+from advisor.model.machines import Defaults, Machine
+from advisor.model.monte_carlo import HIGH, LOW, Values, log_triangular
+from advisor.model.simulate import WAYS, way_of
+from advisor.strategies.registry import by_name
+
+MISSES, MISSES_WHERE_FEW = 0.08, 0.1
+"""Of the figures of a kind on either side of the range; where few devices tell, that widens it again."""
+GRID = tuple(float(x) for x in np.exp(np.arange(0.16, 2.4, 0.08)))
+KINDS = (
+    ("discrete", "discrete-hmm"),
+    ("tegra", "tegra-io-coherent"),
+    ("tegra-coherent", "coherent"),
+)
+"""Memory classes that share a factor."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """A left-out figure and its draws without any factor."""
+
+    device: str
+    source: str
+    kind: tuple[str, ...]
+    way: str
+    published: float
+    draws: Values
+
+
+@dataclass
+class LeftOut:
+    """All cases, each predicted without its device and its source."""
+
+    fit: Fit
+    _defaults: dict[tuple[str | None, str | None], Defaults] = field(default_factory=dict)
+
+    def machine(self, case: Case) -> Machine:
+        """As the data sheet tells it, with constants and ranges from other devices and other sources."""
+        key = case.device, case.source
+        if key not in self._defaults:
+            others = [s for s in self.scores if s.device != case.device and s.source != case.source]
+            self._defaults[key] = with_values(self._fitted(case), factors(others, self.fit.among))
+        return Machine(sheet(load(case.device)), self._defaults[key])
+
+    def _fitted(self, case: Case) -> Defaults:
+        return without_own(self.fit.defaults_without(case.device, case.source), case.device)
+
+    @cached_property
+    def scores(self) -> list[Score]:
+        """Every figure with its draws where nothing is left unexplained."""
+        return [score for case in self.fit.cases if not case.relative for score in self._scores(case)]
+
+    def _scores(self, case: Case) -> Iterable[Score]:
+        entry = sheet(load(case.device))
+        plain = with_values(self._fitted(case), _no_factors(self.fit.among))
+        kind = next(kind for kind in KINDS if entry.memory_class in kind)
+        machine = Machine(entry, plain)
+        seconds = seconds_of(case, machine)
+        for f in case.figures:
+            if f.strategy in seconds:
+                way = way_of(by_name(f.strategy).placement, shares_memory=machine.shares_memory)
+                yield Score(case.device, case.source, kind, way, f.published, seconds[f.strategy])
+
+
+def _no_factors(among: Defaults) -> dict[Key, dict[str, float]]:
+    """All that is calibrated without effect: not the factor of every device, which is a choice."""
+    return {
+        (i, name): {"low": 1.0, "high": 1.0}
+        for i, layer in enumerate(among.layers)
+        for name in layer.figures
+        if name.startswith("unexplained") and (i, name) != (0, "unexplained")
+    }
+
+
+def factors(scores: Sequence[Score], among: Defaults) -> dict[Key, dict[str, float]]:
+    """The ends of the factors of each layer that has them.
+
+    Of each way to move data by itself where enough devices tell; on top of those, of all strategies alike for
+    the classes of which few do.
+    """
+    found: dict[Key, dict[str, float]] = {}
+    for i, layer in enumerate(among.layers):
+        own = [s for s in scores if set(s.kind) <= set(layer.memory_classes)] if i else list(scores)
+        for way in WAYS:
+            if f"unexplained_{way}" in layer.figures:
+                its = [s for s in own if s.way == way]
+                found[i, f"unexplained_{way}"] = least(its, f"unexplained_{way}")
+        if i and "unexplained" in layer.figures:
+            known = {w: _factor(f"unexplained_{w}", **found[0, f"unexplained_{w}"]) for w in WAYS}
+            spread = [replace(s, draws=s.draws * known[s.way]) for s in own]
+            found[i, "unexplained"] = least(spread, "unexplained", MISSES_WHERE_FEW)
+    return found
+
+
+def _factor(name: str, low: float, high: float) -> Values:
+    return log_triangular(low, 1.0, high, name)
+
+
+def least(scores: Sequence[Score], name: str, misses: float = MISSES) -> dict[str, float]:
+    """The least factor downwards and upwards that leaves out few enough of these figures."""
+    if not scores:
+        return {"low": 1.0, "high": 1.0}
+    draws, published = np.array([s.draws[1:] for s in scores]), np.array([s.published for s in scores])
+    counts: dict[tuple[str, str], int] = {}
+    for s in scores:
+        counts[s.device, s.source] = counts.get((s.device, s.source), 0) + 1
+    weight = np.array([counts[s.device, s.source] ** -0.5 for s in scores])
+    weight /= weight.sum()
+
+    def first(side: int, other: int) -> int:
+        ends = ((n, other) if side == 0 else (other, n) for n in range(len(GRID)))
+        enough = (x[side] for x in ends if _missed(draws, published, weight, *x, name)[side] <= misses)
+        return next(enough, len(GRID) - 1)
+
+    down, up = 1, 1
+    for _ in range(2):
+        down = first(0, up)
+        up = first(1, down)
+    devices = len({s.device for s in scores})
+    # Another device differs from these as they do, and neither their mean nor how much they differ is known
+    # better than they tell (as in Student's t, whose quantiles this is near).
+    more = (1 + 1 / devices) ** 0.5 * (1 + 1.5 / devices)
+    return {"low": GRID[down] ** -more, "high": GRID[up] ** more}
+
+
+def _missed(
+    draws: Array, published: Array, weight: Array, down: int, up: int, name: str
+) -> tuple[float, float]:
+    """The shares of the figures below and above the range."""
+    factor = _factor(name, 1 / GRID[down], GRID[up])[1:]
+    low, high = np.percentile(draws * factor, (LOW, HIGH), axis=1)
+    return float(weight @ (published < low)), float(weight @ (published > high))

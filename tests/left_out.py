@@ -1,0 +1,226 @@
+"""The model on what it was not fitted to: each device, and each source of figures, left out in turn.
+
+The constants that defaults.toml marks with `figures` are fitted to published and measured figures, on a
+logarithmic scale and around what was read of them (`prior`). A case is predicted with constants that were
+fitted without its device and without its source, from what the device is specified for: nothing that anyone
+measured on it. What the terms leave unexplained is calibrated on the other devices' left-out figures
+(calibrated.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from published_cases import Case, timed
+
+from advisor.devices.catalogue import load
+from advisor.devices.entries import CatalogueEntry
+from advisor.devices.entries import Figure as DeviceFigure
+from advisor.model.machines import Default, Defaults, Machine, defaults
+from advisor.model.monte_carlo import Values, constant
+from advisor.model.simulate import Simulated, simulate
+from advisor.strategies.registry import by_name
+
+Array = npt.NDArray[np.float64]
+Key = tuple[int, str]
+"""A layer of defaults.toml and the name of a figure in it."""
+
+SPECIFIED = (
+    "memory_bytes", "device_memory_bytes_per_second", "l2_bytes", "flops_per_second", "link_bytes_per_second",
+    "host_cache_bytes",
+)  # fmt: skip
+"""The figures of an entry that are no measurements."""
+STEP = 0.01
+NOISE = 0.5
+"""What the terms leave of a device's figures, as a standard deviation of their logarithm."""
+OUTLIER = 1.5
+"""Of that, where a figure begins to count less (Huber)."""
+ROUNDS = 4
+
+
+def sheet(entry: CatalogueEntry) -> CatalogueEntry:
+    """The entry as its data sheet has it."""
+    measured = {name: None for name in type(entry.figures).model_fields if name not in SPECIFIED}
+    figures = {name: _as_specified(getattr(entry.figures, name)) for name in SPECIFIED}
+    return entry.model_copy(update={"figures": entry.figures.model_copy(update={**measured, **figures})})
+
+
+def _as_specified(figure: DeviceFigure | None) -> DeviceFigure | None:
+    return figure and figure.model_copy(update={"low": figure.value, "high": figure.value})
+
+
+# Fitting
+
+
+@dataclass
+class Varied(Machine):
+    """The likely value of everything, and in each fitted figure's own draw a little more of it."""
+
+    columns: Mapping[Key, int] = field(default_factory=dict)
+
+    def _draws(self, name: str, figure: DeviceFigure) -> Values:
+        values = constant(figure.value)
+        key = self._key(name)
+        if key in self.columns and isinstance(self._default(name), Default) and not self.has(name):
+            values[self.columns[key]] *= np.exp(STEP)
+        return values
+
+    def drawn(self, low: float, mode: float, high: float, name: str) -> Values:
+        return constant(mode)
+
+    def _key(self, name: str) -> Key:
+        layers = enumerate(self.among.layers)
+        return max(
+            ((i, name) for i, layer in layers if name in layer.figures and layer.covers(self.entry)),
+            default=(-1, name),
+        )
+
+
+def fitted(among: Defaults) -> list[Key]:
+    """The constants that are fitted."""
+    return [
+        (i, name) for i, layer in enumerate(among.layers) for name, x in layer.figures.items() if x.figures
+    ]
+
+
+def without_own(among: Defaults, device: str) -> Defaults:
+    """The defaults without those that were read of this one device."""
+    layers = [
+        layer.model_copy(update={"figures": {n: x for n, x in layer.figures.items() if x.only != device}})
+        for layer in among.layers
+    ]
+    return among.model_copy(update={"layers": tuple(layers)})
+
+
+def with_values(among: Defaults, changed: Mapping[Key, Mapping[str, float]]) -> Defaults:
+    """The defaults with other values, or ends, of some figures."""
+    layers = []
+    for i, layer in enumerate(among.layers):
+        figures = {
+            name: figure.model_copy(update=changed[i, name]) if (i, name) in changed else figure
+            for name, figure in layer.figures.items()
+        }
+        layers.append(layer.model_copy(update={"figures": figures}))
+    return among.model_copy(update={"layers": tuple(layers)})
+
+
+@dataclass(frozen=True)
+class Observed:
+    """One figure for the fit: how far it is from the model, and what each constant changes."""
+
+    device: str
+    source: str
+    case: str
+    residual: float
+    slopes: Array
+
+
+@dataclass
+class Fit:
+    """Constants fitted to cases; those without a device and a source follow from the same slopes."""
+
+    cases: Sequence[Case]
+    among: Defaults = field(default_factory=defaults)
+
+    def __post_init__(self) -> None:
+        self.keys = fitted(self.among)
+        found = [self.among.layers[i].figures[name] for i, name in self.keys]
+        self.prior = np.log([x.prior or x.value for x in found])
+        self.low, self.high = np.log([x.low for x in found]), np.log([x.high for x in found])
+        self.start = np.log([x.value for x in found])
+
+    @cached_property
+    def observed(self) -> list[Observed]:
+        """All figures, about the values of the file."""
+        return [x for case in self.cases for x in self._of(case)]
+
+    def _of(self, case: Case) -> Iterable[Observed]:
+        columns = {key: n + 1 for n, key in enumerate(self.keys)}
+        machine = Varied(sheet(load(case.device)), self.among, columns=columns)
+        seconds = seconds_of(case, machine)
+        figures = [f for f in case.figures if f.strategy in seconds]
+        logs = np.log([seconds[f.strategy][: len(self.keys) + 1] for f in figures])
+        published = np.log([f.published for f in figures])
+        if case.relative:
+            logs, published = logs - logs.mean(axis=0), published - published.mean()
+        for row, value in zip(logs, published, strict=True):
+            yield Observed(case.device, case.source, case.name, value - row[0], (row[1:] - row[0]) / STEP)
+
+    def without(self, device: str | None, source: str | None) -> Array:
+        """The logarithms of the constants, fitted to the other devices' figures of other sources."""
+        rows = [x for x in self.observed if x.device != device and x.source != source]
+        slopes, residual = np.array([x.slopes for x in rows]), np.array([x.residual for x in rows])
+        counts: dict[tuple[str, str], int] = {}
+        for x in rows:
+            counts[x.device, x.source] = counts.get((x.device, x.source), 0) + 1
+        # Ten figures of one source tell about as much as three of three.
+        weight = np.array([counts[x.device, x.source] ** -0.5 for x in rows]) / NOISE**2
+        belief = 1 / (np.maximum(self.high - self.low, 0.2) / 4) ** 2
+        change = np.zeros(len(self.keys))
+        for _ in range(ROUNDS):
+            left = residual - slopes @ change
+            robust = weight * np.minimum(1, OUTLIER * NOISE / np.maximum(np.abs(left), 1e-9))
+            normal = (slopes.T * robust) @ slopes + np.diag(belief)
+            wanted = (slopes.T * robust) @ residual + belief * (self.prior - self.start)
+            change = np.linalg.solve(normal, wanted)
+            change = np.clip(change, self.low - self.start, self.high - self.start)
+        return self.start + change
+
+    def defaults_without(self, device: str | None, source: str | None) -> Defaults:
+        """The file as it would be."""
+        values = np.exp(self.without(device, source))
+        return with_values(
+            self.among, {k: {"value": float(v)} for k, v in zip(self.keys, values, strict=True)}
+        )
+
+    def behind(self) -> list[int]:
+        """How many figures change by a tenth of what a constant does, or more."""
+        slopes = np.array([x.slopes for x in self.observed])
+        return [int(n) for n in (np.abs(slopes) >= 0.1).sum(axis=0)]
+
+
+def refitted(cases: Sequence[Case], rounds: int) -> Fit:
+    """The fit about its own values."""
+    among = defaults()
+    for _ in range(rounds):
+        among = Fit(cases, among).defaults_without(None, None)
+    return Fit(cases, among)
+
+
+def seconds_of(case: Case, machine: Machine) -> dict[str, Values]:
+    """The timed parts of a case's strategies that the device can do."""
+    return {name: timed(s, case) for name, s in simulated(case, machine).items()}
+
+
+def simulated(case: Case, machine: Machine) -> dict[str, Simulated]:
+    """The case's strategies."""
+    chosen = [by_name(name) for name in dict.fromkeys(f.strategy for f in case.figures)]
+    profile = case.profile
+    found = simulate(profile.workload, profile.traffic, machine, chosen, first_frames=case.first_frames)
+    return {n: s for n, s in found.items() if isinstance(s, Simulated)}
+
+
+# Writing the file
+
+
+def written(text: str, changed: Mapping[Key, Mapping[str, float]]) -> str:
+    """The text of defaults.toml with other numbers for some figures; the rest of each line stays."""
+    layers = text.split("[[layers]]")
+    for (i, name), numbers in changed.items():
+        layer = layers[i + 1]
+        (line,) = re.findall(rf"^{name} = .*$", layer, re.MULTILINE)
+        new = line
+        for key, number in numbers.items():
+            new = re.sub(rf"\b{key} = [-+.e0-9]+", f"{key} = {_number(number)}", new, count=1)
+        layers[i + 1] = layer.replace(line, new)
+    return "[[layers]]".join(layers)
+
+
+def _number(value: float) -> str:
+    """Three digits, as TOML has numbers."""
+    return f"{value:.3g}".replace("e+", "e")

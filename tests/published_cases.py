@@ -1,0 +1,207 @@
+"""What a published case is: one workload on one device, timed with several strategies."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import builders
+
+from advisor.devices.catalogue import load
+from advisor.model.monte_carlo import Values, constant
+from advisor.model.predict import predict
+from advisor.model.simulate import Simulated
+from advisor.profiles.schema import (
+    AccessMode,
+    BufferRecord,
+    Predicted,
+    Profile,
+    StageRecord,
+    StageWork,
+    Trace,
+    Traffic,
+    WorkloadRecord,
+)
+
+DATA = Path(__file__).parent / "data"
+
+DEVICE_PATH = ("to-", "device:", "synchronize")
+KERNEL = ("device:",)
+TO_DEVICE = ("to-device",)
+TO_HOST = ("to-host",)
+HOST = ("host:",)
+ALL = ("",)
+
+VERIFY_SECONDS = 1.25e-9
+"""An element of UnifiedMemoryPerf's verifyMatrixData, which its Makefile builds without -O: measured with
+gcc -O0 over 16 MB on an EPYC."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One published figure: seconds, or relative to the others of its case.
+
+    `exact`: of the strategy itself, not of a variant of it.
+    """
+
+    label: str
+    strategy: str
+    published: float
+    exact: bool = True
+    interval: tuple[float, float] | None = None
+    """Of the figure itself, where we measured it."""
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """What the figure may be: itself, or the ends of its interval."""
+        return self.interval or (self.published, self.published)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One workload on one device. `parts`: which parts of a frame were timed, by the begin of their names."""
+
+    name: str
+    device: str
+    profile: Profile
+    figures: tuple[Figure, ...]
+    source: str
+    parts: tuple[str, ...] = ALL
+    relative: bool = False
+    first_frames: bool = False
+    """Of a run of few frames."""
+
+
+@dataclass
+class _Builder:
+    """A workload of stages over buffers of one size, and what each stage does with them."""
+
+    size: float
+    access: dict[str, dict[str, AccessMode]] = field(default_factory=dict)
+    stages: dict[str, str] = field(default_factory=dict)
+    traffic: list[Traffic] = field(default_factory=list)
+    work: list[StageWork] = field(default_factory=list)
+
+    def stage(
+        self, name: str, side: str, *, passes: float | None = None, work: StageWork | None = None,
+        **modes: AccessMode,
+    ) -> _Builder:  # fmt: skip
+        self.stages[name] = side
+        for buffer, mode in modes.items():
+            self.access.setdefault(buffer, {})[name] = mode
+            self.traffic.append(
+                Traffic(
+                    stage=name,
+                    buffer=buffer,
+                    bytes_read=0.0 if mode == "out" else (passes or 1.0) * self.size,
+                    bytes_written=0.0 if mode == "in" else float(self.size),
+                    source="traced" if passes is None else "declared",
+                )
+            )
+        if work:
+            self.work.append(work)
+        return self
+
+    def profile(self) -> Profile:
+        workload = WorkloadRecord(
+            name="published",
+            file="published.py",
+            sha256="0" * 64,
+            parameters={},
+            buffers=tuple(
+                BufferRecord(
+                    name=n, shape=(int(self.size) // 4,), dtype="float32", bytes=int(self.size), access=modes
+                )
+                for n, modes in self.access.items()
+            ),
+            stages=tuple(
+                StageRecord(name=n, side="host" if side == "host" else "device", phase="frame")
+                for n, side in self.stages.items()
+            ),
+        )
+        trace = Trace(traffic=tuple(self.traffic), work=tuple(self.work))
+        return builders.cpu_profile(workload=workload, traffic=trace, predictions=(), advice=())
+
+
+def predicted(profile: Profile, device: str) -> dict[str, Predicted]:
+    """The predicted strategies on a device of tests/data/devices or of the catalogue."""
+    path = DATA / "devices" / f"{device}.toml"
+    results = predict(profile, load(str(path) if path.exists() else device)).results
+    return {r.strategy: r for r in results if isinstance(r, Predicted)}
+
+
+def device_path(row: Predicted) -> float:
+    """The likely frame without its host stages."""
+    return sum(seconds for name, seconds in row.terms.items() if not name.startswith("host:"))
+
+
+def table(name: str) -> list[dict[str, str]]:
+    """A table of tests/data/published."""
+    with (DATA / "published" / name).open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+# Workloads
+
+
+def matrix_product(n: int) -> Profile:
+    """UnifiedMemoryPerf: copies in two n x n float32 inputs, multiplies in tiles of 32, checks the result."""
+    size = 4 * n * n
+    return (
+        _Builder(size)
+        .stage("fill", "host", a="out", b="out", work=StageWork(stage="fill", temporary_bytes=2 * size))
+        .stage("product", "device", passes=n / 32, a="in", b="in", c="out",
+               work=StageWork(stage="product", flops=2.0 * n**3))
+        .stage("verify", "host", c="in",
+               work=StageWork(stage="verify", temporary_bytes=size, seconds=VERIFY_SECONDS * n * n))
+        .profile()
+    )  # fmt: skip
+
+
+def vector(size: float, *, in_place: bool = False) -> Profile:
+    """c = a op b, or b = a op b; the inputs written by the host, everything read by it afterwards."""
+    if in_place:
+        return (
+            _Builder(size)
+            .stage("init", "host", a="out", b="out")
+            .stage("compute", "device", a="in", b="inout")
+            .stage("access", "host", b="in")
+            .profile()
+        )
+    return (
+        _Builder(size)
+        .stage("init", "host", a="out", b="out")
+        .stage("compute", "device", a="in", b="in", c="out")
+        .stage("access", "host", a="in", b="in", c="in")
+        .profile()
+    )
+
+
+def vector_streamed(size: float) -> Profile:
+    """The same with a result that stays on the device."""
+    return (
+        _Builder(size)
+        .stage("init", "host", a="out", b="out")
+        .stage("compute", "device", a="in", b="in", c="out")
+        .profile()
+    )
+
+
+def touched(size: float, mode: AccessMode, passes: float | None = None) -> Profile:
+    """The host writes a buffer, one kernel reads, writes or changes it in place, the host reads it."""
+    return (
+        _Builder(size)
+        .stage("init", "host", a="out")
+        .stage("kernel", "device", passes=passes, a=mode)
+        .stage("access", "host", a="in")
+        .profile()
+    )
+
+
+def timed(simulated: Simulated, case: Case) -> Values:
+    """What was timed of a frame; of a whole one what a verdict counts: begin to end where frames overlap."""
+    if case.parts == ALL:
+        return simulated.counted("time")
+    chosen = (seconds for name, seconds in simulated.parts.items() if name.startswith(case.parts))
+    return sum(chosen, constant(0.0))

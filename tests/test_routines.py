@@ -1,0 +1,191 @@
+"""What library routines read again: the table, how tracing counts it, what a prediction makes of it."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmarks import routines as bench
+from hypothesis import given
+from hypothesis import strategies as st
+from published_cases import matrix_product, table
+from test_traffic import run
+
+from advisor.devices.catalogue import load
+from advisor.measure import routines
+from advisor.measure.traffic import TrafficRecorder
+from advisor.model.predict import predict
+from advisor.profiles.schema import Predicted, Trace
+from advisor.strategies.schedule import StageUse
+
+N = 256
+
+
+def device_trace(function: Callable[..., Any], **buffers: Any) -> Trace:
+    recorder = TrafficRecorder()
+    traced = {name: recorder.wrap(name, array) for name, array in buffers.items()}
+    with recorder.stage("s"):
+        function(**traced)
+    use = StageUse("s", "device", dict.fromkeys(buffers, "inout"))
+    return recorder.trace([use], {}, {}, {n: a.nbytes for n, a in buffers.items()}, {})
+
+
+def again(function: Callable[..., Any], **buffers: Any) -> dict[str, float]:
+    """Passes beyond the first, by buffer."""
+    trace = device_trace(function, **buffers)
+    return {t.buffer: sum(x.bytes for x in t.again) / buffers[t.buffer].nbytes for t in trace.traffic}
+
+
+@pytest.mark.parametrize(
+    ("name", "operand_mib", "call", "dtype", "uses"),
+    [
+        ("matmul f32 256", 0.5, "matmul", "float32", 256),
+        ("matmul f32 1024", 8.0, "matmul", "float32", 1024),
+        ("matmul f32 4096", 128.0, "dot", "float32", 4096),
+        ("matmul f16 4096", 64.0, "matmul", "float16", 4096),
+        ("matvec 8192", 256.0, "matmul", "float32", 1),
+        ("thin matmul 65536x256 @ 256x16", 64.0, "matmul", "float32", 16),
+        ("var", 64.0, "var", "float32", 1),
+        ("fft2 2048", 32.0, "fft2", "complex64", 1),
+        ("transpose copy", 64.0, "transpose", "float32", 1),
+        ("histogram 256", 64.0, "histogram", "float32", 1),
+        ("sum", 64.0, "sum", "float32", 1),
+    ],
+)
+def test_the_table_is_what_was_measured(
+    name: str, operand_mib: float, call: str, dtype: str, uses: float
+) -> None:
+    rows = {next(iter(row.values())): row for row in table("routines-h200.csv")}
+    passes = float(rows[name]["passes_over_link"])
+    assert float(rows[name]["operands_mib"]) == operand_mib
+    assert routines.passes(call, np.dtype(dtype), uses) == pytest.approx(max(passes, 1.0), rel=0.03)
+
+
+@given(one=st.floats(1, 1e5), other=st.floats(1, 1e5))
+def test_more_uses_never_read_less(one: float, other: float) -> None:
+    less, more = sorted((one, other))
+    kind = np.dtype(np.float32)
+    assert routines.passes("matmul", kind, less) <= routines.passes("matmul", kind, more)
+
+
+def test_a_product_reads_each_operand_as_often_as_the_other_needs_it() -> None:
+    a, b = np.ones((4096, N), np.float32), np.ones((N, 16), np.float32)
+    found = again(lambda a, b: a @ b, a=a, b=b)
+    assert found["a"] == pytest.approx(2.11 - 1)
+    assert found["b"] == 0, "16 KiB stay in an L1"
+    wide = again(lambda a, b: a @ b, a=a, b=np.ones((N, 512), np.float32))
+    assert wide["b"] == pytest.approx(38.14 - 1)
+
+
+@pytest.mark.parametrize(
+    ("function", "passes"),
+    [
+        (lambda a: a.var(), 20.14),
+        (lambda a: a.sum(), 0),
+        (lambda a: a + 1, 0),
+        (lambda a: a.T.copy(), 17.97),
+        (lambda a: a.copy(), 0),
+        (lambda a: np.fft.fft2(a), 1.15),
+        (lambda a: a[np.arange(N)], 0),
+        (lambda a: a[np.arange(N)[::-1]], 17.72),
+        (lambda a: a.take([3, 1], axis=0), 17.72 * 2 / N),
+    ],
+)
+def test_what_is_read_again_is_counted(function: Callable[..., Any], passes: float) -> None:
+    assert again(function, a=np.ones((N, N), np.float32))["a"] == pytest.approx(passes)
+
+
+def test_host_stages_and_temporaries_read_nothing_again() -> None:
+    assert all(not t.again for t in run(lambda a: a @ a, a=np.ones((N, N), np.float32)).traffic)
+    assert again(lambda a: (a + 1).var(), a=np.ones((N, N), np.float32)) == {"a": 0.0}
+
+
+def test_the_call_is_told_with_its_line() -> None:
+    trace = device_trace(lambda a: a.var(), a=np.ones(N * N, np.float32))
+    (item,) = trace.traffic[0].again
+    line = next(
+        i
+        for i, text in enumerate(Path(__file__).read_text().splitlines(), 1)
+        if "lambda a: a.var(), a" in text
+    )
+    assert (item.call, item.where) == ("var", f"test_routines.py:{line}")
+
+
+class FakeBench:
+    """Mapped memory at 1 ns a byte and pass, device memory at nothing."""
+
+    xp = np
+
+    def __init__(self) -> None:
+        self._mapped: set[int] = set()
+        self._kept: list[Any] = []
+
+    def on_device(self, array: Any) -> Any:
+        return array
+
+    def mapped(self, array: Any) -> Any:
+        self._kept.append(array.view(CountedArray))
+        return self._kept[-1]
+
+    def seconds(self, call: Callable[[], object]) -> float:
+        CountedArray.read = 0.0
+        call()
+        return CountedArray.read * 1e-9
+
+
+class CountedArray(np.ndarray[Any, Any]):
+    """Counts the bytes of each array that NumPy is called with."""
+
+    read = 0.0
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        plain = [x.view(np.ndarray) if isinstance(x, CountedArray) else x for x in inputs]
+        CountedArray.read += sum(x.nbytes for x in inputs if isinstance(x, CountedArray))
+        kwargs.pop("out", None)
+        return getattr(ufunc, method)(*plain, **kwargs)
+
+
+def test_the_script_measures_passes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    shapes = ((64, 64), (64, 64))
+    few = [
+        bench.Routine("product", np.matmul, shapes),
+        bench.Routine("twice", lambda a: (a + a, a.sum()), ((4096,),)),
+    ]
+    monkeypatch.setattr(bench, "routines", lambda xp: iter(few))
+    bench.main(["--out", str(tmp_path / "found.csv")], FakeBench())
+    with (tmp_path / "found.csv").open() as file:
+        rows = {row["routine"]: row for row in csv.DictReader(file)}
+    assert {name: float(row["passes_over_link"]) for name, row in rows.items()} == {
+        "product": 1.0,
+        "twice": 3.0,
+    }
+
+
+def test_every_routine_of_the_script_runs() -> None:
+    for routine in bench.routines(np):
+        small = [np.ones([min(n, 256) for n in shape], np.float32) for shape in routine.shapes]
+        if "quarter" not in routine.name:
+            routine.call(*small)
+
+
+def test_a_product_is_not_recommended_over_the_link() -> None:
+    """One product of 2048 x 2048 took 12.9 ms in zero-copy memory on an H200 and 2.7 in pinned."""
+    operand = np.ones((2048, 2048), np.float32)
+    seen = device_trace(lambda a, b, c: np.matmul(a, b, out=c), a=operand, b=operand.copy(), c=operand.copy())
+    profile = matrix_product(2048)
+    stage = {"stage": "product"}
+    reads = [t.model_copy(update=stage) for t in seen.traffic]
+    reads = [t.model_copy(update={"bytes_read": 0.0}) if t.buffer == "c" else t for t in reads]
+    assert profile.traffic is not None
+    host = [t for t in profile.traffic.traffic if t.stage != "product"]
+    trace = profile.traffic.model_copy(update={"traffic": (*host, *reads)})
+    found = predict(profile.model_copy(update={"traffic": trace}), load("h200"))
+    rows = {r.strategy: r for r in found.results if isinstance(r, Predicted)}
+    assert found.recommendation is not None
+    assert found.recommendation.strategy in ("pinned", "registered", "write-combined")
+    assert rows["zero-copy"].low_seconds <= 12.9e-3 * 1.6
+    assert rows["zero-copy"].likely_seconds >= 2 * rows["pinned"].likely_seconds
