@@ -111,7 +111,7 @@ def profile(
     """Runs a workload under every strategy, as `advisor profile` does, and returns the profile.
 
     workload: a file, "FILE::NAME", or a function marked with @workload, of a file or of a notebook's cell.
-    Every strategy runs in processes of its own, which import that file; see docs/api.md. Without a GPU the
+    Every strategy runs in separate processes, which import that file; see docs/api.md. Without a GPU the
     strategies are predicted for the targets. Nothing is written but what `Profile.save` is asked for.
     Raises `AdvisorError`; after Ctrl-C the profile holds what was measured, and a note.
     """

@@ -187,11 +187,11 @@
     const most = `at most ${(Math.max(bound || 0, 0.001) * 100).toFixed(1)} %`;
     const among = objective === "footprint" ? " of those with the least memory" : excluded ? " that fits the memory budget" : "";
     if (chosen === null) return "No strategy fits the memory budget";
-    if (kind === "untrusted") return "This run cannot be trusted: a strategy measured against itself differs";
+    if (kind === "untrusted") return "This run cannot be trusted: a strategy measured twice differs from itself";
     if (kind === "fastest") return `Use ${chosen}: ${best}${among}`;
     if (kind === "keep") return `Keep ${chosen}: no other${among} gains more than ${most.slice(8)}`;
     if (kind === "near") return `Use ${chosen}: ${most} from ${best}${among}`;
-    if (bound === null) return `Open: ${chosen} looks best, and too little was measured to tell`;
+    if (bound === null) return `Open: ${chosen} looks best, but there are too few measurements to tell`;
     return `Open: ${chosen} is ${most} from ${best}${among}`;
   }
 

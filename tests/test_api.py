@@ -196,7 +196,7 @@ def test_a_notebook_shows_the_report_in_a_frame_of_its_own() -> None:
 
 def test_a_comparison_is_shown_too() -> None:
     found = advisor.compare(profile(), profile(created="2026-01-03T00:00:00+00:00"))
-    assert "HEAD against BASE" in found._repr_html_()
+    assert "HEAD vs. BASE" in found._repr_html_()
 
 
 def test_the_example_of_the_documentation_runs(tmp_path: Path) -> None:

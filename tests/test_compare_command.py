@@ -266,7 +266,7 @@ def test_several_devices_on_one_page(command: Command) -> None:
         (("report", "base.json"), "### vector\\_add on Test discrete"),
         (("report", "a.json", "b.json"), "### vector\\_add on 2 devices"),
         (("report", "base.json", "n.json"), "### vector\\_add over n = 4 and 16777216"),
-        (("compare", "base.json", "same.json"), "### vector\\_add, HEAD against BASE"),
+        (("compare", "base.json", "same.json"), "### vector\\_add, HEAD vs. BASE"),
         (("predict", "cpu.json", "--target", "t4"), "### vector\\_add, predicted"),
     ],
 )

@@ -138,7 +138,7 @@ def test_the_record_tells_how_it_was_held(tmp_path: Path) -> None:
 
 def test_who_is_screened_out_keeps_its_row_and_is_told_so(tmp_path: Path) -> None:
     rows = results(held(contest(tmp_path, {"pinned": 0.010, "zero-copy": 0.014, "managed": 0.050})))
-    assert rows["managed"].outside == "screened out: 5.00 times the best's time in screening"
+    assert rows["managed"].outside == "screened out: 5.00 times the best time in screening"
     assert (rows["managed"].samples, rows["managed"].median_seconds) == ("frames", 0.050)
     assert rows["pinned"].outside == ""
 

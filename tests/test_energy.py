@@ -262,7 +262,7 @@ def test_a_run_takes_what_lies_above_the_idle_power_of_the_second_before() -> No
     [
         (None, 5.0, 0.0, "no counter"),
         ({}, 0.5, 100.0, "a run of less than 1 s"),
-        ({}, 5.0, -20.0, "does not show above the idle power"),
+        ({}, 5.0, -20.0, "is not distinguishable from idle"),
         ({"readings": 0}, 5.0, 100.0, "it is gone"),
     ],
 )

@@ -86,7 +86,7 @@ def test_charts_and_tables_say_it() -> None:
     assert bars["staged"].ratio_between == f"{found['staged'].low:.2f}–{found['staged'].high:.2f}×"
     assert bars["managed"].ratio_between == "", "no rounds in common"
     pays = {row.name: row.cells[3].value for row in setup_costs(rows, rows[0], speeds(run))}
-    assert pays["pinned"] == "at once"
+    assert pays["pinned"] == "immediately"
     assert pays["managed"] == "not in the final"
 
 

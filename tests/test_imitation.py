@@ -50,11 +50,11 @@ def test_what_cupy_refuses_is_refused(case: Case) -> None:
         (lambda xp, a, m: float(a.max()), ["float()"]),
         (
             lambda xp, a, m: [1 for row in m if (row > 3).any()],
-            ["the truth of an array (if, while, and, or)"],
+            ["the truth value of an array (if, while, and, or)"],
         ),
         (lambda xp, a, m: a.get() if a[0].item() else m.tolist(), [".item()", ".tolist()"]),
         (lambda xp, a, m: (xp.nonzero(a), xp.where(a > 3), xp.where(a > 3, a, 0)), ["nonzero()", "where()"]),
-        (lambda xp, a, m: (a[a > 3], a[[1, 2]], a[2], m[:, 1:]), ["an index by a mask"]),
+        (lambda xp, a, m: (a[a > 3], a[[1, 2]], a[2], m[:, 1:]), ["indexing with a mask"]),
         (lambda xp, a, m: (xp.asnumpy(a), range(int(a[3]))), [".get()", "int()"]),
         (lambda xp, a, m: f"{a[0]:.1f}{a[1]}", ["format()"]),
         (lambda xp, a, m: a - a.mean() / a.max() + xp.minimum(a, a[3]) - len(m) * m.size, []),

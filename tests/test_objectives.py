@@ -183,7 +183,7 @@ def test_the_least_energy_is_chosen() -> None:
     assert (found.strategy, found.verdict) == ("pinned", "fastest")
     assert found.speedup == pytest.approx(1.5, rel=0.02)
     assert headline(found) == "Use `pinned`: the least energy, `pageable` takes 1.50× that energy"
-    assert "takes 400 mJ a frame above the idle power" in found.reason
+    assert "takes 400 mJ a frame above idle power" in found.reason
 
 
 def test_noisy_windows_leave_it_open() -> None:
@@ -310,7 +310,7 @@ def test_where_energy_is_the_objective_blocks_are_windows(tmp_path: Path) -> Non
 def test_where_energy_is_the_objective_and_nothing_counts_it_the_final_ends(tmp_path: Path) -> None:
     made = contest(tmp_path, "energy", joules=None)
     assert (made.held.blocks, made.held.unmeasurable) == ([], "no counter")
-    assert rows_of(made)["pinned"].outside == "the final did not begin"
+    assert rows_of(made)["pinned"].outside == "the final did not start"
 
 
 def test_blocks_hold_a_hundred_frames_where_their_tail_counts(tmp_path: Path) -> None:

@@ -220,7 +220,7 @@ def test_page_stays_below_300_kb(
     assert (carrying.filename, bool(carrying.href)) == (filename, carried)
     html = shown(many, "html")
     assert len(html.encode()) <= 300_000
-    assert ("too large to carry" in html) is not carried
+    assert ("too large to embed" in html) is not carried
     if filename.endswith(".gz"):
         (tmp_path / filename).write_bytes(base64.b64decode(carrying.href.partition(",")[2]))
         assert load(tmp_path / filename) == many
@@ -246,7 +246,7 @@ def test_page_of_every_strategy_with_all_it_can_hold_stays_below_300_kb() -> Non
     full = run.model_copy(update={"results": rows, "predictions": models, "advice": told})
     html = shown(full, "html")
     assert len(html.encode()) <= 300_000
-    assert "too large to carry" in html
+    assert "too large to embed" in html
 
 
 def test_markdown_keeps_eight_rows_and_three_pieces_of_advice() -> None:

@@ -84,8 +84,8 @@ def test_predictions_of_a_workload_that_fails_here_are_doubtful(form: str) -> No
     assert text.index("Every strategy that was run (pageable and zero-copy) failed: ") < text.index(
         "Doubtful:"
     )
-    assert "predictions rest on its first frames" in text
-    assert "Doubtful: zero-copy predicted as the best" in text
+    assert "predictions are based on its first frames" in text
+    assert "Doubtful: zero-copy is predicted to be the best" in text
     assert "Predicted: use" not in text
     assert "→ 45.0" not in text
     assert not changed(broken()), "no code to change before the workload runs"
@@ -154,7 +154,7 @@ def host_only(run: Profile) -> Profile:
 @pytest.mark.parametrize("run", [profile(recommendation=recommendation()), cpu_profile()])
 def test_without_device_stages_no_strategy_matters(run: Profile) -> None:
     (told,) = verdicts(host_only(run))
-    assert told.headline == "No stage of a frame runs on the device, so that no memory strategy matters"
+    assert told.headline == "No stage of a frame runs on the device, so the memory strategy does not matter"
     assert "device(...)" in told.next_step
     assert "→" not in shown(host_only(run), "txt")
     assert "→" in shown(run, "txt")
@@ -245,7 +245,7 @@ def test_without_a_gpu_and_without_predictions_nothing_is_called_predicted() -> 
     bare, told = cpu_profile(predictions=(), advice=()), cpu_profile()
     assert shown(bare, "txt").splitlines()[0] == "vector_add: without a GPU"
     assert shown(bare, "md").splitlines()[0] == "### vector\\_add, without a GPU"
-    assert "nothing was predicted for one: no figure on this page" in shown(bare, "html")
+    assert "nothing was predicted for one: this page has no GPU figures" in shown(bare, "html")
     assert "predicted, not measured" not in shown(bare, "html")
     assert shown(told, "txt").startswith("vector_add: predicted.")
     assert "predicted, not measured" in shown(told, "html")

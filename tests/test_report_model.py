@@ -51,36 +51,36 @@ def predictions(*classes: MemoryClass) -> tuple[Any, ...]:
 def test_the_error_of_a_memory_class_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     known(monkeypatch, discrete={})
     assert evidence.error_sentence("discrete") == (
-        "On devices left out of its fit, the model against 132 published figures of this memory class: right "
-        "or within 5 % in 94 % of 17 choices; 92 % of the figures lie in the predicted range "
+        "On devices left out of its fit, the model checked with 132 published figures for this memory class: "
+        "the best or within 5 % of it in 94 % of 17 choices; 92 % of the figures lie in the predicted range "
         "(docs/accuracy.md)."
     )
 
 
 def test_few_cases_are_said_to_say_little(monkeypatch: pytest.MonkeyPatch) -> None:
     known(monkeypatch, discrete={"cases": 9}, tegra={"cases": 10})
-    assert evidence.error_sentence("discrete").endswith("9 cases only: these shares say little.")
+    assert evidence.error_sentence("discrete").endswith("Only 9 cases: these shares mean little.")
     assert "little" not in evidence.error_sentence("tegra")
 
 
 def test_shares_that_no_case_gives_are_not_made_up(monkeypatch: pytest.MonkeyPatch) -> None:
     known(monkeypatch, discrete={"right_share": None, "inside_share": None, "choices": 0})
     told = evidence.error_sentence("discrete")
-    assert "none of its choices could be checked (docs/accuracy.md)" in told
+    assert "no choice could be checked (docs/accuracy.md)" in told
     assert "range" not in told
 
 
 def test_a_class_without_published_cases_has_no_known_error(monkeypatch: pytest.MonkeyPatch) -> None:
     known(monkeypatch, discrete={})
     for memory in ("coherent", None):
-        assert "is not known" in evidence.error_sentence(memory)  # type: ignore[arg-type]
+        assert "is unknown" in evidence.error_sentence(memory)  # type: ignore[arg-type]
 
 
 def test_short_forms_say_it_for_all_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     known(monkeypatch, discrete={}, tegra={"cases": 3, "figures": 8, "inside_share": 0.71})
     several = predictions("tegra", "discrete", "discrete", "coherent")
     assert evidence.error_line(several) == (
-        "Model on devices left out: tegra 8 figures, 71 % in range (few cases); "
+        "Model on devices left out of its fit: tegra 8 figures, 71 % in range (few cases); "
         "discrete 132 figures, 92 % in range; coherent none"
     )
     assert evidence.error_line(()) == ""
@@ -89,14 +89,11 @@ def test_short_forms_say_it_for_all_devices(monkeypatch: pytest.MonkeyPatch) -> 
 def test_every_form_has_the_error_beside_its_predictions() -> None:
     run = cpu_profile()
     html = shown(run, "html")
-    assert html.count("On devices left out of its fit, the model against ") == len(run.predictions)
-    assert shown(run, "md").count("Model on devices left out") == 1
-    assert (
-        len([line for line in shown(run, "details").splitlines() if "How accurate predictions are" in line])
-        == 1
-    )
+    assert html.count("On devices left out of its fit, the model checked with ") == len(run.predictions)
+    assert shown(run, "md").count("Model on devices left out of its fit") == 1
+    assert len([line for line in shown(run, "details").splitlines() if "Prediction accuracy" in line]) == 1
     assert "ublished figures" not in shown(profile(), "html")
-    assert "How accurate predictions are" not in shown(profile(), "details")
+    assert "Prediction accuracy" not in shown(profile(), "details")
 
 
 def test_a_device_of_which_nothing_is_predicted_needs_no_error() -> None:
@@ -129,7 +126,7 @@ def test_predicted_stands_beside_measured_on_the_same_device() -> None:
     assert (rows[1].cells[2].value, rows[2].cells[2].value) == ("1.00×", "0.0100×")
     assert said.text.startswith("1 of 3 measured times lie in the predicted range.")
     html = shown(run, "html")
-    assert html.count("Predicted against measured on this device</h3>") == 1
+    assert html.count("Predicted and measured times on this device</h3>") == 1
     assert '<td class="outside">outside: slower than predicted</td>' in html
     assert "not compared" not in html
 

@@ -64,16 +64,16 @@ def test_figures_stand_beside_one_another_with_their_bounds() -> None:
         "pageable": ["24.0 ms", NOTHING, "4.00 ms", NOTHING],
     }
     assert [cell.note for cell in found.rows[0].cells] == [
-        "11.0 to 13.0 ms", "14.0 to 20.0 ms", "", "250 W in all, 75.0 W idle",
+        "11.0 to 13.0 ms", "14.0 to 20.0 ms", "", "250 W total, 75.0 W idle",
     ]  # fmt: skip
 
 
 def test_what_is_absent_has_its_reason_and_energy_its_source() -> None:
     said = [b.text for b in blocks(FULL, LACKING) if isinstance(b, Prose)]
     assert said == [
-        "No p99 of `pageable`: too few.",
-        f"No energy of `pageable`: {NO_COUNTER}.",
-        "Energy by NVML's energy counter.",
+        "No p99 for `pageable`: too few.",
+        f"No energy for `pageable`: {NO_COUNTER}.",
+        "Energy: NVML's energy counter.",
     ]
 
 
@@ -85,7 +85,7 @@ def test_each_has_a_chart() -> None:
     ]  # fmt: skip
     (bar,) = charts["energy"].bars
     assert [(s.label, s.value) for s in bar.segments] == [
-        ("above idle", "500 mJ"), ("idle power meanwhile", "750 mJ"),
+        ("above idle", "500 mJ"), ("idle energy", "750 mJ"),
     ]  # fmt: skip
     assert "energy" not in {b.identifier for b in blocks(LACKING) if isinstance(b, Chart)}
 
@@ -93,7 +93,7 @@ def test_each_has_a_chart() -> None:
 def test_memory_is_told_by_place() -> None:
     (row,) = table(blocks(FULL), "places").rows
     assert [(cell.value, cell.note) for cell in row.cells] == [
-        ("235 MiB", "43.0 MiB stay"), ("258 MiB", "258 MiB stay"), ("50 %", ""), ("0: 25 %, 1: 75 %", ""),
+        ("235 MiB", "43.0 MiB steady"), ("258 MiB", "258 MiB steady"), ("50 %", ""), ("0: 25 %, 1: 75 %", ""),
     ]  # fmt: skip
 
 

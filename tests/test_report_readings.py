@@ -48,17 +48,17 @@ def test_gpu_readings_stand_beside_one_another() -> None:
     assert [c.head for c in readings(all_strategies())[0].columns] == ["before", "under load", "after"]
     assert told["SM clock"] == ("210 MHz of 3.10 GHz", "2.52 GHz of 3.10 GHz", "2.52 GHz of 3.10 GHz")
     assert told["PCIe link"][:2] == ("gen 1 ×16 of gen 4 ×16", "gen 4 ×16 of gen 4 ×16")
-    assert told["clocks held down by"] == ("nothing", "heat", "heat")
-    assert told["held down by heat, since the first reading"] == ("–", "2.50 s", "2.50 s")
+    assert told["clocks throttled by"] == ("nothing", "heat", "heat")
+    assert told["throttled by heat since the first reading"] == ("–", "2.50 s", "2.50 s")
     assert told["other processes"] == ("–", "–", "2, 900 MiB")
     assert told["power"][0] == "21 W of 450 W"
-    assert "memory of our process" not in told, "never read"
+    assert "memory used by this process" not in told, "never read"
 
 
 def test_no_other_process_is_a_reading_and_no_throttling_too() -> None:
     told = table(on(gpu_readings=(gpu_state("before", other_processes=0, throttle_reasons=None),)))
     assert told["other processes"] == ("0",)
-    assert "clocks held down by" not in told
+    assert "clocks throttled by" not in told
 
 
 def test_board_readings_have_a_table_of_their_own() -> None:
@@ -77,14 +77,14 @@ def test_board_readings_have_a_table_of_their_own() -> None:
     assert told["GPU clock"] == ("306 MHz",)
     assert told["temperature, tj"] == ("61 °C",)
     assert told["over-current events since boot, oc1"] == ("0",)
-    assert told["held down for heat by"] == ("nothing",)
+    assert told["thermally throttled by"] == ("nothing",)
     assert told["CPU clock"] == ("1.51 GHz, governor schedutil",)
 
 
 def test_host_facts_are_told_and_missing_ones_left_out() -> None:
     told = {e.label: e.value for e in environment(on(host=host_state()))}
     assert told["NUMA nodes"] == "0 (CPUs 0-15, 64.0 GiB)"
-    assert (told["Memory limit of the control group"], told["Limit of locked memory"]) == (
+    assert (told["Memory limit (cgroup)"], told["Locked-memory limit"]) == (
         "unlimited",
         "8.00 MiB",
     )
@@ -153,7 +153,7 @@ def test_parts_of_overlapping_frames_are_drawn_as_long_as_they_took() -> None:
     assert float(bar.whisker.middle[:-1]) < sum(float(s.width[:-1]) for s in bar.segments)
     assert "`pinned-pipelined`" in overlap_note(run)
     assert overlap_note(profile()) == ""
-    assert "may exceed the time per frame" in shown(run, "html")
+    assert "may add up to more than the time per frame" in shown(run, "html")
     assert "may exceed" not in shown(profile(), "html")
 
 
@@ -203,7 +203,7 @@ def test_predictions_say_beside_table_and_chart_what_overlapping_frames_mean() -
     assert told.removeprefix("latency; ") in shown(run, "md")
     first, second = blocks(page_of(run), Chart, "predictions")
     assert first.notes[1].startswith(
-        "Where frames overlap (`pinned-pipelined`), the bracket shows the latency of a frame"
+        "With overlapping frames (`pinned-pipelined`), the bracket shows the latency of a frame"
     )
     assert len(second.notes) == 1
     assert shown(run, "html").count("the bracket shows the latency of a frame") == 1
@@ -211,8 +211,11 @@ def test_predictions_say_beside_table_and_chart_what_overlapping_frames_mean() -
 
 def test_hints_are_listed_by_buffer() -> None:
     told = {e.label: e.value for e in method(all_strategies())}
-    assert told["Hints under managed-advised"] == "a: preferred-device and accessed-by-host; b: read-mostly"
-    assert not [e for e in method(profile()) if e.label.startswith("Hints")]
+    assert (
+        told["cudaMemAdvise under managed-advised"]
+        == "a: preferred-device and accessed-by-host; b: read-mostly"
+    )
+    assert not [e for e in method(profile()) if e.label.startswith("cudaMemAdvise")]
 
 
 def test_strategies_with_the_same_reason_share_a_row() -> None:

@@ -169,16 +169,16 @@ A, B, C = clear("a"), clear("b"), clear("c")
             "from a to b between n = 1 and 4,",
         ),
         # What cannot be told speaks for nobody.
-        ([A, unclear("a", "b"), A], "a at 2 values, n = 1 to 16", "cannot be told apart at n = 4."),
-        ([A, unclear("a", "b"), B], "a at n = 1, b from 16 on", "cannot be told apart at n = 4."),
+        ([A, unclear("a", "b"), A], "a at 2 values, n = 1 to 16", "cannot be distinguished at n = 4."),
+        ([A, unclear("a", "b"), B], "a at n = 1, b from 16 on", "cannot be distinguished at n = 4."),
         (
             [unclear("a", "b")] * 2,
-            "The best strategy cannot be told at any value of n",
-            "apart at n = 1 and 4.",
+            "The best strategy is undecided at every value of n",
+            "distinguished at n = 1 and 4.",
         ),
         (
             [unclear("a", "b"), unclear("c", "d")],
-            "The best strategy cannot be told at any value of n",
+            "The best strategy is undecided at every value of n",
             "n = 4",
         ),
         ([None, A], "a at n = 4", "No recommendation at n = 1."),
@@ -458,7 +458,7 @@ def test_a_closer_look_holds_values_that_were_not_tested(
     values: tuple[Any, ...], chosen: tuple[Recommendation, ...], proposed: str | None
 ) -> None:
     step = closer(*values, chosen=chosen)
-    assert step == (f"Look closer: `--sweep {proposed}`." if proposed else "")
+    assert step == (f"Refine: `--sweep {proposed}`." if proposed else "")
     if proposed:
         made = parse_sweep([proposed])
         assert made is not None

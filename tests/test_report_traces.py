@@ -90,17 +90,21 @@ def test_a_profile_without_any_timeline_has_no_such_section() -> None:
 
 def test_our_own_events_are_marked_as_such() -> None:
     (frame,) = told_of(of(pinned=own())).frames
-    assert frame.timeline.source == "our own events"
+    assert frame.timeline.source == "recorded with CUDA events"
     assert "these are not the measured times" in frame.timeline.how
     assert frame.figures == ()
     page = shown(of(pinned=own()), "html")
-    assert "our own events" in page
+    assert "recorded with CUDA events" in page
     assert 'href="#frames"' in page
 
 
 def test_what_nsys_saw_takes_the_place_of_our_own_events(tmp_path: Path) -> None:
     told = told_of(of(seen(tmp_path), pinned=own(), managed=own(), zero_copy=own()))
-    assert [f.timeline.source for f in told.frames] == ["seen by nsys", "seen by nsys", "our own events"]
+    assert [f.timeline.source for f in told.frames] == [
+        "recorded by nsys",
+        "recorded by nsys",
+        "recorded with CUDA events",
+    ]
     assert "traced times are not used" in told.nsys
     values = {entry.label: entry.value for entry in told.frames[0].figures}
     assert values["copies host-to-device"] == "300 B (pinned to device; 1 copy, 3.00 ms; 0.000100 GB/s)"
@@ -151,9 +155,9 @@ def test_a_timeline_of_very_many_spans_stays_small() -> None:
 def test_a_trace_that_failed_says_why_and_costs_nothing_else() -> None:
     failed = NsysTrace(reason="nsys profile did not finish within 60 s", tool="nsys 2023.4.4")
     told = told_of(of(failed, pinned=own()))
-    assert told.nsys == "There is no trace of nsys: nsys profile did not finish within 60 s"
-    assert told.frames[0].timeline.source == "our own events"
-    says = "There is no trace of nsys: nsys profile did not finish"
+    assert told.nsys == "No nsys trace: nsys profile did not finish within 60 s"
+    assert told.frames[0].timeline.source == "recorded with CUDA events"
+    says = "No nsys trace: nsys profile did not finish"
     assert says in shown(of(failed, pinned=own()), "html")
     assert says in shown(of(failed, pinned=own()), "md")
 
@@ -162,7 +166,7 @@ def test_a_strategy_that_is_missing_is_named(tmp_path: Path) -> None:
     missing = NoTrace(strategy="zero-copy", reason="the workload failed under nsys: no")
     trace = seen(tmp_path).model_copy(update={"missing": (missing,)})
     assert (
-        "`zero-copy` is not in it: the workload failed under nsys: no."
+        "`zero-copy` has no trace: the workload failed under nsys: no."
         in told_of(of(trace, pinned=own())).nsys
     )
 
@@ -187,7 +191,7 @@ def test_the_text_of_a_file(tmp_path: Path) -> None:
         "not observed: page faults by the CPU and page faults by the GPU (no managed memory was allocated)"
         in text
     )
-    assert text.endswith("they are not the measured ones.")
+    assert text.endswith("and are not used for the verdict.")
 
 
 def test_the_command(tmp_path: Path) -> None:
@@ -268,7 +272,7 @@ def test_a_few_bytes_of_static_memory_are_not_shown(h200: dict[str, Frame]) -> N
 
 
 def test_the_measured_time_stands_beside_the_traced_one(h200: dict[str, Frame]) -> None:
-    how = "mostly makes a frame slower: these are not the measured times, of which the median is 4.00 ms."
+    how = "usually slows a frame: these are not the measured times, whose median is 4.00 ms."
     assert all(frame.timeline.how.endswith(how) for frame in h200.values())
 
 
@@ -301,6 +305,6 @@ def test_the_page_of_a_traced_profile() -> None:
     assert len(pictures) == 7
     assert len(re.findall(r'<desc id="timeline-\d+-desc">A frame of ', page)) == 7
     assert "One frame of managed, 24.4 ms" in page
-    assert "these are not the measured times, of which the median is 15.5 ms." in page
+    assert "these are not the measured times, whose median is 15.5 ms." in page
     assert "pageable: copied host-to-device from pageable memory, recorded by nsys, per frame" in page
     assert "Each strategy also ran under nsys 2023.4.4; traced times are not used." in shown(made, "md")

@@ -337,7 +337,7 @@ def test_profiles_of_different_runs_are_noted(changes: dict[str, str], note: str
     ("other", "message"),
     [
         (at_n(1), "a and b both have the same parameters"),
-        (profile(workload=vector_add_workload(2)), "a and b are of different devices: Test CPU and Test"),
+        (profile(workload=vector_add_workload(2)), "a and b are from two devices: Test CPU and Test"),
         (
             at_n(2).model_copy(update={"workload": vector_add_workload(2).model_copy(update={"name": "w"})}),
             "a and b are of different workloads: vector_add and w",

@@ -116,7 +116,7 @@ def test_the_reason_tells_time_equals_memory_and_noise() -> None:
     )
     found = told(chosen, SECONDS, Preferences(memory_budget_bytes=1 << 29), unchecked=["zero-copy"])
     assert found.steps == (
-        "zero-copy takes 20.3 ms a frame; pageable takes 1.97× (1.95× to 1.99×) that time.",
+        "zero-copy takes 20.3 ms a frame; pageable takes 1.97× (1.95× to 1.99×) the time.",
         "pinned and zero-copy are equally fast.",
         "It needs 192 MiB less than pinned.",
         "The results of zero-copy could not be compared.",

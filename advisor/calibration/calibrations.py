@@ -119,7 +119,9 @@ def _measure(
     end = clock() + BUDGET
     for group in groups:
         if clock() > end:
-            missing.update(dict.fromkeys(group.keys, f"the {BUDGET:.0f} s for all groups were over"))
+            missing.update(
+                dict.fromkeys(group.keys, f"the time limit of {BUDGET:.0f} s for all groups was reached")
+            )
             continue
         progress.begin(group.title)
         job = CalibrationJob(

@@ -114,7 +114,7 @@ def make_room(directory: Path, quiet: bool) -> None:
 
     previous = set_aside(directory)
     if previous and not quiet:
-        say(f"the report that was there is in {previous}")
+        say(f"the previous report is in {previous}")
 
 
 def require_figures(result: Profile) -> None:

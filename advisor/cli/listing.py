@@ -41,7 +41,7 @@ def new(
     from advisor.workloads import starters
 
     if start and like:
-        raise UsageError("--like and --from contradict one another", next_step="Leave one of them out.")
+        raise UsageError("--like and --from contradict each other", next_step="Omit one of them.")
     written = _from_call(file, start, force=force) if start else starters.write(file, like=like, force=force)
     for path in written:
         print(path)
@@ -59,7 +59,7 @@ def _from_call(file: Path, start: str, *, force: bool) -> list[Path]:
     source, function = file_and_name(start)
     if function is None or not source.is_file():
         raise UsageError(
-            f"--from {start} is not FILE::FUNCTION of a file that exists",
+            f"--from {start} is not FILE::FUNCTION with an existing file",
             next_step="Write --from pipeline.py::process.",
         )
     inputs = file.with_suffix(".npz")

@@ -104,7 +104,7 @@ Gpu = Annotated[int | None, of_profile("gpu", min=0)]
 NoGpu = Annotated[bool, of_profile("no_gpu", help="Ignore the GPU and measure only the CPU.")]
 Nsys = Annotated[Path | None, of_profile("nsys")]
 TraceFile = Annotated[Path, typer.Argument(metavar="FILE", help="A .nsys-rep, or its .sqlite export.")]
-Json = Annotated[bool, typer.Option("--json", help="As JSON.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Out = Annotated[Path, of_profile("out", parser=_out)]
 OutBeside = Annotated[
     Path | None,
@@ -131,7 +131,7 @@ Base = Annotated[
     ),
 ]
 EntryName = Annotated[str | None, typer.Option("--name", help="The device's name in the entry.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite the file of --out.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite the output file.")]
 NewFile = Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; it ends in .py.")]
 Like = Annotated[
     str | None,

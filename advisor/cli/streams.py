@@ -29,7 +29,7 @@ def settle() -> None:
     """Gives the program the streams that it was started without; errors on stderr are no errors.
 
     Without one, the next file that is opened would take its number. What is written to a closed stdout fails
-    as on a disk that is full; Python would not report it.
+    as on a full disk; Python would not report it.
     """
     for number, flags in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:

@@ -37,9 +37,10 @@ def doctor(
 ) -> None:
     """Report what this machine can and cannot do.
 
-    Each line says what was found, what it means, and how to get the rest.
+    Each finding says what was found, what it means, and what to do next.
 
-    Exit code 0 where `advisor profile` can do its job, 4 where a GPU is there that cannot be measured on.
+    Exit code 0 if `advisor profile` works (without a GPU, it predicts), 4 if there is a GPU but it cannot be
+    measured.
     """
     import sys
 

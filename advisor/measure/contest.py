@@ -159,7 +159,7 @@ class Contest:
     def notes(self) -> tuple[str, ...]:
         """What was measured in another way than the rest."""
         return tuple(
-            f"{name} broke beside the others ({problem.message}); it was measured in processes of its own."
+            f"{name} failed next to others ({problem.message}) and was measured in its own processes."
             for name, problem in self.held.alone.items()
             if name not in self.held.left
         )
@@ -177,9 +177,9 @@ class Contest:
             return _outside(row, f"left the final: {wrong}{problem.message}")
         if row.strategy not in self.names:
             times = units.digits(self.over_best[row.strategy], 3)
-            return _outside(row, f"screened out: {times} times the best's time in screening")
+            return _outside(row, f"screened out: {times} times the best time in screening")
         if not blocks:
-            return _outside(row, "the final did not begin")
+            return _outside(row, "the final did not start")
         timed = [block for block in blocks if block.energy is None]
         windows = [b for b in (*blocks, *self.windows.blocks) if b.energy and b.contestant == row.strategy]
         more = figures(timed, windows, self.windows.why(row.strategy))

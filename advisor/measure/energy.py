@@ -109,9 +109,9 @@ def of_run(
         except Unmetered as problem:
             return str(problem)
         if seconds < LEAST_RUN:
-            return f"a run of less than {LEAST_RUN:g} s is too short for a counter that ticks"
+            return f"a run of less than {LEAST_RUN:g} s is too short for the resolution of the energy counter"
         if taken <= watts * seconds:
-            return "what it took does not show above the idle power"
+            return "its energy is not distinguishable from idle"
         return above_idle(taken, watts * seconds, seconds, 1, meter.source)
 
 

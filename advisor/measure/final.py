@@ -249,7 +249,7 @@ class _Final:
         if not self._in_time(1, [name]):
             return False
         if not self._start([name]):
-            self._leaves(name, Problem(cause="device", message="a process of its own did not start"))
+            self._leaves(name, Problem(cause="device", message="its own process did not start"))
         for number in range(rounds):
             if self.session is None or name not in self.held.alone:
                 break

@@ -112,7 +112,7 @@ class ForkServer:
         while b"\n" not in self._rest:
             read = self._link.recv(1 << 12)
             if not read:
-                raise ConnectionResetError("the fork server is gone")
+                raise ConnectionResetError("the fork server has exited")
             self._rest += read
         line, _, self._rest = self._rest.partition(b"\n")
         answer: dict[str, int] = json.loads(line)

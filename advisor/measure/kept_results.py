@@ -149,4 +149,4 @@ def _worst(array: Array, expected: Array, explained: float) -> str:
     finite = errors[np.isfinite(errors)]
     if not finite.size:
         return ""
-    return f"; the largest error is {finite.max():.3g}, where rounding explains {explained:.3g} near zero"
+    return f"; the largest error is {finite.max():.3g}, rounding explains at most {explained:.3g} near zero"

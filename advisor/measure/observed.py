@@ -64,24 +64,25 @@ def observe(file: Path, function: str, inputs: Path) -> Observed:
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT)
         except subprocess.TimeoutExpired:
             raise UsageError(
-                f"{file} did not call {function} within {_TIMEOUT:.0f} s", next_step="Call it sooner."
+                f"{file} did not call {function} within {_TIMEOUT:.0f} s",
+                next_step="Call it earlier in the file.",
             ) from None
         if not told.exists():
             if done.returncode == 0:
                 raise UsageError(
                     f"running {file} does not call {function}",
-                    next_step='Call it once with real data, below: if __name__ == "__main__":',
+                    next_step='Call it once with real data, under: if __name__ == "__main__":',
                 )
             raise WorkloadError(
                 f"{file} failed before it called {function}",
-                next_step="Does the file run by itself with python?",
+                next_step="Check that the file runs with python.",
                 detail=done.stderr.strip()[-2000:],
             )
         found = Observed.model_validate_json(told.read_text(encoding="utf-8"))
     if found.problem:
         raise UsageError(
             f"{file}::{function}: {found.problem}",
-            next_step="Name a function of arrays, numbers and texts; wrap what else it needs.",
+            next_step="Use a function of arrays, numbers and strings; wrap anything else.",
         )
     return found
 

@@ -159,7 +159,7 @@ class Options:
         "nsys|chrome",
         file=True,
     )
-    nsys: Path | None = _tracing(None, "Path of nsys (default: searched for).", "PATH")  # noqa: RUF009
+    nsys: Path | None = _tracing(None, "Path of nsys (default: search PATH and the usual places).", "PATH")  # noqa: RUF009
     keep_nsys: bool = _tracing(False, "Keep the .nsys-rep files. They contain your environment variables.")
     out: Path = _output(  # noqa: RUF009
         Path("advisor-report"),
@@ -177,7 +177,7 @@ class Options:
     )
     details: bool = _output(False, "Print everything as text, not the 25 most important lines.")
     quiet: bool = _output(
-        False, "Print the verdict alone: no progress, no messages.", short=("-q",), call=True
+        False, "Print only the verdict: no progress, no messages.", short=("-q",), call=True
     )
 
 

@@ -106,7 +106,7 @@ def _require_unread(begin: Begin, frames: int) -> None:
             raise WorkloadError(
                 f"stage {name!r} reads buffer {buffer!r}, which it annotates Out, before it writes it"
                 f"{line_reading(stage.stage.function, buffer)}",
-                next_step=f"Annotate it {buffer}: InOut where it needs what was there, or write it first.",
+                next_step=f"Annotate it {buffer}: InOut if it needs the old contents, or write it first.",
             )
 
 

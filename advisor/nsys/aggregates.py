@@ -37,7 +37,7 @@ class Sums:
         """More of one kind. Raises ValueError for more kinds than a program has."""
         sums = self.of[kind][key]
         if len(self.of[kind]) > _MOST_KEYS:
-            raise ValueError(f"it tells more than {_MOST_KEYS} kinds of {kind} apart")
+            raise ValueError(f"it has more than {_MOST_KEYS} kinds of {kind}")
         for position, figure in enumerate(figures):
             sums[position] += int(figure)
 

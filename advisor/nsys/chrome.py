@@ -16,7 +16,7 @@ from advisor.profiles.text_files import write_atomically
 from advisor.profiles.traces import TRACKS, Timeline, lanes
 
 FILE_NAME = "frames.trace.json"
-_SOURCES = {"events": "CUDA events", "nsys": "seen by nsys"}
+_SOURCES = {"events": "CUDA events", "nsys": "recorded by nsys"}
 _ON_CPU = "on this CPU, not on a GPU"
 _MICROSECONDS = 1e6
 

@@ -147,7 +147,7 @@ def distinct(values: Integers) -> list[int]:
     """The numbers that occur. Raises ValueError for more than `MOST_KINDS`."""
     found: list[int] = np.unique(values).tolist()
     if len(found) > MOST_KINDS:
-        raise ValueError(f"it tells more than {MOST_KINDS} processes or kinds of memory apart")
+        raise ValueError(f"it has more than {MOST_KINDS} processes or kinds of memory")
     return found
 
 

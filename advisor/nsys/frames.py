@@ -117,13 +117,13 @@ def _frames(ranges: Sequence[Range]) -> list[Frame]:
         steady = [r for r in closed if r.payload is None or r.payload > FIRST_FRAMES] or closed[-1:]
         found += [(outer.name.removeprefix(STRATEGY), frame) for frame in steady]
         if len(found) > _MOST_RANGES:
-            raise ValueError("its strategies lie in one another")
+            raise ValueError("its strategy ranges overlap")
     steps = [r for r in ranges if r.name != "frame" and not r.name.startswith(STRATEGY)]
     begins = np.array([r.begin for r in steps], np.int64)
     firsts = np.searchsorted(begins, [frame.begin for _, frame in found])
     lasts = np.searchsorted(begins, [frame.end for _, frame in found])
     if (lasts - firsts).sum() > _MOST_STEPS:
-        raise ValueError("its frames lie in one another")
+        raise ValueError("its frame ranges overlap")
     frames = [
         Frame(strategy, frame.thread // THREAD_BITS, frame.begin, frame.end, tuple(steps[begin:end]))
         for (strategy, frame), begin, end in zip(found, firsts, lasts, strict=True)

@@ -91,9 +91,9 @@ class FinalRecord(Record):
     frames: int = Field(gt=0, description="Timed frames of a block")
     warm_frames: int = Field(default=0, ge=0, description="Frames before a block, which do not count")
     kept_setup: bool = Field(description="Function and set-up ran once a contestant, not for each block")
-    left: dict[str, str] = table("Who left the final, and why")
+    left: dict[str, str] = table("Strategies that left the final, and why")
     alone: tuple[str, ...] = optional(
-        "Broke in company of the others, and were measured in processes of their own beside them", ()
+        "Failed next to other contestants and were measured in their own processes", ()
     )
     dropped: tuple[str, ...] = optional("Dropped early: slower by more than the indifference", ())
     process_seconds: Seconds = 0.0

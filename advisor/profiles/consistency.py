@@ -32,7 +32,7 @@ def _unknown(where: str, names: Iterable[str], known: Iterable[str], what: str) 
 
 
 def _twice(where: str, names: Iterable[object], what: str) -> Iterator[Problem]:
-    return ((where, f"the {what} {name!r} stands there twice") for name, n in Counter(names).items() if n > 1)
+    return ((where, f"the {what} {name!r} appears twice") for name, n in Counter(names).items() if n > 1)
 
 
 def _of_rows(profile: Profile) -> Iterator[Problem]:
@@ -53,7 +53,7 @@ def _of_workload(workload: WorkloadRecord) -> Iterator[Problem]:
     stages = [stage.name for stage in workload.stages]
     buffers = [buffer.name for buffer in workload.buffers]
     if not workload.frame_stages():
-        yield "workload.stages", "there is no stage of a frame"
+        yield "workload.stages", "no stage belongs to the frame"
     yield from _twice("workload.stages", stages, "stage")
     yield from _twice("workload.buffers", buffers, "buffer")
     for buffer in workload.buffers:
@@ -79,7 +79,7 @@ def _of_traffic(profile: Profile) -> Iterator[Problem]:
 
 
 def _too_much(where: str, amounts: Iterable[float]) -> Iterator[Problem]:
-    return ((where, f"{amount:g} is more than any program does") for amount in amounts if amount > _MOST)
+    return ((where, f"{amount:g} is implausibly large") for amount in amounts if amount > _MOST)
 
 
 def _of_final(profile: Profile) -> Iterator[Problem]:

@@ -158,7 +158,9 @@ class Measured(Record):
         "Why it took no part in the final, or left it; its figures are of one process", ""
     )
     stopped: tuple[str, ...] = optional("Why sampling ended, per round", ())
-    timeline: Timeline | None = optional("One frame step by step, from our own events after the timed frames")
+    timeline: Timeline | None = optional(
+        "One frame step by step, from advisor's CUDA events after the timed frames"
+    )
 
     @model_validator(mode="after")
     def _rounds_hold_all_frames(self) -> Measured:

@@ -108,7 +108,7 @@ def gather(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> SweepResu
         devices = first.device, profile.device
         if len({(device.kind, device.name) for device in devices}) > 1:
             raise UsageError(
-                f"{first_path} and {path} are of different devices: {devices[0].name} and {devices[1].name}",
+                f"{first_path} and {path} are from two devices: {devices[0].name} and {devices[1].name}",
                 next_step=_TOGETHER,
             )
     parameter = _swept(loaded)
@@ -174,9 +174,7 @@ def _swept(loaded: Sequence[tuple[Path, Profile]]) -> str:
         value = _typed(profile.workload, differing[0]) if differing else ("", "")
         if value in seen:
             shared = f"{differing[0]} = {value[1]}" if differing else "the same parameters"
-            raise UsageError(
-                f"{seen[value]} and {path} both have {shared}", next_step="Leave one of them out."
-            )
+            raise UsageError(f"{seen[value]} and {path} both have {shared}", next_step="Omit one of them.")
         seen[value] = path
     return differing[0]
 

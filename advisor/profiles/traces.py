@@ -36,7 +36,7 @@ class Timeline(Record):
     """One steady frame. `events`: our own marks; the stream's are fitted to the host's clock within µs."""
 
     source: Literal["events", "nsys"]
-    frame_seconds: PositiveSeconds = Field(description="Of this frame, slowed by being looked at")
+    frame_seconds: PositiveSeconds = Field(description="Of this frame, slowed by recording")
     spans: tuple[Span, ...]
     left_out: int = Field(default=0, ge=0, description="Spans beyond those that are kept")
 

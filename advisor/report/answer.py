@@ -48,7 +48,7 @@ class Bar:
     @property
     def tip(self) -> str:
         """All of it in a line, for who points at it."""
-        ratio = f"speed {self.ratio} ({self.ratio_between})" if self.ratio_between else self.ratio
+        ratio = f"gain {self.ratio} ({self.ratio_between})" if self.ratio_between else self.ratio
         parts = (f"{self.value} ({self.between})", ratio, self.memory, self.latency, self.note)
         return f"{', '.join(self.names)}: {', '.join(filter(None, parts))}"
 

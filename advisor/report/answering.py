@@ -109,7 +109,7 @@ def script_answer(profile: Profile, script: ScriptRun, told: Verdict) -> Answer:
         tuple(script_bars(script, name, profile.method.confidence)),
         counts="time per run",
         against=words.name(script.baseline),
-        memory_of="taken from CUDA",
+        memory_of="reserved from CUDA",
         missing=gaps(profile.results),
     )
     if chosen is None or name is None:
@@ -192,7 +192,7 @@ def _sure(chosen: Recommendation, evidence: str) -> Fact:
     if chosen.verdict == "fastest":
         return Fact("How sure", "the fastest", f"every other is slower, {evidence}")
     if chosen.verdict == "keep":
-        return Fact("How sure", f"at most {bound}", f"is what any other gains, {evidence}")
+        return Fact("How sure", f"at most {bound}", f"gained by any other strategy, {evidence}")
     return Fact("How sure", f"at most {bound}", f"from the fastest, {evidence}")
 
 

@@ -30,12 +30,12 @@ LEGEND_LIMIT = 12
 NUMBER_SHARE = 4.6
 """A number needs about 14 px; the narrowest bar is about 310 px wide."""
 _OVERLAPPING = (
-    "Where frames overlap ({}), stages run at the same time: each part is as long as it took, so that "
-    "together they may exceed the time per frame, which the bracket shows."
+    "With overlapping frames ({}), stages run at the same time: each part shows its own duration, so the "
+    "parts may add up to more than the time per frame, which the bracket shows."
 )
 _LATENCY = (
-    "Where frames overlap ({}), the bracket shows the latency of a frame: beside its parts it holds the "
-    "time in which it waits for the frames around it."
+    "With overlapping frames ({}), the bracket shows the latency of a frame, which includes waiting for the "
+    "frames before and after it."
 )
 _ROUNDING = 1e-9
 _HOST_COPY = "host copy"
@@ -158,7 +158,7 @@ def footprint_chart(profile: Profile) -> Chart:
 def _asked(taken: Footprint) -> str:
     """What the buffers need, where more was taken for them."""
     requested, reserved = (sum(asked.values()) for asked in (taken.requested, taken.reserved))
-    return f"asked for {units.size(requested)}" if reserved > requested else ""
+    return f"{units.size(requested)} requested" if reserved > requested else ""
 
 
 def overlap_note(profile: Profile, prediction: Prediction | None = None) -> str:

@@ -17,8 +17,7 @@ from advisor.verdicts.comparing.conditions import Condition
 from advisor.verdicts.comparing.recommended import Recommended
 
 _PREDICTED = (
-    "Neither profile was measured on a GPU. Every figure on this page is computed by a model and comes with "
-    "its range."
+    "Neither profile was measured on a GPU. Every figure on this page is predicted and comes with its range."
 )
 _LIMIT = 500
 _FEW = 3
@@ -26,7 +25,7 @@ _FEW = 3
 _PREDICTED_BOTH = "Predicted, not measured. Profile both on the device to confirm."
 _OUTCOMES = ("slower", "faster", "cannot tell", "same")
 """Short forms have room for the first of them."""
-_MORE_ROUNDS = "Profile both again with --rounds 10, on a machine that does nothing else."
+_MORE_ROUNDS = "Profile both again with --rounds 10, on an idle machine."
 
 
 def comparison_page(
@@ -46,8 +45,8 @@ def comparison_page(
     return Page(
         kind="compare",
         brand="comparison",
-        title=f"{workload}: HEAD against BASE",
-        name=f"{workload}, HEAD against BASE",
+        title=f"{workload}: HEAD vs. BASE",
+        name=f"{workload}, HEAD vs. BASE",
         where="" if found.predicted else f"on {where}",
         basis="predicted" if found.predicted else "measured",
         meta=tuple(f"{label} {side}" for label, side in sides.items()),
@@ -96,7 +95,7 @@ def _gates(rulings: Sequence[Ruling], opening: tuple[blocks.Block, ...]) -> Sect
 
 def _comparable(found: Comparison, apart: Sequence[Condition], sides: tuple[blocks.Fact, ...]) -> Section:
     """What differs around the two, so that a reader knows what the ratios show the effect of."""
-    around = {"condition": "around the workload"}
+    around = {"condition": "run condition"}
     rows = (
         blocks.Row(c.what, (blocks.TableCell(c.base), blocks.TableCell(c.head)), note=around.get(c.kind, ""))
         for c in apart
@@ -105,7 +104,7 @@ def _comparable(found: Comparison, apart: Sequence[Condition], sides: tuple[bloc
     notes = [words.line(note, _LIMIT) for note in found.notes]
     if found.unmatched_devices:
         names = words.listing(map(words.name, found.unmatched_devices))
-        notes.append(f"Predicted in one of the two alone: {names}.")
+        notes.append(f"Predicted in only one of the profiles: {names}.")
     parts = filled(
         blocks.Facts(sides, forms="md"),
         blocks.Prose(_statement(apart), kind="", forms="html txt"),
@@ -122,7 +121,7 @@ def _comparable(found: Comparison, apart: Sequence[Condition], sides: tuple[bloc
 def _same(found: Comparison) -> str:
     """What is the same, and what is not known of both."""
     told = []
-    for status, said in (("same", "The same"), ("not known", "Not known of both")):
+    for status, said in (("same", "The same"), ("not known", "Not known for both")):
         alike = words.listing((c.what for c in found.conditions if c.status == status), limit=20)
         told += [f"{said}: {alike}."] if alike else []
     return " ".join(told)
@@ -133,12 +132,12 @@ def _statement(apart: Sequence[Condition]) -> str:
     subjects = words.listing(f"the {c.what}" for c in apart if c.kind == "subject")
     around = words.listing((c.what for c in apart if c.kind == "condition"), limit=12)
     if subjects and around:
-        return f"The ratios show the effect of {subjects}, and of what differs around it: {around}."
+        return f"The ratios show the effect of {subjects} and of different conditions: {around}."
     if subjects:
-        return f"The ratios show the effect of what differs: {subjects}."
+        return f"The ratios show the effect of {subjects}."
     if around:
-        return f"The workload is the same. The ratios show the effect of what differs around it: {around}."
-    return "Nothing that was recorded differs, so the ratios show how well these figures repeat."
+        return f"The workload is the same. The ratios show the effect of different conditions: {around}."
+    return "No difference was recorded: the ratios show how repeatable the figures are."
 
 
 def _device(device: ComparedDevice, name: str, number: int, found: Comparison) -> Section:
@@ -151,7 +150,7 @@ def _device(device: ComparedDevice, name: str, number: int, found: Comparison) -
     memory = tuple(blocks.Fact(words.name(row.strategy), f"memory {_bytes(row)}") for row in changed)
     parts = filled(
         _table(device, name, number, found) if device.rows else None,
-        blocks.Items(merged(gaps), "Figures on one side alone"),
+        blocks.Items(merged(gaps), "Figures in only one profile"),
         blocks.Facts(memory, forms="txt"),
     )
     return Section(f"device-{number}", name, parts, nav=name, badge=device.basis, brief=True)
@@ -176,8 +175,8 @@ def _table(device: ComparedDevice, name: str, number: int, found: Comparison) ->
             blocks.Column("memory", forms="html md"),
         ),
         tuple(_row(row, device.recommended, axis) for row in device.rows),
-        caption=f"{'Predicted time' if predicted else 'Time'} per {unit}; the ratio is HEAD's over BASE's, "
-        f"beneath it its {interval}. The strip runs from {ends}, the shaded part counts as the same.",
+        caption=f"{'Predicted time' if predicted else 'Time'} per {unit}. The ratio is HEAD / BASE, with "
+        f"its {interval} below. The strip spans {ends}; the shaded part counts as the same.",
         title=f"Predicted time per frame on {name}:" * predicted,
         identifier=f"device-{number}",
         predicted=predicted,
@@ -203,7 +202,7 @@ def _row(row: Compared, told: Recommended, axis: RatioScale) -> blocks.Row:
 
 
 def _bytes(row: Compared) -> str:
-    before, now = ("not seen" if b is None else units.size(b) for b in (row.base_bytes, row.head_bytes))
+    before, now = ("not recorded" if b is None else units.size(b) for b in (row.base_bytes, row.head_bytes))
     return now if row.base_bytes == row.head_bytes else f"{before} to {now}"
 
 
@@ -220,7 +219,7 @@ def _advice(found: Comparison) -> Section:
         )
         parts.append(blocks.Items(tuple(_advised(a, "") for a in advice), label=label, forms="md txt"))
     if not found.new_advice and not found.gone_advice:
-        parts.append(blocks.Prose("The rules advise the same in both.", forms="html"))
+        parts.append(blocks.Prose("Both profiles have the same advice.", forms="html"))
     return Section("advice", "Advice", filled(*parts), nav="Advice")
 
 
@@ -259,7 +258,7 @@ def _headline(rows: Sequence[Compared]) -> str:
     unclear = len(by_outcome.get("cannot tell", ()))
     if unclear:
         every = unclear == len(rows)
-        told.append("no strategy can be told faster or slower" if every else f"{unclear} cannot be told")
+        told.append("no strategy is clearly faster or slower" if every else f"{unclear} undecided")
     joined = ", ".join(told)
     return joined[:1].upper() + joined[1:]
 
@@ -272,9 +271,9 @@ def _recommended(device: ComparedDevice) -> str:
     if told.change == "same":
         sentence = f"Both recommend {base}"
     elif told.change != "changed":
-        sentence = f"It cannot be told whether the recommendation changed: {base} in BASE, {head} in HEAD"
+        sentence = f"It is undecided whether the recommendation changed: {base} in BASE, {head} in HEAD"
     row = next((row for row in device.rows if row.strategy == told.base), None)
     if row is None:
         return f"{sentence}."
     between = words.ratio_between(row.ratio.low, row.ratio.high)
-    return f"{sentence}. {base} takes {units.ratio(row.ratio.value)} the time of BASE ({between})."
+    return f"{sentence}. {base} takes {units.ratio(row.ratio.value)} its time in BASE ({between})."

@@ -22,13 +22,13 @@ from advisor.verdicts.counting import counted
 from advisor.verdicts.device_comparison import DeviceComparison
 
 _PREDICTED = (
-    "None of these profiles was measured on a GPU. Every figure on this page is computed by a model and "
-    "comes with its range."
+    "None of these profiles was measured on a GPU. Every figure on this page is predicted "
+    "and comes with its range."
 )
 _REASONS: dict[Doubt, str] = {
     "failed": "the workload failed there",
     "host only": "no stage runs on the device",
-    "alone": "one strategy alone has figures",
+    "alone": "only one strategy has figures",
     "": "there are too few figures",
 }
 Basis = Literal["measured", "predicted"]
@@ -58,7 +58,7 @@ class Place:
     @property
     def origin(self) -> str:
         """Whose profile it is in, and of when."""
-        here = f"by the profile of {words.name(self.profile.device.name)}, " * (self.basis == "predicted")
+        here = f"from the profile of {words.name(self.profile.device.name)}, " * (self.basis == "predicted")
         return f"{here}{words.created(self.profile.created)}"
 
 
@@ -127,7 +127,7 @@ def _times(found: Sequence[Place]) -> tuple[blocks.Block, ...]:
         "strategy",
         tuple(blocks.Column(place.name, basis=place.basis) for place in found),
         tuple(blocks.Row(words.name(s), tuple(cell(place.stop, s) for place in found)) for s in strategies),
-        caption="Time per frame, beneath it the interval of the median; of a predicted device the likely "
+        caption="Time per frame with the interval of the median below; for predicted devices, the likely "
         f"time and its range. {MARKED}",
         title="Time per frame:",
         identifier="times",
@@ -186,7 +186,7 @@ def _sentence(places: Sequence[Place], told: Agreement) -> str:
 
 def _reason(places: Sequence[Place], told: Agreement) -> str:
     silent = [p for i, p in enumerate(places) if not any(i in where for where in told.groups.values())]
-    said = [] if told.everywhere else ["No strategy may be the best on all of them: choose by device."]
+    said = [] if told.everywhere else ["No strategy is the best on all of them: choose one for each device."]
     if silent:
         why = words.listing(dict.fromkeys(_REASONS[_doubt(place)] for place in silent))
         said.append(f"Nothing is recommended on {_where(silent)}: {why}.")
@@ -230,7 +230,7 @@ def _notes(compared: DeviceComparison, found: Sequence[Place]) -> Iterator[str]:
         for note in (*member.profile.notes, *member.profile.environment.warnings):
             yield f"{name}: {words.line(note, 500)}"
         if id(member.profile) not in shown:
-            yield f"{name}: its profile has no device that is not here already."
+            yield f"{name}: all devices in its profile are already shown from another profile."
     versions = {m.profile.tool.version for m in compared.members}
     if len(versions) > 1:
         yield f"The profiles were made by different versions of advisor: {words.listing(sorted(versions))}."

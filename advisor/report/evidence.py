@@ -21,14 +21,12 @@ from advisor.report.tables import gaps, memory_told
 from advisor.verdicts.counting import counted
 
 _PARTS = (
-    "Parts are grouped by kind, not in the order of time, and each is a median of its own. The bracket below "
-    "is the interval of the whole frame."
+    "Parts are grouped by kind, not by time, and each is a separate median. The bracket below shows the "
+    "interval of the whole frame."
 )
-_ON_CPU = "The workload ran here with NumPy for CuPy. These are not GPU times."
-_PHYSICAL = (
-    "The physical total counts managed memory on a card on both sides, other memory that both sides see once."
-)
-_BESIDE = "Predicted against measured on this device"
+_ON_CPU = "The workload ran here with NumPy instead of CuPy. These are not GPU times."
+_PHYSICAL = "The physical total counts managed memory on a card once per side, other shared memory once."
+_BESIDE = "Predicted and measured times on this device"
 
 
 def stages(profile: Profile) -> Section:
@@ -67,7 +65,7 @@ def noise(profile: Profile, against: ModelAgainstRun) -> Section:
         *more_figures(profile, measured),
         *(beside_model(against) if against.rows else ()),
     )
-    return Section("noise", "How much the frames vary", parts, nav="Noise")
+    return Section("noise", "How much frame times vary", parts, nav="Noise")
 
 
 def beside_model(found: ModelAgainstRun) -> tuple[blocks.Block, ...]:
@@ -87,12 +85,12 @@ def beside_model(found: ModelAgainstRun) -> tuple[blocks.Block, ...]:
         blocks.Column("measured"),
         blocks.Column("", basis="predicted"),
         blocks.Column("predicted / measured"),
-        blocks.Column("measured lies in the range", figures=False),
+        blocks.Column("measured time in range", figures=False),
     )
     times = f"{words.count(len(told), 'measured time')} {'lies' if len(told) == 1 else 'lie'}"
     knew = (
-        f"{found.inside} of {times} in the predicted range. The model knew the catalogue's figures for "
-        f"{words.name(found.device)} and what was traced, none of these times."
+        f"{found.inside} of {times} in the predicted range. The model used the catalogue figures for "
+        f"{words.name(found.device)} and the traced traffic, but none of these times."
     )
     figures = blocks.Table("compared", "strategy", columns, tuple(told), label=_BESIDE, forms="html")
     fold = blocks.Fold("Strategy by strategy", (figures,), kind="folded")
@@ -109,7 +107,7 @@ def fastest_first(profile: Profile) -> Profile:
 FEW_CASES = 10
 """Below so many published cases a share says little; chosen."""
 WHERE = "docs/accuracy.md"
-_RANGE = "Predicted. The bracket below is the range of the whole frame."
+_RANGE = "Predicted. The bracket below shows the range of the whole frame."
 
 
 def predictions(profile: Profile) -> Section:
@@ -119,10 +117,10 @@ def predictions(profile: Profile) -> Section:
     parts = filled(
         None if cpu else Answers(each, forms="html txt"),
         blocks.Prose(error_line(profile.predictions), forms="md") if cpu else None,
-        blocks.Prose(f"How accurate predictions are: {WHERE}", forms="txt"),
+        blocks.Prose(f"Prediction accuracy: {WHERE}", forms="txt"),
         *(_device(profile, one, i) for i, one in enumerate(marked)),
     )
-    return Section("predictions", "Predicted parts of a frame", parts, nav="Predictions", badge="predicted")
+    return Section("predictions", "Predicted frame time by part", parts, nav="Predictions", badge="predicted")
 
 
 def _device(profile: Profile, marked: Prediction, index: int) -> blocks.Group:
@@ -149,16 +147,16 @@ def error_sentence(memory: MemoryClass | None) -> str:
     """The model's error for a device of that memory class, or that none is known."""
     known = accuracy.by_class().get(memory) if memory else None
     if known is None:
-        return f"No published figures of this memory class: the model's error for it is not known ({WHERE})."
-    told = "none of its choices could be checked"
+        return f"No published figures for this memory class: the model's error is unknown ({WHERE})."
+    told = "no choice could be checked"
     if known.right_share is not None:
         choices = words.count(known.choices, "choice")
-        told = f"right or within 5 % in {units.percent(known.right_share)} of {choices}"
+        told = f"the best or within 5 % of it in {units.percent(known.right_share)} of {choices}"
     if known.inside_share is not None:
         told += f"; {units.percent(known.inside_share)} of the figures lie in the predicted range"
-    few = f" {words.count(known.cases, 'case')} only: these shares say little." * (known.cases < FEW_CASES)
+    few = f" Only {words.count(known.cases, 'case')}: these shares mean little." * (known.cases < FEW_CASES)
     figures = words.count(known.figures, "published figure")
-    said = f"On devices left out of its fit, the model against {figures} of this memory class"
+    said = f"On devices left out of its fit, the model checked with {figures} for this memory class"
     return f"{said}: {told} ({WHERE}).{few}"
 
 
@@ -172,4 +170,4 @@ def error_line(predictions: Sequence[Prediction]) -> str:
             said += f", {units.percent(known.inside_share)} in range"
         few = " (few cases)" * (known is not None and known.cases < FEW_CASES)
         told.append(f"{memory or 'unknown class'} {said}{few}")
-    return f"Model on devices left out: {'; '.join(told)}" if told else ""
+    return f"Model on devices left out of its fit: {'; '.join(told)}" if told else ""

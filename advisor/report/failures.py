@@ -21,8 +21,8 @@ _EXCERPT_WIDTH = 74
 Doubt = Literal["", "failed", "host only", "alone"]
 """failed: a prediction of a workload that failed here under every strategy. host only: no stage of a frame
 runs on the device. alone: one strategy has figures."""
-FIRST_FRAMES = "The workload failed under every strategy here; predictions rest on its first frames"
-HOST_ONLY = "No stage of a frame runs on the device, so that no memory strategy matters"
+FIRST_FRAMES = "The workload failed under every strategy here; predictions are based on its first frames"
+HOST_ONLY = "No stage of a frame runs on the device, so the memory strategy does not matter"
 
 
 def all_failed(profile: Profile) -> bool:

@@ -143,7 +143,7 @@ def line_chart(
         identifier=identifier,
         title=title,
         description=" ".join(_describe(values, curve, "predicted " * predicted) for curve in curves),
-        axes=f"Across: {left_to_right}. Up: time of one frame ({up}).",
+        axes=f"Horizontal: {left_to_right}. Vertical: time per frame ({up}).",
         predicted=predicted,
         height=HEIGHT,
         lines=_spread([_line(curve, across, scale, connected=bool(kind)) for curve in curves]),

@@ -76,14 +76,14 @@ def _entries(items: Mapping[str, object]) -> list[Fact]:
 def _host(host: HostState) -> list[Fact]:
     inside = (name for name, there in (("WSL", host.wsl), ("a container", host.container)) if there)
     known = (
-        ("CPU clock before", _clocks(host.cpu)),
+        ("CPU clock before the run", _clocks(host.cpu)),
         ("NUMA nodes", "; ".join(_node(n.node, n.cpus, n.memory_bytes) for n in host.numa_nodes[:16])),
         ("NUMA node of the GPU", _known(host.gpu_numa_node, str)),
-        ("Memory available before", _size(host.memory_available_bytes)),
-        ("Memory limit of the control group", _limit(host.memory_limit)),
-        ("Limit of locked memory", _limit(host.locked_memory_limit)),
+        ("Memory available before the run", _size(host.memory_available_bytes)),
+        ("Memory limit (cgroup)", _limit(host.memory_limit)),
+        ("Locked-memory limit", _limit(host.locked_memory_limit)),
         ("Transparent huge pages", host.huge_pages or ""),
-        ("CPUs of the process", host.allowed_cpus or ""),
+        ("CPU affinity", host.allowed_cpus or ""),
         ("Runs in", words.listing(inside)),
     )
     return [Fact(label, words.line(value, 300)) for label, value in known if value]
@@ -103,9 +103,9 @@ def _gpu(states: Sequence[GpuState]) -> Table:
         ("memory clock", lambda s: _of(_hertz(s.memory_hertz), _hertz(s.memory_max_hertz))),
         ("power", lambda s: _of(_watts(s.power_watts), _watts(s.power_limit_watts))),
         ("temperature", lambda s: _celsius(s.temperature_celsius)),
-        ("clocks held down by", lambda s: _causes(s.throttle_reasons)),
+        ("clocks throttled by", lambda s: _causes(s.throttle_reasons)),
         *(
-            (f"held down by {cause}, since the first reading", partial(_since, cause, begin))
+            (f"throttled by {cause} since the first reading", partial(_since, cause, begin))
             for cause, begin in first.items()
         ),
         (
@@ -115,7 +115,7 @@ def _gpu(states: Sequence[GpuState]) -> Table:
             ),
         ),
         ("memory used", lambda s: _of(_size(s.memory_used_bytes), _size(s.memory_total_bytes))),
-        ("memory of our process", lambda s: _size(s.process_bytes)),
+        ("memory used by this process", lambda s: _size(s.process_bytes)),
         ("other processes", _others),
         ("busy", lambda s: _known(s.utilization, units.percent)),
     )
@@ -129,7 +129,7 @@ def _tegra(states: Sequence[TegraState]) -> Table:
         ("board", lambda s: s.board or ""),
         ("Jetson Linux", lambda s: s.l4t_release or ""),
         ("power mode", lambda s: s.power_mode or ""),
-        ("least capped power mode", lambda s: s.best_power_mode or ""),
+        ("highest power mode", lambda s: s.best_power_mode or ""),
         ("GPU clock", lambda s: _of(_hertz(s.gpu_hertz), _hertz(s.gpu_max_hertz))),
         ("memory clock", lambda s: _of(_hertz(s.memory_hertz), _hertz(s.memory_max_hertz))),
         ("CPU clock", lambda s: _clocks(s.cpu)),
@@ -137,7 +137,7 @@ def _tegra(states: Sequence[TegraState]) -> Table:
             (f"temperature, {zone}", lambda s, zone=zone: _celsius(s.temperatures_celsius.get(zone)))
             for zone in zones
         ),
-        ("memory of the GPU driver", lambda s: _size(s.gpu_memory_bytes)),
+        ("GPU driver memory", lambda s: _size(s.gpu_memory_bytes)),
         *(
             (
                 f"over-current events since boot, {cause}",
@@ -145,7 +145,7 @@ def _tegra(states: Sequence[TegraState]) -> Table:
             )
             for cause in events
         ),
-        ("held down for heat by", lambda s: _causes(s.throttle_alerts)),
+        ("thermally throttled by", lambda s: _causes(s.throttle_alerts)),
     )
     return _table("Jetson board", states, figures)
 

@@ -207,7 +207,7 @@ def _chart(answers: Sequence[Answer], rows: int) -> Iterator[str]:
     kept = [(answer, bar) for answer in shown for bar in _kept(answer, max(1, rows // len(shown)))]
     interval = "range" if shown[0].predicted else "interval"
     against = {answer.against for answer in shown}
-    gain = f"speed against {code(against.pop())}" if len(against) == 1 else "speed against the baseline"
+    gain = f"gain over {code(against.pop())}" if len(against) == 1 else "gain over the baseline"
     of = {answer.memory_of for answer in shown}
     memory = ", ".join(("memory", *of)) if len(of) == 1 and all(of) else "memory"
     heads = ["device", "strategy", shown[0].counts, interval, "overlapping frames", gain, interval, memory]

@@ -16,11 +16,11 @@ CPU_LABEL = "measured on this CPU, not on a GPU"
 
 
 _OBJECTIVES = {
-    "time": "time, the latency of a frame",
+    "time": "time: the latency of a frame",
     "footprint": "footprint: the least memory, then time",
     "throughput": "throughput: frames per second",
     "latency-p99": "latency-p99: the 99th percentile of a frame's latency",
-    "energy": "energy: joules of a frame, above the idle power",
+    "energy": "energy: joules per frame above idle power",
 }
 
 
@@ -35,26 +35,26 @@ def method(profile: Profile, unmatched: str = "") -> tuple[Fact, ...]:
     stopped = Counter(reason for row in profile.measured().values() for reason in row.stopped).most_common()
     ended = words.listing(f"{words.name(why, 100)} ({words.count(n, 'time')})" for why, n in stopped)
     model = f"not compared with these figures: {unmatched}"
-    seed = f"in an order shuffled with seed {taken.seed}"
+    seed = f"in random order (seed {taken.seed})"
     order = f"screening: each strategy in a fresh process, {seed}"
     if profile.final is None:
         rounds = words.count(len(taken.order) or taken.rounds, "round")
         order = f"{rounds}; in each, every strategy runs in a fresh process, {seed}"
-    source = "from resampling processes and what they timed"
+    source = "by resampling processes and their timed frames"
     if profile.final is not None:
-        source = "from the final's blocks: of ratios by rounds that both stood in"
+        source = "from the final's blocks; for ratios, from the rounds that have both"
     return (
         Fact("Command", words.line(profile.command, 500)),
         Fact("Order", order),
         *(Fact("Final", told) for told in _final(profile)),
-        Fact("Time", f"at most {units.seconds(taken.max_seconds)} for the command"),
+        Fact("Time limit", f"{units.seconds(taken.max_seconds)} for the command"),
         Fact(
             "Figures",
-            "median wall time of a steady frame, host stages included. Medians and ratios carry their "
+            "median wall time of a steady frame, host stages included. Medians and ratios have their "
             f"{units.percent(taken.confidence)} interval, {source}",
         ),
-        Fact("Device path", "the frame without its host stages: copies, kernels and waiting"),
-        Fact("Set-up", "allocate, pin, set-up stages and first frame; not part of the frame time"),
+        Fact("Device path", "a frame without its host stages: copies, kernels and waits"),
+        Fact("Set-up", "allocation, page-locking, set-up stages, first frame; not part of the frame time"),
         *_hints(profile),
         *([Fact("Sampling ended", ended)] if stopped else []),
         *([Fact("Model", model)] if unmatched else []),
@@ -67,18 +67,18 @@ def _final(profile: Profile) -> Iterator[str]:
     final, chosen = profile.final, profile.recommendation
     if final is None:
         return
-    anew = "set up once in each process" if final.kept_setup else "placed again for each block"
+    anew = "set up once in each process" if final.kept_setup else "newly placed for each block"
     yield (
         f"{words.count(final.processes, 'process')} with all contestants, "
         f"{words.count(final.rounds, 'round')} in random order, blocks of "
         f"{words.count(final.frames, 'frame')}, buffers {anew}; "
-        f"{words.count(final.looks, 'look')}, {'settled' if final.settled else 'until the time was up'}"
+        f"{words.count(final.looks, 'interim look')}, {'settled' if final.settled else 'out of time'}"
     )
     if chosen is not None and chosen.noise is not None:
         low, high = chosen.noise
         yield (
-            f"Check: {words.name(final.contestants[final.alias])} under a second name took "
-            f"{units.ratio(low)} to {units.ratio(high)} its own time"
+            f"Control: {words.name(final.contestants[final.alias])} under a second name took "
+            f"{units.ratio(low)} to {units.ratio(high)} its time"
         )
 
 
@@ -90,7 +90,7 @@ def _hints(profile: Profile) -> Iterator[Fact]:
             for buffer, hints in list(row.hints.items())[:40]
         ]
         if told:
-            yield Fact(f"Hints under {words.name(row.strategy)}", "; ".join(told))
+            yield Fact(f"cudaMemAdvise under {words.name(row.strategy)}", "; ".join(told))
 
 
 def workload(profile: Profile) -> tuple[Fact, ...]:

@@ -14,10 +14,10 @@ from advisor.report.blocks import NOTHING, Block, Column, Heading, Prose, Row, T
 from advisor.report.charts import Part, Stack, chart
 
 AnyRow = Measured | ScriptMeasured
-_SPENT = "CPU time is that of all threads, waits that spin included. Energy is that above the idle power."
+_SPENT = "CPU time covers all threads, including spin waits. Energy is above idle power."
 _PLACES = (
-    "What two frames were seen to take beyond what was there before: the most after any of their steps, and "
-    "beneath it what stays. Managed memory on a card may lie on both sides at once."
+    "Additional memory in use during two observed frames: the peak after any step, with the steady amount "
+    "below. Managed memory on a card may occupy both sides at once."
 )
 
 
@@ -25,7 +25,7 @@ def more_figures(profile: Profile, measured: Sequence[Measured]) -> Iterator[Blo
     """Tables and charts of the measured rows, in their order; nothing where no row has such figures."""
     if any(row.p95 or row.cpu_seconds is not None or row.energy for row in measured):
         yield Heading("Slowest frames, CPU time, energy", "more", "Slowest frames")
-        caption = f"Beneath each percentile its bounds, each of 95 %. {_SPENT}"
+        caption = f"Below each percentile: its bounds, each at 95 % confidence. {_SPENT}"
         yield _figures(measured, "frame", "Slowest frames, CPU time, energy:", caption)
         yield from _why(measured)
         yield from _charts(profile, measured)
@@ -34,7 +34,7 @@ def more_figures(profile: Profile, measured: Sequence[Measured]) -> Iterator[Blo
 def places(measured: Sequence[Measured]) -> Iterator[Block]:
     """Where memory lies; nothing where no row tells."""
     if any(row.footprint.places or row.host_pages for row in measured):
-        yield Heading("Where memory lies", "places")
+        yield Heading("Where the memory is", "places")
         yield _places(measured)
 
 
@@ -97,7 +97,7 @@ def _cpu(seconds: float | None) -> TableCell:
 def _energy(found: FrameEnergy | None) -> TableCell:
     if found is None:
         return TableCell(NOTHING)
-    note = f"{units.digits(found.watts)} W in all, {units.digits(found.idle_watts)} W idle"
+    note = f"{units.digits(found.watts)} W total, {units.digits(found.idle_watts)} W idle"
     return TableCell(units.joules(found.joules), note, sort=found.joules)
 
 
@@ -106,22 +106,20 @@ def _why(measured: Sequence[AnyRow]) -> Iterator[Prose]:
     single = ((row.strategy, name, why) for row in measured for name, why in row.absent.items())
     for (name, why), same in words.grouped(single, lambda item: item[1:]).items():
         named = words.listing(words.code(strategy) for strategy, _, _ in same)
-        yield Prose(f"No {name} of {named}: {words.line(why, 200)}.", forms="html")
+        yield Prose(f"No {name} for {named}: {words.line(why, 200)}.", forms="html")
     sources = dict.fromkeys(row.energy.source for row in measured if row.energy)
     if sources:
-        yield Prose(
-            f"Energy by {words.listing(words.line(source, 200) for source in sources)}.", forms="html"
-        )
+        yield Prose(f"Energy: {words.listing(words.line(source, 200) for source in sources)}.", forms="html")
 
 
 def _charts(profile: Profile, measured: Sequence[Measured]) -> Iterator[Block]:
     chosen = profile.recommendation.strategy if profile.recommendation else None
     tails = [_tail(row, chosen) for row in measured if row.p95]
     if tails:
-        yield chart("tails", "The slowest frames: median, and what the slowest take beyond it", tails)
+        yield chart("tails", "Slowest frames: median, and the additional time of the slowest", tails)
     metered = [_metered(row, row.energy, chosen) for row in measured if row.energy]
     if metered:
-        yield chart("energy", "Energy of a frame", metered, write=units.joules)
+        yield chart("energy", "Energy per frame", metered, write=units.joules)
 
 
 def _tail(row: Measured, chosen: str | None) -> Stack:
@@ -137,7 +135,7 @@ def _tail(row: Measured, chosen: str | None) -> Stack:
 
 def _metered(row: Measured, energy: FrameEnergy, chosen: str | None) -> Stack:
     idle = energy.idle_watts * energy.seconds / energy.frames
-    parts = (Part("above idle", "kernel", energy.joules), Part("idle power meanwhile", "rest", idle))
+    parts = (Part("above idle", "kernel", energy.joules), Part("idle energy", "rest", idle))
     return Stack(
         row.strategy, units.joules(energy.joules), "above idle", parts, emphasised=row.strategy == chosen
     )
@@ -146,7 +144,7 @@ def _metered(row: Measured, energy: FrameEnergy, chosen: str | None) -> Stack:
 def _places(measured: Sequence[Measured]) -> Table:
     places = dict.fromkeys(place for row in measured for place in row.footprint.places)
     columns = (
-        *(Column(place, notes="stays") for place in places),
+        *(Column(place, notes="steady") for place in places),
         Column("host memory on huge pages"),
         Column("on NUMA nodes"),
     )
@@ -176,7 +174,7 @@ def _place(found: PlaceMemory | None) -> TableCell:
     if found is None:
         return TableCell(NOTHING)
     return TableCell(
-        units.size(found.peak_bytes), f"{units.size(found.steady_bytes)} stay", sort=found.peak_bytes
+        units.size(found.peak_bytes), f"{units.size(found.steady_bytes)} steady", sort=found.peak_bytes
     )
 
 

@@ -80,10 +80,10 @@ MOST_FRAMES = 150_000
 """More than these do not fit, so that nobody need try: a frame takes more than two bytes, packed."""
 
 NO_GPU = (
-    "This machine offered no GPU. Every figure for a GPU on this page is computed by a model and comes with "
-    "its range; nothing was measured on a GPU."
+    "No GPU was found on this machine. Every GPU figure on this page is predicted and comes with its range; "
+    "nothing was measured on a GPU."
 )
-MARKED = "An arrow marks what is recommended, ≈ what is not told apart from the best."
+MARKED = "→ marks the recommended strategy, ≈ those that cannot be distinguished from the best."
 
 
 def lead(*blocks: Block | None) -> Section:
@@ -101,9 +101,9 @@ def circumstances(*blocks: Block | None, facts: Sequence[Fact], notes: tuple[str
 def legend(table: Table) -> str:
     """What the signs in a table's cells mean, for the forms that show no more than them."""
     marks = {cell.mark for row in table.rows for cell in row.cells}
-    told = {"chosen": "→ recommended", "rival": "≈ not told apart from the best"}
+    told = {"chosen": "→ recommended", "rival": "≈ cannot be distinguished from the best"}
     shown = ", ".join(text for mark, text in told.items() if mark in marks)
-    return " ".join(filter(None, (f"{shown}." if shown else "", "The page has the intervals and ranges.")))
+    return " ".join(filter(None, (f"{shown}." if shown else "", "Intervals and ranges are in report.html.")))
 
 
 def download(profile: Profile) -> Download:

@@ -22,9 +22,9 @@ from advisor.verdicts.counting import counted
 BESIDE_VERDICT = 3
 """So many warnings stand beside the verdict."""
 _NOTHING_PREDICTED = (
-    "This machine offered no GPU, and nothing was predicted for one: no figure on this page is a GPU's."
+    "No GPU was found on this machine, and nothing was predicted for one: this page has no GPU figures."
 )
-_FROM_FIRST_FRAMES = "The workload failed under every strategy here: what follows rests on its first frames."
+_FROM_FIRST_FRAMES = "The workload failed under every strategy here: all below is based on its first frames."
 
 
 def profile_page(profile: Profile) -> Page:
@@ -100,7 +100,7 @@ def _further(left: int) -> tuple[blocks.Block, ...]:
 def _advice(profile: Profile, found: tuple[blocks.Finding, ...]) -> Section:
     fired, quiet = tuple(f for f in found if f.fired), tuple(f for f in found if not f.fired)
     doubtful, silenced = _doubtful(profile), any(f.outcome == "silenced" for f in quiet)
-    more = f"{len(quiet)} more: rules that passed{', are silenced' * silenced} or do not apply"
+    more = f"{len(quiet)} more: rules that passed{', were silenced' * silenced} or do not apply"
     parts = filled(
         blocks.Prose(_FROM_FIRST_FRAMES * doubtful, forms="html"),
         blocks.Findings(_with_code(profile, fired), forms="html" if doubtful else "html txt"),
@@ -131,17 +131,15 @@ def _circumstances(profile: Profile, unmatched: str) -> Section:
     ran = f"{words.line(profile.workload.file, 120)} {pairs(profile.workload.parameters)}"
     return circumstances(
         blocks.Banners("warning", further, forms="html"),
-        blocks.Fold("What the conclusions go by", filled(blocks.Facts(wanted)), open=True),
+        blocks.Fold("Objective, budget and rule settings", filled(blocks.Facts(wanted)), open=True),
         blocks.Facts(wanted, forms="txt"),
         blocks.Group(
             "sheet",
             filled(
-                blocks.Fold("How the figures were taken", (blocks.Facts(taken),), open=True),
-                blocks.Fold("The workload", (blocks.Facts(workload(profile)),)),
-                blocks.Fold(
-                    "The machine and its software", filled(blocks.Facts(machine), *readings(profile))
-                ),
-                blocks.Fold("What could not be read", filled(blocks.Facts(absent(profile)))),
+                blocks.Fold("How it was measured", (blocks.Facts(taken),), open=True),
+                blocks.Fold("Workload", (blocks.Facts(workload(profile)),)),
+                blocks.Fold("Machine and software", filled(blocks.Facts(machine), *readings(profile))),
+                blocks.Fold("Readings that are not available", filled(blocks.Facts(absent(profile)))),
             ),
             forms="html",
         ),

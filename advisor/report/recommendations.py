@@ -25,7 +25,7 @@ from advisor.stats import EQUIVALENCE
 from advisor.verdicts.words import counted
 from advisor.verdicts.words import headline as verdict_headline
 
-_DECLINED = "the model declines every strategy"
+_DECLINED = "no strategy can be predicted"
 TONES: dict[str, Literal["clear", "tie", "inconclusive"]] = {
     "fastest": "clear",
     "near": "tie",
@@ -40,7 +40,7 @@ def verdicts(profile: Profile) -> tuple[Verdict, ...]:
     """The measured verdict of a GPU run; without a GPU, one predicted verdict per target device."""
     if doubt(profile) == "host only":
         why = "The buffers never leave the host: every strategy runs the same frame."
-        step = "Wrap what is to run on the GPU in device(...), in Workload(frame=[...])."
+        step = "Wrap the stages that should run on the GPU in device(...) in Workload(frame=[...])."
         return (nothing(words.name(profile.device.name), HOST_ONLY, why, step),)
     if profile.device.kind == "cpu":
         return tuple(prediction_verdict(profile, p) for p in profile.predictions) or (_unpredicted(profile),)
@@ -109,7 +109,7 @@ def _doubtful(prediction: Prediction, chosen: Recommendation) -> Verdict:
     """A prediction of a workload that failed here: never worded as a recommendation."""
     told = uncapitalised(headline(chosen))
     if chosen.strategy:
-        told = f"{words.code(chosen.strategy)} predicted as the best"
+        told = f"{words.code(chosen.strategy)} is predicted to be the best"
         if chosen.verdict == "near" and chosen.tied_with:
             told += f", equal to {words.listing(map(words.code, chosen.tied_with))}"
     return Verdict(
@@ -124,7 +124,7 @@ def _doubtful(prediction: Prediction, chosen: Recommendation) -> Verdict:
 def _alone(profile: Profile, prediction: Prediction | None, chosen: Recommendation) -> Verdict:
     """One strategy with figures: nothing was compared, so nothing is recommended."""
     asked, done = asked_for_one(profile, prediction), "was predicted" if prediction else "was run"
-    step = "Leave --strategy out to compare it with the others."
+    step = "Omit --strategy to compare it with the others."
     return Verdict(
         basis="predicted" if prediction else "measured",
         tone="none",
@@ -145,7 +145,7 @@ def _unmeasured(profile: Profile) -> Verdict:
     device, rows = words.name(profile.device.name), profile.measured()
     if rows:
         what = f"No recommendation: {words.count(len(rows), 'strategy')} measured"
-        why = "There is nothing to compare, or the comparison was not made."
+        why = "There is nothing to compare it with, or the comparison was not made."
         return nothing(device, what, why, "Profile again with at least two strategies.")
     if len({row.reason for row in failed_rows(profile)}) == 1:
         return nothing(device, f"Nothing could be measured: {first_reason(profile)}", "", FIX)
@@ -199,7 +199,7 @@ def _faster(chosen: Recommendation, likely: str) -> str:
     if told.startswith("as fast as"):
         return told
     if (noun := counted(chosen.objective).noun) != "time":
-        return f"{words.code(chosen.baseline)} takes {units.ratio(chosen.speedup)} that {noun}"
+        return f"{words.code(chosen.baseline)} takes {units.ratio(chosen.speedup)} the {noun}"
     return f"{likely}{units.ratio(chosen.speedup)} {told}"
 
 
@@ -208,7 +208,7 @@ def direction(chosen: Recommendation) -> str:
     speedup, base = chosen.speedup or 1.0, words.code(chosen.baseline or "")
     low, high = chosen.interval or (speedup, speedup)
     if (noun := counted(chosen.objective).noun) != "time":
-        return f"{base} takes so many times the {noun}"
+        return f"the {noun} of {base}, relative to this strategy"
     if low <= 1 <= high and abs(speedup - 1) <= EQUIVALENCE:
         return f"as fast as {base}"
     if chosen.objective == "throughput":

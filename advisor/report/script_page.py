@@ -23,26 +23,26 @@ from advisor.strategies.scripts import SCRIPT_STRATEGIES
 from advisor.verdicts import scripts
 
 UNKNOWN = (
-    "Which buffer a figure belongs to: an allocator is for all arrays at once, and places none by itself.",
-    "Host memory that the script makes itself (NumPy arrays, `cupyx.empty_pinned`): no strategy changes it.",
-    "What overlapping frames, registered or write-combined memory would bring: that needs other code.",
-    "The steady state: a run counts whole, with reading files and whatever else the script does.",
-    "Copies by other libraries and by `runtime.memcpy`: only those by CuPy's arrays and functions are seen.",
+    "Which buffer a figure belongs to: one allocator serves all arrays and places none individually.",
+    "Host memory that the script allocates (NumPy arrays, `cupyx.empty_pinned`): no strategy changes it.",
+    "What overlapping frames, registered or write-combined memory would gain: that needs different code.",
+    "The steady state: a run counts as a whole, including file reads and everything else the script does.",
+    "Copies by other libraries and by `runtime.memcpy`: only those by CuPy are recorded.",
 )
 MORE = (
-    "Write a `@workload` to have buffers placed one by one, stages and copies timed apart, other devices "
-    "predicted and advice given: `advisor new mine.py` writes one to start from."
+    "Write a `@workload` to place buffers individually, time stages and copies separately, predict other "
+    "devices and get advice: `advisor new mine.py` writes one to start from."
 )
 _RANGES = 12
 _FIX = "Fix the errors above and run again."
 _SEEN = "by CuPy"
 _TIME = (
-    "the whole script, from its first line until the GPU has done all; importing CuPy, the CUDA context and "
-    "the allocator come before"
+    "the whole script, from its first line until the GPU has finished; importing CuPy and creating the "
+    "CUDA context and the allocator are not included"
 )
-_SPENT = "from the timed runs; CPU time with the children that the script waited for"
+_SPENT = "from the timed runs; CPU time includes child processes that the script waited for"
 _OBSERVED = (
-    "from the observed run, which is not in the times: CUDA events on the stream, and listeners around "
+    "from the observed run, which is not timed: CUDA events on the stream, and listeners around "
     "CuPy's functions and memory hooks"
 )
 
@@ -123,8 +123,8 @@ def _evidence(profile: Profile, script: ScriptRun) -> Iterator[blocks.Block]:
             "range",
             tuple(blocks.Column(n, forms="html md txt" if n == names[0] else "html") for n in names),
             ranges[:_RANGES],
-            caption="The script's own ranges: seconds by the stream's clock in one observed run, and how "
-            f"often.{left}",
+            caption="The script's own NVTX ranges: time on the stream in one observed run, and number of "
+            f"occurrences.{left}",
             title=f"Ranges under {names[0]} (times in one run):",
             identifier="ranges",
             code_heads=True,
@@ -140,15 +140,15 @@ def _strategies(profile: Profile, script: ScriptRun) -> blocks.Table:
         "strategy",
         (
             blocks.Column("time per run", notes=interval, brief="run"),
-            blocks.Column(f"speed against `{script.baseline}`", brief=f"vs {script.baseline}"),
+            blocks.Column(f"gain over `{script.baseline}`", brief=f"vs {script.baseline}"),
             blocks.Column("copied to the device", _SEEN, forms="html md"),
-            blocks.Column("copied back", _SEEN, forms="html md"),
-            blocks.Column("taken from CUDA", forms="html"),
+            blocks.Column("copied to the host", _SEEN, forms="html md"),
+            blocks.Column("reserved from CUDA", forms="html"),
             blocks.Column("results", figures=False, forms="html"),
         ),
         tuple(_row(profile, script, row) for row in script.measured),
-        caption=f"The script under each strategy. Beneath each figure its {interval}. Copies and memory are "
-        "of one observed run.",
+        caption=f"The script under each strategy, with the {interval} below each figure. Copies and memory "
+        "are from one observed run.",
         identifier="strategies",
     )
 
@@ -163,7 +163,7 @@ def _row(profile: Profile, script: ScriptRun, row: ScriptMeasured) -> blocks.Row
         found = scripts.ratio(base, row, profile.method.confidence)
         ratio = blocks.TableCell(units.ratio(found.value), words.ratio_between(found.low, found.high))
     between = words.seconds_between(*row.interval_seconds) if len(row.run_seconds) > 1 else "one run"
-    memory = blocks.TableCell("not seen")  # a pool that has no hooks is CUDA's own
+    memory = blocks.TableCell("not recorded")  # a pool that has no hooks is CUDA's own
     if row.memory is not None:
         allocations = words.count(row.memory.allocations, "allocation")
         memory = blocks.TableCell(units.size(row.memory.reserved_bytes), allocations)
@@ -187,7 +187,7 @@ def _copied(nbytes: int, times: int) -> blocks.TableCell:
     return (
         blocks.TableCell(units.size(nbytes), words.count(times, "copy"))
         if times
-        else blocks.TableCell("none seen")
+        else blocks.TableCell("none recorded")
     )
 
 
@@ -210,9 +210,9 @@ def _unknown() -> Section:
         (
             blocks.Bullets(UNKNOWN, forms="html md"),
             blocks.Prose(MORE, kind="", forms="html md"),
-            blocks.Prose(f"A script tells less than a workload. {MORE}", forms="txt"),
+            blocks.Prose(f"A script profile has fewer details than a workload profile. {MORE}", forms="txt"),
         ),
-        nav="What is not known",
+        nav="Limits",
         folded=True,
     )
 
@@ -220,9 +220,9 @@ def _unknown() -> Section:
 def _circumstances(profile: Profile, script: ScriptRun, notes: tuple[str, ...], made: str) -> Section:
     machine, taken = environment(profile), profile.method
     runs = (
-        f"each in a fresh process: one to warm up ({units.seconds(script.warm_up_seconds)}), "
-        f"one for each strategy observed, then {words.count(taken.rounds, 'round')} in an order "
-        f"shuffled with seed {taken.seed}"
+        f"each in a fresh process: one warm-up ({units.seconds(script.warm_up_seconds)}), "
+        f"one observed run of each strategy, then {words.count(taken.rounds, 'round')} in random order "
+        f"(seed {taken.seed})"
     )
     method = (
         blocks.Fact("Command", words.line(profile.command, 500)),
@@ -234,8 +234,8 @@ def _circumstances(profile: Profile, script: ScriptRun, notes: tuple[str, ...], 
         blocks.Fact("SHA-256", words.name(profile.workload.sha256, 64)),
     )
     folds = (
-        blocks.Fold("How the figures were taken", (blocks.Facts(method),), open=True),
-        blocks.Fold("The machine and its software", (blocks.Facts(machine),)),
+        blocks.Fold("How it was measured", (blocks.Facts(method),), open=True),
+        blocks.Fold("Machine and software", (blocks.Facts(machine),)),
     )
     return circumstances(
         blocks.Group("sheet", folds),

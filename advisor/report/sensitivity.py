@@ -27,12 +27,12 @@ from advisor.verdicts.words import counted as counts
 
 _FACTORS = (2, 4, 8, 16, 32, 64)
 _BLIND = (
-    "By the model from the traced traffic, without the measured times: from which factor on, in powers of "
-    "two up to 64, it would recommend another strategy."
+    "Predicted from the traced traffic, without the measured times: the factor, in powers of two up to 64, "
+    "from which the model would recommend another strategy."
 )
 _SETUP = (
-    "Set-up is paid once: allocate, pin, set-up stages, first frame. A strategy that costs more of it than "
-    "`{}` pays after so many frames; a program that runs fewer should not change."
+    "Set-up runs once: allocation, page-locking, set-up stages and the first frame. A strategy with a longer "
+    "set-up than `{}` pays off after the given number of frames; for fewer frames, do not change."
 )
 
 
@@ -110,7 +110,7 @@ def _setup(profile: Profile) -> blocks.Table:
     return blocks.Table(
         "setup",
         "strategy",
-        tuple(map(blocks.Column, ("set-up, once", "more set-up", "saved per frame", "pays"))),
+        tuple(map(blocks.Column, ("set-up", "additional set-up", "saved per frame", "pays off"))),
         setup_costs(measured, base, speeds(counted(profile))),
         caption=_SETUP.format(words.name(base.strategy) if base else "baseline"),
         identifier="setup",

@@ -20,25 +20,25 @@ from advisor.strategies.registry import BASELINE
 from advisor.version import __version__
 
 _ON_CHART = {
-    "predicted": "Bands are the ranges; a ring marks what is recommended.",
-    "measured": "Upright lines are the intervals; a ring marks what is recommended.",
-    "cpu": "Upright lines are the intervals.",
+    "predicted": "Bands show the ranges; a ring marks the recommended strategy.",
+    "measured": "Vertical lines show the intervals; a ring marks the recommended strategy.",
+    "cpu": "Vertical lines show the intervals.",
 }
-_CHANGES = " Between the dotted lines the best strategy changes."
+_CHANGES = " The best strategy changes between the dotted lines."
 _FEW = 2
 """So many strategies more need no band."""
-_METHOD = ("Order", "Time", "Figures", "Set-up")
+_METHOD = ("Order", "Time limit", "Figures", "Set-up")
 _WORKLOAD = ("File", "SHA-256", "Frame")
-_VALUES = "each is a whole run of its own, one after the other; between them nothing was tested"
+_VALUES = "each value is a separate run, one after the other; no values in between were tested"
 _BEST = (
-    "a change is said only between values that speak for different strategies; a tie, and a value at which "
-    "the best cannot be told apart, makes none"
+    "a change is reported only between values with different recommendations; ties and undecided values "
+    "are not changes"
 )
 _LINKS = (
-    "The report of each value, which the table links to, has its stages, its memory, its advice and all raw "
+    "The report of each value, linked in the table, has its stages, its memory, its advice and all raw "
     "samples."
 )
-_ON_CPU = "The workload ran here with NumPy for CuPy. These are not GPU times."
+_ON_CPU = "The workload ran here with NumPy instead of CuPy. These are not GPU times."
 _PREDICTED = "Predicted, not measured. Run the same command on the device to confirm."
 
 
@@ -108,12 +108,12 @@ def _circumstances(
     machine = environment(first) if first else ()
     return circumstances(
         blocks.Fold(
-            "How the figures were taken",
+            "How it was measured",
             (blocks.Facts((*taken, blocks.Fact("Best strategy", _BEST))),),
             open=True,
         ),
-        blocks.Fold("The workload", filled(blocks.Facts(ran))),
-        blocks.Fold("The machine and its software", filled(blocks.Facts(machine))),
+        blocks.Fold("Workload", filled(blocks.Facts(ran))),
+        blocks.Fold("Machine and software", filled(blocks.Facts(machine))),
         blocks.Prose(_LINKS, forms="html"),
         facts=(
             *(ran[:1] + machine)[:8],
@@ -163,9 +163,9 @@ def _device(
 def _table(track: Track, sweep: SweepResults, parameter: str, number: int) -> blocks.Table:
     shown, device, predicted = track.with_figures, words.name(track.device.name), track.basis == "predicted"
     where = CPU_LABEL if track.basis == "cpu" else f"measured on {device}"
-    caption = f"Time per frame, {where}; beneath it the interval of the median."
+    caption = f"Time per frame, {where}, with the interval of the median below."
     if predicted:
-        caption = "Predicted time per frame: the likely value, beneath it the range."
+        caption = "Predicted time per frame: the likely value, with the range below."
     return blocks.Table(
         "sweep",
         parameter,
@@ -208,7 +208,7 @@ def _chart(track: Track, parameter: str, looks: dict[str, Style], index: int) ->
         Curve(name, looks[name], tuple(_sample(stop, name) for stop in stops)) for name in track.with_figures
     ]
     others = words.count(len(curves) - len(leading), "other strategy") if len(leading) < len(curves) else ""
-    note = f"The band holds {others}: the table has them. " if others else ""
+    note = f"The band contains {others}, listed in the table. " if others else ""
     changed = [(stops.index(low), stops.index(high), told) for low, high, told in crossings(track, parameter)]
     return line_chart(
         f"lines-{index}",

@@ -109,7 +109,7 @@ def _nothing(track: Track, parameter: str) -> str:
     if len(doubts) == 1 and doubts != {""}:
         return _against(track, doubts.pop())
     if any(stop.standing.rivals for stop in track.stops):
-        return f"The best strategy cannot be told at any value of {parameter}"
+        return f"The best strategy is undecided at every value of {parameter}"
     return f"No recommendation at any value of {parameter}"
 
 
@@ -129,7 +129,7 @@ def _changes(track: Track, parameter: str, changed: Sequence[Change]) -> Iterato
         low, high = track.stops[change.low], track.stops[change.high]
         yield (
             f"The best strategy {'likely ' * change.likely}changes from {before} to {after} between "
-            f"{parameter} = {words.value(low.value)} and {words.value(high.value)}, two of the values tested."
+            f"{parameter} = {words.value(low.value)} and {words.value(high.value)}, two of the tested values."
         )
         if not high.seconds(change.before.strategy):
             yield f"{before} has no figures at {words.value(high.value)}."
@@ -139,11 +139,11 @@ def _remarks(track: Track, parameter: str) -> Iterator[str]:
     """Ties, undecided values, overlaps and values without a recommendation, alike ones together."""
     profiled = [stop for stop in track.stops if stop.results]
     rivals = [stop for stop in track.stops if stop.standing.rivals]
-    for tied, verb in ((True, "tie"), (False, "cannot be told apart")):
+    for tied, verb in ((True, "tie"), (False, "cannot be distinguished")):
         stops = [stop for stop in rivals if bool(stop.standing.best) is tied]
         for among, where in words.grouped(stops, lambda stop: frozenset(stop.standing.rivals)).items():
             names = words.listing(words.code(name) for name in track.strategies if name in among)
-            yield f"{names or 'The best'} {verb} at {at(parameter, where)}."
+            yield f"{names or 'The best strategies'} {verb} at {at(parameter, where)}."
     overlapping = sum(bool(stop.standing.overlaps) for stop in track.stops)
     if overlapping:
         likely = ": likely, not certain" * any(stop.standing.likely for stop in track.stops)
@@ -163,7 +163,7 @@ def _narrower(track: Track, parameter: str, changed: Sequence[Change]) -> str:
         texts = words.value(low), words.value(high)
         count = _FINER if change.high - change.low == 1 else 2 * (change.high - change.low) + 1
         if float(low) > 0 and texts[0] != texts[1] and _between(low, high, count) - tested:
-            return f"Look closer: `--sweep {parameter}={texts[0]}..{texts[1]}:{count}`."
+            return f"Refine: `--sweep {parameter}={texts[0]}..{texts[1]}:{count}`."
     return ""
 
 

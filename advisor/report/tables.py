@@ -98,9 +98,9 @@ def break_even(row: Measured, base: Measured, ratio: stats.Ratio) -> TableCell:
     if math.isinf(ratio.high):
         return TableCell("not in the final")
     if ratio.low <= 1 <= ratio.high:
-        return TableCell("frames tie with the baseline's")
+        return TableCell("no clear difference per frame")
     if ratio.low > 1 and extra <= 0:
-        return TableCell("at once", sort=0)
+        return TableCell("immediately", sort=0)
     crossing = round(extra / (base.median_seconds * (1 - 1 / ratio.value)), 6)
     ends = sorted(extra / (base.median_seconds * (1 - 1 / end)) for end in (ratio.low, ratio.high))
     if ratio.low > 1:
@@ -109,4 +109,4 @@ def break_even(row: Measured, base: Measured, ratio: stats.Ratio) -> TableCell:
     if crossing < 1:
         return TableCell("never")
     between = f"{math.floor(ends[0])} to {math.floor(ends[1])}"
-    return TableCell(f"ahead for {words.count(math.floor(crossing), 'frame')} only", between)
+    return TableCell(f"only for {words.count(math.floor(crossing), 'frame')}", between)

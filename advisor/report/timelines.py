@@ -21,11 +21,11 @@ NAME_LENGTH = 14
 _PHONE = 282.0
 """Pixels that a timeline is wide on a phone of 390; a letter in it takes 7 at most, beside a margin of 6."""
 _LETTER, _MARGIN = 7.0, 7.0
-_SOURCES = {"events": "our own events", "nsys": "seen by nsys"}
+_SOURCES = {"events": "recorded with CUDA events", "nsys": "recorded by nsys"}
 _HOW = {
-    "events": "Drawn from our own events: the host's clock, and the stream's marks fitted to it within "
-    "microseconds. Watching mostly makes a frame slower: these are not the measured times",
-    "nsys": "As nsys saw it. Tracing mostly makes a frame slower: these are not the measured times",
+    "events": "Host stages are timed by the host's clock, GPU work by CUDA events fitted to it within "
+    "microseconds. Recording usually slows a frame: these are not the measured times",
+    "nsys": "Recorded by nsys. Tracing usually slows a frame: these are not the measured times",
 }
 
 
@@ -92,7 +92,7 @@ def timeline_view(row: Measured, timeline: Timeline, number: int) -> TimelineVie
         identifier=f"timeline-{number}",
         title=f"One frame of {words.name(row.strategy)}, {frame}",
         source=_SOURCES[timeline.source],
-        how=f"{_HOW[timeline.source]}, of which the median is {units.seconds(row.median_seconds)}.",
+        how=f"{_HOW[timeline.source]}, whose median is {units.seconds(row.median_seconds)}.",
         description=f"A frame of {frame}. " + "; ".join(row.text for row in rows[:12]),
         height=LINE_HEIGHT * len(lines) + AXIS_HEIGHT,
         lines=tuple(
@@ -156,7 +156,7 @@ def _piece(span: Span, timeline: Timeline, numbers: Mapping[tuple[str, str], str
         x=percent(begin / frame),
         width=percent(max(length / frame, 0.001)),
         category=category(span),
-        title=f"{times}{words.name(span.label)}: {lasted}, from {units.seconds(begin) if begin else 0} on",
+        title=f"{times}{words.name(span.label)}: {lasted}, from {units.seconds(begin) if begin else 0}",
         name=_written(number, _short(span), length / frame),
     )
 

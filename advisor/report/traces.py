@@ -14,7 +14,7 @@ from advisor.report import blocks, words
 from advisor.report.page import Page, Section, filled
 from advisor.report.timelines import timeline_view
 
-SLOWER = "Times under a tool are mostly longer than without it; they are not the measured ones."
+SLOWER = "Traced times are usually longer than untraced ones and are not used for the verdict."
 NONE = "none"
 """It was looked for, and not there."""
 _PAGE = 4096
@@ -44,12 +44,12 @@ def _told(profile: Profile, found: list[blocks.Fold]) -> tuple[blocks.Block, ...
         return ()
     if asked and trace.strategies:
         missing = (
-            f" {words.code(m.strategy)} is not in it: {words.line(m.reason, 200)}." for m in trace.missing
+            f" {words.code(m.strategy)} has no trace: {words.line(m.reason, 200)}." for m in trace.missing
         )
         tool = words.name(trace.tool or "nsys")
         said = f"Each strategy also ran under {tool}; traced times are not used.{''.join(missing)}"
     elif asked:
-        said = f"There is no trace of nsys: {words.line(trace.reason, 400)}"
+        said = f"No nsys trace: {words.line(trace.reason, 400)}"
     notes = (blocks.Prose(words.line(note, 300), forms="html") for note in trace.notes)
     alone = [replace(frame, open=True) for frame in found] if len(found) == 1 else found
     return filled(blocks.Prose(said, forms="html md"), *notes, *alone)
@@ -87,7 +87,7 @@ def _seen(traced: StrategyTrace, unit: str) -> tuple[blocks.Block, ...]:
                 blocks.Fact(f"allocated, {words.name(made.kind)}", f"{units.size(made.bytes)} ({sizes})")
             )
     return filled(
-        blocks.Prose(f"Seen by nsys, {title}.{absent}"),
+        blocks.Prose(f"Recorded by nsys, {title}.{absent}"),
         blocks.Facts(tuple(figures)),
         blocks.Fold("By range", filled(blocks.Facts(tuple(steps(traced))))),
     )
@@ -166,13 +166,13 @@ def not_observed(absent: Mapping[str, str]) -> list[str]:
 
 def trace_page(told: FileTrace) -> Page:
     """One file: each strategy with its figures per frame, or the totals."""
-    tool = told.tool or "an export of nsys that does not say its version"
+    tool = told.tool or "nsys export of unknown version"
     parts = [blocks.Banners("note", tuple(map(words.line, told.notes))), *map(_strategy, told.strategies)]
     if told.whole:
         whole, lasted = told.whole, units.seconds(told.whole.seconds or 0.0)
         idle = whole.idle_share if whole.seconds is not None else None
         seen = _in_text(whole.activity, 1, idle, lasted, (), whole.absent)
-        parts.append(blocks.Facts(seen, "None of advisor's ranges is in it; in all:"))
+        parts.append(blocks.Facts(seen, "No advisor ranges found. Totals:"))
     return Page(
         kind="trace",
         brand="trace",

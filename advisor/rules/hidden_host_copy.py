@@ -61,7 +61,7 @@ RULE = Rule(
     bad="""
     host = cupyx.empty_pinned(shape, np.float32)
     for _ in range(frames):
-        np.copyto(host, image)  # the copy that it was to spare
+        np.copyto(host, image)  # the copy to avoid
         device.set(host, stream=stream)
         stream.synchronize()""",
     good="""

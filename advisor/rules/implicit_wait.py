@@ -28,7 +28,7 @@ def judge(case: Case, limits: Limits) -> Finding:
     spared, row = count * limits["seconds"], case.baseline
     shown = (
         Evidence(label="waits in a frame", value=count, unit="count"),
-        row.figure("time that they cost at least", spared),
+        row.figure("minimum time of these waits", spared),
         row.frame(),
     )
     if row.part(spared) < limits["share"]:
@@ -41,8 +41,8 @@ def judge(case: Case, limits: Limits) -> Finding:
     return Finding(
         "advice",
         f"Device stages wait for the GPU {_times(count)} in a frame: {_lines(waits)}. Each copies a value to "
-        f"the host and returns when all work before it is done: {units.seconds(limits['seconds'])} at "
-        f"least, and nothing is launched meanwhile. {advised}",
+        f"the host and returns when all earlier work is done: at least {units.seconds(limits['seconds'])}, "
+        f"during which nothing is launched. {advised}",
         evidence=shown,
         gain=estimate(spared),
         inferred=True,
@@ -59,11 +59,10 @@ def _lines(waits: tuple[Wait, ...]) -> str:
 
 RULE = Rule(
     id="implicit-wait",
-    title="Keep the value on the GPU in place of waiting for it",
-    why="float(a.max()), `if (a > b).any()`, a.item() and an index by a mask need a value on the host: CuPy "
-    "copies it and waits until the GPU has done all that was queued before. The GPU then stands still while "
-    "Python launches the next kernel. Arrays of no dimension are operands as any other: the value need not "
-    "come to the host.",
+    title="Keep the value on the GPU instead of waiting for it",
+    why="float(a.max()), `if (a > b).any()`, a.item() and indexing with a mask need a value on the host: "
+    "CuPy copies it and waits until the GPU has finished all queued work. The GPU then idles while Python "
+    "launches the next kernel. 0-dimensional arrays are valid operands, so the value can stay on the GPU.",
     bad="""
     scale = float(device.max())  # copies 4 bytes, waits
     cupy.multiply(device, 1 / scale, out=device)""",
@@ -76,11 +75,11 @@ RULE = Rule(
             "seconds",
             13e-6,
             "seconds",
-            "what one wait costs at least: the copy of a value, the synchronisation",
-            "5 to 7 µs for the smallest copies (arXiv 2602.21548) and 8 µs to synchronise (what launch "
-            "leaves of the smallest size of UnifiedMemoryPerf on RTX 2060 and GTX 1650 SUPER)",
+            "minimum cost of one wait: copying a value and synchronizing",
+            "5 to 7 µs for the smallest copies (arXiv 2602.21548) and 8 µs to synchronize (smallest "
+            "size of UnifiedMemoryPerf on RTX 2060 and GTX 1650 SUPER, less the launch)",
         ),
-        frame_share("part of a baseline's frame that the waits cost, from which they are worth removing"),
+        frame_share("share of a baseline frame from which waits are worth removing"),
     ),
     sources=(
         "https://docs.cupy.dev/en/stable/user_guide/performance.html",

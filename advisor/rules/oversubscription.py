@@ -89,7 +89,7 @@ RULE = Rule(
     device = cupy.empty((rows, *data.shape[1:]), data.dtype)
     for start in range(0, len(data), rows):
         part = data[start : start + rows]
-        device[: len(part)].set(part)  # one part that fits after the other
+        device[: len(part)].set(part)  # one part at a time
         compute(device[: len(part)])""",
     thresholds=(
         Threshold(

@@ -38,9 +38,9 @@ RULE = Rule(
     flags = cupy.cuda.runtime.hostAllocWriteCombined
     host = pinned_empty(shape, np.float32, flags)
     produce(host)
-    device.set(host, stream=stream)  # no faster for it""",
+    device.set(host, stream=stream)  # no faster""",
     good="""
-    host = pinned_empty(shape, np.float32)  # the CPU may read it, too
+    host = pinned_empty(shape, np.float32)  # the CPU may also read it
     produce(host)
     device.set(host, stream=stream)""",
     requires=(WRITE_COMBINED,),

@@ -40,7 +40,7 @@ _COUNTED: dict[Objective, Counted] = {
         noun="energy",
         best="the least energy",
         equal="equal in energy",
-        takes="takes {figure} a {unit} above the idle power",
+        takes="takes {figure} a {unit} above idle power",
         written=units.joules,
         lacking="Open: no energy was measured",
         remedy="Each row gives the reason. If time ran out, raise --max-seconds and run again.",
@@ -132,7 +132,7 @@ def _takes(made: Recommendation, figures: Mapping[str, float], unit: str) -> str
     low, high = made.interval
     return (
         f"{takes}; {made.baseline} takes {units.ratio(made.speedup)} "
-        f"({units.ratio(low)} to {units.ratio(high)}) that {how.noun}."
+        f"({units.ratio(low)} to {units.ratio(high)}) the {how.noun}."
     )
 
 

@@ -135,8 +135,8 @@ def _bind(stage: Stage, phase: Phase, workload: Workload, taken: set[str]) -> Bo
     taken.add(name)
     if phase == "setup" and stage.every > 1:
         raise WorkloadError(
-            f"stage {name!r} of set-up has every={stage.every}, and set-up runs once",
-            next_step="Leave every= out, or list the stage in frame=[...].",
+            f"stage {name!r} of set-up has every={stage.every}, but set-up runs only once",
+            next_step="Omit every=, or list the stage in frame=[...].",
         )
     access, specials, wanted = _parameters(stage.function, name, workload.buffers, None, stage.arrays)
     for buffer in access:

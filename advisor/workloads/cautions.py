@@ -44,7 +44,7 @@ def _of_buffers(bound: BoundWorkload) -> Iterator[str]:
             )
         elif set(modes) == {"out"} and name not in checked:
             yield (
-                f"Buffer {name!r} ({size}) is written and never read, so that no frame has a copy of it to "
+                f"Buffer {name!r} ({size}) is written but never read, so no frame copies it to "
                 "its reader. Add the stage that reads it in your program, or declare it with scratch=True."
             )
 
@@ -53,15 +53,15 @@ def _of_stage(stage: BoundStage) -> Iterator[str]:
     function = stage.stage.function
     if _does_nothing(function):
         yield (
-            f"Stage {stage.name!r} does nothing: its time is 0, and its buffers are moved all the same. "
-            "Let it do what your program does, or remove it."
+            f"Stage {stage.name!r} does nothing: its time is 0, but its buffers are still moved. "
+            "Make it do what your program does, or remove it."
         )
         return
     read = [name for name, mode in stage.access.items() if mode != "out"]
     for name in unused_parameters(function, read):
         yield (
-            f"Stage {stage.name!r} takes buffer {name!r} and never uses it, so that it may be moved for "
-            "nothing. Remove the parameter."
+            f"Stage {stage.name!r} takes buffer {name!r} but never uses it, so it may be moved "
+            "unnecessarily. Remove the parameter."
         )
 
 

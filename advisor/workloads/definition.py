@@ -233,18 +233,18 @@ def _every(every: object, stage: str) -> int:
 
 
 def _require_frames(frame: Sequence[Stage]) -> None:
-    """Some stage runs in every frame, and the common period of all stages is at most that."""
+    """Some stage runs in every frame, and the period of all stages is short enough."""
     every = [stage.every for stage in frame]
     if min(every) > 1:
         raise WorkloadError(
             f"no stage runs in every frame: every is {', '.join(map(str, every))}",
-            next_step="A frame is what the program repeats most often: divide them all by the least.",
+            next_step="A frame is what the program repeats most often: divide them all by the smallest.",
         )
     if math.lcm(*every) > MOST_PERIOD:
         raise WorkloadError(
-            f"every is {', '.join(map(str, every))}: only after {math.lcm(*every)} frames do all stages run "
-            f"together again; the most is {MOST_PERIOD}",
-            next_step="Choose numbers that divide one another.",
+            f"every is {', '.join(map(str, every))}: all stages run together only every "
+            f"{math.lcm(*every)} frames; the maximum is {MOST_PERIOD}",
+            next_step="Choose numbers that are multiples of each other.",
         )
 
 
@@ -256,7 +256,7 @@ def _form(arrays: object, stage: str) -> ArrayForm | None:
     if arrays is None:
         return None
     raise WorkloadError(
-        f"stage {stage!r}: arrays is {arrays!r}, which is none of {', '.join(FORMS)}"
+        f"stage {stage!r}: arrays is {arrays!r}, which is not one of {', '.join(FORMS)}"
         f"{did_you_mean(str(arrays), FORMS)}",
         next_step=FORMS_EXPLAINED,
     )

@@ -67,7 +67,7 @@ def _loaded(path: Path, source: bytes, definition: Definition, parameters: Mappi
         ignore=tuple(bound.workload.ignore),
     )
     unused = unused_parameters(definition.function, list(parameters))
-    told = (f"No part of workload {definition.name!r} uses its parameter {name!r}." for name in unused)
+    told = (f"Workload {definition.name!r} does not use its parameter {name!r}." for name in unused)
     return Loaded(bound, record, (*cautions(bound), *told))
 
 
@@ -134,10 +134,10 @@ def after_error(error: BaseException, path: Path) -> str:
     name = error.filename if isinstance(error, FileNotFoundError) else None
     if isinstance(name, str) and not Path(name).is_absolute() and (path.parent / name).exists():
         return (
-            f"{name} is looked for in the working directory, {Path.cwd()}, and lies beside {path.name}: "
+            f"{name} is opened relative to the working directory, {Path.cwd()}, but is next to {path.name}: "
             f"write Path(__file__).parent / {name!r}."
         )
-    return f"The traceback is of your own code, in {path}."
+    return f"The error is in your code: {path}."
 
 
 def _source(path: Path) -> bytes:

@@ -51,7 +51,7 @@ def require_name(file: Path) -> None:
         raise UsageError(f"{file} does not end in .py", next_step=f"Write {file}.py, for example.")
     if file.stem in _TAKEN or file.stem in sys.stdlib_module_names:
         raise UsageError(
-            f"{file.name} would hide the module {file.stem!r} from what is imported beside it",
+            f"{file.name} would hide the module {file.stem!r} from other imports",
             next_step="Choose another name.",
         )
 

@@ -112,7 +112,7 @@ def test_theme_follows_the_system_until_it_is_switched(browser: Browser, tmp_pat
 def test_first_stop_of_the_keyboard_leads_to_the_verdict(browser: Browser, tmp_path: Path) -> None:
     with visit(browser, shown(profile(), "html"), tmp_path) as seen:
         seen.page.keyboard.press("Tab")
-        assert seen.ask("document.activeElement.innerText") == "To the verdict"
+        assert seen.ask("document.activeElement.innerText") == "Skip to the verdict"
         assert seen.ask("document.activeElement.getBoundingClientRect().left") >= 0
         seen.page.keyboard.press("Enter")
         assert seen.ask("location.hash") == "#verdict"

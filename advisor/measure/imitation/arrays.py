@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from advisor.measure.imitation.watch import NotFilled, NotTaken, Unknowable, Watch
 
-_KEEP = "Keep the value on the GPU: a condition as xp.where(...), a scale as the 0-dimensional array itself."
-_SAME_SHAPE = "The size of the result is the GPU's to say: xp.where(condition, a, 0) keeps the shape."
+_KEEP = "Keep the value on the GPU: use xp.where(...) for a condition, the 0-dimensional array for a scale."
+_SAME_SHAPE = "The size of the result depends on GPU data; xp.where(condition, a, 0) keeps the shape."
 _CONVERT = (
-    "Use xp.asarray in place of np.asarray, and cupyx.scipy in place of scipy; a.get() copies to the host "
+    "Use xp.asarray instead of np.asarray and cupyx.scipy instead of scipy; a.get() copies to the host "
     "and waits for the GPU."
 )
 _REDUCTIONS = frozenset(
@@ -48,7 +48,7 @@ class DeviceArray:
     def __array__(self, *_: Any, **__: Any) -> Any:
         self._watch.refuse(
             NotTaken,
-            "CuPy does not convert its arrays to NumPy's implicitly (TypeError)",
+            "CuPy does not convert its arrays to NumPy arrays implicitly (TypeError)",
             _CONVERT,
             self,
         )
@@ -87,7 +87,7 @@ class DeviceArray:
             self._watch.refuse(
                 NotFilled,
                 f"{what} is assigned to a CuPy array, which CuPy refuses",
-                "Put it through xp.asarray(...) once, or make it a buffer that a host stage writes.",
+                "Convert it with xp.asarray(...) once, or make it a buffer that a host stage writes.",
                 self,
             )
         self.plain[self._key(key)] = stripped(value)
@@ -97,7 +97,7 @@ class DeviceArray:
             raise Unknowable
         parts = key if isinstance(key, tuple) else (key,)
         if any(getattr(part, "dtype", None) == np.bool_ and np.ndim(stripped(part)) for part in parts):
-            self._watch.wait("an index by a mask", _SAME_SHAPE)
+            self._watch.wait("indexing with a mask", _SAME_SHAPE)
         return stripped(key)
 
     def __len__(self) -> int:
@@ -114,7 +114,7 @@ class DeviceArray:
         return self.plain
 
     def __bool__(self) -> bool:
-        return bool(self._value("the truth of an array (if, while, and, or)"))
+        return bool(self._value("the truth value of an array (if, while, and, or)"))
 
     def __int__(self) -> int:
         return int(self._value("int()"))

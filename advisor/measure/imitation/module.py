@@ -78,7 +78,7 @@ class Imitation:
             if made.dtype.kind not in _ARITHMETIC:
                 watch.refuse(
                     NotTaken,
-                    f"CuPy makes no array of {made.dtype}",
+                    f"CuPy does not support arrays of {made.dtype}",
                     "Use bool, integers, float16 to float64 or complex numbers.",
                 )
             own = isinstance(values, DeviceArray)

@@ -100,7 +100,7 @@ class Watch:
         self.refuse(
             NoSuchName,
             f"CuPy {self.coverage.version} has no {name}",
-            f"Write it with what CuPy has ({COMPARISON}), or as a kernel: device(..., cpu=...).",
+            f"Use what CuPy has ({COMPARISON}), or write a kernel: device(..., cpu=...).",
         )
 
     def require_parameters(
@@ -172,8 +172,8 @@ def user_line() -> Place:
 
 def _upload() -> str:
     if "random" in user_line().text:
-        return "Draw on the GPU with xp.random, or put the draws through xp.asarray(...)."
+        return "Generate them on the GPU with xp.random, or convert them with xp.asarray(...)."
     return (
-        "Put it through xp.asarray(...) once, or make it a buffer that a set-up stage fills: each call of "
+        "Convert it with xp.asarray(...) once, or make it a buffer that a set-up stage fills: each call of "
         "xp.asarray copies."
     )
