@@ -8,10 +8,7 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
-try:
-    _HERE = Path.cwd()
-except OSError:  # it was removed: there is nothing to go back to
-    _HERE = Path("/")
+_START: list[Path] = []
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -33,6 +30,8 @@ def die_with_parent(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
 
 
 def back_to_start() -> None:
-    """The directory in which this process began, to which the paths it was given are relative."""
+    """Where this process was when it first asked, before any code of the user: paths are relative to it."""
     with suppress(OSError):
-        os.chdir(_HERE)
+        if not _START:
+            _START.append(Path.cwd())
+        os.chdir(_START[0])
