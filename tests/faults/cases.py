@@ -385,6 +385,9 @@ def secrets() -> Iterator[Case]:
         "sweep: over a secret", swept, 0, {"w.py": workload(parameters=', token: str = ""')}, never=(SECRET,)
     )
 
+    failing = workload(parameters=', token: str = ""', produce="raise ValueError(token)")
+    yield Case("sweep: over a secret that fails", swept, 3, {"w.py": failing}, never=(SECRET,))
+
 
 FORMS = {
     "a token of GitHub": ("ghp_", "abcdefghijklmnopqrstuvwxyz0123456789"),
