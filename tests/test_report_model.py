@@ -75,21 +75,11 @@ def test_a_class_without_published_cases_has_no_known_error(monkeypatch: pytest.
         assert "is not known" in evidence.error_sentence(memory)  # type: ignore[arg-type]
 
 
-def test_short_forms_say_it_for_all_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    known(monkeypatch, discrete={}, tegra={"cases": 3, "figures": 8, "inside_share": 0.71})
-    several = predictions("tegra", "discrete", "discrete", "coherent")
-    assert evidence.error_line(several) == (
-        "Model against published figures: tegra 8 figures, 71 % in range (few cases); "
-        "discrete 132 figures, 92 % in range; coherent none"
-    )
-    assert evidence.error_line(()) == ""
-
-
 def test_every_form_has_the_error_beside_its_predictions() -> None:
     run = cpu_profile()
     html = shown(run, "html")
     assert html.count("The model against ") == len(run.predictions)
-    assert shown(run, "md").count("Model against published figures") == 1
+    assert shown(run, "md").count("How accurate predictions are: docs/accuracy.md") == 1
     assert (
         len([line for line in shown(run, "details").splitlines() if "How accurate predictions are" in line])
         == 1

@@ -114,6 +114,11 @@ class Answer:
         alike = words.grouped(self.missing, lambda gap: gap.status).items()
         return tuple((status, tuple(name for gap in same for name in gap.names)) for status, same in alike)
 
+    def leading(self, most: int) -> list[Bar]:
+        """The recommended strategy, the baseline and the fastest of the others."""
+        ranked = sorted(self.bars, key=lambda bar: not (bar.chosen or bar.baseline))[:most]
+        return [bar for bar in self.bars if bar in ranked]
+
     def share(self, amount: float) -> float:
         """Of the chart's width in percent; what is beyond its end is cut there."""
         return round(100 * min(amount / self.extent, 1.0), 2)

@@ -139,7 +139,6 @@ def _times(found: Sequence[Place]) -> tuple[blocks.Block, ...]:
 def _card(place: Place) -> blocks.Group:
     parts = filled(
         blocks.Prose(f"{memory_told(place.device)} Profiled {place.origin}.".strip()),
-        blocks.Verdicts((place.verdict,), level=4),
         blocks.Items(gaps(place.stop.results.values()), "Strategies without figures"),
     )
     href = place.href if place.basis == "measured" else ""
@@ -166,7 +165,7 @@ def _verdict(places: Sequence[Place], basis: Basis) -> blocks.Verdict:
         headline=f"{'Predicted: ' * predicted}{_sentence(places, told)}",
         reason=_reason(places, told),
         next_step="Predicted, not measured. Run `advisor profile` on the device to confirm." * predicted,
-        facts=() if predicted else tuple(_facts(places)),
+        remark="" if predicted else _one_for_all(places),
     )
 
 
@@ -199,17 +198,17 @@ def _doubt(place: Place) -> Doubt:
     return "failed" if all_failed(place.profile) else doubt(place.profile)
 
 
-def _facts(places: Sequence[Place]) -> Iterator[blocks.Fact]:
+def _one_for_all(places: Sequence[Place]) -> str:
     """What one strategy for all of them would cost where it is the worst choice."""
     rows = [counted(place.profile).measured() for place in places]
     found = one_for_all(rows, max(place.profile.method.confidence for place in places))
     if found is None:
-        return
+        return ""
     cost, told = found.cost, "the fastest on each"
     if cost.high > 1:
         between = words.ratio_between(cost.low, cost.high)
         told = f"at most {units.ratio(cost.value)} the best time ({between}, on {places[found.device].name})"
-    yield blocks.Fact("One strategy for all", words.name(found.strategy), told, brief=True)
+    return f"One strategy for all: {words.name(found.strategy)}, {told}"
 
 
 def _where(places: Sequence[Place]) -> str:

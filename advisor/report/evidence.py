@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from advisor import units
@@ -118,8 +117,7 @@ def predictions(profile: Profile) -> Section:
     each = tuple(predicted_answer(profile, made) for made in profile.predictions)
     parts = filled(
         None if cpu else Answers(each, forms="html txt"),
-        blocks.Prose(error_line(profile.predictions), forms="md") if cpu else None,
-        blocks.Prose(f"How accurate predictions are: {WHERE}", forms="txt"),
+        blocks.Prose(f"How accurate predictions are: {WHERE}", forms="md txt" if cpu else "txt"),
         *(_device(profile, one, i) for i, one in enumerate(marked)),
     )
     return Section("predictions", "Predicted parts of a frame", parts, nav="Predictions", badge="predicted")
@@ -159,16 +157,3 @@ def error_sentence(memory: MemoryClass | None) -> str:
     few = f" {words.count(known.cases, 'case')} only: these shares say little." * (known.cases < FEW_CASES)
     figures = words.count(known.figures, "published figure")
     return f"The model against {figures} of this memory class, some of which it uses: {told} ({WHERE}).{few}"
-
-
-def error_line(predictions: Sequence[Prediction]) -> str:
-    """The same for all predicted devices in one line; nothing where nothing was predicted."""
-    told = []
-    for memory in dict.fromkeys(made.device.memory_class for made in predictions):
-        known = accuracy.by_class().get(memory) if memory else None
-        said = words.count(known.figures, "figure") if known else "none"
-        if known and known.inside_share is not None:
-            said += f", {units.percent(known.inside_share)} in range"
-        few = " (few cases)" * (known is not None and known.cases < FEW_CASES)
-        told.append(f"{memory or 'unknown class'} {said}{few}")
-    return f"Model against published figures: {'; '.join(told)}" if told else ""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from advisor.model import measured
 from advisor.profiles.schema import Profile
 from advisor.report import blocks, words
-from advisor.report.advising import changes, findings
+from advisor.report.advising import findings, with_code
 from advisor.report.answering import answers
 from advisor.report.evidence import memory, noise, predictions, stages
 from advisor.report.failures import FIRST_FRAMES, all_failed, failures
@@ -100,27 +98,15 @@ def _further(left: int) -> tuple[blocks.Block, ...]:
 def _advice(profile: Profile, found: tuple[blocks.Finding, ...]) -> Section:
     fired, quiet = tuple(f for f in found if f.fired), tuple(f for f in found if not f.fired)
     doubtful, silenced = _doubtful(profile), any(f.outcome == "silenced" for f in quiet)
+    told = tuple(with_code(profile, fired, none=doubtful))
     more = f"{len(quiet)} more: rules that passed{', are silenced' * silenced} or do not apply"
     parts = filled(
         blocks.Prose(_FROM_FIRST_FRAMES * doubtful, forms="html"),
-        blocks.Findings(_with_code(profile, fired), forms="html" if doubtful else "html txt"),
+        blocks.Findings(told, forms="html" if doubtful else "html txt"),
         None if fired else blocks.Prose("No rule found anything to change.", forms="html"),
         blocks.Fold(more, filled(blocks.Findings(quiet)), kind="folded"),
     )
     return Section("advice", "Advice", parts, nav="Advice")
-
-
-def _with_code(profile: Profile, fired: tuple[blocks.Finding, ...]) -> tuple[blocks.Finding, ...]:
-    """Each code under the first finding that shows it; none that the verdicts speak against."""
-    shown = () if _doubtful(profile) else changes(profile, fired)
-    kept = {(f.rule, f.snippet) for f in shown}
-    seen: set[str] = set()
-    made = []
-    for f in fired:
-        again = f.snippet in seen or (f.rule, f.snippet) not in kept
-        seen.add(f.snippet)
-        made.append(replace(f, snippet="", variants=()) if again else f)
-    return tuple(made)
 
 
 def _circumstances(profile: Profile, unmatched: str) -> Section:

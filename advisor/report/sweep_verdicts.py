@@ -10,7 +10,7 @@ from advisor import units
 from advisor.profiles.schema import Device, Failed, Measured, Predicted, Prediction, Profile, Skipped
 from advisor.profiles.sweeps import SweepResults, Value, is_number, was_interrupted
 from advisor.report import words
-from advisor.report.blocks import NOTHING, Fact, TableCell, Verdict
+from advisor.report.blocks import NOTHING, TableCell, Verdict
 from advisor.report.failures import FIRST_FRAMES, HOST_ONLY, Doubt, asked_for_one, doubt
 from advisor.report.recommendations import uncapitalised
 from advisor.verdicts.counting import counted
@@ -37,7 +37,6 @@ def sweep_verdict(track: Track, parameter: str) -> Verdict:
         headline=f"{'Predicted: ' * predicted}{headline}" if headline else _nothing(track, parameter),
         reason=" ".join((*_changes(track, parameter, changed), *_remarks(track, parameter))),
         next_step=_narrower(track, parameter, changed),
-        facts=tuple(_facts(track, parameter)) if ordered else (),
     )
 
 
@@ -173,16 +172,6 @@ def _between(low: Value, high: Value, count: int) -> set[Value]:
     values = [float(low) * factor**i for i in range(1, count - 1)]
     whole = isinstance(low, int) and isinstance(high, int)
     return {round(value) if whole else value for value in values}
-
-
-def _facts(track: Track, parameter: str) -> Iterator[Fact]:
-    """The time of the recommended strategy at both ends."""
-    told = [(stop, stop.standing.chosen) for stop in track.stops if stop.standing.chosen]
-    timed = [(stop, chosen, seconds) for stop, chosen in told if chosen and (seconds := stop.seconds(chosen))]
-    word = "Predicted at" if track.basis == "predicted" else "At"
-    for stop, chosen, (middle, low, high) in (*timed[:1], *timed[1:][-1:]):
-        note = f"{words.code(chosen)}, {words.seconds_between(low, high)}"
-        yield Fact(f"{word} {parameter} = {words.value(stop.value)}", units.seconds(middle), note)
 
 
 Basis = Literal["measured", "predicted", "cpu"]

@@ -141,7 +141,7 @@ class _Writer:
         return wrap(f"{answer.verdict.device}: {said}", self.indent, most=1)
 
     def verdicts(self, block: blocks.Verdicts) -> Iterator[list[str]]:
-        reasons = block.reasons and self.room.lines >= ROOMS[0].lines
+        reasons = self.room.lines >= ROOMS[0].lines
         for told in self.first(block.items, "verdict", self.room.devices):
             yield self._device(told, named=block.named, reasons=reasons)
 
@@ -150,17 +150,16 @@ class _Writer:
         return [*(wrap(told.device, self.indent) if named else []), *self._verdict(told, inner, reasons)]
 
     def _verdict(self, told: blocks.Verdict, indent: str, reasons: bool = False) -> list[str]:
-        texts = [_decided(told), *(f"{f.label}: {f.value}, {f.note}" for f in told.facts if f.brief)]
-        texts += [told.reason] * reasons + [f"Next: {told.next_step}"] * bool(told.next_step)
+        texts = [_decided(told), told.remark, *[told.reason] * reasons]
+        texts += [f"Next: {told.next_step}"] * bool(told.next_step)
         return [line for text in texts for line in self.wrap(text, indent)]
 
     def _chart(self, answer: Answer) -> list[str]:
         """The recommended strategy, the baseline and the fastest of the others, equal ones in one line."""
-        ranked = sorted(answer.bars, key=lambda bar: not (bar.chosen or bar.baseline))
-        kept = [bar for bar in answer.bars if bar in ranked[: self.room.rows]]
+        kept = answer.leading(self.room.rows)
         if not kept:
             return []
-        self.leave(sum(len(bar.names) for bar in ranked[self.room.rows :]), "strategy")
+        self.leave(sum(len(bar.names) for bar in answer.bars if bar not in kept), "strategy")
         gain = "gain" if answer.against else ""
         head = ("", "", gain, "memory") if self.room.brief else ("", "", gain, "", "memory")
         body = [head, *(self._figures(answer, bar) for bar in kept)]
