@@ -25,7 +25,6 @@ from advisor.profiles.schema import Device, Measured
 from advisor.report import words
 from advisor.report.advising import findings, with_code
 from advisor.report.answer import Answers
-from advisor.report.bars import speeds
 from advisor.report.blocks import Items, Prose, TableCell
 from advisor.report.charts import Chart, footprint_chart
 from advisor.report.machine import absent
@@ -35,6 +34,7 @@ from advisor.report.pages import page_of, render
 from advisor.report.recommendations import predicted_verdict, verdicts
 from advisor.report.tables import break_even, setup_costs
 from advisor.stats import Ratio, ratio_interval
+from advisor.verdicts.speeds import speeds
 
 
 def headline(**fields: object) -> str:

@@ -11,15 +11,17 @@ from advisor.profiles.schema import Device, Profile
 from advisor.report import blocks, words
 from advisor.report.answer import Answer, Answers
 from advisor.report.answering import measured_answer, predicted_answer
-from advisor.report.failures import Doubt, all_failed, doubt, failures
+from advisor.report.failures import failures
 from advisor.report.methods import pairs
 from advisor.report.page import MARKED, Page, Section, filled, lead, legend
 from advisor.report.recommendations import nothing
-from advisor.report.sweep_verdicts import Stop, cell, measured_stop, predicted_stop
+from advisor.report.sweep_verdicts import cell
 from advisor.report.tables import gaps, memory_told
 from advisor.verdicts.agreement import Agreement, agreement, one_for_all
 from advisor.verdicts.counting import counted
 from advisor.verdicts.device_comparison import DeviceComparison
+from advisor.verdicts.doubts import Doubt, all_failed, doubt
+from advisor.verdicts.tracks import Stop, measured_stop, predicted_stop
 
 _PREDICTED = (
     "None of these profiles was measured on a GPU. Every figure on this page is computed by a model and "

@@ -8,7 +8,7 @@ from advisor.report import blocks, words
 from advisor.report.advising import findings, with_code
 from advisor.report.answering import answers
 from advisor.report.evidence import memory, noise, predictions, stages
-from advisor.report.failures import FIRST_FRAMES, all_failed, failures
+from advisor.report.failures import FIRST_FRAMES, failures
 from advisor.report.machine import absent, environment, readings
 from advisor.report.methods import measured_label, method, pairs, preferences, workload
 from advisor.report.page import Page, Section, circumstances, download, filled, lead
@@ -16,6 +16,7 @@ from advisor.report.recommendations import verdicts
 from advisor.report.sensitivity import sensitivity
 from advisor.report.traces import traces
 from advisor.verdicts.counting import counted
+from advisor.verdicts.doubts import all_failed
 
 BESIDE_VERDICT = 3
 """So many warnings stand beside the verdict."""

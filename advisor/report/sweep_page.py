@@ -14,9 +14,10 @@ from advisor.report.machine import environment
 from advisor.report.methods import CPU_LABEL, method, pairs, workload
 from advisor.report.page import MARKED, NO_GPU, Page, Section, circumstances, filled, lead, legend
 from advisor.report.recommendations import nothing
-from advisor.report.sweep_verdicts import Stop, Track, at, cell, crossings, sweep_verdict, tracks
+from advisor.report.sweep_verdicts import at, cell, crossings, sweep_verdict
 from advisor.report.tables import memory_told, merged
 from advisor.strategies.registry import BASELINE
+from advisor.verdicts.tracks import Stop, Track, tracks
 from advisor.version import __version__
 
 _ON_CHART = {
