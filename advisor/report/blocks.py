@@ -158,7 +158,6 @@ class Row:
     cells: tuple[TableCell, ...]
     tag: str = ""
     note: str = ""
-    chosen: bool = False
     href: str = ""
     missing: str = ""
     rank: float = 0.0

@@ -13,7 +13,7 @@ from advisor.report.answer import Answer, Answers
 from advisor.report.answering import measured_answer, predicted_answer
 from advisor.report.failures import failures
 from advisor.report.methods import pairs
-from advisor.report.page import MARKED, Page, Section, filled, lead, legend
+from advisor.report.page import MARKED, NO_GPU, Page, Section, filled, lead, legend
 from advisor.report.recommendations import nothing
 from advisor.report.sweep_verdicts import cell
 from advisor.report.tables import gaps, memory_told
@@ -23,10 +23,6 @@ from advisor.verdicts.device_comparison import DeviceComparison
 from advisor.verdicts.doubts import Doubt, all_failed, doubt
 from advisor.verdicts.tracks import Stop, measured_stop, predicted_stop
 
-_PREDICTED = (
-    "None of these profiles was measured on a GPU. Every figure on this page is computed by a model and "
-    "comes with its range."
-)
 _REASONS: dict[Doubt, str] = {
     "failed": "the workload failed there",
     "host only": "no stage runs on the device",
@@ -75,7 +71,6 @@ def devices_page(compared: DeviceComparison) -> Page:
     return Page(
         kind="devices",
         brand="several devices",
-        title=f"{workload} on {words.listing((place.name for place in found), limit=4)}",
         name=workload,
         where=f"on {words.count(len(found), 'device')}",
         basis="predicted" if predicted else "measured",
@@ -83,7 +78,7 @@ def devices_page(compared: DeviceComparison) -> Page:
         meta=(f"`{parameters}`",) if parameters else (),
         sections=(
             lead(
-                blocks.Banners("predicted", (_PREDICTED,) * predicted, "predicted", forms="html"),
+                blocks.Banners("predicted", (NO_GPU,) * predicted, "predicted", forms="html"),
                 blocks.Failures(tuple(_failures(compared))),
                 Answers(tuple(place.answer for place in found), over=tuple(_verdicts(found))),
                 blocks.Banners("note", notes, forms="html"),

@@ -45,7 +45,6 @@ class Page:
 
     kind: str
     brand: str
-    title: str
     name: str
     sections: tuple[Section, ...]
     where: str = ""
@@ -55,6 +54,11 @@ class Page:
     summary: str = ""
     meta: tuple[str, ...] = ()
     profile: Profile | None = None
+
+    @property
+    def title(self) -> str:
+        """For a browser's tab."""
+        return f"{self.name} {self.where}".rstrip() + ", predicted" * (self.basis == "predicted")
 
 
 def filled(*blocks: Block | None) -> tuple[Block, ...]:
@@ -80,8 +84,8 @@ MOST_FRAMES = 150_000
 """More than these do not fit, so that nobody need try: a frame takes more than two bytes, packed."""
 
 NO_GPU = (
-    "This machine offered no GPU. Every figure for a GPU on this page is computed by a model and comes with "
-    "its range; nothing was measured on a GPU."
+    "Nothing was measured on a GPU. Every figure for a GPU on this page is computed by a model and comes "
+    "with its range."
 )
 MARKED = "An arrow marks what is recommended, ≈ what is not told apart from the best."
 

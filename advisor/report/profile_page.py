@@ -32,13 +32,10 @@ def profile_page(profile: Profile) -> Page:
     device, parameters = words.name(profile.device.name), pairs(profile.workload.parameters)
     made, found, seen = words.created(profile.created), findings(profile), traces(profile)
     predicted = (predictions(profile),) if profile.predictions else ()
-    targets = words.listing(words.name(p.device.name) for p in profile.predictions)
-    where = (f", predicted for {targets}" if targets else ", without a GPU") if cpu else f" on {device}"
     against = measured.compare(counted(profile))
     return Page(
         kind="report",
         brand="memory strategy report",
-        title=f"{name}{where}",
         name=name,
         where="" if cpu else f"on {device}",
         basis="measured" if not cpu else "predicted" if predicted else "nothing",

@@ -52,7 +52,6 @@ def script_page(profile: Profile, script: ScriptRun) -> Page:
     return Page(
         kind="report",
         brand="memory strategy report of a script",
-        title=f"{words.name(profile.workload.name)} on {device}",
         name=f"{words.line(profile.workload.file, 120)} {arguments}".rstrip(),
         where=f"on {device}, as a script",
         basis="measured",

@@ -59,7 +59,6 @@ def sweep_page(sweep: SweepResults) -> Page:
     return Page(
         kind="sweep",
         brand="memory strategy sweep",
-        title=f"{workload} over {span}",
         name=workload,
         where=f"over {span}{on_device}",
         basis="predicted" if predicted else "measured",

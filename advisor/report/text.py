@@ -88,7 +88,7 @@ def tables(table: blocks.Table, rows: Sequence[blocks.Row], *, whole: bool) -> t
     """
     names = [table.names, *(row.name for row in rows)]
     groups, left = _fitting(_columns(table, rows), min(max(map(len, names)), _NAME), whole=whole)
-    told = [list(_lines(table, rows, names, strips)) for strips in groups]
+    told = [list(_lines(table, names, strips)) for strips in groups]
     told[-1] += [
         line
         for c in table.columns
@@ -98,16 +98,12 @@ def tables(table: blocks.Table, rows: Sequence[blocks.Row], *, whole: bool) -> t
     return told, left
 
 
-def _lines(
-    table: blocks.Table, rows: Sequence[blocks.Row], names: Sequence[str], strips: Sequence[_Strip]
-) -> Iterator[str]:
+def _lines(table: blocks.Table, names: Sequence[str], strips: Sequence[_Strip]) -> Iterator[str]:
     room = WIDTH - len(MARK) - sum(strip.width + 2 for strip in strips)
     first = [words.name(name, max(room, _NAME)) if name else "" for name in names]
     body = list(zip(first, *(strip.lines for strip in strips), strict=True))
     lines = words.table(body, [table.by_number, *(strip.right for strip in strips)])
-    for mark, line in zip((False, *(row.chosen for row in rows)), lines, strict=True):
-        if line:
-            yield f"{MARK if mark else '  '}{line}"
+    yield from (f"  {line}" for line in lines if line)
 
 
 def _columns(table: blocks.Table, rows: Sequence[blocks.Row]) -> list[list[_Strip]]:

@@ -176,7 +176,6 @@ def trace_page(told: FileTrace) -> Page:
     return Page(
         kind="trace",
         brand="trace",
-        title=tool,
         name=tool,
         sections=(Section("figures", "Figures", filled(*parts, blocks.Prose(SLOWER)), brief=True),),
     )
