@@ -146,7 +146,6 @@ class Column:
     brief: str = ""
     figures: bool = True
     basis: str = ""
-    ascending: bool = False
     forms: Forms = "html md txt"
 
 

@@ -47,7 +47,7 @@ def run_figures(measured: Sequence[ScriptMeasured]) -> Iterator[Block]:
 
 def _figures(measured: Sequence[AnyRow], of: str, title: str, caption: str) -> Table:
     columns = (
-        Column("95 % of frames within", notes="bounds", brief="p95", ascending=True),
+        Column("95 % of frames within", notes="bounds", brief="p95"),
         Column("99 % of frames within", notes="bounds", brief="p99"),
         Column(f"CPU time per {of}", brief="CPU"),
         Column(f"energy per {of}", "above idle", brief="energy"),
