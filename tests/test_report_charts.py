@@ -20,7 +20,7 @@ from advisor.report.charts import (
     frame_chart,
     prediction_chart,
 )
-from advisor.report.distribution import BINS, HEIGHT, Histogram, spread
+from advisor.report.distribution import BINS, HEIGHT, SpreadRow, spread
 
 
 def share(text: str) -> float:
@@ -130,14 +130,14 @@ def test_nothing_to_draw_is_an_empty_chart() -> None:
     assert chart("c", "title", [Stack("a", "v", "n", ())]).bars[0].segments == ()
 
 
-def bins(made: Histogram) -> list[float]:
+def bins(made: SpreadRow) -> list[float]:
     """The height of each bin of an outline."""
     heights, here = [], 0.0
     for up, right in re.findall(r"v(-?[\d.]+)h(\d+)", made.outline):
         here -= float(up)
         heights += [round(here, 1)] * int(right)
     assert re.fullmatch(rf"M0 \d+(v-?[\d.]+h\d+)+v{here:g}z", made.outline), "it must end on its base line"
-    assert len(heights) == made.bins
+    assert len(heights) == BINS
     return heights
 
 
@@ -145,32 +145,32 @@ def bins(made: Histogram) -> list[float]:
 def test_every_frame_is_in_a_bin_or_counted_beyond(times: list[float]) -> None:
     row = measured("a", 1.0, frame_seconds=tuple(times), frames_per_round=(len(times),))
     (made,) = spread((row,)).rows
-    heights = bins(made.histogram)
+    heights = bins(made)
     assert len(heights) == BINS
     assert (min(heights) >= 0, max(heights)) == (True, HEIGHT)
-    assert 0 <= float(made.histogram.median) <= BINS
-    assert len(made.histogram.round_medians) == 1
+    assert 0 <= float(made.median_at) <= BINS
+    assert len(made.rounds_at) == 1
 
 
 def test_one_interrupted_frame_does_not_squeeze_the_others() -> None:
     times = tuple(0.010 + i * 1e-5 for i in range(40))
     (made,) = spread((measured("a", 0.01, frame_seconds=(*times, 1.0), frames_per_round=(20, 21)),)).rows
     assert made.note.endswith("1 slower frame not drawn, up to 1.00 s")
-    assert sum(map(bool, bins(made.histogram))) > 20
-    assert len(made.histogram.round_medians) == 2
+    assert sum(map(bool, bins(made))) > 20
+    assert len(made.rounds_at) == 2
     assert made.note.startswith("41 frames")
 
 
 def test_equal_frames_fill_one_bin() -> None:
     (made,) = spread((measured("a", 0.01, spread=0),)).rows
-    assert sum(map(bool, bins(made.histogram))) == 1
-    assert made.histogram.median == "60.00"
+    assert sum(map(bool, bins(made))) == 1
+    assert made.median_at == "60.00"
 
 
 def test_all_strategies_share_one_axis() -> None:
     made = spread((measured("fast", 0.010, spread=0.1), measured("slow", 0.020, spread=0.1)))
     fast, slow = made.rows
-    assert float(slow.histogram.median) - float(fast.histogram.median) == pytest.approx(
+    assert float(slow.median_at) - float(fast.median_at) == pytest.approx(
         BINS * 0.010 / (0.022 - 0.009), abs=0.03
     )
     assert [t.label for t in made.ticks] == ["10 ms", "15 ms", "20 ms"]

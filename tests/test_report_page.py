@@ -23,7 +23,7 @@ FORMS = get_args(Form)
 
 def page(*blocks: Block, folded: bool = False) -> Page:
     section = Section("verdict", "What came of it", blocks, nav="Verdict", lead=True, folded=folded)
-    return Page("report", "a brand", "a title", "name", (section,), where="on X")
+    return Page("report", "a brand", "name", (section,), where="on X")
 
 
 def kinds(base: type[Block] = Block) -> list[type[Block]]:

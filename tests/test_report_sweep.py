@@ -34,9 +34,10 @@ from advisor.report.blocks import Banners
 from advisor.report.lines import LABEL_GAP, Curve, Sample, line_chart, styles
 from advisor.report.markdown import LIMIT
 from advisor.report.pages import page_of, render, write
-from advisor.report.sweep_verdicts import sweep_verdict, tracks
+from advisor.report.sweep_verdicts import sweep_verdict
 from advisor.sweep import parse_sweep
 from advisor.verdicts.crossings import Standing, changes, runs, standing
+from advisor.verdicts.tracks import tracks
 
 GOLDEN = Path(__file__).parent / "golden"
 

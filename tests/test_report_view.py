@@ -20,12 +20,11 @@ from builders import (
 )
 from rendering import bars, blocks, shown
 
-from advisor.profiles.conclusions import Evidence, Gain, Recommendation
+from advisor.profiles.conclusions import Evidence, Recommendation
 from advisor.profiles.schema import Device, Measured
 from advisor.report import words
-from advisor.report.advising import changes, findings
+from advisor.report.advising import findings, with_code
 from advisor.report.answer import Answers
-from advisor.report.bars import speeds
 from advisor.report.blocks import Items, Prose, TableCell
 from advisor.report.charts import Chart, footprint_chart
 from advisor.report.machine import absent
@@ -35,6 +34,7 @@ from advisor.report.pages import page_of, render
 from advisor.report.recommendations import predicted_verdict, verdicts
 from advisor.report.tables import break_even, setup_costs
 from advisor.stats import Ratio, ratio_interval
+from advisor.verdicts.speeds import speeds
 
 
 def headline(**fields: object) -> str:
@@ -247,37 +247,8 @@ def test_same_code_for_several_devices_is_shown_once() -> None:
         advice(device="c", snippet="y = 1"),
     )
     run = profile(advice=told)
-    found = changes(run, findings(run))
-    assert [(f.snippet, f.where) for f in found] == [("x = 1", "a and b"), ("y = 1", "c")]
-    assert found[0].gain == "20.0 ms less per frame (measured) on a", "their gains differ"
-    assert found[1].gain == "20.0 ms less per frame (measured)"
-
-
-def test_gains_that_differ_between_devices_are_told_for_each() -> None:
-    gains = {"a": 0.02, "b": 0.001}
-    told = tuple(
-        advice(device=device, detail=device, gain=Gain(seconds_per_frame=seconds, basis="estimated"))
-        for device, seconds in gains.items()
-    )
-    run = profile(advice=told)
-    (change,) = changes(run, findings(run))
-    assert change.gain == ("20.0 ms less per frame (estimated) on a; 1.00 ms less per frame (estimated) on b")
-    assert change.estimated
-
-
-def test_code_is_joined_under_the_rule_that_fired_on_each_device() -> None:
-    """Another rule's title would say of a device what was not found there."""
-    told = (
-        advice(device="a"),
-        advice(
-            "staged-transfer", device="a", title="Drop cupy.asarray", gain=Gain(bytes=1, basis="measured")
-        ),
-        advice("staged-transfer", device="b", title="Drop cupy.asarray"),
-    )
-    run = profile(advice=told)
-    found = changes(run, findings(run))
-    assert [(f.rule, f.where) for f in found] == [("pageable-transfer", "a"), ("staged-transfer", "b")]
-    assert found[0].gain, "what another rule says of the same code takes nothing from it"
+    assert [f.snippet for f in with_code(run, findings(run), none=False)] == ["x = 1", "y = 1", ""]
+    assert [f.snippet for f in with_code(run, findings(run), none=True)] == ["", "", ""]
 
 
 @pytest.mark.parametrize(
@@ -285,18 +256,11 @@ def test_code_is_joined_under_the_rule_that_fired_on_each_device() -> None:
 )
 def test_where_the_baseline_is_kept_no_code_leads_away_from_it(kept: Recommendation) -> None:
     cards = (prediction("a"), prediction("b", recommendation=kept))
-    told = tuple(
-        advice(rule, device=device, strategy=strategy)
-        for device in ("a", "b")
-        for rule, strategy in (("pageable-transfer", "pinned"), ("pin-per-frame", None))
-    )
+    told = (advice(device="b"), advice("pin-per-frame", device="b", strategy=None), advice(device="a"))
     run = profile(predictions=cards, advice=told)
-    alone = profile(predictions=cards, advice=tuple(t for t in told if t.strategy))
-    assert [(f.rule, f.where) for f in changes(run, findings(run))] == [
-        ("pageable-transfer", "a"),
-        ("pin-per-frame", "b"),
-    ]
-    assert [f.where for f in changes(alone, findings(alone))] == ["a"]
+    away = profile(predictions=cards, advice=told[:1])
+    assert [bool(f.snippet) for f in with_code(run, findings(run), none=False)] == [True, False]
+    assert [f.snippet for f in with_code(away, findings(away), none=False)] == [""]
     here = profile(recommendation=kept, advice=(advice(),))
     (told,) = blocks(page_of(here), Answers)[0].items
     assert (told.change, told.unchanged) == (None, "Nothing to change: keep `pageable`.")
@@ -307,7 +271,7 @@ def test_advice_for_the_recommended_strategy_comes_first() -> None:
     quiet = advice("c-rule", outcome="pass", snippet="c = 1")
     run = profile(recommendation=recommendation(), advice=(quiet, other, advice("a-rule", snippet="a = 1")))
     assert [f.rule for f in findings(run)] == ["a-rule", "b-rule", "c-rule"]
-    assert [f.snippet for f in changes(run, findings(run))] == ["a = 1", "b = 1"]
+    assert [f.snippet for f in with_code(run, findings(run)[:2], none=False)] == ["a = 1", "b = 1"]
 
 
 def test_evidence_has_units_and_marks_what_is_predicted() -> None:

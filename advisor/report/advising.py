@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -51,25 +51,18 @@ def _change(advice: Advice) -> tuple[object, ...]:
     return (advice.device, advice.strategy, advice.gain.seconds_per_frame)
 
 
-def changes(profile: Profile, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """The advice that shows code and that the verdicts do not speak against.
+def with_code(profile: Profile, fired: tuple[Finding, ...], *, none: bool) -> Iterator[Finding]:
+    """Each code under the first finding that shows it; none that the devices' verdicts speak against.
 
-    On each device a snippet stands once, under the rule that comes first; devices where the same rule
-    shows the same snippet are joined.
+    With `none`, no code at all.
     """
     chosen = {words.name(name): verdict for name, verdict in _chosen(profile).items()}
-    shown: set[tuple[str, str]] = set()
-    alike: dict[tuple[str, str], list[Finding]] = {}
-    for finding in (f for f in found if f.snippet and f.outcome == "advice"):
-        devices = tuple(
-            name
-            for name in finding.devices
-            if (name, finding.snippet) not in shown and not _against(chosen.get(name), finding)
-        )
-        shown.update((name, finding.snippet) for name in devices)
-        if devices:
-            alike.setdefault((finding.rule, finding.snippet), []).append(replace(finding, devices=devices))
-    return tuple(map(_joined, alike.values()))
+    shown: set[str] = set()
+    for finding in fired:
+        against = all(_against(chosen.get(name), finding) for name in finding.devices)
+        again = none or against or finding.snippet in shown
+        yield replace(finding, snippet="", variants=()) if again else finding
+        shown |= set() if again else {finding.snippet}
 
 
 def _against(chosen: Recommendation | None, finding: Finding) -> bool:
@@ -78,18 +71,6 @@ def _against(chosen: Recommendation | None, finding: Finding) -> bool:
         return False
     best, baseline = chosen.strategy, chosen.baseline or BASELINE
     return best == baseline and finding.strategy != words.name(baseline)
-
-
-def _joined(same: list[Finding]) -> Finding:
-    """The first of them for all their devices; gains that differ are told device by device."""
-    devices = dict.fromkeys(device for finding in same for device in finding.devices)
-    told = [finding for finding in same if finding.gain and not finding.again]
-    gain = told[0].gain if told else ""
-    if len({finding.gain for finding in told}) > 1 or 0 < len(told) < len(same):
-        gain = "; ".join(f"{finding.gain} on {finding.where}" for finding in told)
-    return replace(
-        same[0], devices=tuple(devices), gain=gain, estimated=any(finding.estimated for finding in told)
-    )
 
 
 def _chosen(profile: Profile) -> dict[str, Recommendation]:

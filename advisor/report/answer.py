@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from advisor.report import words
 from advisor.report.blocks import Block, Fact, Finding, Item, Verdict
 
 SNIPPET_LINES = 15
@@ -108,11 +107,10 @@ class Answer:
         """How much, how sure, how long, how much memory: those that are known."""
         return tuple(fact for fact in (self.gain, self.sure, self.time, self.memory) if fact)
 
-    @property
-    def missing_by_status(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """The names of the strategies without figures."""
-        alike = words.grouped(self.missing, lambda gap: gap.status).items()
-        return tuple((status, tuple(name for gap in same for name in gap.names)) for status, same in alike)
+    def leading(self, most: int) -> list[Bar]:
+        """The recommended strategy, the baseline and the fastest of the others."""
+        ranked = sorted(self.bars, key=lambda bar: not (bar.chosen or bar.baseline))[:most]
+        return [bar for bar in self.bars if bar in ranked]
 
     def share(self, amount: float) -> float:
         """Of the chart's width in percent; what is beyond its end is cut there."""
@@ -125,11 +123,6 @@ class Answers(Block):
 
     items: tuple[Answer, ...]
     over: tuple[Verdict, ...] = ()
-
-    @property
-    def predicted(self) -> bool:
-        """Whether none of them was measured."""
-        return all(answer.predicted for answer in self.items)
 
     @property
     def sentences(self) -> tuple[Verdict, ...]:

@@ -14,13 +14,14 @@ from advisor.report.advising import findings
 from advisor.report.answer import SNIPPET_LINES, Answer, Answers, Change
 from advisor.report.bars import drawn, measured_bars, predicted_bars, script_bars
 from advisor.report.blocks import Fact, Finding, Verdict
-from advisor.report.failures import all_failed, undoubted
-from advisor.report.recommendations import direction, prediction_verdict, verdicts
-from advisor.report.tables import apart, baseline, gaps, overlaps
+from advisor.report.recommendations import direction, measured_verdict, prediction_verdict, verdicts
+from advisor.report.tables import apart, gaps, overlaps
 from advisor.rules.snippets.writing import snippet, variants
 from advisor.strategies.registry import BASELINE
 from advisor.strategies.scripts import code as script_code
 from advisor.verdicts.counting import counted
+from advisor.verdicts.doubts import all_failed, undoubted
+from advisor.verdicts.speeds import baseline
 from advisor.verdicts.words import counted as counts
 
 ADVICES = 3
@@ -100,12 +101,12 @@ def predicted_answer(profile: Profile, made: Prediction) -> Answer:
     return drawn(_with_choice(found, profile, made.device, chosen, sure))
 
 
-def script_answer(profile: Profile, script: ScriptRun, told: Verdict) -> Answer:
+def script_answer(profile: Profile, script: ScriptRun) -> Answer:
     """The verdict over a script's runs: no footprint by strategy, so what its pool took stands for it."""
     chosen = profile.recommendation
     name = chosen.strategy if chosen else None
     made = Answer(
-        told,
+        measured_verdict(profile),
         tuple(script_bars(script, name, profile.method.confidence)),
         counts="time per run",
         against=words.name(script.baseline),

@@ -152,21 +152,21 @@ def compact(value: Value) -> str:
 def time_axis(low: float, high: float) -> tuple[Scale, tuple[Tick, ...]]:
     """A scale for seconds and its labels: from 0, or logarithmic where the times span a factor of eight."""
     if high >= LOGARITHMIC_FROM * low:
-        scale = Scale(low / 1.15, high * 1.15, True)
-        ticks = _decades(scale.low, scale.high)
-    else:
-        scale = Scale(0.0, high * 1.05, False)
-        step = decimal_step(scale.high)
-        ticks = [i * step for i in range(int(scale.high / step) + 1)]
-    return scale, tuple(Tick(scale.share(tick), _short(tick)) for tick in ticks)
+        return _labelled(Scale(low / 1.15, high * 1.15, True))
+    return _labelled(Scale(0.0, high * 1.05, False))
 
 
 def span_axis(low: float, high: float) -> tuple[Scale, tuple[Tick, ...]]:
     """A scale for seconds from `low` to `high`, no more, and the round times on it."""
-    if high >= LOGARITHMIC_FROM * low:
-        scale, ticks = Scale(low, high, True), _decades(low, high)
+    return _labelled(Scale(low, high, high >= LOGARITHMIC_FROM * low))
+
+
+def _labelled(scale: Scale) -> tuple[Scale, tuple[Tick, ...]]:
+    low, high = scale.low, scale.high
+    if scale.logarithmic:
+        ticks = _decades(low, high)
     else:
-        scale, step = Scale(low, high, False), decimal_step((high - low) or low)
+        step = decimal_step((high - low) or low)
         ticks = [i * step for i in range(math.ceil(low / step), int(high / step) + 1)]
     # As few digits as tell the ticks apart.
     written = ([_short(tick, digits) for tick in ticks] for digits in (3, 4, 5, 6, 7, 8))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -11,12 +10,11 @@ from advisor.profiles.schema import Measured, Predicted, Prediction, Profile
 from advisor.profiles.scripts import ScriptRun
 from advisor.report import words
 from advisor.report.answer import Answer, Bar
-from advisor.report.tables import baseline
 from advisor.strategies.registry import BASELINE
-from advisor.verdicts.estimate import Pairs
-from advisor.verdicts.final import known, ratio
-from advisor.verdicts.measured import compared
+from advisor.verdicts.final import known
+from advisor.verdicts.measured import figure_of
 from advisor.verdicts.scripts import ratio as script_ratio
+from advisor.verdicts.speeds import baseline, predicted_speed, speeds
 from advisor.verdicts.ties import SAME_MEMORY
 
 BRIEF = 5
@@ -35,7 +33,7 @@ def measured_bars(profile: Profile, notes: Mapping[str, str]) -> Iterator[Bar]:
     name = chosen.strategy if chosen else None
     for group in _joined(rows, chosen.groups if chosen else (), name):
         row = rows[group[0]]
-        figures = _figures(row, objective)
+        figures = figure_of(row, objective)
         if figures is None:
             continue
         yield _bar(
@@ -49,31 +47,6 @@ def measured_bars(profile: Profile, notes: Mapping[str, str]) -> Iterator[Bar]:
             note=words.line(row.outside, 100) if row.outside else "",
             latency=notes.get(row.strategy, ""),
         )
-
-
-def speeds(profile: Profile) -> dict[str, stats.Ratio]:
-    """The baseline's figure over that of each row, with intervals where the two were compared."""
-    base, pairs = baseline(profile), compared(profile)
-    if base is None:
-        return {}
-    told = {name: _speed(profile, pairs, base, row) for name, row in profile.measured().items()}
-    return {name: found for name, found in told.items() if found is not None}
-
-
-def _speed(profile: Profile, pairs: Pairs, base: Measured, row: Measured) -> stats.Ratio | None:
-    """The baseline's figure over this row's; without an interval where no final compared them."""
-    objective, chosen = profile.preferences.objective, profile.recommendation
-    if chosen and chosen.strategy == row.strategy != base.strategy and chosen.speedup and chosen.interval:
-        return stats.Ratio(chosen.speedup, *chosen.interval)
-    if {base.strategy, row.strategy} <= set(pairs.names):
-        return ratio(pairs.among([base.strategy, row.strategy]), profile.method.confidence)
-    above, below = _figures(base, objective), _figures(row, objective)
-    return _plain(above[0], below[0]) if above and below else None
-
-
-def _plain(above: float, below: float) -> stats.Ratio:
-    """A ratio whose interval is not known."""
-    return stats.Ratio(above / below, 0.0, math.inf)
 
 
 def _joined(
@@ -90,15 +63,6 @@ def _joined(
     return made
 
 
-def _figures(row: Measured, objective: str) -> tuple[float, float, float] | None:
-    """What the objective counts of a row, and its interval."""
-    if objective == "energy":
-        return (row.energy.joules,) * 3 if row.energy else None
-    if objective == "latency-p99":
-        return (row.p99.seconds, row.p99.low_seconds, row.p99.high_seconds) if row.p99 else None
-    return (row.median_seconds, *row.interval_seconds)
-
-
 def predicted_bars(made: Prediction, notes: dict[str, str], indifference: float) -> Iterator[Bar]:
     """Joined where the likely times are within the indifference of the first and the memory is the same."""
     chosen = made.recommendation
@@ -113,7 +77,7 @@ def predicted_bars(made: Prediction, notes: dict[str, str], indifference: float)
             (first.strategy, *(row.strategy for row in group if row is not first)),
             (first.likely_seconds, first.low_seconds, first.high_seconds),
             first.physical_bytes,
-            _predicted_speed(base, first) if base else None,
+            predicted_speed(base, first) if base else None,
             chosen=first.strategy == name,
             baseline=base in group,
             latency=notes.get(first.strategy, ""),
@@ -135,12 +99,6 @@ def _alike(rows: Sequence[Predicted], base: Predicted | None, indifference: floa
             groups.append(home := [])
         home.append(row)
     return groups
-
-
-def _predicted_speed(base: Predicted, row: Predicted) -> stats.Ratio:
-    plain = _plain(base.likely_seconds, row.likely_seconds)
-    over = row.over.get(base.strategy)
-    return stats.Ratio(plain.value, 1 / over[1], 1 / over[0]) if over else plain
 
 
 def script_bars(script: ScriptRun, chosen: str | None, confidence: float) -> Iterator[Bar]:

@@ -29,20 +29,19 @@ class Block:
 
 @dataclass(frozen=True)
 class Fact:
-    """A name and a value, which `note` qualifies; the short forms say a `brief` one beside its verdict."""
+    """A name and a value, which `note` qualifies."""
 
     label: str
     value: str
     note: str = ""
     predicted: bool = False
-    brief: bool = False
 
 
 @dataclass(frozen=True)
 class Verdict:
     """A verdict in words. `tone` is how sure it is, `certainty` the interval behind the headline.
 
-    `steps` are the reason where that has several.
+    `remark` is what the short forms add to it; `steps` are the reason where that has several.
     """
 
     basis: Literal["measured", "predicted", "nothing"]
@@ -52,7 +51,7 @@ class Verdict:
     certainty: str = ""
     reason: str = ""
     next_step: str = ""
-    facts: tuple[Fact, ...] = ()
+    remark: str = ""
     steps: tuple[str, ...] = ()
 
 
@@ -120,7 +119,7 @@ class Item:
 
 @dataclass(frozen=True)
 class TableCell:
-    """A figure; beneath it `note`, an interval or a condition, and `more`, what else must be known of it.
+    """A figure; beneath it `note`, an interval or a condition.
 
     Columns are sorted by `sort`, with None last. `mark` is how it stands out: chosen, rival, changed,
     outside, quiet.
@@ -128,7 +127,6 @@ class TableCell:
 
     value: str
     note: str = ""
-    more: str = ""
     sort: float | None = None
     mark: str = ""
     badge: str = ""
@@ -139,8 +137,7 @@ class TableCell:
 class Column:
     """A column's head; `brief` is that where there is little room.
 
-    `notes` is the head of its cells' notes, where these have a column of their own. A terminal may draw its
-    figures as `bars`.
+    `notes` is the head of its cells' notes, where these have a column of their own.
     """
 
     head: str
@@ -149,8 +146,6 @@ class Column:
     brief: str = ""
     figures: bool = True
     basis: str = ""
-    bars: Literal["", "measured", "predicted"] = ""
-    ascending: bool = False
     forms: Forms = "html md txt"
 
 
@@ -162,7 +157,6 @@ class Row:
     cells: tuple[TableCell, ...]
     tag: str = ""
     note: str = ""
-    chosen: bool = False
     href: str = ""
     missing: str = ""
     rank: float = 0.0
@@ -172,8 +166,8 @@ class Row:
 class Table(Block):
     """Rows beside one another. `kind` is what it is of, `identifier` unique on the page.
 
-    `caption` stands over it on a page, `title` in the short forms, `note` beneath it in a terminal; `label`
-    says what it is to who cannot see it. `codes` and `code_heads`: whether the rows' and columns' names are
+    `caption` stands over it on a page, `title` in the short forms; `label` says what it is to who cannot see
+    it. `codes` and `code_heads`: whether the rows' and columns' names are
     names in code. `brief_notes`: whether the short forms show the cells' notes. `left_out` is what a column
     is: those that a terminal has no room for are counted; without it they follow beneath.
     """
@@ -185,7 +179,6 @@ class Table(Block):
     caption: str = ""
     title: str = ""
     label: str = ""
-    note: str = ""
     identifier: str = ""
     codes: bool = True
     code_heads: bool = False
@@ -243,12 +236,10 @@ class Failures(Block):
 
 @dataclass(frozen=True)
 class Verdicts(Block):
-    """Verdicts beside one another; the short forms say the devices' names and the reasons where asked to."""
+    """Verdicts beside one another; the short forms say the devices' names where asked to."""
 
     items: tuple[Verdict, ...]
     named: bool = False
-    reasons: bool = True
-    level: int = 3
 
 
 @dataclass(frozen=True)

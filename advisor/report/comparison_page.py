@@ -10,15 +10,12 @@ from advisor.profiles.conclusions import Advice
 from advisor.profiles.schema import Profile
 from advisor.report import blocks, words
 from advisor.report.axes import RatioScale, ratio_axis
-from advisor.report.page import Page, Section, filled, lead
+from advisor.report.page import NO_GPU, Page, Section, filled, lead
 from advisor.report.tables import merged
 from advisor.verdicts.comparing import Compared, ComparedDevice, Comparison, Ruling
 from advisor.verdicts.comparing.conditions import Condition
 from advisor.verdicts.comparing.recommended import Recommended
 
-_PREDICTED = (
-    "Neither profile was measured on a GPU. Every figure on this page is predicted and comes with its range."
-)
 _LIMIT = 500
 _FEW = 3
 """So many strategies are named in a headline; more are counted, and the table has them."""
@@ -38,14 +35,13 @@ def comparison_page(
     devices = list(zip(names, found.devices, strict=True))
     apart = [_clean(condition) for condition in found.conditions if condition.status == "differs"]
     # Before anything else: that nothing was measured, and for a terminal what the two profiles are.
-    banner = blocks.Banners("predicted", (_PREDICTED,) * found.predicted, "predicted", forms="html")
+    banner = blocks.Banners("predicted", (NO_GPU,) * found.predicted, "predicted", forms="html")
     told = tuple(blocks.Fact(label, side) for label, side in sides.items())
     opening = banner, blocks.Facts(told, forms="txt")
     verdicts = tuple(_verdict(device, name, found.confidence) for name, device in devices)
     return Page(
         kind="compare",
         brand="comparison",
-        title=f"{workload}: HEAD vs. BASE",
         name=f"{workload}, HEAD vs. BASE",
         where="" if found.predicted else f"on {where}",
         basis="predicted" if found.predicted else "measured",

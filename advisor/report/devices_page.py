@@ -11,20 +11,18 @@ from advisor.profiles.schema import Device, Profile
 from advisor.report import blocks, words
 from advisor.report.answer import Answer, Answers
 from advisor.report.answering import measured_answer, predicted_answer
-from advisor.report.failures import Doubt, all_failed, doubt, failures
+from advisor.report.failures import failures
 from advisor.report.methods import pairs
-from advisor.report.page import MARKED, Page, Section, filled, lead, legend
+from advisor.report.page import MARKED, NO_GPU, Page, Section, filled, lead, legend
 from advisor.report.recommendations import nothing
-from advisor.report.sweep_verdicts import Stop, cell, measured_stop, predicted_stop
+from advisor.report.sweep_verdicts import cell
 from advisor.report.tables import gaps, memory_told
 from advisor.verdicts.agreement import Agreement, agreement, one_for_all
 from advisor.verdicts.counting import counted
 from advisor.verdicts.device_comparison import DeviceComparison
+from advisor.verdicts.doubts import Doubt, all_failed, doubt
+from advisor.verdicts.tracks import Stop, measured_stop, predicted_stop
 
-_PREDICTED = (
-    "None of these profiles was measured on a GPU. Every figure on this page is predicted "
-    "and comes with its range."
-)
 _REASONS: dict[Doubt, str] = {
     "failed": "the workload failed there",
     "host only": "no stage runs on the device",
@@ -73,7 +71,6 @@ def devices_page(compared: DeviceComparison) -> Page:
     return Page(
         kind="devices",
         brand="several devices",
-        title=f"{workload} on {words.listing((place.name for place in found), limit=4)}",
         name=workload,
         where=f"on {words.count(len(found), 'device')}",
         basis="predicted" if predicted else "measured",
@@ -81,7 +78,7 @@ def devices_page(compared: DeviceComparison) -> Page:
         meta=(f"`{parameters}`",) if parameters else (),
         sections=(
             lead(
-                blocks.Banners("predicted", (_PREDICTED,) * predicted, "predicted", forms="html"),
+                blocks.Banners("predicted", (NO_GPU,) * predicted, "predicted", forms="html"),
                 blocks.Failures(tuple(_failures(compared))),
                 Answers(tuple(place.answer for place in found), over=tuple(_verdicts(found))),
                 blocks.Banners("note", notes, forms="html"),
@@ -139,7 +136,6 @@ def _times(found: Sequence[Place]) -> tuple[blocks.Block, ...]:
 def _card(place: Place) -> blocks.Group:
     parts = filled(
         blocks.Prose(f"{memory_told(place.device)} Profiled {place.origin}.".strip()),
-        blocks.Verdicts((place.verdict,), level=4),
         blocks.Items(gaps(place.stop.results.values()), "Strategies without figures"),
     )
     href = place.href if place.basis == "measured" else ""
@@ -166,7 +162,7 @@ def _verdict(places: Sequence[Place], basis: Basis) -> blocks.Verdict:
         headline=f"{'Predicted: ' * predicted}{_sentence(places, told)}",
         reason=_reason(places, told),
         next_step="Predicted, not measured. Run `advisor profile` on the device to confirm." * predicted,
-        facts=() if predicted else tuple(_facts(places)),
+        remark="" if predicted else _one_for_all(places),
     )
 
 
@@ -199,17 +195,17 @@ def _doubt(place: Place) -> Doubt:
     return "failed" if all_failed(place.profile) else doubt(place.profile)
 
 
-def _facts(places: Sequence[Place]) -> Iterator[blocks.Fact]:
+def _one_for_all(places: Sequence[Place]) -> str:
     """What one strategy for all of them would cost where it is the worst choice."""
     rows = [counted(place.profile).measured() for place in places]
     found = one_for_all(rows, max(place.profile.method.confidence for place in places))
     if found is None:
-        return
+        return ""
     cost, told = found.cost, "the fastest on each"
     if cost.high > 1:
         between = words.ratio_between(cost.low, cost.high)
         told = f"at most {units.ratio(cost.value)} the best time ({between}, on {places[found.device].name})"
-    yield blocks.Fact("One strategy for all", words.name(found.strategy), told, brief=True)
+    return f"One strategy for all: {words.name(found.strategy)}, {told}"
 
 
 def _where(places: Sequence[Place]) -> str:

@@ -23,24 +23,16 @@ interrupted frame would squeeze all others into a single column. Tukey's "far ou
 
 
 @dataclass(frozen=True)
-class Histogram:
-    """The frames of one strategy on an axis: an outline to fill, and where the medians lie.
+class SpreadRow:
+    """One strategy on the axis that all share: an outline to fill, and where the medians lie.
 
-    Across, the unit is a bin, and the picture stretches with the page; down, it is a pixel.
+    Across, the unit is one of `BINS`, and the picture stretches with the page; down, it is a pixel.
     """
 
-    bins: int
-    outline: str
-    median: str
-    round_medians: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class SpreadRow:
-    """One strategy on the axis that all share."""
-
     strategy: str
-    histogram: Histogram
+    outline: str
+    median_at: str
+    rounds_at: tuple[str, ...]
     median: str
     note: str
 
@@ -69,24 +61,24 @@ def spread(measured: Sequence[Measured]) -> Spread:
 
 
 def _spread_row(row: Measured, high: float, scale: Scale) -> SpreadRow:
-    between = words.seconds_between(min(row.frame_seconds), max(row.frame_seconds))
+    """Frames beyond `high`, the strategy's own bound, are counted, not drawn."""
+    times, slowest = np.asarray(row.frame_seconds), max(row.frame_seconds)
+    bins = (_shares(times[times <= high], scale) * BINS).astype(int)
+    counts = np.bincount(np.minimum(bins, BINS - 1), minlength=BINS)
+    medians = [float(np.median(one)) for one in (row.frame_seconds, *row.rounds) if one]
+    median_at, *rounds_at = (f"{BINS * min(max(scale.share(one), 0.0), 1.0):.2f}" for one in medians)
+    note = [words.count(len(times), row.samples.removesuffix("s"))]
+    note.append(words.seconds_between(min(row.frame_seconds), slowest))
+    if beyond := int(np.sum(times > high)):
+        note.append(f"{words.count(beyond, 'slower frame')} not drawn, up to {units.seconds(slowest)}")
     return SpreadRow(
-        strategy=words.name(row.strategy, LABEL_LENGTH),
-        histogram=_histogram(row, scale, BINS, HEIGHT),
-        median=units.seconds(float(np.median(row.frame_seconds))),
-        note=", ".join(filter(None, (_frames(row), between, _beyond(row, high)))),
+        words.name(row.strategy, LABEL_LENGTH),
+        _outline([HEIGHT * int(count) / int(counts.max()) for count in counts]),
+        median_at,
+        tuple(rounds_at),
+        units.seconds(medians[0]),
+        ", ".join(note),
     )
-
-
-def _frames(row: Measured) -> str:
-    return words.count(len(row.frame_seconds), row.samples.removesuffix("s"))
-
-
-def _beyond(row: Measured, high: float) -> str:
-    """What is not drawn."""
-    beyond = sum(seconds > high for seconds in row.frame_seconds)
-    far = f"{words.count(beyond, 'slower frame')} not drawn, up to {units.seconds(max(row.frame_seconds))}"
-    return far if beyond else ""
 
 
 def _bounds(row: Measured) -> tuple[float, float]:
@@ -98,17 +90,6 @@ def _bounds(row: Measured) -> tuple[float, float]:
     return low, min(slowest, float(upper + FAR_OUT * (upper - lower)))
 
 
-def _histogram(row: Measured, scale: Scale, bins: int, height: int) -> Histogram:
-    """Frames beyond the strategy's own bound are left out; `height` is that of its fullest bin."""
-    times = np.asarray(row.frame_seconds)
-    drawn = _shares(times[times <= _bounds(row)[1]], scale)
-    counts = np.bincount(np.minimum((drawn * bins).astype(int), bins - 1), minlength=bins)
-    medians = [float(np.median(one)) for one in (row.frame_seconds, *row.rounds) if one]
-    median, *of_rounds = (f"{bins * min(max(scale.share(one), 0.0), 1.0):.2f}" for one in medians)
-    outline = _outline([height * int(count) / int(counts.max()) for count in counts], height)
-    return Histogram(bins, outline, median, tuple(of_rounds))
-
-
 def _shares(times: NDArray[np.float64], scale: Scale) -> NDArray[np.float64]:
     """`Scale.share` of many."""
     if scale.high == scale.low:
@@ -118,9 +99,9 @@ def _shares(times: NDArray[np.float64], scale: Scale) -> NDArray[np.float64]:
     return np.asarray(np.clip((bend(times) - low) / (high - low), 0, 1))
 
 
-def _outline(heights: Sequence[float], height: int) -> str:
+def _outline(heights: Sequence[float]) -> str:
     """The tops of the bins from left to right, from the base line and back to it, as one short path."""
-    steps, here = [f"M0 {height}"], 0.0
+    steps, here = [f"M0 {HEIGHT}"], 0.0
     for tall, run in groupby(round(tall, 1) for tall in heights):
         steps.append(f"v{round(here - tall, 1):g}h{len(list(run))}")
         here = tall

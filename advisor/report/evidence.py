@@ -14,11 +14,11 @@ from advisor.report.answer import Answers
 from advisor.report.answering import predicted_answer
 from advisor.report.charts import footprint_chart, frame_chart, overlap_note, prediction_chart
 from advisor.report.distribution import spread
-from advisor.report.failures import undoubted
 from advisor.report.more_figures import more_figures, places
 from advisor.report.page import Section, filled
 from advisor.report.tables import gaps, memory_told
 from advisor.verdicts.counting import counted
+from advisor.verdicts.doubts import undoubted
 
 _PARTS = (
     "Parts are grouped by kind, not by time, and each is a separate median. The bracket below shows the "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from advisor.report import blocks, words
@@ -107,7 +107,7 @@ class _Writer:
         """The verdicts, one table over all devices, advice, and the code for each of them."""
         alone = len(block.items) == 1
         for verdict in (*block.over, *(answer.verdict for answer in block.items if alone)):
-            yield from _verdict(verdict, reasons=False)
+            yield from _verdict(replace(verdict, reason=""))
         if not alone:
             shown, left = block.items[: self.room.devices], len(block.items) - self.room.devices
             lines = (f"**{escape(a.verdict.device, 80)}**: {prose(a.verdict.headline)}" for a in shown)
@@ -134,10 +134,10 @@ class _Writer:
     def verdicts(self, block: blocks.Verdicts) -> Iterator[str]:
         if not block.named:
             for verdict in block.items:
-                yield from _verdict(verdict, block.reasons)
+                yield from _verdict(verdict)
             return
         shown, left = block.items[: self.room.devices], len(block.items) - self.room.devices
-        lines = (f"**{escape(v.device, 80)}**: {_in_a_line(v, block.reasons)}" for v in shown)
+        lines = (f"**{escape(v.device, 80)}**: {_in_a_line(v)}" for v in shown)
         yield _list((*lines, *_more(left, "device")))
 
     def facts(self, block: blocks.Facts) -> Iterator[str]:
@@ -204,7 +204,7 @@ def _chart(answers: Sequence[Answer], rows: int) -> Iterator[str]:
     shown = [answer for answer in answers if answer.bars][:rows]
     if not shown:
         return
-    kept = [(answer, bar) for answer in shown for bar in _kept(answer, max(1, rows // len(shown)))]
+    kept = [(answer, bar) for answer in shown for bar in answer.leading(max(1, rows // len(shown)))]
     interval = "range" if shown[0].predicted else "interval"
     against = {answer.against for answer in shown}
     gain = f"gain over {code(against.pop())}" if len(against) == 1 else "gain over the baseline"
@@ -217,12 +217,6 @@ def _chart(answers: Sequence[Answer], rows: int) -> Iterator[str]:
     left = sum(len(answer.bars) for answer in answers) - len(kept)
     if left:
         yield f"{left} more in the report."
-
-
-def _kept(answer: Answer, rows: int) -> list[Bar]:
-    """The recommended strategy, the baseline and the fastest of the others."""
-    ranked = sorted(answer.bars, key=lambda bar: not (bar.chosen or bar.baseline))[:rows]
-    return [bar for bar in answer.bars if bar in ranked]
 
 
 def _bar(device: str, bar: Bar) -> tuple[str, ...]:
@@ -245,24 +239,21 @@ def _list(texts: Iterable[str]) -> str:
     return "\n".join(f"- {text}" for text in texts)
 
 
-def _verdict(verdict: blocks.Verdict, reasons: bool) -> Iterator[str]:
+def _verdict(verdict: blocks.Verdict) -> Iterator[str]:
     certainty = f" ({escape(verdict.certainty, 80)})" if verdict.certainty else ""
     yield f"**{prose(verdict.headline)}**{certainty}"
-    if verdict.reason and reasons:
+    if verdict.reason:
         yield prose(verdict.reason)
-    for fact in (f for f in verdict.facts if f.brief):
-        yield f"{escape(fact.label)}: {prose(fact.value, 120)}, {prose(fact.note, 160)}"
+    if verdict.remark:
+        yield prose(verdict.remark)
     if verdict.next_step:
         yield f"**Next:** {prose(verdict.next_step)}"
 
 
-def _in_a_line(verdict: blocks.Verdict, reasons: bool) -> str:
+def _in_a_line(verdict: blocks.Verdict) -> str:
     certainty = f" ({escape(verdict.certainty, 80)})" if verdict.certainty else ""
-    facts = "".join(
-        f"; {escape(f.label).lower()} {escape(f.value)}, {escape(f.note)}" for f in verdict.facts if f.brief
-    )
-    reason = f". {prose(verdict.reason)}" if verdict.reason and reasons else ""
-    told = f"{prose(verdict.headline, 240)}{certainty}{facts}{reason}"
+    reason = f". {prose(verdict.reason)}" if verdict.reason else ""
+    told = f"{prose(verdict.headline, 240)}{certainty}{reason}"
     return f"{told.rstrip('.')}. **Next:** {prose(verdict.next_step, 200)}" if verdict.next_step else told
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from advisor import units
-from advisor.profiles.row_figures import FrameEnergy, HostPages, PlaceMemory, Quantile
+from advisor.profiles.row_figures import FrameEnergy
 from advisor.profiles.schema import Measured, Profile
 from advisor.profiles.scripts import ScriptMeasured
 from advisor.report import words
@@ -47,13 +47,13 @@ def run_figures(measured: Sequence[ScriptMeasured]) -> Iterator[Block]:
 
 def _figures(measured: Sequence[AnyRow], of: str, title: str, caption: str) -> Table:
     columns = (
-        Column("95 % of frames within", notes="bounds", brief="p95", ascending=True),
+        Column("95 % of frames within", notes="bounds", brief="p95"),
         Column("99 % of frames within", notes="bounds", brief="p99"),
         Column(f"CPU time per {of}", brief="CPU"),
         Column(f"energy per {of}", "above idle", brief="energy"),
     )
     rows = tuple(
-        Row(words.name(row.strategy), (*_slowest(row), _cpu(row.cpu_seconds), _energy(row.energy)))
+        Row(words.name(row.strategy), tuple(cell or TableCell(NOTHING) for cell in _cells(row)))
         for row in measured
     )
     return Table(
@@ -78,27 +78,28 @@ def _with_figures(
     return tuple(columns[i] for i in kept), told
 
 
-def _slowest(row: AnyRow) -> tuple[TableCell, TableCell]:
-    slowest = (row.p95, row.p99) if isinstance(row, Measured) else (None, None)
-    return _quantile(slowest[0]), _quantile(slowest[1])
-
-
-def _quantile(found: Quantile | None) -> TableCell:
-    if found is None:
-        return TableCell(NOTHING)
-    between = words.seconds_between(found.low_seconds, found.high_seconds)
-    return TableCell(units.seconds(found.seconds), between, sort=found.seconds)
-
-
-def _cpu(seconds: float | None) -> TableCell:
-    return TableCell(NOTHING) if seconds is None else TableCell(units.seconds(seconds), sort=seconds)
-
-
-def _energy(found: FrameEnergy | None) -> TableCell:
-    if found is None:
-        return TableCell(NOTHING)
-    note = f"{units.digits(found.watts)} W total, {units.digits(found.idle_watts)} W idle"
-    return TableCell(units.joules(found.joules), note, sort=found.joules)
+def _cells(row: AnyRow) -> Iterator[TableCell | None]:
+    for found in (row.p95, row.p99) if isinstance(row, Measured) else (None, None):
+        yield (
+            found
+            if found is None
+            else TableCell(
+                units.seconds(found.seconds),
+                words.seconds_between(found.low_seconds, found.high_seconds),
+                sort=found.seconds,
+            )
+        )
+    spent, energy = row.cpu_seconds, row.energy
+    yield None if spent is None else TableCell(units.seconds(spent), sort=spent)
+    yield (
+        energy
+        if energy is None
+        else TableCell(
+            units.joules(energy.joules),
+            f"{units.digits(energy.watts)} W total, {units.digits(energy.idle_watts)} W idle",
+            sort=energy.joules,
+        )
+    )
 
 
 def _why(measured: Sequence[AnyRow]) -> Iterator[Prose]:
@@ -149,14 +150,7 @@ def _places(measured: Sequence[Measured]) -> Table:
         Column("on NUMA nodes"),
     )
     rows = tuple(
-        Row(
-            words.name(row.strategy),
-            (
-                *(_place(row.footprint.places.get(place)) for place in places),
-                _huge(row.host_pages),
-                _nodes(row.host_pages),
-            ),
-        )
+        Row(words.name(row.strategy), tuple(cell or TableCell(NOTHING) for cell in _lies(row, places)))
         for row in measured
     )
     return Table(
@@ -170,23 +164,20 @@ def _places(measured: Sequence[Measured]) -> Table:
     )
 
 
-def _place(found: PlaceMemory | None) -> TableCell:
-    if found is None:
-        return TableCell(NOTHING)
-    return TableCell(
-        units.size(found.peak_bytes), f"{units.size(found.steady_bytes)} steady", sort=found.peak_bytes
-    )
-
-
-def _huge(found: HostPages | None) -> TableCell:
-    if found is None or found.huge_bytes is None or not found.bytes:
-        return TableCell(NOTHING)
-    share = found.huge_bytes / found.bytes
-    return TableCell(units.percent(share), sort=share)
-
-
-def _nodes(found: HostPages | None) -> TableCell:
-    if found is None or not found.nodes:
-        return TableCell(NOTHING)
-    told = (f"{words.name(node)}: {units.percent(share)}" for node, share in found.nodes.items())
-    return TableCell(", ".join(told))
+def _lies(row: Measured, places: Iterable[str]) -> Iterator[TableCell | None]:
+    for found in map(row.footprint.places.get, places):
+        yield (
+            found
+            if found is None
+            else TableCell(
+                units.size(found.peak_bytes),
+                f"{units.size(found.steady_bytes)} steady",
+                sort=found.peak_bytes,
+            )
+        )
+    pages = row.host_pages
+    share = pages.huge_bytes / pages.bytes if pages and pages.bytes and pages.huge_bytes is not None else None
+    yield None if share is None else TableCell(units.percent(share), sort=share)
+    nodes = pages.nodes.items() if pages else ()
+    told = ", ".join(f"{words.name(node)}: {units.percent(part)}" for node, part in nodes)
+    yield TableCell(told) if told else None

@@ -45,7 +45,6 @@ class Page:
 
     kind: str
     brand: str
-    title: str
     name: str
     sections: tuple[Section, ...]
     where: str = ""
@@ -55,6 +54,11 @@ class Page:
     summary: str = ""
     meta: tuple[str, ...] = ()
     profile: Profile | None = None
+
+    @property
+    def title(self) -> str:
+        """For a browser's tab."""
+        return f"{self.name} {self.where}".rstrip() + ", predicted" * (self.basis == "predicted")
 
 
 def filled(*blocks: Block | None) -> tuple[Block, ...]:
@@ -79,10 +83,7 @@ def _flat(blocks: tuple[Block, ...], form: Form) -> Iterator[Block]:
 MOST_FRAMES = 150_000
 """More than these do not fit, so that nobody need try: a frame takes more than two bytes, packed."""
 
-NO_GPU = (
-    "No GPU was found on this machine. Every GPU figure on this page is predicted and comes with its range; "
-    "nothing was measured on a GPU."
-)
+NO_GPU = "Nothing was measured on a GPU. Every GPU figure on this page is predicted and comes with its range."
 MARKED = "→ marks the recommended strategy, ≈ those that cannot be distinguished from the best."
 
 

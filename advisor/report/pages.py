@@ -107,7 +107,6 @@ def doctor_page(checkup: Checkup) -> Page:
     return Page(
         kind="doctor",
         brand="doctor",
-        title="advisor doctor",
         name=checkup.verdict,
         sections=(Section("findings", "Findings", (Findings(found),), brief=True),),
     )

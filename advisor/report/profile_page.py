@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from advisor.model import measured
 from advisor.profiles.schema import Profile
 from advisor.report import blocks, words
-from advisor.report.advising import changes, findings
+from advisor.report.advising import findings, with_code
 from advisor.report.answering import answers
 from advisor.report.evidence import memory, noise, predictions, stages
-from advisor.report.failures import FIRST_FRAMES, all_failed, failures
+from advisor.report.failures import FIRST_FRAMES, failures
 from advisor.report.machine import absent, environment, readings
 from advisor.report.methods import measured_label, method, pairs, preferences, workload
 from advisor.report.page import Page, Section, circumstances, download, filled, lead
@@ -18,6 +16,7 @@ from advisor.report.recommendations import verdicts
 from advisor.report.sensitivity import sensitivity
 from advisor.report.traces import traces
 from advisor.verdicts.counting import counted
+from advisor.verdicts.doubts import all_failed
 
 BESIDE_VERDICT = 3
 """So many warnings stand beside the verdict."""
@@ -33,13 +32,10 @@ def profile_page(profile: Profile) -> Page:
     device, parameters = words.name(profile.device.name), pairs(profile.workload.parameters)
     made, found, seen = words.created(profile.created), findings(profile), traces(profile)
     predicted = (predictions(profile),) if profile.predictions else ()
-    targets = words.listing(words.name(p.device.name) for p in profile.predictions)
-    where = (f", predicted for {targets}" if targets else ", without a GPU") if cpu else f" on {device}"
     against = measured.compare(counted(profile))
     return Page(
         kind="report",
         brand="memory strategy report",
-        title=f"{name}{where}",
         name=name,
         where="" if cpu else f"on {device}",
         basis="measured" if not cpu else "predicted" if predicted else "nothing",
@@ -100,27 +96,15 @@ def _further(left: int) -> tuple[blocks.Block, ...]:
 def _advice(profile: Profile, found: tuple[blocks.Finding, ...]) -> Section:
     fired, quiet = tuple(f for f in found if f.fired), tuple(f for f in found if not f.fired)
     doubtful, silenced = _doubtful(profile), any(f.outcome == "silenced" for f in quiet)
+    told = tuple(with_code(profile, fired, none=doubtful))
     more = f"{len(quiet)} more: rules that passed{', were silenced' * silenced} or do not apply"
     parts = filled(
         blocks.Prose(_FROM_FIRST_FRAMES * doubtful, forms="html"),
-        blocks.Findings(_with_code(profile, fired), forms="html" if doubtful else "html txt"),
+        blocks.Findings(told, forms="html" if doubtful else "html txt"),
         None if fired else blocks.Prose("No rule found anything to change.", forms="html"),
         blocks.Fold(more, filled(blocks.Findings(quiet)), kind="folded"),
     )
     return Section("advice", "Advice", parts, nav="Advice")
-
-
-def _with_code(profile: Profile, fired: tuple[blocks.Finding, ...]) -> tuple[blocks.Finding, ...]:
-    """Each code under the first finding that shows it; none that the verdicts speak against."""
-    shown = () if _doubtful(profile) else changes(profile, fired)
-    kept = {(f.rule, f.snippet) for f in shown}
-    seen: set[str] = set()
-    made = []
-    for f in fired:
-        again = f.snippet in seen or (f.rule, f.snippet) not in kept
-        seen.add(f.snippet)
-        made.append(replace(f, snippet="", variants=()) if again else f)
-    return tuple(made)
 
 
 def _circumstances(profile: Profile, unmatched: str) -> Section:

@@ -11,17 +11,10 @@ from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Device, Failed, Predicted, Prediction, Profile, Result, Skipped
 from advisor.report import words
 from advisor.report.blocks import Verdict
-from advisor.report.failures import (
-    FIRST_FRAMES,
-    FIX,
-    HOST_ONLY,
-    asked_for_one,
-    doubt,
-    failed_rows,
-    first_reason,
-)
+from advisor.report.failures import FIRST_FRAMES, FIX, HOST_ONLY, first_reason
 from advisor.report.tables import gaps
 from advisor.stats import EQUIVALENCE
+from advisor.verdicts.doubts import asked_for_one, doubt, failed_rows
 from advisor.verdicts.words import counted
 from advisor.verdicts.words import headline as verdict_headline
 

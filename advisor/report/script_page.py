@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Literal
 
 from advisor import units
 from advisor.profiles.schema import Profile
@@ -16,11 +14,9 @@ from advisor.report.answering import script_answer
 from advisor.report.machine import environment
 from advisor.report.more_figures import run_figures
 from advisor.report.page import Page, Section, circumstances, download, filled, lead
-from advisor.report.recommendations import TONES, decided, nothing
 from advisor.report.tables import gaps
 from advisor.report.traces import run_traces
 from advisor.strategies.scripts import SCRIPT_STRATEGIES
-from advisor.verdicts import scripts
 
 UNKNOWN = (
     "Which buffer a figure belongs to: one allocator serves all arrays and places none individually.",
@@ -34,8 +30,6 @@ MORE = (
     "devices and get advice: `advisor new mine.py` writes one to start from."
 )
 _RANGES = 12
-_FIX = "Fix the errors above and run again."
-_SEEN = "by CuPy"
 _TIME = (
     "the whole script, from its first line until the GPU has finished; importing CuPy and creating the "
     "CUDA context and the allocator are not included"
@@ -58,7 +52,6 @@ def script_page(profile: Profile, script: ScriptRun) -> Page:
     return Page(
         kind="report",
         brand="memory strategy report of a script",
-        title=f"{words.name(profile.workload.name)} on {device}",
         name=f"{words.line(profile.workload.file, 120)} {arguments}".rstrip(),
         where=f"on {device}, as a script",
         basis="measured",
@@ -80,39 +73,15 @@ def script_page(profile: Profile, script: ScriptRun) -> Page:
 def _lead(profile: Profile, script: ScriptRun, notes: tuple[str, ...]) -> Section:
     return lead(
         blocks.Banners("note", notes, forms="html"),
-        Answers((script_answer(profile, script, _verdict(profile, script)),)),
+        Answers((script_answer(profile, script),)),
         blocks.Banners("warning", tuple(map(words.line, profile.environment.warnings)), "caution"),
-    )
-
-
-def _verdict(profile: Profile, script: ScriptRun) -> blocks.Verdict:
-    chosen, device = profile.recommendation, words.name(profile.device.name)
-    basis: Literal["measured", "nothing"] = "measured" if script.measured else "nothing"
-    if chosen is None:
-        why = "Every strategy failed or was skipped; see below."
-        none = nothing(device, "Nothing could be measured.", why, _FIX)
-        return replace(none, basis=basis)
-    headline, certain, gains = decided(chosen), "", chosen.strategy != script.baseline
-    if chosen.interval and gains:
-        interval = f"{units.percent(profile.method.confidence)} interval"
-        certain = f"{words.ratio_between(*chosen.interval)}, {interval}"
-    if chosen.speedup is not None and gains:
-        headline += f", {units.ratio(chosen.speedup)} as fast as it is now"
-    return blocks.Verdict(
-        basis=basis,
-        tone=TONES[chosen.verdict],
-        device=device,
-        headline=headline,
-        certainty=certain,
-        reason=words.line(chosen.reason),
-        next_step=words.line(chosen.next_step),
     )
 
 
 def _evidence(profile: Profile, script: ScriptRun) -> Iterator[blocks.Block]:
     rows, ranges = script.measured, _ranges(script)
     if rows:
-        yield _strategies(profile, script)
+        yield _seen(script)
         yield from run_figures(rows)
     if ranges and rows:
         more = len(ranges) - _RANGES
@@ -133,62 +102,38 @@ def _evidence(profile: Profile, script: ScriptRun) -> Iterator[blocks.Block]:
     yield blocks.Items(gaps(profile.results), "Strategies without figures")
 
 
-def _strategies(profile: Profile, script: ScriptRun) -> blocks.Table:
-    interval = f"{units.percent(profile.method.confidence)} interval"
+def _seen(script: ScriptRun) -> blocks.Table:
+    """What the answer's chart has no room for."""
+    columns = "copied to the device", "copied back", "taken from CUDA", "results"
     return blocks.Table(
         "strategies",
         "strategy",
-        (
-            blocks.Column("time per run", notes=interval, brief="run"),
-            blocks.Column(f"gain over `{script.baseline}`", brief=f"vs {script.baseline}"),
-            blocks.Column("copied to the device", _SEEN, forms="html md"),
-            blocks.Column("copied to the host", _SEEN, forms="html md"),
-            blocks.Column("reserved from CUDA", forms="html"),
-            blocks.Column("results", figures=False, forms="html"),
-        ),
-        tuple(_row(profile, script, row) for row in script.measured),
-        caption=f"The script under each strategy, with the {interval} below each figure. Copies and memory "
-        "are from one observed run.",
+        tuple(blocks.Column(head, figures=head != "results") for head in columns),
+        tuple(map(_row, script.measured)),
+        caption="Copies by CuPy and memory, from one observed run under each strategy.",
         identifier="strategies",
+        forms="html md",
     )
 
 
-def _row(profile: Profile, script: ScriptRun, row: ScriptMeasured) -> blocks.Row:
-    chosen = profile.recommendation.strategy if profile.recommendation else None
-    base = next((r for r in script.measured if r.strategy == script.baseline), None)
-    ratio = blocks.TableCell(blocks.NOTHING)
-    if base is row:
-        ratio = blocks.TableCell(units.ratio(1.0))
-    elif base is not None:
-        found = scripts.ratio(base, row, profile.method.confidence)
-        ratio = blocks.TableCell(units.ratio(found.value), words.ratio_between(found.low, found.high))
-    between = words.seconds_between(*row.interval_seconds) if len(row.run_seconds) > 1 else "one run"
+def _row(row: ScriptMeasured) -> blocks.Row:
     memory = blocks.TableCell("not recorded")  # a pool that has no hooks is CUDA's own
     if row.memory is not None:
         allocations = words.count(row.memory.allocations, "allocation")
         memory = blocks.TableCell(units.size(row.memory.reserved_bytes), allocations)
-    return blocks.Row(
-        words.name(row.strategy),
-        (
-            blocks.TableCell(units.seconds(row.median_seconds), between),
-            ratio,
-            _copied(row.copies.to_device_bytes, row.copies.to_device),
-            _copied(row.copies.to_host_bytes, row.copies.to_host),
-            memory,
-            blocks.TableCell("checked" if row.verified else "not checked"),
-        ),
-        tag="recommended" if row.strategy == chosen else "baseline" if row is base else "",
-        note=next((s.summary for s in SCRIPT_STRATEGIES if s.name == row.strategy), ""),
-        chosen=row.strategy == chosen,
+    cells = (
+        _copied(row.copies.to_device_bytes, row.copies.to_device),
+        _copied(row.copies.to_host_bytes, row.copies.to_host),
+        memory,
+        blocks.TableCell("checked" if row.verified else "not checked"),
     )
+    summary = next((s.summary for s in SCRIPT_STRATEGIES if s.name == row.strategy), "")
+    return blocks.Row(words.name(row.strategy), cells, note=summary)
 
 
 def _copied(nbytes: int, times: int) -> blocks.TableCell:
-    return (
-        blocks.TableCell(units.size(nbytes), words.count(times, "copy"))
-        if times
-        else blocks.TableCell("none recorded")
-    )
+    seen = blocks.TableCell(units.size(nbytes), words.count(times, "copy"))
+    return seen if times else blocks.TableCell("none recorded")
 
 
 def _ranges(script: ScriptRun) -> tuple[blocks.Row, ...]:

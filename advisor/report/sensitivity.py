@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import get_args
 
 import numpy as np
 
-from advisor.devices.entries import CatalogueEntry
 from advisor.model.measured import entry_of
-from advisor.model.predict import predict
+from advisor.model.turns import FACTORS, Question, Turn, turns
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.preferences import Objective
-from advisor.profiles.schema import Profile, Trace
+from advisor.profiles.schema import Profile
 from advisor.report import blocks, words
-from advisor.report.bars import speeds
-from advisor.report.failures import doubt
 from advisor.report.page import Section, filled
 from advisor.report.recommendations import decided
-from advisor.report.tables import baseline, setup_costs
+from advisor.report.tables import setup_costs
 from advisor.verdicts.counting import counted
+from advisor.verdicts.doubts import doubt
 from advisor.verdicts.measured import aim_of, compared, contestants_of, figures_of, recommend
+from advisor.verdicts.speeds import baseline, speeds
 from advisor.verdicts.words import counted as counts
 
-_FACTORS = (2, 4, 8, 16, 32, 64)
 _BLIND = (
     "Predicted from the traced traffic, without the measured times: the factor, in powers of two up to 64, "
     "from which the model would recommend another strategy."
 )
+_QUESTIONS: dict[Question, str] = {
+    "reads": "kernels read their inputs more often",
+    "larger": "the buffers are larger",
+    "smaller": "the buffers are smaller",
+}
 _SETUP = (
     "Set-up runs once: allocation, page-locking, set-up stages and the first frame. A strategy with a longer "
     "set-up than `{}` pays off after the given number of frames; for fewer frames, do not change."
@@ -122,14 +124,11 @@ def _setup(profile: Profile) -> blocks.Table:
 def _model(profile: Profile) -> blocks.Table | None:
     devices = [profile.device] if profile.device.kind != "cpu" else [p.device for p in profile.predictions]
     entries = {words.name(device.name): entry_of(device) for device in devices}
-    told = {name: dict(_turns(profile, entry)) for name, entry in entries.items() if entry is not None}
+    told = {name: tuple(turns(profile, entry)) for name, entry in entries.items() if entry is not None}
     told = {name: found for name, found in told.items() if found}
-    questions = dict.fromkeys(question for found in told.values() for question in found)
     rows = tuple(
-        blocks.Row(
-            question, tuple(blocks.TableCell(found.get(question, blocks.NOTHING)) for found in told.values())
-        )
-        for question in questions
+        blocks.Row(_QUESTIONS[same[0].question], tuple(blocks.TableCell(_turned(turn)) for turn in same))
+        for same in zip(*told.values(), strict=True)
     )
     columns = tuple(blocks.Column(name, basis="predicted", figures=False) for name in told)
     if not rows:
@@ -137,69 +136,7 @@ def _model(profile: Profile) -> blocks.Table | None:
     return blocks.Table("turns", "if", columns, rows, caption=_BLIND, identifier="turns", codes=False)
 
 
-def _turns(profile: Profile, entry: CatalogueEntry) -> Iterator[tuple[str, str]]:
-    """Each question with the first factor at which the model's choice is another one."""
-    trace = profile.traffic
-    if trace is None or not trace.traffic:
-        return
-    blind = profile.model_copy(update={"results": ()})
-    now = predict(blind, entry).recommendation
-    told = profile.recommendation
-    if now is None or now.strategy is None or (told and told.strategy not in (now.strategy, *now.tied_with)):
-        return
-    device = {stage.name for stage in profile.workload.frame_stages("device")}
-    changes: Mapping[str, tuple[Callable[[float], Profile], bool]] = {
-        "kernels read their inputs more often": (lambda k: _reading(blind, trace, device, k), True),
-        "the buffers are larger": (lambda k: _sized(blind, trace, k), True),
-        "the buffers are smaller": (lambda k: _sized(blind, trace, k), False),
-    }
-    for question, (changed, up) in changes.items():
-        yield question, _turn(now, changed, entry, up=up)
-
-
-def _turn(
-    now: Recommendation, changed: Callable[[float], Profile], entry: CatalogueEntry, *, up: bool
-) -> str:
-    for factor in _FACTORS:
-        then = predict(changed(factor if up else 1 / factor), entry).recommendation
-        if then and then.strategy and now.strategy not in (then.strategy, *then.tied_with):
-            return f"{then.strategy} from {factor}× {'on' if up else 'smaller on'}"
-    return f"no change up to {_FACTORS[-1]}×"
-
-
-def _reading(profile: Profile, trace: Trace, device: set[str], factor: float) -> Profile:
-    read = tuple(
-        t.model_copy(update={"bytes_read": t.bytes_read * factor}) if t.stage in device else t
-        for t in trace.traffic
-    )
-    return profile.model_copy(update={"traffic": trace.model_copy(update={"traffic": read})})
-
-
-def _sized(profile: Profile, trace: Trace, factor: float) -> Profile:
-    """Everything that goes with the buffers' size in proportion to it: bytes, arithmetic, time on the CPU."""
-    moved = tuple(
-        t.model_copy(update={"bytes_read": t.bytes_read * factor, "bytes_written": t.bytes_written * factor})
-        for t in trace.traffic
-    )
-    done = tuple(
-        w.model_copy(
-            update={
-                "flops": w.flops and w.flops * factor,
-                "temporary_bytes": w.temporary_bytes * factor,
-                "seconds": w.seconds and w.seconds * factor,
-            }
-        )
-        for w in trace.work
-    )
-    buffers = tuple(
-        b.model_copy(update={"bytes": max(1, round(b.bytes * factor))}) for b in profile.workload.buffers
-    )
-    stages = tuple(
-        s.model_copy(update={"flops": s.flops and s.flops * factor}) for s in profile.workload.stages
-    )
-    return profile.model_copy(
-        update={
-            "traffic": trace.model_copy(update={"traffic": moved, "work": done}),
-            "workload": profile.workload.model_copy(update={"buffers": buffers, "stages": stages}),
-        }
-    )
+def _turned(found: Turn) -> str:
+    if found.factor is None:
+        return f"no change up to {FACTORS[-1]}×"
+    return f"{found.strategy} from {found.factor}× {'smaller ' * (found.question == 'smaller')}on"

@@ -14,9 +14,10 @@ from advisor.report.machine import environment
 from advisor.report.methods import CPU_LABEL, method, pairs, workload
 from advisor.report.page import MARKED, NO_GPU, Page, Section, circumstances, filled, lead, legend
 from advisor.report.recommendations import nothing
-from advisor.report.sweep_verdicts import Stop, Track, at, cell, crossings, sweep_verdict, tracks
+from advisor.report.sweep_verdicts import at, cell, crossings, sweep_verdict
 from advisor.report.tables import memory_told, merged
 from advisor.strategies.registry import BASELINE
+from advisor.verdicts.tracks import Stop, Track, tracks
 from advisor.version import __version__
 
 _ON_CHART = {
@@ -58,14 +59,13 @@ def sweep_page(sweep: SweepResults) -> Page:
     return Page(
         kind="sweep",
         brand="memory strategy sweep",
-        title=f"{workload} over {span}",
         name=workload,
         where=f"over {span}{on_device}",
         basis="predicted" if predicted else "measured",
         summary=words.line(first.workload.summary, 300) if first else "",
         meta=tuple(filter(None, (f"`{fixed}`" if fixed else "", made))),
         sections=(
-            _lead(sweep, found, parameter, predicted, notes),
+            _lead(sweep, found, parameter, looks, notes),
             *(_device(track, sweep, parameter, looks, i) for i, track in enumerate(found, 1)),
             _circumstances(sweep, first, fixed, notes, ", ".join(filter(None, (tool, made)))),
         ),
@@ -75,8 +75,13 @@ def sweep_page(sweep: SweepResults) -> Page:
 
 
 def _lead(
-    sweep: SweepResults, found: Sequence[Track], parameter: str, predicted: bool, notes: tuple[str, ...]
+    sweep: SweepResults,
+    found: Sequence[Track],
+    parameter: str,
+    looks: dict[str, Style],
+    notes: tuple[str, ...],
 ) -> Section:
+    predicted = any(track.basis == "cpu" for track in found)
     told = tuple(sweep_verdict(track, parameter) for track in found if track.basis != "cpu")
     confirm = predicted and any(verdict.basis != "nothing" for verdict in told)
     what = f"Nothing could be measured or predicted at any value of {parameter}"
@@ -86,6 +91,11 @@ def _lead(
         blocks.Banners("predicted", (NO_GPU,) * predicted, "predicted", forms="html"),
         blocks.Failures(sweep_failures(sweep, parameter)),
         blocks.Verdicts(told or (none,), named=len(told) > 1 or predicted),
+        *(
+            _chart(t, parameter, looks, i)
+            for i, t in enumerate(found, 1)
+            if t.basis != "cpu" and t.with_figures
+        ),
         blocks.Prose(_PREDICTED * confirm, label="Next", kind="next together"),
         blocks.Banners("note", notes, forms="html"),
         blocks.Items(tuple(_missing(missing, parameter)), "Values that were not run"),
@@ -135,12 +145,14 @@ def _span(sweep: SweepResults, parameter: str) -> str:
 def _device(
     track: Track, sweep: SweepResults, parameter: str, looks: dict[str, Style], number: int
 ) -> Section:
-    """One device over all values: its lines, its table, and what has no figures."""
+    """One device over all values: its table, and what has no figures; the lead has the lines of a GPU."""
     cpu, device, gaps = track.basis == "cpu", words.name(track.device.name), merged(_gaps(track, parameter))
     figures: tuple[blocks.Block, ...] = (blocks.Prose("No strategy has figures here.", forms="html"),)
     if track.with_figures:
         table = _table(track, sweep, parameter, number)
-        figures = _chart(track, parameter, looks, number), table, blocks.Prose(legend(table), forms="md txt")
+        figures = table, blocks.Prose(legend(table), forms="md txt")
+        if cpu:
+            figures = _chart(track, parameter, looks, number), *figures
     # Failures are told first of all; what was predicted is told with its device.
     where = f" on {device}" if track.basis == "predicted" else ""
     further = (replace(gap, status=f"{gap.status}{where}") for gap in gaps if gap.status != "failed")

@@ -1,20 +1,20 @@
-"""A sweep seen from each device, and in sentences: which strategy up to which value, what is not told."""
+"""A sweep in sentences: which strategy up to which value, what is not told."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from advisor import units
-from advisor.profiles.schema import Device, Failed, Measured, Predicted, Prediction, Profile, Skipped
-from advisor.profiles.sweeps import SweepResults, Value, is_number, was_interrupted
+from advisor.profiles.schema import Predicted
+from advisor.profiles.sweeps import Value, is_number
 from advisor.report import words
-from advisor.report.blocks import NOTHING, Fact, TableCell, Verdict
-from advisor.report.failures import FIRST_FRAMES, HOST_ONLY, Doubt, asked_for_one, doubt
+from advisor.report.blocks import NOTHING, TableCell, Verdict
+from advisor.report.failures import FIRST_FRAMES, HOST_ONLY
 from advisor.report.recommendations import uncapitalised
-from advisor.verdicts.counting import counted
-from advisor.verdicts.crossings import Change, Standing, Stretch, changes, group, runs, standing, stretches
+from advisor.verdicts.crossings import Change, Stretch, changes, group, runs, stretches
+from advisor.verdicts.doubts import Doubt
+from advisor.verdicts.tracks import Stop, Track
 
 _MOST_PARTS = 6
 _FINER = 5
@@ -37,7 +37,6 @@ def sweep_verdict(track: Track, parameter: str) -> Verdict:
         headline=f"{'Predicted: ' * predicted}{headline}" if headline else _nothing(track, parameter),
         reason=" ".join((*_changes(track, parameter, changed), *_remarks(track, parameter))),
         next_step=_narrower(track, parameter, changed),
-        facts=tuple(_facts(track, parameter)) if ordered else (),
     )
 
 
@@ -173,112 +172,6 @@ def _between(low: Value, high: Value, count: int) -> set[Value]:
     values = [float(low) * factor**i for i in range(1, count - 1)]
     whole = isinstance(low, int) and isinstance(high, int)
     return {round(value) if whole else value for value in values}
-
-
-def _facts(track: Track, parameter: str) -> Iterator[Fact]:
-    """The time of the recommended strategy at both ends."""
-    told = [(stop, stop.standing.chosen) for stop in track.stops if stop.standing.chosen]
-    timed = [(stop, chosen, seconds) for stop, chosen in told if chosen and (seconds := stop.seconds(chosen))]
-    word = "Predicted at" if track.basis == "predicted" else "At"
-    for stop, chosen, (middle, low, high) in (*timed[:1], *timed[1:][-1:]):
-        note = f"{words.code(chosen)}, {words.seconds_between(low, high)}"
-        yield Fact(f"{word} {parameter} = {words.value(stop.value)}", units.seconds(middle), note)
-
-
-Basis = Literal["measured", "predicted", "cpu"]
-_UNKNOWN = Standing()
-AnyResult = Measured | Predicted | Failed | Skipped
-
-
-@dataclass(frozen=True)
-class Stop:
-    """One device at one value. `results` is empty where there is no profile."""
-
-    value: Value
-    results: dict[str, AnyResult]
-    standing: Standing = _UNKNOWN
-    doubt: Doubt = ""
-
-    def seconds(self, strategy: str) -> tuple[float, float, float] | None:
-        """Likely or median time of a frame, and the ends of its range or interval; None without figures."""
-        row = self.results.get(strategy)
-        if isinstance(row, Measured):
-            return row.median_seconds, *row.interval_seconds
-        if isinstance(row, Predicted):
-            return row.likely_seconds, row.low_seconds, row.high_seconds
-        return None
-
-
-@dataclass(frozen=True)
-class Track:
-    """One device over all values, in their order. `cpu` is a run that stands in for no GPU."""
-
-    device: Device
-    basis: Basis
-    stops: tuple[Stop, ...]
-
-    @property
-    def strategies(self) -> tuple[str, ...]:
-        """Every strategy that appears, with or without figures."""
-        return tuple(dict.fromkeys(name for stop in self.stops for name in stop.results))
-
-    @property
-    def with_figures(self) -> tuple[str, ...]:
-        """The strategies that have a time at one value at least."""
-        return tuple(s for s in self.strategies if any(stop.seconds(s) for stop in self.stops))
-
-
-def tracks(sweep: SweepResults) -> tuple[Track, ...]:
-    """The measured GPU, then the predicted devices, then the CPU where there was no GPU."""
-    predicted = tuple(_predicted(sweep))
-    if not sweep.profiles:
-        return predicted
-    device = sweep.profiles[0].device
-    stops = tuple(measured_stop(point.value, point.profile) for point in sweep.points)
-    if device.kind == "cpu":
-        return (*predicted, Track(device, "cpu", stops))
-    return (Track(device, "measured", stops), *predicted)
-
-
-def _predicted(sweep: SweepResults) -> Iterator[Track]:
-    devices = {p.device.name: p.device for profile in sweep.profiles for p in profile.predictions}
-    for name, device in devices.items():
-        stops = (predicted_stop(point.value, point.profile, name) for point in sweep.points)
-        yield Track(device, "predicted", tuple(stops))
-
-
-def measured_stop(value: Value, profile: Profile | None) -> Stop:
-    """What was measured at one value, or on one device."""
-    if profile is None:
-        return Stop(value, {})
-    against, profile = _doubt(profile), counted(profile)
-    whole = not was_interrupted(profile) and not against
-    held = standing(profile.recommendation, predicted=False, complete=whole)
-    return Stop(value, {row.strategy: row for row in profile.results}, held, against)
-
-
-def predicted_stop(value: Value, profile: Profile | None, name: str) -> Stop:
-    """What a profile predicts for the device of that name."""
-    for made in counted(profile).predictions if profile else ():
-        if profile and made.device.name == name:
-            against, meeting = _doubt(profile, made), _overlapping(made)
-            held = standing(made.recommendation, predicted=True, complete=not against, overlapping=meeting)
-            return Stop(value, {row.strategy: row for row in made.results}, held, against)
-    return Stop(value, {})
-
-
-def _doubt(profile: Profile, made: Prediction | None = None) -> Doubt:
-    """As in the value's own report; but one strategy that is left of several is the best by default."""
-    found = doubt(profile, made)
-    return "" if found == "alone" and not asked_for_one(profile, made) else found
-
-
-def _overlapping(made: Prediction) -> list[str]:
-    """The strategies whose range meets that of the likely fastest, but for the recommended one."""
-    rows = [row for row in made.results if isinstance(row, Predicted)]
-    best = min(rows, key=lambda row: row.likely_seconds, default=None)
-    chosen = made.recommendation.strategy if made.recommendation else None
-    return [r.strategy for r in rows if best and r.low_seconds <= best.high_seconds and r.strategy != chosen]
 
 
 def cell(stop: Stop, strategy: str) -> TableCell:

@@ -12,7 +12,6 @@ from advisor.profiles.schema import Device, Failed, Measured, Predicted, Predict
 from advisor.report import words
 from advisor.report.blocks import NOTHING, Item, Row, TableCell
 from advisor.rules.base import shares_dram
-from advisor.strategies.registry import BASELINE
 
 
 def apart(device: Device) -> bool:
@@ -23,12 +22,6 @@ def apart(device: Device) -> bool:
 def memory_told(device: Device) -> str:
     """What its memory class means, as a sentence; nothing where that is not known."""
     return f"Memory: {EXPLAINED[device.memory_class]}." if device.memory_class else ""
-
-
-def baseline(profile: Profile) -> Measured | None:
-    """What ratios and break-even compare with: the recommendation's baseline, else `pageable`."""
-    named = profile.recommendation.baseline if profile.recommendation else None
-    return profile.measured().get(named or BASELINE)
 
 
 def overlaps(profile: Profile, prediction: Prediction | None = None) -> dict[str, str]:

@@ -17,6 +17,8 @@ LINES = 22
 """With a blank line, the files that were written and what opens a trace, that is 25."""
 _ALL = 10**6
 _REASON = 300
+_VERDICT = 4
+"""Lines of a verdict, however little room there is: the rest serves it."""
 _STATE = " " * 10
 _FINE = ("ok", "info")
 """States of a finding that ask for nothing."""
@@ -138,10 +140,10 @@ class _Writer:
 
     def _one_of_several(self, answer: Answer) -> list[str]:
         said = answer.verdict.headline.removeprefix("Predicted: ")
-        return wrap(f"{answer.verdict.device}: {said}", self.indent, most=1)
+        return wrap(f"{answer.verdict.device}: {said}", self.indent, most=_VERDICT)
 
     def verdicts(self, block: blocks.Verdicts) -> Iterator[list[str]]:
-        reasons = block.reasons and self.room.lines >= ROOMS[0].lines
+        reasons = self.room.lines >= ROOMS[0].lines
         for told in self.first(block.items, "verdict", self.room.devices):
             yield self._device(told, named=block.named, reasons=reasons)
 
@@ -150,17 +152,18 @@ class _Writer:
         return [*(wrap(told.device, self.indent) if named else []), *self._verdict(told, inner, reasons)]
 
     def _verdict(self, told: blocks.Verdict, indent: str, reasons: bool = False) -> list[str]:
-        texts = [_decided(told), *(f"{f.label}: {f.value}, {f.note}" for f in told.facts if f.brief)]
-        texts += [told.reason] * reasons + [f"Next: {told.next_step}"] * bool(told.next_step)
-        return [line for text in texts for line in self.wrap(text, indent)]
+        texts = [_decided(told), told.remark, *[told.reason] * reasons]
+        texts += [f"Next: {told.next_step}"] * bool(told.next_step)
+        first, *others = filter(None, texts)
+        told = wrap(first, indent, most=max(self.room.lines, _VERDICT))
+        return [*told, *(line for text in others for line in self.wrap(text, indent))]
 
     def _chart(self, answer: Answer) -> list[str]:
         """The recommended strategy, the baseline and the fastest of the others, equal ones in one line."""
-        ranked = sorted(answer.bars, key=lambda bar: not (bar.chosen or bar.baseline))
-        kept = [bar for bar in answer.bars if bar in ranked[: self.room.rows]]
+        kept = answer.leading(self.room.rows)
         if not kept:
             return []
-        self.leave(sum(len(bar.names) for bar in ranked[self.room.rows :]), "strategy")
+        self.leave(sum(len(bar.names) for bar in answer.bars if bar not in kept), "strategy")
         gain = "gain" if answer.against else ""
         head = ("", "", gain, "memory") if self.room.brief else ("", "", gain, "", "memory")
         body = [head, *(self._figures(answer, bar) for bar in kept)]

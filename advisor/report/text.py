@@ -88,21 +88,22 @@ def tables(table: blocks.Table, rows: Sequence[blocks.Row], *, whole: bool) -> t
     """
     names = [table.names, *(row.name for row in rows)]
     groups, left = _fitting(_columns(table, rows), min(max(map(len, names)), _NAME), whole=whole)
-    told = [list(_lines(table, rows, names, strips)) for strips in groups]
-    told[-1] += [line for text in _notes(table, rows) for line in wrap(text, "  ")]
+    told = [list(_lines(table, names, strips)) for strips in groups]
+    told[-1] += [
+        line
+        for c in table.columns
+        if c.note and "txt" in c.forms
+        for line in wrap(f"({c.brief or c.head}: {c.note})", "  ")
+    ]
     return told, left
 
 
-def _lines(
-    table: blocks.Table, rows: Sequence[blocks.Row], names: Sequence[str], strips: Sequence[_Strip]
-) -> Iterator[str]:
+def _lines(table: blocks.Table, names: Sequence[str], strips: Sequence[_Strip]) -> Iterator[str]:
     room = WIDTH - len(MARK) - sum(strip.width + 2 for strip in strips)
     first = [words.name(name, max(room, _NAME)) if name else "" for name in names]
     body = list(zip(first, *(strip.lines for strip in strips), strict=True))
     lines = words.table(body, [table.by_number, *(strip.right for strip in strips)])
-    for mark, line in zip((False, *(row.chosen for row in rows)), lines, strict=True):
-        if line:
-            yield f"{MARK if mark else '  '}{line}"
+    yield from (f"  {line}" for line in lines if line)
 
 
 def _columns(table: blocks.Table, rows: Sequence[blocks.Row]) -> list[list[_Strip]]:
@@ -142,13 +143,3 @@ def _fitting(columns: list[list[_Strip]], names: int, *, whole: bool) -> tuple[l
     kept = groups if whole else groups[:1]
     told = [[strip for i in sorted(group) for strip in columns[i]] for group in kept]
     return told, sum(map(len, groups[len(kept) :]))
-
-
-def _notes(table: blocks.Table, rows: Sequence[blocks.Row]) -> Iterator[str]:
-    for column in table.columns:
-        if column.note and "txt" in column.forms:
-            yield f"({column.brief or column.head}: {column.note})"
-    for row in rows:
-        yield from (f"({row.name}: {cell.more})" for cell in row.cells if cell.more)
-    if table.note:
-        yield f"({table.note})"

@@ -1,4 +1,4 @@
-"""The picture of one frame: its lines and pieces in percent, the key, and the same as a table."""
+"""The picture of one frame: its lines and pieces in percent, and the key."""
 
 from __future__ import annotations
 
@@ -52,18 +52,13 @@ class Line:
 
 @dataclass(frozen=True)
 class TimelineRow:
-    """The spans of one kind, added up, for the table; `text` says it in one line, for the picture's key.
-
-    `number` is what its spans bear there.
-    """
+    """The spans of one kind, added up, in the picture's key; `number` is what they bear there."""
 
     number: str
     track: str
     label: str
     category: Category
     text: str
-    count: str
-    seconds: str
 
 
 @dataclass(frozen=True)
@@ -183,6 +178,4 @@ def _rows(timeline: Timeline) -> Iterator[TimelineRow]:
             label=words.name(label),
             category=category(spans[0]),
             text=f"{TRACKS[track]}: {name} {f'{count} times, ' if count > 1 else ''}{seconds}",
-            count=str(count),
-            seconds=seconds,
         )

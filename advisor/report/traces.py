@@ -77,9 +77,7 @@ def _seen(traced: StrategyTrace, unit: str) -> tuple[blocks.Block, ...]:
     if unit == "frame":
         title = f"per frame, over {words.count(traced.frames, 'steady frame')} of {lasted}"
     absent = f" Not observed: {'; '.join(not_observed(traced.absent))}." if traced.absent else ""
-    figures = [*facts(traced.activity, traced.frames)]
-    if traced.idle_share is not None:
-        figures.append(blocks.Fact("GPU idle", f"{units.percent(traced.idle_share)} of the traced {unit}"))
+    figures = [*facts(traced.activity, traced.frames, traced.idle_share, f"the traced {unit}")]
     for made in traced.allocations or ():
         if not made.kind.endswith("static") or made.bytes >= _PAGE:
             sizes = f"{words.count(made.count, 'allocation')}, the largest {units.size(made.largest_bytes)}"
@@ -93,10 +91,12 @@ def _seen(traced: StrategyTrace, unit: str) -> tuple[blocks.Block, ...]:
     )
 
 
-def facts(seen: Activity, frames: int) -> Iterator[blocks.Fact]:
-    """All of it, per frame."""
+def facts(seen: Activity, frames: int, idle: float | None, whole: str) -> Iterator[blocks.Fact]:
+    """All of it, per frame; `idle` is the GPU's idle share of the `whole`."""
     for label, value, note in figures(seen, frames):
         yield blocks.Fact(label, f"{value} ({note})" if note else value)
+    if idle is not None:
+        yield blocks.Fact("GPU idle", f"{units.percent(idle)} of {whole}")
 
 
 def steps(trace: StrategyTrace) -> Iterator[blocks.Fact]:
@@ -171,12 +171,11 @@ def trace_page(told: FileTrace) -> Page:
     if told.whole:
         whole, lasted = told.whole, units.seconds(told.whole.seconds or 0.0)
         idle = whole.idle_share if whole.seconds is not None else None
-        seen = _in_text(whole.activity, 1, idle, lasted, (), whole.absent)
+        seen = *facts(whole.activity, 1, idle, lasted), *_unseen(whole.absent)
         parts.append(blocks.Facts(seen, "No advisor ranges found. Totals:"))
     return Page(
         kind="trace",
         brand="trace",
-        title=tool,
         name=tool,
         sections=(Section("figures", "Figures", filled(*parts, blocks.Prose(SLOWER)), brief=True),),
     )
@@ -185,20 +184,10 @@ def trace_page(told: FileTrace) -> Page:
 def _strategy(trace: StrategyTrace) -> blocks.Block:
     frames = f"{words.count(trace.frames, 'steady frame')} of {units.seconds(trace.frame_seconds)}"
     ranges = [replace(fact, label=f"in {fact.label}") for fact in steps(trace)]
-    seen = _in_text(trace.activity, trace.frames, trace.idle_share, "the frame", ranges, trace.absent)
+    found = facts(trace.activity, trace.frames, trace.idle_share, "the frame")
+    seen = *found, *ranges, *_unseen(trace.absent)
     return blocks.Facts(seen, f"{words.name(trace.strategy)}: {frames}, figures per frame")
 
 
-def _in_text(
-    seen: Activity,
-    frames: int,
-    idle: float | None,
-    whole: str,
-    ranges: Sequence[blocks.Fact],
-    absent: Mapping[str, str],
-) -> tuple[blocks.Fact, ...]:
-    """`idle` is the GPU's idle share of the `whole`."""
-    told = [*facts(seen, frames)]
-    if idle is not None:
-        told.append(blocks.Fact("GPU idle", f"{units.percent(idle)} of {whole}"))
-    return (*told, *ranges, *(blocks.Fact("not observed", why) for why in not_observed(absent)))
+def _unseen(absent: Mapping[str, str]) -> Iterator[blocks.Fact]:
+    return (blocks.Fact("not observed", why) for why in not_observed(absent))

@@ -157,8 +157,14 @@ def recommendation(verdict: Verdict, rows: Sequence[Measured], preferences: Pref
 
 def figures_of(rows: Sequence[Measured], objective: Objective) -> dict[str, float]:
     """What the objective counts of each row, where it has that: seconds, or joules for energy."""
+    found = {row.strategy: figure_of(row, objective) for row in rows}
+    return {strategy: figure[0] for strategy, figure in found.items() if figure}
+
+
+def figure_of(row: Measured, objective: Objective) -> tuple[float, float, float] | None:
+    """What the objective counts of a row, and its interval."""
     if objective == "energy":
-        return {row.strategy: row.energy.joules for row in rows if row.energy}
+        return (row.energy.joules,) * 3 if row.energy else None
     if objective == "latency-p99":
-        return {row.strategy: row.p99.seconds for row in rows if row.p99}
-    return {row.strategy: row.median_seconds for row in rows}
+        return (row.p99.seconds, row.p99.low_seconds, row.p99.high_seconds) if row.p99 else None
+    return (row.median_seconds, *row.interval_seconds)

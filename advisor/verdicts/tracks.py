@@ -1,0 +1,108 @@
+"""A sweep seen from each device: what every value says of it, measured there or predicted for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from advisor.profiles.schema import Device, Failed, Measured, Predicted, Prediction, Profile, Skipped
+from advisor.profiles.sweeps import SweepResults, Value, was_interrupted
+from advisor.verdicts.counting import counted
+from advisor.verdicts.crossings import Standing, standing
+from advisor.verdicts.doubts import Doubt, asked_for_one, doubt
+
+Basis = Literal["measured", "predicted", "cpu"]
+_UNKNOWN = Standing()
+AnyResult = Measured | Predicted | Failed | Skipped
+
+
+@dataclass(frozen=True)
+class Stop:
+    """One device at one value. `results` is empty where there is no profile."""
+
+    value: Value
+    results: dict[str, AnyResult]
+    standing: Standing = _UNKNOWN
+    doubt: Doubt = ""
+
+    def seconds(self, strategy: str) -> tuple[float, float, float] | None:
+        """Likely or median time of a frame, and the ends of its range or interval; None without figures."""
+        row = self.results.get(strategy)
+        if isinstance(row, Measured):
+            return row.median_seconds, *row.interval_seconds
+        if isinstance(row, Predicted):
+            return row.likely_seconds, row.low_seconds, row.high_seconds
+        return None
+
+
+@dataclass(frozen=True)
+class Track:
+    """One device over all values, in their order. `cpu` is a run that stands in for no GPU."""
+
+    device: Device
+    basis: Basis
+    stops: tuple[Stop, ...]
+
+    @property
+    def strategies(self) -> tuple[str, ...]:
+        """Every strategy that appears, with or without figures."""
+        return tuple(dict.fromkeys(name for stop in self.stops for name in stop.results))
+
+    @property
+    def with_figures(self) -> tuple[str, ...]:
+        """The strategies that have a time at one value at least."""
+        return tuple(s for s in self.strategies if any(stop.seconds(s) for stop in self.stops))
+
+
+def tracks(sweep: SweepResults) -> tuple[Track, ...]:
+    """The measured GPU, then the predicted devices, then the CPU where there was no GPU."""
+    predicted = tuple(_predicted(sweep))
+    if not sweep.profiles:
+        return predicted
+    device = sweep.profiles[0].device
+    stops = tuple(measured_stop(point.value, point.profile) for point in sweep.points)
+    if device.kind == "cpu":
+        return (*predicted, Track(device, "cpu", stops))
+    return (Track(device, "measured", stops), *predicted)
+
+
+def _predicted(sweep: SweepResults) -> Iterator[Track]:
+    devices = {p.device.name: p.device for profile in sweep.profiles for p in profile.predictions}
+    for name, device in devices.items():
+        stops = (predicted_stop(point.value, point.profile, name) for point in sweep.points)
+        yield Track(device, "predicted", tuple(stops))
+
+
+def measured_stop(value: Value, profile: Profile | None) -> Stop:
+    """What was measured at one value, or on one device."""
+    if profile is None:
+        return Stop(value, {})
+    against, profile = _doubt(profile), counted(profile)
+    whole = not was_interrupted(profile) and not against
+    held = standing(profile.recommendation, predicted=False, complete=whole)
+    return Stop(value, {row.strategy: row for row in profile.results}, held, against)
+
+
+def predicted_stop(value: Value, profile: Profile | None, name: str) -> Stop:
+    """What a profile predicts for the device of that name."""
+    for made in counted(profile).predictions if profile else ():
+        if profile and made.device.name == name:
+            against, meeting = _doubt(profile, made), _overlapping(made)
+            held = standing(made.recommendation, predicted=True, complete=not against, overlapping=meeting)
+            return Stop(value, {row.strategy: row for row in made.results}, held, against)
+    return Stop(value, {})
+
+
+def _doubt(profile: Profile, made: Prediction | None = None) -> Doubt:
+    """As in the value's own report; but one strategy that is left of several is the best by default."""
+    found = doubt(profile, made)
+    return "" if found == "alone" and not asked_for_one(profile, made) else found
+
+
+def _overlapping(made: Prediction) -> list[str]:
+    """The strategies whose range meets that of the likely fastest, but for the recommended one."""
+    rows = [row for row in made.results if isinstance(row, Predicted)]
+    best = min(rows, key=lambda row: row.likely_seconds, default=None)
+    chosen = made.recommendation.strategy if made.recommendation else None
+    return [r.strategy for r in rows if best and r.low_seconds <= best.high_seconds and r.strategy != chosen]
