@@ -155,8 +155,8 @@ class _Writer:
         texts = [_decided(told), told.remark, *[told.reason] * reasons]
         texts += [f"Next: {told.next_step}"] * bool(told.next_step)
         first, *others = filter(None, texts)
-        told = wrap(first, indent, most=max(self.room.lines, _VERDICT))
-        return [*told, *(line for text in others for line in self.wrap(text, indent))]
+        decided = wrap(first, indent, most=max(self.room.lines, _VERDICT))
+        return [*decided, *(line for text in others for line in self.wrap(text, indent))]
 
     def _chart(self, answer: Answer) -> list[str]:
         """The recommended strategy, the baseline and the fastest of the others, equal ones in one line."""
