@@ -32,6 +32,7 @@ from advisor.measure.subjects import CONFIDENCE
 from advisor.model.measured import entry_of
 from advisor.model.predict import predict
 from advisor.nsys.capturing import FOLDER, Captures, NsysCaptures, frames_to_capture
+from advisor.profiles import secrets
 from advisor.profiles.blocks import Method
 from advisor.profiles.preferences import Preferences
 from advisor.profiles.redaction import anonymous, without_environment
@@ -100,7 +101,8 @@ def _keep(profile: Profile, partial: Path) -> None:
 
 
 def _require(settings: Settings, description: Description) -> None:
-    """What can be asked of this workload on this device."""
+    """What can be asked of this workload on this device; its secrets are known from here on."""
+    secrets.remember(secrets.given(settings.arguments or (), description.workload.parameters))
     require_rules(description.workload)
     if settings.preferences.objective == "energy":
         place = description.gpu.get("pci_bus_id")

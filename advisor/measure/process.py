@@ -8,6 +8,7 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
+_START: list[Path] = []
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -26,3 +27,11 @@ def die_with_parent(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
         os._exit(1)
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+
+
+def back_to_start() -> None:
+    """Where this process was when it first asked, before any code of the user: paths are relative to it."""
+    with suppress(OSError):
+        if not _START:
+            _START.append(Path.cwd())
+        os.chdir(_START[0])

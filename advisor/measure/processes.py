@@ -17,6 +17,7 @@ import psutil
 
 from advisor import units
 from advisor.measure.fork_server import ForkServer, Process
+from advisor.profiles.secrets import mask, of_process
 from advisor.strategies.backend import BackendName
 from advisor.texts import printable
 
@@ -156,8 +157,9 @@ def log_tail(path: Path) -> str:
         return ""
     with path.open("rb") as log:
         size = log.seek(0, os.SEEK_END)
-        log.seek(max(size - _LOG_TAIL, 0))
-        return printable(log.read(_LOG_TAIL).decode(errors="replace"))
+        log.seek(max(size - 2 * _LOG_TAIL, 0))  # masked before it is cut, which could leave half a secret
+        text = mask(log.read(2 * _LOG_TAIL).decode(errors="replace"), of_process())
+        return printable(text)[-_LOG_TAIL:]
 
 
 def keep_short(log: Path) -> None:

@@ -19,6 +19,7 @@ from advisor.measure.frames import FrameLoop
 from advisor.measure.jobs import Job
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.pipelined import PipelinedLoop
+from advisor.measure.process import back_to_start
 from advisor.measure.sampling import Clock
 from advisor.measure.verification import Inspector
 from advisor.strategies.backend import Backend
@@ -102,14 +103,16 @@ def stand(
 def afresh(job: Job) -> Callable[[], Loaded]:
     """Imports the job's file anew; each call of what is returned calls the workload's function.
 
-    Random generators begin alike each time: a workload that ignores `rng` still repeats. What an earlier load
-    held is let go of first.
+    Random generators begin alike each time, and so does the working directory: a workload that ignores `rng`
+    still repeats. What an earlier load held is let go of first.
     """
     gc.collect()
+    back_to_start()
     _seed(job.seed)
     make = prepare(Path(job.file), job.workload, job.assignments)
 
     def made() -> Loaded:
+        back_to_start()
         _seed(job.seed)
         return make()
 

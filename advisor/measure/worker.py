@@ -29,9 +29,10 @@ from advisor.measure.imitation import names
 from advisor.measure.imitation.checking import imitate
 from advisor.measure.jobs import DESCRIPTION, Checked, Job, Outcome, Problem, write_outcome
 from advisor.measure.nvtx_ranges import Ranges
-from advisor.measure.process import die_with_parent
+from advisor.measure.process import back_to_start, die_with_parent
 from advisor.measure.reference import reference
 from advisor.measure.stand import Stand, afresh, stand
+from advisor.profiles import secrets
 from advisor.strategies.backend import Backend, BackendName
 from advisor.strategies.placements.arena import AllocationFailed
 from advisor.workloads.frameworks.bridging import require_libraries
@@ -70,6 +71,8 @@ def run_job(arguments: list[str], kind: type[AnyJob], attempt: Callable[[AnyJob]
     die_with_parent(int(arguments[1]))
     job = kind.model_validate_json(Path(arguments[0]).read_text(encoding="utf-8"))
     directory = Path(job.directory).resolve()  # a script may go elsewhere
+    if isinstance(job, Job):
+        secrets.remember(secrets.given(job.arguments or (), job.assignments))
     write_outcome(directory, attempt(job))
     return job
 
@@ -84,6 +87,7 @@ def attempt(job: Job, opened: Callable[[BackendName, int], Backend] = open_backe
         for descriptor in spare:
             with suppress(OSError):  # the workload closed it
                 os.close(descriptor)
+        back_to_start()  # where the file is, whose lines are shown
         return problem_of(error, job, path)
 
 

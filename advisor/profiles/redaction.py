@@ -18,7 +18,7 @@ from typing import TypeVar
 from advisor.profiles.base import Record, cleaned
 from advisor.profiles.homes import home
 from advisor.profiles.schema import Profile
-from advisor.profiles.secrets import MASK, given, is_secret, mask, masked, of_process
+from advisor.profiles.secrets import MASK, given, is_hidden, mask, masked, of_process
 from advisor.profiles.system_state import Environment
 from advisor.texts import printable
 
@@ -86,10 +86,10 @@ def without_names(profile: Profile, redactor: Redactor) -> Profile:
     """The profile without the names of user, host and directories, and without secrets."""
     arguments = profile.script.arguments if profile.script else ()
     redactor = replace(redactor, secrets=(*redactor.secrets, *given(arguments, profile.workload.parameters)))
-    profile = cleaned(profile, lambda text: redactor.mask(printable(text)))
+    profile = cleaned(profile, lambda text: printable(redactor.mask(text)))
     work, told, hide = profile.workload, profile.environment, redactor.hide
     parameters = {
-        name: (MASK if is_secret(name) else hide(value)) if isinstance(value, str) else value
+        name: MASK if is_hidden(name, value) else hide(value) if isinstance(value, str) else value
         for name, value in work.parameters.items()
     }
     absent = {what: hide(why) for what, why in told.absent.items()}

@@ -8,27 +8,39 @@ form of its own, one that is cut, encoded or encrypted, and anything in pictures
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
+from advisor.texts import printable
+
 MASK = "***"
 
 _SECRETS = frozenset((
-    "password", "passwd", "passphrase", "pwd", "secret", "secrets", "token", "tokens", "credential",
-    "credentials", "auth", "authorization", "apikey", "bearer", "cookie", "jwt", "signature", "sig",
+    "pass", "pwd", "sshpass", "tokens", "auth", "authorization", "bearer", "cookie", "jwt", "sessionid",
+    "signature", "sig",
 ))  # fmt: skip
+_ENDINGS = (
+    "password", "passwd", "passphrase", "secret", "secrets", "token", "credential", "credentials", "apikey",
+    "secretkey", "privatekey", "accesskey",
+)  # fmt: skip
+"""Of words: PGPASSWORD is one word."""
+_COUNTED = frozenset(("tokens",))
+"""A number under such a name is a size."""
 _KEYS = frozenset(("api", "access", "account", "private", "secret", "ssh", "encryption", "signing", "auth"))
 """Before "key" these make a secret of it; a key alone may be a number."""
 _WORD = re.compile(r"[a-z]+|[A-Z]+(?![a-z])|[A-Z][a-z]*")
 _OPTION = re.compile(r"(-{0,2}[\w.-]+)=(.*)", re.DOTALL)
 _ASSIGNED = re.compile(
-    r"""(?P<name>[A-Za-z][\w-]*)(?P<between>["']?\s*(?P<sign>=|:(?!//))\s*["']?)(?P<value>[^\s"',;&?<>()]+)"""
+    r"""(?P<name>[A-Za-z][\w-]*)(?P<between>["']?\s*(?P<sign>=>|(?<![=!<>])=(?!=)|:(?!//))\s*[(<\[]?)"""
+    r"""(?P<value>"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?|[^\s"';&?<>()]+)"""
 )
-_IN_URL = re.compile(r"(?<=://)[^/@\s]+@")
-_HEADER = re.compile(r"\b(bearer|basic)(\s+)(?=\S*\d)[\w.~+/=-]{8,}", re.IGNORECASE)
+_OPTION_IN_TEXT = re.compile(r"(?P<name>--?[A-Za-z][\w-]*)(?P<between>\s+)(?P<value>[^\s-]\S*)")
+_IN_URL = re.compile(r"(?<=://)(?:[^\s/:@]+:[^\s?#]*@|[^/\s@]+@)")
+_HEADER = re.compile(r"\b(bearer|basic|token)(\s+)(?=\S*\d)[\w.~+/=-]{8,}", re.IGNORECASE)
 _FORMS = re.compile(
     "|".join((
         r"\bgh[pousr]_\w{16,}|\bgithub_pat_\w{16,}",  # GitHub
@@ -46,15 +58,25 @@ _FORMS = re.compile(
     ))
 )  # fmt: skip
 """The prefixes that those who give tokens document; gitleaks' rules have the same."""
-_SHORTEST, _SHORTEST_OF_ENVIRONMENT = 4, 8
-"""A shorter value stands in too many texts by chance."""
+_SHORTEST, _SHORTEST_OF_ENVIRONMENT, _SHORTEST_NUMBER = 4, 8, 6
+"""A shorter value stands in too many texts by chance; a shorter number is a size."""
+_KNOWN: set[str] = set()
+"""What this process learned of: a worker its job's, the parent the workload's parameters."""
 
 
 def is_secret(name: str) -> bool:
     """Whether an option, a parameter or a variable of that name looks like one that holds a secret."""
     words = [word.lower() for word in _WORD.findall(name)]
     keys = any(second == "key" and first in _KEYS for first, second in pairwise(words))
-    return keys or not _SECRETS.isdisjoint(words)
+    return keys or any(word in _SECRETS or word.endswith(_ENDINGS) for word in words)
+
+
+def is_hidden(name: str, value: object) -> bool:
+    """Whether a parameter's value is a secret by its name: a text, or a number too long to be a size."""
+    if isinstance(value, (int, float)):
+        counted = not _COUNTED.isdisjoint(word.lower() for word in _WORD.findall(name))
+        return is_secret(name) and not counted and len(str(value)) >= _SHORTEST_NUMBER
+    return isinstance(value, str) and is_secret(name)
 
 
 def masked(arguments: Sequence[str]) -> list[str]:
@@ -75,38 +97,62 @@ def _masked(argument: str) -> str:
 
 
 def given(arguments: Sequence[str], parameters: Mapping[str, object]) -> list[str]:
-    """The secret values among arguments and parameters."""
+    """The secret values among arguments and parameters; of a list its parts too."""
     values = [
         argument.removeprefix(shown.removesuffix(MASK))
         for argument, shown in zip(arguments, masked(arguments), strict=True)
         if argument != shown
     ]
-    values += [value for name, value in parameters.items() if isinstance(value, str) and is_secret(name)]
-    return [value for value in values if len(value) >= _SHORTEST and value != MASK]
+    values += [str(value) for name, value in parameters.items() if is_hidden(name, value)]
+    parts = [part.strip() for value in values for part in value.split(",")]
+    return [value for value in dict.fromkeys((*values, *parts)) if len(value) >= _SHORTEST and value != MASK]
+
+
+def remember(values: Iterable[str]) -> None:
+    """Masks these in whatever this process tells from now on."""
+    _KNOWN.update(values)
 
 
 def of_process(
     arguments: Sequence[str] | None = None, variables: Mapping[str, str] | None = None
 ) -> list[str]:
-    """The secret values that this process was given: by its command line and its environment."""
+    """The secret values this process knows: of its command line and environment, and what it remembers."""
     variables = os.environ if variables is None else variables
-    told = [value for name, value in variables.items() if is_secret(name)]
-    long = [value for value in told if len(value) >= _SHORTEST_OF_ENVIRONMENT]
-    return given(sys.argv[1:] if arguments is None else arguments, {}) + long
+    named = (value for name, value in variables.items() if _is_secret_variable(name))
+    lines = [line.strip() for value in named for line in (value, *value.splitlines())]
+    long = [line for line in lines if len(line) >= _SHORTEST_OF_ENVIRONMENT]
+    return [*given(sys.argv[1:] if arguments is None else arguments, {}), *long, *_KNOWN]
+
+
+def _is_secret_variable(name: str) -> bool:
+    """As `is_secret`, but every key is one; PWD is the shell's working directory."""
+    return name not in ("PWD", "OLDPWD") and (is_secret(name) or name.endswith(("_KEY", "_PAT")))
+
+
+def _spelled(values: Iterable[str]) -> list[str]:
+    """Each value as it is, and as Python, JSON and this program write it; longest first."""
+    found = {
+        form
+        for value in values
+        for form in (value, repr(value)[1:-1], json.dumps(value)[1:-1], printable(value))
+    }
+    return sorted(found, key=len, reverse=True)
 
 
 def mask(text: str, values: Iterable[str] = ()) -> str:
     """The text without these values, and without what has the name or the form of a secret."""
-    for value in sorted(values, key=len, reverse=True):
+    for value in _spelled(values):
         text = text.replace(value, MASK)
     text = _FORMS.sub(MASK, _HEADER.sub(rf"\1\2{MASK}", _IN_URL.sub(f"{MASK}@", text)))
-    return _ASSIGNED.sub(_without_value, text)
+    return _OPTION_IN_TEXT.sub(_without_value, _ASSIGNED.sub(_without_value, text))
 
 
 def _without_value(found: re.Match[str]) -> str:
-    """`name: word` is prose where the word has no digit; `name=word` is an assignment."""
-    value = found["value"]
-    prose = found["sign"] == ":" and not any(character.isdigit() for character in value)
-    if prose or value.startswith(MASK) or not is_secret(found["name"]):
+    """`name: word` is prose where the word has no digit; `name=word` and a quoted one are values."""
+    value, quote = found["value"], found["value"][0]
+    quoted = quote in "\"'"
+    prose = found.groupdict().get("sign") in (":", None) and not quoted and not re.search(r"\d", value)
+    if prose or value.strip("\"'").startswith(MASK) or not is_secret(found["name"]):
         return found[0]
-    return f"{found['name']}{found['between']}{MASK}"
+    end = quote if quoted and len(value) > 1 and value.endswith(quote) else ""
+    return f"{found['name']}{found['between']}{quote if quoted else ''}{MASK}{end}"

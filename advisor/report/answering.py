@@ -44,7 +44,8 @@ def _over(found: Sequence[Answer]) -> tuple[Verdict, ...]:
     if not named:
         return ()
     parts = (
-        f"{words.code(name)} on {words.listing(a.verdict.device for a in where)}"
+        f"{'likely ' * any(a.verdict.tone == 'inconclusive' for a in where)}{words.code(name)} on "
+        f"{words.listing(a.verdict.device for a in where)}"
         for name, where in named.items()
     )
     tones = {answer.verdict.tone for answer in found}

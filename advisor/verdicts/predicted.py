@@ -60,9 +60,9 @@ def recommend_predicted(
 ) -> Recommendation | None:
     """The bet on predicted rows; None when there are none. Memory rules out before time is looked at.
 
-    Strategies within the indifference of the likely best are a tie, broken as a measured one. Otherwise
-    the likely best is named: "near" where it is within the margin of the fastest in 95 % of the simulated
-    devices ("keep" where that is the baseline), and "open" below.
+    Strategies within the indifference of the likely best are a tie, broken as a measured one; else the likely
+    best is named. It is "near" where it is within the margin of the fastest in 95 % of the simulated devices
+    ("keep" where that is the baseline), and "open" below.
     """
     every, wanted = [row for row in results if isinstance(row, Predicted)], preferences or Preferences()
     if not every:
@@ -138,7 +138,8 @@ def _tie(among: _Bet, equals: Sequence[Predicted], code_change: CodeChange) -> R
         sentence(why),
         f"Of {winner}: {_share(bet)}.",
     ]
-    return _recommendation(bet, "near", steps, [row for row in equals if row is not bet.chosen])
+    verdict: Verdict = "near" if bet.confidence >= CLEAR else "open"
+    return _recommendation(bet, verdict, steps, [row for row in equals if row is not bet.chosen])
 
 
 def _apart(equals: Sequence[Predicted]) -> int:
@@ -152,7 +153,7 @@ def _recommendation(
 ) -> Recommendation:
     speedup = _speedup(bet)
     if bet.chosen.strategy == BASELINE:
-        steps = (*steps, "Nothing is predicted to beat the baseline.")
+        steps = (*steps, f"No other strategy is likely to gain more than {bet.margin * 100:g} %.")
     return Recommendation(
         strategy=bet.chosen.strategy,
         verdict="keep" if verdict == "near" and bet.chosen.strategy == BASELINE else verdict,

@@ -10,7 +10,8 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 PROFILE = ROOT / "reports" / "no-gpu" / "vector_add" / "profile.json"
-SHORT = ("--no-gpu", "--max-seconds", "4", "--rounds", "1", "--quiet", "--out", "out")
+ONE = ("--target", "h100-sxm")
+SHORT = ("--no-gpu", *ONE, "--max-seconds", "4", "--rounds", "1", "--quiet", "--out", "out")
 SECRET = "hunter2-correct-horse-7"
 Content = str | bytes | Callable[[Path], object]
 """A text, bytes, or what makes the file: a FIFO, a link."""
@@ -135,7 +136,8 @@ def workloads() -> Iterator[Case]:
         "_held = []\nwhile True:\n    try: _held.append(os.open('/dev/null', 0))\n    except OSError: break"
     )
     yield profiled("uses up the descriptors", 3, top=fill, says="open")
-    yield profiled("changes the directory", 0, top="os.chdir('/')")
+    for where in ("top", "inside", "produce", "use"):
+        yield profiled(f"changes the directory in {where}", 0, **{where: "os.chdir('/')"})
     yield profiled("deletes its own folder", 0, top="import tempfile", use="pass")
     gone = "import glob, shutil\nfor p in glob.glob('/tmp/advisor-*/**/log', recursive=True): pass"
     yield profiled("looks at our folders", 0, top=gone)
@@ -359,6 +361,18 @@ def secrets() -> Iterator[Case]:
         produce="raise ValueError(os.environ['MY_SERVICE_TOKEN'])",
     )
     yield profiled("a variable in its docstring", 0, variables=variable, never=(SECRET,), doc=SECRET)
+    lines = {"SERVICE_SECRET": f"first-line-{SECRET}\nsecond-line-{SECRET}\n"}
+    yield profiled(
+        "tells a line of a variable",
+        3,
+        variables=lines,
+        never=(SECRET,),
+        produce="raise KeyError(os.environ['SERVICE_SECRET'].splitlines()[1])",
+    )
+    numbers = ("--set", "token=83749261")
+    yield profiled("a number as a token", 0, *numbers, parameters=", token: int = 0", never=("83749261",))
+    cut = "os.write(1, ('y' * 190 + os.environ['MY_SERVICE_TOKEN']).encode()); os._exit(3)"
+    yield profiled("cut in a secret", 4, variables=variable, never=(SECRET[:6],), produce=cut)
     for name, text in FORMS.items():
         yield profiled(
             f"tells {name}",
@@ -370,6 +384,9 @@ def secrets() -> Iterator[Case]:
     yield Case(
         "sweep: over a secret", swept, 0, {"w.py": workload(parameters=', token: str = ""')}, never=(SECRET,)
     )
+
+    failing = workload(parameters=', token: str = ""', produce="raise ValueError(token)")
+    yield Case("sweep: over a secret that fails", swept, 3, {"w.py": failing}, never=(SECRET,))
 
 
 FORMS = {
