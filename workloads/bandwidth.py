@@ -3,8 +3,8 @@
 Source: NVIDIA's CUDA sample bandwidthTest (its successor is NVIDIA/nvbandwidth) and the tables made with it:
 2.3 GB/s pageable and 5.8 pinned on an NVS 4200M, 2.2 and 6.4 on a Jetson Nano; CUDA C++ Programming Guide on
 write-combined memory: up to 40 % more over PCIe (an H200 showed none). Sweep it (`--sweep
-nbytes=2**12..2**28:8 --strategy pageable --strategy pinned --strategy write-combined`) and read the rates
-off the parts `to-device` and `to-host`, not off the frame, which holds the host's own passes too.
+nbytes=2**12..2**28:8 --strategy pageable --strategy pinned --strategy write-combined`) and read the rates off
+the parts `to-device` and `to-host`, not off the frame, which includes the host's own passes.
 Question: at which rate do copies from each kind of host memory run, and from which size on does the kind
 matter?
 Must advise: on a card, leave pageable memory (pageable-transfer).

@@ -7,8 +7,8 @@ pin_memory and non_blocking whose page-locked memory is used again; pin_memory=t
 batch by itself, on top of that.
 Question: is page-locked memory worth it for this batch and model, and is the loader's own pinning?
 Must advise: on a card, page-locked memory where copies are a tenth of the frame or more.
-Must not: pin every batch again; count the model's weights, which stay on the device; advise anything where
-the loader itself is the longest part.
+Must not: pin every batch again; count the model's weights, which stay on the device; advise anything if the
+loader itself takes longest.
 """
 
 import copy

@@ -1,4 +1,4 @@
-"""Converts a Bayer mosaic to RGB and then to a small image: much in, little out, with a re-reading stencil.
+"""Converts a Bayer mosaic to RGB and then to a small image: large input, small output, a re-reading stencil.
 
 Source: "Zero Copy and Pinned Memory on NVIDIA TX-1", whose OpenCV pipeline turns 4608 by 3288 pixels into
 800 by 600: one pass over mapped memory is as fast as over device memory there, further passes are not. Here
@@ -7,7 +7,7 @@ checked against.
 Question: can the camera image stay in mapped memory if the 3 by 3 stencil reads each byte 7 times?
 Must advise: on a Jetson, drop the copies, and read the mosaic through memory that the GPU caches
 (zero-copy-reread); on a card, leave pageable memory.
-Must not: count `rgb`, which never leaves the device; worry about the small output.
+Must not: count `rgb`, which never leaves the device; warn of the small output.
 """
 
 import numpy as np

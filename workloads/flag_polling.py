@@ -1,16 +1,16 @@
 """A kernel polls a flag and counts with atomics: the cost of flag and counter in mapped host memory.
 
-Source: CUDA C++ Programming Guide, "Mapped Memory": atomic functions on mapped memory are not atomic from
-the host's or another device's point of view; CUDA C++ Best Practices Guide, "Zero Copy": mapped memory is
-not cached, so each poll is a round trip over the link, and an L2 round trip in device memory. Measured
-safely: the flag is never raised while the kernel runs, which is a wait's worst case, and the kernel gives up
-after `polls` tries. It cannot hang, on any device, and asks nothing of the order in which blocks run.
+Source: CUDA C++ Programming Guide, "Mapped Memory": atomic functions on mapped memory are not atomic from the
+host's or another device's point of view; CUDA C++ Best Practices Guide, "Zero Copy": mapped memory is not
+cached, so each poll is a round trip over the link, and an L2 round trip in device memory. Measured safely:
+the flag is never raised while the kernel runs, the worst case of a wait, and the kernel gives up after
+`polls` tries. It cannot hang on any device and does not depend on the order of blocks.
 Question: what do one poll and one atomic cost in each kind of memory? Divide the kernel's time.
 Must advise: keep flags and counters that kernels work on in device memory, or managed memory on a Jetson
 before Thor.
-Must not: conclude from the tiny buffers that zero-copy is best since there is nothing to copy; take a
-counter in mapped memory for a way to synchronise with the CPU. A prediction does conclude so, since the
-model counts bytes and not round trips: measure.
+Must not: conclude from the tiny buffers that zero-copy is best since there is nothing to copy; use a counter
+in mapped memory to synchronize with the CPU. A prediction does conclude the former, since the model counts
+bytes, not round trips: measure.
 """
 
 import numpy as np

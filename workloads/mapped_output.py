@@ -1,12 +1,12 @@
-"""Writes a large result once, directly into host memory: what zero-copy memory is good at.
+"""Writes a large result once, directly into host memory: the best case for zero-copy memory.
 
 Source: CUDA C++ Best Practices Guide, "Zero Copy": mapped memory should be read or written only once, by
 coalesced accesses; then kernel and transfer overlap by themselves, without streams. Nothing is uploaded
 here.
 Question: is one pass of writes over the link as fast as a kernel followed by a copy?
 Must advise: on a Jetson, drop the copy.
-Must not: warn of re-reads, for no kernel reads a shared buffer; say on a card that zero-copy is slow as
-such: on an H100 a kernel's writes cross PCIe at 52.8 GB/s and its reads at 35 (NVIDIA/nvbandwidth issue 24).
+Must not: warn of re-reads, since no kernel reads a shared buffer; say on a card that zero-copy is generally
+slow: on an H100 a kernel's writes cross PCIe at 52.8 GB/s and its reads at 35 (NVIDIA/nvbandwidth issue 24).
 """
 
 import numpy as np

@@ -5,10 +5,9 @@ into the buffers, a kernel of 32 by 32 tiles multiplies them, the host compares 
 element with what it must be. The kernel reads each matrix n / 32 times.
 Question: which memory is best for a kernel that reads its input many times, at each size? Small sizes are
 latency-bound, large ones compute-bound.
-Must advise: on a card, zero-copy for the smallest matrices and pinned copies from 256 KB on, as the
-published tables have it.
-Must not: advise zero-copy where kernels read over the link again and again; managed memory without prefetch
-on a card.
+Must advise: on a card, zero-copy for the smallest matrices and pinned copies from 256 KB on, as in the
+published tables.
+Must not: advise zero-copy where kernels re-read over the link; managed memory without prefetch on a card.
 """
 
 import numpy as np

@@ -7,8 +7,9 @@ context made before, 1.01 times. Here contexts, imports and first transfers are 
 a tensor and copies it to memory of its own. Compare with pin_first=true (needs a GPU), where the sender's
 tensors were pinned before they were shared.
 Question: what does page-locked memory gain for a consumer of tensors from another process?
-Must advise: pin in the process that copies to the device, once, where its copies weigh.
-Must not: report a factor that is set-up; expect pin_first to change a frame; call what arrives pinned.
+Must advise: pin once, in the process that copies to the device, if its copies take a relevant share.
+Must not: report a gain that is only set-up; expect pin_first to change a frame; treat received tensors as
+pinned.
 """
 
 import warnings

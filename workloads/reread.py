@@ -1,7 +1,7 @@
-"""Reads its input again and again: the kernel for which zero-copy memory bypasses the cache.
+"""Reads its input repeatedly: a kernel for which zero-copy memory bypasses the cache.
 
 Source: "Zero Copy and Pinned Memory on NVIDIA TX-1": one pass over mapped memory is as fast as over device
-memory, the same data read again and again is not; FrancescoL96/Cache-Benchmark: about 5 times slower on a
+memory, repeated reads of the same data are not; FrancescoL96/Cache-Benchmark: about 5 times slower on a
 Xavier, 80 on a TX2; CUDA for Tegra application note: the GPU of a Jetson does not cache page-locked memory.
 Question: from how many passes on is zero-copy memory the wrong choice?
 Must advise: with passes=64, against zero-copy (zero-copy-reread): on a Jetson before Thor for managed

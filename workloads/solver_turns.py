@@ -1,4 +1,4 @@
-"""A conjugate gradient whose dot products are the host's: CPU and GPU take turns on the same arrays.
+"""A conjugate gradient with dot products on the host: CPU and GPU alternate on the same arrays.
 
 Source: the usual first port of a solver, its matrix product on the GPU and its scalars on the CPU;
 dnhkng.github.io on GH200, 2026-04-25: managed memory that both sides touch in turn moves at 18 to 29 GB/s;
@@ -6,8 +6,8 @@ NVIDIA's CUDA for Tegra application note: on one DRAM such turns need no copy at
 five-point Laplacian of a grid; restarts every `restart` frames.
 Question: is it better to copy `p`, `q` and `residual` at each turn, or to share them?
 Must advise: on a Jetson, drop the copies.
-Must not: call overlapping frames possible (each needs the last one); advise managed memory that migrates at
-each turn over pinned copies on a card.
+Must not: call overlapping frames possible (each needs the previous one); advise managed memory that migrates
+at each turn over pinned copies on a card.
 """
 
 import numpy as np

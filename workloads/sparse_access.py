@@ -1,12 +1,12 @@
-"""A large table of which each frame touches a few rows: migrate what is touched, or copy everything?
+"""A large table; each frame touches a few rows: migrate the touched rows, or copy everything?
 
 Source: EMOGI (PVLDB 14(2), 2020): a graph traversed in place, over the link, 2.92 times faster than with
-migrating pages; ObservUVM: managed memory migrates 64 KB at a time. So rows are of 64 KB here: what is
-touched is what moves. The table is the host's, which changes the rows that the next kernel reads, so that
-explicit copies take it all.
+migrating pages; ObservUVM: managed memory migrates 64 KB at a time. So rows have 64 KB here: exactly the
+touched rows migrate. The host owns the table and changes the rows that the next kernel reads, so explicit
+copies move all of it.
 Question: below which share of touched rows is sharing faster than copying?
-Must advise: zero-copy, or managed memory, over copies of the whole table, pinned ones included.
-Must not: warn of re-reads; advise pinned memory for the copies where not copying is the point; hold for
+Must advise: zero-copy, or managed memory, instead of copies of the whole table, pinned or not.
+Must not: warn of re-reads; advise pinned memory for copies that should be avoided; advise the same for
 `share=1`.
 """
 

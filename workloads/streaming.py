@@ -1,11 +1,11 @@
 """Camera frames that arrive in the driver's memory, new each time: lowest latency, or most frames?
 
-Source: CUDA C++ Best Practices Guide, "Asynchronous and Overlapping Transfers with Computation"; and the
-talk NVIDIA GTC 2022 SE2600, whose users ask why `np.copyto(managed, image)` gains them nothing: the copy out
-of the camera's memory stays, whatever memory it goes to. Here it is counted: `image` is external.
+Source: CUDA C++ Best Practices Guide, "Asynchronous and Overlapping Transfers with Computation"; and the talk
+NVIDIA GTC 2022 SE2600, whose users ask why `np.copyto(managed, image)` gains them nothing: the copy out of
+the camera's memory remains, wherever it goes. It is counted here: `image` is external.
 Question: how much time remains when a copy in, an upload, kernels and a download overlap?
 Must advise: on a card, overlap (pinned-pipelined) for the most frames per second, where host, copies and
-kernels are of like length; for the soonest result, register the camera's own memory.
+kernels take similar times; for the lowest latency, register the camera's own memory.
 Must not: say that managed or zero-copy memory removes the host's copy of an external buffer; hide that an
 overlapped frame's latency is not shorter.
 """

@@ -6,8 +6,7 @@ timing, and its loop copies and adds. `fill_in_frame=false` times the same for a
 then writes only one element of each, which makes its copy the newest one.
 Question: what do the copies cost, and how much of the talk's speed-up remains when host work counts too?
 Must advise: on a Jetson, hold the vectors once (managed or zero-copy).
-Must not: warn of re-reads, since the kernel reads each element once and nothing is gained by having it in a
-cache.
+Must not: warn of re-reads: the kernel reads each element once, so a cache gains nothing.
 """
 
 import numpy as np

@@ -307,4 +307,6 @@ def _ticks(extent: float, step: float, write: Write) -> tuple[Tick, ...]:
 def _describe(bars: Sequence[Stack], word: str) -> str:
     parts = [", ".join(f"{segment.label} {segment.value}" for segment in bar.segments) for bar in bars]
     told = zip(bars, parts, strict=True)
-    return " ".join(f"{bar.label}: {word}{bar.value} ({bar.note}): {said}." for bar, said in told)
+    return " ".join(
+        f"{bar.label}: {word}{bar.value}{f' ({bar.note})' if bar.note else ''}: {said}." for bar, said in told
+    )

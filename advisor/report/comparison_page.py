@@ -189,7 +189,9 @@ def _row(row: Compared, told: Recommended, axis: RatioScale) -> blocks.Row:
             blocks.TableCell(units.seconds(row.head_seconds)),
             blocks.TableCell(units.ratio(ratio.value), words.ratio_between(ratio.low, ratio.high)),
             blocks.TableCell("", mark=outcome, strip=axis.strip(ratio.value, ratio.low, ratio.high)),
-            blocks.TableCell(row.outcome, mark=outcome, badge=f"outcome {outcome}"),
+            blocks.TableCell(
+                row.outcome.replace("cannot tell", "undecided"), mark=outcome, badge=f"outcome {outcome}"
+            ),
             blocks.TableCell(_bytes(row), mark="changed" if row.base_bytes != row.head_bytes else ""),
         ),
         tag=f"recommended in {' and '.join(tags)}" if tags else "",

@@ -104,7 +104,9 @@ def legend(table: Table) -> str:
     marks = {cell.mark for row in table.rows for cell in row.cells}
     told = {"chosen": "→ recommended", "rival": "≈ cannot be distinguished from the best"}
     shown = ", ".join(text for mark, text in told.items() if mark in marks)
-    return " ".join(filter(None, (f"{shown}." if shown else "", "Intervals and ranges are in report.html.")))
+    return " ".join(
+        filter(None, (f"{shown}." if shown else "", "Intervals and ranges are in the HTML page."))
+    )
 
 
 def download(profile: Profile) -> Download:
