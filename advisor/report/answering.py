@@ -45,13 +45,13 @@ def _over(found: Sequence[Answer]) -> tuple[Verdict, ...]:
     if not named:
         return ()
     parts = (
-        f"{'likely ' * any(a.verdict.tone == 'inconclusive' for a in where)}{words.code(name)} on "
+        f"{'likely' if any(a.verdict.tone == 'inconclusive' for a in where) else 'use'} {words.code(name)} on "
         f"{words.listing(a.verdict.device for a in where)}"
         for name, where in named.items()
     )
     tones = {answer.verdict.tone for answer in found}
     tone = found[0].verdict.tone if len(tones) == 1 else "tie"
-    return (Verdict("predicted", tone, "", f"Predicted: use {'; '.join(parts)}"),)
+    return (Verdict("predicted", tone, "", f"Predicted: {'; '.join(parts)}"),)
 
 
 def measured_answer(profile: Profile) -> Answer:
