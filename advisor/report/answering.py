@@ -44,11 +44,10 @@ def _over(found: Sequence[Answer]) -> tuple[Verdict, ...]:
     named = words.grouped((a for a in found if a.change or a.unchanged), lambda a: a.chosen)
     if not named:
         return ()
-    parts = (
-        f"{'likely' if any(a.verdict.tone == 'inconclusive' for a in where) else 'use'} {words.code(name)} on "
-        f"{words.listing(a.verdict.device for a in where)}"
-        for name, where in named.items()
-    )
+    parts = []
+    for name, where in named.items():
+        verb = "likely" if any(a.verdict.tone == "inconclusive" for a in where) else "use"
+        parts.append(f"{verb} {words.code(name)} on {words.listing(a.verdict.device for a in where)}")
     tones = {answer.verdict.tone for answer in found}
     tone = found[0].verdict.tone if len(tones) == 1 else "tie"
     return (Verdict("predicted", tone, "", f"Predicted: {'; '.join(parts)}"),)
