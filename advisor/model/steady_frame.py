@@ -12,7 +12,7 @@ on an H200, as with zero-copy, where faults would take 270 (measured by us).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -30,8 +30,7 @@ from advisor.strategies.schedule import Action, Step
 LABELS = {"copy-in": "host-copy", "copy-out": "host-copy"}
 Timed = tuple[Step, Values]
 """A step with its seconds."""
-_Walked = tuple[tuple[Timed, ...], dict[str, Side], float, set[str]]
-"""The steps of a frame, and what is where after it."""
+_Places = tuple[tuple[tuple[str, Side], ...], float, frozenset[str]]
 LAPSE = 500e-6
 """Seconds between two faults on a page within which they count as thrashing (the driver's default)."""
 
@@ -91,7 +90,11 @@ class Frame:
     _dirty: float = 0.0
     _read_only: set[str] = field(default_factory=set)
     """Buffers whose pages the CPU sees mapped for reading alone."""
-    _known: dict[Hashable, _Walked] = field(default_factory=dict)
+    _places: _Places = ((), 0.0, frozenset())
+    """What is where before a frame: the three above."""
+    _all_places: dict[_Places, _Places] = field(default_factory=dict)
+    _known: dict[tuple[int, int], tuple[tuple[Timed, ...], _Places]] = field(default_factory=dict)
+    """Frames by their steps and what was where before them, with what is where after them."""
 
     def period(self) -> list[tuple[Timed, ...]]:
         """The steps of each steady frame with their seconds, that of all stages first.
@@ -104,12 +107,14 @@ class Frame:
         return [self._run(steps) for steps in period]
 
     def _run(self, steps: tuple[Step, ...]) -> tuple[Timed, ...]:
-        before = (id(steps), tuple(self._sides.items()), self._dirty, frozenset(self._read_only))
+        before = (id(steps), id(self._places))
         if before not in self._known:
+            sides, self._dirty, read_only = self._places
+            self._sides, self._read_only = dict(sides), set(read_only)
             timed = tuple((step, self._seconds(step)) for step in steps)
-            self._known[before] = timed, dict(self._sides), self._dirty, set(self._read_only)
-        timed, sides, self._dirty, read_only = self._known[before]
-        self._sides, self._read_only = dict(sides), set(read_only)
+            after = (tuple(self._sides.items()), self._dirty, frozenset(self._read_only))
+            self._known[before] = timed, self._all_places.setdefault(after, after)
+        timed, self._places = self._known[before]
         return timed
 
     def _seconds(self, step: Step) -> Values:
