@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from keyword import iskeyword
 
 _OBEYED = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 """Control characters of C0 (but tab and newline) and C1, and the Unicode marks that turn or split lines."""
@@ -14,6 +15,16 @@ def printable(text: str) -> str:
     """The text with control characters and marks of direction as escapes, `\\x1b`; line ends as newlines."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return _OBEYED.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def in_a_line(text: str) -> str:
+    """The text in one line, with a space in place of each character that cannot be printed."""
+    return "".join(c if c.isprintable() else " " for c in text).strip()
+
+
+def is_name(text: str) -> bool:
+    """Whether Python can have it as the name of a variable."""
+    return text.isidentifier() and not iskeyword(text)
 
 
 def for_log(text: str) -> str:

@@ -11,8 +11,10 @@ on an H200, as with zero-copy, where faults would take 270 (measured by us).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import numpy as np
 
@@ -23,11 +25,12 @@ from advisor.model.host_stages import foreign_copy, host_seconds
 from advisor.model.monte_carlo import Values, constant
 from advisor.model.transfers import first_writes, migration, transfer
 from advisor.profiles.schema import Side
-from advisor.strategies.schedule import Step
+from advisor.strategies.schedule import Action, Step
 
 LABELS = {"copy-in": "host-copy", "copy-out": "host-copy"}
 Timed = tuple[Step, Values]
 """A step with its seconds."""
+_Places = tuple[tuple[tuple[str, Side], ...], float, frozenset[str]]
 LAPSE = 500e-6
 """Seconds between two faults on a page within which they count as thrashing (the driver's default)."""
 PAST_THE_LAPSE = (1.0, 1.4)
@@ -41,23 +44,39 @@ def timed_steps(at: Context) -> list[Timed]:
 
     The range goes up to faults in every frame, since some pages may go on moving.
     """
-    moved = Frame(at).steps()
+    moved = Frame(at).period()
     managed = [b.name for b in at.workload.buffers if at.own(b.name).managed and at.migrates(b.name)]
     # Whether pages change side by faults alone, frame after frame.
     if at.first_frames or all(at.own(name).prefetched for name in managed):
-        return moved
+        return _of_one_frame(moved)
     # All of the frame within the lapse, so that every turn is, however unequal they are.
-    whole = _sum(moved)
+    frame = _of_one_frame(moved)
+    whole = _sum(frame)
     stay = terms.kept(whole, LAPSE, PAST_THE_LAPSE)
     if not stay.any():
-        return moved
-    stayed = Frame(replace(at, stays=True)).steps()
+        return frame
+    stayed = Frame(replace(at, stays=True)).period()
     # Where the link is slower than faults, no two of them follow within the lapse.
-    stay = stay * np.clip(np.log(whole / _sum(stayed)) / np.log(CLEARLY_FASTER), 0.0, 1.0)
+    stay = stay * np.clip(np.log(whole / _sum(_of_one_frame(stayed))) / np.log(CLEARLY_FASTER), 0.0, 1.0)
     moving = 1 - stay * (1 - at.machine.model("still_moving"))
+    mixed: dict[tuple[int, int], tuple[Timed, ...]] = {}
+    for one, other in zip(moved, stayed, strict=True):
+        if (id(one), id(other)) not in mixed:
+            mixed[id(one), id(other)] = tuple(
+                (step, np.asarray(terms.between(remote, seconds, moving)))
+                for (step, seconds), (_, remote) in zip(one, other, strict=True)
+            )
+    return _of_one_frame([mixed[id(one), id(other)] for one, other in zip(moved, stayed, strict=True)])
+
+
+def _of_one_frame(period: Sequence[tuple[Timed, ...]]) -> list[Timed]:
+    """The steps of each different frame of a period with their share of a frame, in the order they come."""
+    times = Counter(map(id, period))
+    different = {id(frame): frame for frame in period}
     return [
-        (step, np.asarray(terms.between(remote, seconds, moving)))
-        for (step, seconds), (_, remote) in zip(moved, stayed, strict=True)
+        (step, seconds * (times[key] / len(period)))
+        for key, frame in different.items()
+        for step, seconds in frame
     ]
 
 
@@ -70,18 +89,32 @@ class Frame:
     _dirty: float = 0.0
     _read_only: set[str] = field(default_factory=set)
     """Buffers whose pages the CPU sees mapped for reading alone."""
+    _places: _Places = ((), 0.0, frozenset())
+    """What is where before a frame: the three above."""
+    _all_places: dict[_Places, _Places] = field(default_factory=dict)
+    _known: dict[tuple[int, int], tuple[tuple[Timed, ...], _Places]] = field(default_factory=dict)
+    """Frames by their steps and what was where before them, with what is where after them."""
 
-    def steps(self) -> list[Timed]:
-        """The steps of a steady frame with their seconds; of frames that differ, the steps of a period, that
-        of all stages first, with their share of a frame."""
+    def period(self) -> list[tuple[Timed, ...]]:
+        """The steps of each steady frame with their seconds, that of all stages first.
+
+        Frames with the same steps that begin alike are one object.
+        """
         period = self.at.plan.period
         for before in (self.at.plan.first, *period[1:]):
             self._run(before)
-        taken = [timed for steps in period for timed in self._run(steps)]
-        return [(step, seconds / len(period)) for step, seconds in taken]
+        return [self._run(steps) for steps in period]
 
-    def _run(self, steps: Sequence[Step]) -> list[Timed]:
-        return [(step, self._seconds(step)) for step in steps]
+    def _run(self, steps: tuple[Step, ...]) -> tuple[Timed, ...]:
+        before = (id(steps), id(self._places))
+        if before not in self._known:
+            sides, self._dirty, read_only = self._places
+            self._sides, self._read_only = dict(sides), set(read_only)
+            timed = tuple((step, self._seconds(step)) for step in steps)
+            after = (tuple(self._sides.items()), self._dirty, frozenset(self._read_only))
+            self._known[before] = timed, self._all_places.setdefault(after, after)
+        timed, self._places = self._known[before]
+        return timed
 
     def _seconds(self, step: Step) -> Values:
         if step.action == "host":
@@ -105,7 +138,7 @@ class Frame:
         if into:
             moved = moved + self._first_writes(step.name, size)
         if into and self.at.own(step.name).managed:
-            self._dirty += self.at.size(step.name)
+            self._soil(self.at.size(step.name))
         return moved + foreign_copy(self.at, step.name, out=step.action == "copy-out")
 
     def _migrations(self, stage: str, side: Side) -> Values:
@@ -114,7 +147,7 @@ class Frame:
             if side == "host" and self.at.is_foreign(t.buffer):
                 continue
             if side == "host" and self.at.own(t.buffer).managed:
-                self._dirty += t.bytes_written
+                self._soil(t.bytes_written)
             read, written = bytes_of(self.at, t)
             found = found + self._arrive(t.buffer, read + written, side, written=t.bytes_written > 0)
             if side == "host" and t.bytes_written:
@@ -150,9 +183,14 @@ class Frame:
         """In software, by maintenance: on a Jetson before Thor."""
         return self.at.machine.entry.memory_class in ("tegra", "tegra-io-coherent")
 
+    def _soil(self, count: float) -> None:
+        """The CPU's caches hold so much more of managed memory."""
+        if self._keeps_caches_coherent():
+            self._dirty = min(self._dirty + count, self.at.machine.exact("host_cache_bytes"))
+
     def _clean(self) -> Values:
         """At launch, the CPU's caches give up what they hold of managed memory."""
-        if not self._keeps_caches_coherent() or not self._dirty:
+        if not self._dirty:
             return constant(0.0)
         count, self._dirty = self._dirty, 0.0
         machine = self.at.machine
@@ -202,14 +240,14 @@ def overlapped(at: Context, steps: Sequence[Timed]) -> Overlapped:
     """
     resources = _resources(at, steps)
     chain = _sum(steps)
-    actions, frames = [step.action for step, _ in steps], len(at.plan.period)
-    copies = (actions.count("to-device") + actions.count("to-host")) / frames
-    launching = actions.count("device") / frames * at.machine.get("launch_seconds")
+    actions = [step.action for step, _ in steps]
+    copies = _times(at, "to-device", "to-host")
+    launching = _times(at, "device") * at.machine.get("launch_seconds")
     calls = launching + copies * at.machine.get("pinned_copy_call_seconds")
     host, up, kernels, down = (_sum(resources[name]) for name in ("host", "to-device", "device", "to-host"))
     seconds = terms.overlapped(host + calls, up, kernels, down, chain)
     if at.machine.shares_memory:
-        seconds = np.maximum(seconds, _shared_memory(at, steps))
+        seconds = np.maximum(seconds, _shared_memory(at))
     # The first host stage or wait that follows a kernel: later kernels cannot overlap.
     actions = actions[: len(at.plan.steady)]
     queued, first = ("device", "to-device", "to-host"), actions.index("device")
@@ -237,21 +275,27 @@ def _resources(at: Context, steps: Sequence[Timed]) -> dict[str, list[Timed]]:
     return found
 
 
+def _times(at: Context, *actions: Action) -> float:
+    """How often a frame has such a step, on average."""
+    kinds = at.plan.kinds.items()
+    return sum(n * (step.action in actions) for steps, n in kinds for step in steps) / len(at.plan.period)
+
+
 def _sum(steps: Iterable[Timed]) -> Values:
     return sum((seconds for _, seconds in steps), constant(0.0))
 
 
-def _shared_memory(at: Context, steps: Sequence[Timed]) -> Values:
+def _shared_memory(at: Context) -> Values:
     """All bytes of a frame over one DRAM, which CPU and GPU together get no more of than either alone.
 
     GB10: 162.9 GB/s together, 161.3 read by the GPU alone (parallelArchitect/nvidia-uma-fault-probe).
     """
     moved = constant(0.0)
-    for step, _ in steps:
+    for step, times in Counter(chain(*at.plan.period)).items():
         if step.action in ("host", "device"):
             for t in at.traffic(step.name):
                 read, written = bytes_of(at, t)
-                moved = moved + np.minimum(read, at.size(t.buffer)) + written
+                moved = moved + times * (np.minimum(read, at.size(t.buffer)) + written)
         elif step.action != "synchronize":
-            moved = moved + 2 * at.size(step.name)
+            moved = moved + times * 2 * at.size(step.name)
     return moved / len(at.plan.period) / at.machine.memory_rate()

@@ -6,12 +6,20 @@ from collections.abc import Callable
 from operator import is_
 from typing import Annotated, Any, Literal, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema
 
 Seconds = Annotated[float, Field(ge=0)]
 PositiveSeconds = Annotated[float, Field(gt=0)]
-Interval = tuple[PositiveSeconds, PositiveSeconds]
+
+
+def _ordered(ends: tuple[float, float]) -> tuple[float, float]:
+    if ends[0] > ends[1]:
+        raise ValueError("its ends are in the wrong order")
+    return ends
+
+
+Interval = Annotated[tuple[PositiveSeconds, PositiveSeconds], AfterValidator(_ordered)]
 Bytes = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Hertz = Annotated[int, Field(gt=0)]
 

@@ -38,7 +38,7 @@ class Recommendation(Record):
     speedup: Annotated[float, Field(gt=0)] | None = optional(
         "Baseline's time over that of the recommended one"
     )
-    interval: tuple[float, float] | None = None
+    interval: Interval | None = None
     baseline: str | None = None
     tied_with: tuple[str, ...] = ()
     reason: str

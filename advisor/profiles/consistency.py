@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from ast import literal_eval
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from advisor.profiles.schema import Measured, Predicted, Profile, WorkloadRecord
+import numpy as np
 
+from advisor import stats
+from advisor.profiles.conclusions import Recommendation
+from advisor.profiles.schema import MOST_PERIOD, BufferRecord, Measured, Predicted, Profile, WorkloadRecord
+from advisor.profiles.scripts import ScriptMeasured
+from advisor.profiles.traces import Timeline
+from advisor.texts import in_a_line, is_name
+
+_NEAR = 0.01
+"""How near the median of a row is to that of its blocks: more than rounding."""
 _MOST = 1e21
 """Bytes, operations, seconds of a frame: what can still be divided and added up."""
 Problem = tuple[str, str]
@@ -20,6 +31,8 @@ def contradiction(profile: Profile) -> Problem | None:
 
 def _contradictions(profile: Profile) -> Iterator[Problem]:
     yield from _of_rows(profile)
+    yield from _of_verdicts(profile)
+    yield from _of_timelines(profile)
     if profile.script is None:
         yield from _of_workload(profile.workload)
         yield from _of_traffic(profile)
@@ -41,12 +54,61 @@ def _of_rows(profile: Profile) -> Iterator[Problem]:
     for number, row in enumerate(profile.results):
         if isinstance(row, Measured):
             yield from _unknown(f"results.{number}.hints", row.hints, buffers, "buffer")
+            ends = row.interval_seconds
+            yield from _outside(f"results.{number}.median_seconds", row.median_seconds, ends)
+    yield from _twice("predictions", (made.device.name for made in profile.predictions), "device")
     for number, made in enumerate(profile.predictions):
         where = f"predictions.{number}.results"
         yield from _twice(where, (row.strategy for row in made.results), "strategy")
         for place, computed in enumerate(made.results):
-            if isinstance(computed, Predicted) and not computed.terms:
-                yield f"{where}.{place}.terms", "it is empty"
+            if isinstance(computed, Predicted):
+                if not computed.terms:
+                    yield f"{where}.{place}.terms", "it is empty"
+                ends = (computed.low_seconds, computed.high_seconds)
+                yield from _outside(f"{where}.{place}.likely_seconds", computed.likely_seconds, ends)
+                yield from _unknown(f"{where}.{place}.over", computed.over, _figures(made.results), "row of")
+
+
+def _figures(rows: Iterable[object]) -> list[str]:
+    """Strategies that have a time."""
+    return [row.strategy for row in rows if isinstance(row, (Measured, Predicted, ScriptMeasured))]
+
+
+def _outside(where: str, value: float, ends: tuple[float, float]) -> Iterator[Problem]:
+    if not ends[0] <= value <= ends[1]:
+        yield where, f"{value:g} is not within {ends[0]:g} to {ends[1]:g}"
+
+
+def _of_verdicts(profile: Profile) -> Iterator[Problem]:
+    rows = (*profile.results, *(profile.script.measured if profile.script else ()))
+    yield from _of_verdict("recommendation", profile.recommendation, _figures(rows))
+    for number, made in enumerate(profile.predictions):
+        where = f"predictions.{number}.recommendation"
+        yield from _of_verdict(where, made.recommendation, _figures(made.results))
+
+
+def _of_verdict(where: str, told: Recommendation | None, rows: list[str]) -> Iterator[Problem]:
+    """What it names has figures, and its ratio lies within its own interval."""
+    if told is None:
+        return
+    named = {key: [name] for key in ("strategy", "baseline", "fastest") if (name := getattr(told, key))}
+    for key, names in {**named, "tied_with": told.tied_with}.items():
+        yield from _unknown(f"{where}.{key}", names, rows, "figure of")
+    if told.speedup is not None and told.interval is not None:
+        yield from _outside(f"{where}.speedup", told.speedup, told.interval)
+
+
+def _of_timelines(profile: Profile) -> Iterator[Problem]:
+    drawn: dict[str, Timeline | None] = {
+        f"results.{number}": row.timeline
+        for number, row in enumerate(profile.results)
+        if isinstance(row, Measured)
+    }
+    drawn |= {f"trace.strategies.{n}": trace.timeline for n, trace in enumerate(profile.trace.strategies)}
+    for where, timeline in drawn.items():
+        for number, span in enumerate(timeline.spans if timeline else ()):
+            if span.end_seconds < span.begin_seconds:
+                yield f"{where}.timeline.spans.{number}.end_seconds", "it ends before it begins"
 
 
 def _of_workload(workload: WorkloadRecord) -> Iterator[Problem]:
@@ -56,11 +118,40 @@ def _of_workload(workload: WorkloadRecord) -> Iterator[Problem]:
         yield "workload.stages", "no stage belongs to the frame"
     yield from _twice("workload.stages", stages, "stage")
     yield from _twice("workload.buffers", buffers, "buffer")
+    if (period := math.lcm(*(stage.every for stage in workload.stages))) > MOST_PERIOD:
+        yield "workload.stages", f"every has a period of {period} frames; the most is {MOST_PERIOD}"
+    for number, name in enumerate(stages):
+        if not name or name != in_a_line(name):
+            yield f"workload.stages.{number}.name", f"{name!r} is no name in one line"
+    for number, buffer in enumerate(workload.buffers):
+        yield from _of_buffer(f"workload.buffers.{number}", buffer)
     for buffer in workload.buffers:
         yield from _unknown(f"workload.buffers.{buffer.name}.access", buffer.access, stages, "stage")
     for stage in workload.stages:
         named = (*stage.passes, *stage.arrays)
         yield from _unknown(f"workload.stages.{stage.name}", named, buffers, "buffer")
+
+
+def _of_buffer(where: str, buffer: BufferRecord) -> Iterator[Problem]:
+    if not is_name(buffer.name):
+        yield f"{where}.name", f"{buffer.name!r} is no name of a variable"
+    if min(buffer.shape, default=0) < 1:
+        yield f"{where}.shape", f"{buffer.shape} has no elements"
+    element = _element(buffer.dtype)
+    if element is None:
+        yield f"{where}.dtype", f"NumPy has no dtype {buffer.dtype!r}"
+    elif (size := math.prod(buffer.shape) * element.itemsize) != buffer.bytes:
+        yield f"{where}.bytes", f"{buffer.bytes} is not {size}, as shape and dtype make it"
+
+
+def _element(dtype: str) -> np.dtype[np.generic] | None:
+    """The dtype of that text, which is NumPy's own for it; None where there is none."""
+    try:
+        # A structured one is the list or the table that makes it.
+        found = np.dtype(literal_eval(dtype) if dtype.startswith(("[", "{")) else dtype)
+    except (TypeError, ValueError, SyntaxError, RecursionError, MemoryError, OverflowError):
+        return None
+    return found if str(found) == dtype else None
 
 
 def _of_traffic(profile: Profile) -> Iterator[Problem]:
@@ -91,3 +182,21 @@ def _of_final(profile: Profile) -> Iterator[Problem]:
     if profile.final is not None:
         ran = (row.strategy for row in profile.results)
         yield from _unknown("final.contestants", profile.final.contestants.values(), ran, "row of strategy")
+
+
+def unlike_blocks(profile: Profile) -> Problem | None:
+    """The first row whose blocks, of which its median was made, have another one.
+
+    A comparison takes its ratio from the blocks and shows the rows' medians beside it.
+    """
+    left = set(profile.final.left) if profile.final else set()
+    taken: dict[str, list[float]] = {}
+    for block in profile.blocks:
+        taken.setdefault(block.contestant, []).append(block.period_seconds)
+    for number, row in enumerate(profile.results):
+        if isinstance(row, Measured) and row.samples == "blocks" and row.strategy in taken.keys() - left:
+            middle = stats.median([taken[row.strategy]])
+            if abs(row.median_seconds / middle - 1) > _NEAR:
+                where = f"results.{number}.median_seconds"
+                return where, f"{row.median_seconds:g} is not {middle:g}, the median of its blocks"
+    return None

@@ -25,6 +25,9 @@ from advisor.profiles.traces import NsysTrace, Timeline
 
 FORMAT = 2
 
+MOST_PERIOD = 1000
+"""Frames of a period: blocks are whole periods."""
+
 Kind = Literal["cuda", "cpu", "catalogue"]
 MemoryClass = Literal["tegra", "tegra-io-coherent", "tegra-coherent", "discrete", "discrete-hmm", "coherent"]
 MemoryKind = Literal["pageable", "pinned", "managed", "device"]
@@ -61,7 +64,9 @@ class StageRecord(Record):
     passes: dict[str, float] = Field(default_factory=dict)
     flops: float | None = None
     arrays: dict[str, ArrayForm] = table("Buffers it asks for in another form than NumPy's or CuPy's arrays")
-    every: int = Field(default=1, ge=1, description="It runs in the frames whose index this divides")
+    every: int = Field(
+        default=1, ge=1, le=MOST_PERIOD, description="It runs in the frames whose index this divides"
+    )
 
 
 class WorkloadRecord(Record):

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from itertools import chain
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from advisor.errors import WorkloadError
 from advisor.profiles.schema import AccessMode, Side, WorkloadRecord
@@ -59,6 +60,11 @@ class StageUse:
         return [name for name, mode in self.access.items() if mode != "in"]
 
 
+_Places: TypeAlias = dict[str, set[Side]]
+_Parts: TypeAlias = tuple[str, Side, tuple[tuple[str, AccessMode], ...], int]
+"""A stage's fields, that have a hash."""
+
+
 @dataclass(frozen=True)
 class Step:
     """One action of a frame: `name` is a stage for host and device, a buffer for everything that moves one.
@@ -86,6 +92,11 @@ class Plan:
     """After each of these frames: the sides that hold each buffer's newest contents; empty where nothing
     wrote it."""
 
+    @cached_property
+    def kinds(self) -> Mapping[tuple[Step, ...], int]:
+        """The different frames of a period, that of all stages first, and how often each occurs in it."""
+        return Counter(self.period)
+
     @property
     def steady(self) -> tuple[Step, ...]:
         """The steps of a frame in which all stages run."""
@@ -101,11 +112,24 @@ def plan(setup: Sequence[StageUse], frame: Sequence[StageUse], traits: Mapping[s
 
     Raises `WorkloadError` when a stage reads a buffer that nothing has written yet.
     """
-    tracker, length = _Tracker(traits), frames_of_a_period(frame)
-    before = tracker.run(setup)
+    return _planned(tuple(map(_parts, setup)), tuple(map(_parts, frame)), tuple(traits.items()))
+
+
+def _parts(stage: StageUse) -> _Parts:
+    return stage.name, stage.side, tuple(stage.access.items()), stage.every
+
+
+@lru_cache(maxsize=256)
+def _planned(
+    setup: tuple[_Parts, ...], frame: tuple[_Parts, ...], placed: tuple[tuple[str, Traits], ...]
+) -> Plan:
+    """Kept, since a report asks for the same plan of many sizes of the buffers."""
+    traits, stages = dict(placed), [_stage(parts) for parts in frame]
+    tracker, length = _Tracker(traits), frames_of_a_period(stages)
+    before = tracker.run(map(_stage, setup))
     frames, holders = [], []
     for index in range(3 * length):
-        frames.append(tracker.run(stage for stage in frame if index % stage.every == 0))
+        frames.append(tracker.frame([stage for stage in stages if index % stage.every == 0]))
         holders.append({name: frozenset(tracker.newest(name)) for name in traits})
     first, period = frames[0], tuple(frames[2 * length :])
     # Uploads after the first frame that no later one needs, so that steady frames can follow the first: a
@@ -115,6 +139,11 @@ def plan(setup: Sequence[StageUse], frame: Sequence[StageUse], traits: Mapping[s
         waited = (Step("synchronize"),)
         first = (*(first[:-1] if first[-1:] == waited else first), *settling, *waited)
     return Plan(before, first, period, tuple(holders[2 * length :]))
+
+
+def _stage(parts: _Parts) -> StageUse:
+    name, side, access, every = parts
+    return StageUse(name, side, dict(access), every)
 
 
 def frames_of_a_period(frame: Iterable[StageUse]) -> int:
@@ -141,13 +170,24 @@ class _Tracker:
     """Holds where each buffer is current and what is in flight, from one stage to the next."""
 
     traits: Mapping[str, Traits]
-    current: dict[str, set[Side]] = field(default_factory=dict)
-    foreign: dict[str, set[Side]] = field(default_factory=dict)
+    current: _Places = field(default_factory=dict)
+    foreign: _Places = field(default_factory=dict)
     """Of buffers in foreign memory: host where that memory is current, device where our own is."""
     being_read: set[str] = field(default_factory=set)
     being_written: set[str] = field(default_factory=set)
     in_flight: bool = False
     steps: list[Step] = field(default_factory=list)
+    known: dict[Hashable, tuple[tuple[Step, ...], _Places, _Places]] = field(default_factory=dict)
+
+    def frame(self, stages: Sequence[StageUse]) -> tuple[Step, ...]:
+        """`run`, but once alone for the same stages with everything in the same places before them."""
+        places = (tuple((name, *held) for name, held in at.items()) for at in (self.current, self.foreign))
+        before = (*(stage.name for stage in stages), *places)
+        if before not in self.known:
+            self.known[before] = self.run(stages), dict(self.current), dict(self.foreign)
+        steps, current, foreign = self.known[before]
+        self.current, self.foreign = dict(current), dict(foreign)
+        return steps
 
     def run(self, stages: Iterable[StageUse]) -> tuple[Step, ...]:
         self.steps = []

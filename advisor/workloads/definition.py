@@ -20,8 +20,8 @@ import numpy.typing as npt
 from typing_extensions import TypeVar
 
 from advisor.errors import WorkloadError, did_you_mean
-from advisor.profiles.schema import AccessMode, ArrayForm, Side
-from advisor.texts import bounded
+from advisor.profiles.schema import MOST_PERIOD, AccessMode, ArrayForm, Side
+from advisor.texts import bounded, in_a_line, is_name
 
 StageFunction: TypeAlias = Callable[..., object]
 FORMS: tuple[ArrayForm, ...] = get_args(ArrayForm)
@@ -302,7 +302,7 @@ def _require_buffers(buffers: object) -> None:
             next_step='Write buffers={"image": Buffer((480, 640), np.uint8)}.',
         )
     for name, buffer in buffers.items():
-        if not isinstance(name, str) or not name.isidentifier() or not isinstance(buffer, Buffer):
+        if not isinstance(name, str) or not is_name(name) or not isinstance(buffer, Buffer):
             raise WorkloadError(
                 f"buffers[{name!r}] is {buffer!r}; names must be Python identifiers, values Buffer(...)",
                 next_step="A stage gets a buffer by naming a parameter after it.",
@@ -328,15 +328,13 @@ def _require_size(name: str, buffer: Buffer) -> None:
 
 
 def _named(function: StageFunction) -> str:
-    return str(getattr(function, "__name__", type(function).__name__))
+    return in_a_line(str(getattr(function, "__name__", type(function).__name__)))
 
 
 def _name(thing: object) -> str:
     return str(getattr(thing, "__name__", repr(thing)))
 
 
-MOST_PERIOD = 1000
-"""Frames of a period: blocks are whole periods."""
 RESERVED = ("xp", "rng", "frame", "stream")
 """Parameters that stages get by name: the array module, a generator, the frame's index, the stream."""
 _WRAP = "Wrap each function: frame=[host(produce), device(compute), host(consume)]."

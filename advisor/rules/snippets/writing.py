@@ -83,7 +83,7 @@ def _frame(code: Code) -> Iterator[str]:
 def _by_index(code: Code) -> Iterator[str]:
     """The steps of a frame; where stages run in some only, under a condition for each kind of frame."""
     period = code.plan.period
-    kinds = {steps: [i for i, other in enumerate(period) if other == steps] for steps in period}
+    kinds = {steps: [i for i, other in enumerate(period) if other == steps] for steps in code.plan.kinds}
     *some, (rest, _) = sorted(kinds.items(), key=lambda kind: len(kind[1]))
     for number, (steps, frames) in enumerate(some):
         alike = f"== {frames[0]}" if len(frames) == 1 else f"in {tuple(frames)}"
