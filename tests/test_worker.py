@@ -182,6 +182,12 @@ def test_reading_what_nothing_wrote_is_found_before_anything_runs(tmp_path: Path
     assert not missing(error.message, "'p'", "'a'")
 
 
+def test_a_host_stage_that_writes_nothing_is_the_one_blamed(tmp_path: Path) -> None:
+    """Its readers' results follow what the buffer held before, and they read none of their own outputs."""
+    error = refusal(PLAIN.replace("a.fill(frame)", "pass") + AB + ")", tmp_path)
+    assert error.message == "stage 'p' does not write buffer 'a', which it annotates Out"
+
+
 def test_a_device_stage_without_cpu_twin_says_that_it_needs_one(tmp_path: Path) -> None:
     text = PLAIN.replace("xp.add(a, 1, out=b)", 'xp.RawKernel("", "k")((1,), (1,), (a, b))') + AB + ")"
     error = refusal(text, tmp_path)
