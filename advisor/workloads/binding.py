@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
@@ -24,7 +24,7 @@ from advisor.workloads.definition import (
 )
 
 Phase = Literal["setup", "frame"]
-_DEFERRED = {
+_DEFERRED: Mapping[str, Callable[[object], object]] = {
     "a coroutine function": inspect.iscoroutinefunction,
     "a generator function": inspect.isgeneratorfunction,
     "an asynchronous generator function": inspect.isasyncgenfunction,
