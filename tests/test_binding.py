@@ -180,6 +180,31 @@ def test_a_function_whose_parameters_cannot_be_read() -> None:
     assert "<class 'type'>" in refusal(host(type)).message
 
 
+async def _coroutine(a: In) -> None: ...
+def _generator(a: In) -> Any:
+    yield
+
+
+async def _asynchronous(a: In) -> Any:
+    yield
+
+
+@pytest.mark.parametrize(
+    ("function", "kind"),
+    [
+        (_coroutine, "a coroutine function"),
+        (_generator, "a generator function"),
+        (_asynchronous, "an asynchronous generator function"),
+        (functools.partial(_coroutine), "a coroutine function"),
+    ],
+)
+def test_a_function_whose_body_would_not_run_is_refused(function: Any, kind: str) -> None:
+    def plain(a: In) -> None: ...
+
+    for stage in (host(function), device(function), device(plain, cpu=function)):
+        assert f"is {kind}" in refusal(stage).message
+
+
 def test_scratch_stays_on_the_device() -> None:
     def on_host(tmp: In) -> None: ...
     def on_device(tmp: Out) -> None: ...

@@ -135,6 +135,7 @@ def test_a_wrong_threshold_is_refused_by_name(text: str, message: str, step: str
         ('memory-budget = "2 GiBs"', "is not a size above 0"),
         ("memory-budget = 1.5", "memory-budget 1.5 is not a size"),
         ("memory-budget = true", "memory-budget True is not a size"),
+        ('out = "\\u0000"', "advisor.toml: out '\\x00' has a null character"),
     ],
 )
 def test_a_wrong_file_is_refused_with_its_name(text: str, message: str, tmp_path: Path) -> None:

@@ -6,15 +6,17 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 from builders import cuda_device
 from fakes import FakeClock, RecordingBackend, job
+from field import InProcess
 from machines import FakeNvml, h200, make_tree, nano, nvml_error, orin, thor
 from running import REPOSITORY, FakeSession, cpu_settings
 
+from advisor import pipeline
 from advisor.devices.energy import Meter, Rails, Unmetered, counted, metering, rails_watts
 from advisor.devices.host import Machine, Tree
 from advisor.errors import UsageError
@@ -22,6 +24,8 @@ from advisor.measure import energy
 from advisor.measure.energy import NO_TIME, WINDOW_SECONDS, after_final, idle_watts, require_meter, window
 from advisor.measure.final_messages import FinalJob, FinalRound
 from advisor.measure.final_worker import Final
+from advisor.measure.progress import Silent
+from advisor.profiles.preferences import Preferences
 from advisor.profiles.row_figures import FrameEnergy
 from advisor.profiles.schema import Device
 from advisor.workloads.loading import prepare
@@ -61,8 +65,18 @@ def test_what_has_no_counter_says_why(nvml: FakeNvml, reason: str, tmp_path: Pat
 
 def test_a_counter_is_required_only_where_there_is_none(tmp_path: Path) -> None:
     require_meter(cuda_device(), ADDRESS, 0, Machine(tmp_path, card()))
-    with pytest.raises(UsageError, match="the CPU device"):
-        require_meter(Device(name="CPU", kind="cpu"), None, 0, Machine(tmp_path, card()))
+    require_meter(Device(name="CPU", kind="cpu"), None, 0, Machine(tmp_path, FakeNvml()))
+
+
+def test_without_a_gpu_the_choice_is_by_time_and_says_so(tmp_path: Path) -> None:
+    asked = cpu_settings(targets=["rtx-4090"], max_seconds=1.0)
+    asked = replace(asked, preferences=Preferences(objective="energy"))
+    profile = pipeline.profile(asked, Silent(), keep_in=tmp_path, launcher=InProcess())
+    assert "the choice is by time" in profile.notes[0]
+    (prediction,) = profile.predictions
+    assert prediction.recommendation is not None
+    assert prediction.recommendation.objective == "time"
+    assert prediction.recommendation.steps[0] == "Energy is not predicted; the choice is by time."
 
 
 # Rails: labels and figures as boards of these kinds give them, idle

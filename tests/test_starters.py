@@ -136,11 +136,40 @@ def test_a_workload_from_one_call_of_a_function(tmp_path: Path, command: Command
 
 
 @pytest.mark.parametrize(
+    ("returned", "buffers"),
+    [
+        ("a + 1, a * 2", ["a", "result", "result_2"]),
+        ("[a + 1, a * 2]", ["a", "result", "result_2"]),
+        ("None, a + 1", ["a", "result"]),
+        ("a, a + 1", ["a", "result"]),
+        ("a, None", ["a"]),
+    ],
+)
+def test_each_returned_array_has_a_buffer(
+    returned: str, buffers: list[str], tmp_path: Path, command: Command
+) -> None:
+    text = f"import numpy as np\ndef two(a):\n    a += 1\n    return {returned}\n"
+    Path("two.py").write_text(text + "if __name__ == '__main__':\n    two(np.ones(64))\n", encoding="utf-8")
+    assert command("new", "w.py", "--from", "two.py::two").code == 0
+    settings = cpu_settings(Path("w.py"), targets=["rtx-4090"], max_seconds=1.0)
+    profile = pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=InProcess())
+    assert {row.verified for row in profile.measured().values()} == {True}
+    assert [buffer.name for buffer in profile.workload.buffers] == buffers
+
+
+@pytest.mark.parametrize(
     ("text", "start", "code", "told"),
     [
-        (PIPELINE, "pipeline.py::nothing", 2, "does not call nothing"),
+        (PIPELINE, "pipeline.py::proces", 2, "has no function 'proces'; did you mean 'process'?"),
+        ("def process(a): ...", "pipeline.py::process", 2, "does not call process"),
         (PIPELINE, "pipeline.py", 2, "is not FILE::FUNCTION"),
         (PIPELINE, "gone.py::process", 2, "is not FILE::FUNCTION"),
+        (
+            "import numpy as np\ndef process(frame): ...\nprocess(np.ones(3))",
+            "pipeline.py::process",
+            2,
+            "its argument 'frame' is an array",
+        ),
         ("raise ValueError(3)", "pipeline.py::process", 3, "failed before it called process"),
         ("def process(a): ...\nprocess(a=[1])", "pipeline.py::process", 2, "its argument 'a' is a list"),
         (

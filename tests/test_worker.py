@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -182,11 +183,40 @@ def test_reading_what_nothing_wrote_is_found_before_anything_runs(tmp_path: Path
     assert not missing(error.message, "'p'", "'a'")
 
 
+def test_a_host_stage_that_writes_nothing_is_the_one_blamed(tmp_path: Path) -> None:
+    """Its readers' results follow what the buffer held before, and they read none of their own outputs."""
+    error = refusal(PLAIN.replace("a.fill(frame)", "pass") + AB + ")", tmp_path)
+    assert error.message == "stage 'p' does not write buffer 'a', which it annotates Out"
+
+
 def test_a_device_stage_without_cpu_twin_says_that_it_needs_one(tmp_path: Path) -> None:
     text = PLAIN.replace("xp.add(a, 1, out=b)", 'xp.RawKernel("", "k")((1,), (1,), (a, b))') + AB + ")"
     error = refusal(text, tmp_path)
     assert "RawKernel" in error.message
     assert "cpu=numpy_function" in error.next_step
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message", "step"),
+    [
+        ("b.sum()", "b.get()", "AttributeError", "Host stages get NumPy arrays"),
+        ("xp.add(a, 1, out=b)", "import cupy; cupy.add(a, 1, out=b)", "cupy", "Take xp as a parameter"),
+        (
+            "def c(",
+            "p = __import__('functools').lru_cache(p)\ndef c(",
+            "stage 'p' raised TypeError",
+            "lru_cache",
+        ),
+    ],
+)
+def test_what_a_stage_raises_has_the_remedy_of_its_side(
+    old: str, new: str, message: str, step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    error = refusal(PLAIN.replace(old, new) + AB + ")", tmp_path)
+    assert message in error.message
+    assert step in error.next_step
+    assert ("CPU twin" in error.next_step) == ("cupy" in new)
 
 
 def explained(error: Exception, *, on_gpu: bool) -> Problem:

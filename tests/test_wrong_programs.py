@@ -160,6 +160,13 @@ def test_a_name_of_cupy_alone_asks_for_a_twin(body: str, tmp_path: Path) -> None
         ("dtype: str", "unused: int = 3, dtype: str", ["'unused'"]),
         ("def use(result: In)", "def use(image: In, result: In)", ["'use' takes buffer 'image'"]),
         (", host(use)", "", ["'result'", "never read"]),
+        (
+            "    return Workload(buffers, frame=[",
+            '    buffers["spare"] = Buffer(n, "f4", scratch=True)\n'
+            "    def more(spare: Out): spare.fill(1); spare.sum()\n"
+            "    return Workload(buffers, frame=[device(more), ",
+            [],
+        ),
         (", host(use)]", "], check=lambda result: True", []),
         ("result.sum()", "(lambda: result)().sum()", []),
     ],

@@ -5,11 +5,13 @@ Imports wait until a command needs them, so that `advisor --help` answers at onc
 
 from __future__ import annotations
 
+import errno
 import io
 import signal
 import sys
 import traceback
 from contextlib import suppress
+from pathlib import Path
 from typing import NoReturn
 
 import typer
@@ -57,13 +59,23 @@ def main(around: Around = REAL) -> NoReturn:
         if signal.getsignal(signal.SIGTERM) is _ignored:  # the terminal itself may be gone
             sys.exit(INTERRUPTED)
         say(f"error: cannot read or write: {problem}")
-        kept = " Measurements so far are in the output directory." if sys.argv[1:2] == ["profile"] else ""
-        say(f"  next: Is the disk full?{kept}")
+        say(f"  next: {_after(problem)}")
         sys.exit(FileProblem.exit_code)
     except Exception:
         say(traceback.format_exc())
         say("Internal error in advisor. Please report it with the traceback above.")
         sys.exit(BUG)
+
+
+def _after(problem: OSError) -> str:
+    """What to do about it."""
+    try:
+        Path.cwd()
+    except OSError:
+        return "The working directory is not there any more: change to one that exists."
+    if problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return "Is the disk full?"
+    return "Check that what the message names is there and may be read and written."
 
 
 def _run() -> NoReturn:

@@ -77,13 +77,22 @@ def profile(**given: Any) -> None:
 
 @contextmanager
 def _telling_what_is_kept(partial: Path) -> Iterator[None]:
-    """Ctrl-C before there is a report: says where the figures are, if there are any yet."""
+    """Ctrl-C or a full disk before there is a report: says where the figures are, if there are any yet."""
     before = partial.stat().st_mtime_ns if partial.exists() else None
+
+    def is_kept() -> bool:
+        return partial.exists() and partial.stat().st_mtime_ns != before
+
+    where = f"measurements so far are in {partial}\n  next: advisor report {partial}"
     try:
         yield
+    except OSError:
+        if is_kept():
+            say(where)
+        raise
     except KeyboardInterrupt:
-        if partial.exists() and partial.stat().st_mtime_ns != before:
-            say(f"interrupted: measurements so far are in {partial}\n  next: advisor report {partial}")
+        if is_kept():
+            say(f"interrupted: {where}")
         else:
             say("interrupted: nothing was measured")
         raise typer.Exit(INTERRUPTED) from None

@@ -283,7 +283,8 @@ class FrameLoop:
             lines = (*before, "begin$ = clock()", call, "spent[stage$] += clock() - begin$")
         else:
             lines = (*before, call)
-        named = self._named(f"{stage.side}:{stage.name}", Lines(lines, names))
+        label = f"{stage.side}:{stage.name}"
+        named = self._named(label, Lines(lines, names, label))
         return replace(named, on_stream=stage.side == "device")
 
     def _given(self, stage: BoundStage, arguments: dict[str, Any], names: dict[str, Any]) -> list[str]:

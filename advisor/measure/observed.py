@@ -7,25 +7,28 @@ something else.
 
 from __future__ import annotations
 
+import ast
 import runpy
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, Literal
 
 import numpy as np
 
-from advisor.errors import UsageError, WorkloadError
+from advisor.errors import UsageError, WorkloadError, did_you_mean
 from advisor.profiles.base import Record
 from advisor.profiles.schema import AccessMode
+from advisor.workloads.definition import RESERVED
 
 Kind = Literal["array", "value", "xp"]
 _TIMEOUT = 120.0
 _PLAIN = (bool, int, float, str)
-_FILLS = (0x00, 0x3C)
-"""Bytes that stand in an array before the two calls that tell whether it is read."""
+_FILLS = (0x00, 0x40)
+"""Bytes that stand in an array before the two calls that tell whether it is read; as floats 0 and 2 to 33."""
 
 
 class Argument(Record):
@@ -40,11 +43,19 @@ class Argument(Record):
 
 
 class Observed(Record):
-    """One call. `problem` is why it could not be taken; `inputs` are saved beside, by name."""
+    """One call. `problem` is why it could not be taken; `inputs` are saved beside, by name.
+
+    results: one for each part of a tuple; those that need no buffer, as None, are values named `_`.
+    """
 
     arguments: tuple[Argument, ...] = ()
     results: tuple[Argument, ...] = ()
     problem: str = ""
+
+    @property
+    def arrays(self) -> tuple[Argument, ...]:
+        """What needs a buffer: array arguments, then array results."""
+        return tuple(each for each in (*self.arguments, *self.results) if each.kind == "array")
 
 
 class _Seen(BaseException):
@@ -69,6 +80,7 @@ def observe(file: Path, function: str, inputs: Path) -> Observed:
             ) from None
         if not told.exists():
             if done.returncode == 0:
+                _require_function(file, function)
                 raise UsageError(
                     f"running {file} does not call {function}",
                     next_step='Call it once with real data, under: if __name__ == "__main__":',
@@ -85,6 +97,17 @@ def observe(file: Path, function: str, inputs: Path) -> Observed:
             next_step="Use a function of arrays, numbers and strings; wrap anything else.",
         )
     return found
+
+
+def _require_function(file: Path, function: str) -> None:
+    """Raises `UsageError` where the file, which runs, defines no function of that name."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    defined = {node.name for node in ast.walk(ast.parse(file.read_bytes())) if isinstance(node, kinds)}
+    if function not in defined:
+        raise UsageError(
+            f"{file} has no function {function!r}{did_you_mean(function, defined)}",
+            next_step=f"It has: {', '.join(sorted(defined))}." if defined else "Name a file that has one.",
+        )
 
 
 def main(file: str, function: str, told: str, inputs: str) -> None:
@@ -125,6 +148,8 @@ def _observed(given: dict[str, tuple[Any, Any]], result: Any, function: Any) -> 
     for name, (value, before) in given.items():
         if isinstance(value, ModuleType):
             arguments.append(Argument(name=name, kind="xp"))
+        elif isinstance(before, np.ndarray) and name in RESERVED:
+            return Observed(problem=f"its argument {name!r} is an array, and no buffer can have that name")
         elif isinstance(before, np.ndarray):
             changed = not np.array_equal(_host(value), before, equal_nan=before.dtype.kind in "fc")
             mode: AccessMode = "inout" if changed else "in"
@@ -135,15 +160,27 @@ def _observed(given: dict[str, tuple[Any, Any]], result: Any, function: Any) -> 
             return Observed(problem=f"its argument {name!r} is a {type(value).__name__}")
     outputs = _overwritten(function, given, [a.name for a in arguments if a.mode == "inout"])
     modes = [a.model_copy(update={"mode": "out"}) if a.name in outputs else a for a in arguments]
+    try:
+        return Observed(arguments=tuple(modes), results=_results(result, given))
+    except (TypeError, ValueError):
+        return Observed(problem=f"it returns a {type(result).__name__} of what is no array")
+
+
+def _results(result: Any, given: Mapping[str, tuple[Any, Any]]) -> tuple[Argument, ...]:
+    """What is returned, part by part. Raises `TypeError` or `ValueError` for what no buffer can hold."""
     own = {id(value) for value, _ in given.values()}
-    parts = [part for part in (result if isinstance(result, tuple) else (result,)) if part is not None]
-    told = []
-    for number, part in enumerate(part for part in parts if id(part) not in own):
+    several = isinstance(result, (tuple, list)) and any(isinstance(_host(p), np.ndarray) for p in result)
+    names = (name for name in ("result", *(f"result_{i}" for i in range(2, 1000))) if name not in given)
+    told: list[Argument] = []
+    for part in result if several or isinstance(result, tuple) else (result,):
+        if part is None or id(part) in own:
+            told.append(Argument(name="_", kind="value"))
+            continue
         host = np.asarray(_host(part))
         if host.dtype.hasobject:
-            return Observed(problem=f"it returns a {type(part).__name__}")
-        told.append(_array("result" if not number else f"result_{number + 1}", np.atleast_1d(host), "out"))
-    return Observed(arguments=tuple(modes), results=tuple(told))
+            raise TypeError(type(part).__name__)
+        told.append(_array(next(names), np.atleast_1d(host), "out"))
+    return tuple(told) if any(each.kind == "array" for each in told) else ()
 
 
 def _overwritten(function: Any, given: dict[str, tuple[Any, Any]], changed: list[str]) -> set[str]:

@@ -109,6 +109,8 @@ def _not_empty(value: object) -> object:
     """An empty variable of a shell is no directory, though a path of it is the working one."""
     if not str(value).strip():
         raise ValueError("is empty")
+    if "\0" in str(value):
+        raise ValueError("has a null character, which no path can have")
     return value
 
 

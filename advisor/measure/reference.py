@@ -102,7 +102,7 @@ def _require_unread(begin: Begin, frames: int) -> None:
     outs = [buffer for buffer, mode in stage.access.items() if mode == "out"]
     for buffer in outs:
         alone = _outputs(begin, index + 1, _zeros_in(name, buffer))
-        if len(outs) == 1 or any(once[key].differs(alone[key]) for key in once if key[:2] == found[:2]):
+        if any(once[key].differs(alone[key]) for key in once if key[:2] == found[:2]):
             raise WorkloadError(
                 f"stage {name!r} reads buffer {buffer!r}, which it annotates Out, before it writes it"
                 f"{line_reading(stage.stage.function, buffer)}",

@@ -32,6 +32,7 @@ from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.process import back_to_start, die_with_parent
 from advisor.measure.reference import reference
 from advisor.measure.stand import Stand, afresh, stand
+from advisor.measure.written import Origin, origin
 from advisor.profiles import secrets
 from advisor.strategies.backend import Backend, BackendName
 from advisor.strategies.placements.arena import AllocationFailed
@@ -52,6 +53,14 @@ _SPARE = 16
 _ALL_OPEN = "the workload keeps as many files open as a process may have"
 _CLOSE = "Close files and sockets once they are read, or raise the limit: ulimit -n 4096."
 _TWIN = "Without a GPU this device stage needs a CPU twin: device(function, cpu=numpy_function)."
+_XP = (
+    "Take xp as a parameter and use it in place of cupy: without a GPU it is numpy. A stage that needs cupy "
+    "itself needs a CPU twin: device(function, cpu=numpy_function)."
+)
+_ON_HOST = "Host stages get NumPy arrays and run on the CPU: leave calls of the GPU to device stages."
+_AT_ONCE = (
+    "It raised before any Python code of the stage ran: look at what wraps it, such as functools.lru_cache."
+)
 
 
 def main(arguments: list[str]) -> None:
@@ -110,11 +119,12 @@ def _explain(error: BaseException, path: Path, *, on_gpu: bool) -> Problem:
     detail = user_traceback(error, path)
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
         return Problem(cause="raised", message=_ALL_OPEN, next_step=_CLOSE, detail=detail)
-    if type(error).__module__.startswith("cupy") or isinstance(error, ManagedCallFailed):
+    of_cupy = type(error).__module__.startswith("cupy") and on_gpu
+    if of_cupy or isinstance(error, ManagedCallFailed):
         return Problem(cause="device", message=f"CUDA: {_said(error)}", detail=detail)
+    message, raised = f"{type(error).__name__}: {_said(error)}".rstrip(": "), origin(error)
     if not detail.startswith("Traceback"):
-        return Problem(cause="bug", message=f"advisor failed: {error!r}", detail=traceback.format_exc())
-    message = f"{type(error).__name__}: {_said(error)}".rstrip(": ")
+        return _untraced(error, raised, message, detail)
     if isinstance(error, SystemExit):
         message = f"the workload called exit({error.code!r})"
     next_step = after_error(error, path)
@@ -123,7 +133,7 @@ def _explain(error: BaseException, path: Path, *, on_gpu: bool) -> Problem:
     if unknown := names.unknown(error):
         return Problem(cause="raised", message=unknown.message, next_step=unknown.next_step, detail=detail)
     if not on_gpu and _wants_a_gpu(error, message):
-        return Problem(cause="twin", message=message, next_step=_TWIN, detail=detail)
+        return _without_gpu(error, raised, message, detail)
     if "CuPy failed to load" in message:
         next_step = _TOOLKIT
     elif "read-only" in message:
@@ -131,12 +141,34 @@ def _explain(error: BaseException, path: Path, *, on_gpu: bool) -> Problem:
     return Problem(cause="raised", message=message, next_step=next_step, detail=detail)
 
 
+def _untraced(error: BaseException, raised: Origin, message: str, detail: str) -> Problem:
+    """No line of the user's is in the traceback: a stage that is compiled code, or an error of ours."""
+    if not raised.stage or raised.entered:
+        return Problem(cause="bug", message=f"advisor failed: {error!r}", detail=traceback.format_exc())
+    told = f"stage {raised.stage!r} raised {message}"
+    return Problem(cause="raised", message=told, next_step=_AT_ONCE, detail=detail)
+
+
+def _without_gpu(error: BaseException, raised: Origin, message: str, detail: str) -> Problem:
+    """What a stage is to do that asks for a GPU where there is none, or where it never gets one."""
+    if raised.side == "host":
+        return Problem(cause="raised", message=message, next_step=_ON_HOST, detail=detail)
+    step = _XP if _is_of_cupy(error) else _TWIN
+    return Problem(cause="twin", message=message, next_step=step, detail=detail)
+
+
 def _wants_a_gpu(error: BaseException, message: str) -> bool:
     """What CuPy's, Numba's and PyTorch's GPU calls and our own kernels say where there is no GPU."""
     kinds = {kind.__name__ for kind in type(error).__mro__}
     signs = ("cupy", "not compiled with CUDA", "Found no NVIDIA driver")
     told = bool(kinds & {"KernelNeedsGpu", "CudaSupportError"}) or any(sign in message for sign in signs)
-    return told or names.of_cupy_alone(error)
+    return told or _is_of_cupy(error) or names.of_cupy_alone(error)
+
+
+def _is_of_cupy(error: BaseException) -> bool:
+    """Whether cupy itself was imported, and is not there or finds no GPU."""
+    absent = isinstance(error, ModuleNotFoundError) and error.name == "cupy"
+    return absent or type(error).__module__.startswith("cupy")
 
 
 def _said(error: BaseException) -> str:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
+from pydantic import ValidationError
+
 from advisor.errors import NothingMeasured, WorkloadError
 from advisor.measure.jobs import DESCRIPTION, Description, Imitated, Problem, ReferenceRun, Sample, TraceRun
 from advisor.measure.launcher import Ended
@@ -15,6 +17,8 @@ from advisor.measure.settings import AnyStrategy, Settings
 from advisor.measure.subjects import CONFIDENCE, CPU_ROUNDS, AnySample, Launch, Prepared, Row, Step
 from advisor.profiles.schema import WorkloadRecord
 from advisor.strategies.registry import BASELINE, Strategy
+
+_BY_TIME = "Without a GPU energy is neither measured nor predicted; the choice is by time."
 
 
 @dataclass
@@ -65,8 +69,10 @@ class WorkloadSubject:
             self.notes.append(f"The reference run failed ({reason}), so results could not be compared.")
         elif ended.outcome.unlike:
             self.notes.append(_unrepeatable(ended.outcome.unlike))
-        described = Description.model_validate_json(text)
+        described = _described(text, problem.message if problem else ended.reason)
         self.notes += described.cautions
+        if described.device.kind == "cpu" and self.settings.preferences.objective == "energy":
+            self.notes.append(_BY_TIME)
         self.record = described.workload
         return described
 
@@ -121,6 +127,18 @@ def _refused(found: Imitated) -> WorkloadError:
     first, *others = found.refused
     more = (f"Also: {each.message}\n  next: {each.next_step}\n{each.detail}" for each in others)
     return WorkloadError(first.message, next_step=first.next_step, detail="\n\n".join((first.detail, *more)))
+
+
+def _described(text: str, reason: str) -> Description:
+    """Raises `NothingMeasured` where the worker could not write all of it."""
+    try:
+        return Description.model_validate_json(text)
+    except ValidationError:
+        raise NothingMeasured(
+            "the description of the workload that its process wrote is incomplete"
+            + (f": {reason}" if reason else ""),
+            next_step="Is the disk full, or does the workload limit the size of files (ulimit -f)?",
+        ) from None
 
 
 def _hopeless(ended: Ended) -> Exception:

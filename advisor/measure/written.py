@@ -7,9 +7,13 @@ tests/benchmarks).
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+_FILE = "<frame>"
+_LABELS = "labels"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,17 +22,42 @@ class Lines:
 
     text: tuple[str, ...]
     names: Mapping[str, Any]
+    label: str = ""
+    """Of a stage: its side and name, as `host:produce`."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The stage that an error comes from."""
+
+    side: str = ""
+    stage: str = ""
+    entered: bool = False
+    """Python code ran in it: a call of compiled code that raises at once leaves no line of it."""
 
 
 def written(steps: Iterable[Lines]) -> Callable[[int], None]:
     """The steps in a row as one function of the frame's index, which they know as `index`."""
     lines: list[str] = []
+    labels: list[str] = []
     names: dict[str, Any] = {}
     for number, step in enumerate(steps):
         lines += [line.replace("$", str(number)) for line in step.text]
+        labels += [step.label] * len(step.text)
         names |= {name.replace("$", str(number)): value for name, value in step.names.items()}
     head = f"def frame(index, {', '.join(f'{name}={name}' for name in names)}):"
-    made: dict[str, Any] = dict(names)
-    exec(compile("\n    ".join([head, *lines, "return"]), "<frame>", "exec"), made)
+    made: dict[str, Any] = {**names, _LABELS: labels}
+    exec(compile("\n    ".join([head, *lines, "return"]), _FILE, "exec"), made)
     frame: Callable[[int], None] = made["frame"]
     return frame
+
+
+def origin(error: BaseException) -> Origin:
+    """The stage that raised it; one without a name where none did."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    for number, (raised, line) in enumerate(frames, 1):
+        if raised.f_code.co_filename == _FILE:
+            label = dict(enumerate(raised.f_globals[_LABELS], 2)).get(line, "")
+            side, _, stage = label.partition(":")
+            return Origin(side, stage, entered=number < len(frames))
+    return Origin()

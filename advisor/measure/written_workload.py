@@ -36,7 +36,7 @@ def workload_text(file: Path, source: Path, function: str, call: Observed, input
         "",
         "    return Workload(",
         "        buffers={",
-        *(f'            "{a.name}": Buffer({_shape(a)}, "{a.dtype}"),' for a in (*arrays, *call.results)),
+        *(f'            "{a.name}": Buffer({_shape(a)}, "{a.dtype}"),' for a in call.arrays),
         "        },",
         f"        frame=[{'host(produce), ' * bool(fed)}device(run), host(use)],",
         "    )",
@@ -63,7 +63,7 @@ def _producing(fed: Sequence[Argument]) -> list[str]:
 
 def _calling(function: str, call: Observed) -> list[str]:
     """The stage that calls the function, and one that reads what it wrote."""
-    arrays = [*(a for a in call.arguments if a.kind == "array"), *call.results]
+    arrays = call.arrays
     written = [a.name for a in arrays if a.mode != "in"] or [a.name for a in arrays][:1]
     taken = [f"{a.name}: {_MODES[a.mode]}" for a in arrays]
     taken = [*(a.name for a in call.arguments if a.kind == "xp"), *taken]
@@ -78,7 +78,7 @@ def _calling(function: str, call: Observed) -> list[str]:
 
 
 def _imports(file: Path, source: Path, function: str, call: Observed) -> list[str]:
-    modes = {_MODES[a.mode] for a in (*call.arguments, *call.results) if a.kind == "array"} | {"In", "Out"}
+    modes = {_MODES[a.mode] for a in call.arrays} | {"In", "Out"}
     near = source.resolve().parent == file.resolve().parent
     path = [] if near else ["import sys"]
     own = [] if near else [f"sys.path.insert(0, {str(source.resolve().parent)!r})"]
@@ -104,7 +104,7 @@ def _call(function: str, call: Observed) -> str:
     given = ", ".join(
         f"{a.name}={'None' if a.kind == 'value' and a.value is None else a.name}" for a in call.arguments
     )
-    targets = [f"{a.name}[...]" for a in call.results]
+    targets = [f"{a.name}[...]" if a.kind == "array" else a.name for a in call.results]
     text = f"{', '.join(targets)} = {function}({given})" if targets else f"{function}({given})"
     if len(text) <= _WIDTH:
         return text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
@@ -24,6 +24,11 @@ from advisor.workloads.definition import (
 )
 
 Phase = Literal["setup", "frame"]
+_DEFERRED: Mapping[str, Callable[[object], object]] = {
+    "a coroutine function": inspect.iscoroutinefunction,
+    "a generator function": inspect.isgeneratorfunction,
+    "an asynchronous generator function": inspect.isasyncgenfunction,
+}
 
 
 @dataclass(frozen=True)
@@ -186,6 +191,7 @@ def _parameters(
     arrays: ArrayForm | None = None,
 ) -> tuple[dict[str, AccessMode], set[str], dict[str, ArrayForm]]:
     """What it does to each buffer, the specials it takes, and the forms it wants buffers in."""
+    _require_plain(function, stage)
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -216,6 +222,18 @@ def _parameters(
                 next_step=f"Buffers: {', '.join(buffers)}. Also available by name: {', '.join(RESERVED)}.",
             )
     return access, specials, wanted
+
+
+def _require_plain(function: StageFunction, stage: str) -> None:
+    """Raises `WorkloadError` for a function whose body does not run when it is called."""
+    called = (function, getattr(function, "__call__", None))  # noqa: B004
+    for kind, tells in _DEFERRED.items():
+        if any(map(tells, called)):
+            raise WorkloadError(
+                f"stage {stage!r} is {kind}: calling it does not run its body",
+                next_step="Write a plain function, without async and yield; where it must call one that has "
+                "them, let it run that to its end: asyncio.run(...), or a for loop.",
+            )
 
 
 def _mode(

@@ -42,7 +42,7 @@ def _of_buffers(bound: BoundWorkload) -> Iterator[str]:
                 f"No stage uses buffer {name!r}, but its {size} are in every footprint. "
                 "Remove it from buffers=, or name it as a parameter of a stage."
             )
-        elif set(modes) == {"out"} and name not in checked:
+        elif set(modes) == {"out"} and name not in checked and not buffer.scratch:
             yield (
                 f"Buffer {name!r} ({size}) is written but never read, so no frame copies it to "
                 "its reader. Add the stage that reads it in your program, or declare it with scratch=True."

@@ -117,6 +117,8 @@ def workloads() -> Iterator[Case]:
     yield profiled("prints 5 MB", 0, use="print('x' * 50_000) if not os.path.exists('no') else 0")
     yield profiled("prints bytes that are no text", 0, use="os.write(1, bytes(range(256)))")
     yield profiled("closes stdout", 0, use="os.close(1) if os.path.exists('/proc/self/fd/1') else None")
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))"
+    yield profiled("limits the size of files", 4, top=limit, says="incomplete")
     yield profiled("hangs", 3, "--timeout", "3", produce="time.sleep(600)")
     yield profiled("hangs in an exit handler", 0, top="import atexit; atexit.register(time.sleep, 600)")
     yield profiled("leaves a thread", 0, top="threading.Thread(target=time.sleep, args=(600,)).start()")
@@ -432,6 +434,15 @@ def surroundings() -> Iterator[Case]:
         files,
         ("in use",),
         shell=f"mkdir out; exec 9<out; flock 9; {{advisor}} {profile}",
+    )
+    yield Case(
+        "the working directory is gone",
+        (),
+        5,
+        files,
+        ("working directory",),
+        ("disk full", "so far"),
+        shell="mkdir d; cp w.py d; cd d; rm -r ../d; {advisor} profile w.py --no-gpu",
     )
     gone = workload(produce="import shutil; shutil.rmtree('out', ignore_errors=True)")
     yield Case("--out is removed by the workload", ("profile", "w.py", *SHORT), 0, {"w.py": gone})
