@@ -343,3 +343,16 @@ def test_the_exit_codes_are_the_same_in_help_and_documentation(command: Command)
         assert re.search(r"0 done; 1 a gate (of `advisor compare` )?failed;", form)
         assert "70 internal error" in form
         assert "130 interrupted" in form
+
+
+def test_medians_that_are_not_those_of_their_blocks_are_refused(command: Command) -> None:
+    base = REPOSITORY / "reports/h200/vector_add/profile.json"
+    made = json.loads(base.read_text(encoding="utf-8"))
+    for row in made["results"]:
+        if row["status"] == "measured":
+            row["median_seconds"] *= 2
+            row["interval_seconds"] = [2 * end for end in row["interval_seconds"]]
+    Path("twice.json").write_text(json.dumps(made), encoding="utf-8")
+    said = command("compare", str(base), "twice.json")
+    assert said.code == 5
+    assert "median_seconds" in said.err

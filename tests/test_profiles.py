@@ -50,6 +50,7 @@ def test_what_is_saved_comes_back(profile: Profile, tmp_path: Path) -> None:
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8).map(printable)
 positive = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
+shown = st.floats(min_value=1e-300, allow_infinity=False)
 not_negative = st.floats(min_value=0, allow_infinity=False)
 sizes = st.integers(0, 2**63 - 1)
 scalars = st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans() | texts
@@ -68,13 +69,14 @@ footprints = st.builds(
 
 @st.composite
 def measured_rows(draw: st.DrawFn) -> Measured:
+    low, middle, high = sorted(draw(st.tuples(shown, shown, shown)))
     rounds = draw(st.lists(st.lists(positive, min_size=1, max_size=3), min_size=1, max_size=3))
     return Measured(
         strategy=draw(texts),
         frame_seconds=tuple(seconds for frames in rounds for seconds in frames),
         frames_per_round=tuple(len(frames) for frames in rounds),
-        median_seconds=draw(positive),
-        interval_seconds=draw(st.tuples(positive, positive)),
+        median_seconds=middle,
+        interval_seconds=(low, high),
         stage_seconds=draw(st.dictionaries(texts, not_negative, max_size=3)),
         transfer_seconds=draw(not_negative),
         transfer_bytes=draw(st.dictionaries(st.sampled_from(["to-device", "to-host"]), sizes)),

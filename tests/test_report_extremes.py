@@ -37,19 +37,36 @@ def buffers(count: int) -> Callable[[dict[str, Any]], Any]:
     return lambda made: made["workload"].update(buffers=[{**one, "name": f"b{i}"} for i in range(count)])
 
 
+def buffer(**fields: Any) -> Callable[[dict[str, Any]], Any]:
+    """Fields of the first buffer."""
+    return lambda made: made["workload"]["buffers"][0].update(fields)
+
+
+def stages(*every: int, **fields: Any) -> Callable[[dict[str, Any]], Any]:
+    """How often each stage runs, and fields of the first."""
+
+    def change(made: dict[str, Any]) -> None:
+        for stage, often in zip(made["workload"]["stages"], every, strict=False):
+            stage["every"] = often
+        made["workload"]["stages"][0].update(fields)
+
+    return change
+
+
 RIGHT = {
     "10,000 buffers": buffers(10_000),
     "no buffer": buffers(0),
     "5,000 stages": first(stage_seconds={f"s{i}": 0.001 for i in range(5_000)}),
-    "tiny time": first(median_seconds=1e-300),
+    "tiny time": first(median_seconds=1e-300, interval_seconds=[1e-301, 1e-299]),
     "vast time": first(median_seconds=1e300, interval_seconds=[1e299, 1e301]),
     "one vast frame": first(frame_seconds=[1e300] + [0.04] * 89),
     "denormal frames": first(frame_seconds=[1e-320] * 90),
-    "ends of the interval swapped": first(interval_seconds=[0.05, 0.01]),
     "vast set-up": first(setup_seconds=1e308),
-    "name without letters": first(strategy=""),
+    "name without letters": lambda made: (
+        first(strategy="")(made),
+        made["recommendation"].update(baseline=None),
+    ),
     "no rows": lambda made: made.update(results=[], recommendation=None),
-    "recommends what is not there": lambda made: made["recommendation"].update(strategy="other"),
     "integer of 400 digits": lambda made: made["workload"].update(parameters={"n": 10**400}),
 }
 
@@ -71,9 +88,39 @@ WRONG = {
         footprint={**BASE["results"][0]["footprint"], "physical_bytes": 2**64}
     ),
     "results.0.measured.verified": lambda made: made["results"][0].pop("verified"),
+    "results.0.median_seconds: 4.94066e-324 s": first(median_seconds=5e-324, interval_seconds=[5e-324, 1]),
+    "results.0.median_seconds: 0.04 is not within": first(interval_seconds=[0.01, 0.02]),
+    "results.0.measured.interval_seconds": first(interval_seconds=[0.05, 0.01]),
+    "recommendation.interval": lambda made: made["recommendation"].update(interval=[9.0, 1.0]),
+    "recommendation.speedup": lambda made: made["recommendation"].update(speedup=9.0),
+    "recommendation.strategy": lambda made: made["recommendation"].update(strategy="other"),
+    "recommendation.baseline": lambda made: made["recommendation"].update(baseline="other"),
+    "recommendation.tied_with": lambda made: made["recommendation"].update(tied_with=["other"]),
+    "predictions.0.results.0.likely_seconds": lambda made: made["predictions"][0]["results"][0].update(
+        likely_seconds=1.0
+    ),
+    "predictions.0.recommendation.strategy": lambda made: made["predictions"][0].update(results=[]),
+    "predictions: the device": lambda made: made["predictions"].append(made["predictions"][0]),
+    "results.0.timeline.spans.0.end_seconds": first(
+        timeline={
+            "source": "events",
+            "frame_seconds": 1.0,
+            "spans": [{"track": "host", "label": "x", "begin_seconds": 0.5, "end_seconds": 0.1}],
+        }
+    ),
+    "buffers.0.bytes": buffer(bytes=5),
+    "buffers.0.shape": buffer(shape=[-1]),
+    "buffers.0.shape: ()": buffer(shape=[]),
+    "buffers.0.dtype": buffer(dtype='x");import os;("'),
+    "buffers.0.dtype: NumPy": buffer(dtype="[('a', '<f4')] # x"),
+    "buffers.0.name": buffer(name="a; import os"),
+    "buffers.0.name: 'if'": buffer(name="if"),
+    "stages.0.name": stages(name="p\nimport os #"),
+    "workload.stages.1.every": stages(1, 999_999_999, 1_000_000_007),
+    "stages: every": stages(997, 991, 983),
     "surprise": lambda made: made.update(surprise=1),
-    "the strategy 'pageable' appears twice": lambda made: made["results"].append(made["results"][0]),
-    "the strategy 'pinned' appears twice": lambda made: made["predictions"][0]["results"].append(
+    "the strategy 'pageable' stands there twice": lambda made: made["results"].append(made["results"][0]),
+    "the strategy 'pinned' stands there twice": lambda made: made["predictions"][0]["results"].append(
         made["predictions"][0]["results"][1]
     ),
 }

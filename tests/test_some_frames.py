@@ -8,19 +8,22 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from builders import cuda_device, measured
+from builders import cuda_device, measured, profile, vector_add_trace
 from fakes import RecordingBackend, bench, job
 from field import InProcess
 from running import FILES, cpu_settings, missing
 from test_schedule import ASYNC, spelled, words
 
 from advisor import pipeline
+from advisor.devices import catalogue
 from advisor.errors import WorkloadError
 from advisor.measure import worker
 from advisor.measure.contest import Contest
 from advisor.measure.jobs import ReferenceRun, Sample
 from advisor.measure.progress import Silent
 from advisor.measure.sampling import breakdown, by_period
+from advisor.model import steady_frame
+from advisor.model.predict import predict
 from advisor.profiles.schema import Measured
 from advisor.report import methods
 from advisor.rules.snippets.writing import snippet
@@ -234,3 +237,29 @@ def test_set_up_runs_once(tmp_path: Path) -> None:
     with pytest.raises(WorkloadError) as raised:
         load(path, None, {})
     assert not missing(raised.value.message, "'start'", "every=2", "set-up runs once")
+
+
+def test_a_period_costs_no_more_than_its_different_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host stage of each of a thousand frames is computed a few times."""
+    computed: list[str] = []
+    real = steady_frame.host_seconds
+
+    def counted(at: Any, stage: str) -> Any:
+        computed.append(stage)
+        return real(at, stage)
+
+    monkeypatch.setattr(steady_frame, "host_seconds", counted)
+    made = profile(traffic=vector_add_trace())
+    often = tuple(
+        s.model_copy(update={"every": 1000 if s.side == "device" else 1}) for s in made.workload.stages
+    )
+    made = made.model_copy(update={"workload": made.workload.model_copy(update={"stages": often})})
+    predict(made, catalogue.load("h200"), [by_name("managed")])
+    assert 0 < len(computed) < 40
+
+
+def test_a_functions_name_is_one_line() -> None:
+    def add() -> None: ...
+
+    add.__name__ = "1 2\n3"
+    assert device(add).name == "1 2 3"

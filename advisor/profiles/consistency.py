@@ -20,6 +20,8 @@ _NEAR = 0.01
 """How near the median of a row is to that of its blocks: more than rounding."""
 _MOST = 1e21
 """Bytes, operations, seconds of a frame: what can still be divided and added up."""
+_LEAST = 1e-300
+"""Seconds: the same."""
 Problem = tuple[str, str]
 """The key, and what is wrong with it."""
 
@@ -54,6 +56,11 @@ def _of_rows(profile: Profile) -> Iterator[Problem]:
     for number, row in enumerate(profile.results):
         if isinstance(row, Measured):
             yield from _unknown(f"results.{number}.hints", row.hints, buffers, "buffer")
+            if row.median_seconds < _LEAST:
+                yield (
+                    f"results.{number}.median_seconds",
+                    f"{row.median_seconds:g} s is too little to divide by",
+                )
             ends = row.interval_seconds
             yield from _outside(f"results.{number}.median_seconds", row.median_seconds, ends)
     yield from _twice("predictions", (made.device.name for made in profile.predictions), "device")
