@@ -335,7 +335,7 @@ def test_scratch_external_and_structured_buffers(cupy: Any, strategy: str):
     assert held["b"].shape == (10, 5)
     assert "s" not in held
     text = code(strategy, workload)
-    assert "# The data of a arrives elsewhere" in text
+    assert "# The data of a arrives in other memory" in text
     in_place = strategy in ("staged", "registered", "zero-copy-registered", "system")
     assert ("register and use that memory" in text) == in_place
     assert "The data of b" not in text

@@ -61,8 +61,8 @@ def test_an_existing_file_stays_unless_forced(command: Command, tmp_path: Path) 
     ("file", "says"),
     [
         ("mine.txt", "does not end in .py"),
-        ("numpy.py", "would shadow the module 'numpy'"),
-        ("json.py", "would shadow the module 'json'"),
+        ("numpy.py", "would hide the module 'numpy'"),
+        ("json.py", "would hide the module 'json'"),
         ("/proc/mine.py", "cannot be written"),
     ],
 )

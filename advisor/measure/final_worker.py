@@ -38,7 +38,7 @@ from advisor.measure.first_frames import first_frames
 from advisor.measure.frames import FrameLoop
 from advisor.measure.kept_results import LEAST_FRAMES
 from advisor.measure.nvtx_ranges import Ranges
-from advisor.measure.process import die_with_parent
+from advisor.measure.process import die_with_parent, start_here
 from advisor.measure.sampling import Clock, by_period, quiet, timed_block
 from advisor.measure.stand import Stand, afresh, stand
 from advisor.measure.tasks import compared
@@ -225,6 +225,7 @@ def main(arguments: list[str]) -> None:
     """Serves the parent of that id over the socket of that number, with the job of that file."""
     job_file, parent_id, descriptor = arguments
     die_with_parent(int(parent_id))
+    start_here()
     job = FinalJob.model_validate_json(Path(job_file).read_text(encoding="utf-8"))
     lines, send = channel(int(descriptor))
     path = Path(job.base.file)

@@ -29,9 +29,14 @@ def die_with_parent(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 
 
-def back_to_start() -> None:
-    """Where this process was when it first asked, before any code of the user: paths are relative to it."""
+def start_here() -> None:
+    """Remembers the working directory, to which the paths of a job are relative."""
     with suppress(OSError):
-        if not _START:
-            _START.append(Path.cwd())
-        os.chdir(_START[0])
+        _START[:] = [Path.cwd()]
+
+
+def back_to_start() -> None:
+    """Goes back to it; the user's code may have gone elsewhere."""
+    with suppress(OSError):
+        for start in _START:
+            os.chdir(start)

@@ -29,7 +29,7 @@ from advisor.measure.imitation import names
 from advisor.measure.imitation.checking import imitate
 from advisor.measure.jobs import DESCRIPTION, Checked, Job, Outcome, Problem, write_outcome
 from advisor.measure.nvtx_ranges import Ranges
-from advisor.measure.process import back_to_start, die_with_parent
+from advisor.measure.process import back_to_start, die_with_parent, start_here
 from advisor.measure.reference import reference
 from advisor.measure.stand import Stand, afresh, stand
 from advisor.measure.written import Origin, origin
@@ -89,6 +89,7 @@ def run_job(arguments: list[str], kind: type[AnyJob], attempt: Callable[[AnyJob]
 def attempt(job: Job, opened: Callable[[BackendName, int], Backend] = open_backend) -> Outcome:
     """The outcome on the backend that `opened` gives, with all that can go wrong turned into a `Problem`."""
     path = Path(job.file)
+    start_here()
     spare = [os.open(os.devnull, os.O_RDONLY) for _ in range(_SPARE)]
     try:
         return _run(job, path, opened) if job.arguments is None else _run_script(job)
