@@ -52,7 +52,7 @@ def test_the_outline_of_a_file_is_read_and_not_run(file: Path) -> None:
         ("workload", "w.py::", ["w.py::first", "w.py::second"]),
         ("workload", "w.py::s", ["w.py::second"]),
         ("strategies", "pinned-", ["pinned-pipelined"]),
-        ("targets", "rtx-40", ["rtx-4090"]),
+        ("targets", "rtx-40", ["rtx-4060-laptop", "rtx-4070", "rtx-4090"]),
         ("targets", "m", ["mine.toml"]),
         ("ignore", "implicit", ["implicit-wait"]),
         ("rules", "implicit-wait.s", ["implicit-wait.seconds=", "implicit-wait.share="]),
@@ -79,7 +79,7 @@ def test_each_value_belongs_to_an_option() -> None:
         ("profile w.py::second --sweep s", ["share="]),
         ("profile w.py --strategy zero-copy-", ["zero-copy-registered", "zero-copy-wc"]),
         ("rules pin-", ["pin-per-frame"]),
-        ("devices show orin-nx", ["orin-nx"]),
+        ("devices show orin-nx", ["orin-nx", "orin-nx-8gb"]),
         ("devices l", ["list"]),
     ],
 )

@@ -182,7 +182,7 @@ def test_the_least_energy_is_chosen() -> None:
     found = verdict(windows({"pageable": 0.6, "pinned": 0.4}, 0), "energy", *rows)
     assert (found.strategy, found.verdict) == ("pinned", "fastest")
     assert found.speedup == pytest.approx(1.5, rel=0.02)
-    assert headline(found) == "Use `pinned`: the least energy, `pageable` takes 1.50× that energy"
+    assert headline(found) == "Use `pinned`: the least energy, `pageable` takes 1.50× the energy"
     assert "takes 400 mJ a frame above idle power" in found.reason
 
 

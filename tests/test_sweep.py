@@ -409,7 +409,7 @@ def test_the_command_and_putting_its_profiles_together_again(
     assert Path("summary.md").read_text(encoding="utf-8") == f"{told}\n"
     assert "[1] checking the values" in said.err
     assert ": zero-copy, round 1" in said.err
-    assert said.err.split()[-2:] == ["advisor-report/sweep.html", "advisor-report/sweep.md"]
+    assert said.err.split()[-2:] == ["advisor-report/sweep.html,", "sweep.md"]
     again = command("report", *sorted(Path("advisor-report").glob("*/profile.json")), "-q", "--out", "two")
     assert (again.code, again.out) == (0, said.out)
     assert 'href="./../advisor-report/n%3D8/report.html"' in Path("two/sweep.html").read_text()
