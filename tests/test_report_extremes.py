@@ -119,8 +119,8 @@ WRONG = {
     "workload.stages.1.every": stages(1, 999_999_999, 1_000_000_007),
     "stages: every": stages(997, 991, 983),
     "surprise": lambda made: made.update(surprise=1),
-    "the strategy 'pageable' stands there twice": lambda made: made["results"].append(made["results"][0]),
-    "the strategy 'pinned' stands there twice": lambda made: made["predictions"][0]["results"].append(
+    "the strategy 'pageable' appears twice": lambda made: made["results"].append(made["results"][0]),
+    "the strategy 'pinned' appears twice": lambda made: made["predictions"][0]["results"].append(
         made["predictions"][0]["results"][1]
     ),
 }

@@ -2,12 +2,14 @@
 
 import os
 import signal
+import sys
 
 import numpy as np
 
 from advisor import Buffer, In, Out, Workload, device, host, workload
 
-seen = set()
+seen = vars(sys).setdefault("_seen_by_in_company", set())
+"""Of the process: each contestant imports this file again."""
 
 
 @workload
