@@ -154,6 +154,11 @@ class Machine:
         """CPU and GPU have one DRAM."""
         return shares_memory(self.entry)
 
+    @property
+    def calibrated(self) -> bool:
+        """Whether the entry was measured: only calibration writes down what CUDA reports of the memory."""
+        return "total_global_mem" in self.entry.attributes
+
     def find(self, name: str) -> Values | None:
         """The figure's likely value and draws; None where there is neither a figure nor a default."""
         if name not in self._values:

@@ -1,8 +1,8 @@
 """All strategies of one workload on one device, in every draw.
 
-What the terms leave unexplained are factors that only widen ranges: every likely value has the factor 1. One
-is common to all strategies of a device (its kernels and host code are not the average ones), and cancels out
-of their ratios. The other belongs to the way a strategy moves data, and does not.
+What the terms leave unexplained are factors that only widen ranges: every likely value has the factor 1. Two
+are common to all strategies of a device (its kernels and host code are not the average ones; a Jetson's
+clocks may not be at their top), and cancel out of their ratios. The other belongs to the way a strategy moves data, and does not.
 """
 
 from __future__ import annotations
@@ -85,11 +85,14 @@ def _residual(at: Context, step: Step) -> Values:
 
     On one memory, managed memory is used in place like any other.
     """
-    common = at.machine.model("unexplained") ** at.learned.unexplained
+    machine = at.machine
+    # Calibrated figures are those of the clocks that the device ran at.
+    slower = constant(1.0) if machine.calibrated else machine.model("slower_clocks")
+    common = (slower * machine.model("unexplained")) ** at.learned.unexplained
     if step.action == "host":
         return common
-    way = way_of(at.placement_of(step), shares_memory=at.machine.shares_memory)
-    return np.asarray(common * at.machine.model(f"unexplained_{way}") ** at.learned.unexplained)
+    way = way_of(at.placement_of(step), shares_memory=machine.shares_memory)
+    return np.asarray(common * machine.model(f"unexplained_{way}") ** at.learned.unexplained)
 
 
 def way_of(placement: Placement, *, shares_memory: bool) -> Way:
