@@ -12,10 +12,11 @@ from test_model import N, external
 from test_model_measured import measured_on
 
 from advisor.devices.catalogue import load
-from advisor.devices.entries import CatalogueEntry, Figure
+from advisor.devices.entries import Attribute, CatalogueEntry, Figure
 from advisor.model import terms
 from advisor.model.machines import Machine
 from advisor.model.measured import learned
+from advisor.model.monte_carlo import span
 from advisor.model.predict import predict
 from advisor.model.simulate import Simulated, simulate
 from advisor.profiles.schema import Device, Predicted, Profile, Trace
@@ -250,3 +251,19 @@ def test_a_sheet_says_too_little_to_be_the_measured_device() -> None:
     device = Device(name="Elsewhere", kind="cuda", memory_class="discrete", attributes={"integrated": 0})
     profile = builders.profile(device=device, traffic=Trace())
     assert not learned(profile, Machine(SHEET)).same_device
+
+
+def test_a_calibrated_jetson_runs_at_the_clocks_it_was_measured_at() -> None:
+    """Without calibration, power modes may make every strategy slower: ranges of times are wider."""
+    entry = load("agx-orin")
+    memory = Attribute(value=int(entry.figures.memory_bytes.value), source="measured")
+    measured = entry.model_copy(update={"attributes": {**entry.attributes, "total_global_mem": memory}})
+
+    def width(found: CatalogueEntry) -> float:
+        run = vector(float(1 << 24))
+        simulated = simulate(run.workload, run.traffic, Machine(found))["pinned"]
+        assert isinstance(simulated, Simulated)
+        low, _, high = span(simulated.seconds)
+        return high / low
+
+    assert width(measured) < 0.7 * width(entry)

@@ -147,8 +147,8 @@ def test_gb10_caches_everything_and_moves_nothing() -> None:
     rows = predicted(vector_add(1 << 20, passes=64), "gb10")
     in_place = ("zero-copy", "zero-copy-registered", "system", "managed")
     kernels = [rows[name].terms["device:add"] for name in in_place]
-    # Ordinary memory comes in small pages, which cost a little.
-    assert kernels == pytest.approx([kernels[0]] * 4, rel=0.02)
+    # Ordinary memory comes in small pages, which cost a little; managed memory is reached more slowly.
+    assert kernels == pytest.approx([kernels[0]] * 4, rel=0.03)
     assert all("to-device" not in rows[name].terms for name in in_place)
 
 

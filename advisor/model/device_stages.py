@@ -69,8 +69,7 @@ def _memory(at: Context, stage: str, traffic: Sequence[Traffic]) -> Values:
     from_memory, from_cache = constant(at.work(stage).temporary_bytes), constant(0.0)
     for t in cached:
         read, written = bytes_of(at, t)
-        ordinary = machine.shares_memory and at.own(t.buffer).device_kind == "pageable"
-        share = machine.get("pageable_access_share") if ordinary else 1.0
+        share = _access_share(at, t.buffer)
         first, again = terms.split_passes(read, at.size(t.buffer))
         # A kernel with declared passes mostly reads again what is near; NumPy sweeps over all of it.
         near = l2_bytes and t.source == "declared"
@@ -80,6 +79,14 @@ def _memory(at: Context, stage: str, traffic: Sequence[Traffic]) -> Values:
     seconds = from_memory / machine.kernel_rate()
     l2 = machine.find("l2_bytes_per_second")
     return seconds if l2 is None or not from_cache.any() else seconds + from_cache / l2
+
+
+def _access_share(at: Context, buffer: str) -> Values | float:
+    """How fast kernels reach a buffer of the shared DRAM, over registered memory or the GPU's own."""
+    kind = at.own(buffer).device_kind
+    if not at.machine.shares_memory or kind not in ("pageable", "managed"):
+        return 1.0
+    return at.machine.get(f"{kind}_access_share")
 
 
 def _touched(at: Context, traffic: Sequence[Traffic]) -> float:
@@ -129,7 +136,9 @@ def _uncached(at: Context, traffic: Sequence[Traffic]) -> Values:
     machine, read, written = at.machine, constant(0.0), constant(0.0)
     for t in _on(at, traffic, "uncached"):
         its_read, its_written = bytes_of(at, t)
-        read, written = read + its_read + _by_routines(at, t), written + its_written
+        share = _access_share(at, t.buffer)
+        read = read + (its_read + _by_routines(at, t)) / share
+        written = written + its_written / share
     return read / _uncached_rate(machine, "read") + written / _uncached_rate(machine, "write")
 
 

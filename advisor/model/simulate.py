@@ -2,7 +2,8 @@
 
 What the terms leave unexplained are factors that only widen ranges: every likely value has the factor 1. Two
 are common to all strategies of a device (its kernels and host code are not the average ones; a Jetson's
-clocks may not be at their top), and cancel out of their ratios. The other belongs to the way a strategy moves data, and does not.
+clocks may not be at their top), and cancel out of their ratios. The other belongs to the way a strategy moves
+data, and does not.
 """
 
 from __future__ import annotations
