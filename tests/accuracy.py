@@ -191,7 +191,7 @@ def constants(fit: Fit) -> Iterator[str]:
 
 def fit_again() -> None:
     """Writes the constants that the cases tell, and what they leave unexplained, into defaults.toml."""
-    fit = refitted(learnt(), rounds=3)
+    fit = refitted(learnt(), rounds=6)
     counts = fit.behind()
     values = {
         k: {"value": float(np.exp(x)), "figures": float(max(n, 1))}

@@ -60,7 +60,8 @@ def test_copies_pay_the_call_and_the_bytes() -> None:
 
 def test_staged_copies_pay_both_ways_or_the_slower_one() -> None:
     assert terms.staged_rate(12e9, 12e9) == 6e9
-    assert terms.overlapped_rate(12e9, 9e9) == 9e9
+    assert terms.staged_rate(12e9, 9e9, 1.0) == pytest.approx(9e9, rel=0.01)
+    assert 6e9 < terms.staged_rate(12e9, 12e9, 0.5) < 12e9
 
 
 def test_the_first_pass_is_told_from_later_ones() -> None:

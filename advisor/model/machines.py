@@ -196,10 +196,7 @@ class Machine:
         if (published := self.find(f"pageable_{direction}_bytes_per_second")) is not None:
             return published
         link, host = self.get(f"pinned_{direction}_bytes_per_second"), self.get("staging_bytes_per_second")
-        hidden = self.model("staging_hidden")
-        return np.asarray(
-            terms.between(terms.staged_rate(link, host), terms.overlapped_rate(link, host), hidden)
-        )
+        return np.asarray(terms.staged_rate(link, host, self.model("staging_hidden")))
 
     def _drawn(self, name: str) -> Values | None:
         figure = self._figure(name)

@@ -26,18 +26,15 @@ def copy(count: Number, call: Number, rate: Number) -> Number:
     return call + count / rate
 
 
-def staged_rate(link: Number, host_copy: Number) -> Number:
-    """Rate of a copy from pageable memory: a CPU copy into a pinned buffer, then the link, in turn.
+def staged_rate(link: Number, host_copy: Number, hidden: Number = 0.0) -> Number:
+    """Rate of a copy from pageable memory: a CPU copy into a pinned buffer, then the link.
 
-    CUDA C++ Best Practices Guide, "Pinned Memory". Without overlap the times of both add up; with perfect
-    overlap the slower one decides (see `overlapped_rate`).
+    CUDA C++ Best Practices Guide, "Pinned Memory". `hidden` is how far the CPU's copy of one piece goes on
+    beside the link's transfer of another: at 0 the times of both add up, at 1 the slower one decides.
     """
-    return 1 / (1 / link + 1 / host_copy)
-
-
-def overlapped_rate(link: Number, host_copy: Number) -> Number:
-    """The same with the CPU's copy of one piece hidden behind the link's transfer of another."""
-    return np.minimum(link, host_copy)
+    slower, faster = np.minimum(link, host_copy), np.maximum(link, host_copy)
+    power = 1 / (1 - np.minimum(hidden, 0.99))
+    return np.asarray(slower / (1 + (slower / faster) ** power) ** (1 / power))
 
 
 def between(one: Number, other: Number, share: Number) -> Number:
