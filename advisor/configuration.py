@@ -228,8 +228,14 @@ def file_and_name(target: str) -> tuple[Path, str | None]:
 
 
 def load_targets(names: Sequence[str]) -> tuple[CatalogueEntry, ...]:
-    """The catalogue's entries of these names or files, each once. Raises `UsageError` or `FileProblem`."""
-    return tuple(load_device(name) for name in dict.fromkeys(names))
+    """The catalogue's entries of these names or files, each once; names may be separated by commas.
+
+    Raises `UsageError` or `FileProblem`.
+    """
+    each = (
+        part.strip() for name in names for part in ([name] if name.endswith(".toml") else name.split(","))
+    )
+    return tuple(load_device(name) for name in dict.fromkeys(each))
 
 
 def parse_formats(text: str, known: Sequence[str] = FORMATS) -> tuple[str, ...]:

@@ -44,6 +44,7 @@ from advisor.profiles.traces import NsysTrace
 from advisor.rules.advise import advise, require_rules
 from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, by_name
 from advisor.verdicts import scripts
+from advisor.verdicts.predicted import by_time
 from advisor.version import __version__
 
 PARTIAL = "profile.partial.json"
@@ -219,7 +220,14 @@ def conclude(
         return profile.model_copy(update={"recommendation": found})
     placing = [strategy for strategy in strategies if isinstance(strategy, Strategy)]
     predictions = tuple(predict(profile, target, placing) for target in targets)
-    return advise(profile.model_copy(update={"predictions": predictions}))
+    return advise(_with_predictions(profile, predictions))
+
+
+def _with_predictions(profile: Profile, predictions: Sequence[Prediction]) -> Profile:
+    """They go by time where the objective cannot be predicted, which a note says."""
+    told = by_time(profile.preferences.objective) if predictions else ""
+    notes = dict.fromkeys((*((told,) if told else ()), *profile.notes))
+    return profile.model_copy(update={"predictions": tuple(predictions), "notes": tuple(notes)})
 
 
 def concluded(profile: Profile) -> Profile:
@@ -244,9 +252,7 @@ def conclude_again(profile: Profile, preferences: Preferences) -> Profile:
     other = profile.model_copy(update={"preferences": preferences})
     if preferences.choice == profile.preferences.choice:
         return advise(other)
-    return advise(
-        other.model_copy(update={"predictions": tuple(_predict_again(other, p) for p in profile.predictions)})
-    )
+    return advise(_with_predictions(other, [_predict_again(other, p) for p in profile.predictions]))
 
 
 def _predict_again(profile: Profile, before: Prediction) -> Prediction:

@@ -14,7 +14,7 @@ from rendering import shown
 from running import REPOSITORY, Command, missing
 
 from advisor import configuration, pipeline, units
-from advisor.configuration import command_line, files, places, preferences, set_aside
+from advisor.configuration import command_line, files, load_targets, places, preferences, set_aside
 from advisor.errors import FileProblem, UsageError, WorkloadError
 from advisor.measure.option_values import Said
 from advisor.measure.options import OPTIONS, Option
@@ -497,3 +497,8 @@ def test_the_report_of_another_run_goes_to_previous(tmp_path: Path) -> None:
         assert {path.name for path in tmp_path.iterdir()} == {"mine.txt", "previous"}
         kept = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "previous").iterdir()}
         assert kept == dict.fromkeys(("report.html", "profile.json") if run != "2" else ("report.html",), run)
+
+
+def test_targets_may_be_separated_by_commas() -> None:
+    found = load_targets(["agx-orin, h200", "h200"])
+    assert [entry.origin for entry in found] == ["agx-orin", "h200"]

@@ -68,15 +68,17 @@ def test_a_counter_is_required_only_where_there_is_none(tmp_path: Path) -> None:
     require_meter(Device(name="CPU", kind="cpu"), None, 0, Machine(tmp_path, FakeNvml()))
 
 
-def test_without_a_gpu_the_choice_is_by_time_and_says_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("objective", "noun"), [("energy", "Energy"), ("latency-p99", "99th percentile")])
+def test_without_a_gpu_the_choice_is_by_time_and_says_so(tmp_path: Path, objective: Any, noun: str) -> None:
     asked = cpu_settings(targets=["rtx-4090"], max_seconds=1.0)
-    asked = replace(asked, preferences=Preferences(objective="energy"))
+    asked = replace(asked, preferences=Preferences(objective=objective))
     profile = pipeline.profile(asked, Silent(), keep_in=tmp_path, launcher=InProcess())
     assert "the choice is by time" in profile.notes[0]
     (prediction,) = profile.predictions
     assert prediction.recommendation is not None
     assert prediction.recommendation.objective == "time"
-    assert prediction.recommendation.steps[0] == "Energy is not predicted; the choice is by time."
+    assert prediction.recommendation.steps[0] == profile.notes[0]
+    assert profile.notes[0].startswith(noun)
 
 
 # Rails: labels and figures as boards of these kinds give them, idle

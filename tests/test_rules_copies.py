@@ -478,21 +478,24 @@ def test_what_only_kernels_use_counts_and_what_only_the_cpu_uses_does_not():
     assert figures(says("oversubscription", run))["memory the buffers need"] == 180 * MIB
 
 
+@pytest.mark.parametrize("device", ["RTX 4090", "Jetson AGX Orin 64GB"])
 @pytest.mark.parametrize("rule", ["pageable-transfer", "staged-transfer"])
-def test_overlapping_frames_copy_too(rule: str):
+def test_overlapping_frames_copy_too(rule: str, device: str):
     """What the model hides behind other work is still copied; here it is what is recommended."""
     overlapped = bet("pinned-pipelined", 0.010, kernels=0.002).model_copy(update={"latency_seconds": 0.015})
     slow = (
         bet("pageable", 0.040, kernels=0.002, copies=0.02),
         bet("staged", 0.05, kernels=0.002, copies=0.03),
     )
-    run = predicted_run(catalogue_device("RTX 4090"), *slow, overlapped)
+    run = predicted_run(catalogue_device(device), *slow, overlapped)
     chosen = recommendation("pinned-pipelined")
     prediction = run.predictions[0].model_copy(update={"recommendation": chosen})
     found = says(rule, run.model_copy(update={"predictions": (prediction,)}))
     assert found.strategy == "pinned-pipelined"
     assert "while other work continues" in found.detail
     assert "makes no" not in found.detail
+    assert "needs none" not in found.detail
+    assert "Drop" not in found.title
 
 
 # implicit-wait

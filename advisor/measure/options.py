@@ -96,7 +96,10 @@ class Options:
         (), "Run only this strategy. Repeatable. See `advisor strategies`.", "NAME"
     )
     targets: tuple[str, ...] = _names(
-        (), "Also predict for this device: a name or a TOML file. Repeatable.", "DEVICE", script=False
+        (),
+        "Also predict for this device: a name or a TOML file. Repeatable, or names with commas.",
+        "DEVICE",
+        script=False,
     )
     gpu: int | None = _gpu(
         None, "Index of the GPU to measure (default: the first).", "NUMBER", limits={"ge": 0}

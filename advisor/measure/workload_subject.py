@@ -18,8 +18,6 @@ from advisor.measure.subjects import CONFIDENCE, CPU_ROUNDS, AnySample, Launch, 
 from advisor.profiles.schema import WorkloadRecord
 from advisor.strategies.registry import BASELINE, Strategy
 
-_BY_TIME = "Without a GPU energy is neither measured nor predicted; the choice is by time."
-
 
 @dataclass
 class WorkloadSubject:
@@ -71,8 +69,6 @@ class WorkloadSubject:
             self.notes.append(_unrepeatable(ended.outcome.unlike))
         described = _described(text, problem.message if problem else ended.reason)
         self.notes += described.cautions
-        if described.device.kind == "cpu" and self.settings.preferences.objective == "energy":
-            self.notes.append(_BY_TIME)
         self.record = described.workload
         return described
 

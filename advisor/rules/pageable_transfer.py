@@ -33,7 +33,7 @@ def judge(case: Case, limits: Limits) -> Finding:
         same,
     )
     evidence: list[Evidence] = [item for row in shown.values() for item in (row.copies(), *row.rate())]
-    shared = case.one_dram and not better.transfer_seconds
+    shared = case.one_dram and not better.transfer_seconds and not better.overlaps
     title = "Drop the copies: CPU and GPU share one memory" if shared else None
     return case.swap(baseline, better, cause, evidence, title=title)
 
@@ -41,6 +41,8 @@ def judge(case: Case, limits: Limits) -> Finding:
 def _cause(case: Case, better: Row) -> str:
     if case.one_dram:
         moved = f"On {case.device.name} they copy within the DRAM that CPU and GPU share"
+        if better.overlaps:
+            return f"{moved}; {better.strategy} copies too, while other work continues."
         if better.transfer_seconds:
             return f"{moved}; {better.strategy} still copies, but faster."
         return f"{moved}; {better.strategy} needs none."

@@ -26,7 +26,7 @@ def judge(case: Case, limits: Limits) -> Finding:
     pool = [staged.figure(f"{_SUBJECT}: page-locked pool", staged.pinned_bytes, "bytes")]
     shown = [staged.copies(), *staged.rate(), *(pool if staged.pinned_bytes else ())]
     shown += [better.copies(), *better.rate()]
-    shared = case.one_dram and not better.transfer_seconds
+    shared = case.one_dram and not better.transfer_seconds and not better.overlaps
     title = "Drop cupy.asarray from the frame: CPU and GPU share one memory" if shared else None
     return case.swap(staged, better, _cause(case, staged, better, share), shown, title=title)
 

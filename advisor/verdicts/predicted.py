@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from advisor import stats, units
 from advisor.profiles.conclusions import Recommendation, Verdict
-from advisor.profiles.preferences import Preferences
+from advisor.profiles.preferences import Objective, Preferences
 from advisor.profiles.schema import Predicted, PredictedResult
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.budgets import by_memory, nothing_fits
@@ -72,9 +72,8 @@ def recommend_predicted(
         return nothing_fits(every, wanted, ruled)
     best = min(rows, key=lambda row: row.likely_seconds)
     chosen = _chosen(_Bet(every, rows, draws, best, wanted.indifference), code_change)
-    noun = counted(wanted.objective).noun
-    unpredicted = (f"{noun.capitalize()} is not predicted; the choice is by time.",) if noun != "time" else ()
-    steps = (*unpredicted, *ruled.steps, *chosen.steps)
+    unpredicted = by_time(wanted.objective)
+    steps = (*filter(None, (unpredicted,)), *ruled.steps, *chosen.steps)
     return chosen.model_copy(
         update={
             "steps": steps,
@@ -83,6 +82,12 @@ def recommend_predicted(
             "excluded": dict(ruled.excluded),
         }
     )
+
+
+def by_time(objective: Objective) -> str:
+    """That the model chooses by time where the objective is another one; empty where it is not."""
+    noun = counted(objective).noun
+    return f"{noun.capitalize()} is not predicted; the choice is by time." if noun != "time" else ""
 
 
 def _chosen(best: _Bet, code_change: CodeChange) -> Recommendation:
@@ -96,6 +101,13 @@ def confidence(strategy: str, draws: Draws, margin: float) -> float:
     """Share of simulated devices on which the strategy is within `margin` (0.05: 5 %) of the fastest."""
     best = np.min(np.stack(list(draws.values())), axis=0)
     return float(np.mean(draws[strategy] <= best * (1 + margin)))
+
+
+def _bound(bet: _Bet) -> float:
+    """How much slower than the fastest the choice is on 95 % of simulated devices, at most: a share."""
+    fastest = np.min(np.stack(list(bet.draws.values())), axis=0)
+    over = bet.draws[bet.chosen.strategy] / fastest
+    return float(np.percentile(over, CLEAR * 100, method="lower")) - 1
 
 
 def _single(bet: _Bet) -> Recommendation:
@@ -157,7 +169,7 @@ def _recommendation(
     return Recommendation(
         strategy=bet.chosen.strategy,
         verdict="keep" if verdict == "near" and bet.chosen.strategy == BASELINE else verdict,
-        bound=bet.margin if verdict == "near" else None,
+        bound=min(_bound(bet), bet.margin) if verdict == "near" else None,
         speedup=speedup.value if speedup else None,
         interval=(speedup.low, speedup.high) if speedup else None,
         baseline=BASELINE if speedup else None,
