@@ -417,3 +417,33 @@ def test_notes_say_whose_they_are() -> None:
     base, head = profile(notes=("x", "y")), later(notes=("y", "z"))
     assert compare(base, head).notes == ("BASE: x", "Both: y", "HEAD: z")
     assert "same run" in compare(base, base).notes[0]
+
+
+# Draws of the same simulated devices
+
+DRAWN = " ".join(str(600 + 8 * i) for i in range(100))
+
+
+@pytest.mark.parametrize(
+    ("factor", "expected"),
+    [(1.5, "slower"), (1 / 1.5, "faster"), (1.04, "cannot tell")],
+)
+def test_predictions_of_the_same_devices_are_compared_draw_by_draw(factor: float, expected: str) -> None:
+    """The ranges overlap by far. What both share cancels, the noise of this CPU's timing does not."""
+    base, head = (predicted("pinned", 0.040 * f, spread=0.4, draws=DRAWN) for f in (1.0, factor))
+    found = ratio_of(base, head, 0.95)
+    assert outcome(found) == expected
+    assert found.low < found.value < found.high
+    assert found.value == pytest.approx(factor)
+    apart = ratio_of(*(row.model_copy(update={"draws": None}) for row in (base, head)), 0.95)
+    assert outcome(apart) == "cannot tell"
+
+
+def test_without_host_stages_nothing_but_the_draws_is_noise() -> None:
+    base, head = (predicted("pinned", s, terms={"device:add": s}, draws=DRAWN) for s in (0.04, 0.041))
+    assert outcome(ratio_of(base, head, 0.95)) == "same"
+
+
+def test_other_draws_are_not_paired() -> None:
+    base, head = predicted("pinned", 0.04, draws=DRAWN), predicted("pinned", 0.06, draws="1000 1100")
+    assert outcome(ratio_of(base, head, 0.95)) == "cannot tell"

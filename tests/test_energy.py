@@ -25,7 +25,7 @@ from advisor.measure.energy import NO_TIME, WINDOW_SECONDS, after_final, idle_wa
 from advisor.measure.final_messages import FinalJob, FinalRound
 from advisor.measure.final_worker import Final
 from advisor.measure.progress import Silent
-from advisor.profiles.preferences import Preferences
+from advisor.profiles.preferences import Objective, Preferences
 from advisor.profiles.row_figures import FrameEnergy
 from advisor.profiles.schema import Device
 from advisor.workloads.loading import prepare
@@ -69,7 +69,9 @@ def test_a_counter_is_required_only_where_there_is_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("objective", "noun"), [("energy", "Energy"), ("latency-p99", "99th percentile")])
-def test_without_a_gpu_the_choice_is_by_time_and_says_so(tmp_path: Path, objective: Any, noun: str) -> None:
+def test_without_a_gpu_the_choice_is_by_time_and_says_so(
+    tmp_path: Path, objective: Objective, noun: str
+) -> None:
     asked = cpu_settings(targets=["rtx-4090"], max_seconds=1.0)
     asked = replace(asked, preferences=Preferences(objective=objective))
     profile = pipeline.profile(asked, Silent(), keep_in=tmp_path, launcher=InProcess())

@@ -110,6 +110,7 @@ def _row(name: str, found: Simulated | str) -> PredictedResult:
         terms={part: float(seconds[0]) for part, seconds in found.parts.items()},
         physical_bytes=found.physical_bytes,
         latency_seconds=None if found.latency is None else float(found.latency[0]),
+        draws=" ".join(str(max(1, round(1000 * over))) for over in found.seconds[1:] / likely),
     )
 
 

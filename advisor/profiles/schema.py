@@ -202,6 +202,9 @@ class Failed(Record):
     next_step: str = ""
 
 
+Draws = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,6}( [1-9][0-9]{0,6})*$", max_length=8000)]
+
+
 class Predicted(Record):
     """A computed figure, never shown as measured. `terms` add up to `likely_seconds`.
 
@@ -224,6 +227,15 @@ class Predicted(Record):
         "percentile of the ratio in each draw, which is narrower than a ratio of two ranges. Frames that "
         "overlap count by latency, except for the objective throughput"
     )
+    draws: Draws | None = optional(
+        "This time in each simulated device over the likely one, in thousandths. The same place is the same "
+        "device in every prediction for it, so that two profiles can be compared draw by draw"
+    )
+
+    @property
+    def drawn(self) -> tuple[int, ...]:
+        """`draws` as numbers; empty where there are none."""
+        return tuple(map(int, self.draws.split())) if self.draws else ()
 
     @property
     def dominant(self) -> str:
