@@ -122,6 +122,33 @@ def test_ordinary_texts_stay(text: str) -> None:
     assert mask(text) == text
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ValueError: token={}",
+        "a=1: dict: password = {}",
+        "{{'config': {{'api_key': '{}'}}}}",
+        r"{{\"token\": \"{}\"}}",
+        "os.environ['API_TOKEN'] = '{}'",
+        "password=b'{}', token=f\"{}\"",
+        'password="""one\n{}"""',
+        "def connect(token: str | None = '{}')",
+        "token={{'v': '{}'}}",
+        "<token>{}</token>",
+        "the password is {}",
+        "token := {}",
+    ],
+)
+def test_values_of_secret_names_in_texts(text: str) -> None:
+    assert "horse" not in mask(text.replace("{}", "correct-horse-7").format())
+
+
+@pytest.mark.parametrize("part", ["x", "x-", "-x ", "://a:", "-eyJ", "token=(", "a='", 'token="', "token: "])
+def test_masking_takes_time_in_proportion_to_the_text(part: str) -> None:
+    """The square of it would be minutes here."""
+    assert len(mask(part * (64_000 // len(part)))) > 2
+
+
 def test_secrets_of_the_process_are_those_of_its_options_and_variables() -> None:
     variables = {
         "MY_TOKEN": "abcdefgh",

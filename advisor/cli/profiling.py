@@ -23,6 +23,7 @@ from advisor.cli.console import (
     require_figures,
     say,
     say_written,
+    summarize,
     text,
 )
 from advisor.cli.streams import only_format, put
@@ -136,9 +137,8 @@ def _profile_to_stdout(made: Settings, form: str, quiet: bool) -> None:
 def _end(result: Profile, page: Page) -> None:
     """The summary of a GitHub job, and the exit code: 130 after Ctrl-C, 4 without figures."""
     from advisor import pipeline
-    from advisor.report import pages
 
-    pages.append_step_summary(page)
+    summarize(page)
     if pipeline.was_interrupted(result):
         sys.exit(INTERRUPTED)
     require_figures(result)
@@ -183,7 +183,7 @@ def _profile_sweep(made: Settings, swept: Sweep, asked: Options, wanted: tuple[s
     say_written(paths, quiet=asked.quiet)
     if "chrome" in made.trace and not asked.quiet:
         say(VIEWERS)
-    pages.append_step_summary(page)
+    summarize(page)
     if result.results.interrupted:
         sys.exit(INTERRUPTED)
     if not result.results.has_figures:

@@ -8,7 +8,7 @@ from statistics import mean, median
 from advisor import stats
 from advisor.measure.jobs import Problem, Sample
 from advisor.measure.launcher import Ended
-from advisor.profiles.schema import WRONG_RESULTS, Failed, Measured, PageLocking, WorkloadRecord
+from advisor.profiles.schema import RAISED, WRONG_RESULTS, Failed, Measured, PageLocking, WorkloadRecord
 
 _SAYS: dict[str, str] = {
     "differs": WRONG_RESULTS,
@@ -16,7 +16,7 @@ _SAYS: dict[str, str] = {
     "memory": "not enough memory: ",
     "bug": "",
     "device": "",
-    "raised": "the workload failed: ",
+    "raised": RAISED,
     "twin": "it cannot run without a GPU: ",
     "wrong": "",
 }

@@ -417,7 +417,7 @@ def surroundings() -> Iterator[Case]:
     yield Case(
         "output: a full device", (), 5, text, shell="{advisor} report p.json --out - --format md > /dev/full"
     )
-    yield Case("output: closed", (), 0, files, shell=f"{{advisor}} {profile} >&-")
+    yield Case("output: closed", (), 5, files, shell=f"{{advisor}} {profile} >&-")
     yield Case("output: stderr closed", (), 0, files, shell=f"{{advisor}} {profile} 2>&-")
     yield Case("output: a full stderr", (), 0, files, shell=f"{{advisor}} {profile} 2>/dev/full")
     reader = "{advisor} report p.json --out - --format html | head -c 10 >/dev/null; exit ${{PIPESTATUS[0]}}"
