@@ -242,6 +242,27 @@ def saved(change: Callable[[dict[str, Any]], object]) -> str:
     return json.dumps(profile)
 
 
+_MISNAMED: dict[str, Callable[[dict[str, Any]], object]] = {
+    "advice.0.strategy": lambda p: p["advice"][0].update(strategy="ghost"),
+    "advice.0.device": lambda p: p["advice"][0].update(device="ghost"),
+    "advice.0.gain.over": lambda p: p["advice"][0]["gain"].update(over="ghost"),
+    "predictions.0.recommendation.tied_with": lambda p: p["predictions"][0]["recommendation"].update(
+        tied_with=["ghost"]
+    ),
+    "predictions.0.recommendation.excluded": lambda p: p["predictions"][0]["recommendation"].update(
+        excluded={"ghost": "1 GiB"}
+    ),
+    "predictions.0.results.0.terms": lambda p: p["predictions"][0]["results"][0]["terms"].update(
+        {"host:ghost": 0.1}
+    ),
+    "traffic.waits": lambda p: p["traffic"].update(
+        waits=[{"stage": "ghost", "line": "w.py:1", "call": "get", "write": "nothing", "count": 1.0}]
+    ),
+    "trace.missing": lambda p: p["trace"].update(missing=[{"strategy": "ghost", "reason": "none"}]),
+}
+"""By the key that names what is nowhere in the profile."""
+
+
 def profiles() -> Iterator[Case]:
     """Saved profiles that are damaged, contradict themselves, or are none."""
     text = PROFILE.read_text(encoding="utf-8")
@@ -276,10 +297,12 @@ def profiles() -> Iterator[Case]:
         "a folder": Path.mkdir,
     }
     for name, content in files.items():
-        folder_is_taken = name == "a folder"
-        if folder_is_taken:
-            continue
         yield Case(f"profile: {name}", ("report", "p.json", "--out", "out"), 5, {"p.json": content})
+    for key, misname in _MISNAMED.items():
+        files = {"p.json": saved(misname)}
+        yield Case(
+            f"profile: nothing has the name in {key}", ("report", "p.json"), 5, files, (f"{key}: ", "'ghost'")
+        )
     yield Case("profile: missing", ("report", "none.json", "--out", "out"), 5)
     yield Case("compare: damaged", ("compare", "p.json", "p.json"), 5, {"p.json": text[:900]})
     yield Case(
