@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -29,6 +28,7 @@ from advisor.cli.console import (
 from advisor.cli.streams import only_format, put
 from advisor.errors import NothingMeasured, UsageError
 from advisor.measure.options import OPTIONS, Options
+from advisor.profiles.scratch import scratch
 
 if TYPE_CHECKING:
     from advisor.measure.settings import Settings
@@ -127,8 +127,8 @@ def _profile_to_stdout(made: Settings, form: str, quiet: bool) -> None:
     from advisor.measure.progress import make_progress
     from advisor.report import pages
 
-    with tempfile.TemporaryDirectory(prefix="advisor-") as scratch, make_progress(quiet=quiet) as progress:
-        result = pipeline.profile(made, progress, keep_in=Path(scratch), launcher=launcher(made))
+    with scratch() as folder, make_progress(quiet=quiet) as progress:
+        result = pipeline.profile(made, progress, keep_in=folder, launcher=launcher(made))
     page = pages.page_of(result)
     put(pages.render(page, form))
     _end(result, page)
