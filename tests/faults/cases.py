@@ -36,6 +36,12 @@ class Case:
     """The command is run by a shell: `{advisor}` stands for it. For redirections and limits."""
 
 
+    @property
+    def runs(self) -> bool:
+        """Whether it profiles: a wrong option or file of its settings ends the command before that."""
+        return ("profile" in self.command or "} profile" in self.shell) and self.code != 2
+
+
 def workload(**parts: str) -> str:
     """A small workload with a line of the user's in it: top, doc, parameters, inside, produce, add, use."""
     given = {
@@ -156,7 +162,7 @@ def workloads() -> Iterator[Case]:
     )
     yield profiled("an unknown buffer", 3, add="pass", buffers='{"a": Buffer(n, np.float32)}', says="b")
     yield profiled("a buffer of no elements", 3, buffers='{k: Buffer(0, np.float32) for k in "ab"}')
-    yield profiled("a buffer of 1 EiB", 4, buffers='{k: Buffer(2**60, np.float32) for k in "ab"}')
+    yield profiled("a buffer of 1 EiB", 3, buffers='{k: Buffer(2**60, np.float32) for k in "ab"}')
     yield profiled("a dtype that is none", 3, buffers='{k: Buffer(n, "f33") for k in "ab"}')
     yield profiled("objects in a buffer", 3, buffers='{k: Buffer(n, object) for k in "ab"}')
     for name, text in (
@@ -443,8 +449,8 @@ def surroundings() -> Iterator[Case]:
     yield Case("output: closed", (), 5, files, shell=f"{{advisor}} {profile} >&-")
     yield Case("output: stderr closed", (), 0, files, shell=f"{{advisor}} {profile} 2>&-")
     yield Case("output: a full stderr", (), 0, files, shell=f"{{advisor}} {profile} 2>/dev/full")
-    reader = "{advisor} report p.json --out - --format html | head -c 10 >/dev/null; exit ${{PIPESTATUS[0]}}"
-    yield Case("output: the reader went away", (), 141, text, shell=reader)
+    reader = "{advisor} report p.json --out - --format html | true; exit ${{PIPESTATUS[0]}}"
+    yield Case("output: the reader went away", (), 0, text, shell=reader)
     yield Case("no home", (), 0, files, shell=f"env -u HOME {{advisor}} {profile}")
     yield Case("a home that is not there", (), 0, files, shell=f"HOME=/nonexistent/x {{advisor}} {profile}")
     yield Case("TMPDIR that is not there", (), 0, files, shell=f"TMPDIR=/nonexistent/x {{advisor}} {profile}")
