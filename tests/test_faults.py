@@ -1,4 +1,4 @@
-"""The matrix of faults but for most of its runs of a workload; `make faults` tries all of it, which takes minutes."""
+"""The matrix of faults, a spread of its runs of a workload; `make faults` tries all of it, in minutes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 
 from tests.faults.cases import Case, all_cases
 from tests.faults.matrix import run
-
 
 CASES = all_cases()
 CHEAP = [case for case in CASES if not case.runs]

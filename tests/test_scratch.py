@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from running import environment
 
 from advisor.profiles.scratch import remove_abandoned, scratch
-from running import environment
 
 HOLD = """
 from advisor.profiles.scratch import scratch

@@ -63,6 +63,14 @@ _FORMS = re.compile(
     ))
 )  # fmt: skip
 """The prefixes that those who give tokens document; gitleaks' rules have the same."""
+_HINTS = (
+    "pass", "pw", "otp", "auth", "bearer", "cookie", "jwt", "session", "sig", "secret", "token", "credential",
+    "key", "basic", "://",
+)  # fmt: skip
+_HINT_OF_FORM = re.compile(
+    r"gh[pousr]_|github_pat_|gl[a-z]+-|A(?:KIA|SIA|BIA|CCA)|AIza|ya29|GOCSPX|_(?:live|test|prod)_|whsec_|xox|xapp|"
+    r"hooks\.slack|hf_|api_org_|sk-|npm_|pypi-|rubygems_|oy2|dckr_|cio|eyJ|-----BEGIN"
+)
 _SHORTEST, _SHORTEST_OF_ENVIRONMENT, _SHORTEST_NUMBER = 4, 8, 6
 """A shorter value stands in too many texts by chance; a shorter number is a size."""
 _KNOWN: set[str] = set()
@@ -144,10 +152,18 @@ def _spelled(values: Iterable[str]) -> list[str]:
     return sorted(found, key=len, reverse=True)
 
 
+def may_hold_secrets(text: str) -> bool:
+    """Whether `mask` has to look closely, which takes a second for a million characters."""
+    lower = text.lower()
+    return any(hint in lower for hint in _HINTS) or _HINT_OF_FORM.search(text) is not None
+
+
 def mask(text: str, values: Iterable[str] = ()) -> str:
     """The text without these values, and without what has the name or the form of a secret."""
     for value in _spelled(values):
         text = text.replace(value, MASK)
+    if not may_hold_secrets(text):
+        return text
     text = _FORMS.sub(MASK, _HEADER.sub(rf"\1\2{MASK}", _IN_URL.sub(f"{MASK}@", text)))
     return _OPTION_IN_TEXT.sub(_option, "".join(_assignments(text)))
 

@@ -35,7 +35,6 @@ class Case:
     shell: str = ""
     """The command is run by a shell: `{advisor}` stands for it. For redirections and limits."""
 
-
     @property
     def runs(self) -> bool:
         """Whether it profiles: a wrong option or file of its settings ends the command before that."""
@@ -153,6 +152,7 @@ def workloads() -> Iterator[Case]:
     yield profiled("replaces sys.modules", 0, top="sys.modules.pop('json', None)")
     yield profiled("sets a tracing function", 0, top="sys.settrace(lambda *a: None)")
     yield profiled("turns warnings into errors", 0, top="import warnings; warnings.simplefilter('error')")
+    yield profiled("a parameter of 100 MB", 0, parameters=", who: str = 'z' * 100_000_000")
     yield profiled("a docstring of 10 MB", 0, top="D = 'x' * 10_000_000", inside="work.function.__doc__ = D")
     yield profiled(
         "markup in its docstring",
@@ -314,6 +314,21 @@ def profiles() -> Iterator[Case]:
     yield Case(
         "compare: another file", ("compare", "p.json", "w.py"), 5, {"p.json": text, "w.py": workload()}
     )
+    told: dict[str, Any] = {
+        "notes": [f"token={SECRET}"],
+        "command": f"advisor profile --set password={SECRET}",
+    }
+    telling = {
+        "p.json": saved(lambda p: (p.update(told), p["workload"]["parameters"].update(api_key=SECRET)))
+    }
+    for command in (("report", "p.json", "--format", "html,md,json"), ("compare", "p.json", "p.json")):
+        yield Case(
+            f"profile: secrets of another's, {command[0]}",
+            (*command, "--out", "out"),
+            0,
+            telling,
+            never=(SECRET,),
+        )
     markup = "<img src=x onerror=alert(1)><script>alert(2)</script>"
     hostile = saved(lambda p: p.update(notes=[markup, "\x1b[2J\x00", "::error::planted"], command=markup))
     yield Case(
@@ -404,6 +419,13 @@ def secrets() -> Iterator[Case]:
     yield profiled("a number as a token", 0, *numbers, parameters=", token: int = 0", never=("83749261",))
     cut = "os.write(1, ('y' * 190 + os.environ['MY_SERVICE_TOKEN']).encode()); os._exit(3)"
     yield profiled("cut in a secret", 4, variables=variable, never=(SECRET[:6],), produce=cut)
+    for name, line in {
+        "a note": f"e = ValueError('x'); e.__notes__ = ['token={SECRET}']; raise e",
+        "a cause": f"raise ValueError('x') from KeyError('password={SECRET}')",
+        "a dictionary": f"raise KeyError({{'login': {{'api_key': '{SECRET}'}}}})",
+        "the lines of a call": f"dict(a=1,\n            token='{SECRET}',\n            z=1 / 0)",
+    }.items():
+        yield profiled(f"tells a secret in {name}", 3, produce=line, never=(SECRET,))
     for name, text in FORMS.items():
         yield profiled(
             f"tells {name}",
