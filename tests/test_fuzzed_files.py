@@ -219,7 +219,7 @@ def tree_damaged(data: bytes, changes: list[tuple[float, int, int]]) -> bytes:
             inside.insert(key, json.loads(json.dumps(inside[key])))
         elif what == 6 and isinstance(inside[key], (list, dict)):
             inside[key] = type(inside[key])()
-        elif isinstance(inside[key], (int, float)) and not isinstance(inside[key], bool):
+        elif isinstance(inside[key], float):
             inside[key] *= 10 ** (byte % 40 - 20)
         elif isinstance(inside, dict):
             inside[f"{key}x"] = inside.pop(key)
