@@ -92,8 +92,7 @@ class Final:
         with self._standing(name) as kept, quiet():
             loop, first = kept.stand.loop, kept.index + request.warm_frames
             warming = timed_block(loop.frame, self.clock, kept.index, request.warm_frames)
-            loop.latencies.clear()
-            loop.host_seconds.clear()
+            loop.reset()
             told = self._window(loop, first) if self.power else self._timed(loop, first)
             latencies, frames = loop.latencies, told["frames"]
             host = {stage: spent / frames for stage, spent in loop.host_seconds.items()}

@@ -14,13 +14,13 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from itertools import chain
+from itertools import chain, groupby
 from typing import Literal, TypeAlias
 
 from advisor.errors import WorkloadError
-from advisor.profiles.schema import AccessMode, Side, WorkloadRecord
+from advisor.profiles.schema import AccessMode, Loop, Side, WorkloadRecord
 
-Action = Literal["host", "device", "copy-in", "copy-out", "to-device", "to-host", "synchronize"]
+Action = Literal["host", "device", "copy-in", "copy-out", "to-device", "to-host", "synchronize", "until"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,8 @@ class StageUse:
     access: Mapping[str, AccessMode]
     every: int = 1
     """It runs in the frames whose index this divides."""
+    loop: Loop | None = None
+    """Stages in a row with the same loop are its body."""
 
     def reads(self) -> list[str]:
         """Buffers whose contents it needs, in order."""
@@ -61,7 +63,8 @@ class StageUse:
 
 
 _Places: TypeAlias = dict[str, set[Side]]
-_Parts: TypeAlias = tuple[str, Side, tuple[tuple[str, AccessMode], ...], int]
+_Parts: TypeAlias = tuple[str, Side, tuple[tuple[str, AccessMode], ...], int, Loop | None]
+_State: TypeAlias = tuple[_Places, _Places, set[str], set[str], bool]
 """A stage's fields, that have a hash."""
 
 
@@ -69,13 +72,18 @@ _Parts: TypeAlias = tuple[str, Side, tuple[tuple[str, AccessMode], ...], int]
 class Step:
     """One action of a frame: `name` is a stage for host and device, a buffer for everything that moves one.
 
-    copy-in and copy-out are the host's copies between foreign memory and the program's own.
+    copy-in and copy-out are the host's copies between foreign memory and the program's own. until: the host
+    looks at the buffer that ends a loop.
     """
 
     action: Action
     name: str = ""
     overwritten: bool = False
     """Of a buffer that is moved: the stage that waits for it writes all of it, so its contents may stay."""
+    loop: Loop | None = None
+    """It is done in the first iteration of that loop or, `again`, in each later one. Of both the steps stand
+    in a row, with an `until` among them."""
+    again: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,7 +124,7 @@ def plan(setup: Sequence[StageUse], frame: Sequence[StageUse], traits: Mapping[s
 
 
 def _parts(stage: StageUse) -> _Parts:
-    return stage.name, stage.side, tuple(stage.access.items()), stage.every
+    return stage.name, stage.side, tuple(stage.access.items()), stage.every, stage.loop
 
 
 @lru_cache(maxsize=256)
@@ -137,13 +145,14 @@ def _planned(
     beyond = Counter(chain(*frames[1 : length + 1])) - Counter(chain(*period))
     if settling := [step for step in beyond if step.action == "to-device"]:
         waited = (Step("synchronize"),)
+        settling = list(dict.fromkeys(replace(step, loop=None, again=False) for step in settling))
         first = (*(first[:-1] if first[-1:] == waited else first), *settling, *waited)
     return Plan(before, first, period, tuple(holders[2 * length :]))
 
 
 def _stage(parts: _Parts) -> StageUse:
-    name, side, access, every = parts
-    return StageUse(name, side, dict(access), every)
+    name, side, access, every, loop = parts
+    return StageUse(name, side, dict(access), every, loop)
 
 
 def frames_of_a_period(frame: Iterable[StageUse]) -> int:
@@ -159,6 +168,7 @@ def stage_uses(workload: WorkloadRecord, phase: Literal["setup", "frame"]) -> li
             s.side,
             {b.name: b.access[s.name] for b in workload.buffers if s.name in b.access},
             s.every,
+            s.loop,
         )
         for s in workload.stages
         if s.phase == phase
@@ -191,6 +201,16 @@ class _Tracker:
 
     def run(self, stages: Iterable[StageUse]) -> tuple[Step, ...]:
         self.steps = []
+        for loop, body in groupby(stages, key=lambda stage: stage.loop):
+            if loop is None:
+                self._in_a_row(body)
+            else:
+                self._repeated(loop, list(body))
+        if self.in_flight:
+            self._synchronize()
+        return tuple(self.steps)
+
+    def _in_a_row(self, stages: Iterable[StageUse]) -> None:
         for stage in stages:
             self._require_written(stage)
             own = self._own(stage)
@@ -198,9 +218,41 @@ class _Tracker:
                 self._host(own, Step("host", stage.name))
             else:
                 self._device(own)
-        if self.in_flight:
-            self._synchronize()
-        return tuple(self.steps)
+
+    def _repeated(self, loop: Loop, body: Sequence[StageUse]) -> None:
+        """The first iteration, and one that may follow any other: what is where, and under way, before it
+        holds after the first iteration as well as after a later one, and so does what is left behind."""
+        before = self.steps
+        first = self._iteration(loop, body)
+        began = after = self._state()
+        while True:
+            again = self._iteration(loop, body)
+            merged = _merged(after, self._state())
+            self._resume(merged)
+            if merged == after:
+                break
+            after = merged
+        first += (Step("to-device" if to == {"device"} else "to-host", n) for n, to in _strayed(began, after))
+        marked = [replace(step, loop=loop) for step in first]
+        marked += [replace(step, loop=loop, again=True) for step in again]
+        self.steps = [*before, *marked]
+
+    def _iteration(self, loop: Loop, body: Sequence[StageUse]) -> list[Step]:
+        """The steps of the stages and of the look at the buffer that ends the loop, which the host reads."""
+        self.steps = []
+        self._in_a_row(body)
+        look = self._own(StageUse("", "host", {loop.until: "in"}))
+        self._host(look, Step("until", loop.until))
+        return self.steps
+
+    def _state(self) -> _State:
+        current, foreign = dict(self.current), dict(self.foreign)
+        return current, foreign, set(self.being_read), set(self.being_written), self.in_flight
+
+    def _resume(self, state: _State) -> None:
+        current, foreign, being_read, being_written, self.in_flight = state
+        self.current, self.foreign = dict(current), dict(foreign)
+        self.being_read, self.being_written = set(being_read), set(being_written)
 
     def newest(self, name: str) -> set[Side]:
         """The sides whose stages would find the newest contents."""
@@ -289,12 +341,31 @@ class _Tracker:
         self.in_flight = False
 
 
+def _merged(one: _State, other: _State) -> _State:
+    """What holds after either: the sides that are current in both, and all that may be under way."""
+    places = [
+        {name: (before.get(name, set()) & sides) or sides for name, sides in after.items()}
+        for before, after in zip(one[:2], other[:2], strict=True)
+    ]
+    coming = {name for name, to in _strayed(one, other) if to == {"device"}}
+    leaving = {name for name, to in _strayed(one, other) if to == {"host"}}
+    reading, writing = one[2] | other[2] | coming, one[3] | other[3] | leaving
+    return places[0], places[1], reading, writing, one[4] or other[4] or bool(coming | leaving)
+
+
+def _strayed(one: _State, other: _State) -> list[tuple[str, set[Side]]]:
+    """Memory that migrates and lies on another side after one than after the other: it is moved there."""
+    return [(name, sides) for name, sides in other[0].items() if not sides & one[0].get(name, set())]
+
+
 def obstacle(frame: Sequence[StageUse]) -> str | None:
     """Why a frame cannot begin before the last one has ended, or None."""
     if not any(stage.side == "device" for stage in frame):
         return "no stage runs on the device"
     if all(stage.every > 1 for stage in frame if stage.side == "device"):
         return "no device stage runs in every frame"
+    if ended := next((stage.loop for stage in frame if stage.loop), None):
+        return f"the host ends the loop until {ended.until!r} within a frame, so frames cannot overlap"
     renewed = set(renewed_each_frame(frame))
     written = {name for stage in frame for name in stage.writes()}
     for stage in frame:

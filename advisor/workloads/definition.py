@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Annotated, Any, TypeAlias, get_args
 
@@ -20,7 +20,7 @@ import numpy.typing as npt
 from typing_extensions import TypeVar
 
 from advisor.errors import WorkloadError, did_you_mean
-from advisor.profiles.schema import MOST_PERIOD, AccessMode, ArrayForm, Side
+from advisor.profiles.schema import MOST_ITERATIONS, MOST_PERIOD, AccessMode, ArrayForm, Loop, Side
 from advisor.texts import bounded, in_a_line, is_name
 
 StageFunction: TypeAlias = Callable[..., object]
@@ -106,6 +106,8 @@ class Stage:
     flops: float | None = None
     arrays: ArrayForm | None = None
     every: int = 1
+    loop: Loop | None = None
+    """The loop it is in; the workload knows it."""
 
     @property
     def name(self) -> str:
@@ -159,8 +161,55 @@ def device(
 
 
 @dataclass(frozen=True)
+class Repeat:
+    """Stages that run again and again within a frame. Made by `repeat`."""
+
+    stages: tuple[Stage, ...]
+    until: str
+    at_most: int
+
+
+def repeat(stages: Sequence[Stage], *, until: str, at_most: int) -> Repeat:
+    """A loop over stages, as an element of `frame`, that the host ends.
+
+    until: the buffer whose first element, once it is not 0 (True) on the host after an iteration, ends it.
+    Where a device stage wrote it, each iteration copies it to the host and waits. at_most: iterations after
+    which the loop ends in any case, which is no error. Raises `WorkloadError` on parts that make no loop.
+    """
+    if not isinstance(stages, (list, tuple)) or not stages:
+        raise WorkloadError(f"repeat was given {stages!r}; it must be a list of stages", next_step=_REPEAT)
+    for index, stage in enumerate(stages):
+        if isinstance(stage, Repeat):
+            raise WorkloadError(
+                f"element {index} of a repeat is another repeat, and loops cannot be nested",
+                next_step="Write the inner loop as a Python loop inside one stage.",
+            )
+        if not isinstance(stage, Stage):
+            raise WorkloadError(
+                f"element {index} of a repeat is {_name(stage)}, which is not a stage", next_step=_REPEAT
+            )
+        if stage.every > 1:
+            raise WorkloadError(
+                f"stage {stage.name!r} has every={stage.every} and is in a repeat, whose stages run in every "
+                "iteration of every frame",
+                next_step="Omit every=, or list the stage in the frame outside of the repeat.",
+            )
+    if not isinstance(until, str):
+        raise WorkloadError(f"repeat: until is {until!r}; it must be a buffer's name", next_step=_REPEAT)
+    counts = isinstance(at_most, (int, np.integer)) and not isinstance(at_most, bool)
+    if not counts or not 1 <= at_most <= MOST_ITERATIONS:
+        raise WorkloadError(
+            f"repeat until {until!r}: at_most is {at_most!r}; it must be an integer from 1 to "
+            f"{MOST_ITERATIONS}",
+            next_step="It is the number of iterations after which your program gives up.",
+        )
+    return Repeat(tuple(stages), until, int(at_most))
+
+
+@dataclass(frozen=True)
 class Workload:
-    """What a `@workload` function returns: buffers by name, and the stages of one frame in order.
+    """What a `@workload` function returns: buffers by name, and the stages of one frame in order, which may
+    be in a `repeat`.
 
     setup: stages that run once before the frames. check: gets the host arrays it names after a frame and
     raises (or returns False) when the result is wrong. ignore: ids of rules to silence; the report
@@ -168,7 +217,7 @@ class Workload:
     """
 
     buffers: Mapping[str, Buffer]
-    frame: Sequence[Stage]
+    frame: Sequence[Stage | Repeat]
     setup: Sequence[Stage] = ()
     check: Callable[..., object] | None = None
     ignore: Sequence[str] = ()
@@ -185,16 +234,33 @@ class Workload:
             if not isinstance(stages, (list, tuple)):
                 raise WorkloadError(f"{part} is {stages!r}; it must be a list of stages", next_step=_WRAP)
             for index, stage in enumerate(stages):
-                if not isinstance(stage, Stage):
+                if isinstance(stage, Repeat) and part == "setup":
+                    what = f"setup[{index}] is a repeat, which only a frame can have"
+                    raise WorkloadError(what, next_step="Write it as a Python loop inside one stage.")
+                if not isinstance(stage, (Stage, Repeat)):
                     what = f"{part}[{index}] is {_name(stage)}, which is not a stage"
                     raise WorkloadError(what, next_step=_WRAP)
         if not self.frame:
             raise WorkloadError(
                 "frame=[] has no stage", next_step="List the stages of one frame: frame=[host(f), device(g)]."
             )
-        _require_frames(self.frame)
+        _require_frames(self.frame_stages)
         if self.check is not None:
             _callable(self.check, "check=")
+
+    @property
+    def frame_stages(self) -> tuple[Stage, ...]:
+        """The stages of one frame in order, each with the loop that it is in."""
+        stages: list[Stage] = []
+        loops = 0
+        for part in self.frame:
+            if isinstance(part, Repeat):
+                loop = Loop(number=loops, until=part.until, at_most=part.at_most)
+                stages += (replace(stage, loop=loop) for stage in part.stages)
+                loops += 1
+            else:
+                stages.append(part)
+        return tuple(stages)
 
 
 @dataclass(frozen=True)
@@ -337,4 +403,5 @@ def _name(thing: object) -> str:
 
 RESERVED = ("xp", "rng", "frame", "stream")
 """Parameters that stages get by name: the array module, a generator, the frame's index, the stream."""
+_REPEAT = 'Write repeat([device(step), host(check)], until="done", at_most=100), with a buffer "done".'
 _WRAP = "Wrap each function: frame=[host(produce), device(compute), host(consume)]."

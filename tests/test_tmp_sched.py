@@ -1,0 +1,574 @@
+"""The plan: counted by hand for the cases users write, and simulated for all others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import cycle, groupby
+from typing import Literal
+
+import pytest
+from builders import vector_add_workload
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from advisor.errors import WorkloadError
+from advisor.profiles.schema import AccessMode, Loop, Side
+from advisor.strategies.schedule import Plan, StageUse, Step, Traits, plan, stage_uses
+
+COPIES = Traits(moves="copies", blocking=True)
+ASYNC = Traits(moves="copies")
+ZERO_COPY = Traits(moves="never", kernels_reach_host_memory=True)
+EXCLUSIVE = Traits(moves="never", kernels_reach_host_memory=True, exclusive=True)
+PREFETCHED = Traits(moves="prefetches", kernels_reach_host_memory=True)
+STAGED = Traits(moves="copies", blocking=True, staged_uploads=True)
+ONE_SIDED = Traits(moves="never")
+
+
+def host(name: str, **access: AccessMode) -> StageUse:
+    return StageUse(name, "host", access)
+
+
+def device(name: str, **access: AccessMode) -> StageUse:
+    return StageUse(name, "device", access)
+
+
+def spelled(steps: Sequence[Step]) -> list[str]:
+    """Steps in one word each: `produce`, `>a` to the device, `<a` to the host, `|` synchronize, and the
+    host's copies of foreign data, `+a` in and `-a` out."""
+    marks = {"to-device": ">", "to-host": "<", "synchronize": "|", "copy-in": "+", "copy-out": "-"}
+    return [marks.get(step.action, "") + step.name for step in steps]
+
+
+def words(text: str) -> list[str]:
+    return text.split()
+
+
+PRODUCE = host("produce", a="out")
+COMPUTE = device("compute", a="in", b="out")
+CONSUME = host("consume", b="in")
+FRESH = [PRODUCE, COMPUTE, CONSUME]
+
+
+@pytest.mark.parametrize(
+    ("traits", "steps"),
+    [
+        (COPIES, "produce >a compute <b consume"),
+        (STAGED, "produce >a compute <b consume"),
+        (ASYNC, "produce >a compute <b | consume"),
+        (ZERO_COPY, "produce compute | consume"),
+        (EXCLUSIVE, "produce compute | consume"),
+    ],
+)
+def test_fresh_data(traits: Traits, steps: str) -> None:
+    planned = plan([], FRESH, dict.fromkeys("ab", traits))
+    assert spelled(planned.first) == words(steps)
+    assert planned.steady == planned.first
+    assert planned.setup == ()
+
+
+@pytest.mark.parametrize(
+    ("traits", "steps"),
+    [
+        (COPIES, "produce +a >a compute <b -b consume"),
+        (ASYNC, "produce +a >a compute <b | -b consume"),
+        (ZERO_COPY, "produce +a compute | -b consume"),
+        (EXCLUSIVE, "produce +a compute | -b consume"),
+        (PREFETCHED, "produce <a | +a >a >b compute <b | -b consume"),
+    ],
+)
+def test_foreign_data_is_copied_in_and_out_by_the_host(traits: Traits, steps: str) -> None:
+    planned = plan([], FRESH, dict.fromkeys("ab", replace(traits, foreign=True)))
+    assert spelled(planned.steady) == words(steps)
+    assert planned.current() == {"a": {"host", "device"}, "b": {"host", "device"}}
+
+
+def test_foreign_data_that_both_sides_read_is_copied_in_once() -> None:
+    frame = [PRODUCE, host("look", a="in"), device("f", a="in"), host("peek", a="in"), device("g", a="in")]
+    planned = plan([], frame, {"a": replace(ASYNC, foreign=True)})
+    assert spelled(planned.steady) == words("produce look +a >a f peek g |")
+
+
+def test_foreign_memory_is_free_while_its_own_copy_is_in_use() -> None:
+    frame = [PRODUCE, device("k", a="in"), host("again", a="out"), device("k2", a="in")]
+    planned = plan([], frame, {"a": replace(ASYNC, foreign=True)})
+    assert spelled(planned.steady) == words("produce +a >a k again | +a >a k2 |")
+    planned = plan([], frame, {"a": replace(EXCLUSIVE, foreign=True)})
+    assert spelled(planned.steady) == words("produce +a k again | +a k2 |")
+
+
+def test_foreign_weights_are_copied_in_once() -> None:
+    planned = plan(
+        [host("load", w="out")],
+        [device("k", w="in", b="out")],
+        dict.fromkeys("wb", replace(ASYNC, foreign=True)),
+    )
+    assert spelled(planned.first) == words("+w >w k |")
+    assert spelled(planned.steady) == words("k |")
+
+
+def test_a_staged_upload_leaves_the_host_free_and_ends_nothing() -> None:
+    frame = [
+        PRODUCE,
+        device("k", a="in"),
+        host("load", b="out"),
+        device("k2", b="in"),
+        host("again", a="out"),
+    ]
+    planned = plan([], frame, {"a": ZERO_COPY, "b": STAGED})
+    assert spelled(planned.steady) == words("produce k load >b k2 | again")
+    planned = plan([], frame, dict.fromkeys("ab", STAGED))
+    assert spelled(planned.steady) == words("produce >a k load >b k2 again |")
+
+
+def test_a_staged_download_ends_what_ran_before_it() -> None:
+    frame = [device("k", a="out", b="out"), host("take", b="in"), host("look", a="in")]
+    planned = plan([], frame, {"a": ZERO_COPY, "b": STAGED})
+    assert spelled(planned.steady) == words("k <b take look")
+
+
+def test_fresh_data_prefetched() -> None:
+    planned = plan([], FRESH, dict.fromkeys("ab", PREFETCHED))
+    # In the first frame nothing holds b yet, and a is first touched where it is written.
+    assert spelled(planned.first) == words("produce >a compute <b | consume")
+    assert spelled(planned.steady) == words("<a | produce >a >b compute <b | consume")
+
+
+def test_what_a_stage_overwrites_may_leave_its_contents_behind() -> None:
+    planned = plan([], FRESH, dict.fromkeys("ab", PREFETCHED))
+    moves = [(step.action, step.name) for step in planned.steady if step.overwritten]
+    assert moves == [("to-host", "a"), ("to-device", "b")], "and not a and b where they are read"
+
+
+@pytest.mark.parametrize("traits", [COPIES, ASYNC])
+def test_weights_are_uploaded_once(traits: Traits) -> None:
+    setup = [host("load", w="out")]
+    frame = [PRODUCE, device("compute", a="in", w="in", b="out"), CONSUME]
+    planned = plan(setup, frame, dict.fromkeys("abw", traits))
+    assert spelled(planned.setup) == ["load"]
+    assert spelled(planned.first).count(">w") == 1
+    assert spelled(planned.steady) == [step for step in spelled(planned.first) if step != ">w"]
+    assert planned.current()["w"] == {"host", "device"}
+
+
+def test_weights_written_on_the_device_in_setup_are_never_uploaded() -> None:
+    planned = plan([device("init", w="out")], [device("use", w="in", b="out")], dict.fromkeys("wb", ASYNC))
+    assert spelled(planned.setup) == ["init", "|"]
+    assert spelled(planned.first) == spelled(planned.steady) == ["use", "|"]
+    assert planned.current() == {"w": {"device"}, "b": {"device"}}
+
+
+@pytest.mark.parametrize("traits", [COPIES, ASYNC])
+def test_state_that_stays_on_the_device_is_not_copied(traits: Traits) -> None:
+    frame = [device("step", state="inout"), device("again", state="inout")]
+    planned = plan([host("start", state="out")], frame, {"state": traits})
+    assert spelled(planned.first) == words(">state step again |")
+    assert spelled(planned.steady) == words("step again |")
+    assert planned.current()["state"] == {"device"}
+
+
+@pytest.mark.parametrize(
+    ("traits", "steps"),
+    [
+        (COPIES, "<x cpu >x gpu <x cpu2 >x gpu2 |"),
+        (ASYNC, "<x | cpu >x gpu <x | cpu2 >x gpu2 |"),
+        (ZERO_COPY, "cpu gpu | cpu2 gpu2 |"),
+        (PREFETCHED, "<x | cpu >x gpu <x | cpu2 >x gpu2 |"),
+    ],
+)
+def test_taking_turns_costs_one_copy_a_turn(traits: Traits, steps: str) -> None:
+    frame = [host("cpu", x="inout"), device("gpu", x="inout")]
+    frame += [host("cpu2", x="inout"), device("gpu2", x="inout")]
+    planned = plan([host("start", x="out")], frame, {"x": traits})
+    assert spelled(planned.steady) == words(steps)
+
+
+def test_a_buffer_read_by_both_sides_is_copied_once() -> None:
+    frame = [PRODUCE, host("look", a="in"), device("f", a="in"), host("peek", a="in"), device("g", a="in")]
+    planned = plan([], frame, {"a": ASYNC})
+    assert spelled(planned.steady) == words("produce look >a f peek g |")
+
+
+def test_zero_copy_waits_before_reading_what_a_kernel_writes() -> None:
+    planned = plan([], [device("k", a="out"), host("read", a="in")], {"a": ZERO_COPY})
+    assert spelled(planned.steady) == words("k | read")
+
+
+def test_zero_copy_waits_before_writing_what_a_kernel_reads() -> None:
+    planned = plan([], [PRODUCE, device("k", a="in"), host("again", a="out")], {"a": ZERO_COPY})
+    assert spelled(planned.steady) == words("produce k | again")
+
+
+def test_zero_copy_waits_before_writing_what_a_kernel_writes() -> None:
+    planned = plan([], [device("k", a="out"), host("again", a="out")], {"a": ZERO_COPY})
+    assert spelled(planned.steady) == words("k | again")
+
+
+def test_zero_copy_reads_beside_a_kernel_that_reads() -> None:
+    planned = plan([], [PRODUCE, device("k", a="in"), host("look", a="in")], {"a": ZERO_COPY})
+    assert spelled(planned.steady) == words("produce k look |")
+
+
+def test_the_host_works_on_other_buffers_while_kernels_run() -> None:
+    frame = [PRODUCE, device("k", a="in"), host("other", h="out")]
+    planned = plan([], frame, {"a": ZERO_COPY, "h": ONE_SIDED})
+    assert spelled(planned.steady) == words("produce k other |")
+
+
+def test_exclusive_memory_is_off_limits_while_any_kernel_runs() -> None:
+    frame = [PRODUCE, device("k", w="inout"), host("look", a="in")]
+    traits = {"a": EXCLUSIVE, "w": ONE_SIDED}
+    planned = plan([device("init", w="out")], frame, traits)
+    assert spelled(planned.steady) == words("produce k | look")
+    planned = plan([device("init", w="out")], frame, {**traits, "a": ZERO_COPY})
+    assert spelled(planned.steady) == words("produce k look |")
+
+
+def test_the_host_waits_before_overwriting_a_buffer_in_upload() -> None:
+    frame = [PRODUCE, device("k", a="in"), host("again", a="out"), device("k2", a="in")]
+    assert spelled(plan([], frame, {"a": ASYNC}).steady) == words("produce >a k | again >a k2 |")
+    assert spelled(plan([], frame, {"a": COPIES}).steady) == words("produce >a k again >a k2 |")
+
+
+def test_the_host_reads_a_buffer_in_upload() -> None:
+    frame = [PRODUCE, device("k", a="in"), host("look", a="in")]
+    assert spelled(plan([], frame, {"a": ASYNC}).steady) == words("produce >a k look |")
+
+
+def test_a_blocking_upload_ends_what_ran_before_it() -> None:
+    frame = [
+        PRODUCE,
+        device("k", a="in"),
+        host("load", b="out"),
+        device("k2", b="in"),
+        host("again", a="out"),
+    ]
+    planned = plan([], frame, {"a": ZERO_COPY, "b": COPIES})
+    # The stream is in order: when b has arrived, k is done with a.
+    assert spelled(planned.steady) == words("produce k load >b k2 again |")
+
+
+def test_a_blocking_download_ends_what_ran_before_it() -> None:
+    frame = [device("k", a="out", b="out"), host("take", b="in"), host("look", a="in")]
+    planned = plan([], frame, {"a": ZERO_COPY, "b": COPIES})
+    assert spelled(planned.steady) == words("k <b take look")
+
+
+def test_one_wait_serves_several_downloads() -> None:
+    frame = [device("k", a="out", b="out"), host("take", a="in", b="in")]
+    assert spelled(plan([], frame, dict.fromkeys("ab", ASYNC)).steady) == words("k <a <b | take")
+
+
+def test_output_of_a_stage_is_not_downloaded_before_it_is_overwritten() -> None:
+    frame = [device("k", a="out"), host("reset", a="out"), device("use", a="in")]
+    assert spelled(plan([], frame, {"a": COPIES}).steady) == words("k reset >a use |")
+
+
+def test_a_frame_without_kernels_does_not_wait() -> None:
+    planned = plan([], [PRODUCE, host("look", a="in")], {"a": ONE_SIDED})
+    assert spelled(planned.steady) == words("produce look")
+
+
+def test_prefetched_memory_follows_each_change_of_side_also_for_reading() -> None:
+    frame = [PRODUCE, device("k", a="in"), host("look", a="in"), device("k2", a="in")]
+    planned = plan([], frame, {"a": PREFETCHED})
+    assert spelled(planned.steady) == words("<a | produce >a k <a | look >a k2 |")
+    assert planned.current()["a"] == {"device"}
+
+
+@pytest.mark.parametrize(
+    ("setup", "frame"),
+    [
+        ([], [device("k", a="in")]),
+        ([], [host("h", a="inout")]),
+        ([], [host("late", a="in"), host("early", a="out")]),
+        ([device("k", a="in")], [PRODUCE]),
+    ],
+)
+def test_reading_before_anything_is_written(setup: list[StageUse], frame: list[StageUse]) -> None:
+    reader = (setup or frame)[0].name
+    with pytest.raises(WorkloadError) as raised:
+        plan(setup, frame, {"a": COPIES})
+    assert raised.value.message == f"stage {reader!r} reads buffer 'a' before any stage has written it"
+    assert "setup" in raised.value.next_step
+
+
+def test_a_frame_may_read_what_setup_wrote() -> None:
+    planned = plan([PRODUCE], [host("late", a="in"), host("early", a="out")], {"a": COPIES})
+    assert spelled(planned.steady) == words("late early")
+
+
+def test_a_buffer_nobody_writes_is_current_nowhere() -> None:
+    assert plan([], [PRODUCE], {"a": COPIES, "b": COPIES}).current() == {"a": {"host"}, "b": frozenset()}
+
+
+def test_stages_of_a_recorded_workload() -> None:
+    record = vector_add_workload()
+    assert stage_uses(record, "setup") == []
+    assert stage_uses(record, "frame") == [
+        host("produce", a="out", b="out"),
+        device("add", a="in", b="in", c="out"),
+        host("consume", c="in"),
+    ]
+
+
+# The specification: a tiny machine on which plans are executed.
+
+
+class Broken(Exception):
+    """A stage saw old data, touched memory in use, or the frame ended with work in flight."""
+
+
+Place = Literal["foreign", "host", "device"]
+PLACES: tuple[Place, ...] = ("foreign", "host", "device")
+
+
+@dataclass
+class Machine:
+    """Three memories with version numbers: foreign memory, the program's own that the host sees, and the
+    device's. Work on the stream happens when the host waits, no earlier.
+
+    Each stage leaves a new version in what it writes. `newest` is what a program run strictly in order
+    would hold.
+    """
+
+    traits: Mapping[str, Traits]
+    memory: dict[tuple[str, Place], int] = field(default_factory=dict)
+    place: dict[str, Side] = field(default_factory=dict)
+    newest: dict[str, int] = field(default_factory=dict)
+    queue: list[tuple[str, Mapping[str, int], Mapping[str, int], str]] = field(default_factory=list)
+    versions: int = 0
+
+    def run(self, steps: Iterable[Step], stages: Mapping[str, StageUse]) -> None:
+        for step in steps:
+            if step.action == "synchronize":
+                self.drain()
+            elif step.action in ("to-device", "to-host"):
+                self.move(step.name, "device" if step.action == "to-device" else "host")
+            elif step.action in ("copy-in", "copy-out"):
+                self.copy(step.name, inwards=step.action == "copy-in")
+            elif step.action == "until":
+                self.stage(StageUse("until", "host", {step.name: "in"}))
+            else:
+                self.stage(stages[step.name])
+        if self.queue:
+            raise Broken("the frame ends with work in flight")
+        for name, version in self.newest.items():
+            if version not in {self.memory.get((name, place)) for place in PLACES}:
+                raise Broken(f"the newest {name} is lost")
+
+    def move(self, name: str, side: Side) -> None:
+        traits = self.traits[name]
+        if traits.moves == "prefetches":
+            self.place[name] = side
+            self.queue.append(("migrate", {}, {}, name))
+            return
+        if side == "device" and traits.staged_uploads:
+            # It is in the staging memory when the call returns, as it is at that moment.
+            self.queue.append(("staged copy", {}, {name: self.memory[name, "host"]}, name))
+            return
+        self.queue.append((f"copy to {side}", {}, {}, name))
+        if traits.blocking:
+            self.drain()
+
+    def copy(self, name: str, *, inwards: bool) -> None:
+        """The host's copy between foreign memory and our own."""
+        self.touch_from_host(f"copying {name}", {name: "out" if inwards else "in"})
+        source, target = (name, "foreign"), (name, "host")
+        if inwards:
+            self.memory[target] = self.memory[source]
+        else:
+            self.memory[source] = self.memory[target]
+
+    def key(self, name: str, side: Side) -> tuple[str, Place]:
+        """Where a side finds a buffer: host stages foreign data in foreign memory; copied buffers have two
+        memories of our own, all others one."""
+        if side == "host" and self.traits[name].foreign:
+            return name, "foreign"
+        return name, side if self.traits[name].moves == "copies" else "host"
+
+    def stage(self, stage: StageUse) -> None:
+        needs = {name: self.newest[name] for name in stage.reads()}
+        gives = {}
+        for name in stage.writes():
+            self.versions += 1
+            self.newest[name] = gives[name] = self.versions
+        if stage.side == "device":
+            self.require_place(stage.name, "device", stage.access)
+            self.queue.append(("kernel", needs, gives, stage.name))
+            return
+        own = {name: mode for name, mode in stage.access.items() if not self.traits[name].foreign}
+        self.touch_from_host(stage.name, own)
+        self.work(stage.name, "host", needs, gives)
+
+    def require_place(self, who: str, side: Side, names: Iterable[str]) -> None:
+        for name in names:
+            if self.traits[name].moves == "prefetches" and self.place.setdefault(name, side) != side:
+                raise Broken(f"{who} would fault on {name}")
+
+    def touch_from_host(self, who: str, access: Mapping[str, AccessMode]) -> None:
+        """The host touches memory of our own that it sees."""
+        self.require_place(who, "host", access)
+        if any(self.traits[name].exclusive for name in access) and self.queue:
+            raise Broken(f"{who} touches managed memory while the device is at work")
+        written = {name for name, mode in access.items() if mode != "in"}
+        for item in self.queue:
+            reads, writes = self.host_memory_used(*item)
+            if writes & set(access) or reads & written:
+                raise Broken(f"{who} touches memory in use")
+
+    def host_memory_used(
+        self, action: str, needs: Mapping[str, int], gives: Mapping[str, int], name: str
+    ) -> tuple[set[str], set[str]]:
+        """Buffers whose host side the work in flight reads, and those whose host side it changes."""
+        if action == "kernel":
+            reached = {buffer for buffer, traits in self.traits.items() if traits.moves != "copies"}
+            return reached & set(needs), reached & set(gives)
+        if action == "staged copy":
+            return set(), set()
+        return ({name}, set()) if action == "copy to device" else (set(), {name})
+
+    def work(self, name: str, side: Side, needs: Mapping[str, int], gives: Mapping[str, int]) -> None:
+        for buffer, version in needs.items():
+            if self.memory.get(self.key(buffer, side)) != version:
+                raise Broken(f"{name} sees an old {buffer}")
+        for buffer, version in gives.items():
+            self.memory[self.key(buffer, side)] = version
+
+    def drain(self) -> None:
+        for action, needs, gives, name in self.queue:
+            if action == "kernel":
+                self.work(name, "device", needs, gives)
+            elif action == "staged copy":
+                self.memory[name, "device"] = gives[name]
+            elif action == "copy to device":
+                self.memory[name, "device"] = self.memory[name, "host"]
+            elif action == "copy to host":
+                self.memory[name, "host"] = self.memory[name, "device"]
+        self.queue.clear()
+
+
+COUNTS = [(1,), (2,), (3,), (3, 1, 1, 2)]
+"""Of iterations of the loops that a run comes to, in turn."""
+
+
+def in_turn(steps: Sequence[Step], counts: Iterator[int]) -> Iterator[Step]:
+    """The steps as they are done, with as many iterations of each loop."""
+    for (loop, again), part in groupby(steps, key=lambda step: (step.loop, step.again)):
+        done = list(part)
+        for _ in range(next(counts) - 1 if again else 1):
+            assert loop is None or sum(step.action == "until" for step in done) == 1
+            yield from done
+
+
+def execute(
+    planned: Plan, stages: Sequence[StageUse], traits: Mapping[str, Traits], counts: Sequence[int]
+) -> None:
+    """Set-up, the first frame and three periods. Raises `Broken`."""
+    by_name = {stage.name: stage for stage in stages}
+    machine, iterations = Machine(traits), cycle(counts)
+    for steps in (planned.setup, planned.first, *(*planned.period[1:], planned.period[0]) * 3):
+        machine.run(in_turn(steps, iterations), by_name)
+
+
+NAMES = ("a", "b", "c")
+OWN = [COPIES, STAGED, ASYNC, ZERO_COPY, EXCLUSIVE, PREFETCHED, replace(PREFETCHED, exclusive=True)]
+SHARED = [*OWN, *(replace(traits, foreign=True) for traits in OWN)]
+
+
+@st.composite
+def stage_lists(draw: st.DrawFn, prefix: str, most: int) -> list[StageUse]:
+    modes: list[AccessMode] = ["in", "out", "inout"]
+    accesses = draw(
+        st.lists(st.dictionaries(st.sampled_from(NAMES), st.sampled_from(modes), min_size=1), max_size=most)
+    )
+    sides: list[Side] = [draw(st.sampled_from(["host", "device"])) for _ in accesses]
+    every = st.sampled_from([1, 1, 1, 2, 3] if prefix == "f" else [1])
+    return [
+        StageUse(f"{prefix}{i}", side, access, draw(every))
+        for i, (side, access) in enumerate(zip(sides, accesses, strict=True))
+    ]
+
+
+@st.composite
+def frames(draw: st.DrawFn, most: int) -> list[StageUse]:
+    """Stages, of which some in a row may be in a loop: one that a buffer they write ends."""
+    stages = draw(stage_lists("f", most))
+    begin = draw(st.integers(0, len(stages)))
+    end = draw(st.integers(begin, len(stages)))
+    flags = sorted({name for stage in stages[begin:end] for name in stage.writes()})
+    if not flags:
+        return stages
+    loop = Loop(number=0, until=draw(st.sampled_from(flags)), at_most=9)
+    body = [replace(stage, every=1, loop=loop) for stage in stages[begin:end]]
+    return [*stages[:begin], *body, *stages[end:]]
+
+
+FOREIGN_MIGRATING = replace(PREFETCHED, foreign=True)
+
+
+def _plain(traits: Traits) -> Traits:
+    return replace(traits, exclusive=False)
+
+
+@settings(max_examples=6000, deadline=None)
+@example(
+    [device("s0", b="out")],
+    [device("f0", b="in"), host("f1", b="in")],
+    {"a": COPIES, "b": FOREIGN_MIGRATING, "c": COPIES},
+)
+@given(
+    stage_lists("s", 2),
+    frames(6),
+    st.fixed_dictionaries({name: st.sampled_from(SHARED) for name in NAMES}),
+)
+def test_every_stage_sees_the_newest_data_and_no_step_can_be_left_out(
+    setup: list[StageUse], frame: list[StageUse], traits: dict[str, Traits]
+) -> None:
+    prepared = [host("prepare", **dict.fromkeys(NAMES, "out")), *setup]
+    planned = plan(prepared, frame, traits)
+    stages = [*prepared, *frame]
+    for counts in COUNTS:
+        execute(planned, stages, traits, counts)
+    if any(stage.loop for stage in frame) and FOREIGN_MIGRATING in map(_plain, traits.values()):
+        return  # where such memory is may depend on the iterations: it is moved to where later ones leave it
+    for without in shortened(planned):
+        with pytest.raises((Broken, KeyError)):
+            for counts in COUNTS:
+                execute(without, stages, traits, counts)
+
+
+def shortened(planned: Plan) -> Iterator[Plan]:
+    """The plan without each of the steps that are no stages."""
+    for i in unstaged(planned.setup):
+        yield replace(planned, setup=planned.setup[:i] + planned.setup[i + 1 :])
+    for i in unstaged(planned.first):
+        yield replace(planned, first=planned.first[:i] + planned.first[i + 1 :])
+    for frame, steps in enumerate(planned.period):
+        for i in unstaged(steps):
+            less = steps[:i] + steps[i + 1 :]
+            yield replace(planned, period=(*planned.period[:frame], less, *planned.period[frame + 1 :]))
+
+
+def unstaged(steps: Sequence[Step]) -> list[int]:
+    return [i for i, step in enumerate(steps) if step.action not in ("host", "device", "until")]
+
+
+@settings(max_examples=1500, deadline=None)
+@given(frames(6), st.sampled_from(SHARED), st.sampled_from(COUNTS))
+def test_current_names_the_sides_that_hold_the_newest_data(
+    frame: list[StageUse], traits: Traits, counts: Sequence[int]
+) -> None:
+    everything = dict.fromkeys(NAMES, traits)
+    prepared = [host("prepare", **dict.fromkeys(NAMES, "out"))]
+    planned = plan(prepared, frame, everything)
+    stages = {stage.name: stage for stage in (*prepared, *frame)}
+    machine, iterations = Machine(everything), cycle(counts)
+    machine.run(planned.setup, stages)
+    machine.run(in_turn(planned.first, iterations), stages)
+    for index, steps in enumerate(planned.period[1:] + planned.period, 1):
+        machine.run(in_turn(steps, iterations), stages)
+        for name in NAMES:
+            assert planned.current(index)[name]
+            for side in planned.current(index)[name]:
+                assert machine.memory[machine.key(name, side)] == machine.newest[name]
