@@ -92,7 +92,7 @@ def as_loops(steps: Sequence[Part], lines: Sequence[Lines], counts: Mapping[int,
     return found
 
 
-def named(loop: Loop) -> str:
+def named(loop: Loop | Iterations) -> str:
     """The loop as a user knows it."""
     return f"the loop until {loop.until!r}" + (f" ({loop.number + 1})" if loop.number else "")
 
@@ -124,6 +124,7 @@ def told(counts: Mapping[int, LoopCount], first: Counts) -> tuple[Iterations, ..
     """What the profile keeps: the counts of the first frames, and the mean of those since they were cleared."""
     return tuple(
         Iterations(
+            number=count.loop.number,
             until=count.loop.until,
             counts=tuple(first.get(named(count.loop), ())),
             mean=sum(count.frames) / len(count.frames),

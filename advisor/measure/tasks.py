@@ -37,7 +37,7 @@ from advisor.measure.timeline import WATCHED, Recorder
 from advisor.measure.traffic import TrafficRecorder
 from advisor.measure.verification import Inspector
 from advisor.profiles.row_figures import PlaceMemory
-from advisor.profiles.schema import PageLocking, WorkloadRecord
+from advisor.profiles.schema import PageLocking, Trace, WorkloadRecord
 from advisor.profiles.system_state import GpuState
 from advisor.profiles.traces import Timeline
 from advisor.strategies.backend import Backend, PageLocks
@@ -91,11 +91,11 @@ def trace(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> TraceRun:
     )
     index = _to_a_whole_frame(run.serial, index)
     iterations = told(run.serial.iterations, {})
-    often = {loop: iterations[loop.number].mean for loop in bound.loops}
+    often = Trace(iterations=iterations)
     seconds = {
         s.name: float(np.median([f[f"{s.side}:{s.name}"] for f in timed]))
         * s.stage.every
-        / often.get(s.stage.loop, 1.0)
+        / often.times(s.stage.loop)
         for s in bound.frame
         if s.stage.cpu is not no_kernel
     }
@@ -315,7 +315,6 @@ def _transfer_bytes(
         if step.overwritten and run.placed[step.name].bring:
             continue
         if step.action == "to-device" or step.action == "to-host":
-            again = step.loop is not None and step.again
-            totals[step.action] += sizes[step.name] * (iterations[step.loop.number] - 1 if again else 1)
+            totals[step.action] += sizes[step.name] * step.times(iterations)
     frames = len(run.plan.period)
     return {direction: round(count / frames) for direction, count in totals.items()}

@@ -134,6 +134,7 @@ class Footprint(Record):
 class Iterations(Record):
     """How often a loop of the frame ran."""
 
+    number: int = Field(ge=0, description="Which loop of the frame, in order")
     until: str = Field(description="The buffer that ends it")
     counts: tuple[Annotated[int, Field(ge=1)], ...] = Field(
         description="In frames 0, 1, 2 and so on: those that are compared with the reference run's"

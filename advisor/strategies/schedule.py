@@ -85,6 +85,10 @@ class Step:
     in a row, with an `until` among them."""
     again: bool = False
 
+    def times(self, iterations: Sequence[float]) -> float:
+        """How often it is done in its frame, given how often each loop runs."""
+        return iterations[self.loop.number] - 1 if self.loop and self.again else 1.0
+
 
 @dataclass(frozen=True)
 class Plan:
