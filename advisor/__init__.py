@@ -13,18 +13,20 @@ from advisor.version import __version__
 if TYPE_CHECKING:
     from advisor.api import Comparison, Profile, compare, load, profile
     from advisor.errors import AdvisorError
-    from advisor.workloads.definition import Buffer, In, InOut, Out, Workload, device, host, repeat, workload
+    from advisor.workloads.definition import Buffer, In, InOut, Out, Workload, device, host, workload
     from advisor.workloads.kernels.calls import kernel
+    from advisor.workloads.loops import repeat
     from advisor.workloads.scripts import result
 
 _HOME = {
     **dict.fromkeys(
-        ("Buffer", "In", "InOut", "Out", "Workload", "device", "host", "repeat", "workload"),
+        ("Buffer", "In", "InOut", "Out", "Workload", "device", "host", "workload"),
         "advisor.workloads.definition",
     ),
     **dict.fromkeys(("Comparison", "Profile", "compare", "load", "profile"), "advisor.api"),
     "AdvisorError": "advisor.errors",
     "kernel": "advisor.workloads.kernels.calls",
+    "repeat": "advisor.workloads.loops",
     "result": "advisor.workloads.scripts",
 }
 __all__ = [

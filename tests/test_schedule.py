@@ -471,6 +471,11 @@ def execute(
         machine.run(in_turn(steps, iterations), by_name)
 
 
+def execute_all(planned: Plan, stages: Sequence[StageUse], traits: Mapping[str, Traits]) -> None:
+    for counts in COUNTS:
+        execute(planned, stages, traits, counts)
+
+
 NAMES = ("a", "b", "c")
 OWN = [COPIES, STAGED, ASYNC, ZERO_COPY, EXCLUSIVE, PREFETCHED, replace(PREFETCHED, exclusive=True)]
 SHARED = [*OWN, *(replace(traits, foreign=True) for traits in OWN)]
@@ -528,14 +533,12 @@ def test_every_stage_sees_the_newest_data_and_no_step_can_be_left_out(
     prepared = [host("prepare", **dict.fromkeys(NAMES, "out")), *setup]
     planned = plan(prepared, frame, traits)
     stages = [*prepared, *frame]
-    for counts in COUNTS:
-        execute(planned, stages, traits, counts)
+    execute_all(planned, stages, traits)
     if any(stage.loop for stage in frame) and FOREIGN_MIGRATING in map(_plain, traits.values()):
         return  # where such memory is may depend on the iterations: it is moved to where later ones leave it
     for without in shortened(planned):
         with pytest.raises((Broken, KeyError)):
-            for counts in COUNTS:
-                execute(without, stages, traits, counts)
+            execute_all(without, stages, traits)
 
 
 def shortened(planned: Plan) -> Iterator[Plan]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
-from typing import Protocol, TypeVar
 
 from advisor.measure.written import Lines
 from advisor.profiles.schema import Iterations, Loop
+from advisor.strategies.loops import Part, parts
 
 Counts = Mapping[str, Sequence[int]]
 """Of each loop, by the words of `named`: its iterations in frames 0, 1, 2 and so on."""
@@ -41,27 +40,6 @@ class LoopCount:
             return False
         self.now += 1
         return True
-
-
-class InLoop(Protocol):
-    """What stands in a frame, or in a loop of it."""
-
-    @property
-    def loop(self) -> Loop | None:
-        """The loop."""
-
-    @property
-    def again(self) -> bool:
-        """It is of the iterations after the first."""
-
-
-Part = TypeVar("Part", bound=InLoop)
-
-
-def parts(steps: Sequence[Part]) -> Iterator[tuple[Loop | None, bool, list[Part]]]:
-    """The steps in a row that are done equally often: the loop, whether again, and they."""
-    for (loop, again), row in groupby(steps, key=lambda step: (step.loop, step.again)):
-        yield loop, again, list(row)
 
 
 def in_turn(steps: Sequence[Part], counts: Mapping[int, LoopCount]) -> Iterator[Part]:
@@ -121,7 +99,7 @@ def difference(frame: int, counts: Counts, reference: Counts) -> str:
 
 
 def told(counts: Mapping[int, LoopCount], first: Counts) -> tuple[Iterations, ...]:
-    """What the profile keeps: the counts of the first frames, and the mean of those since they were cleared."""
+    """What the profile keeps: the counts of the first frames, and the mean of those since a reset."""
     return tuple(
         Iterations(
             number=count.loop.number,

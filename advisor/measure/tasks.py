@@ -90,7 +90,7 @@ def trace(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> TraceRun:
         run.serial.period,
     )
     index = _to_a_whole_frame(run.serial, index)
-    iterations = told(run.serial.iterations, {})
+    iterations = told(run.serial.iterations, counted(run.serial.iterations))
     often = Trace(iterations=iterations)
     seconds = {
         s.name: float(np.median([f[f"{s.side}:{s.name}"] for f in timed]))

@@ -137,7 +137,8 @@ class Iterations(Record):
     number: int = Field(ge=0, description="Which loop of the frame, in order")
     until: str = Field(description="The buffer that ends it")
     counts: tuple[Annotated[int, Field(ge=1)], ...] = Field(
-        description="In frames 0, 1, 2 and so on: those that are compared with the reference run's"
+        description="Of single frames: of a strategy 0, 1, 2 and so on, those that are compared with the "
+        "reference run's; of the traced run those that it timed"
     )
     mean: float = Field(ge=1, le=MOST_ITERATIONS, description="Per frame, over the frames that are timed")
 

@@ -19,6 +19,7 @@ from typing import Literal, TypeAlias
 
 from advisor.errors import WorkloadError
 from advisor.profiles.schema import AccessMode, Loop, Side, WorkloadRecord
+from advisor.strategies.loops import Places, State, merged, strayed
 
 Action = Literal["host", "device", "copy-in", "copy-out", "to-device", "to-host", "synchronize", "until"]
 
@@ -62,9 +63,7 @@ class StageUse:
         return [name for name, mode in self.access.items() if mode != "in"]
 
 
-_Places: TypeAlias = dict[str, set[Side]]
 _Parts: TypeAlias = tuple[str, Side, tuple[tuple[str, AccessMode], ...], int, Loop | None]
-_State: TypeAlias = tuple[_Places, _Places, set[str], set[str], bool]
 """A stage's fields, that have a hash."""
 
 
@@ -184,14 +183,14 @@ class _Tracker:
     """Holds where each buffer is current and what is in flight, from one stage to the next."""
 
     traits: Mapping[str, Traits]
-    current: _Places = field(default_factory=dict)
-    foreign: _Places = field(default_factory=dict)
+    current: Places = field(default_factory=dict)
+    foreign: Places = field(default_factory=dict)
     """Of buffers in foreign memory: host where that memory is current, device where our own is."""
     being_read: set[str] = field(default_factory=set)
     being_written: set[str] = field(default_factory=set)
     in_flight: bool = False
     steps: list[Step] = field(default_factory=list)
-    known: dict[Hashable, tuple[tuple[Step, ...], _Places, _Places]] = field(default_factory=dict)
+    known: dict[Hashable, tuple[tuple[Step, ...], Places, Places]] = field(default_factory=dict)
 
     def frame(self, stages: Sequence[StageUse]) -> tuple[Step, ...]:
         """`run`, but once alone for the same stages with everything in the same places before them."""
@@ -231,12 +230,12 @@ class _Tracker:
         began = after = self._state()
         while True:
             again = self._iteration(loop, body)
-            merged = _merged(after, self._state())
-            self._resume(merged)
-            if merged == after:
+            both = merged(after, self._state())
+            self._resume(both)
+            if both == after:
                 break
-            after = merged
-        first += (Step("to-device" if to == {"device"} else "to-host", n) for n, to in _strayed(began, after))
+            after = both
+        first += (Step("to-device" if to == {"device"} else "to-host", n) for n, to in strayed(began, after))
         marked = [replace(step, loop=loop) for step in first]
         marked += [replace(step, loop=loop, again=True) for step in again]
         self.steps = [*before, *marked]
@@ -249,11 +248,11 @@ class _Tracker:
         self._host(look, Step("until", loop.until))
         return self.steps
 
-    def _state(self) -> _State:
+    def _state(self) -> State:
         current, foreign = dict(self.current), dict(self.foreign)
         return current, foreign, set(self.being_read), set(self.being_written), self.in_flight
 
-    def _resume(self, state: _State) -> None:
+    def _resume(self, state: State) -> None:
         current, foreign, being_read, being_written, self.in_flight = state
         self.current, self.foreign = dict(current), dict(foreign)
         self.being_read, self.being_written = set(being_read), set(being_written)
@@ -343,23 +342,6 @@ class _Tracker:
         self.being_read.clear()
         self.being_written.clear()
         self.in_flight = False
-
-
-def _merged(one: _State, other: _State) -> _State:
-    """What holds after either: the sides that are current in both, and all that may be under way."""
-    places = [
-        {name: (before.get(name, set()) & sides) or sides for name, sides in after.items()}
-        for before, after in zip(one[:2], other[:2], strict=True)
-    ]
-    coming = {name for name, to in _strayed(one, other) if to == {"device"}}
-    leaving = {name for name, to in _strayed(one, other) if to == {"host"}}
-    reading, writing = one[2] | other[2] | coming, one[3] | other[3] | leaving
-    return places[0], places[1], reading, writing, one[4] or other[4] or bool(coming | leaving)
-
-
-def _strayed(one: _State, other: _State) -> list[tuple[str, set[Side]]]:
-    """Memory that migrates and lies on another side after one than after the other: it is moved there."""
-    return [(name, sides) for name, sides in other[0].items() if not sides & one[0].get(name, set())]
 
 
 def obstacle(frame: Sequence[StageUse]) -> str | None:
