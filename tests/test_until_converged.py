@@ -20,13 +20,14 @@ from advisor.errors import WorkloadError
 from advisor.measure import worker
 from advisor.measure.contest import with_blocks
 from advisor.measure.final import unequal
+from advisor.measure.iterations import uneven
 from advisor.measure.jobs import Problem, ReferenceRun, Sample, TraceRun
 from advisor.measure.progress import Silent
 from advisor.model.predict import predict
 from advisor.profiles.blocks import Block
 from advisor.profiles.consistency import contradiction
 from advisor.profiles.reading import load as read
-from advisor.profiles.schema import MOST_ITERATIONS, Iterations, Loop
+from advisor.profiles.schema import MOST_ITERATIONS, Iterations, Loop, Measured, Skipped
 from advisor.report import methods
 from advisor.report.pages import page_of, render
 from advisor.rules.snippets.writing import snippet
@@ -270,6 +271,16 @@ def test_a_row_of_the_final_has_the_mean_of_its_blocks() -> None:
     row = measured("pinned", 0.5).model_copy(update={"iterations": (ran,)})
     made = with_blocks(row, [block("pinned", 4), block("pinned", 5, number=1)], 0.1)
     assert made.iterations == (ran.model_copy(update={"mean": 4.5}),)
+
+
+def test_times_over_other_frames_are_noted() -> None:
+    def row(strategy: str, mean: float) -> Measured:
+        ran = Iterations(number=0, until="done", counts=(3,), mean=mean)
+        return measured(strategy, 0.5).model_copy(update={"iterations": (ran,)})
+
+    assert not uneven([row("pageable", 10.0), row("pinned", 10.4), measured("managed", 0.5)])
+    (note,) = uneven([row("pageable", 10.0), row("pinned", 10.6), Skipped(strategy="managed", reason="so")])
+    assert not missing(note, "'done'", "10 (pageable)", "10.6 (pinned)")
 
 
 @pytest.fixture(scope="module")

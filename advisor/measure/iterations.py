@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from advisor.measure.written import Lines
-from advisor.profiles.schema import Iterations, Loop
+from advisor.profiles.schema import Iterations, Loop, Measured, Result
 from advisor.strategies.loops import Part, parts
 
+UNEVEN = 1.05
+"""Times as many iterations, on average, from which times over different frames are not compared."""
 Counts = Mapping[str, Sequence[int]]
 """Of each loop, by the words of `named`: its iterations in frames 0, 1, 2 and so on."""
 
@@ -96,6 +98,21 @@ def difference(frame: int, counts: Counts, reference: Counts) -> str:
         if name in reference and ran[frame] != reference[name][frame]
     ]
     return "; ".join(told)
+
+
+def uneven(rows: Sequence[Result]) -> tuple[str, ...]:
+    """Says it where strategies were timed over frames whose loops ran clearly unequally often."""
+    means: dict[str, dict[str, float]] = {}
+    for row in rows:
+        for ran in row.iterations if isinstance(row, Measured) else ():
+            means.setdefault(named(ran), {})[row.strategy] = ran.mean
+    return tuple(
+        f"The timed frames are not the same for all strategies: {loop} did "
+        f"{', '.join(f'{mean:.3g} ({name})' for name, mean in of_it.items())} iterations per frame. Their times "
+        "cannot be compared; a final, with more --max-seconds, takes the same frames for all."
+        for loop, of_it in means.items()
+        if max(of_it.values()) > UNEVEN * min(of_it.values())
+    )
 
 
 def told(counts: Mapping[int, LoopCount], first: Counts) -> tuple[Iterations, ...]:
