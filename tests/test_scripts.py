@@ -103,7 +103,7 @@ def test_every_strategy_is_run_and_the_best_is_recommended(tmp_path: Path) -> No
     found.save(tmp_path / "profile.json")
     again = reading.load(tmp_path / "profile.json")
     assert again == found
-    for text in (shown(again, "txt"), shown(again, "md"), shown(again, "html")):
+    for text in (shown(again, form) for form in ("details", "md", "html")):
         assert "train.py" in text
         assert "zero-copy-pool" in text
         assert "to start from" in text
@@ -133,8 +133,7 @@ def test_cpu_time_is_that_of_a_run_with_its_children_and_energy_is_absent_with_a
     assert base.energy is None
     assert base.absent["energy"]
     said = shown(found, "html")
-    assert missing(said, "CPU time per run", "No energy of", base.absent["energy"]) == []
-    assert "CPU time, energy" in shown(found, "txt")
+    assert missing(said, "CPU time per run", base.absent["energy"]) == []
 
 
 def test_a_row_has_the_energy_of_all_its_runs() -> None:

@@ -165,7 +165,7 @@ class FrameLoop:
             else:
                 begin = self._clock()
                 self.act(action, index)
-                if action.label not in ("synchronize", "until"):
+                if action.label != "synchronize":
                     seconds[action.label] += self._clock() - begin
         self._backend.synchronize()
         for label, start, end in marks:
@@ -247,7 +247,7 @@ class FrameLoop:
         if step.action == "until":
             assert step.loop is not None
             look = self.iterations[step.loop.number].look
-            return self._named(step.action, Lines(("look$()",), {"look$": look}))
+            return self._named("synchronize", Lines(("look$()",), {"look$": look}))
         if step.action == "synchronize":
             return self._named(step.action, Lines(("wait$()",), {"wait$": self._backend.synchronize}))
         placed = self._placed[step.name]

@@ -108,8 +108,8 @@ def uneven(rows: Sequence[Result]) -> tuple[str, ...]:
             means.setdefault(named(ran), {})[row.strategy] = ran.mean
     return tuple(
         f"The timed frames are not the same for all strategies: {loop} did "
-        f"{', '.join(f'{mean:.3g} ({name})' for name, mean in of_it.items())} iterations per frame. Their times "
-        "cannot be compared; a final, with more --max-seconds, takes the same frames for all."
+        f"{', '.join(f'{mean:.3g} ({name})' for name, mean in of_it.items())} iterations per frame. Their "
+        "times cannot be compared; a final, with more --max-seconds, takes the same frames for all."
         for loop, of_it in means.items()
         if max(of_it.values()) > UNEVEN * min(of_it.values())
     )

@@ -79,6 +79,7 @@ class StageRecord(Record):
         default=1, ge=1, le=MOST_PERIOD, description="It runs in the frames whose index this divides"
     )
     loop: Loop | None = optional("The loop of the frame that it is in")
+    textures: bool = optional("Its code samples through textures", False)
 
 
 class WorkloadRecord(Record):

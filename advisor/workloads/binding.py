@@ -22,6 +22,7 @@ from advisor.workloads.definition import (
     StageFunction,
     Workload,
 )
+from advisor.workloads.textures import samples_textures
 
 Phase = Literal["setup", "frame"]
 _DEFERRED: Mapping[str, Callable[[object], object]] = {
@@ -84,6 +85,7 @@ class BoundStage:
             arrays=dict(self.forms),
             every=self.stage.every,
             loop=self.stage.loop,
+            textures=self.side == "device" and samples_textures(self.stage.function),
         )
 
 
