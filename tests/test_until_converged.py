@@ -23,6 +23,8 @@ from advisor.measure.final import unequal
 from advisor.measure.iterations import uneven
 from advisor.measure.jobs import Problem, ReferenceRun, Sample, TraceRun
 from advisor.measure.progress import Silent
+from advisor.model.machines import Machine
+from advisor.model.measured import learned
 from advisor.model.predict import predict
 from advisor.profiles.blocks import Block
 from advisor.profiles.consistency import contradiction
@@ -30,6 +32,8 @@ from advisor.profiles.reading import load as read
 from advisor.profiles.schema import MOST_ITERATIONS, Iterations, Loop, Measured, Skipped
 from advisor.report import methods
 from advisor.report.pages import page_of, render
+from advisor.rules.case import cases
+from advisor.rules.rows import changes_of_side, in_order
 from advisor.rules.snippets.writing import snippet
 from advisor.strategies.backend import Backend
 from advisor.strategies.registry import STRATEGIES, by_name
@@ -343,16 +347,62 @@ def test_a_prediction_grows_with_the_iterations(profiles: dict[str, Any]) -> Non
     assert one["to-host"] < ten["to-host"] < 10 * one["to-host"]
 
 
+def traced(directory: Path, **asked: Any) -> TraceRun:
+    """What the traced run on the CPU saw."""
+    places = {"directory": str(directory), "reference": str(directory / "results"), "seconds": 0.1}
+    usual = {"file": str(FILE), "task": "trace", "backend": "cpu", "strategy": "zero-copy"}
+    found = worker.attempt(job(**(usual | places | asked)))
+    assert isinstance(found, TraceRun), found
+    return found
+
+
 def test_traced_work_is_that_of_one_iteration(tmp_path: Path) -> None:
     """The solver reads its matrix of 32 KiB twice in each of four iterations."""
-    asked = {"task": "trace", "backend": "cpu", "assignments": {"at_most": "4", "tolerance": "0.0"}}
-    places = {"directory": str(tmp_path), "reference": str(tmp_path / "results"), "seconds": 0.1}
-    made = job(file=str(FILE), workload="jacobi", strategy="zero-copy", **asked, **places)
-    found = worker.attempt(made)
-    assert isinstance(found, TraceRun), found
+    found = traced(tmp_path, workload="jacobi", assignments={"at_most": "4", "tolerance": "0.0"})
     assert {ran.mean for ran in found.trace.iterations} == {4}
     (read,) = [t.bytes_read for t in found.trace.traffic if (t.stage, t.buffer) == ("sweep", "a")]
     assert 32768 <= read < 2 * 32768 + 4096
+
+
+def test_a_traced_host_stage_has_the_time_of_one_iteration(tmp_path: Path) -> None:
+    path = tmp_path / "w.py"
+    text = FILE.read_text(encoding="utf-8").replace("low[0] = x[0] < 1", "time.sleep(0.005); low[0] = 0")
+    text = text.replace("import numpy", "import time\n\nimport numpy", 1)
+    path.write_text(text.replace('until="low", at_most=100', 'until="low", at_most=5'), encoding="utf-8")
+    found = traced(tmp_path, file=str(path), workload="two_loops", assignments={})
+    seconds = {work.stage: work.seconds for work in found.trace.work}
+    assert 0.005 <= seconds["look"] < 0.02, "and not 25 ms"
+
+
+def on_gpu(made: Any, **stage_seconds: float) -> Any:
+    """The profile as if measured on an RTX 4090 with these stages, in loops of ten iterations."""
+    row = measured("pinned", 0.5).model_copy(update={"stage_seconds": stage_seconds})
+    ran = tuple(ran.model_copy(update={"mean": 10.0}) for ran in made.traffic.iterations)
+    traffic = made.traffic.model_copy(update={"iterations": ran})
+    card = catalogue.load("rtx-4090").device().model_copy(update={"kind": "cuda"})
+    return made.model_copy(update={"results": (row,), "traffic": traffic, "device": card})
+
+
+def test_measured_stages_are_those_of_one_iteration_in_predictions(profiles: dict[str, Any]) -> None:
+    made = on_gpu(profiles["kmeans"], move=0.1, publish=0.01, produce=0.01, assign=0.2)
+    known = learned(made, Machine(catalogue.load("h200")))
+    assert known.trace is not None
+    seconds = {work.stage: work.seconds for work in known.trace.work}
+    assert (seconds["move"], seconds["publish"]) == (pytest.approx(0.01), pytest.approx(0.01))
+    again = learned(on_gpu(profiles["kmeans"], assign=0.4), Machine(catalogue.load("h200")))
+    assert again.kernel_factor["assign"][0] == pytest.approx(2 * known.kernel_factor["assign"][0], rel=0.01)
+
+
+def test_rules_know_how_often_a_loop_ran(profiles: dict[str, Any]) -> None:
+    made = on_gpu(profiles["kmeans"], assign=0.2)
+    reads = {read.buffer: read.passes for read in cases(made)[0].reads}
+    once = {t.buffer: t.bytes_read for t in made.traffic.traffic if t.stage == "assign"}
+    assert reads["points"] == pytest.approx(10 * once["points"] / 8192)
+    assert [stage.name for stage in in_order(made.workload)] == words(
+        "produce assign move assign move publish"
+    )
+    centres = next(buffer for buffer in made.workload.buffers if buffer.name == "centres")
+    assert changes_of_side(centres, made.workload) == 4
 
 
 @pytest.mark.parametrize("strategy", ["pinned", "managed-prefetch", "zero-copy"])

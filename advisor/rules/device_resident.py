@@ -3,7 +3,7 @@
 from advisor import units
 from advisor.profiles.schema import BufferRecord
 from advisor.rules.base import Case, Finding, Limits, Row, Rule, estimate, frame_share, not_applicable, passed
-from advisor.rules.rows import in_turn, moves, shared
+from advisor.rules.rows import in_order, moves, shared
 from advisor.strategies.registry import BASELINE
 
 
@@ -57,7 +57,7 @@ def _copying(case: Case) -> Row | None:
 def _between(buffer: BufferRecord, case: Case) -> list[str]:
     """Host stages between device stages, where the plan of the baseline copies it down and up for them."""
     steps = moves(BASELINE, case.workload, case.device)
-    touched = [stage for stage in in_turn(case.workload) if stage.name in buffer.access]
+    touched = [stage for stage in in_order(case.workload) if stage.name in buffer.access]
     kernels = [i for i, stage in enumerate(touched) if stage.side == "device"]
     if {step.action for step in steps if step.name == buffer.name} != {"to-device", "to-host"}:
         return []

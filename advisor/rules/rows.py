@@ -265,7 +265,7 @@ def moves(name: str, workload: WorkloadRecord, device: Device) -> tuple[Step, ..
     return tuple(step for step in steps if step.action in ("to-device", "to-host"))
 
 
-def in_turn(workload: WorkloadRecord) -> list[StageRecord]:
+def in_order(workload: WorkloadRecord) -> list[StageRecord]:
     """The stages of a frame in order, those of a loop twice: an iteration follows an iteration."""
     found: list[StageRecord] = []
     for loop, stages in groupby(workload.frame_stages(), key=lambda stage: stage.loop):
@@ -275,7 +275,7 @@ def in_turn(workload: WorkloadRecord) -> list[StageRecord]:
 
 def changes_of_side(buffer: BufferRecord, workload: WorkloadRecord) -> int:
     """How often the side that touches the buffer changes from frame to frame, in one frame."""
-    touched: list[Side] = [s.side for s in in_turn(workload) if s.name in buffer.access]
+    touched: list[Side] = [s.side for s in in_order(workload) if s.name in buffer.access]
     return sum(before != after for before, after in _around(touched))
 
 
