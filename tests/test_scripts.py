@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import tempfile
 from pathlib import Path
@@ -132,7 +133,7 @@ def test_cpu_time_is_that_of_a_run_with_its_children_and_energy_is_absent_with_a
     assert 0.4 <= base.cpu_seconds < 2
     assert base.energy is None
     assert base.absent["energy"]
-    said = shown(found, "html")
+    said = html.unescape(shown(found, "html"))
     assert missing(said, "CPU time per run", base.absent["energy"]) == []
 
 
