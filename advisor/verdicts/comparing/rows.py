@@ -18,8 +18,9 @@ Outcome = Literal["slower", "faster", "same", "cannot tell"]
 Figures = Measured | Predicted | ScriptMeasured
 AnyRow = Figures | Failed | Skipped
 NOT_RUN = "it was not requested"
-HOST_NOISE = 0.13
-"""Of host stages timed on one CPU on different days: 654 to 847 µs for one workload, 13 % either way."""
+HOST_NOISE, HOST_NOISE_SECONDS = 0.13, 3e-6
+"""Of host stages timed on one CPU in different runs: 654 to 847 µs for one workload, 13 % either way, and
+1.9 to 3.5 µs for a short one on a busy machine: some microseconds beside that."""
 
 
 @dataclass(frozen=True)
@@ -111,8 +112,9 @@ def _paired(base: Predicted, head: Predicted) -> stats.Ratio:
 def _timed(row: Predicted, stream: int) -> npt.NDArray[np.float64]:
     """By how much the noise of its host stages changes the row's time, in each draw."""
     host = sum(seconds for name, seconds in row.terms.items() if name.startswith("host:"))
-    noise = np.random.default_rng(stream).triangular(-HOST_NOISE, 0.0, HOST_NOISE, len(row.drawn))
-    return np.asarray(1 + min(host / sum(row.terms.values()), 1.0) * noise)
+    ends = (HOST_NOISE * host + HOST_NOISE_SECONDS * bool(host)) / sum(row.terms.values())
+    noise = np.random.default_rng(stream).triangular(-1.0, 0.0, 1.0, len(row.drawn))
+    return np.asarray(1 + min(ends, 0.5) * noise)
 
 
 def outcome(ratio: stats.Ratio) -> Outcome:
