@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
-from advisor.errors import WorkloadError, did_you_mean
+from advisor.errors import WorkloadError, nearest
 from advisor.profiles.schema import AccessMode, ArrayForm, BufferRecord, Side, StageRecord
 from advisor.strategies.schedule import StageUse
 from advisor.workloads import definition
@@ -218,7 +218,7 @@ def _parameters(
         elif parameter.default is parameter.empty:
             raise WorkloadError(
                 f"stage {stage!r} takes {name!r}, which is not a buffer"
-                f"{did_you_mean(name, (*buffers, *RESERVED))}",
+                f"{nearest(name, (*buffers, *RESERVED))}",
                 next_step=f"Buffers: {', '.join(buffers)}. Also available by name: {', '.join(RESERVED)}.",
             )
     return access, specials, wanted
