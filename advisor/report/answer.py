@@ -66,6 +66,17 @@ class Change:
         """Of the whole code."""
         return self.code.count("\n") + 1
 
+    @property
+    def heart(self) -> str:
+        """The imports and the excerpt, which is whole; nothing where it is cut."""
+        if not self.code.endswith(self.excerpt):
+            return ""
+        before = self.code.removesuffix(self.excerpt).splitlines()
+        imports = [line for line in before if line.startswith(("import ", "from "))]
+        helpers = sum(map(bool, before)) - len(imports)
+        told = f"# {helpers} lines of helper functions, in the report"
+        return "\n".join([*imports, *["", told] * bool(helpers), *[""] * bool(before), self.excerpt])
+
 
 @dataclass(frozen=True)
 class Answer:

@@ -37,7 +37,7 @@ class Room:
     """So many verdicts, and so many tables."""
     facts: int = 24
     code: Literal["whole", "heart", "none"] = "whole"
-    """Code is shown to its last line, where the results are waited for; or from the buffers on."""
+    """Code is shown to its last line, where the results are waited for; or without its helper functions."""
 
 
 ROOMS = (
@@ -123,11 +123,8 @@ class _Writer:
             yield self._code(same[0][0], where)
 
     def _code(self, change: Change, where: str) -> str:
-        shown = f"# {words.count(change.lines, 'line')}, in the report"
-        if self.room.code == "whole":
-            shown = change.code
-        elif self.room.code == "heart" and change.code.endswith(change.excerpt):
-            shown = change.excerpt
+        shown = {"whole": change.code, "heart": change.heart}.get(self.room.code, "")
+        shown = shown or f"# {words.count(change.lines, 'line')}, in the report"
         summary = f"Code for {code(change.strategy, tags=True)}{where}"
         return f"<details><summary>{summary}</summary>\n\n{fence(shown)}\n\n</details>"
 
