@@ -278,7 +278,7 @@ class Bullets(Block):
 class Group(Block):
     """Blocks that belong together, as a card with a title or without one."""
 
-    kind: Literal["prediction", "sheet"]
+    kind: Literal["prediction", "sheet", "panels", "pane"]
     blocks: tuple[Block, ...]
     title: str = ""
     badge: str = ""

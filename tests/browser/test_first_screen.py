@@ -103,6 +103,18 @@ def test_the_chart_is_on_the_first_screen(width: int, bars: int, browser: Browse
 
 
 @pytest.mark.parametrize("width", [390, 1280])
+def test_three_devices_charts_are_panels_on_the_first_screen(
+    width: int, browser: Browser, tmp_path: Path
+) -> None:
+    with opened(predicted_run(), width, browser, tmp_path) as visited:
+        charts = visited.page.locator(".panels .race").all()
+        assert len(charts) == 3
+        for chart in charts:
+            top, bottom, _ = chart.evaluate(BOX)
+            assert 0 < top < bottom <= 800
+
+
+@pytest.mark.parametrize("width", [390, 1280])
 def test_where_everything_failed_the_first_screen_says_why_and_what_to_do(
     width: int, browser: Browser, tmp_path: Path
 ) -> None:
