@@ -156,7 +156,29 @@
     const least = Math.min(...near.map((one) => one.bytes));
     const kept = near.find((one) => one.name === baseline);
     if (kept && kept.bytes <= least + Math.max(least * SAME_MEMORY, LEAST_SAVING)) return kept;
-    return leanest(near).sort(order((one) => one.change, (one) => one.high, (one) => one.name))[0];
+    return leanest(near).sort(order((one) => one.change, (one) => one.high, (one) => one.rank ?? one.name))[0];
+  }
+
+  // As advisor/verdicts/predicted.py chooses; how sure it is, only Python knows.
+  function likely({ objectives, baseline, indifference }, objective, budget) {
+    return Object.entries(objectives[objective]).map(([device, all]) => {
+      const every = all.map(([name, high, bytes, change], rank) => ({ name, high, bytes, change, rank }));
+      const fitting = every.filter((row) => budget === null || row.bytes <= budget);
+      if (!fitting.length) return { device, chosen: null };
+      const rows = objective === "footprint" ? leanest(fitting) : fitting;
+      const best = Math.min(...rows.map((row) => row.high));
+      const chosen = preferred(rows.filter((row) => row.high <= best * (1 + indifference)), baseline);
+      const base = every.find((row) => row.name === baseline);
+      return { device, chosen: chosen.name, gain: base ? base.high / chosen.high : null };
+    });
+  }
+
+  function bets(all, found) {
+    return "Predicted: " + found.map(({ device, chosen, gain }) => {
+      if (chosen === null) return `no strategy fits the memory budget on ${device}`;
+      const against = gain === null || chosen === all.baseline ? "" : ` (gain ${gain.toPrecision(3)}×)`;
+      return `likely ${chosen} on ${device}${against}`;
+    }).join("; ");
   }
 
   function decide(all, objective, budget) {
@@ -200,6 +222,7 @@
     const form = make("p", "", "comfort chooser"), select = make("select", ""), input = make("input", "");
     const told = make("output", "", "headline");
     Object.keys(all.objectives).forEach((name) => select.append(make("option", name)));
+    if (all.objective in all.objectives) select.value = all.objective;
     input.type = "number";
     input.min = 0;
     input.step = "any";
@@ -207,9 +230,10 @@
     if (all.budget !== null) input.value = all.budget / 2 ** 20;
     const show = () => {
       const budget = input.value === "" ? null : Number(input.value) * 2 ** 20;
-      const found = decide(all, select.value, budget);
-      Object.assign(told.dataset, { kind: found.kind, chosen: found.chosen, bound: found.bound });
-      told.textContent = sentence(all, select.value, found);
+      const found = (all.predicted ? likely : decide)(all, select.value, budget);
+      const { kind = "", chosen, bound = "" } = all.predicted ? { chosen: found.map((one) => one.chosen) } : found;
+      Object.assign(told.dataset, { kind, chosen, bound });
+      told.textContent = all.predicted ? bets(all, found) : sentence(all, select.value, found);
     };
     [["Objective ", select], ["Memory budget, MiB ", input]].forEach(([text, field]) => {
       const label = make("label", text);
