@@ -98,6 +98,28 @@
     place.before(label);
   }
 
+  // What the titles of a chart's marks tell a mouse, the arrow keys read out.
+  function addReading(chart) {
+    const marks = [...chart.querySelectorAll("title")].map((title) => title.parentElement);
+    const read = marks.filter((mark) => mark !== chart && mark.querySelectorAll("title").length === 1);
+    const told = make("output", "", "reading quiet");
+    let at = -1;
+    if (!read.length) return;
+    chart.tabIndex = 0;
+    chart.addEventListener("focus", () => { told.textContent ||= "The arrow keys read the exact values."; });
+    chart.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      if (at >= 0) read[at].classList.remove("read");
+      at = (Math.max(at, step < 0 ? 0 : -1) + step + read.length) % read.length;
+      read[at].classList.add("read");
+      told.textContent = [read[at].closest("[data-names]")?.dataset.names, read[at].querySelector("title").textContent]
+        .filter(Boolean).join(", ");
+    });
+    chart.closest("figure").append(told);
+  }
+
   // From here on as advisor/stats.py and advisor/verdicts/choice.py have it.
   const BINS = 8192, SAME_MEMORY = 0.01, LEAST_SAVING = 2 << 20, FEWEST_PROCESSES = 2, NOTHING = 10;
   const known = new Map();
@@ -250,6 +272,7 @@
     document.querySelectorAll("pre[data-copy]").forEach(addCopyButton);
     document.querySelectorAll("table[data-sortable]").forEach(addSorting);
     document.querySelectorAll("[data-choice]").forEach(addChoice);
+    document.querySelectorAll("figure [role=img]").forEach(addReading);
     const chart = document.querySelector(".bars");
     if (chart) addFilter(chart.closest("figure"));
   });
