@@ -14,7 +14,7 @@ from advisor.report.answer import Answers
 from advisor.report.answering import predicted_answer
 from advisor.report.charts import footprint_chart, frame_chart, overlap_note, prediction_chart
 from advisor.report.distribution import spread
-from advisor.report.more_figures import more_figures, places
+from advisor.report.more_figures import mix, more_figures, places
 from advisor.report.page import Section, filled
 from advisor.report.tables import gaps, memory_told
 from advisor.verdicts.counting import counted
@@ -54,7 +54,13 @@ def memory(profile: Profile) -> Section:
     """What each strategy takes, by kind and by place."""
     measured = tuple(fastest_first(counted(profile)).measured().values())
     chart = replace(footprint_chart(fastest_first(counted(undoubted(profile)))), notes=(_PHYSICAL,))
-    return Section("memory", "Memory by kind", filled(chart, *places(measured)), nav="Memory", forms="html")
+    return Section(
+        "memory",
+        "Memory by kind",
+        filled(chart, *mix(profile), *places(measured)),
+        nav="Memory",
+        forms="html",
+    )
 
 
 def noise(profile: Profile, against: ModelAgainstRun) -> Section:
