@@ -40,6 +40,7 @@ from advisor.profiles.reading import load, parse
 from advisor.profiles.schema import Profile
 from advisor.profiles.system_state import Environment
 from advisor.report import html, markdown, profile_page
+from advisor.report.escaping import fence
 from advisor.report.html import link
 from advisor.report.page import download
 from advisor.report.pages import page_of, write
@@ -394,6 +395,6 @@ def test_code_in_markdown_is_whole_or_its_heart_or_left_out() -> None:
 
 
 def test_a_block_in_markdown_is_cut_after_a_line() -> None:
-    assert markdown.fence("ab\ncd\nef", 5, "") == "```\nab\ncd\n# … cut, see the report\n```"
-    assert markdown.fence("ab\ncd\nef", 4, "") == "```\nab\n# … cut, see the report\n```"
-    assert markdown.fence("abcdef", 4, "") == "```\nabcd\n# … cut, see the report\n```"
+    assert fence("ab\ncd\nef", 5, "") == "```\nab\ncd\n# … cut, see the report\n```"
+    assert fence("ab\ncd\nef", 4, "") == "```\nab\n# … cut, see the report\n```"
+    assert fence("abcdef", 4, "") == "```\nabcd\n# … cut, see the report\n```"

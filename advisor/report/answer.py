@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from advisor.report import words
 from advisor.report.blocks import Block, Fact, Finding, Item, Verdict
 
 SNIPPET_LINES = 15
@@ -139,3 +140,10 @@ class Answers(Block):
     def sentences(self) -> tuple[Verdict, ...]:
         """Over all of several devices, or of the only one."""
         return self.over or tuple(answer.verdict for answer in self.items)
+
+    @property
+    def changes(self) -> list[tuple[Change, str]]:
+        """Each code once, the most common first, with its devices in words."""
+        alike = words.grouped((answer for answer in self.items if answer.change), lambda a: a.change)
+        told = sorted(alike.items(), key=lambda pair: -len(pair[1]))
+        return [(change, words.listing(a.verdict.device for a in where)) for change, where in told if change]

@@ -68,7 +68,7 @@ def noise(profile: Profile, against: ModelAgainstRun) -> Section:
     measured = tuple(fastest_first(counted(profile)).measured().values())
     parts = filled(
         spread(measured),
-        *more_figures(profile, measured),
+        *more_figures(measured),
         *(beside_model(against) if against.rows else ()),
     )
     return Section("noise", "How much frame times vary", parts, nav="Noise")

@@ -6,15 +6,14 @@ is plain; a name between backticks is set as code.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from advisor.profiles.schema import Profile
 from advisor.report.blocks import (
     Banners,
     Block,
-    Download,
     Fact,
     Facts,
     Fold,
@@ -22,6 +21,7 @@ from advisor.report.blocks import (
     Forms,
     Group,
     Prose,
+    Row,
     Table,
     Verdict,
     Verdicts,
@@ -94,6 +94,12 @@ def _flat(blocks: tuple[Block, ...], form: Form) -> Iterator[Block]:
             yield block
 
 
+def kept_rows(rows: tuple[Row, ...], most: int) -> tuple[Row, ...]:
+    """As many rows as there is room for: those of the lowest rank, in their order."""
+    kept = sorted(range(len(rows)), key=lambda i: rows[i].rank)[:most]
+    return tuple(rows[i] for i in sorted(kept))
+
+
 MOST_FRAMES = 150_000
 """More than these do not fit, so that nobody need try: a frame takes more than two bytes, packed."""
 
@@ -133,6 +139,14 @@ def legend(table: Table) -> str:
     return " ".join(
         filter(None, (f"{shown}." if shown else "", "Intervals and ranges are in the HTML page."))
     )
+
+
+@dataclass(frozen=True)
+class Download(Block):
+    """The profile to save from the page; None where it is known to be too large."""
+
+    json: Callable[[], str] | None
+    forms: Forms = field(default="html", kw_only=True)
 
 
 def download(profile: Profile) -> Download:

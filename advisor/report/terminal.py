@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from advisor.report import blocks, words
 from advisor.report.answer import Answer, Answers, Bar
-from advisor.report.page import Page, Section, shown
-from advisor.report.text import MARK, WIDTH, Shown, bar, joined, short, tables, wrap
+from advisor.report.page import Page, Section, kept_rows, shown
+from advisor.report.text import MARK, WIDTH, Shown, bar, joined, missing, tables, wrap
 
 LINES = 22
 """With a blank line, the files that were written and what opens a trace, that is 25."""
@@ -131,7 +131,7 @@ class _Writer:
         if alone or not self.room.brief:
             for answer, chart in told:
                 yield self._device(answer.verdict, named=not alone, reasons=not self.room.brief)
-                yield [*chart, *(_missing(answer.missing) if self.room.brief else [])]
+                yield [*chart, *(missing(answer.missing) if self.room.brief else [])]
         else:
             devices = [
                 [*self._one_of_several(answer), *chart[min(i, 1) :]] for i, (answer, chart) in enumerate(told)
@@ -231,7 +231,7 @@ class _Writer:
 
     def _shown(self, table: blocks.Table) -> Shown:
         rows = tuple(row for row in table.rows if not row.missing)
-        return table, blocks.kept_rows(rows, self.room.rows)
+        return table, kept_rows(rows, self.room.rows)
 
     def prose(self, block: blocks.Prose) -> Iterator[list[str]]:
         if self.indent or not self.room.brief:
@@ -261,7 +261,7 @@ class _Writer:
 
     def items(self, block: blocks.Items) -> Iterator[list[str]]:
         if self.room.brief and not block.label:
-            yield _missing(block.items)
+            yield missing(block.items)
         else:
             yield [line for item in block.items for line in self._item(item, block.label)]
 
@@ -290,18 +290,3 @@ class _Writer:
 
     def bullets(self, block: blocks.Bullets) -> Iterator[list[str]]:
         yield [line for text in block.texts for line in self.wrap(f"- {text}", self.indent, "  ")]
-
-
-def _missing(items: Sequence[blocks.Item]) -> list[str]:
-    """What has no figures, in a line: with short reasons where these fit."""
-    alike = words.grouped(items, lambda item: item.status)
-    lines: list[str] = []
-    for reasons in (True, False):
-        told = [
-            f"{status}: {', '.join(', '.join(item.names) + short(item.text) * reasons for item in same)}"
-            for status, same in alike.items()
-        ]
-        lines = wrap("; ".join(told), "  ", "  ", most=2)
-        if len(lines) <= 1:
-            break
-    return lines

@@ -52,7 +52,22 @@ def joined(names: Sequence[str], room: int) -> str:
     return told
 
 
-def short(reason: str) -> str:
+def missing(items: Sequence[blocks.Item]) -> list[str]:
+    """What has no figures, in a line: with short reasons where these fit."""
+    alike = words.grouped(items, lambda item: item.status)
+    lines: list[str] = []
+    for reasons in (True, False):
+        told = [
+            f"{status}: {', '.join(', '.join(item.names) + _short(item.text) * reasons for item in same)}"
+            for status, same in alike.items()
+        ]
+        lines = wrap("; ".join(told), "  ", "  ", most=2)
+        if len(lines) <= 1:
+            break
+    return lines
+
+
+def _short(reason: str) -> str:
     """Its first clause, in parentheses."""
     clause = _CLAUSE.split(reason)[0].strip()
     return f" ({clause})" if clause else ""
