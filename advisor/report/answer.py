@@ -142,8 +142,8 @@ class Answers(Block):
         return self.over or tuple(answer.verdict for answer in self.items)
 
     @property
-    def changes(self) -> list[tuple[Change, str]]:
-        """Each code once, the most common first, with its devices in words."""
+    def changes(self) -> list[tuple[Change, str, int]]:
+        """Each code once, with its devices in words and their number."""
         alike = words.grouped((answer for answer in self.items if answer.change), lambda a: a.change)
-        told = sorted(alike.items(), key=lambda pair: -len(pair[1]))
-        return [(change, words.listing(a.verdict.device for a in where)) for change, where in told if change]
+        named = [(change, [a.verdict.device for a in where]) for change, where in alike.items() if change]
+        return [(change, words.listing(devices), len(devices)) for change, devices in named]

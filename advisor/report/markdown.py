@@ -104,7 +104,7 @@ class _Writer:
         advice = dict.fromkeys(found for answer in block.items for found in answer.advice)
         if advice:
             yield _numbered(list(advice))
-        for change, devices in block.changes:
+        for change, devices, _ in block.changes:
             yield self._code(change, "" if alone else f" on {escape(devices, 120)}")
 
     def _code(self, change: Change, where: str) -> str:
