@@ -98,7 +98,8 @@ def _lead(
         blocks.Verdicts(told or (none,), named=len(told) > 1 or predicted, forms="md txt"),
         panels(told or (none,), [filled(chart) for chart in charts] or [()]),
         blocks.Prose(_PREDICTED * confirm, label="Next", kind="next together"),
-        blocks.Banners("note", notes, forms="html"),
+        blocks.Banners("note", notes[: len(sweep.notes)], forms="html txt"),
+        blocks.Banners("note", notes[len(sweep.notes) :], forms="html"),
         blocks.Items(tuple(_missing(missing, parameter)), "Values that were not run"),
     )
 
