@@ -106,7 +106,10 @@
     let at = -1;
     if (!read.length) return;
     chart.tabIndex = 0;
-    chart.addEventListener("focus", () => { told.textContent ||= "The arrow keys read the exact values."; });
+    chart.addEventListener("focus", () => {
+      chart.closest("figure").append(told);
+      told.textContent ||= "The arrow keys read the exact values.";
+    });
     chart.addEventListener("keydown", (event) => {
       const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
       if (!step) return;
@@ -117,7 +120,6 @@
       told.textContent = [read[at].closest("[data-names]")?.dataset.names, read[at].querySelector("title").textContent]
         .filter(Boolean).join(", ");
     });
-    chart.closest("figure").append(told);
   }
 
   // From here on as advisor/stats.py and advisor/verdicts/choice.py have it.
