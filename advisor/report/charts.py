@@ -78,17 +78,11 @@ class Segment(Key):
 
 
 @dataclass(frozen=True)
-class Whisker:
-    """The interval of a bar, ends and middle in percent."""
-
-    low: str
-    high: str
-    middle: str
-
-
-@dataclass(frozen=True)
 class Stack:
-    """One bar: its parts, the value beside its label, the interval around `middle`; `chart` places these."""
+    """One bar: its parts, the value beside its label, the interval around `middle`; `chart` places these.
+
+    `whisker` is where the interval's ends and the middle lie on the axis.
+    """
 
     label: str
     value: str
@@ -98,7 +92,7 @@ class Stack:
     interval: tuple[float, float] | None = None
     emphasised: bool = False
     segments: tuple[Segment, ...] = ()
-    whisker: Whisker | None = None
+    whisker: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -280,9 +274,7 @@ def _bar(stack: Stack, extent: float, legend: tuple[Key, ...], write: Write) -> 
         )
         for key, share, left in zip(keys, shares, accumulate(shares, initial=0.0), strict=False)
     )
-    whisker = None
-    if stack.interval is not None:
-        whisker = Whisker(*(percent(at / extent) for at in (*stack.interval, stack.middle)))
+    whisker = tuple(at / extent for at in (*stack.interval, stack.middle)) if stack.interval else ()
     name = words.name(stack.label, LABEL_LENGTH)
     return replace(stack, label=name, segments=segments, whisker=whisker)
 

@@ -21,6 +21,7 @@ from markupsafe import Markup
 
 from advisor.report import words
 from advisor.report.answer import Answers
+from advisor.report.axes import percent
 from advisor.report.blocks import Block, Fold, Group, Verdicts
 from advisor.report.page import Download, Page
 
@@ -114,6 +115,7 @@ def page_environment() -> Environment:
         finalize=lambda value: _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", value) if type(value) is str else value
     )
     made.filters["verbatim"] = Verbatim
+    made.filters["percent"] = percent
     made.filters["shown"] = lambda columns: [column for column in columns if "html" in column.forms]
     return made
 

@@ -78,16 +78,6 @@ class Line:
     label_at: float
     end_at: float
 
-    @property
-    def label_y(self) -> str:
-        """Of the name, as SVG writes it."""
-        return percent(self.label_at)
-
-    @property
-    def end_y(self) -> str:
-        """Of the line's end, as SVG writes it."""
-        return percent(self.end_at)
-
 
 @dataclass(frozen=True)
 class Crossing:
