@@ -115,7 +115,7 @@ class Inspector:
         """
         stages = {f"{stage.side}:{stage.name}": stage for stage in self._bound.frame}
         untouched: dict[tuple[str, str], Array] = {}
-        for action in loop.actions(index):
+        for action in loop.in_turn(loop.actions(index)):
             stage = stages.get(action.label)
             if stage is None:
                 loop.act(action, index)
@@ -130,7 +130,8 @@ class Inspector:
             self._backend.synchronize()
             self._compare(stage, before)
             for name, pattern in poisons.items():
-                untouched[stage.name, name] = self._still_poisoned(stage, name, pattern)
+                stayed = self._still_poisoned(stage, name, pattern)  # in each iteration of a loop
+                untouched[stage.name, name] = stayed & untouched.get((stage.name, name), np.True_)
             if outputs is not None:
                 for name in stage.use.writes():
                     contents = some(self._read(name, stage.side)).copy()
@@ -139,7 +140,7 @@ class Inspector:
         return untouched
 
     def results(self, index: int = 0, *, alone: bool = True) -> dict[str, Array]:
-        """The newest contents, after that frame, of the buffers that host stages read (else: that device
+        """The newest contents, after that frame, of the buffers that the host reads (else: that device
         stages write). Views where the host has them.
 
         alone: nothing is under way. Else the next frame is, and buffers that it shares are left out.
@@ -149,6 +150,7 @@ class Inspector:
         if not names:
             written = {n for s in frame for n, mode in s.access.items() if mode != "in"}
             names = {n for n in written if not self._bound.workload.buffers[n].scratch}
+        names |= {loop.until for loop in self._bound.loops}
         own = sorted(name for name in names if alone or self._doubled(name))
         return {name: self._newest(name, index, alone=alone) for name in own}
 

@@ -67,6 +67,11 @@ class Context:
         traits = {name: placement.traits(device) for name, placement in self.placements.items()}
         return plan(stage_uses(self.workload, "setup"), stage_uses(self.workload, "frame"), traits)
 
+    @cached_property
+    def iterations(self) -> list[float]:
+        """How often each loop runs in a frame."""
+        return [self.trace.times(loop) for loop in self.workload.loops]
+
     def own(self, buffer: str) -> Placement:
         """Where the program's own memory of a buffer lies."""
         return self.placements[buffer].own

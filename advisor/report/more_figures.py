@@ -93,6 +93,7 @@ def _figures(measured: Sequence[AnyRow], of: str, title: str, caption: str) -> T
         Column("99 % of frames within", notes="bounds", brief="p99"),
         Column(f"CPU time per {of}", brief="CPU"),
         Column(f"energy per {of}", "above idle", brief="energy"),
+        Column("iterations of loops per frame", brief="iterations"),
     )
     rows = tuple(Row(words.name(row.strategy), tuple(_cells(row))) for row in measured)
     return Table(
@@ -126,6 +127,9 @@ def _cells(row: AnyRow) -> Iterator[TableCell]:
     if energy:
         note = f"{units.digits(energy.watts)} W total, {units.digits(energy.idle_watts)} W idle"
     yield _cell(energy.joules if energy else None, units.joules, note)
+    loops = row.iterations if isinstance(row, Measured) else ()
+    told = ", ".join(units.digits(loop.mean, 3) for loop in loops[:4])
+    yield _cell(loops[0].mean if loops else None, lambda _: told)
 
 
 def _cell(figure: Figure | None, write: Callable[[Figure], str], note: str = "") -> TableCell:

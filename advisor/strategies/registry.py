@@ -71,8 +71,9 @@ class Strategy:
 
 
 def sides_of(buffer: BufferRecord, workload: WorkloadRecord) -> set[Side]:
-    """The sides whose stages use the buffer, in set-up or in a frame."""
-    return {stage.side for stage in workload.stages if stage.name in buffer.access}
+    """The sides that use the buffer, in set-up or in a frame: the host looks at one that ends a loop."""
+    looks: set[Side] = {"host"} if any(loop.until == buffer.name for loop in workload.loops) else set()
+    return looks | {stage.side for stage in workload.stages if stage.name in buffer.access}
 
 
 def shared(workload: WorkloadRecord) -> list[BufferRecord]:

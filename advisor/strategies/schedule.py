@@ -14,13 +14,14 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from itertools import chain
+from itertools import chain, groupby
 from typing import Literal, TypeAlias
 
 from advisor.errors import WorkloadError
-from advisor.profiles.schema import AccessMode, Side, WorkloadRecord
+from advisor.profiles.schema import AccessMode, Loop, Side, WorkloadRecord
+from advisor.strategies.loops import Places, State, merged, strayed
 
-Action = Literal["host", "device", "copy-in", "copy-out", "to-device", "to-host", "synchronize"]
+Action = Literal["host", "device", "copy-in", "copy-out", "to-device", "to-host", "synchronize", "until"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class StageUse:
     access: Mapping[str, AccessMode]
     every: int = 1
     """It runs in the frames whose index this divides."""
+    loop: Loop | None = None
+    """Stages in a row with the same loop are its body."""
 
     def reads(self) -> list[str]:
         """Buffers whose contents it needs, in order."""
@@ -60,8 +63,7 @@ class StageUse:
         return [name for name, mode in self.access.items() if mode != "in"]
 
 
-_Places: TypeAlias = dict[str, set[Side]]
-_Parts: TypeAlias = tuple[str, Side, tuple[tuple[str, AccessMode], ...], int]
+_Parts: TypeAlias = tuple[str, Side, tuple[tuple[str, AccessMode], ...], int, Loop | None]
 """A stage's fields, that have a hash."""
 
 
@@ -69,13 +71,22 @@ _Parts: TypeAlias = tuple[str, Side, tuple[tuple[str, AccessMode], ...], int]
 class Step:
     """One action of a frame: `name` is a stage for host and device, a buffer for everything that moves one.
 
-    copy-in and copy-out are the host's copies between foreign memory and the program's own.
+    copy-in and copy-out are the host's copies between foreign memory and the program's own. until: the host
+    looks at the buffer that ends a loop.
     """
 
     action: Action
     name: str = ""
     overwritten: bool = False
     """Of a buffer that is moved: the stage that waits for it writes all of it, so its contents may stay."""
+    loop: Loop | None = None
+    """It is done in the first iteration of that loop or, `again`, in each later one. Of both the steps stand
+    in a row, with an `until` among them."""
+    again: bool = False
+
+    def times(self, iterations: Sequence[float]) -> float:
+        """How often it is done in its frame, given how often each loop runs."""
+        return iterations[self.loop.number] - 1 if self.loop and self.again else 1.0
 
 
 @dataclass(frozen=True)
@@ -116,7 +127,7 @@ def plan(setup: Sequence[StageUse], frame: Sequence[StageUse], traits: Mapping[s
 
 
 def _parts(stage: StageUse) -> _Parts:
-    return stage.name, stage.side, tuple(stage.access.items()), stage.every
+    return stage.name, stage.side, tuple(stage.access.items()), stage.every, stage.loop
 
 
 @lru_cache(maxsize=256)
@@ -137,13 +148,14 @@ def _planned(
     beyond = Counter(chain(*frames[1 : length + 1])) - Counter(chain(*period))
     if settling := [step for step in beyond if step.action == "to-device"]:
         waited = (Step("synchronize"),)
+        settling = list(dict.fromkeys(replace(step, loop=None, again=False) for step in settling))
         first = (*(first[:-1] if first[-1:] == waited else first), *settling, *waited)
     return Plan(before, first, period, tuple(holders[2 * length :]))
 
 
 def _stage(parts: _Parts) -> StageUse:
-    name, side, access, every = parts
-    return StageUse(name, side, dict(access), every)
+    name, side, access, every, loop = parts
+    return StageUse(name, side, dict(access), every, loop)
 
 
 def frames_of_a_period(frame: Iterable[StageUse]) -> int:
@@ -159,6 +171,7 @@ def stage_uses(workload: WorkloadRecord, phase: Literal["setup", "frame"]) -> li
             s.side,
             {b.name: b.access[s.name] for b in workload.buffers if s.name in b.access},
             s.every,
+            s.loop,
         )
         for s in workload.stages
         if s.phase == phase
@@ -170,14 +183,14 @@ class _Tracker:
     """Holds where each buffer is current and what is in flight, from one stage to the next."""
 
     traits: Mapping[str, Traits]
-    current: _Places = field(default_factory=dict)
-    foreign: _Places = field(default_factory=dict)
+    current: Places = field(default_factory=dict)
+    foreign: Places = field(default_factory=dict)
     """Of buffers in foreign memory: host where that memory is current, device where our own is."""
     being_read: set[str] = field(default_factory=set)
     being_written: set[str] = field(default_factory=set)
     in_flight: bool = False
     steps: list[Step] = field(default_factory=list)
-    known: dict[Hashable, tuple[tuple[Step, ...], _Places, _Places]] = field(default_factory=dict)
+    known: dict[Hashable, tuple[tuple[Step, ...], Places, Places]] = field(default_factory=dict)
 
     def frame(self, stages: Sequence[StageUse]) -> tuple[Step, ...]:
         """`run`, but once alone for the same stages with everything in the same places before them."""
@@ -191,6 +204,16 @@ class _Tracker:
 
     def run(self, stages: Iterable[StageUse]) -> tuple[Step, ...]:
         self.steps = []
+        for loop, body in groupby(stages, key=lambda stage: stage.loop):
+            if loop is None:
+                self._in_a_row(body)
+            else:
+                self._repeated(loop, list(body))
+        if self.in_flight:
+            self._synchronize()
+        return tuple(self.steps)
+
+    def _in_a_row(self, stages: Iterable[StageUse]) -> None:
         for stage in stages:
             self._require_written(stage)
             own = self._own(stage)
@@ -198,9 +221,41 @@ class _Tracker:
                 self._host(own, Step("host", stage.name))
             else:
                 self._device(own)
-        if self.in_flight:
-            self._synchronize()
-        return tuple(self.steps)
+
+    def _repeated(self, loop: Loop, body: Sequence[StageUse]) -> None:
+        """The first iteration, and one that may follow any other: what is where, and under way, before it
+        holds after the first iteration as well as after a later one, and so does what is left behind."""
+        before = self.steps
+        first = self._iteration(loop, body)
+        began = after = self._state()
+        while True:
+            again = self._iteration(loop, body)
+            both = merged(after, self._state())
+            self._resume(both)
+            if both == after:
+                break
+            after = both
+        first += (Step("to-device" if to == {"device"} else "to-host", n) for n, to in strayed(began, after))
+        marked = [replace(step, loop=loop) for step in first]
+        marked += [replace(step, loop=loop, again=True) for step in again]
+        self.steps = [*before, *marked]
+
+    def _iteration(self, loop: Loop, body: Sequence[StageUse]) -> list[Step]:
+        """The steps of the stages and of the look at the buffer that ends the loop, which the host reads."""
+        self.steps = []
+        self._in_a_row(body)
+        look = self._own(StageUse("", "host", {loop.until: "in"}))
+        self._host(look, Step("until", loop.until))
+        return self.steps
+
+    def _state(self) -> State:
+        current, foreign = dict(self.current), dict(self.foreign)
+        return current, foreign, set(self.being_read), set(self.being_written), self.in_flight
+
+    def _resume(self, state: State) -> None:
+        current, foreign, being_read, being_written, self.in_flight = state
+        self.current, self.foreign = dict(current), dict(foreign)
+        self.being_read, self.being_written = set(being_read), set(being_written)
 
     def newest(self, name: str) -> set[Side]:
         """The sides whose stages would find the newest contents."""
@@ -295,6 +350,8 @@ def obstacle(frame: Sequence[StageUse]) -> str | None:
         return "no stage runs on the device"
     if all(stage.every > 1 for stage in frame if stage.side == "device"):
         return "no device stage runs in every frame"
+    if ended := next((stage.loop for stage in frame if stage.loop), None):
+        return f"the host ends the loop until {ended.until!r} within a frame, so frames cannot overlap"
     renewed = set(renewed_each_frame(frame))
     written = {name for stage in frame for name in stage.writes()}
     for stage in frame:
