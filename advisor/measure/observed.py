@@ -11,7 +11,6 @@ import ast
 import runpy
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -22,6 +21,7 @@ import numpy as np
 from advisor.errors import UsageError, WorkloadError, nearest
 from advisor.profiles.base import Record
 from advisor.profiles.schema import AccessMode
+from advisor.profiles.scratch import scratch
 from advisor.workloads.definition import RESERVED
 
 Kind = Literal["array", "value", "xp"]
@@ -67,8 +67,8 @@ def observe(file: Path, function: str, inputs: Path) -> Observed:
 
     Raises `WorkloadError` where the file fails before, `UsageError` where it never calls it.
     """
-    with tempfile.TemporaryDirectory(prefix="advisor-") as scratch:
-        told = Path(scratch) / "call.json"
+    with scratch() as folder:
+        told = folder / "call.json"
         names = (str(file), function, str(told), str(inputs))
         command = [sys.executable, "-m", "advisor.measure.observed", *names]
         try:
