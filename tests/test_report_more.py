@@ -13,6 +13,7 @@ from advisor.profiles.row_figures import FrameEnergy, HostPages, PlaceMemory, Qu
 from advisor.profiles.schema import Measured, Profile
 from advisor.report import html, markdown, terminal
 from advisor.report.blocks import NOTHING, Block, Prose, Table
+from advisor.report.charts import Chart
 from advisor.report.more_figures import mix, more_figures, places
 from advisor.report.pages import page_of
 
@@ -79,6 +80,19 @@ def test_what_is_absent_has_its_reason_and_energy_its_source() -> None:
     ]
 
 
+def test_each_has_a_chart() -> None:
+    charts = {b.identifier: b for b in blocks(FULL, LACKING) if isinstance(b, Chart)}
+    assert [bar.label for bar in charts["tails"].bars] == ["pinned", "pageable"]
+    assert [[s.label for s in bar.segments] for bar in charts["tails"].bars] == [
+        ["median", "to 95 %", "to 99 %"], ["median", "to 95 %"],
+    ]  # fmt: skip
+    (bar,) = charts["energy"].bars
+    assert [(s.label, s.value) for s in bar.segments] == [
+        ("above idle", "500 mJ"), ("idle energy", "750 mJ"),
+    ]  # fmt: skip
+    assert "energy" not in {b.identifier for b in blocks(LACKING) if isinstance(b, Chart)}
+
+
 def test_memory_is_told_by_place() -> None:
     (row,) = table(blocks(FULL), "places").rows
     assert [(cell.value, cell.note) for cell in row.cells] == [
@@ -90,6 +104,7 @@ def test_columns_without_any_figure_are_left_out() -> None:
     on_cpu = measured("pageable", 0.01, cpu_seconds=0.02)
     found = table(blocks(on_cpu), "more")
     assert [column.head for column in found.columns] == ["CPU time per frame"]
+    assert not [b for b in blocks(on_cpu) if isinstance(b, Chart)]
 
 
 def test_older_profiles_have_none_of_it() -> None:

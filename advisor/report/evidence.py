@@ -12,7 +12,13 @@ from advisor.profiles.schema import Measured, MemoryClass, Prediction, Profile, 
 from advisor.report import blocks, words
 from advisor.report.answer import Answers
 from advisor.report.answering import predicted_answer
-from advisor.report.charts import footprint_chart, frame_chart, overlap_note, prediction_chart
+from advisor.report.charts import (
+    footprint_chart,
+    frame_chart,
+    overlap_note,
+    prediction_chart,
+    recommended,
+)
 from advisor.report.distribution import spread
 from advisor.report.more_figures import mix, more_figures, places
 from advisor.report.page import Section, filled
@@ -68,7 +74,7 @@ def noise(profile: Profile, against: ModelAgainstRun) -> Section:
     measured = tuple(fastest_first(counted(profile)).measured().values())
     parts = filled(
         spread(measured),
-        *more_figures(measured),
+        *more_figures(measured, recommended(profile)),
         *(beside_model(against) if against.rows else ()),
     )
     return Section("noise", "How much frame times vary", parts, nav="Noise")

@@ -9,11 +9,12 @@ from typing import TypeVar
 
 from advisor import units
 from advisor.errors import WorkloadError
+from advisor.profiles.row_figures import FrameEnergy
 from advisor.profiles.schema import BufferRecord, Measured, Profile
 from advisor.profiles.scripts import ScriptMeasured
 from advisor.report import words
 from advisor.report.blocks import NOTHING, Block, Column, Heading, Prose, Row, Table, TableCell
-from advisor.report.charts import recommended
+from advisor.report.charts import Part, Stack, chart, recommended
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.registry import STRATEGIES, sides_of
 from advisor.strategies.schedule import plan, stage_uses
@@ -27,13 +28,14 @@ _PLACES = (
 )
 
 
-def more_figures(measured: Sequence[Measured]) -> Iterator[Block]:
-    """The table of the measured rows, in their order; nothing where no row has such figures."""
+def more_figures(measured: Sequence[Measured], chosen: str | None = None) -> Iterator[Block]:
+    """Table and charts of the measured rows, in their order; nothing where no row has such figures."""
     if any(row.p95 or row.cpu_seconds is not None or row.energy for row in measured):
         yield Heading("Slowest frames, CPU time, energy", "more", "Slowest frames")
         caption = f"Below each percentile: its bounds, each at 95 % confidence. {_SPENT}"
         yield _figures(measured, "frame", "Slowest frames, CPU time, energy:", caption)
         yield from _why(measured)
+        yield from _charts(measured, chosen)
 
 
 def places(measured: Sequence[Measured]) -> Iterator[Block]:
@@ -146,6 +148,34 @@ def _why(measured: Sequence[AnyRow]) -> Iterator[Prose]:
     sources = dict.fromkeys(row.energy.source for row in measured if row.energy)
     if sources:
         yield Prose(f"Energy: {words.listing(words.line(source, 200) for source in sources)}.", forms="html")
+
+
+def _charts(measured: Sequence[Measured], chosen: str | None) -> Iterator[Block]:
+    tails = [_tail(row, chosen) for row in measured if row.p95]
+    if tails:
+        yield chart("tails", "Slowest frames: median, and the additional time of the slowest", tails)
+    metered = [_metered(row, row.energy, chosen) for row in measured if row.energy]
+    if metered:
+        yield chart("energy", "Energy per frame", metered, write=units.joules)
+
+
+def _tail(row: Measured, chosen: str | None) -> Stack:
+    p95, p99 = (found.seconds if found else 0.0 for found in (row.p95, row.p99))
+    middle = min(row.latency_seconds or row.median_seconds, p95)
+    parts = [Part("median", "host", middle), Part("to 95 %", "transfer", p95 - middle)]
+    parts += [Part("to 99 %", "wait", p99 - p95)] if p99 > p95 else []
+    value = units.seconds(max(p95, p99))
+    return Stack(
+        row.strategy, value, "99 %" if row.p99 else "95 %", tuple(parts), emphasised=row.strategy == chosen
+    )
+
+
+def _metered(row: Measured, energy: FrameEnergy, chosen: str | None) -> Stack:
+    idle = energy.idle_watts * energy.seconds / energy.frames
+    parts = (Part("above idle", "kernel", energy.joules), Part("idle energy", "rest", idle))
+    return Stack(
+        row.strategy, units.joules(energy.joules), "above idle", parts, emphasised=row.strategy == chosen
+    )
 
 
 def _places(measured: Sequence[Measured]) -> Table:
