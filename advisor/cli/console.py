@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.errors import FileProblem, NothingMeasured, WorkloadError
-from advisor.profiles.secrets import mask, of_process
 from advisor.texts import for_log, printable
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from advisor.report.page import Page
     from advisor.strategies.backend import BackendName
 
-INTERRUPTED = 130
 READER_GONE = 128 + 13
 """As a shell tells a program that SIGPIPE, signal 13, ended."""
 BUG = 70
@@ -82,6 +80,8 @@ def began() -> float:
 
 def say(text: str) -> None:
     """A message, which is no result: to stderr, without secrets and what a terminal would obey."""
+    from advisor.profiles.secrets import mask, of_process
+
     print(for_log(printable(mask(text, of_process()))), file=sys.stderr)
 
 

@@ -13,7 +13,6 @@ import typer
 
 from advisor.cli import options, scripting
 from advisor.cli.console import (
-    INTERRUPTED,
     VIEWERS,
     began,
     choose_backend,
@@ -26,7 +25,7 @@ from advisor.cli.console import (
     text,
 )
 from advisor.cli.streams import only_format, put
-from advisor.errors import NothingMeasured, UsageError
+from advisor.errors import INTERRUPTED, NothingMeasured, UsageError
 from advisor.measure.options import OPTIONS, Options
 from advisor.profiles.scratch import scratch
 

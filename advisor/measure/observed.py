@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from advisor.errors import UsageError, WorkloadError, did_you_mean
+from advisor.errors import UsageError, WorkloadError, nearest
 from advisor.profiles.base import Record
 from advisor.profiles.schema import AccessMode
 from advisor.profiles.scratch import scratch
@@ -105,7 +105,7 @@ def _require_function(file: Path, function: str) -> None:
     defined = {node.name for node in ast.walk(ast.parse(file.read_bytes())) if isinstance(node, kinds)}
     if function not in defined:
         raise UsageError(
-            f"{file} has no function {function!r}{did_you_mean(function, defined)}",
+            f"{file} has no function {function!r}{nearest(function, defined)}",
             next_step=f"It has: {', '.join(sorted(defined))}." if defined else "Name a file that has one.",
         )
 

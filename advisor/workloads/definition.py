@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import TypeVar
 
-from advisor.errors import WorkloadError, did_you_mean
+from advisor.errors import WorkloadError, nearest
 from advisor.profiles.schema import MOST_PERIOD, AccessMode, ArrayForm, Loop, Side
 from advisor.texts import bounded, in_a_line, is_name
 
@@ -286,7 +286,7 @@ def _form(arrays: object, stage: str) -> ArrayForm | None:
         return None
     raise WorkloadError(
         f"stage {stage!r}: arrays is {arrays!r}, which is not one of {', '.join(FORMS)}"
-        f"{did_you_mean(str(arrays), FORMS)}",
+        f"{nearest(str(arrays), FORMS)}",
         next_step=FORMS_EXPLAINED,
     )
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from advisor.errors import AdvisorError, FileProblem, WorkloadError, did_you_mean
+from advisor.errors import AdvisorError, FileProblem, WorkloadError, nearest
 from advisor.profiles.schema import WorkloadRecord
 from advisor.texts import bounded
 from advisor.workloads.binding import BoundWorkload, bind
@@ -217,7 +217,7 @@ def _pick(path: Path, name: str | None, module: ModuleType) -> Definition:
         raise WorkloadError(f"{path} has {len(own)} workloads", next_step=f"Name one of them:\n{listing}")
     if name is not None and name not in found:
         raise WorkloadError(
-            f"{path} has no workload {name!r}{did_you_mean(name, found)}", next_step=f"It has:\n{listing}"
+            f"{path} has no workload {name!r}{nearest(name, found)}", next_step=f"It has:\n{listing}"
         )
     return found[name] if name is not None else next(iter(own.values()))
 
