@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from importlib import metadata
 from itertools import chain
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from time import perf_counter
 from typing import Any, Literal
 
@@ -35,12 +35,13 @@ from advisor.measure.timeline import WATCHED, Recorder
 from advisor.measure.traffic import TrafficRecorder
 from advisor.measure.verification import Inspector
 from advisor.profiles.row_figures import PlaceMemory
-from advisor.profiles.schema import PageLocking, WorkloadRecord
+from advisor.profiles.schema import BufferRecord, PageLocking, WorkloadRecord
 from advisor.profiles.system_state import GpuState
 from advisor.profiles.traces import Timeline
 from advisor.strategies.backend import Backend, PageLocks
 from advisor.strategies.placements.base import Placed
 from advisor.strategies.registry import BASELINE
+from advisor.strategies.schedule import Step
 from advisor.workloads.binding import no_kernel
 from advisor.workloads.loading import Loaded, user_error
 
@@ -95,9 +96,7 @@ def trace(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> TraceRun:
     recorder = TrafficRecorder()
     traced = {name: _traced(recorder, name, placed) for name, placed in run.placed.items()}
     loop = FrameLoop(bound, run.plan, traced, backend, seed=job.seed, ranges=Ranges())
-    for action in loop.steady:
-        with recorder.stage(action.label.partition(":")[2]):
-            loop.act(action, index)
+    valid = _traced_frames(run, loop, recorder, index)
     seen = recorder.trace(
         [stage.use for stage in bound.frame],
         {s.name: s.stage.passes for s in bound.frame if s.stage.passes},
@@ -106,7 +105,22 @@ def trace(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> TraceRun:
         seconds,
         {s.name for s in bound.frame if s.stage.cpu is not None or s.forms},
     )
-    return TraceRun(trace=seen)
+    return TraceRun(trace=seen.model_copy(update={"valid_bytes": valid}))
+
+
+def _traced_frames(run: Stand, loop: FrameLoop, recorder: TrafficRecorder, index: int) -> dict[str, float]:
+    """One frame on traced arrays; where lengths differ by frame several, and the mean of what was valid."""
+    seen: list[dict[str, int]] = []
+    end = perf_counter() + SECONDS
+    while not seen or (seen[0] and len(seen) < MOST_FRAMES and perf_counter() < end):
+        for action in loop.steady:
+            with recorder.stage(action.label.partition(":")[2]):
+                loop.act(action, index)
+        seen.append(run.inspector.rows(index))
+        index = _to_a_whole_frame(run.serial, index + 1)
+    buffers = run.bound.workload.buffers
+    row_bytes = {name: buffers[name].nbytes / buffers[name].dimensions[0] for name in seen[0]}
+    return {name: size * mean(rows[name] for rows in seen) for name, size in row_bytes.items()}
 
 
 def _traced(recorder: TrafficRecorder, name: str, placed: Placed) -> Placed:
@@ -297,12 +311,19 @@ def wrong_results(inspector: Inspector, path: Path, index: int) -> WorkloadError
 
 def _transfer_bytes(run: Stand, loaded: Loaded) -> dict[Literal["to-device", "to-host"], int]:
     """Of a steady frame on average; what is discarded does not move."""
-    sizes = {buffer.name: buffer.bytes for buffer in loaded.record.buffers}
-    totals: dict[Literal["to-device", "to-host"], int] = {"to-device": 0, "to-host": 0}
+    buffers = {buffer.name: buffer for buffer in loaded.record.buffers}
+    totals: dict[Literal["to-device", "to-host"], float] = {"to-device": 0, "to-host": 0}
     for step in chain(*run.plan.period):
         if step.overwritten and run.placed[step.name].bring:
             continue
         if step.action == "to-device" or step.action == "to-host":
-            totals[step.action] += sizes[step.name]
+            totals[step.action] += _moved_bytes(buffers[step.name], step, run)
     frames = len(run.plan.period)
     return {direction: round(count / frames) for direction, count in totals.items()}
+
+
+def _moved_bytes(buffer: BufferRecord, step: Step, run: Stand) -> float:
+    """Of a step that moves it: with a length, as much as was valid on average."""
+    if isinstance(step.part, str):
+        return buffer.bytes * run.placed[step.part].length.mean / buffer.shape[0]
+    return buffer.bytes * (step.part.share if step.part else 1)

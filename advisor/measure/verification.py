@@ -18,8 +18,10 @@ import numpy as np
 from advisor.errors import WorkloadError
 from advisor.measure.frames import FrameLoop
 from advisor.measure.kept_results import some
+from advisor.measure.lengths import most_rows, valid_rows
 from advisor.profiles.schema import Side
 from advisor.strategies.backend import Array, Backend
+from advisor.strategies.parts import WHOLE, Index
 from advisor.strategies.placements.base import Layout, Placed
 from advisor.strategies.schedule import Plan
 from advisor.workloads.binding import BoundStage, BoundWorkload
@@ -48,6 +50,8 @@ class Written:
 
     def differs(self, other: Written) -> bool:
         """Whether it wrote other values there: elements that neither of them wrote do not count."""
+        if self.contents.size != other.contents.size:
+            return True
         size = self.contents.itemsize
         ours, theirs = (w.contents.view(np.uint8).reshape(-1, size) for w in (self, other))
         return bool(((ours != theirs).any(axis=1) & ~(self.untouched & other.untouched)).any())
@@ -78,6 +82,9 @@ class Inspector:
         self._sets = sets
         self._layouts = layouts
         self._backend = backend
+        self._most_rows = most_rows(bound)
+        self._length_side = {n: s.side for s in bound.setup for n in s.use.writes() if n in self._most_rows}
+        """Where each length was written last, in the frames that are checked."""
 
     def check_annotations(
         self, loop: FrameLoop, look: Callable[[int], bool] = lambda _: False
@@ -96,7 +103,7 @@ class Inspector:
             if not look(index) and clear and index > 0:
                 break
         errors = (
-            *(output.unwritten(int(output.always.sum()), output.frames) for output in seen.values()),
+            *(output.unwritten(output.always, output.frames) for output in seen.values()),
             *(output.unwritten(output.most, 1) for output in seen.values()),
         )
         return next(filter(None, errors), None)
@@ -129,14 +136,38 @@ class Inspector:
             loop.act(action, index)
             self._backend.synchronize()
             self._compare(stage, before)
+            written = stage.use.writes()
+            self._length_side |= {name: stage.side for name in written if name in self._most_rows}
+            valid = {name: self._valid(name, index) for name in written}
             for name, pattern in poisons.items():
-                untouched[stage.name, name] = self._still_poisoned(stage, name, pattern)
+                stayed = self._still_poisoned(stage, name, pattern)
+                untouched[stage.name, name] = stayed.reshape(self._layouts[name].shape)[valid[name]]
             if outputs is not None:
-                for name in stage.use.writes():
-                    contents = some(self._read(name, stage.side)).copy()
-                    stayed = untouched.get((stage.name, name), np.zeros(contents.size, bool))
-                    outputs[index, stage.name, name] = Written(contents, some(stayed))
+                for name in written:
+                    contents = some(self._read(name, stage.side)[valid[name]]).copy()
+                    looked_at = untouched.get((stage.name, name), np.zeros(contents.size, bool))
+                    outputs[index, stage.name, name] = Written(contents, some(looked_at))
         return untouched
+
+    def _valid(self, name: str, frame: int) -> Index:
+        """What of a buffer is valid in the course of a checked frame. Raises `WorkloadError`."""
+        length = self._bound.workload.buffers[name].valid
+        if length is None:
+            return WHOLE
+        held = self._read(length, self._length_side[length])
+        return (slice(0, valid_rows(length, held, self._most_rows[length], frame)),)
+
+    def rows(self, index: int, *, alone: bool = True) -> dict[str, int]:
+        """How much of the first dimension is valid after that frame, of each buffer that has a length.
+
+        Raises `WorkloadError` where that cannot be.
+        """
+        lengths = {
+            length: valid_rows(length, self._newest(length, index, alone=alone), most, index)
+            for length, most in self._most_rows.items()
+        }
+        buffers = self._bound.workload.buffers.items()
+        return {name: lengths[buffer.valid] for name, buffer in buffers if buffer.valid is not None}
 
     def results(self, index: int = 0, *, alone: bool = True) -> dict[str, Array]:
         """The newest contents, after that frame, of the buffers that host stages read (else: that device
@@ -150,7 +181,8 @@ class Inspector:
             written = {n for s in frame for n, mode in s.access.items() if mode != "in"}
             names = {n for n in written if not self._bound.workload.buffers[n].scratch}
         own = sorted(name for name in names if alone or self._doubled(name))
-        return {name: self._newest(name, index, alone=alone) for name in own}
+        rows = self.rows(index, alone=alone)
+        return {name: self._newest(name, index, alone=alone)[: rows.get(name)] for name in own}
 
     def _doubled(self, name: str) -> bool:
         return self._sets[0][name] is not self._sets[-1][name]
@@ -261,34 +293,41 @@ class _Untouched:
     buffer: str
     layout: Layout
     frames: int = 0
-    most: int = 0
-    """Elements that stayed so in one frame."""
+    most: Array = field(default_factory=lambda: np.zeros(0, bool))
+    """What stayed so in the frame where most did."""
     always: Array = field(default_factory=lambda: np.array(True))
+    """What stayed so in all frames, of the rows that were valid in all."""
 
     def see(self, mask: Array) -> None:
-        """Another frame's."""
+        """Another frame's, of the rows that were valid."""
         self.frames += 1
-        self.most = max(self.most, int(mask.sum()))
-        self.always = self.always & mask
+        if mask.sum() > self.most.sum():
+            self.most = mask
+        rows = min(len(mask), len(self.always)) if self.always.ndim else len(mask)
+        self.always = self.always[:rows] & mask[:rows] if self.always.ndim else mask
 
-    def unwritten(self, elements: int, frames: int) -> WorkloadError | None:
-        """Says that so many stayed poisoned in each of so many frames; None where chance explains them."""
-        if not self._told(elements, frames):
+    def unwritten(self, stayed: Array, frames: int) -> WorkloadError | None:
+        """Says which stayed poisoned in each of so many frames; None where chance explains them."""
+        elements, of = int(stayed.sum()), stayed.size
+        if not self._told(elements, of, frames):
             return None
-        if elements == self.always.size:
+        if elements == of:
             return WorkloadError(
                 f"stage {self.stage!r} does not write buffer {self.buffer!r}, which it annotates Out",
                 next_step=f"Write into the array it is given ({self.buffer}[...] = values, or "
                 f"out={self.buffer}); `{self.buffer} = values` only rebinds the name.",
             )
         return WorkloadError(
-            f"stage {self.stage!r} leaves {elements} of {self.always.size} elements of buffer "
+            f"stage {self.stage!r} leaves {elements} of {of} elements of buffer "
             f"{self.buffer!r} unwritten, which it annotates Out",
             next_step="Out means every element is overwritten. To keep the rest, annotate "
-            f"{self.buffer}: InOut.",
+            f"{self.buffer}: InOut. If another number of rows is filled in each frame, name the buffer that "
+            'holds the number: Buffer(..., valid="count").',
         )
 
-    def _told(self, elements: int, frames: int) -> bool:
+    def _told(self, elements: int, of: int, frames: int) -> bool:
         """Whether so many of independent bytes would not look like noise by chance (Poisson's tail)."""
-        by_chance = math.log(self.always.size) - frames * self.layout.dtype.itemsize * math.log(len(_BYTES))
-        return elements > 0 and elements * by_chance - math.lgamma(elements + 1) < math.log(_BY_CHANCE)
+        if not elements:
+            return False
+        by_chance = math.log(of) - frames * self.layout.dtype.itemsize * math.log(len(_BYTES))
+        return elements * by_chance - math.lgamma(elements + 1) < math.log(_BY_CHANCE)

@@ -53,6 +53,7 @@ class BufferRecord(Record):
     access: dict[str, AccessMode]
     external: bool = False
     scratch: bool = False
+    valid: str | None = optional("The buffer that holds how much of its first dimension is valid")
 
 
 class StageRecord(Record):
@@ -284,6 +285,7 @@ class Trace(Record):
     traffic: tuple[Traffic, ...] = ()
     work: tuple[StageWork, ...] = ()
     waits: tuple[Wait, ...] = optional("Calls of device stages that wait for the GPU by themselves", ())
+    valid_bytes: dict[str, float] = table("Of buffers with a length: the mean of what was valid in a frame")
 
 
 class Prediction(Record):

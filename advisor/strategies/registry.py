@@ -71,7 +71,13 @@ class Strategy:
 
 
 def sides_of(buffer: BufferRecord, workload: WorkloadRecord) -> set[Side]:
-    """The sides whose stages use the buffer, in set-up or in a frame."""
+    """The sides that use the buffer, in set-up or in a frame; the host a length of what both sides use."""
+    sides = _touched_on(buffer, workload)
+    measured = (b for b in workload.buffers if b.valid == buffer.name)
+    return sides | {"host"} if any(len(_touched_on(b, workload)) == 2 for b in measured) else sides
+
+
+def _touched_on(buffer: BufferRecord, workload: WorkloadRecord) -> set[Side]:
     return {stage.side for stage in workload.stages if stage.name in buffer.access}
 
 

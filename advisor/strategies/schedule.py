@@ -19,8 +19,9 @@ from typing import Literal, TypeAlias
 
 from advisor.errors import WorkloadError
 from advisor.profiles.schema import AccessMode, Side, WorkloadRecord
+from advisor.strategies.parts import Part
 
-Action = Literal["host", "device", "copy-in", "copy-out", "to-device", "to-host", "synchronize"]
+Action = Literal["host", "device", "copy-in", "copy-out", "to-device", "to-host", "length", "synchronize"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class StageUse:
     access: Mapping[str, AccessMode]
     every: int = 1
     """It runs in the frames whose index this divides."""
+    parts: Mapping[str, Part] = field(default_factory=dict)
+    """Of buffers of which it touches a part: which."""
 
     def reads(self) -> list[str]:
         """Buffers whose contents it needs, in order."""
@@ -59,9 +62,13 @@ class StageUse:
         """Buffers it changes, in order."""
         return [name for name, mode in self.access.items() if mode != "in"]
 
+    def lengths(self) -> list[str]:
+        """Buffers that say how much is valid of those that it touches."""
+        return [part for part in self.parts.values() if isinstance(part, str)]
+
 
 _Places: TypeAlias = dict[str, set[Side]]
-_Parts: TypeAlias = tuple[str, Side, tuple[tuple[str, AccessMode], ...], int]
+_Fields: TypeAlias = tuple[str, Side, tuple[tuple[str, AccessMode], ...], int, tuple[tuple[str, Part], ...]]
 """A stage's fields, that have a hash."""
 
 
@@ -69,13 +76,16 @@ _Parts: TypeAlias = tuple[str, Side, tuple[tuple[str, AccessMode], ...], int]
 class Step:
     """One action of a frame: `name` is a stage for host and device, a buffer for everything that moves one.
 
-    copy-in and copy-out are the host's copies between foreign memory and the program's own.
+    copy-in and copy-out are the host's copies between foreign memory and the program's own; length: the host
+    reads how much is valid of the buffers whose length this is.
     """
 
     action: Action
     name: str = ""
     overwritten: bool = False
     """Of a buffer that is moved: the stage that waits for it writes all of it, so its contents may stay."""
+    part: Part | None = None
+    """Of a buffer that is moved: what of it, where not all of it is."""
 
 
 @dataclass(frozen=True)
@@ -112,21 +122,27 @@ def plan(setup: Sequence[StageUse], frame: Sequence[StageUse], traits: Mapping[s
 
     Raises `WorkloadError` when a stage reads a buffer that nothing has written yet.
     """
-    return _planned(tuple(map(_parts, setup)), tuple(map(_parts, frame)), tuple(traits.items()))
+    return _planned(tuple(map(_fields, setup)), tuple(map(_fields, frame)), tuple(traits.items()))
 
 
-def _parts(stage: StageUse) -> _Parts:
-    return stage.name, stage.side, tuple(stage.access.items()), stage.every
+def _fields(stage: StageUse) -> _Fields:
+    return stage.name, stage.side, tuple(stage.access.items()), stage.every, tuple(stage.parts.items())
 
 
 @lru_cache(maxsize=256)
 def _planned(
-    setup: tuple[_Parts, ...], frame: tuple[_Parts, ...], placed: tuple[tuple[str, Traits], ...]
+    setup: tuple[_Fields, ...], frame: tuple[_Fields, ...], placed: tuple[tuple[str, Traits], ...]
 ) -> Plan:
     """Kept, since a report asks for the same plan of many sizes of the buffers."""
-    traits, stages = dict(placed), [_stage(parts) for parts in frame]
-    tracker, length = _Tracker(traits), frames_of_a_period(stages)
-    before = tracker.run(map(_stage, setup))
+    traits, first_stages, stages = dict(placed), [*map(_stage, setup)], [*map(_stage, frame)]
+    lengths = {
+        name: part
+        for stage in (*first_stages, *stages)
+        for name, part in stage.parts.items()
+        if isinstance(part, str)
+    }
+    tracker, length = _Tracker(traits, lengths), frames_of_a_period(stages)
+    before = tracker.run(first_stages)
     frames, holders = [], []
     for index in range(3 * length):
         frames.append(tracker.frame([stage for stage in stages if index % stage.every == 0]))
@@ -135,15 +151,15 @@ def _planned(
     # Uploads after the first frame that no later one needs, so that steady frames can follow the first: a
     # copy out to foreign memory that happens once leaves memory that migrates with the host.
     beyond = Counter(chain(*frames[1 : length + 1])) - Counter(chain(*period))
-    if settling := [step for step in beyond if step.action == "to-device"]:
+    if settling := [step for step in beyond if step.action in ("length", "to-device")]:
         waited = (Step("synchronize"),)
         first = (*(first[:-1] if first[-1:] == waited else first), *settling, *waited)
     return Plan(before, first, period, tuple(holders[2 * length :]))
 
 
-def _stage(parts: _Parts) -> StageUse:
-    name, side, access, every = parts
-    return StageUse(name, side, dict(access), every)
+def _stage(fields: _Fields) -> StageUse:
+    name, side, access, every, parts = fields
+    return StageUse(name, side, dict(access), every, dict(parts))
 
 
 def frames_of_a_period(frame: Iterable[StageUse]) -> int:
@@ -159,6 +175,7 @@ def stage_uses(workload: WorkloadRecord, phase: Literal["setup", "frame"]) -> li
             s.side,
             {b.name: b.access[s.name] for b in workload.buffers if s.name in b.access},
             s.every,
+            {b.name: b.valid for b in workload.buffers if s.name in b.access and b.valid},
         )
         for s in workload.stages
         if s.phase == phase
@@ -170,23 +187,36 @@ class _Tracker:
     """Holds where each buffer is current and what is in flight, from one stage to the next."""
 
     traits: Mapping[str, Traits]
+    lengths: Mapping[str, str] = field(default_factory=dict)
+    """Of buffers that have one, the buffer that holds their length."""
     current: _Places = field(default_factory=dict)
     foreign: _Places = field(default_factory=dict)
     """Of buffers in foreign memory: host where that memory is current, device where our own is."""
+    writer: _Places = field(default_factory=dict)
+    """The side that wrote it last, which holds more than what was valid when it moved."""
+    told: _Places = field(default_factory=dict)
+    """Lengths that the host has read since they were written."""
     being_read: set[str] = field(default_factory=set)
     being_written: set[str] = field(default_factory=set)
     in_flight: bool = False
     steps: list[Step] = field(default_factory=list)
-    known: dict[Hashable, tuple[tuple[Step, ...], _Places, _Places]] = field(default_factory=dict)
+    known: dict[Hashable, tuple[tuple[Step, ...], tuple[_Places, ...]]] = field(default_factory=dict)
+
+    @property
+    def places(self) -> tuple[_Places, ...]:
+        """All that is carried from one frame to the next."""
+        return self.current, self.foreign, self.writer, self.told
 
     def frame(self, stages: Sequence[StageUse]) -> tuple[Step, ...]:
         """`run`, but once alone for the same stages with everything in the same places before them."""
-        places = (tuple((name, *held) for name, held in at.items()) for at in (self.current, self.foreign))
+        places = (tuple((name, *held) for name, held in at.items()) for at in self.places)
         before = (*(stage.name for stage in stages), *places)
         if before not in self.known:
-            self.known[before] = self.run(stages), dict(self.current), dict(self.foreign)
-        steps, current, foreign = self.known[before]
-        self.current, self.foreign = dict(current), dict(foreign)
+            self.known[before] = self.run(stages), tuple(map(dict, self.places))
+        steps, after = self.known[before]
+        for at, then in zip(self.places, after, strict=True):
+            at.clear()
+            at.update(then)
         return steps
 
     def run(self, stages: Iterable[StageUse]) -> tuple[Step, ...]:
@@ -198,6 +228,7 @@ class _Tracker:
                 self._host(own, Step("host", stage.name))
             else:
                 self._device(own)
+            self._note_lengths(stage)
         if self.in_flight:
             self._synchronize()
         return tuple(self.steps)
@@ -215,9 +246,11 @@ class _Tracker:
                 continue
             if mode != "out" and stage.side not in self.foreign[name]:
                 # To the host touching our own memory, a copy in is one more stage that writes it.
-                coming = stage.side == "device"
-                copying = StageUse(name, "host", {name: "out" if coming else "in"})
-                self._host(copying, Step("copy-in" if coming else "copy-out", name))
+                coming, part = stage.side == "device", stage.parts.get(name)
+                self._learn(part, stage)
+                parts = {} if part is None else {name: part}
+                copying = StageUse(name, "host", {name: "out" if coming else "in"}, parts=parts)
+                self._host(copying, Step("copy-in" if coming else "copy-out", name, part=part))
             alone = mode != "in"
             self.foreign[name] = {stage.side} if alone else self.foreign[name] | {stage.side}
             if stage.side == "host":
@@ -230,12 +263,13 @@ class _Tracker:
                 raise WorkloadError(
                     f"stage {stage.name!r} reads buffer {name!r} before any stage has written it",
                     next_step=f"Fill {name!r} in an earlier stage or in setup=[...], or annotate it Out "
-                    "where the stage overwrites all of it.",
+                    "where the stage overwrites all of it. If it fills another number of rows in each frame, "
+                    'name the buffer that holds the number: Buffer(..., valid="count").',
                 )
 
     def _host(self, stage: StageUse, step: Step) -> None:
         for name in self._to_move(stage):
-            self.steps.append(Step("to-host", name, stage.access[name] == "out"))
+            self.steps.append(Step("to-host", name, stage.access[name] == "out", self._part(name, stage)))
             if self.traits[name].blocking:
                 self._settle()
             else:
@@ -247,7 +281,7 @@ class _Tracker:
 
     def _device(self, stage: StageUse) -> None:
         for name in self._to_move(stage):
-            self.steps.append(Step("to-device", name, stage.access[name] == "out"))
+            self.steps.append(Step("to-device", name, stage.access[name] == "out", self._part(name, stage)))
             if self.traits[name].staged_uploads:
                 continue
             if self.traits[name].blocking:
@@ -261,10 +295,45 @@ class _Tracker:
         self._record(stage)
 
     def _to_move(self, stage: StageUse) -> list[str]:
-        """Buffers that must come to the stage's side first."""
+        """Buffers that must come to the stage's side first; the host knows by then how much of them."""
+        for name in self._away(stage):
+            self._learn(self._part(name, stage), stage)
+        return self._away(stage)
+
+    def _away(self, stage: StageUse) -> list[str]:
         copied = [n for n in stage.reads() if self.traits[n].moves == "copies"]
         migrated = [n for n in stage.access if self.traits[n].moves == "prefetches"]
         return [n for n in (*copied, *migrated) if self.current.get(n) and stage.side not in self.current[n]]
+
+    def _part(self, name: str, stage: StageUse) -> Part | None:
+        """What of it must come. Of what is overwritten all comes where its length would cost a copy."""
+        part = stage.parts.get(name)
+        if not isinstance(part, str) or stage.access[name] != "out":
+            return part
+        return part if "host" in self.newest(part) and part not in stage.writes() else None
+
+    def _learn(self, part: Part | None, stage: StageUse) -> None:
+        """The host reads the length, which comes to it first where the device has written it."""
+        if isinstance(part, str) and part not in self.told:
+            looking = StageUse(stage.name, "host", {part: "in"})
+            self._require_written(looking)
+            self._host(self._own(looking), Step("length", part))
+            self.told[part] = {"host"}
+
+    def _note_lengths(self, stage: StageUse) -> None:
+        """Of a buffer whose length changes without it, no more has moved than was valid before."""
+        written = stage.writes()
+        for name in written:
+            self.writer[name] = {stage.side}
+            self.told.pop(name, None)
+        for name, length in self.lengths.items():
+            if length not in written or name in written or name not in self.writer:
+                continue
+            traits, alone = self.traits[name], self.writer[name]
+            if traits.foreign:
+                self.foreign[name] = alone
+            if traits.moves == "copies" and ("device" in alone or not traits.foreign):
+                self.current[name] = alone
 
     def _record(self, stage: StageUse) -> None:
         written = set(stage.writes())
@@ -298,12 +367,10 @@ def obstacle(frame: Sequence[StageUse]) -> str | None:
     renewed = set(renewed_each_frame(frame))
     written = {name for stage in frame for name in stage.writes()}
     for stage in frame:
-        for name in stage.access:
-            if stage.side == "host" and name in written and name not in renewed:
-                return (
-                    f"host stage {stage.name!r} uses buffer {name!r}, which carries data between frames, "
-                    "so frames cannot overlap"
-                )
+        for name in (*stage.lengths(), *(stage.access if stage.side == "host" else ())):
+            if name in written and name not in renewed:
+                who = f"host stage {stage.name!r} uses" if stage.side == "host" else "the host needs"
+                return f"{who} buffer {name!r}, which carries data between frames, so frames cannot overlap"
     return None
 
 
@@ -326,4 +393,5 @@ def doubled(frame: Sequence[StageUse]) -> list[str]:
     What only kernels touch is safe alone: kernels of successive frames run in order.
     """
     on_host = {name for stage in frame if stage.side == "host" for name in stage.access}
+    on_host |= {name for stage in frame for name in stage.lengths()}
     return [name for name in renewed_each_frame(frame) if name in on_host]

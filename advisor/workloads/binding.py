@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from advisor.errors import WorkloadError, did_you_mean
 from advisor.profiles.schema import AccessMode, ArrayForm, BufferRecord, Side, StageRecord
+from advisor.strategies.parts import Part
 from advisor.strategies.schedule import StageUse
 from advisor.workloads import definition
 from advisor.workloads.definition import (
@@ -46,6 +47,8 @@ class BoundStage:
     """Buffers that it asks for in another form than the side's own arrays."""
     cpu_forms: Mapping[str, ArrayForm] = field(default_factory=dict)
     """Those of the CPU twin."""
+    parts: Mapping[str, Part] = field(default_factory=dict)
+    """Of buffers of which it touches a part: which."""
 
     def forms_on(self, *, cpu: bool) -> Mapping[str, ArrayForm]:
         """The forms of what is run there."""
@@ -65,7 +68,7 @@ class BoundStage:
     @property
     def use(self) -> StageUse:
         """What the schedule needs of it."""
-        return StageUse(self.name, self.side, self.access, self.stage.every)
+        return StageUse(self.name, self.side, self.access, self.stage.every, self.parts)
 
     def without_kernel(self) -> BoundStage:
         """With nothing in the place of a kernel that has no twin and declares its passes."""
@@ -118,6 +121,7 @@ class BoundWorkload:
             access={s.name: s.access[name] for s in self.stages if name in s.access},
             external=buffer.external,
             scratch=buffer.scratch,
+            valid=buffer.valid,
         )
 
 
@@ -131,6 +135,7 @@ def bind(workload: Workload) -> BoundWorkload:
     setup = tuple(_bind(stage, "setup", workload, taken) for stage in workload.setup)
     frame = tuple(_bind(stage, "frame", workload, taken) for stage in workload.frame)
     check = None if workload.check is None else _bind_check(workload.check, workload, (*setup, *frame))
+    _require_written_lengths(workload, (*setup, *frame))
     return BoundWorkload(workload, setup, frame, check)
 
 
@@ -165,9 +170,20 @@ def _bind(stage: Stage, phase: Phase, workload: Workload, taken: set[str]) -> Bo
                 f"the CPU twin of stage {name!r} takes {_text(twin)}, the stage itself {_text(access)}",
                 next_step="Both must take the same buffers with the same annotations.",
             )
+    parts = {buffer: length for buffer in access if (length := workload.buffers[buffer].valid)}
     return BoundStage(
-        stage, name, phase, access, frozenset(specials), frozenset(twin_specials), wanted, twin_wanted
+        stage, name, phase, access, frozenset(specials), frozenset(twin_specials), wanted, twin_wanted, parts
     )
+
+
+def _require_written_lengths(workload: Workload, stages: tuple[BoundStage, ...]) -> None:
+    written = {name for stage in stages for name in stage.use.writes()}
+    for name, buffer in workload.buffers.items():
+        if buffer.valid is not None and buffer.valid not in written:
+            raise WorkloadError(
+                f"no stage writes buffer {buffer.valid!r}, which says how much of buffer {name!r} is valid",
+                next_step=f"Write it in a stage: {buffer.valid}[0] = n, annotated {buffer.valid}: Out.",
+            )
 
 
 def _bind_check(function: StageFunction, workload: Workload, stages: tuple[BoundStage, ...]) -> BoundStage:

@@ -75,19 +75,32 @@ class Code:
             yield f"# The data of {name} arrives in other memory: the np.copyto to or from {name} remains."
 
     def move(self, step: Step, stream: str = "stream", at: Callable[[str], str] = str) -> str:
-        """A copy or prefetch of a buffer."""
+        """A copy or prefetch of a buffer, or of a part of it; the CPU's reading of a length."""
+        if step.action == "length":
+            return f"{at(step.name)}_rows = int({at(step.name)}.item())"
         way = self.ways[step.name]
-        return self.filled(
-            way.to_device if step.action == "to-device" else way.to_host, step.name, stream, at
-        )
+        line = way.to_device if step.action == "to-device" else way.to_host
+        part = f"[:{at(step.part)}_rows]" if isinstance(step.part, str) else ""
+        return self.filled(line, step.name, stream, at, part)
 
-    def filled(self, line: str, name: str, stream: str = "stream", at: Callable[[str], str] = str) -> str:
-        """A way's line for a buffer; `at` says where an array is kept."""
+    def filled(
+        self,
+        line: str,
+        name: str,
+        stream: str = "stream",
+        at: Callable[[str], str] = str,
+        part: str = "",
+    ) -> str:
+        """A way's line for a buffer, or that part of it; `at` says where an array is kept."""
         buffer = self.buffers[name]
         # A structured dtype is recorded as the list that makes it.
         dtype = buffer.dtype if buffer.dtype.startswith(("[", "{")) else f'"{buffer.dtype}"'
         return line.format(
-            host=at(name), device=at(f"{name}_device"), stream=stream, shape=buffer.shape, dtype=dtype
+            host=at(name) + part,
+            device=at(f"{name}_device") + part,
+            stream=stream,
+            shape=buffer.shape,
+            dtype=dtype,
         )
 
     def stage_comment(self, step: Step, at: Callable[[str], str] = str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from advisor.profiles.schema import BufferRecord, Device, Side, WorkloadRecord
 from advisor.strategies.backend import Hint, HostFlag
+from advisor.strategies.parts import Index, spans
 from advisor.strategies.placements.arena import Arena
 from advisor.strategies.placements.base import Layout, Placed, Placement, flag_is_off, host_only_writes
 from advisor.strategies.schedule import Traits
@@ -50,7 +51,19 @@ class Staged(Placement):
             arrays["host"] = backend.download(arrays["device"])
             return arrays["host"]
 
-        moved = replace(begun, to_device=to_device, to_host=to_host, by_host=True, remade=True)
+        def move_part(side: Side, index: Index, stream: Any) -> None:
+            """As `device[:n] = cupy.asarray(host[:n])` and the other way round."""
+            del stream
+            if not arrays["host"][index].size:
+                backend.synchronize()
+            elif side == "device":
+                arrays["device"][index] = backend.upload(arrays["host"][index])
+            else:
+                arrays["host"][index] = backend.download(arrays["device"][index])
+
+        moved = replace(
+            begun, to_device=to_device, to_host=to_host, move_part=move_part, by_host=True, remade=True
+        )
         return replace(moved, device=arrays["device"])
 
 
@@ -155,6 +168,16 @@ class ManagedPrefetch(Managed):
             else:
                 backend.prefetch(pointer, nbytes, side)
 
+        def move_part(side: Side, index: Index, stream: Any) -> None:
+            """From its first to its last byte: pages hold what lies between rows, too."""
+            del stream
+            parts = list(spans(index, layout.shape, layout.dtype.itemsize))
+            if attaching and parts:
+                backend.attach(pointer, side)
+            elif parts:
+                first, last = parts[0].offset, parts[-1].end
+                backend.prefetch(pointer + first, last - first, side)
+
         def bring(side: Side) -> None:
             backend.discard(pointer, nbytes, side)
 
@@ -162,6 +185,7 @@ class ManagedPrefetch(Managed):
             placed,
             to_device=lambda _: move("device"),
             to_host=lambda _: move("host"),
+            move_part=move_part,
             bring=bring if backend.discards and not attaching else None,
         )
 
@@ -270,6 +294,6 @@ class External(Placement):
         return replace(
             inner,
             host=foreign,
-            copy_in=lambda: np.copyto(own, foreign),
-            copy_out=lambda: np.copyto(foreign, own),
+            copy_in=lambda index: np.copyto(own[index], foreign[index]),
+            copy_out=lambda index: np.copyto(foreign[index], own[index]),
         )
