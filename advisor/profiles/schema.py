@@ -54,6 +54,9 @@ class BufferRecord(Record):
     external: bool = False
     scratch: bool = False
     valid: str | None = optional("The buffer that holds how much of its first dimension is valid")
+    regions: dict[str, tuple[tuple[int, int], ...]] = table(
+        "Stages that touch a region of it: start and stop in each dimension"
+    )
 
 
 class StageRecord(Record):

@@ -6,10 +6,12 @@ What moves is the part that a stage touches. In memory a part is one span of byt
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import product
-from typing import TypeAlias
+from itertools import chain, pairwise, product
+from typing import Any, TypeAlias
+
+import numpy as np
 
 Index: TypeAlias = tuple[slice, ...]
 """What an array is indexed with; the dimensions that it leaves out are whole."""
@@ -33,6 +35,14 @@ class Region:
         """Of the buffer's elements."""
         return math.prod(stop - start for start, stop in self.bounds) / math.prod(self.shape)
 
+    def __str__(self) -> str:
+        return f"[{', '.join(f'{start}:{stop}' for start, stop in self.bounds)}]"
+
+    def covers(self, other: Region) -> bool:
+        """Whether all of the other lies in it."""
+        pairs = zip(self.bounds, other.bounds, strict=True)
+        return all(start <= first and last <= stop for (start, stop), (first, last) in pairs)
+
 
 Part: TypeAlias = "str | Region"
 """The name of the buffer that holds a length, or a region."""
@@ -51,6 +61,68 @@ class Span:
     def end(self) -> int:
         """One past its last byte."""
         return self.offset + (self.height - 1) * self.pitch + self.width
+
+
+def region_of(key: Any, shape: tuple[int, ...]) -> Region:
+    """What an array of that shape gives for integers, slices and `...`. Raises `ValueError` for others."""
+    keys = list(key if isinstance(key, tuple) else (key,))
+    text = f"[{', '.join(map(_written, keys))}]"
+    missing = len(shape) - sum(part is not ... for part in keys)
+    if missing < 0 or keys.count(...) > 1:
+        raise ValueError(f"{text} does not fit the shape {shape}")
+    place = keys.index(...) if ... in keys else len(keys)
+    keys[place : place + 1] = [slice(None)] * missing
+    bounds = []
+    for part, length in zip(keys, shape, strict=True):
+        if isinstance(part, slice) and part.step in (None, 1):
+            bounds.append(part.indices(length)[:2])
+        elif isinstance(part, (int, np.integer)) and -length <= part < length:
+            bounds.append((int(part) % length, int(part) % length + 1))
+        else:
+            raise ValueError(f"{text}: {_written(part)} is no part of a dimension of {length}")
+    if any(stop <= start for start, stop in bounds):
+        raise ValueError(f"{text} is empty in the shape {shape}")
+    return Region(tuple(bounds), shape)
+
+
+def _written(part: Any) -> str:
+    """As it stands in brackets."""
+    if isinstance(part, slice):
+        ends = (part.start, part.stop) if part.step is None else (part.start, part.stop, part.step)
+        return ":".join("" if end is None else str(end) for end in ends)
+    return "..." if part is ... else repr(part)
+
+
+def cells(regions: Iterable[Region]) -> tuple[Region, ...]:
+    """The buffer of these regions, cut wherever one begins or ends: each holds all of a cell or nothing."""
+    boxes = tuple(regions)
+    shape = boxes[0].shape
+    cuts = [sorted({0, length, *chain(*(b.bounds[i] for b in boxes))}) for i, length in enumerate(shape)]
+    return tuple(Region(bounds, shape) for bounds in product(*(tuple(pairwise(cut)) for cut in cuts)))
+
+
+def joined(regions: Iterable[Region]) -> tuple[Region, ...]:
+    """The same, with neighbours made into one box wherever they fill it."""
+    boxes = list(regions)
+    for axis in reversed(range(len(boxes[0].shape))):
+        rows: dict[Any, list[Region]] = {}
+        for box in boxes:
+            rows.setdefault(box.bounds[:axis] + box.bounds[axis + 1 :], []).append(box)
+        boxes = [box for row in rows.values() for box in _joined_along(axis, row)]
+    return tuple(boxes)
+
+
+def _joined_along(axis: int, row: list[Region]) -> Iterator[Region]:
+    row.sort(key=lambda box: box.bounds[axis])
+    begun = row[0]
+    for box in row[1:]:
+        (start, stop), (first, last) = begun.bounds[axis], box.bounds[axis]
+        if first == stop:
+            begun = Region((*begun.bounds[:axis], (start, last), *begun.bounds[axis + 1 :]), begun.shape)
+        else:
+            yield begun
+            begun = box
+    yield begun
 
 
 def spans(index: Index, shape: tuple[int, ...], itemsize: int) -> Iterator[Span]:

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from itertools import chain
+from itertools import chain, groupby
 from typing import Literal, TypeAlias
 
 from advisor.errors import WorkloadError
-from advisor.profiles.schema import AccessMode, Side, WorkloadRecord
-from advisor.strategies.parts import Part
+from advisor.profiles.schema import AccessMode, BufferRecord, Side, WorkloadRecord
+from advisor.strategies.cells import Cells, buffer_of
+from advisor.strategies.parts import Part, Region
 
 Action = Literal["host", "device", "copy-in", "copy-out", "to-device", "to-host", "length", "synchronize"]
 
@@ -99,8 +100,9 @@ class Plan:
     first: tuple[Step, ...]
     period: tuple[tuple[Step, ...], ...]
     holders: tuple[Mapping[str, frozenset[Side]], ...]
-    """After each of these frames: the sides that hold each buffer's newest contents; empty where nothing
-    wrote it."""
+    """After each of these frames: the sides that hold the newest contents of each buffer, or of each of its
+    cells; empty where nothing wrote it."""
+    cells: Cells
 
     @cached_property
     def kinds(self) -> Mapping[tuple[Step, ...], int]:
@@ -134,19 +136,15 @@ def _planned(
     setup: tuple[_Fields, ...], frame: tuple[_Fields, ...], placed: tuple[tuple[str, Traits], ...]
 ) -> Plan:
     """Kept, since a report asks for the same plan of many sizes of the buffers."""
-    traits, first_stages, stages = dict(placed), [*map(_stage, setup)], [*map(_stage, frame)]
-    lengths = {
-        name: part
-        for stage in (*first_stages, *stages)
-        for name, part in stage.parts.items()
-        if isinstance(part, str)
-    }
-    tracker, length = _Tracker(traits, lengths), frames_of_a_period(stages)
+    cells = Cells.among(dict(fields[4]) for fields in (*setup, *frame))
+    first_stages, stages = ([_stage(fields, cells) for fields in part] for part in (setup, frame))
+    tracker, length = _Tracker(cells.each(dict(placed))), frames_of_a_period(stages)
+    tracker.lengths = dict(chain(*(stage.parts.items() for stage in (*first_stages, *stages))))
     before = tracker.run(first_stages)
     frames, holders = [], []
     for index in range(3 * length):
         frames.append(tracker.frame([stage for stage in stages if index % stage.every == 0]))
-        holders.append({name: frozenset(tracker.newest(name)) for name in traits})
+        holders.append({name: frozenset(tracker.newest(name)) for name in tracker.traits})
     first, period = frames[0], tuple(frames[2 * length :])
     # Uploads after the first frame that no later one needs, so that steady frames can follow the first: a
     # copy out to foreign memory that happens once leaves memory that migrates with the host.
@@ -154,12 +152,25 @@ def _planned(
     if settling := [step for step in beyond if step.action in ("length", "to-device")]:
         waited = (Step("synchronize"),)
         first = (*(first[:-1] if first[-1:] == waited else first), *settling, *waited)
-    return Plan(before, first, period, tuple(holders[2 * length :]))
+    boxes = {steps: tuple(_in_boxes(steps, cells)) for steps in (before, first, *period)}
+    of_period = tuple(boxes[steps] for steps in period)
+    return Plan(boxes[before], boxes[first], of_period, tuple(holders[2 * length :]), cells)
 
 
-def _stage(fields: _Fields) -> StageUse:
+def _in_boxes(steps: Iterable[Step], cells: Cells) -> Iterator[Step]:
+    """The cells of a buffer that move one after the other in as few steps as can be."""
+    for step, row in groupby(steps, lambda step: replace(step, name=buffer_of(step.name))):
+        if step.action in ("host", "device") or step.name not in cells.of:
+            yield from row
+        else:
+            yield from (replace(step, part=box) for box in cells.boxes(each.name for each in row))
+
+
+def _stage(fields: _Fields, cells: Cells) -> StageUse:
+    """The stage as it touches cells, with the lengths that it goes by."""
     name, side, access, every, parts = fields
-    return StageUse(name, side, dict(access), every, dict(parts))
+    lengths = {buffer: part for buffer, part in parts if isinstance(part, str)}
+    return StageUse(name, side, cells.touched(dict(access), dict(parts)), every, lengths)
 
 
 def frames_of_a_period(frame: Iterable[StageUse]) -> int:
@@ -175,11 +186,18 @@ def stage_uses(workload: WorkloadRecord, phase: Literal["setup", "frame"]) -> li
             s.side,
             {b.name: b.access[s.name] for b in workload.buffers if s.name in b.access},
             s.every,
-            {b.name: b.valid for b in workload.buffers if s.name in b.access and b.valid},
+            {b.name: part for b in workload.buffers if (part := _part_of(b, s.name))},
         )
         for s in workload.stages
         if s.phase == phase
     ]
+
+
+def _part_of(buffer: BufferRecord, stage: str) -> Part | None:
+    """What the stage touches of it; None for all of it, and for nothing."""
+    if stage in buffer.regions:
+        return Region(buffer.regions[stage], buffer.shape)
+    return buffer.valid if stage in buffer.access else None
 
 
 @dataclass
@@ -187,7 +205,7 @@ class _Tracker:
     """Holds where each buffer is current and what is in flight, from one stage to the next."""
 
     traits: Mapping[str, Traits]
-    lengths: Mapping[str, str] = field(default_factory=dict)
+    lengths: Mapping[str, Part] = field(default_factory=dict)
     """Of buffers that have one, the buffer that holds their length."""
     current: _Places = field(default_factory=dict)
     foreign: _Places = field(default_factory=dict)
@@ -260,6 +278,7 @@ class _Tracker:
     def _require_written(self, stage: StageUse) -> None:
         for name in stage.reads():
             if not self.newest(name):
+                name = buffer_of(name)
                 raise WorkloadError(
                     f"stage {stage.name!r} reads buffer {name!r} before any stage has written it",
                     next_step=f"Fill {name!r} in an earlier stage or in setup=[...], or annotate it Out "
@@ -383,7 +402,9 @@ def renewed_each_frame(frame: Sequence[StageUse]) -> list[str]:
     return [
         name
         for name, (first, *others) in users.items()
-        if first.access[name] == "out" and all(other.every % first.every == 0 for other in others)
+        if first.access[name] == "out"
+        and not isinstance(first.parts.get(name), Region)
+        and all(other.every % first.every == 0 for other in others)
     ]
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from advisor.errors import WorkloadError, did_you_mean
 from advisor.profiles.schema import AccessMode, ArrayForm, BufferRecord, Side, StageRecord
-from advisor.strategies.parts import Part
+from advisor.strategies.parts import Part, Region, region_of
 from advisor.strategies.schedule import StageUse
 from advisor.workloads import definition
 from advisor.workloads.definition import (
@@ -122,6 +122,9 @@ class BoundWorkload:
             external=buffer.external,
             scratch=buffer.scratch,
             valid=buffer.valid,
+            regions={
+                s.name: part.bounds for s in self.stages if isinstance(part := s.parts.get(name), Region)
+            },
         )
 
 
@@ -148,7 +151,8 @@ def _bind(stage: Stage, phase: Phase, workload: Workload, taken: set[str]) -> Bo
             f"stage {name!r} of set-up has every={stage.every}, but set-up runs only once",
             next_step="Omit every=, or list the stage in frame=[...].",
         )
-    access, specials, wanted = _parameters(stage.function, name, workload.buffers, None, stage.arrays)
+    own = _parameters(stage.function, name, workload.buffers, None, stage.arrays)
+    access = own.access
     for buffer in access:
         if workload.buffers[buffer].scratch and stage.side == "host":
             raise WorkloadError(
@@ -161,19 +165,16 @@ def _bind(stage: Stage, phase: Phase, workload: Workload, taken: set[str]) -> Bo
                 f"passes of stage {name!r} names {buffer!r}, which the stage does not take",
                 next_step=f"It takes: {', '.join(access) or 'no buffer'}.",
             )
-    twin_specials: set[str] = set()
-    twin_wanted: dict[str, ArrayForm] = {}
+    twin = _Taken()
     if stage.cpu is not None:
-        twin, twin_specials, twin_wanted = _parameters(stage.cpu, f"{name} (cpu)", workload.buffers, access)
-        if dict(twin) != dict(access):
+        twin = _parameters(stage.cpu, f"{name} (cpu)", workload.buffers, own)
+        if (twin.access, twin.parts) != (own.access, own.parts):
             raise WorkloadError(
-                f"the CPU twin of stage {name!r} takes {_text(twin)}, the stage itself {_text(access)}",
+                f"the CPU twin of stage {name!r} takes {twin}, the stage itself {own}",
                 next_step="Both must take the same buffers with the same annotations.",
             )
-    parts = {buffer: length for buffer in access if (length := workload.buffers[buffer].valid)}
-    return BoundStage(
-        stage, name, phase, access, frozenset(specials), frozenset(twin_specials), wanted, twin_wanted, parts
-    )
+    specials, twin_specials = frozenset(own.specials), frozenset(twin.specials)
+    return BoundStage(stage, name, phase, access, specials, twin_specials, own.wanted, twin.wanted, own.parts)
 
 
 def _require_written_lengths(workload: Workload, stages: tuple[BoundStage, ...]) -> None:
@@ -187,8 +188,9 @@ def _require_written_lengths(workload: Workload, stages: tuple[BoundStage, ...])
 
 
 def _bind_check(function: StageFunction, workload: Workload, stages: tuple[BoundStage, ...]) -> BoundStage:
-    everything: dict[str, AccessMode] = dict.fromkeys(workload.buffers, "in")
-    access, specials, _ = _parameters(function, "check", workload.buffers, everything)
+    everything = _Taken(dict.fromkeys(workload.buffers, "in"))
+    taken = _parameters(function, "check", workload.buffers, everything)
+    access = taken.access
     written = {name for stage in stages for name in stage.use.writes()}
     for buffer in access:
         if buffer not in written:
@@ -196,17 +198,33 @@ def _bind_check(function: StageFunction, workload: Workload, stages: tuple[Bound
                 f"check reads buffer {buffer!r}, which no stage writes",
                 next_step="Remove that parameter from check, or write the buffer in a stage.",
             )
-    return BoundStage(Stage(function, "host"), "check", "frame", access, frozenset(specials))
+    return BoundStage(Stage(function, "host"), "check", "frame", access, frozenset(taken.specials))
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """What a function takes: what it does to each buffer, the specials, the forms it wants buffers in, and
+    of which it touches a part."""
+
+    access: dict[str, AccessMode] = field(default_factory=dict)
+    specials: set[str] = field(default_factory=set)
+    wanted: dict[str, ArrayForm] = field(default_factory=dict)
+    parts: dict[str, Part] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        regions = {name: part for name, part in self.parts.items() if isinstance(part, Region)}
+        told = (f"{name}: {mode}{regions.get(name, '')}" for name, mode in self.access.items())
+        return ", ".join(told) or "no buffer"
 
 
 def _parameters(
     function: StageFunction,
     stage: str,
     buffers: Mapping[str, Buffer],
-    default: Mapping[str, AccessMode] | None,
+    default: _Taken | None,
     arrays: ArrayForm | None = None,
-) -> tuple[dict[str, AccessMode], set[str], dict[str, ArrayForm]]:
-    """What it does to each buffer, the specials it takes, and the forms it wants buffers in."""
+) -> _Taken:
+    """What the function takes; of what is not annotated, what `default` takes."""
     _require_plain(function, stage)
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -215,9 +233,7 @@ def _parameters(
             f"stage {stage!r} is {function!r}, whose parameters cannot be read",
             next_step="Wrap it in a plain Python function with named parameters.",
         ) from None
-    access: dict[str, AccessMode] = {}
-    specials: set[str] = set()
-    wanted: dict[str, ArrayForm] = {}
+    taken = _Taken()
     for parameter in parameters:
         name = parameter.name
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
@@ -226,18 +242,21 @@ def _parameters(
                 next_step=f"Name the buffers it uses: {', '.join(buffers)}.",
             )
         if name in buffers:
-            access[name], form = _mode(function, parameter, stage, default)
+            found, form = _mode(function, parameter, stage, default)
+            taken.access[name] = found.mode
+            if part := _part(found.part, buffers[name], f"stage {stage!r}, buffer {name!r}"):
+                taken.parts[name] = part
             if chosen := form or arrays:
-                wanted[name] = chosen
+                taken.wanted[name] = chosen
         elif name in RESERVED:
-            specials.add(name)
+            taken.specials.add(name)
         elif parameter.default is parameter.empty:
             raise WorkloadError(
                 f"stage {stage!r} takes {name!r}, which is not a buffer"
                 f"{did_you_mean(name, (*buffers, *RESERVED))}",
                 next_step=f"Buffers: {', '.join(buffers)}. Also available by name: {', '.join(RESERVED)}.",
             )
-    return access, specials, wanted
+    return taken
 
 
 def _require_plain(function: StageFunction, stage: str) -> None:
@@ -253,30 +272,36 @@ def _require_plain(function: StageFunction, stage: str) -> None:
 
 
 def _mode(
-    function: StageFunction,
-    parameter: inspect.Parameter,
-    stage: str,
-    default: Mapping[str, AccessMode] | None,
-) -> tuple[AccessMode, ArrayForm | None]:
-    mode, wanted = _annotated(function, parameter.annotation)
-    if mode is None and default is not None:
-        mode = default.get(parameter.name)
-    if mode is None:
+    function: StageFunction, parameter: inspect.Parameter, stage: str, default: _Taken | None
+) -> tuple[Access, ArrayForm | None]:
+    """What it does to the buffer, or to a part of it, and the form that it wants."""
+    name = parameter.name
+    access, wanted = _annotated(function, parameter.annotation, f"stage {stage!r}, buffer {name!r}")
+    if access is None and default is not None and name in default.access:
+        return Access(default.access[name], default.parts.get(name)), None
+    if access is None:
         raise WorkloadError(
-            f"stage {stage!r} does not annotate buffer {parameter.name!r}",
-            next_step=f"Annotate the parameter: {parameter.name}: In (reads), Out (overwrites) or InOut.",
+            f"stage {stage!r} does not annotate buffer {name!r}",
+            next_step=f"Annotate the parameter: {name}: In (reads), Out (overwrites) or InOut.",
         )
-    return mode, _form(wanted, stage, parameter.name)
+    return access, _form(wanted, stage, name)
 
 
-def _annotated(function: StageFunction, annotation: Any) -> tuple[AccessMode | None, Any]:
+def _annotated(function: StageFunction, annotation: Any, where: str) -> tuple[Access | None, Any]:
     """The access an annotation carries, and the type it asks for; a string is evaluated."""
     if isinstance(annotation, str):
-        annotation = _evaluate(function, annotation)
-    if get_origin(annotation) is Annotated:
-        for extra in get_args(annotation)[1:]:
-            if isinstance(extra, Access):
-                return extra.mode, get_args(annotation)[0]
+        annotation = _evaluate(function, annotation, where)
+    if isinstance(bare := getattr(annotation, "access", None), Access):
+        return bare, Any
+    if get_origin(annotation) is not Annotated:
+        return None, Any
+    wanted, *extras = get_args(annotation)
+    for extra in extras:
+        access = extra
+        if not isinstance(extra, (Access, str)):
+            access, _ = _annotated(function, extra, where)
+        if isinstance(access, Access):
+            return access, wanted
     return None, Any
 
 
@@ -300,21 +325,47 @@ def _form(wanted: Any, stage: str, parameter: str) -> ArrayForm | None:
     )
 
 
-def _evaluate(function: StageFunction, text: str) -> Any:
+def _part(key: Any, buffer: Buffer, where: str) -> Part | None:
+    """What the stage touches of the buffer; None for all of it. Raises `WorkloadError` for no region."""
+    if key is None or isinstance(key, Region):
+        return key or buffer.valid
+    if buffer.valid is not None:
+        raise WorkloadError(
+            f"{where}: its annotation has a slice, but {buffer.valid!r} already says how much of it is valid",
+            next_step=f"Remove the slice, or valid={buffer.valid!r}.",
+        )
+    try:
+        region = region_of(key, buffer.dimensions)
+    except ValueError as problem:
+        raise WorkloadError(
+            f"{where}: {problem}",
+            next_step="Write integers, slices without a step and `...`, as in InOut[0, :] or In[:16].",
+        ) from None
+    return None if region.share == 1 else region
+
+
+def _evaluate(function: StageFunction, text: str, where: str) -> Any:
     """A string annotation in the scope of its function; names of our own that a local import hides, too.
 
     A name that only annotations use is not in the closure: it may be a library that is imported already.
+    Raises `WorkloadError` for a part that needs a name of which nothing is known here.
     """
     plain = inspect.unwrap(function)
+    problem: NameError | None = None
     with suppress(Exception):
         closure = inspect.getclosurevars(plain).nonlocals
         scope = {**getattr(plain, "__globals__", {}), **closure}
         try:
             return eval(text, scope)
         except NameError:
-            return eval(text, {**sys.modules, **vars(definition), **scope})
+            try:
+                return eval(text, {**sys.modules, **vars(definition), **scope})
+            except NameError as unknown:
+                problem = unknown
+    if problem is not None and ":" in text:
+        raise WorkloadError(
+            f"{where}: the annotation {text} cannot be evaluated: {problem}",
+            next_step="With `from __future__ import annotations` it sees names of the module, and those that "
+            "the stage's body uses. Remove that import, or write a number.",
+        )
     return getattr(definition, text.rpartition(".")[2], None)
-
-
-def _text(access: Mapping[str, AccessMode]) -> str:
-    return ", ".join(f"{name}: {mode}" for name, mode in access.items()) or "no buffer"

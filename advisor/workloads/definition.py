@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Annotated, Any, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -41,17 +41,51 @@ class ImpossibleBuffer(WorkloadError):
 
 @dataclass(frozen=True)
 class Access:
-    """What a stage does to a buffer; carried by the annotations `In`, `Out` and `InOut`."""
+    """What a stage does to a buffer, or to a part of it; carried by the annotations `In`, `Out` and `InOut`.
+
+    part: what stands in the brackets of `In[0, :]`; None for all of the buffer.
+    """
 
     mode: AccessMode
+    part: Any = None
 
 
-In: TypeAlias = Annotated[T, Access("in")]
-"""The stage reads the buffer and leaves it as it is. On the host it gets a read-only view."""
-Out: TypeAlias = Annotated[T, Access("out")]
-"""The stage overwrites all of the buffer and needs nothing of what was there."""
-InOut: TypeAlias = Annotated[T, Access("inout")]
-"""The stage reads the buffer, or changes a part of it."""
+if TYPE_CHECKING:  # to a type checker a buffer is whatever the stage does with it
+    In: TypeAlias = Annotated[T, Access("in")]
+    Out: TypeAlias = Annotated[T, Access("out")]
+    InOut: TypeAlias = Annotated[T, Access("inout")]
+else:
+
+    class _Annotation:
+        """`In[torch.Tensor]` says the form that the stage wants, `In[0, :]` the part that it touches."""
+
+        access: ClassVar[Access]
+
+        def __class_getitem__(cls, key: Any) -> Any:
+            if is_part(key):
+                return Annotated[Any, Access(cls.access.mode, key)]
+            return Annotated[key, cls.access]
+
+    class In(_Annotation):
+        """The stage reads the buffer and leaves it as it is. On the host it gets a read-only view."""
+
+        access = Access("in")
+
+    class Out(_Annotation):
+        """The stage overwrites all of the buffer and needs nothing of what was there."""
+
+        access = Access("out")
+
+    class InOut(_Annotation):
+        """The stage reads the buffer, or changes a part of it."""
+
+        access = Access("inout")
+
+
+def is_part(key: object) -> bool:
+    """Whether this is what an array is indexed with, and not a type."""
+    parts = key if isinstance(key, tuple) else (key,)
+    return any(part is ... or isinstance(part, (int, np.integer, slice)) for part in parts)
 
 
 @dataclass(frozen=True)
