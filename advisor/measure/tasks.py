@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from statistics import mean, median
 from time import perf_counter
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -28,10 +28,10 @@ from advisor.measure.frames import FrameLoop
 from advisor.measure.host_pages import host_pages
 from advisor.measure.jobs import Captured, Description, Job, Sample, TraceRun
 from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, SECONDS, KeptResults
-from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.sampling import Limits, Samples, breakdown, by_period, sample, warm_up
 from advisor.measure.stand import Stand
 from advisor.measure.timeline import WATCHED, Recorder
+from advisor.measure.tracing import regions_of, traced
 from advisor.measure.traffic import TrafficRecorder
 from advisor.measure.verification import Inspector
 from advisor.profiles.row_figures import PlaceMemory
@@ -39,7 +39,6 @@ from advisor.profiles.schema import BufferRecord, PageLocking, WorkloadRecord
 from advisor.profiles.system_state import GpuState
 from advisor.profiles.traces import Timeline
 from advisor.strategies.backend import Backend, PageLocks
-from advisor.strategies.placements.base import Placed
 from advisor.strategies.registry import BASELINE
 from advisor.strategies.schedule import Step
 from advisor.workloads.binding import no_kernel
@@ -93,15 +92,16 @@ def trace(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> TraceRun:
         for s in bound.frame
         if s.stage.cpu is not no_kernel
     }
-    recorder = TrafficRecorder()
-    traced = {name: _traced(recorder, name, placed) for name, placed in run.placed.items()}
-    loop = FrameLoop(bound, run.plan, traced, backend, seed=job.seed, ranges=Ranges())
+    recorder = TrafficRecorder(regions_of(bound))
+    loop = traced(recorder, run, backend, job.seed)
     valid = _traced_frames(run, loop, recorder, index)
+    for stray in recorder.strays.values():
+        raise stray
     seen = recorder.trace(
         [stage.use for stage in bound.frame],
         {s.name: s.stage.passes for s in bound.frame if s.stage.passes},
         {s.name: s.stage.flops for s in bound.frame if s.stage.flops is not None},
-        {buffer.name: buffer.bytes for buffer in loaded.record.buffers},
+        {buffer.name: float(buffer.bytes) for buffer in loaded.record.buffers} | valid,
         seconds,
         {s.name for s in bound.frame if s.stage.cpu is not None or s.forms},
     )
@@ -121,13 +121,6 @@ def _traced_frames(run: Stand, loop: FrameLoop, recorder: TrafficRecorder, index
     buffers = run.bound.workload.buffers
     row_bytes = {name: buffers[name].nbytes / buffers[name].dimensions[0] for name in seen[0]}
     return {name: size * mean(rows[name] for rows in seen) for name, size in row_bytes.items()}
-
-
-def _traced(recorder: TrafficRecorder, name: str, placed: Placed) -> Placed:
-    def wrap(array: Any) -> Any:
-        return None if array is None else recorder.wrap(name, array)
-
-    return replace(placed, host=wrap(placed.host), device=wrap(placed.device))
 
 
 def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Sample:

@@ -19,9 +19,10 @@ from advisor.errors import WorkloadError
 from advisor.measure.frames import FrameLoop
 from advisor.measure.kept_results import some
 from advisor.measure.lengths import most_rows, valid_rows
+from advisor.measure.strays import Stray, Strayed
 from advisor.profiles.schema import Side
 from advisor.strategies.backend import Array, Backend
-from advisor.strategies.parts import WHOLE, Index
+from advisor.strategies.parts import WHOLE, Index, Region
 from advisor.strategies.placements.base import Layout, Placed
 from advisor.strategies.schedule import Plan
 from advisor.workloads.binding import BoundStage, BoundWorkload
@@ -138,7 +139,7 @@ class Inspector:
             self._compare(stage, before)
             written = stage.use.writes()
             self._length_side |= {name: stage.side for name in written if name in self._most_rows}
-            valid = {name: self._valid(name, index) for name in written}
+            valid = {name: self._touched(stage, name, index) for name in written}
             for name, pattern in poisons.items():
                 stayed = self._still_poisoned(stage, name, pattern)
                 untouched[stage.name, name] = stayed.reshape(self._layouts[name].shape)[valid[name]]
@@ -149,13 +150,13 @@ class Inspector:
                     outputs[index, stage.name, name] = Written(contents, some(looked_at))
         return untouched
 
-    def _valid(self, name: str, frame: int) -> Index:
-        """What of a buffer is valid in the course of a checked frame. Raises `WorkloadError`."""
-        length = self._bound.workload.buffers[name].valid
-        if length is None:
-            return WHOLE
-        held = self._read(length, self._length_side[length])
-        return (slice(0, valid_rows(length, held, self._most_rows[length], frame)),)
+    def _touched(self, stage: BoundStage, name: str, frame: int) -> Index:
+        """What of a buffer the stage touches, in the course of a checked frame. Raises `WorkloadError`."""
+        part = stage.parts.get(name)
+        if not isinstance(part, str):
+            return part.index if part else WHOLE
+        held = self._read(part, self._length_side[part])
+        return (slice(0, valid_rows(part, held, self._most_rows[part], frame)),)
 
     def rows(self, index: int, *, alone: bool = True) -> dict[str, int]:
         """How much of the first dimension is valid after that frame, of each buffer that has a length.
@@ -188,8 +189,20 @@ class Inspector:
         return self._sets[0][name] is not self._sets[-1][name]
 
     def _newest(self, name: str, index: int, *, alone: bool) -> Array:
-        """What the side that wrote it last holds."""
-        side: Side = "host" if "host" in self._plan.current(index)[name] else "device"
+        """What the side that wrote it last holds; of cells that no stage has written, zeros."""
+        held = self._plan.current(index)
+        if name not in self._plan.cells.of:
+            return self._held(name, held[name], index, alone=alone)
+        layout = self._layouts[name]
+        contents = np.zeros(layout.shape, layout.dtype)
+        for cell, region in self._plan.cells.of[name].items():
+            if held[cell]:
+                contents[region.index] = self._held(name, held[cell], index, alone=alone)[region.index]
+        return contents
+
+    def _held(self, name: str, sides: frozenset[Side], index: int, *, alone: bool) -> Array:
+        """What one of these sides holds, in the set of the frame that wrote it last."""
+        side: Side = "host" if "host" in sides else "device"
         if alone or side == "device":
             self._backend.synchronize()
         writers = [stage.stage.every for stage in self._bound.frame if name in stage.use.writes()]
@@ -230,14 +243,24 @@ class Inspector:
         if isinstance(outcome, (bool, np.bool_)) and not outcome:
             raise AssertionError("check returned False")
 
-    def _prepare(self, stage: BoundStage, poisons: Mapping[str, Array]) -> dict[str, bytes]:
+    def _prepare(self, stage: BoundStage, poisons: Mapping[str, Array]) -> dict[str, Array]:
+        """Fills outputs; a copy of what must stay, all or some of it."""
         for name, pattern in poisons.items():
-            self._fill(name, stage.side, pattern)
-        return {n: self._read(n, stage.side).tobytes() for n, m in stage.access.items() if m == "in"}
+            self._fill(name, stage, pattern)
+        kept = (n for n, m in stage.access.items() if m == "in" or isinstance(stage.parts.get(n), Region))
+        return {name: self._read(name, stage.side).copy() for name in kept}
 
-    def _compare(self, stage: BoundStage, before: Mapping[str, bytes]) -> None:
+    def _compare(self, stage: BoundStage, before: Mapping[str, Array]) -> None:
         for name, contents in before.items():
-            if self._read(name, stage.side).tobytes() != contents:
+            found, part = self._read(name, stage.side), stage.parts.get(name)
+            if found.tobytes() == contents.tobytes():
+                continue
+            if isinstance(part, Region):
+                expected = contents.copy()
+                expected[part.index] = found[part.index]
+                if found.tobytes() != expected.tobytes():
+                    raise Strayed(Stray(stage.name, name, "writes"), part)
+            if stage.access[name] == "in":
                 raise WorkloadError(
                     f"stage {stage.name!r} writes buffer {name!r}, which it annotates In",
                     next_step=f"Annotate it {name}: InOut, or do not write to it.",
@@ -261,13 +284,19 @@ class Inspector:
         self._backend.synchronize()
         return copy
 
-    def _fill(self, name: str, side: Side, pattern: Array) -> None:
-        placed, layout = self._sets[0][name], self._layouts[name]
-        if self._on_host(placed, side):
+    def _fill(self, name: str, stage: BoundStage, pattern: Array) -> None:
+        placed, layout, part = self._sets[0][name], self._layouts[name], stage.parts.get(name)
+        shaped = pattern.view(layout.dtype).reshape(layout.shape)
+        index = part.index if isinstance(part, Region) else WHOLE
+        if self._on_host(placed, stage.side):
             assert placed.host is not None
-            placed.host[...] = pattern.view(layout.dtype).reshape(layout.shape)
+            placed.host[index] = shaped[index]
             return
-        self._backend.copy_to_device(self._pointer(placed.device), pattern.ctypes.data, layout.nbytes)
+        if index:
+            contents = self._read(name, stage.side)
+            contents[index] = shaped[index]
+            shaped = contents
+        self._backend.copy_to_device(self._pointer(placed.device), shaped.ctypes.data, layout.nbytes)
         self._backend.synchronize()
 
     @staticmethod
@@ -321,8 +350,9 @@ class _Untouched:
             f"stage {self.stage!r} leaves {elements} of {of} elements of buffer "
             f"{self.buffer!r} unwritten, which it annotates Out",
             next_step="Out means every element is overwritten. To keep the rest, annotate "
-            f"{self.buffer}: InOut. If another number of rows is filled in each frame, name the buffer that "
-            'holds the number: Buffer(..., valid="count").',
+            f"{self.buffer}: InOut. If the stage always fills the same part, annotate that, as in "
+            f"{self.buffer}: Out[:16]. If it fills another number of rows in each frame, name the buffer "
+            'that holds the number: Buffer(..., valid="count").',
         )
 
     def _told(self, elements: int, of: int, frames: int) -> bool:

@@ -200,6 +200,12 @@ def _part_of(buffer: BufferRecord, stage: str) -> Part | None:
     return buffer.valid if stage in buffer.access else None
 
 
+def share_of(buffer: BufferRecord, stage: str) -> float:
+    """Of the buffer, what lies in the region that the stage touches."""
+    part = _part_of(buffer, stage)
+    return part.share if isinstance(part, Region) else 1.0
+
+
 @dataclass
 class _Tracker:
     """Holds where each buffer is current and what is in flight, from one stage to the next."""

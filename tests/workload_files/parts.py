@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from advisor import Buffer, In, Out, Workload, device, host, workload
+from advisor import Buffer, In, InOut, Out, Workload, device, host, workload
 
 
 def size(frame: int, most: int) -> int:
@@ -74,5 +74,70 @@ def compaction(n: int = 32) -> Workload:
             "count": Buffer(1, np.int32),
         },
         frame=[host(produce), device(compact), host(use)],
+        check=check,
+    )
+
+
+@workload
+def large_state(rows: int = 8, columns: int = 6) -> Workload:
+    """A state on the device, of which the host sets row 0, and looks at a column."""
+    seen = []
+
+    def start(state: Out) -> None:
+        state.fill(1)
+
+    def steer(state: InOut[0, :], frame: int) -> None:
+        state[0] += frame
+
+    def advance(xp, state: InOut) -> None:
+        xp.add(state, 1, out=state)
+
+    def look(state: In[:, 2]) -> None:
+        seen.append(state[:, 2].copy())
+
+    def check(frame: int, state: In) -> None:
+        expected = np.full((rows, columns), frame + 2.0)
+        expected[0] += sum(range(frame + 1))
+        assert (state == expected).all(), (frame, state)
+        assert (seen[-1] == expected[:, 2]).all(), (frame, seen[-1])
+
+    return Workload(
+        {"state": Buffer((rows, columns), np.float64)},
+        setup=[host(start)],
+        frame=[host(steer), device(advance), host(look)],
+        check=check,
+    )
+
+
+@workload
+def ring(tile: int = 32) -> Workload:
+    """Two tiles in turn: the host fills one while the other is in use; a kernel of each."""
+    sums = []
+
+    def start(tiles: Out) -> None:
+        tiles.fill(0)
+
+    def fill_first(tiles: Out[0], frame: int) -> None:
+        tiles[0] = frame
+
+    def fill_second(tiles: Out[1], frame: int) -> None:
+        tiles[1] = -frame
+
+    def use_first(xp, tiles: In[0], total: Out[:1]) -> None:
+        xp.sum(tiles[:1], axis=1, out=total[:1])
+
+    def use_second(xp, tiles: In[1], total: Out[1:]) -> None:
+        xp.sum(tiles[1:], axis=1, out=total[1:])
+
+    def read(total: In) -> None:
+        sums.append(total.copy())
+
+    def check(frame: int) -> None:
+        assert sums[-1].tolist() == [frame * tile, -frame * tile], (frame, sums[-1])
+
+    return Workload(
+        {"tiles": Buffer((2, tile), np.float64), "total": Buffer(2, np.float64)},
+        setup=[host(start)],
+        frame=[host(fill_first), device(use_first), host(fill_second), device(use_second), host(read)],
         check=check,
     )
