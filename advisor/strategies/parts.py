@@ -35,6 +35,14 @@ class Region:
         """Of the buffer's elements."""
         return math.prod(stop - start for start, stop in self.bounds) / math.prod(self.shape)
 
+    @property
+    def contiguous(self) -> Region:
+        """The least region around it that is contiguous."""
+        pairs = list(zip(self.bounds, self.shape, strict=True))
+        cut = next((i for i, ((start, stop), _) in enumerate(pairs) if stop - start > 1), len(pairs))
+        rest = tuple((0, length) for length in self.shape[cut + 1 :])
+        return Region((*self.bounds[: cut + 1], *rest), self.shape)
+
     def __str__(self) -> str:
         return f"[{', '.join(f'{start}:{stop}' for start, stop in self.bounds)}]"
 

@@ -124,11 +124,18 @@ def plan(setup: Sequence[StageUse], frame: Sequence[StageUse], traits: Mapping[s
 
     Raises `WorkloadError` when a stage reads a buffer that nothing has written yet.
     """
-    return _planned(tuple(map(_fields, setup)), tuple(map(_fields, frame)), tuple(traits.items()))
+    uses = (tuple(_fields(stage, traits) for stage in stages) for stages in (setup, frame))
+    return _planned(*uses, tuple(traits.items()))
 
 
-def _fields(stage: StageUse) -> _Fields:
-    return stage.name, stage.side, tuple(stage.access.items()), stage.every, tuple(stage.parts.items())
+def _fields(stage: StageUse, traits: Mapping[str, Traits]) -> _Fields:
+    """What migrates on request comes in whole pages, so that of a column all that lies between comes too."""
+    pages = {name for name, trait in traits.items() if trait.moves == "prefetches" and not trait.foreign}
+    parts = (
+        (name, part.contiguous if isinstance(part, Region) and name in pages else part)
+        for name, part in stage.parts.items()
+    )
+    return stage.name, stage.side, tuple(stage.access.items()), stage.every, tuple(parts)
 
 
 @lru_cache(maxsize=256)
@@ -163,7 +170,8 @@ def _in_boxes(steps: Iterable[Step], cells: Cells) -> Iterator[Step]:
         if step.action in ("host", "device") or step.name not in cells.of:
             yield from row
         else:
-            yield from (replace(step, part=box) for box in cells.boxes(each.name for each in row))
+            boxes = cells.boxes(each.name for each in row)
+            yield from (replace(step, part=box, overwritten=False) for box in boxes)
 
 
 def _stage(fields: _Fields, cells: Cells) -> StageUse:
@@ -247,6 +255,7 @@ class _Tracker:
         self.steps = []
         for stage in stages:
             self._require_written(stage)
+            self._learn_lengths(stage)
             own = self._own(stage)
             if stage.side == "host":
                 self._host(own, Step("host", stage.name))
@@ -271,7 +280,6 @@ class _Tracker:
             if mode != "out" and stage.side not in self.foreign[name]:
                 # To the host touching our own memory, a copy in is one more stage that writes it.
                 coming, part = stage.side == "device", stage.parts.get(name)
-                self._learn(part, stage)
                 parts = {} if part is None else {name: part}
                 copying = StageUse(name, "host", {name: "out" if coming else "in"}, parts=parts)
                 self._host(copying, Step("copy-in" if coming else "copy-out", name, part=part))
@@ -320,12 +328,7 @@ class _Tracker:
         self._record(stage)
 
     def _to_move(self, stage: StageUse) -> list[str]:
-        """Buffers that must come to the stage's side first; the host knows by then how much of them."""
-        for name in self._away(stage):
-            self._learn(self._part(name, stage), stage)
-        return self._away(stage)
-
-    def _away(self, stage: StageUse) -> list[str]:
+        """Buffers that must come to the stage's side first."""
         copied = [n for n in stage.reads() if self.traits[n].moves == "copies"]
         migrated = [n for n in stage.access if self.traits[n].moves == "prefetches"]
         return [n for n in (*copied, *migrated) if self.current.get(n) and stage.side not in self.current[n]]
@@ -337,13 +340,17 @@ class _Tracker:
             return part
         return part if "host" in self.newest(part) and part not in stage.writes() else None
 
-    def _learn(self, part: Part | None, stage: StageUse) -> None:
-        """The host reads the length, which comes to it first where the device has written it."""
-        if isinstance(part, str) and part not in self.told:
-            looking = StageUse(stage.name, "host", {part: "in"})
-            self._require_written(looking)
-            self._host(self._own(looking), Step("length", part))
-            self.told[part] = {"host"}
+    def _learn_lengths(self, stage: StageUse) -> None:
+        """The host reads the lengths of what must move; they come to it first where the device wrote them."""
+        own = {name: mode for name, mode in stage.access.items() if not self.traits[name].foreign}
+        moved = self._to_move(replace(stage, access=own))
+        moved += [n for n in stage.reads() if n not in own and stage.side not in self.foreign[n]]
+        for length in dict.fromkeys(self._part(name, stage) for name in moved):
+            if isinstance(length, str) and length not in self.told:
+                looking = StageUse(stage.name, "host", {length: "in"})
+                self._require_written(looking)
+                self._host(self._own(looking), Step("length", length))
+                self.told[length] = {"host"}
 
     def _note_lengths(self, stage: StageUse) -> None:
         """Of a buffer whose length changes without it, no more has moved than was valid before."""

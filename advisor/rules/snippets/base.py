@@ -98,7 +98,7 @@ class Code:
         spans_of = tuple(spans(region.index, region.shape, _itemsize(self.buffers[step.name])))
         way = self.ways[step.name]
         if not way.copies or (len(spans_of) == 1 and spans_of[0].height == 1):
-            return self.filled(line, step.name, stream, at, _subscript(region, whole_rows=not way.copies))
+            return self.filled(line, step.name, stream, at, _subscript(region))
         to_device = step.action == "to-device"
         if way.rebinds or len(spans_of) > 1:
             line = "{device} = cupy.asarray({host})" if to_device else "{host} = cupy.asnumpy({device})"
@@ -147,14 +147,11 @@ class Code:
         return f"# your {step.name}, on the {'GPU' if suffix else 'CPU'}: {'; '.join(parts)}".rstrip(": ")
 
 
-def _subscript(region: Region, *, whole_rows: bool = False) -> str:
-    """Of an array of which the region is moved. whole_rows: as much as is contiguous."""
+def _subscript(region: Region) -> str:
+    """Of an array of which the region is moved."""
     bounds = [(b, b == (0, length)) for b, length in zip(region.bounds, region.shape, strict=True)]
     while bounds and bounds[-1][1]:
         bounds.pop()
-    if whole_rows:
-        cut = next((i for i, (b, _) in enumerate(bounds) if b[1] - b[0] > 1), len(bounds))
-        bounds = bounds[: cut + 1]
     parts = (":" if whole else f"{b[0]}:{b[1]}" for b, whole in bounds)
     return f"[{', '.join(parts)}]" if bounds else ""
 
