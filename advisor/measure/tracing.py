@@ -51,6 +51,6 @@ def located(stray: Stray, run: Stand, backend: Backend, seed: int, frames: int) 
             with recorder.stage(action.label.partition(":")[2]):
                 loop.act(action, index)
             found = recorder.strays.get((stray.stage, stray.buffer))
-            if found and found.found.what == stray.what:
-                return found.found
+            if found:
+                return replace(stray, line=found.found.line)
     return stray

@@ -84,7 +84,7 @@ def region_of(key: Any, shape: tuple[int, ...]) -> Region:
     for part, length in zip(keys, shape, strict=True):
         if isinstance(part, slice) and part.step in (None, 1):
             bounds.append(part.indices(length)[:2])
-        elif isinstance(part, (int, np.integer)) and -length <= part < length:
+        elif isinstance(part, (int, np.integer)) and not isinstance(part, bool) and -length <= part < length:
             bounds.append((int(part) % length, int(part) % length + 1))
         else:
             raise ValueError(f"{text}: {_written(part)} is no part of a dimension of {length}")
