@@ -274,7 +274,7 @@ def program(rows: int = 8) -> Workload:
 RIGHT = {
     "COUNT": "3 + frame",
     "STEER": "state[0] += 1",
-    "COMPUTE": "xp.add(state[1:3], 1, out=state[1:3]); xp.sqrt(data, out=out)",
+    "COMPUTE": "xp.add(state[1:3], 1, out=state[1:3]); xp.add(data, 1, out=out)",
 }
 
 
