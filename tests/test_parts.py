@@ -202,14 +202,14 @@ def test_a_region_is_cut_and_joined_and_found_in_memory() -> None:
             assert joined(part for part in parts if box.covers(part)) == (box,)
             assert_bytes(box)
             assert_bytes(box.contiguous)
-            assert len(list(spans(box.contiguous.index, shape, 2))) == 1
+            assert len(spans(box.contiguous.bounds, shape, 2)) == 1
 
 
 def assert_bytes(box: Region) -> None:
     """Its spans are the bytes of its elements, each once."""
     expected, found = np.zeros(box.shape, "u2"), np.zeros(np.zeros(box.shape, "u2").nbytes, "u1")
     expected[box.index] = 0xFFFF
-    for span in spans(box.index, box.shape, 2):
+    for span in spans(box.bounds, box.shape, 2):
         for row in range(span.height):
             start = span.offset + row * span.pitch
             assert not found[start : start + span.width].any()

@@ -18,7 +18,7 @@ from advisor.measure.sampling import Clock
 from advisor.measure.written import Lines, written
 from advisor.profiles.schema import Side
 from advisor.strategies.backend import Backend
-from advisor.strategies.parts import WHOLE, Index, Part
+from advisor.strategies.parts import WHOLE, Bounds, Part
 from advisor.strategies.placements.base import Mover, Placed
 from advisor.strategies.schedule import Plan, Step
 from advisor.workloads.binding import BoundStage, BoundWorkload
@@ -227,16 +227,16 @@ class FrameLoop:
         if step.action == "length":
             return self._named(step.action, self._reading(step.name))
         placed = self._placed[step.name]
-        index = self._index(step.part)
+        bounds = self._bounds(step.part)
         if step.action == "copy-in" or step.action == "copy-out":
             copy = placed.copy_in if step.action == "copy-in" else placed.copy_out
             assert copy is not None
-            return self._named("host-copy", Lines(("copy$(index$())",), {"copy$": copy, "index$": index}))
+            return self._named("host-copy", Lines(("copy$(bounds$())",), {"copy$": copy, "bounds$": bounds}))
         move = placed.to_device if step.action == "to-device" else placed.to_host
         assert move is not None
         side: Side = "device" if step.action == "to-device" else "host"
         if step.part is not None:
-            move = partial(self._move_part, placed, side, index)
+            move = partial(self._move_part, placed, side, bounds)
             lines = Lines(("move$(None)",), {"move$": move})
         else:
             if step.overwritten and placed.bring:
@@ -246,18 +246,18 @@ class FrameLoop:
         named = self._named(step.action, lines)
         return replace(named, on_stream=True, move=move, by_host=placed.by_host)
 
-    def _index(self, part: Part | None) -> Callable[[], Index]:
+    def _bounds(self, part: Part | None) -> Callable[[], Bounds]:
         """What of a buffer is moved, asked for when it is."""
         if isinstance(part, str):
             length = self._placed[part].length
-            return lambda: length.index
-        constant = WHOLE if part is None else part.index
+            return lambda: length.bounds
+        constant = WHOLE if part is None else part.bounds
         return lambda: constant
 
     @staticmethod
-    def _move_part(placed: Placed, side: Side, index: Callable[[], Index], stream: Any) -> None:
+    def _move_part(placed: Placed, side: Side, bounds: Callable[[], Bounds], stream: Any) -> None:
         assert placed.move_part is not None
-        placed.move_part(side, index(), stream)
+        placed.move_part(side, bounds(), stream)
 
     def _reading(self, length: str) -> Lines:
         """The host reads how much is valid of the buffers whose length this is."""

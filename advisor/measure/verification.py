@@ -22,7 +22,7 @@ from advisor.measure.lengths import most_rows, valid_rows
 from advisor.measure.strays import Stray, Strayed
 from advisor.profiles.schema import Side
 from advisor.strategies.backend import Array, Backend
-from advisor.strategies.parts import WHOLE, Index, Region
+from advisor.strategies.parts import Region
 from advisor.strategies.placements.base import Layout, Placed
 from advisor.strategies.schedule import Plan
 from advisor.workloads.binding import BoundStage, BoundWorkload
@@ -150,11 +150,11 @@ class Inspector:
                     outputs[index, stage.name, name] = Written(contents, some(looked_at))
         return untouched
 
-    def _touched(self, stage: BoundStage, name: str, frame: int) -> Index:
+    def _touched(self, stage: BoundStage, name: str, frame: int) -> tuple[slice, ...]:
         """What of a buffer the stage touches, in the course of a checked frame. Raises `WorkloadError`."""
         part = stage.parts.get(name)
         if not isinstance(part, str):
-            return part.index if part else WHOLE
+            return part.index if part else ()
         held = self._read(part, self._length_side[part])
         return (slice(0, valid_rows(part, held, self._most_rows[part], frame)),)
 
@@ -287,7 +287,7 @@ class Inspector:
     def _fill(self, name: str, stage: BoundStage, pattern: Array) -> None:
         placed, layout, part = self._sets[0][name], self._layouts[name], stage.parts.get(name)
         shaped = pattern.view(layout.dtype).reshape(layout.shape)
-        index = part.index if isinstance(part, Region) else WHOLE
+        index = part.index if isinstance(part, Region) else ()
         if self._on_host(placed, stage.side):
             assert placed.host is not None
             placed.host[index] = shaped[index]

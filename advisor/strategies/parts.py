@@ -8,27 +8,28 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain, pairwise, product
 from typing import Any, TypeAlias
 
 import numpy as np
 
-Index: TypeAlias = tuple[slice, ...]
-"""What an array is indexed with; the dimensions that it leaves out are whole."""
-WHOLE: Index = ()
+Bounds: TypeAlias = tuple[tuple[int, int], ...]
+"""Where a part starts and stops in each dimension; those that it leaves out are whole."""
+WHOLE: Bounds = ()
 
 
 @dataclass(frozen=True)
 class Region:
     """A box of a buffer of that shape: where it starts and stops in each dimension."""
 
-    bounds: tuple[tuple[int, int], ...]
+    bounds: Bounds
     shape: tuple[int, ...]
 
     @property
-    def index(self) -> Index:
+    def index(self) -> tuple[slice, ...]:
         """The same as slices."""
-        return tuple(slice(*bound) for bound in self.bounds)
+        return index_of(self.bounds)
 
     @property
     def share(self) -> float:
@@ -133,10 +134,21 @@ def _joined_along(axis: int, row: list[Region]) -> Iterator[Region]:
     yield begun
 
 
-def spans(index: Index, shape: tuple[int, ...], itemsize: int) -> Iterator[Span]:
-    """Where that part of an array in C order lies: one span wherever it is contiguous or rows of a pitch."""
-    bounds = [part.indices(length)[:2] for part, length in zip(index, shape, strict=False)]
-    bounds += [(0, length) for length in shape[len(index) :]]
+def index_of(bounds: Bounds) -> tuple[slice, ...]:
+    """What an array is indexed with."""
+    return tuple(slice(start, stop) for start, stop in bounds)
+
+
+@lru_cache(maxsize=1024)
+def spans(part: Bounds, shape: tuple[int, ...], itemsize: int) -> tuple[Span, ...]:
+    """Where that part of an array in C order lies: one span wherever it is contiguous or rows of a pitch.
+
+    Kept, since it is asked for whenever the part moves.
+    """
+    return tuple(_spans([*part, *((0, length) for length in shape[len(part) :])], shape, itemsize))
+
+
+def _spans(bounds: list[tuple[int, int]], shape: tuple[int, ...], itemsize: int) -> Iterator[Span]:
     if any(stop <= start for start, stop in bounds):
         return
     strides = [itemsize * math.prod(shape[i + 1 :]) for i in range(len(shape))]

@@ -95,7 +95,7 @@ class Code:
 
     def _region(self, step: Step, region: Region, line: str, stream: str, at: Callable[[str], str]) -> str:
         """Moves a region; one that is not contiguous not by CuPy's set and get, which refuse it."""
-        spans_of = tuple(spans(region.index, region.shape, _itemsize(self.buffers[step.name])))
+        spans_of = spans(region.bounds, region.shape, _itemsize(self.buffers[step.name]))
         way = self.ways[step.name]
         if not way.copies or (len(spans_of) == 1 and spans_of[0].height == 1):
             return self.filled(line, step.name, stream, at, _subscript(region))
@@ -158,7 +158,7 @@ def _subscript(region: Region) -> str:
 
 def _is_in_rows(part: Part | None) -> bool:
     """Whether it is a region that is not contiguous, which CuPy alone has a call for."""
-    return isinstance(part, Region) and any(span.height > 1 for span in spans(part.index, part.shape, 1))
+    return isinstance(part, Region) and any(span.height > 1 for span in spans(part.bounds, part.shape, 1))
 
 
 def _itemsize(buffer: BufferRecord) -> int:

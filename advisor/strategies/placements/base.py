@@ -12,14 +12,14 @@ import numpy as np
 
 from advisor.profiles.schema import BufferRecord, Device, MemoryClass, MemoryKind, Side, WorkloadRecord
 from advisor.strategies.backend import Array, Backend, Hint, HostFlag, host_array
-from advisor.strategies.parts import Index, spans
+from advisor.strategies.parts import Bounds, spans
 from advisor.strategies.placements.arena import Arena
 from advisor.strategies.schedule import Traits
 
 Mover = Callable[[Any], Any]
 """Moves a buffer; takes the stream to do it on, or None for the backend's own. Returns the array that the
 side has from now on where moving makes a new one (`Placed.remade`), else None."""
-PartMover = Callable[[Side, Index, Any], None]
+PartMover = Callable[[Side, Bounds, Any], None]
 """Moves a part of a buffer to a side, on that stream; the arrays stay."""
 
 
@@ -38,9 +38,9 @@ class Length:
         self.total += rows
 
     @property
-    def index(self) -> Index:
+    def bounds(self) -> Bounds:
         """What is valid."""
-        return (slice(0, self.rows),)
+        return ((0, self.rows),)
 
     @property
     def mean(self) -> float:
@@ -66,8 +66,8 @@ class Placed:
     """Its movers make new arrays."""
     bring: Callable[[Side], None] | None = None
     """Brings it to a side whose stage overwrites it, without its contents, where that can be done."""
-    copy_in: Callable[[Index], None] | None = None
-    copy_out: Callable[[Index], None] | None = None
+    copy_in: Callable[[Bounds], None] | None = None
+    copy_out: Callable[[Bounds], None] | None = None
     move_part: PartMover | None = None
     length: Length = field(default_factory=Length)
 
@@ -248,8 +248,8 @@ def _two_memories(arena: Arena, host: int, layout: Layout, *, blocking: bool) ->
 
         return moved
 
-    def move_part(side: Side, index: Index, stream: Any) -> None:
-        for span in spans(index, layout.shape, layout.dtype.itemsize):
+    def move_part(side: Side, part: Bounds, stream: Any) -> None:
+        for span in spans(part, layout.shape, layout.dtype.itemsize):
             backend.copy_span(span, side, host, device, stream)
         if blocking:
             backend.synchronize()

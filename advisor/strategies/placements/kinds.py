@@ -9,7 +9,7 @@ import numpy as np
 
 from advisor.profiles.schema import BufferRecord, Device, Side, WorkloadRecord
 from advisor.strategies.backend import Hint, HostFlag
-from advisor.strategies.parts import Index, spans
+from advisor.strategies.parts import Bounds, index_of, spans
 from advisor.strategies.placements.arena import Arena
 from advisor.strategies.placements.base import Layout, Placed, Placement, flag_is_off, host_only_writes
 from advisor.strategies.schedule import Traits
@@ -51,9 +51,10 @@ class Staged(Placement):
             arrays["host"] = backend.download(arrays["device"])
             return arrays["host"]
 
-        def move_part(side: Side, index: Index, stream: Any) -> None:
+        def move_part(side: Side, part: Bounds, stream: Any) -> None:
             """As `device[:n] = cupy.asarray(host[:n])` and the other way round."""
             del stream
+            index = index_of(part)
             if not arrays["host"][index].size:
                 backend.synchronize()
             elif side == "device":
@@ -168,14 +169,14 @@ class ManagedPrefetch(Managed):
             else:
                 backend.prefetch(pointer, nbytes, side)
 
-        def move_part(side: Side, index: Index, stream: Any) -> None:
+        def move_part(side: Side, part: Bounds, stream: Any) -> None:
             """From its first to its last byte: pages hold what lies between rows, too."""
             del stream
-            parts = list(spans(index, layout.shape, layout.dtype.itemsize))
-            if attaching and parts:
+            found = spans(part, layout.shape, layout.dtype.itemsize)
+            if attaching and found:
                 backend.attach(pointer, side)
-            elif parts:
-                first, last = parts[0].offset, parts[-1].end
+            elif found:
+                first, last = found[0].offset, found[-1].end
                 backend.prefetch(pointer + first, last - first, side)
 
         def bring(side: Side) -> None:
@@ -294,6 +295,6 @@ class External(Placement):
         return replace(
             inner,
             host=foreign,
-            copy_in=lambda index: np.copyto(own[index], foreign[index]),
-            copy_out=lambda index: np.copyto(foreign[index], own[index]),
+            copy_in=lambda part: np.copyto(own[index_of(part)], foreign[index_of(part)]),
+            copy_out=lambda part: np.copyto(foreign[index_of(part)], own[index_of(part)]),
         )
