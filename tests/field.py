@@ -35,6 +35,7 @@ SMALL: dict[str, tuple[str, ...]] = {
     "sparse_access": ("rows=12", "share=0.25"),
     "streaming": ("width=64", "height=48"),
     "strided_reads": ("records=300", "fields=5"),
+    "texture_sampling": ("width=64", "height=32"),
     "weights_reuse": ("outputs=30", "inputs=20"),
 }
 """Every example but those of test_workload_files.py."""

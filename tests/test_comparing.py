@@ -168,7 +168,7 @@ def test_two_runs_of_a_script_are_compared_strategy_by_strategy() -> None:
     told = {c.what: c.head for c in found.conditions}
     assert told["arguments"] == "-n 2"
     page = comparison_page(found)
-    assert "Time per run;" in render(page, "html")
+    assert "Time per run." in render(page, "html")
     assert "default-pool" in render(page, "txt")
     assert "default-pool" in render(page, "md")
 

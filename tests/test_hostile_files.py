@@ -61,8 +61,8 @@ def without(name: str, *keys: str) -> str:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (without("gh200", "pinned_to_device_bytes_per_second"), "figures.pinned_to_device_bytes_per_second"),
-        (without("gb200", "pinned_to"), "figures.pinned_to_device_bytes_per_second"),
+        (without("gh200", "link_", "pinned_to_device"), "figures.pinned_to_device_bytes_per_second"),
+        (without("gb200", "link_", "pinned_to"), "figures.pinned_to_device_bytes_per_second"),
         (without("t4", "memory_bytes") + "\nmemory_bytes = { value = 5e-324, source = 'x' }", "e-324"),
         (".".join("a" * 50_000) + " = 1", "more than 30 parts"),
         ("a = " + "[" * 500_000, "nested too deep"),

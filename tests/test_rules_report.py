@@ -116,4 +116,4 @@ def test_the_change_from_the_baseline_stands_before_larger_gains_over_what_nobod
     )
     undecided = recommendation("registered", verdict="open", bound=0.08, speedup=None, interval=None)
     page = page_of(profile(advice=found, recommendation=undecided))
-    assert [f.rule for f in blocks(page, Findings)[0].items] == ["copies", "faults", "other"]
+    assert [f.rule for f in blocks(page, Findings)[0].items] == ["copies", "other", "faults"]

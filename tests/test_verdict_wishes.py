@@ -220,7 +220,7 @@ def test_old_profiles_are_compared_by_verdicts_that_were_made_again() -> None:
         ("tie", "pinned", None, ("near", "pinned", 0.05)),
         ("tie", "pageable", None, ("keep", "pageable", 0.05)),
         ("inconclusive", "pinned", None, ("open", "pinned", None)),
-        ("inconclusive", None, "zero-copy", ("open", "zero-copy", None)),
+        ("inconclusive", None, "pinned", ("open", "pinned", None)),
         ("inconclusive", None, None, ("open", None, None)),
     ],
 )

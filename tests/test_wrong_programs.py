@@ -6,6 +6,7 @@ Every case is the body of the device stage `compute`, or an edit of the whole fi
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,12 @@ RIGHT = [
     "from scipy import ndimage; result[...] = xp.asarray(ndimage.median_filter(xp.asnumpy(image), 3)) "
     "if hasattr(xp, 'asnumpy') else ndimage.median_filter(image, 3)",
 ]
+
+
+@pytest.fixture(autouse=True)
+def _without_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a worker: a program that imports CuPy itself is not judged, and another test may have done so."""
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
 
 
 def profiled(folder: Path, body: str, *assignments: str) -> Profile:

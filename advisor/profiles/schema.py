@@ -71,6 +71,7 @@ class StageRecord(Record):
     every: int = Field(
         default=1, ge=1, le=MOST_PERIOD, description="It runs in the frames whose index this divides"
     )
+    textures: bool = optional("Its code samples through textures", False)
 
 
 class WorkloadRecord(Record):

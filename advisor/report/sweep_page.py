@@ -97,7 +97,8 @@ def _lead(
             if t.basis != "cpu" and t.with_figures
         ),
         blocks.Prose(_PREDICTED * confirm, label="Next", kind="next together"),
-        blocks.Banners("note", notes, forms="html"),
+        blocks.Banners("note", notes[: len(sweep.notes)], forms="html txt"),
+        blocks.Banners("note", notes[len(sweep.notes) :], forms="html"),
         blocks.Items(tuple(_missing(missing, parameter)), "Values that were not run"),
     )
 

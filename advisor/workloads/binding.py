@@ -23,6 +23,7 @@ from advisor.workloads.definition import (
     StageFunction,
     Workload,
 )
+from advisor.workloads.textures import samples_textures
 
 Phase = Literal["setup", "frame"]
 _DEFERRED: Mapping[str, Callable[[object], object]] = {
@@ -86,6 +87,7 @@ class BoundStage:
             flops=None if self.stage.flops is None else float(self.stage.flops),
             arrays=dict(self.forms),
             every=self.stage.every,
+            textures=self.side == "device" and samples_textures(self.stage.function),
         )
 
 

@@ -49,6 +49,14 @@ def test_strided_reads_of_host_memory_are_slower_than_a_copy(tmp_path: Path) -> 
     assert mapped.stage_seconds["add_up"] > own.stage_seconds["add_up"] + own.transfer_seconds
 
 
+@pytest.mark.parametrize("layout", ["linear", "pitch", "array"])
+def test_a_texture_reads_memory_of_every_kind(layout: str, tmp_path: Path) -> None:
+    chosen = ("width=1024", "height=1024", f"layout={layout}")
+    found = profiled(tmp_path, "texture_sampling", *chosen, strategies=("pinned", "zero-copy", "managed"))
+    assert all(row.verified for row in found.measured().values())
+    assert len(found.measured()) == 3
+
+
 def test_a_few_rows_are_read_in_place_sooner_than_all_are_copied(tmp_path: Path) -> None:
     shared, copied = on_a_card(tmp_path, "sparse_access", strategies=("zero-copy", "pinned"))
     assert shared.median_seconds < copied.median_seconds / 2

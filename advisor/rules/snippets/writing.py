@@ -74,7 +74,8 @@ def _frame(code: Code) -> Iterator[str]:
     if bound:
         yield f"    global {', '.join(bound)}"
     yield from (f"    {line}" for line in _by_index(code))
-    once = [s for s in first if s not in steady and s.action in _MOVES]
+    again = set(steady)
+    once = [s for s in first if s.action in _MOVES and s not in again]
     if once:
         yield from ("", "", "# Once, after set-up, not in every frame:")
         for step in once:

@@ -41,6 +41,11 @@ class Kernel:
         self._signature = signatures.pick(signatures.read(source.text), name, where)
         self._compiled: dict[int, Any] = {}
 
+    @property
+    def source(self) -> str:
+        """Its CUDA C++."""
+        return self._source.text
+
     def __call__(
         self,
         *arguments: Any,
