@@ -35,12 +35,11 @@ from advisor.measure.tracing import regions_of, traced
 from advisor.measure.traffic import TrafficRecorder
 from advisor.measure.verification import Inspector
 from advisor.profiles.row_figures import PlaceMemory
-from advisor.profiles.schema import BufferRecord, PageLocking, WorkloadRecord
+from advisor.profiles.schema import PageLocking, WorkloadRecord
 from advisor.profiles.system_state import GpuState
 from advisor.profiles.traces import Timeline
 from advisor.strategies.backend import Backend, PageLocks
 from advisor.strategies.registry import BASELINE
-from advisor.strategies.schedule import Step
 from advisor.workloads.binding import no_kernel
 from advisor.workloads.loading import Loaded, user_error
 
@@ -307,18 +306,13 @@ def wrong_results(inspector: Inspector, path: Path, index: int) -> WorkloadError
 def _transfer_bytes(run: Stand, loaded: Loaded) -> dict[Literal["to-device", "to-host"], int]:
     """Of a steady frame on average; what is discarded does not move."""
     buffers = {buffer.name: buffer for buffer in loaded.record.buffers}
+    lengths = {b.name: run.placed[b.valid].length.mean / b.shape[0] for b in buffers.values() if b.valid}
+    valid = {name: buffers[name].bytes * share for name, share in lengths.items()}
     totals: dict[Literal["to-device", "to-host"], float] = {"to-device": 0, "to-host": 0}
     for step in chain(*run.plan.period):
-        if step.overwritten and run.placed[step.name].bring:
+        if step.overwritten and step.part is None and run.placed[step.name].bring:
             continue
         if step.action == "to-device" or step.action == "to-host":
-            totals[step.action] += _moved_bytes(buffers[step.name], step, run)
+            totals[step.action] += step.moved(buffers[step.name], valid)
     frames = len(run.plan.period)
     return {direction: round(count / frames) for direction, count in totals.items()}
-
-
-def _moved_bytes(buffer: BufferRecord, step: Step, run: Stand) -> float:
-    """Of a step that moves it: with a length, as much as was valid on average."""
-    if isinstance(step.part, str):
-        return buffer.bytes * run.placed[step.part].length.mean / buffer.shape[0]
-    return buffer.bytes * (step.part.share if step.part else 1)

@@ -10,7 +10,6 @@ from typing import Literal
 from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values
 from advisor.profiles.schema import BufferRecord, MemoryClass, StageWork, Trace, Traffic, WorkloadRecord
-from advisor.strategies.parts import Region
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.registry import Strategy, shared
 from advisor.strategies.schedule import Plan, Step, doubled, plan, stage_uses
@@ -124,9 +123,7 @@ class Context:
 
     def moved(self, step: Step) -> float:
         """Bytes that a step moves."""
-        if isinstance(step.part, Region):
-            return step.part.share * self._buffers[step.name].bytes
-        return self.size(step.name) if step.part else self._buffers[step.name].bytes
+        return step.moved(self._buffers[step.name], self.trace.valid_bytes)
 
     def placement_of(self, step: Step) -> Placement:
         """Where the data of a step lies: the buffer that it moves, or the largest that its stage shares."""

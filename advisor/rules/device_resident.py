@@ -20,7 +20,7 @@ def judge(case: Case, limits: Limits) -> Finding:
     row = _copying(case)
     if row is None or not row.transfer_bytes:
         return not_applicable("No strategy that copies has both bytes and times.")
-    moved = 2 * sum(buffer.bytes for buffer in found)
+    moved = 2 * sum(_most_moved(buffer, case) for buffer in found)
     saved = row.transfer_seconds * min(moved / row.transfer_bytes, 1.0)
     stages = list(dict.fromkeys(stage for buffer in found for stage in between[buffer.name]))
     shown = (
@@ -43,6 +43,12 @@ def judge(case: Case, limits: Limits) -> Finding:
         gain=estimate(saved),
         inferred=True,
     )
+
+
+def _most_moved(buffer: BufferRecord, case: Case) -> float:
+    """Bytes of the largest copy of it in a frame of the baseline."""
+    steps = [step for step in moves(BASELINE, case.workload, case.device) if step.name == buffer.name]
+    return max(step.moved(buffer, case.traffic.valid_bytes) for step in steps)
 
 
 def _copying(case: Case) -> Row | None:

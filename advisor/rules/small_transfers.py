@@ -12,8 +12,9 @@ def judge(case: Case, limits: Limits) -> Finding:
     steps = moves(BASELINE, case.workload, case.device)
     if not steps or not baseline.transfer_seconds:
         return passed("Nothing is copied between the sides in a frame.", baseline.copies())
-    sizes = {buffer.name: buffer.bytes for buffer in case.workload.buffers}
-    mean = sum(sizes[step.name] for step in steps) / len(steps)
+    buffers = {buffer.name: buffer for buffer in case.workload.buffers}
+    valid = case.traffic.valid_bytes
+    mean = sum(step.moved(buffers[step.name], valid) for step in steps) / len(steps)
     each = baseline.transfer_seconds / len(steps)
     shown = (
         baseline.figure("copies in a frame", len(steps), "count"),

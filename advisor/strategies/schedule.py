@@ -88,6 +88,12 @@ class Step:
     part: Part | None = None
     """Of a buffer that is moved: what of it, where not all of it is."""
 
+    def moved(self, buffer: BufferRecord, valid_bytes: Mapping[str, float]) -> float:
+        """Bytes of the buffer that it moves, given how much is valid of those that have a length."""
+        if isinstance(self.part, Region):
+            return buffer.bytes * self.part.share
+        return valid_bytes.get(buffer.name, buffer.bytes) if self.part else buffer.bytes
+
 
 @dataclass(frozen=True)
 class Plan:
