@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from advisor.errors import AdvisorError
     from advisor.workloads.definition import Buffer, In, InOut, Out, Workload, device, host, workload
     from advisor.workloads.kernels.calls import kernel
+    from advisor.workloads.loops import repeat
     from advisor.workloads.scripts import result
 
 _HOME = {
@@ -25,6 +26,7 @@ _HOME = {
     **dict.fromkeys(("Comparison", "Profile", "compare", "load", "profile"), "advisor.api"),
     "AdvisorError": "advisor.errors",
     "kernel": "advisor.workloads.kernels.calls",
+    "repeat": "advisor.workloads.loops",
     "result": "advisor.workloads.scripts",
 }
 __all__ = [
@@ -43,6 +45,7 @@ __all__ = [
     "kernel",
     "load",
     "profile",
+    "repeat",
     "result",
     "workload",
 ]

@@ -13,6 +13,7 @@ from advisor import stats, units
 from advisor.measure.energy import WINDOW_SECONDS, Windows, after_final
 from advisor.measure.final import LEAST, Held, Look, Plan, Session, hold
 from advisor.measure.final_messages import FinalJob
+from advisor.measure.iterations import named
 from advisor.measure.jobs import Job
 from advisor.measure.progress import Progress
 from advisor.measure.results import accounted
@@ -195,6 +196,12 @@ def with_blocks(row: Measured, blocks: Sequence[Block], margin: float) -> Measur
         for name in {name for block in blocks for name in block.host_seconds}
     }
     middle = stats.median(rounds)
+    iterations = tuple(
+        each.model_copy(update={"mean": mean(found)})
+        if (found := [block.iterations[named(each)] for block in blocks if named(each) in block.iterations])
+        else each
+        for each in row.iterations
+    )
     latencies = [block.latency_seconds for block in blocks if block.latency_seconds is not None]
     timed = row.model_copy(
         update={
@@ -204,6 +211,7 @@ def with_blocks(row: Measured, blocks: Sequence[Block], margin: float) -> Measur
             "median_seconds": middle,
             "interval_seconds": (middle * math.exp(-margin), middle * math.exp(margin)),
             "stage_seconds": {**row.stage_seconds, **stages},
+            "iterations": iterations,
             "latency_seconds": mean(latencies) if latencies else row.latency_seconds,
             "stopped": (),
         }

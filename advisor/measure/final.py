@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -20,6 +20,7 @@ from advisor.measure.final_messages import BlockDone, FinalRound, Left, Message,
 from advisor.measure.jobs import Problem
 from advisor.measure.sampling import Clock, settled
 from advisor.profiles.blocks import Block
+from advisor.strategies.registry import BASELINE
 from advisor.verdicts.choice import LOOKS, SPENDING
 from advisor.verdicts.planning import FEWEST_PROCESSES, Pace, Step, first_step
 
@@ -123,6 +124,25 @@ def hold(
                 held.share = left - held.share
     finally:
         final.close()
+
+
+def unequal(
+    blocks: Sequence[Block], process: int, number: int, contestants: Mapping[str, str]
+) -> Iterator[tuple[str, Problem]]:
+    """Contestants whose loops ran otherwise in that round than the baseline's (or else the first one's) over
+    the same frames: another amount of work, so that times cannot be compared."""
+    here = {b.contestant: b for b in blocks if (b.process, b.round) == (process, number) and not b.energy}
+    name = next((n for n in here if contestants[n] == BASELINE), next(iter(here), None))
+    for other, block in here.items():
+        for loop, mean in block.iterations.items():
+            expected = here[name].iterations.get(loop, mean) if name else mean
+            if not math.isclose(mean, expected):
+                message = (
+                    f"{loop} did {mean:g} iterations per frame where {name} did {expected:g}, over the same "
+                    "frames"
+                )
+                yield other, Problem(cause="differs", message=message)
+                break
 
 
 @dataclass
@@ -267,6 +287,9 @@ class _Final:
         warm = self.held.warm_frames or math.ceil(MOST_WARM / self.plan.frame_seconds)
         request = FinalRound(round=number, order=tuple(order), warm_frames=warm)
         warming = [self._hear(message) for message in self.session.round(request)]
+        for name, problem in unequal(self.held.blocks, self.processes - 1, number, self.plan.contestants):
+            self.held.alone.pop(name, None)
+            self.held.left[name] = problem
         self.measuring += self.clock() - begin
         return warming
 

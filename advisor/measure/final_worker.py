@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import mean
 from time import perf_counter
 from typing import Any, TextIO
 
@@ -36,7 +37,8 @@ from advisor.measure.final_messages import (
 )
 from advisor.measure.first_frames import first_frames
 from advisor.measure.frames import FrameLoop
-from advisor.measure.kept_results import LEAST_FRAMES
+from advisor.measure.iterations import counted
+from advisor.measure.kept_results import LEAST_FRAMES, KeptResults
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.process import die_with_parent, start_here
 from advisor.measure.sampling import Clock, by_period, quiet, timed_block
@@ -82,6 +84,9 @@ class Final:
         self.needed = 0
         self.make = self.load()
         self.random = random.Random(f"{self.job.base.seed}-{self.job.process}")
+        repeated = KeptResults(Path(self.job.base.reference)).repeated()
+        self.repeatable = repeated.iterations.keys() if repeated else ()
+        """Loops whose counts can be compared."""
 
     def block(self, request: FinalRound, place: int) -> BlockDone:
         """One block of the contestant at that place of the round. Raises what the workload raises, and
@@ -92,11 +97,11 @@ class Final:
         with self._standing(name) as kept, quiet():
             loop, first = kept.stand.loop, kept.index + request.warm_frames
             warming = timed_block(loop.frame, self.clock, kept.index, request.warm_frames)
-            loop.latencies.clear()
-            loop.host_seconds.clear()
+            loop.reset()
             told = self._window(loop, first) if self.power else self._timed(loop, first)
             latencies, frames = loop.latencies, told["frames"]
             host = {stage: spent / frames for stage, spent in loop.host_seconds.items()}
+            ran = {name: mean(counts) for name, counts in counted(loop.iterations).items()}
             loop.frame_alone(first + frames)  # of frames that overlap it is under way
             kept.index = first + frames + 1
         block = Block(
@@ -107,6 +112,7 @@ class Final:
             latency_seconds=sum(latencies) / len(latencies) if latencies else None,
             frame_latencies=tuple(latencies[:MOST_FRAMES]),
             host_seconds=host,
+            iterations={name: often for name, often in ran.items() if name in self.repeatable},
             **told,
         )
         return BlockDone(block=block, warming_seconds=tuple(warming))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from advisor.measure.frames import FrameLoop
+from advisor.measure.iterations import counted, difference
 from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, SECONDS, KeptResults
 from advisor.measure.sampling import Clock
 from advisor.measure.verification import Inspector
@@ -60,13 +61,16 @@ def first_frames(
             return Begun(index + 1, ready - begin, began - ready, spent)
 
 
-def comparing(inspector: Inspector, kept: KeptResults) -> Look:
-    """Compares each frame's results with the reference run's. It raises `ResultsDiffer`."""
+def comparing(inspector: Inspector, kept: KeptResults, loop: FrameLoop) -> Look:
+    """Compares each frame's results, and how often its loops ran, with the reference run's. It raises
+    `ResultsDiffer`."""
     repeated, lengths = kept.repeated(), inspector.lengths()
 
     def look(index: int, alone: bool) -> None:
         if repeated is None or index >= repeated.frames:
             return
+        if other := difference(index, counted(loop.iterations), repeated.iterations):
+            raise ResultsDiffer(other)
         results = inspector.results(index, alone=alone)
         alike = {name: r for name, r in results.items() if index < repeated.unlike.get(name, MOST_FRAMES)}
         if found := kept.differences(index, alike, lengths):

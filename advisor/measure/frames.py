@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from advisor.measure.iterations import LoopCount, as_loops, in_turn
 from advisor.measure.lengths import most_rows, valid_rows
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.sampling import Clock
 from advisor.measure.written import Lines, written
-from advisor.profiles.schema import Side
+from advisor.profiles.schema import Loop, Side
 from advisor.strategies.backend import Backend
 from advisor.strategies.parts import WHOLE, Bounds, Part
 from advisor.strategies.placements.base import Mover, Placed
@@ -42,6 +43,9 @@ class Action:
     """Of a transfer: does it on the stream it is given."""
     by_host: bool = False
     """Of a transfer: the CPU copies too, so the stream's clock does not see all of it."""
+    loop: Loop | None = None
+    again: bool = False
+    """As of its `Step`."""
 
 
 Watch = Callable[[Action], Action]
@@ -89,8 +93,10 @@ class FrameLoop:
         self._salts = {stage.name: number for number, stage in enumerate(bound.stages)}
         self.host_seconds: dict[str, float] = defaultdict(float) if host_seconds is None else host_seconds
         """Seconds of each host stage since the last reset, by the host's clock."""
-        self._launching: dict[tuple[int, int], float] = {}
-        """Seconds that launching took, by frame of the period and place in it."""
+        self.iterations = {loop.number: self._count(loop) for loop in bound.loops}
+        """Of each loop of the frame, since the last reset."""
+        self._launching: dict[int, float] = {}
+        """Seconds that launching took, by the identity of the action."""
         self.setup = self._actions(plan.setup)
         self.first = self._actions(plan.first)
         made = {steps: self._actions(steps) for steps in plan.period}
@@ -112,6 +118,13 @@ class FrameLoop:
     def actions(self, index: int) -> tuple[Action, ...]:
         """The steps of that frame."""
         return self._phases[index % self.period] if index else self.first
+
+    def reset(self) -> None:
+        """Forgets what earlier frames took and how often their loops ran."""
+        self.latencies.clear()
+        self.host_seconds.clear()
+        for count in self.iterations.values():
+            count.frames.clear()
 
     def run_setup(self) -> None:
         """The set-up stages, once."""
@@ -139,8 +152,7 @@ class FrameLoop:
         """
         seconds: defaultdict[str, float] = defaultdict(float)
         marks: list[tuple[str, Any, Any]] = []
-        phase = index % self.period
-        for place, action in enumerate(self._phases[phase]):
+        for action in self.in_turn(self._phases[index % self.period]):
             if action.by_host:
                 self._backend.synchronize()
                 begin = self._clock()
@@ -148,10 +160,10 @@ class FrameLoop:
                 self._backend.synchronize()
                 seconds[action.label] += self._clock() - begin
             elif action.on_stream:
-                self._backend.hold(min(2 * self._launching.get((phase, place), 0.0) + LEAST_HELD, MOST_HELD))
+                self._backend.hold(min(2 * self._launching.get(id(action), 0.0) + LEAST_HELD, MOST_HELD))
                 start, begin = self._backend.timestamp(), self._clock()
                 self.act(action, index)
-                self._launching[phase, place] = self._clock() - begin
+                self._launching[id(action)] = self._clock() - begin
                 marks.append((action.label, start, self._backend.timestamp()))
             else:
                 begin = self._clock()
@@ -195,10 +207,23 @@ class FrameLoop:
         """These steps one after the other; each in its range where a tool listens."""
         if self._ranges.listening:
             return partial(self._act_all, actions)
-        return written(action.lines for action in actions)
+        return written(as_loops(actions, [action.lines for action in actions], self.iterations))
+
+    def in_turn(self, actions: Sequence[Action]) -> Iterator[Action]:
+        """These steps as they are done, those of a loop until the host ends it."""
+        return in_turn(actions, self.iterations)
+
+    def _count(self, loop: Loop) -> LoopCount:
+        placed = self._placed[loop.until]
+
+        def flag() -> bool:
+            assert placed.host is not None
+            return bool(placed.host.item(0))
+
+        return LoopCount(loop, flag)
 
     def _act_all(self, actions: Sequence[Action], index: int) -> None:
-        for action in actions:
+        for action in self.in_turn(actions):
             self.act(action, index)
 
     def _in_frame(self, run: Callable[[int], None]) -> Callable[[int], None]:
@@ -217,11 +242,15 @@ class FrameLoop:
         return frame
 
     def _actions(self, steps: Iterable[Step]) -> tuple[Action, ...]:
-        return tuple(self._action(step) for step in steps)
+        return tuple(replace(self._action(step), loop=step.loop, again=step.again) for step in steps)
 
     def _action(self, step: Step) -> Action:
         if step.action == "host" or step.action == "device":
             return self._stage(self._stages[step.name])
+        if step.action == "until":
+            assert step.loop is not None
+            look = self.iterations[step.loop.number].look
+            return self._named("synchronize", Lines(("look$()",), {"look$": look}))
         if step.action == "synchronize":
             return self._named(step.action, Lines(("wait$()",), {"wait$": self._backend.synchronize}))
         if step.action == "length":
@@ -307,9 +336,12 @@ class FrameLoop:
         if "frame" in specials:
             given.append("frame=index")
         if "rng" in specials:
-            seeds = f"({self._seed}, index, {self._salts[stage.name]})"
+            seeds = f"{self._seed}, index, {self._salts[stage.name]}"
+            if loop := stage.stage.loop:
+                names["count$"] = self.iterations[loop.number]
+                seeds += ", count$.now"
             names["generator$"] = np.random.default_rng
-            before.append(f"rng$ = generator$({seeds})")
+            before.append(f"rng$ = generator$(({seeds}))")
             given.append("rng=rng$")
         call = f"function$({', '.join(given)})"
         if stage.side == "host":

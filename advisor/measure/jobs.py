@@ -13,7 +13,15 @@ from advisor.measure.calibration_jobs import GroupRun
 from advisor.measure.sampling import MIN_FRAMES
 from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds
 from advisor.profiles.row_figures import FrameEnergy, HostPages
-from advisor.profiles.schema import Device, Footprint, PageLocking, Trace, Wait, WorkloadRecord
+from advisor.profiles.schema import (
+    Device,
+    Footprint,
+    Iterations,
+    PageLocking,
+    Trace,
+    Wait,
+    WorkloadRecord,
+)
 from advisor.profiles.scripts import ScriptCopies, ScriptMemory, ScriptRange
 from advisor.profiles.secrets import mask, of_process
 from advisor.profiles.system_state import GpuState
@@ -141,6 +149,7 @@ class Sample(Record):
     cpu_seconds: Seconds | None = None
     host_pages: HostPages | None = None
     gpu_state: GpuState | None = Field(default=None, description="Read right after the last timed frame")
+    iterations: tuple[Iterations, ...] = ()
     timeline: Timeline | None = None
 
 

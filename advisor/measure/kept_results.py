@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
+from pydantic import Field
 
 from advisor.profiles.base import Record
 from advisor.strategies.backend import Array
@@ -28,10 +29,12 @@ TOLERANCE = {2: 1e-2, 4: 1e-4, 8: 1e-9}
 
 class Repeated(Record):
     """What the reference run says of its results. `unlike`: for each buffer whose contents were others in a
-    second run from the same start, the first frame in which they were."""
+    second run from the same start, the first frame in which they were. `iterations`: of each loop, in each
+    of these frames; none of a loop whose count was another in the second run."""
 
     frames: int
     unlike: dict[str, int]
+    iterations: dict[str, tuple[int, ...]] = Field(default_factory=dict)
 
 
 class KeptResults:

@@ -18,6 +18,7 @@ import numpy as np
 
 from advisor.errors import WorkloadError
 from advisor.measure.first_frames import first_frames
+from advisor.measure.iterations import Counts, counted, unlike
 from advisor.measure.jobs import Job, ReferenceRun
 from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, KeptResults, Repeated
 from advisor.measure.sampling import Clock
@@ -41,7 +42,7 @@ def reference(job: Job, backend: Backend, begin: Begin, clock: Clock = time.perf
     kept = KeptResults(Path(job.reference))
     seconds = comparing_seconds(job)
     try:
-        frames, unwritten = _checked(begin, kept, backend, clock, seconds)
+        frames, counts, unwritten = _checked(begin, kept, backend, clock, seconds)
     except Strayed as stray:
         with begin() as run:
             found = located(stray.found, run, backend, job.seed, LEAST_FRAMES)
@@ -49,7 +50,7 @@ def reference(job: Job, backend: Backend, begin: Begin, clock: Clock = time.perf
     if unwritten:
         _require_unread(begin, LEAST_FRAMES)
         raise unwritten
-    repeated, wrong = _as_it_is(begin, kept, Path(job.file), frames, seconds)
+    repeated, wrong = _as_it_is(begin, kept, Path(job.file), frames, counts, seconds)
     if repeated.unlike:
         _require_unread(begin, min(max(repeated.unlike.values()) + LEAST_FRAMES, LOOKS))
     if wrong:
@@ -60,8 +61,9 @@ def reference(job: Job, backend: Backend, begin: Begin, clock: Clock = time.perf
 
 def _checked(
     begin: Begin, kept: KeptResults, backend: Backend, clock: Clock, seconds: float
-) -> tuple[int, WorkloadError | None]:
-    """The frames whose results were kept, and an output that looks unwritten."""
+) -> tuple[int, Counts, WorkloadError | None]:
+    """The frames whose results were kept, the iterations of their loops, and an output that looks
+    unwritten."""
     with begin() as run:
         run.serial.run_setup()
         inspector, end, frames = run.inspector, clock() + seconds, 0
@@ -74,23 +76,26 @@ def _checked(
             return frames < MOST_FRAMES and clock() < end
 
         unwritten = inspector.check_annotations(run.serial, look)
-        return frames, unwritten
+        return frames, counted(run.serial.iterations), unwritten
 
 
 def _as_it_is(
-    begin: Begin, kept: KeptResults, path: Path, frames: int, seconds: float
+    begin: Begin, kept: KeptResults, path: Path, frames: int, counts: Counts, seconds: float
 ) -> tuple[Repeated, WorkloadError | None]:
     """What the same frames give unchecked, and what the user's check says of the last of them."""
-    unlike: dict[str, int] = {}
+    others: dict[str, int] = {}
     with begin() as run:
         inspector, lengths = run.inspector, run.inspector.lengths()
 
         def look(index: int, alone: bool) -> None:
             for name in kept.differences(index, inspector.results(index, alone=alone), lengths):
-                unlike.setdefault(name, index)
+                others.setdefault(name, index)
 
         ran = first_frames(run.serial, look, most=frames, seconds=seconds).count
-        return Repeated(frames=ran, unlike=unlike), wrong_results(inspector, path, ran - 1)
+        other_counts = unlike(counted(run.serial.iterations), counts)
+        iterations = {name: tuple(all_[:ran]) for name, all_ in counts.items() if name not in other_counts}
+        repeated = Repeated(frames=ran, unlike=others | other_counts, iterations=iterations)
+        return repeated, wrong_results(inspector, path, ran - 1)
 
 
 def _require_unread(begin: Begin, frames: int) -> None:

@@ -8,7 +8,14 @@ from statistics import mean, median
 from advisor import stats
 from advisor.measure.jobs import Problem, Sample
 from advisor.measure.launcher import Ended
-from advisor.profiles.schema import WRONG_RESULTS, Failed, Measured, PageLocking, WorkloadRecord
+from advisor.profiles.schema import (
+    WRONG_RESULTS,
+    Failed,
+    Iterations,
+    Measured,
+    PageLocking,
+    WorkloadRecord,
+)
 
 _SAYS: dict[str, str] = {
     "differs": WRONG_RESULTS,
@@ -57,6 +64,7 @@ def combine(
         host_copy_seconds=_median(frames, "host-copy") if "host-copy" in frames[0] else None,
         latency_seconds=median(latencies) if latencies else None,
         hints=samples[0].hints,
+        iterations=_iterations(samples),
         page_locking=_page_locking(samples),
         host_pages=samples[0].host_pages,
         cpu_seconds=median(spent) if spent else None,
@@ -100,6 +108,14 @@ def _page_locking(samples: Sequence[Sample]) -> PageLocking | None:
     if not told:
         return None
     return PageLocking(calls=median(t.calls for t in told), seconds=median(t.seconds for t in told))
+
+
+def _iterations(samples: Sequence[Sample]) -> tuple[Iterations, ...]:
+    """The first process's counts, and the mean over all of them."""
+    loops = zip(*(sample.iterations for sample in samples), strict=True)
+    return tuple(
+        of_loop[0].model_copy(update={"mean": mean(each.mean for each in of_loop)}) for of_loop in loops
+    )
 
 
 def _median(frames: Sequence[dict[str, float]], label: str) -> float:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from advisor.measure.contest import Contest
+from advisor.measure.iterations import uneven
 from advisor.measure.jobs import Description, Job, Sample, ScriptSample, Task
 from advisor.measure.launcher import Ended, Launcher
 from advisor.measure.progress import Progress
@@ -239,15 +240,17 @@ class _Runner:
         taken = (sample for samples in self.samples.values() for sample in samples)
         results = tuple(row for row in rows if not isinstance(row, ScriptMeasured))
         held = self.contest
+        final = held.record() if held and held.held.blocks else None
+        alone = self.subject.has_final and final is None
         return replace(
             begun,
             rows=held.results(results) if held else results,
-            final=held.record() if held and held.held.blocks else None,
+            final=final,
             blocks=tuple(held.held.blocks) if held else (),
             windows=tuple(held.windows.blocks) if held else (),
             script=begun.script and begun.script.model_copy(update={"measured": ran}),
             gpu_states=tuple(sample.gpu_state for sample in taken if sample.gpu_state is not None),
-            notes=(*notes, *begun.notes, *(held.notes if held else ())),
+            notes=(*notes, *begun.notes, *(held.notes if held else ()), *(uneven(results) if alone else ())),
         )
 
     def _row(self, strategy: AnyStrategy, description: Description) -> Row:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import metadata
@@ -26,6 +27,7 @@ from advisor.measure import footprint
 from advisor.measure.first_frames import Begun, ResultsDiffer, comparing, first_frames
 from advisor.measure.frames import FrameLoop
 from advisor.measure.host_pages import host_pages
+from advisor.measure.iterations import counted, told
 from advisor.measure.jobs import Captured, Description, Job, Sample, TraceRun
 from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, SECONDS, KeptResults
 from advisor.measure.sampling import Limits, Samples, breakdown, by_period, sample, warm_up
@@ -35,7 +37,7 @@ from advisor.measure.tracing import regions_of, traced
 from advisor.measure.traffic import TrafficRecorder
 from advisor.measure.verification import Inspector
 from advisor.profiles.row_figures import PlaceMemory
-from advisor.profiles.schema import PageLocking, WorkloadRecord
+from advisor.profiles.schema import PageLocking, Trace, WorkloadRecord
 from advisor.profiles.system_state import GpuState
 from advisor.profiles.traces import Timeline
 from advisor.strategies.backend import Backend, PageLocks
@@ -77,6 +79,7 @@ def trace(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> TraceRun:
     bound = loaded.bound
     run.serial.run_setup()
     run.serial.first_frame()
+    run.serial.reset()
     timed, index = breakdown(
         run.serial.timed_frame,
         perf_counter,
@@ -86,8 +89,12 @@ def trace(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> TraceRun:
         run.serial.period,
     )
     index = _to_a_whole_frame(run.serial, index)
+    iterations = told(run.serial.iterations, counted(run.serial.iterations))
+    often = Trace(iterations=iterations)
     seconds = {
-        s.name: float(np.median([f[f"{s.side}:{s.name}"] for f in timed])) * s.stage.every
+        s.name: float(np.median([f[f"{s.side}:{s.name}"] for f in timed]))
+        * s.stage.every
+        / often.times(s.stage.loop)
         for s in bound.frame
         if s.stage.cpu is not no_kernel
     }
@@ -104,7 +111,7 @@ def trace(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> TraceRun:
         seconds,
         {s.name for s in bound.frame if s.stage.cpu is not None or s.forms},
     )
-    return TraceRun(trace=seen.model_copy(update={"valid_bytes": valid}))
+    return TraceRun(trace=seen.model_copy(update={"valid_bytes": valid, "iterations": iterations}))
 
 
 def _traced_frames(run: Stand, loop: FrameLoop, recorder: TrafficRecorder, index: int) -> dict[str, float]:
@@ -114,7 +121,7 @@ def _traced_frames(run: Stand, loop: FrameLoop, recorder: TrafficRecorder, index
     known = not any(buffer.valid in skipped for buffer in run.bound.workload.buffers.values())
     end = perf_counter() + SECONDS
     while not seen or (seen[0] and len(seen) < MOST_FRAMES and perf_counter() < end):
-        for action in loop.steady:
+        for action in loop.in_turn(loop.steady):
             with recorder.stage(action.label.partition(":")[2]):
                 loop.act(action, index)
         seen.append(run.inspector.rows(index) if known else {})
@@ -128,12 +135,14 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Sample:
     """Set-up, comparison, warm-up, samples, breakdown, the user's check again."""
     loop, path = run.loop, Path(job.file)
     begun, verified = compared(job, run)
+    first_counts = counted(loop.iterations)
     require_state(backend)
     hurried = job.left_seconds is not None and begun.last_seconds * _MOST_FRAMES > job.left_seconds
     scored = _scored(job, backend, loop, begun.count, hurried=hurried)
     count = len(scored.samples.frame_seconds) * loop.period
     latencies = loop.latencies[-count:]
     host = {stage: seconds / count for stage, seconds in loop.host_seconds.items()}
+    iterations = told(loop.iterations, first_counts)
     after = footprint.read(run.arena.backend)
     state = loaded_gpu(backend.environment().get("pci_bus_id"), job.gpu)
     loop.frame_alone(scored.index)
@@ -146,7 +155,7 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Sample:
         stopped=scored.samples.stopped,
         breakdown=tuple(seen.breakdown),
         host_seconds=host,
-        transfer_bytes=_transfer_bytes(run, loaded),
+        transfer_bytes=_transfer_bytes(run, loaded, [each.mean for each in iterations]),
         setup_seconds=run.placing_seconds + begun.setup_seconds + begun.first_seconds,
         footprint=footprint.footprint(run.arena, run.before, after, seen.places),
         latency_seconds=median(latencies) if latencies else None,
@@ -157,6 +166,7 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Sample:
         gpu_state=state,
         timeline=seen.timeline,
         verified=verified,
+        iterations=iterations,
     )
 
 
@@ -174,7 +184,7 @@ def _scored(job: Job, backend: Backend, loop: FrameLoop, index: int, *, hurried:
     clock = perf_counter
     if not hurried:
         index = warm_up(loop.frame, clock, index, min(0.2, job.seconds), _slow(job))
-    loop.host_seconds.clear()
+    loop.reset()
     with backend.page_locks() as locks:
         limits = Limits(job.seconds, min_frames=1 if hurried else job.min_frames)
         samples = sample(by_period(loop.frame, loop.period, index), clock, index, limits)
@@ -272,7 +282,7 @@ def compared(
     frames = min(most, repeated.frames) if repeated else LEAST_FRAMES
     limit = comparing_seconds(job) if seconds is None else seconds
     try:
-        begun = first_frames(run.loop, comparing(run.inspector, kept), most=frames, seconds=limit)
+        begun = first_frames(run.loop, comparing(run.inspector, kept, run.loop), most=frames, seconds=limit)
     except ResultsDiffer as found:
         raise ResultsDiffer(f"{found}{_SAME_STRATEGY if job.strategy == BASELINE else ''}") from None
     wrong = wrong_results(run.inspector, Path(job.file), begun.count - 1) if repeated else None
@@ -303,7 +313,9 @@ def wrong_results(inspector: Inspector, path: Path, index: int) -> WorkloadError
     return None
 
 
-def _transfer_bytes(run: Stand, loaded: Loaded) -> dict[Literal["to-device", "to-host"], int]:
+def _transfer_bytes(
+    run: Stand, loaded: Loaded, iterations: Sequence[float]
+) -> dict[Literal["to-device", "to-host"], int]:
     """Of a steady frame on average; what is discarded does not move."""
     buffers = {buffer.name: buffer for buffer in loaded.record.buffers}
     lengths = {b.name: run.placed[b.valid].length.mean / b.shape[0] for b in buffers.values() if b.valid}
@@ -313,6 +325,6 @@ def _transfer_bytes(run: Stand, loaded: Loaded) -> dict[Literal["to-device", "to
         if step.overwritten and step.part is None and run.placed[step.name].bring:
             continue
         if step.action == "to-device" or step.action == "to-host":
-            totals[step.action] += step.moved(buffers[step.name], valid)
+            totals[step.action] += step.moved(buffers[step.name], valid) * step.times(iterations)
     frames = len(run.plan.period)
     return {direction: round(count / frames) for direction, count in totals.items()}

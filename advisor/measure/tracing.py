@@ -47,7 +47,7 @@ def located(stray: Stray, run: Stand, backend: Backend, seed: int, frames: int) 
     loop = traced(recorder, run, backend, seed)
     run.serial.run_setup()
     for index in range(frames):
-        for action in loop.actions(index):
+        for action in loop.in_turn(loop.actions(index)):
             with recorder.stage(action.label.partition(":")[2]):
                 loop.act(action, index)
             found = recorder.strays.get((stray.stage, stray.buffer))

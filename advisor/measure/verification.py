@@ -123,7 +123,7 @@ class Inspector:
         """
         stages = {f"{stage.side}:{stage.name}": stage for stage in self._bound.frame}
         untouched: dict[tuple[str, str], Array] = {}
-        for action in loop.actions(index):
+        for action in loop.in_turn(loop.actions(index)):
             stage = stages.get(action.label)
             if stage is None:
                 loop.act(action, index)
@@ -141,8 +141,9 @@ class Inspector:
             self._length_side |= {name: stage.side for name in written if name in self._most_rows}
             valid = {name: self._touched(stage, name, index) for name in written}
             for name, pattern in poisons.items():
-                stayed = self._still_poisoned(stage, name, pattern)
-                untouched[stage.name, name] = stayed.reshape(self._layouts[name].shape)[valid[name]]
+                stayed = self._still_poisoned(stage, name, pattern)  # in each iteration of a loop
+                looked_at = stayed.reshape(self._layouts[name].shape)[valid[name]]
+                untouched[stage.name, name] = _in_both(looked_at, untouched.get((stage.name, name)))
             if outputs is not None:
                 for name in written:
                     contents = some(self._read(name, stage.side)[valid[name]]).copy()
@@ -171,7 +172,7 @@ class Inspector:
         return {name: lengths[buffer.valid] for name, buffer in buffers if buffer.valid is not None}
 
     def results(self, index: int = 0, *, alone: bool = True) -> dict[str, Array]:
-        """The newest contents, after that frame, of the buffers that host stages read (else: that device
+        """The newest contents, after that frame, of the buffers that the host reads (else: that device
         stages write). Views where the host has them.
 
         alone: nothing is under way. Else the next frame is, and buffers that it shares are left out.
@@ -181,6 +182,7 @@ class Inspector:
         if not names:
             written = {n for s in frame for n, mode in s.access.items() if mode != "in"}
             names = {n for n in written if not self._bound.workload.buffers[n].scratch}
+        names |= {loop.until for loop in self._bound.loops}
         own = sorted(name for name in names if alone or self._doubled(name))
         rows = self.rows(index, alone=alone)
         return {name: self._newest(name, index, alone=alone)[: rows.get(name)] for name in own}
@@ -307,6 +309,11 @@ class Inspector:
     @staticmethod
     def _pointer(array: Any) -> int:
         return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
+
+
+def _in_both(mask: Array, before: Array | None) -> Array:
+    """What stayed in the rows that both have."""
+    return mask if before is None else mask[: len(before)] & before[: len(mask)]
 
 
 def outputs_of(stage: BoundStage) -> list[str]:

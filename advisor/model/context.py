@@ -11,8 +11,9 @@ from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values
 from advisor.profiles.schema import BufferRecord, MemoryClass, StageWork, Trace, Traffic, WorkloadRecord
 from advisor.strategies.placements.base import Placement
+from advisor.strategies.planning import plan
 from advisor.strategies.registry import Strategy, shared
-from advisor.strategies.schedule import Plan, Step, doubled, plan, stage_uses
+from advisor.strategies.schedule import Plan, Step, doubled, stage_uses
 
 Path = Literal["memory", "uncached", "link"]
 """memory: the GPU's own or the shared DRAM, behind its L2. uncached: the shared DRAM without. link: the
@@ -66,6 +67,11 @@ class Context:
         device = self.machine.entry.device()
         traits = {name: placement.traits(device) for name, placement in self.placements.items()}
         return plan(stage_uses(self.workload, "setup"), stage_uses(self.workload, "frame"), traits)
+
+    @cached_property
+    def iterations(self) -> list[float]:
+        """How often each loop runs in a frame."""
+        return [self.trace.times(loop) for loop in self.workload.loops]
 
     def own(self, buffer: str) -> Placement:
         """Where the program's own memory of a buffer lies."""

@@ -122,7 +122,8 @@ def _host_stages(profile: Profile, measured: Mapping[str, Measured]) -> tuple[Tr
     rows = [measured[strategy.name] for strategy in cached or faulting]
     if not rows or profile.traffic is None:
         return profile.traffic, False
-    stages = {s.name: s.every for s in profile.workload.frame_stages("host")}
+    often = profile.traffic.times
+    stages = {s.name: s.every / often(s.loop) for s in profile.workload.frame_stages("host")}
     work = {w.stage: w for w in profile.traffic.work}
     for stage, every in stages.items():
         seconds = [row.stage_seconds[stage] * every for row in rows if stage in row.stage_seconds]
@@ -164,7 +165,7 @@ def _kernel_factors(
         seconds, roof = measured[strategy.name].stage_seconds.get(stage.name), roof_seconds(at, stage.name)
         if seconds and roof.all():
             # A kernel shorter than a launch was mostly that; a tenth of it is then its own.
-            seconds *= stage.every
+            seconds *= stage.every / known.times(stage.loop)
             own = np.maximum(seconds - source.get("launch_seconds"), seconds / 10)
             found[stage.name] = own / roof
     return found

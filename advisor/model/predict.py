@@ -150,9 +150,14 @@ def assumptions(trace: Trace, machine: Machine) -> tuple[str, ...]:
 
 
 def _of_the_trace(trace: Trace, machine: Machine) -> list[str]:
+    sentences = [
+        f"The loop until {ran.until!r} runs {ran.mean:.3g} times in a frame, "
+        f"{'the mean of the traced frames' if ran.counts else 'its maximum, since it was not traced'}."
+        for ran in trace.iterations
+    ]
     slower, most = machine.constant("host_slowdown"), machine.constant("assumed_passes").high
     span = f"between {units.ratio(slower.low)} and {units.ratio(slower.high)}"
-    sentences = [
+    sentences += [
         "A host stage takes between its bytes divided by the device's CPU rates and its time on the CPU "
         "that traced it.",
         f"The device's CPU is assumed to take {units.ratio(slower.value)} the latter, {span} "

@@ -19,7 +19,7 @@ from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values, constant
 from advisor.model.steady_frame import by_part, overlapped, timed_steps
 from advisor.profiles.preferences import Objective, counts_latency
-from advisor.profiles.schema import StageWork, Trace, Traffic, WorkloadRecord
+from advisor.profiles.schema import Iterations, StageWork, Trace, Traffic, WorkloadRecord
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.registry import STRATEGIES, Strategy
 from advisor.strategies.schedule import Step, share_of
@@ -135,4 +135,8 @@ def with_declared(workload: WorkloadRecord, trace: Trace | None) -> Trace | str:
     known = {w.stage for w in seen.work}
     declared = (s for s in workload.frame_stages("device") if s.name not in known and s.flops)
     work = (*seen.work, *(StageWork(stage=s.name, flops=s.flops) for s in declared))
-    return seen.model_copy(update={"traffic": (*seen.traffic, *added), "work": work})
+    most = (Iterations(number=o.number, until=o.until, counts=(), mean=o.at_most) for o in workload.loops)
+    iterations = seen.iterations or tuple(most)
+    return seen.model_copy(
+        update={"traffic": (*seen.traffic, *added), "work": work, "iterations": iterations}
+    )

@@ -27,10 +27,12 @@ from advisor.model.transfers import first_writes, migration, transfer
 from advisor.profiles.schema import Side
 from advisor.strategies.schedule import Action, Step
 
-LABELS = {"copy-in": "host-copy", "copy-out": "host-copy", "length": "synchronize"}
+LABELS = {"copy-in": "host-copy", "copy-out": "host-copy", "length": "synchronize", "until": "synchronize"}
 Timed = tuple[Step, Values]
 """A step with its seconds."""
 _Places = tuple[tuple[tuple[str, Side], ...], float, frozenset[str]]
+_PAGE = 4096
+"""Bytes that come to the host with the element that ends a loop, of memory that migrates."""
 LAPSE = 500e-6
 """Seconds between two faults on a page within which they count as thrashing (the driver's default)."""
 PAST_THE_LAPSE = (1.0, 1.4)
@@ -48,16 +50,16 @@ def timed_steps(at: Context) -> list[Timed]:
     managed = [b.name for b in at.workload.buffers if at.own(b.name).managed and at.migrates(b.name)]
     # Whether pages change side by faults alone, frame after frame.
     if at.first_frames or all(at.own(name).prefetched for name in managed):
-        return _of_one_frame(moved)
+        return _of_one_frame(at, moved)
     # All of the frame within the lapse, so that every turn is, however unequal they are.
-    frame = _of_one_frame(moved)
+    frame = _of_one_frame(at, moved)
     whole = _sum(frame)
     stay = terms.kept(whole, LAPSE, PAST_THE_LAPSE)
     if not stay.any():
         return frame
     stayed = Frame(replace(at, stays=True)).period()
     # Where the link is slower than faults, no two of them follow within the lapse.
-    stay = stay * np.clip(np.log(whole / _sum(_of_one_frame(stayed))) / np.log(CLEARLY_FASTER), 0.0, 1.0)
+    stay = stay * np.clip(np.log(whole / _sum(_of_one_frame(at, stayed))) / np.log(CLEARLY_FASTER), 0.0, 1.0)
     moving = 1 - stay * (1 - at.machine.model("still_moving"))
     mixed: dict[tuple[int, int], tuple[Timed, ...]] = {}
     for one, other in zip(moved, stayed, strict=True):
@@ -66,15 +68,16 @@ def timed_steps(at: Context) -> list[Timed]:
                 (step, np.asarray(terms.between(remote, seconds, moving)))
                 for (step, seconds), (_, remote) in zip(one, other, strict=True)
             )
-    return _of_one_frame([mixed[id(one), id(other)] for one, other in zip(moved, stayed, strict=True)])
+    return _of_one_frame(at, [mixed[id(one), id(other)] for one, other in zip(moved, stayed, strict=True)])
 
 
-def _of_one_frame(period: Sequence[tuple[Timed, ...]]) -> list[Timed]:
-    """The steps of each different frame of a period with their share of a frame, in the order they come."""
+def _of_one_frame(at: Context, period: Sequence[tuple[Timed, ...]]) -> list[Timed]:
+    """The steps of each different frame of a period with their share of a frame, in the order they come, and
+    those of a loop as often as it runs."""
     times = Counter(map(id, period))
     different = {id(frame): frame for frame in period}
     return [
-        (step, seconds * (times[key] / len(period)))
+        (step, seconds * (times[key] / len(period) * step.times(at.iterations)))
         for key, frame in different.items()
         for step, seconds in frame
     ]
@@ -128,6 +131,9 @@ class Frame:
             return self._foreign(step)
         if step.action == "length":
             return constant(0.0)
+        if step.action == "until":
+            page = constant(min(self.at.size(step.name), _PAGE))
+            return constant(0.0) if self.at.is_foreign(step.name) else self._arrive(step.name, page, "host")
         to: Side = "device" if step.action == "to-device" else "host"
         self._sides[step.name] = to
         self._note_mapping(step.name, to, written=False)

@@ -38,6 +38,9 @@ class Block(Record):
     )
     latency_seconds: PositiveSeconds | None = optional("Mean latency of a frame, where frames overlap")
     host_seconds: dict[str, Seconds] = table("Mean of each host stage in a frame, by the host's clock")
+    iterations: dict[str, Annotated[float, Field(ge=1)]] = table(
+        "Mean of each loop of a frame; none of one that varies from run to run"
+    )
     cpu_seconds: Seconds | None = optional(
         "CPU time of a frame: all threads of the process, waits that spin included"
     )

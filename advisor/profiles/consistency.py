@@ -6,6 +6,7 @@ import math
 from ast import literal_eval
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 
 import numpy as np
 
@@ -127,6 +128,7 @@ def _of_workload(workload: WorkloadRecord) -> Iterator[Problem]:
     yield from _twice("workload.buffers", buffers, "buffer")
     if (period := math.lcm(*(stage.every for stage in workload.stages))) > MOST_PERIOD:
         yield "workload.stages", f"every has a period of {period} frames; the most is {MOST_PERIOD}"
+    yield from _of_loops(workload)
     for number, name in enumerate(stages):
         if not name or name != in_a_line(name):
             yield f"workload.stages.{number}.name", f"{name!r} is no name in one line"
@@ -140,6 +142,18 @@ def _of_workload(workload: WorkloadRecord) -> Iterator[Problem]:
     for stage in workload.stages:
         named = (*stage.passes, *stage.arrays)
         yield from _unknown(f"workload.stages.{stage.name}", named, buffers, "buffer")
+
+
+def _of_loops(workload: WorkloadRecord) -> Iterator[Problem]:
+    """They are numbered in order, each is of stages in a row, and a buffer ends it."""
+    runs = [loop for loop, _ in groupby(workload.frame_stages(), key=lambda stage: stage.loop) if loop]
+    if [loop.number for loop in runs] != list(range(len(runs))):
+        yield "workload.stages", "the loops are not numbered in the order of their stages"
+    buffers = [buffer.name for buffer in workload.buffers]
+    yield from _unknown("workload.stages", (loop.until for loop in runs), buffers, "buffer")
+    for stage in workload.stages:
+        if stage.loop and (stage.phase == "setup" or stage.every > 1):
+            yield f"workload.stages.{stage.name}.loop", "a stage of set-up or of some frames is in no loop"
 
 
 def _of_buffer(where: str, buffer: BufferRecord) -> Iterator[Problem]:

@@ -27,6 +27,8 @@ FORMAT = 2
 
 MOST_PERIOD = 1000
 """Frames of a period: blocks are whole periods."""
+MOST_ITERATIONS = 1_000_000
+"""That a loop of a frame may be told to do at most."""
 
 Kind = Literal["cuda", "cpu", "catalogue"]
 MemoryClass = Literal["tegra", "tegra-io-coherent", "tegra-coherent", "discrete", "discrete-hmm", "coherent"]
@@ -59,6 +61,15 @@ class BufferRecord(Record):
     )
 
 
+class Loop(Record):
+    """A loop over stages of a frame: it ends once the first element of a buffer, as the host sees it after an
+    iteration, is not 0."""
+
+    number: int = Field(ge=0, description="Which loop of the frame, in order")
+    until: str = Field(description="The buffer")
+    at_most: int = Field(ge=1, le=MOST_ITERATIONS, description="Iterations after which it ends in any case")
+
+
 class StageRecord(Record):
     """One stage; `passes` and `flops` are what the user declared for a kernel tracing cannot see."""
 
@@ -71,6 +82,7 @@ class StageRecord(Record):
     every: int = Field(
         default=1, ge=1, le=MOST_PERIOD, description="It runs in the frames whose index this divides"
     )
+    loop: Loop | None = optional("The loop of the frame that it is in")
     textures: bool = optional("Its code samples through textures", False)
 
 
@@ -89,6 +101,11 @@ class WorkloadRecord(Record):
     def frame_stages(self, side: Side | None = None) -> tuple[StageRecord, ...]:
         """The stages of a frame in order, of one side or both."""
         return tuple(s for s in self.stages if s.phase == "frame" and side in (None, s.side))
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        """The loops of a frame, in order."""
+        return tuple(dict.fromkeys(s.loop for s in self.frame_stages() if s.loop is not None))
 
     def touching(self, buffer: BufferRecord, side: Side) -> dict[str, AccessMode]:
         """Frame stages of that side that touch the buffer, with what they do to it."""
@@ -117,6 +134,18 @@ class Footprint(Record):
     locked_bytes: Bytes | None = optional("VmLck: page-locked by the kernel's count")
     device_used_bytes: Bytes | None = optional("Drop of the GPU's free memory")
     absent: dict[str, str] = Field(default_factory=dict)
+
+
+class Iterations(Record):
+    """How often a loop of the frame ran."""
+
+    number: int = Field(ge=0, description="Which loop of the frame, in order")
+    until: str = Field(description="The buffer that ends it")
+    counts: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+        description="Of single frames: of a strategy 0, 1, 2 and so on, those that are compared with the "
+        "reference run's; of the traced run those that it timed"
+    )
+    mean: float = Field(ge=1, le=MOST_ITERATIONS, description="Per frame, over the frames that are timed")
 
 
 class PageLocking(Record):
@@ -151,6 +180,7 @@ class Measured(Record):
         "Latency of a frame where frames overlap; otherwise the time per frame"
     )
     hints: dict[str, tuple[str, ...]] = table("Hints given to the driver for each managed buffer")
+    iterations: tuple[Iterations, ...] = optional("Of each loop of the frame", ())
     page_locking: PageLocking | None = optional("None where not observed, as on the CPU device")
     setup_seconds: Seconds = Field(description="Allocate, pin, set-up stages, first frame")
     footprint: Footprint
@@ -290,6 +320,13 @@ class Trace(Record):
     work: tuple[StageWork, ...] = ()
     waits: tuple[Wait, ...] = optional("Calls of device stages that wait for the GPU by themselves", ())
     valid_bytes: dict[str, float] = table("Of buffers with a length: the mean of what was valid in a frame")
+    iterations: tuple[Iterations, ...] = optional("Of each loop of the frame; other figures are of one", ())
+
+    def times(self, loop: Loop | None) -> float:
+        """How often a stage runs in a frame on average, by the loop it is in; `at_most` where nothing ran."""
+        if loop is None:
+            return 1.0
+        return self.iterations[loop.number].mean if loop.number < len(self.iterations) else loop.at_most
 
 
 class Prediction(Record):

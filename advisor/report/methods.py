@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 
 from advisor import units
-from advisor.profiles.schema import Profile, StageRecord, Traffic
+from advisor.profiles.schema import Loop, Profile, StageRecord, Traffic
 from advisor.report import words
 from advisor.report.blocks import Fact
 from advisor.rules.advise import silences
@@ -56,6 +57,7 @@ def method(profile: Profile, unmatched: str = "") -> tuple[Fact, ...]:
         Fact("Device path", "a frame without its host stages: copies, kernels and waits"),
         Fact("Set-up", "allocation, page-locking, set-up stages, first frame; not part of the frame time"),
         *_hints(profile),
+        *_iterations(profile),
         *([Fact("Sampling ended", ended)] if stopped else []),
         *([Fact("Model", model)] if unmatched else []),
         Fact("Trace", words.line(profile.trace.reason, 300)),
@@ -93,6 +95,23 @@ def _hints(profile: Profile) -> Iterator[Fact]:
             yield Fact(f"cudaMemAdvise under {words.name(row.strategy)}", "; ".join(told))
 
 
+def _iterations(profile: Profile) -> Iterator[Fact]:
+    """How often each loop ran, by strategy: the mean of the timed frames, and the first frames one by one."""
+    for loop in profile.workload.loops[:10]:
+        told = [
+            f"{words.name(row.strategy)}: {units.digits(ran.mean, 3)}{_counts(ran.counts)}"
+            for row in profile.measured().values()
+            for ran in row.iterations
+            if ran.number == loop.number
+        ]
+        if told:
+            yield Fact(f"Iterations per frame until {words.name(loop.until)}", "; ".join(told))
+
+
+def _counts(counts: Sequence[int]) -> str:
+    return f" (first frames: {', '.join(map(str, counts[:8]))})" if counts else ""
+
+
 def workload(profile: Profile) -> tuple[Fact, ...]:
     """File, parameters, buffers, and the stages of a frame with what they get and move."""
     ran, buffers = profile.workload, []
@@ -100,7 +119,7 @@ def workload(profile: Profile) -> tuple[Fact, ...]:
         shape = " × ".join(map(str, b.shape[:6]))
         valid = f", valid length in {words.name(b.valid)}" if b.valid else ""
         buffers.append(f"{words.name(b.name)}: {words.name(b.dtype)} {shape}, {units.size(b.bytes)}{valid}")
-    stages = [f"{words.name(s.name)} ({', '.join(_about(s))})" for s in ran.frame_stages()[:40]]
+    stages = [_run(loop, tuple(run)) for loop, run in groupby(ran.frame_stages()[:40], lambda s: s.loop)]
     # What each stage moves of each buffer in one frame, and how that is known.
     sizes = {b.name: b.bytes for b in ran.buffers}
     rows = profile.traffic.traffic[:40] if profile.traffic else ()
@@ -114,6 +133,12 @@ def workload(profile: Profile) -> tuple[Fact, ...]:
         Fact("Frame", " → ".join(stages)),
         *(Fact(f"Traffic of {words.name(stage)}", "; ".join(told)) for stage, told in moved.items()),
     )
+
+
+def _run(loop: Loop | None, stages: Sequence[StageRecord]) -> str:
+    """Stages in a row, those of a loop in brackets."""
+    row = " → ".join(f"{words.name(s.name)} ({', '.join(_about(s))})" for s in stages)
+    return row if loop is None else f"[{row}] until {words.name(loop.until)}, at most {loop.at_most} times"
 
 
 def _about(stage: StageRecord) -> list[str]:

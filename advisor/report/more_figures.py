@@ -51,6 +51,7 @@ def _figures(measured: Sequence[AnyRow], of: str, title: str, caption: str) -> T
         Column("99 % of frames within", notes="bounds", brief="p99"),
         Column(f"CPU time per {of}", brief="CPU"),
         Column(f"energy per {of}", "above idle", brief="energy"),
+        Column("iterations of loops per frame", brief="iterations"),
     )
     rows = tuple(
         Row(words.name(row.strategy), tuple(cell or TableCell(NOTHING) for cell in _cells(row)))
@@ -100,6 +101,9 @@ def _cells(row: AnyRow) -> Iterator[TableCell | None]:
             sort=energy.joules,
         )
     )
+    loops = row.iterations if isinstance(row, Measured) else ()
+    told = ", ".join(units.digits(loop.mean, 3) for loop in loops[:4])
+    yield TableCell(told, sort=loops[0].mean) if loops else None
 
 
 def _why(measured: Sequence[AnyRow]) -> Iterator[Prose]:

@@ -141,8 +141,8 @@ def _pinned_bytes(strategy: str, workload: WorkloadRecord) -> int:
 
 def _reads(workload: WorkloadRecord, trace: Trace) -> Iterator[Reads]:
     """Of each buffer of both sides that kernels read: passes as declared, or else as the trace saw them; of a
-    stage that runs in some frames only, its share of a frame."""
-    every = {stage.name: stage.every for stage in workload.frame_stages("device")}
+    stage that runs in some frames only, its share of a frame, and of one in a loop all iterations."""
+    often = {s.name: trace.times(s.loop) / s.every for s in workload.frame_stages("device")}
     for buffer in shared(workload):
         readers = [name for name, mode in workload.touching(buffer, "device").items() if mode != "out"]
         if not readers or not buffer.bytes:
@@ -157,7 +157,7 @@ def _reads(workload: WorkloadRecord, trace: Trace) -> Iterator[Reads]:
         yield Reads(
             buffer=buffer.name,
             bytes=buffer.bytes,
-            passes=sum(known.get(name, 1.0) / every[name] for name in readers),
+            passes=sum(known.get(name, 1.0) * often[name] for name in readers),
             stages=tuple(readers),
             known=all(name in known for name in readers),
             new_each_frame=any(buffer.access.get(s.name, "in") != "in" for s in workload.frame_stages()),

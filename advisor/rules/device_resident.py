@@ -3,7 +3,7 @@
 from advisor import units
 from advisor.profiles.schema import BufferRecord
 from advisor.rules.base import Case, Finding, Limits, Row, Rule, estimate, frame_share, not_applicable, passed
-from advisor.rules.rows import moves, shared
+from advisor.rules.rows import in_order, moves, shared
 from advisor.strategies.registry import BASELINE
 
 
@@ -20,7 +20,9 @@ def judge(case: Case, limits: Limits) -> Finding:
     row = _copying(case)
     if row is None or not row.transfer_bytes:
         return not_applicable("No strategy that copies has both bytes and times.")
-    moved = 2 * sum(_most_moved(buffer, case) for buffer in found)
+    loops = {stage.name: stage.loop for stage in case.workload.frame_stages()}
+    often = {b.name: max(case.traffic.times(loops[stage]) for stage in between[b.name]) for b in found}
+    moved = round(2 * sum(_most_moved(buffer, case) * often[buffer.name] for buffer in found))
     saved = row.transfer_seconds * min(moved / row.transfer_bytes, 1.0)
     stages = list(dict.fromkeys(stage for buffer in found for stage in between[buffer.name]))
     shown = (
@@ -61,7 +63,7 @@ def _copying(case: Case) -> Row | None:
 def _between(buffer: BufferRecord, case: Case) -> list[str]:
     """Host stages between device stages, where the plan of the baseline copies it down and up for them."""
     steps = moves(BASELINE, case.workload, case.device)
-    touched = [stage for stage in case.workload.frame_stages() if stage.name in buffer.access]
+    touched = [stage for stage in in_order(case.workload) if stage.name in buffer.access]
     kernels = [i for i, stage in enumerate(touched) if stage.side == "device"]
     if {step.action for step in steps if step.name == buffer.name} != {"to-device", "to-host"}:
         return []

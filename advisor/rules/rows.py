@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from advisor import stats, units
 from advisor.profiles.conclusions import Evidence, Unit
-from advisor.profiles.schema import BufferRecord, Device, MemoryClass, PageLocking, Side, WorkloadRecord
+from advisor.profiles.schema import (
+    BufferRecord,
+    Device,
+    MemoryClass,
+    PageLocking,
+    Side,
+    StageRecord,
+    WorkloadRecord,
+)
 from advisor.strategies.placements.base import Movement, Placement
+from advisor.strategies.planning import plan
 from advisor.strategies.registry import STRATEGIES, Strategy
 from advisor.strategies.registry import shared as shared
-from advisor.strategies.schedule import Step, plan, stage_uses
+from advisor.strategies.schedule import Step, stage_uses
 
 
 @dataclass(frozen=True)
@@ -257,9 +266,17 @@ def moves(name: str, workload: WorkloadRecord, device: Device) -> tuple[Step, ..
     return tuple(step for step in steps if step.action in ("to-device", "to-host"))
 
 
+def in_order(workload: WorkloadRecord) -> list[StageRecord]:
+    """The stages of a frame in order, those of a loop twice: an iteration follows an iteration."""
+    found: list[StageRecord] = []
+    for loop, stages in groupby(workload.frame_stages(), key=lambda stage: stage.loop):
+        found += list(stages) * (1 if loop is None else 2)
+    return found
+
+
 def changes_of_side(buffer: BufferRecord, workload: WorkloadRecord) -> int:
     """How often the side that touches the buffer changes from frame to frame, in one frame."""
-    touched: list[Side] = [s.side for s in workload.frame_stages() if s.name in buffer.access]
+    touched: list[Side] = [s.side for s in in_order(workload) if s.name in buffer.access]
     return sum(before != after for before, after in _around(touched))
 
 

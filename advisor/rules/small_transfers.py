@@ -14,10 +14,13 @@ def judge(case: Case, limits: Limits) -> Finding:
         return passed("Nothing is copied between the sides in a frame.", baseline.copies())
     buffers = {buffer.name: buffer for buffer in case.workload.buffers}
     valid = case.traffic.valid_bytes
-    mean = sum(step.moved(buffers[step.name], valid) for step in steps) / len(steps)
-    each = baseline.transfer_seconds / len(steps)
+    iterations = [case.traffic.times(loop) for loop in case.workload.loops]
+    often = {(step.action, step.loop, step.again): step.times(iterations) for step in steps}
+    copies = sum(step.times(iterations) for step in steps)
+    mean = sum(step.moved(buffers[step.name], valid) * step.times(iterations) for step in steps) / copies
+    each = baseline.transfer_seconds / copies
     shown = (
-        baseline.figure("copies in a frame", len(steps), "count"),
+        baseline.figure("copies in a frame", round(copies), "count"),
         baseline.figure("bytes of a copy, on average", mean, "bytes"),
         baseline.figure(f"{BASELINE}: time of a copy, on average", each),
         baseline.figure(f"{BASELINE}: all copies", baseline.transfer_seconds),
@@ -28,7 +31,7 @@ def judge(case: Case, limits: Limits) -> Finding:
     if share < limits["share"]:
         return passed(f"The copies are small, but only {units.percent(share)} of a frame.", *shown)
     cause = (
-        f"{len(steps)} {'copy' if len(steps) == 1 else 'copies'} of {units.size(mean)} on average "
+        f"{round(copies)} {'copy' if round(copies) == 1 else 'copies'} of {units.size(mean)} on average "
         f"{baseline.take} {units.seconds(baseline.transfer_seconds)} of a frame of "
         f"{units.seconds(baseline.seconds)}: at that size the cost is the call, not the bytes."
     )
@@ -36,7 +39,7 @@ def judge(case: Case, limits: Limits) -> Finding:
     better = case.proposal(cheaper, baseline)
     if better is not None:
         return case.swap(baseline, better, cause, shown)
-    spared = len(steps) - len({step.action for step in steps})
+    spared = round(copies - sum(often.values()))
     if not spared:
         return passed(f"{cause} Their number is minimal, and no other strategy is clearly faster.", *shown)
     return Finding(

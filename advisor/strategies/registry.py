@@ -71,10 +71,13 @@ class Strategy:
 
 
 def sides_of(buffer: BufferRecord, workload: WorkloadRecord) -> set[Side]:
-    """The sides that use the buffer, in set-up or in a frame; the host a length of what both sides use."""
+    """The sides that use the buffer, in set-up or in a frame: the host looks at one that ends a loop, and at
+    the length of one that both sides use."""
     sides = _touched_on(buffer, workload)
     measured = (b for b in workload.buffers if b.valid == buffer.name)
-    return sides | {"host"} if any(len(_touched_on(b, workload)) == 2 for b in measured) else sides
+    looks = any(loop.until == buffer.name for loop in workload.loops)
+    looks = looks or any(len(_touched_on(b, workload)) == 2 for b in measured)
+    return sides | {"host"} if looks else sides
 
 
 def _touched_on(buffer: BufferRecord, workload: WorkloadRecord) -> set[Side]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from advisor.errors import WorkloadError, did_you_mean
-from advisor.profiles.schema import AccessMode, ArrayForm, BufferRecord, Side, StageRecord
+from advisor.profiles.schema import AccessMode, ArrayForm, BufferRecord, Loop, Side, StageRecord
 from advisor.strategies.parts import Part, Region, region_of
 from advisor.strategies.schedule import StageUse
 from advisor.workloads import definition
@@ -69,7 +69,7 @@ class BoundStage:
     @property
     def use(self) -> StageUse:
         """What the schedule needs of it."""
-        return StageUse(self.name, self.side, self.access, self.stage.every, self.parts)
+        return StageUse(self.name, self.side, self.access, self.stage.every, self.stage.loop, self.parts)
 
     def without_kernel(self) -> BoundStage:
         """With nothing in the place of a kernel that has no twin and declares its passes."""
@@ -87,6 +87,7 @@ class BoundStage:
             flops=None if self.stage.flops is None else float(self.stage.flops),
             arrays=dict(self.forms),
             every=self.stage.every,
+            loop=self.stage.loop,
             textures=self.side == "device" and samples_textures(self.stage.function),
         )
 
@@ -104,6 +105,12 @@ class BoundWorkload:
     def stages(self) -> tuple[BoundStage, ...]:
         """Set-up and frame."""
         return (*self.setup, *self.frame)
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        """The loops of the frame, in order."""
+        loops = dict.fromkeys(stage.stage.loop for stage in self.frame)
+        return tuple(loop for loop in loops if loop is not None)
 
     def without_kernels(self) -> BoundWorkload:
         """For tracing on a CPU: a kernel that has no twin and declares its passes does nothing."""
@@ -138,10 +145,12 @@ def bind(workload: Workload) -> BoundWorkload:
     """Binds every stage. Raises `WorkloadError` naming the stage, the parameter and the remedy."""
     taken: set[str] = set()
     setup = tuple(_bind(stage, "setup", workload, taken) for stage in workload.setup)
-    frame = tuple(_bind(stage, "frame", workload, taken) for stage in workload.frame)
+    frame = tuple(_bind(stage, "frame", workload, taken) for stage in workload.frame_stages)
     check = None if workload.check is None else _bind_check(workload.check, workload, (*setup, *frame))
     _require_written_lengths(workload, (*setup, *frame))
-    return BoundWorkload(workload, setup, frame, check)
+    bound = BoundWorkload(workload, setup, frame, check)
+    _require_flags(bound)
+    return bound
 
 
 def _bind(stage: Stage, phase: Phase, workload: Workload, taken: set[str]) -> BoundStage:
@@ -186,6 +195,41 @@ def _require_written_lengths(workload: Workload, stages: tuple[BoundStage, ...])
             raise WorkloadError(
                 f"no stage writes buffer {buffer.valid!r}, which says how much of buffer {name!r} is valid",
                 next_step=f"Write it in a stage: {buffer.valid}[0] = n, annotated {buffer.valid}: Out.",
+            )
+
+
+def _require_flags(bound: BoundWorkload) -> None:
+    """Each loop ends by a buffer that its own stages write and that the host can read as a number."""
+    buffers = bound.workload.buffers
+    for loop in bound.loops:
+        what, buffer = f"repeat until {loop.until!r}", buffers.get(loop.until)
+        body = [stage for stage in bound.frame if stage.stage.loop == loop]
+        if buffer is None:
+            raise WorkloadError(
+                f"{what}: there is no buffer {loop.until!r}{did_you_mean(loop.until, buffers)}",
+                next_step=f"Buffers: {', '.join(buffers)}. Add "
+                f'"{loop.until}": Buffer(1, np.bool_), and write it in a stage of the loop.',
+            )
+        if any(isinstance(stage.parts.get(loop.until), Region) for stage in bound.stages):
+            raise WorkloadError(
+                f"{what}: a stage annotates buffer {loop.until!r} with a slice, but the host reads all of it",
+                next_step="Remove the slice.",
+            )
+        if buffer.scratch:
+            raise WorkloadError(
+                f"{what}: the host reads buffer {loop.until!r}, which is scratch and never leaves the device",
+                next_step="Remove scratch=True.",
+            )
+        if buffer.element.kind not in "biuf":
+            raise WorkloadError(
+                f"{what}: buffer {loop.until!r} has the dtype {buffer.element}, which is not a number",
+                next_step="Write Buffer(1, np.bool_).",
+            )
+        if not any(loop.until in stage.use.writes() for stage in body):
+            raise WorkloadError(
+                f"{what}: no stage of the loop writes buffer {loop.until!r}, so nothing ends it",
+                next_step=f"Write it in one of {', '.join(stage.name for stage in body)}, annotated Out or "
+                "InOut.",
             )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, get_args
 
@@ -20,7 +20,7 @@ import numpy.typing as npt
 from typing_extensions import TypeVar
 
 from advisor.errors import WorkloadError, did_you_mean
-from advisor.profiles.schema import MOST_PERIOD, AccessMode, ArrayForm, Side
+from advisor.profiles.schema import MOST_PERIOD, AccessMode, ArrayForm, Loop, Side
 from advisor.texts import bounded, in_a_line, is_name
 
 StageFunction: TypeAlias = Callable[..., object]
@@ -143,6 +143,8 @@ class Stage:
     flops: float | None = None
     arrays: ArrayForm | None = None
     every: int = 1
+    loop: Loop | None = None
+    """The loop it is in; the workload knows it."""
 
     @property
     def name(self) -> str:
@@ -196,8 +198,18 @@ def device(
 
 
 @dataclass(frozen=True)
+class Repeat:
+    """Stages that run again and again within a frame. Made by `advisor.repeat`."""
+
+    stages: tuple[Stage, ...]
+    until: str
+    at_most: int
+
+
+@dataclass(frozen=True)
 class Workload:
-    """What a `@workload` function returns: buffers by name, and the stages of one frame in order.
+    """What a `@workload` function returns: buffers by name, and the stages of one frame in order, which may
+    be in a `repeat`.
 
     setup: stages that run once before the frames. check: gets the host arrays it names after a frame and
     raises (or returns False) when the result is wrong. ignore: ids of rules to silence; the report
@@ -205,7 +217,7 @@ class Workload:
     """
 
     buffers: Mapping[str, Buffer]
-    frame: Sequence[Stage]
+    frame: Sequence[Stage | Repeat]
     setup: Sequence[Stage] = ()
     check: Callable[..., object] | None = None
     ignore: Sequence[str] = ()
@@ -222,16 +234,33 @@ class Workload:
             if not isinstance(stages, (list, tuple)):
                 raise WorkloadError(f"{part} is {stages!r}; it must be a list of stages", next_step=_WRAP)
             for index, stage in enumerate(stages):
-                if not isinstance(stage, Stage):
+                if isinstance(stage, Repeat) and part == "setup":
+                    what = f"setup[{index}] is a repeat, which only a frame can have"
+                    raise WorkloadError(what, next_step="Write it as a Python loop inside one stage.")
+                if not isinstance(stage, (Stage, Repeat)):
                     what = f"{part}[{index}] is {_name(stage)}, which is not a stage"
                     raise WorkloadError(what, next_step=_WRAP)
         if not self.frame:
             raise WorkloadError(
                 "frame=[] has no stage", next_step="List the stages of one frame: frame=[host(f), device(g)]."
             )
-        _require_frames(self.frame)
+        _require_frames(self.frame_stages)
         if self.check is not None:
             _callable(self.check, "check=")
+
+    @property
+    def frame_stages(self) -> tuple[Stage, ...]:
+        """The stages of one frame in order, each with the loop that it is in."""
+        stages: list[Stage] = []
+        loops = 0
+        for part in self.frame:
+            if isinstance(part, Repeat):
+                loop = Loop(number=loops, until=part.until, at_most=part.at_most)
+                stages += (replace(stage, loop=loop) for stage in part.stages)
+                loops += 1
+            else:
+                stages.append(part)
+        return tuple(stages)
 
 
 @dataclass(frozen=True)

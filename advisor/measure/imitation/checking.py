@@ -76,7 +76,7 @@ class _Frames:
             self._act_all(loop, loop.steady, 1)
 
     def _act_all(self, loop: FrameLoop, actions: Sequence[Action], index: int) -> None:
-        for action in actions:
+        for action in loop.in_turn(actions):
             number, stage = self.stages.get(action.label, (0, None))
             if stage is None or stage.name in self.unknown or not self._imitates(stage, number, index):
                 loop.act(action, index)

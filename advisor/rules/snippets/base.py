@@ -11,8 +11,9 @@ from advisor.profiles.schema import BufferRecord, Device, WorkloadRecord
 from advisor.rules.snippets.helpers import opening
 from advisor.strategies.parts import Part, Region, spans
 from advisor.strategies.placements.base import Placement
+from advisor.strategies.planning import plan
 from advisor.strategies.registry import Strategy, shared
-from advisor.strategies.schedule import Plan, Step, plan, stage_uses
+from advisor.strategies.schedule import Plan, Step, stage_uses
 
 _OWN_STREAM = """\
 stream = cupy.cuda.Stream(non_blocking=True)  # memory cannot be attached to the null stream alone

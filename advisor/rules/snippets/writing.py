@@ -13,10 +13,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from advisor.profiles.schema import Device, WorkloadRecord
+from advisor.profiles.schema import Device, Loop, WorkloadRecord
 from advisor.rules.rows import strategy_named
 from advisor.rules.snippets.base import Code, code
 from advisor.rules.snippets.libraries import CUPY, NUMBA, TORCH
+from advisor.strategies.loops import parts
 from advisor.strategies.registry import BASELINE, Strategy
 from advisor.strategies.schedule import Step, doubled, stage_uses
 
@@ -97,9 +98,27 @@ def _by_index(code: Code) -> Iterator[str]:
 
 
 def _steps(code: Code, steps: Sequence[Step]) -> Iterator[str]:
-    yield from (_step(code, step) for step in steps)
+    first: list[str] = []
+    for loop, again, row in parts(steps):
+        lines = [_step(code, step) for step in row if step.action != "until"]
+        if loop is None:
+            yield from lines
+        elif again:
+            yield from _loop(loop, first, lines)
+        else:
+            first = lines
     if all(step.action in ("host", "device") for step in steps):
         yield "pass"
+
+
+def _loop(loop: Loop, first: Sequence[str], again: Sequence[str]) -> Iterator[str]:
+    """A loop that the host ends; where its first iteration is another, that stands before it."""
+    ends = (f"    if {loop.until}.item(0):", "        break")
+    body = [f"    {line}" for line in again]
+    if first == again:
+        yield from (f"for _ in range({loop.at_most}):", *body, *ends)
+    else:
+        yield from (*first, f"for _ in range({loop.at_most - 1}):", *ends, *body)
 
 
 def _step(code: Code, step: Step) -> str:

@@ -1,0 +1,128 @@
+"""Loops of a frame that the host ends: how often they run, and what of it differs from another run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from advisor.measure.written import Lines
+from advisor.profiles.schema import Iterations, Loop, Measured, Result
+from advisor.strategies.loops import Part, parts
+
+UNEVEN = 1.05
+"""Times as many iterations, on average, from which times over different frames are not compared."""
+Counts = Mapping[str, Sequence[int]]
+"""Of each loop, by the words of `named`: its iterations in frames 0, 1, 2 and so on."""
+
+
+@dataclass
+class LoopCount:
+    """One loop at work. `flag` reads the buffer that ends it, on the host."""
+
+    loop: Loop
+    flag: Callable[[], bool]
+    now: int = 1
+    """The iteration under way, from 1 on."""
+    ended: bool = False
+    frames: list[int] = field(default_factory=list)
+    """The iterations of each frame so far."""
+
+    def begin(self) -> None:
+        """The first iteration begins."""
+        self.now = 1
+
+    def look(self, _: int = 0) -> None:
+        """An iteration has come to its end, and the host sees its flag."""
+        self.ended = self.flag()
+
+    def again(self) -> bool:
+        """Whether one more iteration begins; else the frame's count is kept."""
+        if self.ended or self.now >= self.loop.at_most:
+            self.frames.append(self.now)
+            return False
+        self.now += 1
+        return True
+
+
+def in_turn(steps: Sequence[Part], counts: Mapping[int, LoopCount]) -> Iterator[Part]:
+    """The steps as they are done: those of later iterations until the host ends the loop."""
+    for loop, again, row in parts(steps):
+        if loop is None:
+            yield from row
+        elif not again:
+            counts[loop.number].begin()
+            yield from row
+        else:
+            while counts[loop.number].again():
+                yield from row
+
+
+def as_loops(steps: Sequence[Part], lines: Sequence[Lines], counts: Mapping[int, LoopCount]) -> list[Lines]:
+    """The same as Python: `lines` are those of each step."""
+    found: list[Lines] = []
+    made = iter(lines)
+    for loop, again, row in parts(steps):
+        body = [next(made) for _ in row]
+        if loop is not None and again:
+            found.append(Lines(("while again$():",), {"again$": counts[loop.number].again}))
+            body = [Lines(tuple(f"    {text}" for text in b.text), b.names, b.label) for b in body]
+        elif loop is not None:
+            found.append(Lines(("begin$()",), {"begin$": counts[loop.number].begin}))
+        found += body
+    return found
+
+
+def named(loop: Loop | Iterations) -> str:
+    """The loop as a user knows it."""
+    return f"the loop until {loop.until!r}" + (f" ({loop.number + 1})" if loop.number else "")
+
+
+def counted(counts: Mapping[int, LoopCount]) -> Counts:
+    """How often each loop ran in the frames so far."""
+    return {named(count.loop): tuple(count.frames) for count in counts.values()}
+
+
+def unlike(counts: Counts, reference: Counts) -> dict[str, int]:
+    """The first frame in which each loop ran another number of times."""
+    pairs = {name: zip(ran, reference.get(name, ()), strict=False) for name, ran in counts.items()}
+    first = {name: next((i for i, (a, b) in enumerate(both) if a != b), None) for name, both in pairs.items()}
+    return {name: frame for name, frame in first.items() if frame is not None}
+
+
+def difference(frame: int, counts: Counts, reference: Counts) -> str:
+    """What a strategy did otherwise than the reference run in that frame; empty where nothing."""
+    told = [
+        f"in frame {frame}, {name} did {ran[frame]} iterations where the reference run did "
+        f"{reference[name][frame]}"
+        for name, ran in counts.items()
+        if name in reference and ran[frame] != reference[name][frame]
+    ]
+    return "; ".join(told)
+
+
+def uneven(rows: Sequence[Result]) -> tuple[str, ...]:
+    """Says it where strategies were timed over frames whose loops ran clearly unequally often."""
+    means: dict[str, dict[str, float]] = {}
+    for row in rows:
+        for ran in row.iterations if isinstance(row, Measured) else ():
+            means.setdefault(named(ran), {})[row.strategy] = ran.mean
+    return tuple(
+        f"The timed frames are not the same for all strategies: {loop} did "
+        f"{', '.join(f'{mean:.3g} ({name})' for name, mean in of_it.items())} iterations per frame. Their "
+        "times cannot be compared; a final, with more --max-seconds, takes the same frames for all."
+        for loop, of_it in means.items()
+        if max(of_it.values()) > UNEVEN * min(of_it.values())
+    )
+
+
+def told(counts: Mapping[int, LoopCount], first: Counts) -> tuple[Iterations, ...]:
+    """What the profile keeps: the counts of the first frames, and the mean of those since a reset."""
+    return tuple(
+        Iterations(
+            number=count.loop.number,
+            until=count.loop.until,
+            counts=tuple(first.get(named(count.loop), ())),
+            mean=sum(count.frames) / len(count.frames),
+        )
+        for count in counts.values()
+    )

@@ -1,0 +1,54 @@
+"""Loops of a frame that the host ends: what holds before and after any number of their iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Protocol, TypeAlias, TypeVar
+
+from advisor.profiles.schema import Loop, Side
+
+Places: TypeAlias = dict[str, set[Side]]
+State: TypeAlias = tuple[Places, Places, set[str], set[str], bool, Places, Places]
+"""Where buffers are current, in our own memory and in foreign memory; which are being read and written;
+whether anything is under way; where each was written last; and the lengths that the host has read."""
+
+
+def merged(one: State, other: State) -> State:
+    """What holds after either: the sides that are current in both, and all that may be under way."""
+    places = [
+        {name: (before.get(name, set()) & sides) or sides for name, sides in after.items()}
+        for before, after in zip(one[:2], other[:2], strict=True)
+    ]
+    coming = {name for name, to in strayed(one, other) if to == {"device"}}
+    leaving = {name for name, to in strayed(one, other) if to == {"host"}}
+    reading, writing = one[2] | other[2] | coming, one[3] | other[3] | leaving
+    told = {name: sides for name, sides in other[6].items() if name in one[6]}
+    under_way = one[4] or other[4] or bool(coming | leaving)
+    return places[0], places[1], reading, writing, under_way, other[5], told
+
+
+def strayed(one: State, other: State) -> list[tuple[str, set[Side]]]:
+    """Memory that migrates and lies on another side after one than after the other: it is moved there."""
+    return [(name, sides) for name, sides in other[0].items() if not sides & one[0].get(name, set())]
+
+
+class InLoop(Protocol):
+    """What stands in a frame, or in a loop of it."""
+
+    @property
+    def loop(self) -> Loop | None:
+        """The loop."""
+
+    @property
+    def again(self) -> bool:
+        """It is of the iterations after the first."""
+
+
+Part = TypeVar("Part", bound=InLoop)
+
+
+def parts(steps: Sequence[Part]) -> Iterator[tuple[Loop | None, bool, list[Part]]]:
+    """The steps in a row that are done equally often: the loop, whether again, and they."""
+    for (loop, again), row in groupby(steps, key=lambda step: (step.loop, step.again)):
+        yield loop, again, list(row)

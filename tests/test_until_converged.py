@@ -1,0 +1,502 @@
+"""Loops that the host ends: accepted, planned, run, counted, compared, predicted, told and written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from builders import cuda_device, measured
+from fakes import RecordingBackend, bench, job
+from field import InProcess
+from running import FILES, cpu_settings, missing
+from test_schedule import ASYNC, COPIES, OWN, PREFETCHED, ZERO_COPY, device, host, in_turn, spelled, words
+
+from advisor import pipeline, repeat
+from advisor.devices import catalogue
+from advisor.errors import WorkloadError
+from advisor.measure import worker
+from advisor.measure.contest import with_blocks
+from advisor.measure.final import unequal
+from advisor.measure.iterations import uneven
+from advisor.measure.jobs import Problem, ReferenceRun, Sample, TraceRun
+from advisor.measure.progress import Silent
+from advisor.model.machines import Machine
+from advisor.model.measured import learned
+from advisor.model.predict import predict
+from advisor.profiles.blocks import Block
+from advisor.profiles.consistency import contradiction
+from advisor.profiles.reading import load as read
+from advisor.profiles.schema import MOST_ITERATIONS, Iterations, Loop, Measured, Skipped
+from advisor.report import methods
+from advisor.report.pages import page_of, render
+from advisor.rules.case import cases
+from advisor.rules.rows import changes_of_side, in_order
+from advisor.rules.snippets.writing import snippet
+from advisor.strategies.backend import Backend
+from advisor.strategies.planning import plan
+from advisor.strategies.registry import STRATEGIES, by_name
+from advisor.strategies.schedule import StageUse, Traits
+from advisor.workloads import definition
+from advisor.workloads.binding import bind
+from advisor.workloads.definition import Buffer, In, InOut, Out, Workload
+from advisor.workloads.loading import load
+
+FILE = FILES / "until_converged.py"
+PROGRAMS = ("kmeans", "jacobi", "two_loops")
+STRATEGIES_ASKED = ("pageable", "zero-copy", "pinned-pipelined")
+LOOP = Loop(number=0, until="done", at_most=9)
+
+
+def looped(*stages: StageUse, loop: Loop = LOOP) -> list[StageUse]:
+    return [replace(stage, loop=loop) for stage in stages]
+
+
+KMEANS = [
+    host("produce", points="out", centres="out"),
+    *looped(
+        device("assign", points="in", centres="in", sums="out"),
+        host("move", sums="in", centres="inout", done="out"),
+    ),
+    host("publish", centres="in"),
+]
+SOLVER = [
+    host("produce", b="out"),
+    *looped(device("sweep", b="in", x="inout", done="out")),
+    host("publish", x="in"),
+]
+
+
+def iterations(frame: list[StageUse], traits: Traits, count: int) -> list[str]:
+    """The steps of a steady frame with so many iterations."""
+    buffers = {name for stage in frame for name in stage.access}
+    prepared = [host("prepare", **dict.fromkeys(sorted(buffers), "out"))]
+    planned = plan(prepared, frame, dict.fromkeys(buffers, traits))
+    return spelled(list(in_turn(planned.steady, iter([count]))))
+
+
+@pytest.mark.parametrize(
+    ("traits", "once", "again"),
+    [
+        (COPIES, ">points >centres assign <sums move done", ">centres assign <sums move done"),
+        (ASYNC, ">points >centres assign <sums | move done", ">centres assign <sums | move done"),
+        (ZERO_COPY, "assign | move done", "assign | move done"),
+    ],
+)
+def test_what_stays_the_same_goes_up_in_the_first_iteration_alone(
+    traits: Traits, once: str, again: str
+) -> None:
+    assert iterations(KMEANS, traits, 1) == words(f"produce {once} publish")
+    assert iterations(KMEANS, traits, 3) == words(f"produce {once} {again} {again} publish")
+
+
+def test_prefetched_memory_of_a_loop_follows_its_sides() -> None:
+    again = ">centres >sums assign <sums <centres | move done"
+    assert iterations(KMEANS, PREFETCHED, 3)[-len(words(f"{again} publish")) :] == words(f"{again} publish")
+    assert iterations(KMEANS, PREFETCHED, 3).count(">points") == 1
+
+
+@pytest.mark.parametrize(
+    ("traits", "steps"),
+    [
+        (COPIES, "produce >b {} <x publish"),
+        (ASYNC, "produce >b {} <x | publish"),
+        (ZERO_COPY, "produce {} publish"),
+    ],
+)
+def test_a_flag_of_the_gpu_is_copied_and_waited_for_in_each_iteration(traits: Traits, steps: str) -> None:
+    """x stays on the device, so that it comes down once."""
+    one = {COPIES: "sweep <done done", ASYNC: "sweep <done | done", ZERO_COPY: "sweep | done"}[traits]
+    assert iterations(SOLVER, traits, 2) == words(steps.format(f"{one} {one}"))
+
+
+def outcome(workload: str, strategy: str, directory: Path, **changes: Any) -> Any:
+    """What a worker leaves on a GPU's stand-in, which works as late as it may."""
+    reference = str(directory / "results")
+    usual = {"file": str(FILE), "directory": str(directory), "reference": reference, "seconds": 0.1}
+    asked = job(workload=workload, strategy=strategy, **(usual | changes))
+    return worker.attempt(asked, lambda kind, gpu: cast(Backend, RecordingBackend(haste="lazy")))
+
+
+@pytest.mark.parametrize("workload", PROGRAMS)
+def test_every_strategy_gives_the_right_results_and_counts(workload: str, tmp_path: Path) -> None:
+    """The workload's own check computes each frame anew."""
+    assert outcome(workload, "pageable", tmp_path, task="reference") == ReferenceRun()
+    counts = set()
+    for strategy in STRATEGIES:
+        loaded = load(FILE, workload, {})
+        if reason := strategy.unsuited(loaded.record):
+            assert strategy.pipelined
+            assert not missing(reason, "loop", repr(loaded.record.loops[0].until))
+            continue
+        sample = outcome(workload, strategy.name, tmp_path, timeline=True)
+        assert isinstance(sample, Sample), (strategy.name, sample)
+        assert sample.verified
+        counts.add(tuple(ran.counts[:2] for ran in sample.iterations))
+    assert len(counts) == 1
+
+
+def test_counts_vary_by_frame(tmp_path: Path) -> None:
+    outcome("two_loops", "pageable", tmp_path, task="reference")
+    first, second = outcome("two_loops", "pinned", tmp_path).iterations
+    assert (first.number, first.until, second.number, second.until) == (0, "counted", 1, "low")
+    assert first.counts == tuple(frame % 3 + 1 for frame in range(len(first.counts)))
+    assert second.counts == tuple(frame % 5 + 1 for frame in range(len(second.counts)))
+    assert 1 <= first.mean <= 3
+
+
+@pytest.mark.parametrize("workload", ["kmeans", "jacobi"])
+def test_a_cap_ends_a_loop_without_an_error(workload: str, tmp_path: Path) -> None:
+    given = {"assignments": {"at_most": "2"}}
+    assert outcome(workload, "pageable", tmp_path, task="reference", **given) == ReferenceRun()
+    sample = outcome(workload, "managed-prefetch", tmp_path, **given)
+    assert isinstance(sample, Sample), sample
+    assert sample.iterations[0].counts == (2,) * len(sample.iterations[0].counts)
+    assert sample.iterations[0].mean == 2
+
+
+def test_transfers_are_counted_in_every_iteration(tmp_path: Path) -> None:
+    """x of 512 bytes comes down once a frame, b goes up once, the flag of 4 bytes comes in each iteration."""
+    outcome("jacobi", "pageable", tmp_path, task="reference", assignments={"at_most": "3"})
+    sample = outcome("jacobi", "pinned", tmp_path, assignments={"at_most": "3"})
+    assert isinstance(sample, Sample)
+    assert sample.transfer_bytes == {"to-device": 512, "to-host": 512 + 3 * 4}
+
+
+def counting(ends: int) -> Workload:
+    """A loop of `ends` iterations; each stage tells its draw."""
+
+    def begin(done: Out) -> None:
+        done[0] = 0
+
+    def step(done: InOut, draws: InOut, rng: np.random.Generator) -> None:
+        draws[int(done[1])] = rng.random()
+        done[1] += 1
+        done[0] = done[1] >= ends
+
+    begin.__annotations__ |= {"done": Out}
+    step.__annotations__ |= {"done": InOut, "draws": InOut}
+
+    def clear(done: Any, draws: Any) -> None:
+        done.fill(0)
+        draws.fill(0)
+
+    clear.__annotations__ |= {"done": Out, "draws": Out}
+    stages = [definition.host(clear), repeat([definition.host(step)], until="done", at_most=5)]
+    return Workload({"done": Buffer(2, "i4"), "draws": Buffer(8, "f8")}, stages)
+
+
+@pytest.mark.parametrize("listening", [True, False])
+@pytest.mark.parametrize(("ends", "count"), [(1, 1), (3, 3), (9, 5)])
+def test_frames_end_their_loops_written_out_or_step_by_step(listening: bool, ends: int, count: int) -> None:
+    """Each iteration has random numbers of its own, the same in either way."""
+    with bench(counting(ends), "pinned", listening=listening) as run:
+        run.loop.first_frame()
+        run.loop.frame(1)
+        drawn = run.placed["draws"].host.copy()
+        run.loop.timed_frame(1)
+        assert np.array_equal(run.placed["draws"].host, drawn)
+        assert run.loop.iterations[0].frames == [count] * 3
+        assert np.count_nonzero(drawn) == len(set(drawn[:count])) == count
+        run.loop.reset()
+        assert run.loop.iterations[0].frames == []
+
+
+def test_an_error_in_a_loop_names_its_stage(tmp_path: Path) -> None:
+    path = tmp_path / "w.py"
+    text = FILE.read_text(encoding="utf-8").replace("steps[0] += 1", "int.__add__('a', 1)")
+    path.write_text(text, encoding="utf-8")
+    found = outcome("two_loops", "pinned", tmp_path, file=str(path))
+    assert isinstance(found, Problem)
+    assert "int.__add__" in found.detail
+
+
+def test_a_strategy_that_does_other_iterations_is_told_of(tmp_path: Path) -> None:
+    """Its first frames in the reference run took one iteration less."""
+    outcome("two_loops", "pageable", tmp_path, task="reference")
+    path = tmp_path / "w.py"
+    text = FILE.read_text(encoding="utf-8").replace(
+        "steps[0] > frame % 3", "steps[0] > frame % 3 + (frame == 1)"
+    )
+    path.write_text(text, encoding="utf-8")
+    found = outcome("two_loops", "pinned", tmp_path, file=str(path))
+    assert isinstance(found, Problem)
+    assert found.cause == "differs"
+    assert not missing(found.message, "frame 1", "'counted'", "3 iterations", "reference run did 2")
+
+
+def test_counts_that_go_by_chance_are_noted_and_not_compared(tmp_path: Path) -> None:
+    path = tmp_path / "w.py"
+    text = FILE.read_text(encoding="utf-8").replace("assert steps[0] == frame % 3 + 1", "pass")
+    text = text.replace("steps[0] > frame % 3", "np.random.default_rng().random() < 0.1")
+    path.write_text(text, encoding="utf-8")
+    found = outcome("two_loops", "pageable", tmp_path, task="reference", file=str(path))
+    assert isinstance(found, ReferenceRun)
+    assert "the loop until 'counted'" in found.unlike
+    assert not any("low" in name for name in found.unlike)
+    sample = outcome("two_loops", "pinned", tmp_path, file=str(path))
+    assert isinstance(sample, Sample)
+    assert not sample.verified
+
+
+def block(contestant: str, mean: float, seconds: float = 1.0, number: int = 0) -> Block:
+    return Block(
+        process=0,
+        round=number,
+        place=0,
+        contestant=contestant,
+        frames=2,
+        seconds=seconds,
+        frame_seconds=(),
+        iterations={"the loop until 'done'": mean},
+    )
+
+
+def test_unequal_work_over_the_same_frames_leaves_the_final() -> None:
+    """The baseline's counts are those of the reference run; another round has other frames."""
+    names = {name: name.partition(" ")[0] for name in ("pinned", "pageable", "managed", "pinned (again)")}
+    blocks = [
+        block("pinned", 11.5),
+        block("pageable", 11.5),
+        block("managed", 12),
+        block("pinned (again)", 11.5),
+    ]
+    ((name, problem),) = unequal(blocks, 0, 0, names)
+    assert name == "managed"
+    assert problem.cause == "differs"
+    assert not missing(problem.message, "'done'", "12", "11.5", "pageable")
+    assert not list(unequal(blocks, 0, 1, names))
+    assert not list(unequal([block("pinned", 3), block("pageable", 4, number=1)], 0, 0, names))
+
+
+def test_a_row_of_the_final_has_the_mean_of_its_blocks() -> None:
+    ran = Iterations(number=0, until="done", counts=(3, 4), mean=9.0)
+    row = measured("pinned", 0.5).model_copy(update={"iterations": (ran,)})
+    made = with_blocks(row, [block("pinned", 4), block("pinned", 5, number=1)], 0.1)
+    assert made.iterations == (ran.model_copy(update={"mean": 4.5}),)
+
+
+def test_times_over_other_frames_are_noted() -> None:
+    def row(strategy: str, mean: float) -> Measured:
+        ran = Iterations(number=0, until="done", counts=(3,), mean=mean)
+        return measured(strategy, 0.5).model_copy(update={"iterations": (ran,)})
+
+    assert not uneven([row("pageable", 10.0), row("pinned", 10.4), measured("managed", 0.5)])
+    (note,) = uneven([row("pageable", 10.0), row("pinned", 10.6), Skipped(strategy="managed", reason="so")])
+    assert not missing(note, "'done'", "10 (pageable)", "10.6 (pinned)")
+
+
+@pytest.fixture(scope="module")
+def profiles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    made = {}
+    for workload in PROGRAMS:
+        directory = tmp_path_factory.mktemp(workload)
+        asked = cpu_settings(
+            f"{FILE}::{workload}", targets=("rtx-4090", "agx-orin"), strategies=STRATEGIES_ASKED
+        )
+        made[workload] = pipeline.profile(asked, Silent(), keep_in=directory, launcher=InProcess())
+    return made
+
+
+@pytest.mark.parametrize("workload", PROGRAMS)
+def test_a_profile_without_a_gpu(workload: str, profiles: dict[str, Any], tmp_path: Path) -> None:
+    made = profiles[workload]
+    rows = made.measured()
+    assert rows.keys() == {"pageable", "zero-copy"}
+    assert all(row.verified for row in rows.values())
+    assert not made.notes
+    assert len({row.iterations[0].counts[:2] for row in rows.values()}) == 1
+    for prediction in made.predictions:
+        told = {row.strategy: row for row in prediction.results}
+        assert told["pageable"].status == "predicted"
+        assert "loop until" in told["pinned-pipelined"].reason
+        times = [text for text in prediction.assumptions if "times in a frame" in text]
+        assert len(times) == len(made.workload.loops)
+    made.save(tmp_path / "profile.json")
+    assert read(tmp_path / "profile.json").workload.loops == made.workload.loops
+    assert contradiction(made) is None
+
+
+def test_the_report_tells_the_loop_and_its_counts(profiles: dict[str, Any]) -> None:
+    made = profiles["kmeans"]
+    facts = {fact.label: str(fact.value) for fact in (*methods.workload(made), *methods.method(made))}
+    assert "[assign (device) → move (host)] until done, at most 40 times → publish (host)" in facts["Frame"]
+    mean = made.results[0].iterations[0].mean
+    assert not missing(facts["Iterations per frame until done"], "pageable", "zero-copy", f"{mean:.3g}")
+    details = render(page_of(made), "details")
+    table = details.partition("Slowest frames, CPU time, energy:")[2]
+    assert not missing(table.partition("\n\n")[0], "iterations", f"{mean:.3g}")
+
+
+def test_a_prediction_grows_with_the_iterations(profiles: dict[str, Any]) -> None:
+    """Kernels, launches and the flag's copy as often as the loop ran; what is outside of it once."""
+    made = profiles["jacobi"]
+
+    def terms(mean: float) -> dict[str, float]:
+        (ran,) = made.traffic.iterations
+        traffic = made.traffic.model_copy(update={"iterations": (ran.model_copy(update={"mean": mean}),)})
+        blind = made.model_copy(update={"traffic": traffic})
+        row = predict(blind, catalogue.load("rtx-4090"), [by_name("pinned")]).results[0]
+        return cast(dict[str, float], row.terms)
+
+    one, ten = terms(1.0), terms(10.0)
+    assert ten["device:sweep"] == pytest.approx(10 * one["device:sweep"])
+    assert ten["host:produce"] == pytest.approx(one["host:produce"])
+    assert ten["to-device"] == pytest.approx(one["to-device"])
+    assert one["to-host"] < ten["to-host"] < 10 * one["to-host"]
+
+
+def traced(directory: Path, **asked: Any) -> TraceRun:
+    """What the traced run on the CPU saw."""
+    places = {"directory": str(directory), "reference": str(directory / "results"), "seconds": 0.1}
+    usual = {"file": str(FILE), "task": "trace", "backend": "cpu", "strategy": "zero-copy"}
+    found = worker.attempt(job(**(usual | places | asked)))
+    assert isinstance(found, TraceRun), found
+    return found
+
+
+def test_traced_work_is_that_of_one_iteration(tmp_path: Path) -> None:
+    """The solver reads its matrix of 32 KiB twice in each of four iterations."""
+    found = traced(tmp_path, workload="jacobi", assignments={"at_most": "4", "tolerance": "0.0"})
+    assert {ran.mean for ran in found.trace.iterations} == {4}
+    (read,) = [t.bytes_read for t in found.trace.traffic if (t.stage, t.buffer) == ("sweep", "a")]
+    assert 32768 <= read < 2 * 32768 + 4096
+
+
+def test_a_traced_host_stage_has_the_time_of_one_iteration(tmp_path: Path) -> None:
+    path = tmp_path / "w.py"
+    text = FILE.read_text(encoding="utf-8").replace("low[0] = x[0] < 1", "time.sleep(0.005); low[0] = 0")
+    text = text.replace("import numpy", "import time\n\nimport numpy", 1)
+    path.write_text(text.replace('until="low", at_most=100', 'until="low", at_most=5'), encoding="utf-8")
+    found = traced(tmp_path, file=str(path), workload="two_loops", assignments={})
+    seconds = {work.stage: work.seconds for work in found.trace.work}
+    assert 0.005 <= seconds["look"] < 0.02, "and not 25 ms"
+
+
+def on_gpu(made: Any, mean: float = 10.0, **stage_seconds: float) -> Any:
+    """The profile as if measured on an RTX 4090 with these stages, in loops of so many iterations."""
+    row = measured("pinned", 0.5).model_copy(update={"stage_seconds": stage_seconds})
+    ran = tuple(ran.model_copy(update={"mean": mean}) for ran in made.traffic.iterations)
+    traffic = made.traffic.model_copy(update={"iterations": ran})
+    card = catalogue.load("rtx-4090").device().model_copy(update={"kind": "cuda"})
+    return made.model_copy(update={"results": (row,), "traffic": traffic, "device": card})
+
+
+def test_measured_stages_are_those_of_one_iteration_in_predictions(profiles: dict[str, Any]) -> None:
+    made = on_gpu(profiles["kmeans"], move=0.1, publish=0.01, produce=0.01, assign=0.2)
+    known = learned(made, Machine(catalogue.load("h200")))
+    assert known.trace is not None
+    seconds = {work.stage: work.seconds for work in known.trace.work}
+    assert (seconds["move"], seconds["publish"]) == (pytest.approx(0.01), pytest.approx(0.01))
+    more = learned(on_gpu(profiles["kmeans"], 20.0, assign=0.2), Machine(catalogue.load("h200")))
+    assert more.kernel_factor["assign"][0] == pytest.approx(known.kernel_factor["assign"][0] / 2, rel=0.01)
+
+
+def test_rules_know_how_often_a_loop_ran(profiles: dict[str, Any]) -> None:
+    made = on_gpu(profiles["kmeans"], assign=0.2)
+    reads = {read.buffer: read.passes for read in cases(made)[0].reads}
+    once = {t.buffer: t.bytes_read for t in made.traffic.traffic if t.stage == "assign"}
+    assert reads["points"] == pytest.approx(10 * once["points"] / 8192)
+    assert [stage.name for stage in in_order(made.workload)] == words(
+        "produce assign move assign move publish"
+    )
+    centres = next(buffer for buffer in made.workload.buffers if buffer.name == "centres")
+    assert changes_of_side(centres, made.workload) == 4
+
+
+@pytest.mark.parametrize("strategy", ["pinned", "managed-prefetch", "zero-copy"])
+@pytest.mark.parametrize("workload", PROGRAMS)
+def test_code_to_copy_has_the_loop(workload: str, strategy: str) -> None:
+    record = load(FILE, workload, {}).record
+    written = snippet(strategy, record, cuda_device(concurrent_managed_access=1))
+    assert written is not None
+    for loop in record.loops:
+        assert not missing(written, f"    if {loop.until}.item(0):\n", "break", "for _ in range(")
+    compile(written, "snippet", "exec")
+
+
+def step(a: InOut, done: Out) -> None: ...
+
+
+def idle(a: InOut, done: In) -> None: ...
+
+
+def test_code_to_copy_has_the_first_iteration_apart_where_it_moves_more() -> None:
+    record = load(FILE, "kmeans", {}).record
+    written = snippet("pinned", record, cuda_device())
+    assert written is not None
+    body = written.partition("def frame():\n")[2]
+    before, loop = body.split("    for _ in range(39):\n")
+    assert "points_device.set" in before
+    assert "points_device.set" not in loop
+    assert loop.count("centres_device.set") == before.count("centres_device.set") == 1
+
+
+BUFFERS = {
+    "a": Buffer(4, "f4"),
+    "done": Buffer(1, "?"),
+    "word": Buffer(1, "S4"),
+    "own": Buffer(1, "?", scratch=True),
+}
+STEP = definition.host(step)
+
+
+@pytest.mark.parametrize(
+    ("stages", "given", "parts"),
+    [
+        ([], {}, ["list of stages", "[]"]),
+        (STEP, {}, ["list of stages"]),
+        ([step], {}, ["element 0", "not a stage"]),
+        ([STEP, repeat([STEP], until="done", at_most=3)], {}, ["element 1", "nested"]),
+        ([replace(STEP, every=2)], {}, ["'step'", "every=2"]),
+        ([STEP], {"until": 3}, ["until is 3"]),
+        ([STEP], {"at_most": 0}, ["at_most is 0", "'done'"]),
+        ([STEP], {"at_most": True}, ["at_most is True"]),
+        ([STEP], {"at_most": 2.5}, ["at_most is 2.5"]),
+        ([STEP], {"at_most": MOST_ITERATIONS + 1}, [str(MOST_ITERATIONS)]),
+        ([STEP], {"until": "don"}, ["'don'", "no buffer", "did you mean 'done'"]),
+        ([STEP], {"until": "word"}, ["'word'", "dtype"]),
+        ([STEP], {"until": "own"}, ["'own'", "scratch"]),
+        ([definition.host(idle)], {}, ["no stage of the loop writes", "'done'"]),
+    ],
+)
+def test_what_makes_no_loop_is_named(stages: Any, given: dict[str, Any], parts: list[str]) -> None:
+    with pytest.raises(WorkloadError) as raised:
+        bind(Workload(BUFFERS, [repeat(stages, **{"until": "done", "at_most": 3, **given})]))
+    assert not missing(raised.value.message, *parts)
+    assert raised.value.next_step
+
+
+def test_set_up_has_no_loop() -> None:
+    with pytest.raises(WorkloadError) as raised:
+        Workload(BUFFERS, [STEP], setup=[repeat([STEP], until="done", at_most=3)])  # type: ignore[list-item]
+    assert not missing(raised.value.message, "setup[0]", "repeat")
+
+
+@pytest.mark.parametrize("traits", OWN)
+def test_a_loop_of_one_side(traits: Traits) -> None:
+    """No device stage: nothing is moved."""
+    frame = [host("begin", x="out"), *looped(host("step", x="inout", done="out"))]
+    planned = plan([host("prepare", x="out", done="out")], frame, dict.fromkeys(("x", "done"), traits))
+    assert spelled(planned.steady) == words("begin step done step done")
+
+
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        ({"number": 1}, "workload.stages"),
+        ({"until": "gone"}, "workload.stages"),
+    ],
+)
+def test_a_saved_loop_that_cannot_be(change: dict[str, Any], key: str, profiles: dict[str, Any]) -> None:
+    made = profiles["jacobi"]
+    stages = tuple(
+        s.model_copy(update={"loop": s.loop and s.loop.model_copy(update=change)})
+        for s in made.workload.stages
+    )
+    workload = made.workload.model_copy(update={"stages": stages})
+    found = contradiction(made.model_copy(update={"workload": workload}))
+    assert found is not None
+    assert found[0] == key
