@@ -388,7 +388,7 @@ class Machine:
         moved = elements(step.name, self.told if isinstance(step.part, str) else step.part)
         for name in moved:
             if step.action in ("copy-in", "copy-out"):
-                self.copy(name, inwards=step.action == "copy-in")
+                self.copy(name, inwards=step.action == "copy-in", sized=isinstance(step.part, str))
             else:
                 self.move(name, "device" if step.action == "to-device" else "host")
         traits = self.placed[step.name]
@@ -412,9 +412,10 @@ class Machine:
             return
         self.queue.append((f"copy to {side}", {}, {}, name))
 
-    def copy(self, name: str, *, inwards: bool) -> None:
+    def copy(self, name: str, *, inwards: bool, sized: bool) -> None:
         """The host's copy between foreign memory and our own."""
-        self.touch_from_host(f"copying {name}", {name: "out" if inwards else "in"})
+        access: Mapping[str, AccessMode] = {name: "out" if inwards else "in"}
+        self.touch_from_host(f"copying {name}", access, () if sized else None)
         source, target = (name, "foreign"), (name, "host")
         if inwards:
             self.memory[target] = self.memory.get(source, 0)

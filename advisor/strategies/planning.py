@@ -9,7 +9,7 @@ The model predicts from the same plan that the worker runs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain, groupby
@@ -65,13 +65,24 @@ def _planned(
     # Uploads after the first frame that no later one needs, so that steady frames can follow the first: a
     # copy out to foreign memory that happens once leaves memory that migrates with the host.
     beyond = Counter(chain(*frames[1 : length + 1])) - Counter(chain(*period))
-    if settling := [step for step in beyond if step.action in ("length", "to-device")]:
+    if settling := _settling(beyond, set(tracker.lengths.values())):
         waited = (Step("synchronize"),)
-        settling = list(dict.fromkeys(replace(step, loop=None, again=False) for step in settling))
         first = (*(first[:-1] if first[-1:] == waited else first), *settling, *waited)
     boxes = {steps: tuple(_in_boxes(steps, cells)) for steps in (before, first, *period)}
     of_period = tuple(boxes[steps] for steps in period)
     return Plan(boxes[before], boxes[first], of_period, tuple(holders[2 * length :]), cells)
+
+
+def _settling(steps: Iterable[Step], lengths: Container[Part]) -> list[Step]:
+    """The uploads among these steps, and what the host must read before to know how much they move."""
+    found: dict[Step, None] = {}
+    for step in steps:
+        reads = step.action == "length" or (step.action == "to-host" and step.name in lengths)
+        if step.action == "length":
+            found[Step("synchronize", step.name)] = None
+        if reads or step.action == "to-device":
+            found[replace(step, loop=None, again=False)] = None
+    return [Step("synchronize") if step.action == "synchronize" else step for step in found]
 
 
 def _in_boxes(steps: Iterable[Step], cells: Cells) -> Iterator[Step]:
