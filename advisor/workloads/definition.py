@@ -13,15 +13,18 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
-from typing_extensions import TypeVar
 
 from advisor.errors import WorkloadError, did_you_mean
-from advisor.profiles.schema import MOST_PERIOD, AccessMode, ArrayForm, Loop, Side
+from advisor.profiles.schema import MOST_PERIOD, ArrayForm, Loop, Side
 from advisor.texts import bounded, in_a_line, is_name
+from advisor.workloads.access import Access as Access
+from advisor.workloads.access import In as In
+from advisor.workloads.access import InOut as InOut
+from advisor.workloads.access import Out as Out
 
 StageFunction: TypeAlias = Callable[..., object]
 FORMS: tuple[ArrayForm, ...] = get_args(ArrayForm)
@@ -31,61 +34,10 @@ FORMS_EXPLAINED = (
 )
 _MOST_SUMMARY = 300
 """Characters of a docstring's first line that a report shows."""
-T = TypeVar("T", default=Any)
-"""What the stage wants the buffer as: `In[torch.Tensor]`; the side's own array where nothing is said."""
 
 
 class ImpossibleBuffer(WorkloadError):
     """A buffer that no machine, or not this one, can hold; mostly for a parameter's value."""
-
-
-@dataclass(frozen=True)
-class Access:
-    """What a stage does to a buffer, or to a part of it; carried by the annotations `In`, `Out` and `InOut`.
-
-    part: what stands in the brackets of `In[0, :]`; None for all of the buffer.
-    """
-
-    mode: AccessMode
-    part: Any = None
-
-
-if TYPE_CHECKING:  # to a type checker a buffer is whatever the stage does with it
-    In: TypeAlias = Annotated[T, Access("in")]
-    Out: TypeAlias = Annotated[T, Access("out")]
-    InOut: TypeAlias = Annotated[T, Access("inout")]
-else:
-
-    class _Annotation:
-        """`In[torch.Tensor]` says the form that the stage wants, `In[0, :]` the part that it touches."""
-
-        access: ClassVar[Access]
-
-        def __class_getitem__(cls, key: Any) -> Any:
-            if is_part(key):
-                return Annotated[Any, Access(cls.access.mode, key)]
-            return Annotated[key, cls.access]
-
-    class In(_Annotation):
-        """The stage reads the buffer and leaves it as it is. On the host it gets a read-only view."""
-
-        access = Access("in")
-
-    class Out(_Annotation):
-        """The stage overwrites all of the buffer and needs nothing of what was there."""
-
-        access = Access("out")
-
-    class InOut(_Annotation):
-        """The stage reads the buffer, or changes a part of it."""
-
-        access = Access("inout")
-
-
-def is_part(key: object) -> bool:
-    """Whether this is what an array is indexed with, and not a type."""
-    parts = key if isinstance(key, tuple) else (key,)
-    return any(part is ... or isinstance(part, (int, np.integer, slice)) for part in parts)
 
 
 @dataclass(frozen=True)
