@@ -2,7 +2,7 @@
 PYTHON ?= python
 
 .DEFAULT_GOAL := help
-.PHONY: help install check lint types test fuzz faults test-gpu bench bench-gpu accuracy rules-report samples pictures schema accept docs
+.PHONY: help install check lint types test fuzz faults soak test-gpu bench bench-gpu accuracy rules-report samples pictures schema accept docs
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ fuzz:  ## Damaged files, 100,000 of them; the other property tests with new exam
 
 faults:  ## The matrix of faults through the real command line, as a table
 	$(PYTHON) -m tests.faults.matrix
+
+soak:  ## 500 profiles in one folder; nothing may be left behind
+	$(PYTHON) -m tests.soak 500
 
 test-gpu:  ## The tests on a real CUDA GPU
 	$(PYTHON) -m pytest -n 0 -m gpu tests/gpu tests/test_rules_snippets.py tests/test_docs.py

@@ -6,7 +6,8 @@ import os
 import signal
 from typing import NoReturn
 
-INTERRUPTED = 130
+from advisor.errors import INTERRUPTED
+
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     # While the program is loaded there is nothing to keep, and no traceback to show. `main` takes it over.
     signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -22,6 +21,7 @@ from advisor.measure.option_values import Said
 from advisor.measure.options import OPTIONS
 from advisor.measure.progress import make_progress
 from advisor.profiles import reading, schema
+from advisor.profiles.scratch import scratch
 from advisor.report import html, pages
 from advisor.verdicts import comparing
 from advisor.workloads.loading import MODULE_PREFIX
@@ -121,7 +121,7 @@ def profile(
     with (
         naming_arguments(),
         source(workload) as target,
-        tempfile.TemporaryDirectory(prefix="advisor-") as scratch,
+        scratch() as folder,
     ):
         said = configuration.arguments(workload=str(target), **given)
         found = configuration.places(said)
@@ -129,7 +129,7 @@ def profile(
         backend = choose_backend(asked.gpu, asked.no_gpu, (lambda _: None) if asked.quiet else _say)
         made = configuration.make_settings(found, backend=backend, command=_command(workload, said))
         with make_progress(quiet=asked.quiet) as progress:
-            return Profile.of(pipeline.profile(made, progress, keep_in=Path(scratch)))
+            return Profile.of(pipeline.profile(made, progress, keep_in=folder))
 
 
 _OPTION = re.compile(r"--([a-z][a-z-]+)(?: ([\w.-]+)=([^\s.,;]+)| ([A-Z]+\b|\d+))?")

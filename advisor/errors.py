@@ -6,7 +6,10 @@ Anything that is not an `AdvisorError` is a bug in advisor and keeps its traceba
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+INTERRUPTED = 130
+"""The exit code of a command that Ctrl-C ended, as a shell has it."""
 
 
 class AdvisorError(Exception):
@@ -52,11 +55,10 @@ class FileProblem(AdvisorError):
 
 def nearest(name: str, known: Iterable[str], most: int = 1) -> str:
     """The end of a message on an unknown name: so many known ones that are like it, or nothing."""
-    near = difflib.get_close_matches(name, list(known), n=most)
-    return f"; did you mean {' or '.join(near)}?" if near else ""
+    return did_you_mean(difflib.get_close_matches(name, list(known), n=most))
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the known one that is like it, or nothing."""
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+def did_you_mean(near: Sequence[str]) -> str:
+    """The end of a message: 'a', 'b' or 'c'?; nothing where there is none."""
+    named = " or ".join(filter(None, (", ".join(map(repr, near[:-1])), *map(repr, near[-1:]))))
+    return f"; did you mean {named}?" if near else ""

@@ -9,7 +9,6 @@ Everything after the processes is a pure function of the profile.
 from __future__ import annotations
 
 import math
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -37,6 +36,7 @@ from advisor.profiles.blocks import Method
 from advisor.profiles.preferences import Preferences
 from advisor.profiles.redaction import anonymous, without_environment
 from advisor.profiles.schema import Measured, Predicted, Prediction, Profile, Tool
+from advisor.profiles.scratch import scratch
 from advisor.profiles.scripts import ScriptMeasured
 from advisor.profiles.sweeps import was_interrupted as was_interrupted
 from advisor.profiles.system_state import Environment
@@ -75,12 +75,12 @@ def profile(
         settings = replace(settings, began=time.monotonic())
     begun = Begun(environment(), datetime.now(timezone.utc).isoformat(timespec="seconds"))
     partial = keep_in / PARTIAL
-    with tempfile.TemporaryDirectory(prefix="advisor-") as scratch, _launching(settings, launcher) as launch:
+    with scratch() as folder, _launching(settings, launcher) as launch:
         measured = run(
             settings,
             launch,
             progress,
-            Path(scratch),
+            folder,
             keep=lambda so_far: _keep(_published(assemble(settings, so_far, begun), settings), partial),
             accept=lambda description: _require(settings, description),
             promising=lambda so_far, asked: _promising(_assembled(settings, so_far, begun), asked),
@@ -89,7 +89,7 @@ def profile(
         if "nsys" in settings.trace and not was_interrupted(complete):
             kept = keep_in / FOLDER if settings.keep_reports else None
             looking = captures or NsysCaptures(settings.nsys, kept)
-            complete = _traced(complete, settings, progress, Path(scratch), looking)
+            complete = _traced(complete, settings, progress, folder, looking)
     told = anonymous(complete, include_host=settings.include_host)
     return _published(conclude(told, settings.targets, settings.strategies), settings)
 

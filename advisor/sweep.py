@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from advisor.measure.launcher import Launcher, ProcessLauncher
 from advisor.measure.progress import Progress
 from advisor.measure.settings import Settings
 from advisor.profiles.schema import Profile
+from advisor.profiles.scratch import scratch
 from advisor.profiles.secrets import is_secret
 from advisor.profiles.sweeps import Point, SweepResults, Value, link, sweep_results, was_interrupted
 from advisor.strategies.registry import BASELINE
@@ -258,9 +258,9 @@ class _Runner:
     def require_readable(self, swept: Sweep, settings: Settings) -> None:
         """Has a process import the file and read every value, so that nothing runs where one is wrong."""
         self.progress.begin("checking the values")
-        with tempfile.TemporaryDirectory(prefix="advisor-") as scratch:
+        with scratch() as folder:
             launch = self.launcher or ProcessLauncher(settings.timeout)
-            ended = launch(_job(swept, settings, Path(scratch) / "values"))
+            ended = launch(_job(swept, settings, folder / "values"))
         self.progress.end()
         if isinstance(ended.outcome, Problem):
             raise ended.outcome.as_error()

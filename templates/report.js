@@ -98,6 +98,30 @@
     place.before(label);
   }
 
+  // What the titles of a chart's marks tell a mouse, the arrow keys read out.
+  function addReading(chart) {
+    const marks = [...chart.querySelectorAll("title")].map((title) => title.parentElement);
+    const read = marks.filter((mark) => mark !== chart && mark.querySelectorAll("title").length === 1);
+    const told = make("output", "", "reading quiet");
+    let at = -1;
+    if (!read.length) return;
+    chart.tabIndex = 0;
+    chart.addEventListener("focus", () => {
+      chart.closest("figure").append(told);
+      told.textContent ||= "The arrow keys read the exact values.";
+    });
+    chart.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      if (at >= 0) read[at].classList.remove("read");
+      at = (Math.max(at, step < 0 ? 0 : -1) + step + read.length) % read.length;
+      read[at].classList.add("read");
+      told.textContent = [read[at].closest("[data-names]")?.dataset.names, read[at].querySelector("title").textContent]
+        .filter(Boolean).join(", ");
+    });
+  }
+
   // From here on as advisor/stats.py and advisor/verdicts/choice.py have it.
   const BINS = 8192, SAME_MEMORY = 0.01, LEAST_SAVING = 2 << 20, FEWEST_PROCESSES = 2, NOTHING = 10;
   const known = new Map();
@@ -156,7 +180,29 @@
     const least = Math.min(...near.map((one) => one.bytes));
     const kept = near.find((one) => one.name === baseline);
     if (kept && kept.bytes <= least + Math.max(least * SAME_MEMORY, LEAST_SAVING)) return kept;
-    return leanest(near).sort(order((one) => one.change, (one) => one.high, (one) => one.name))[0];
+    return leanest(near).sort(order((one) => one.change, (one) => one.high, (one) => one.rank ?? one.name))[0];
+  }
+
+  // As advisor/verdicts/predicted.py chooses; how sure it is, only Python knows.
+  function likely({ objectives, baseline, indifference }, objective, budget) {
+    return Object.entries(objectives[objective]).map(([device, all]) => {
+      const every = all.map(([name, high, bytes, change], rank) => ({ name, high, bytes, change, rank }));
+      const fitting = every.filter((row) => budget === null || row.bytes <= budget);
+      if (!fitting.length) return { device, chosen: null };
+      const rows = objective === "footprint" ? leanest(fitting) : fitting;
+      const best = Math.min(...rows.map((row) => row.high));
+      const chosen = preferred(rows.filter((row) => row.high <= best * (1 + indifference)), baseline);
+      const base = every.find((row) => row.name === baseline);
+      return { device, chosen: chosen.name, gain: base ? base.high / chosen.high : null };
+    });
+  }
+
+  function bets(all, found) {
+    return "Predicted: " + found.map(({ device, chosen, gain }) => {
+      if (chosen === null) return `no strategy fits the memory budget on ${device}`;
+      const against = gain === null || chosen === all.baseline ? "" : ` (gain ${gain.toPrecision(3)}×)`;
+      return `likely ${chosen} on ${device}${against}`;
+    }).join("; ");
   }
 
   function decide(all, objective, budget) {
@@ -200,6 +246,7 @@
     const form = make("p", "", "comfort chooser"), select = make("select", ""), input = make("input", "");
     const told = make("output", "", "headline");
     Object.keys(all.objectives).forEach((name) => select.append(make("option", name)));
+    if (all.objective in all.objectives) select.value = all.objective;
     input.type = "number";
     input.min = 0;
     input.step = "any";
@@ -207,9 +254,10 @@
     if (all.budget !== null) input.value = all.budget / 2 ** 20;
     const show = () => {
       const budget = input.value === "" ? null : Number(input.value) * 2 ** 20;
-      const found = decide(all, select.value, budget);
-      Object.assign(told.dataset, { kind: found.kind, chosen: found.chosen, bound: found.bound });
-      told.textContent = sentence(all, select.value, found);
+      const found = (all.predicted ? likely : decide)(all, select.value, budget);
+      const { kind = "", chosen, bound = "" } = all.predicted ? { chosen: found.map((one) => one.chosen) } : found;
+      Object.assign(told.dataset, { kind, chosen, bound });
+      told.textContent = all.predicted ? bets(all, found) : sentence(all, select.value, found);
     };
     [["Objective ", select], ["Memory budget, MiB ", input]].forEach(([text, field]) => {
       const label = make("label", text);
@@ -226,6 +274,7 @@
     document.querySelectorAll("pre[data-copy]").forEach(addCopyButton);
     document.querySelectorAll("table[data-sortable]").forEach(addSorting);
     document.querySelectorAll("[data-choice]").forEach(addChoice);
+    document.querySelectorAll("figure [role=img]").forEach(addReading);
     const chart = document.querySelector(".bars");
     if (chart) addFilter(chart.closest("figure"));
   });

@@ -268,7 +268,14 @@ def cpu_profile(**fields: Any) -> Profile:
             prediction("NVIDIA H200"),
         ),
         "advice": (
-            advice("zero-copy-reread", jetson.name, outcome="pass", title="Copy once", detail="One pass."),
+            advice(
+                "zero-copy-reread",
+                jetson.name,
+                outcome="pass",
+                title="Copy once",
+                detail="One pass.",
+                strategy=None,
+            ),
             *(
                 advice(device=name, gain=Gain(seconds_per_frame=0.02, basis="estimated"))
                 for name in ("NVIDIA GeForce RTX 4090", "NVIDIA H200")

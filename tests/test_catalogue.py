@@ -169,11 +169,11 @@ def test_names_are_found_with_the_vendors_words(written: str, slug: str) -> None
 @pytest.mark.parametrize(
     ("written", "nearest"),
     [
-        ("rtx4090", "rtx-4090"),
-        ("thor", "agx-thor?"),
-        ("h100", "h100-pcie or h100-sxm?"),
-        ("jetson xavier", "agx-xavier or xavier-nx?"),
-        ("grx-1650-supre", "gtx-1650-super"),
+        ("rtx4090", "'rtx-4090'"),
+        ("thor", "'agx-thor'?"),
+        ("h100", "'h100-pcie' or 'h100-sxm'?"),
+        ("jetson xavier", "'agx-xavier' or 'xavier-nx'?"),
+        ("grx-1650-supre", "'gtx-1650-super'"),
     ],
 )
 def test_an_unknown_name_offers_the_nearest(written: str, nearest: str) -> None:
@@ -250,7 +250,11 @@ def test_a_users_file_has_the_same_form(tmp_path: Path) -> None:
         ),
         ('{ value = 0, source = "test" }', "0", "attributes.integrated: expected a table as in { value"),
         ('{ value = 500e9, source = "test" }', "500e9", "memory_bytes_per_second: expected a table as in"),
-        ("[figures]", "[numbers]", "numbers: is not a key of a catalogue file; did you mean name or figures"),
+        (
+            "[figures]",
+            "[numbers]",
+            "numbers: is not a key of a catalogue file; did you mean 'name', 'figures' or '",
+        ),
         (
             "pinned_to_host_bytes_per_second",
             "zero_copy_read_bytes_per_second",

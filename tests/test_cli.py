@@ -331,6 +331,7 @@ def test_a_killed_parent_leaves_no_child_and_what_was_measured(
         process.kill()
         process.wait(timeout=20)
         assert eventually(lambda: is_gone(worker))
+        assert eventually(lambda: not list(tmp_path.glob("advisor-*/advisor.lock"))), "jobs tell parameters"
     assert names(tmp_path / "advisor-report") == {"profile.partial.json"}
     partial = package.load(tmp_path / "advisor-report/profile.partial.json")
     assert [row.status for row in partial.results] == ["measured", "skipped"]

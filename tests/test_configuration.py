@@ -106,8 +106,8 @@ def test_what_a_profile_recorded_stays_until_something_else_is_said(tmp_path: Pa
         (f"{PASSES}", "is not RULE.THRESHOLD=VALUE", "--rule zero-copy-reread.passes=2"),
         ("zero-copy-reread=2", "'zero-copy-reread' is not RULE.THRESHOLD", ""),
         ("zero-copy-reread.=2", "is not RULE.THRESHOLD", ""),
-        ("zero-copy-rered.passes=2", "did you mean zero-copy-reread", "Choose from"),
-        ("zero-copy-reread.pases=2", "no threshold 'pases'; did you mean passes?", "passes, slowdown"),
+        ("zero-copy-rered.passes=2", "did you mean 'zero-copy-reread'", "Choose from"),
+        ("zero-copy-reread.pases=2", "no threshold 'pases'; did you mean 'passes'?", "passes, slowdown"),
     ],
 )
 def test_a_wrong_threshold_is_refused_by_name(text: str, message: str, step: str, tmp_path: Path) -> None:
@@ -125,11 +125,11 @@ def test_a_wrong_threshold_is_refused_by_name(text: str, message: str, step: str
         ("rule.zero-copy-reread.passes = [1]", "is not a number"),
         ("rule = 3", "rule 3 is not a table of thresholds"),
         ("rule.nothing.passes = 1", "advisor.toml: rule nothing: there is no rule 'nothing'"),
-        ("rules.zero-copy-reread.passes = 1", "advisor.toml: unknown key 'rules'; did you mean rule?"),
+        ("rules.zero-copy-reread.passes = 1", "advisor.toml: unknown key 'rules'; did you mean 'rule'?"),
         ("rounds = 3\nzebra = 1\nquokka = 2", "advisor.toml: unknown keys 'zebra', 'quokka'"),
         ("ignore = 3", "ignore 3 is not a list of names"),
         ('ignore = ["pageable"]', "advisor.toml: ignore pageable: there is no rule 'pageable'"),
-        ('objective = "thoughput"', "did you mean throughput?"),
+        ('objective = "thoughput"', "did you mean 'throughput'?"),
         ("objective = 3", "objective 3 is not known"),
         ("memory-budget = 0", "memory-budget 0 is not a size above 0"),
         ('memory-budget = "2 GiBs"', "is not a size above 0"),
@@ -324,7 +324,7 @@ def test_a_workload_that_silences_an_unknown_rule_is_refused_before_it_is_measur
     write(tmp_path / "w.py", marked)
     said = command("profile", "w.py", "--set", "n=500", "--no-gpu", "--rounds", "1")
     assert said.code == 3
-    assert "mean pageable-transfer" in said.err
+    assert "mean 'pageable-transfer'" in said.err
     assert "[3]" not in said.err, "only the workload was checked and traced"
     write(tmp_path / "w.py", marked.replace("pagable", "pageable"))
     quick = ("--set", "n=500", "--no-gpu", "--rounds", "1", "--max-seconds", "30", "--target", "h200")
@@ -356,7 +356,7 @@ def test_one_place_says_nothing_by_default() -> None:
             "objective",
             "objective",
             "tim",
-            "is not known; did you mean time?",
+            "is not known; did you mean 'time'?",
             "Choose from time, latency-p99, th",
         ),
         ("memory_budget", "memory-budget", "2 GiBs", "is not a size above 0", "Write 2GiB, 512MiB, or a num"),
@@ -425,7 +425,7 @@ def test_an_unknown_name_is_told_with_the_file_that_says_it(command: Command, tm
     write(tmp_path / "advisor.toml", 'strategy = ["pined"]\n')
     said = command("profile", "w.py", "--no-gpu")
     assert said.code == 2
-    assert not missing(said.error[0], "advisor.toml", "'pined'", " pinned?")
+    assert not missing(said.error[0], "advisor.toml", "'pined'", "'pinned'?")
     said = command("profile", "w.py", "--no-gpu", "--strategy", "zero-cop")
     assert "'zero-cop'" in said.error[0]
     assert "advisor.toml" not in said.error[0]

@@ -97,7 +97,7 @@ def test_defaults_are_told_apart_from_what_is_known() -> None:
 
 
 def test_an_unknown_device_is_answered_with_the_nearest() -> None:
-    with pytest.raises(UsageError, match="did you mean h100-pcie or h100-sxm"):
+    with pytest.raises(UsageError, match="did you mean 'h100-pcie' or 'h100-sxm'"):
         describe_one("h100")
 
 

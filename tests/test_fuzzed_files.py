@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -209,7 +210,7 @@ def tree_damaged(data: bytes, changes: list[tuple[float, int, int]]) -> bytes:
         inside, key = chosen[int(place * len(chosen))]
         other, elsewhere = every[(byte * 7919 + int(place * 104729)) % len(every)]
         if what <= 2:
-            inside[key] = HOSTILE[(byte + what) % len(HOSTILE)]
+            inside[key] = deepcopy(HOSTILE[(byte + what) % len(HOSTILE)])  # the next damage may be within
         elif what == 3:
             inside[key] = json.loads(json.dumps(other[elsewhere]))
         elif what == 4:
@@ -218,7 +219,7 @@ def tree_damaged(data: bytes, changes: list[tuple[float, int, int]]) -> bytes:
             inside.insert(key, json.loads(json.dumps(inside[key])))
         elif what == 6 and isinstance(inside[key], (list, dict)):
             inside[key] = type(inside[key])()
-        elif isinstance(inside[key], (int, float)) and not isinstance(inside[key], bool):
+        elif isinstance(inside[key], float):
             inside[key] *= 10 ** (byte % 40 - 20)
         elif isinstance(inside, dict):
             inside[f"{key}x"] = inside.pop(key)

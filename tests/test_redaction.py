@@ -12,10 +12,12 @@ import pytest
 from builders import failed, host_state, profile, skipped
 from hypothesis import given
 from hypothesis import strategies as st
+from nsys_exports import Export
 from rendering import shown
 from running import python_path
 
 from advisor.devices.environment import command_line
+from advisor.nsys.capturing import read_report
 from advisor.profiles.reading import load
 from advisor.profiles.redaction import Redactor, without_environment, without_names
 from advisor.profiles.schema import Profile
@@ -120,6 +122,50 @@ def test_forms_of_secrets(form: str) -> None:
 )
 def test_ordinary_texts_stay(text: str) -> None:
     assert mask(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ValueError: token={}",
+        "a=1: dict: password = {}",
+        "{{'config': {{'api_key': '{}'}}}}",
+        r"{{\"token\": \"{}\"}}",
+        "os.environ['API_TOKEN'] = '{}'",
+        "password=b'{}', token=f\"{}\"",
+        'password="""one\n{}"""',
+        "def connect(token: str | None = '{}')",
+        "token={{'v': '{}'}}",
+        "<token>{}</token>",
+        "the password is {}",
+        "token := {}",
+    ],
+)
+def test_values_of_secret_names_in_texts(text: str) -> None:
+    assert "horse" not in mask(text.replace("{}", "correct-horse-7").format())
+
+
+@pytest.mark.parametrize("part", ["x", "x-", "-x ", "://a:", "-eyJ", "token=(", "a='", 'token="', "token: "])
+def test_masking_takes_time_in_proportion_to_the_text(part: str) -> None:
+    """The square of it would be minutes here."""
+    assert len(mask(part * (64_000 // len(part)))) > 2
+
+
+def test_secrets_in_the_names_of_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_SERVICE_TOKEN", "correct-horse-7")
+    export = Export(tmp_path / "t.sqlite")
+    export.domain()
+    for name, begin, end, index in (
+        ("strategy:pinned", 0, 100, None),
+        ("frame", 10, 50, 3),
+        ("device:correct-horse-7", 12, 48, None),
+    ):
+        export.range(name, begin, end, index)
+    export.kernel(15, 20, "copy<token=hunter2-7>")
+    export.kernel(30, 40, "/data/" + "".join(FORMS["a token of GitHub"]) + "/x.cu")
+    told = read_report(export.done(), None, tmp_path).model_dump_json()
+    assert told.count(MASK) >= 3
+    assert not [part for part in ("hunter2", FORMS["a token of GitHub"][1], "correct-horse") if part in told]
 
 
 def test_secrets_of_the_process_are_those_of_its_options_and_variables() -> None:

@@ -40,6 +40,7 @@ from advisor.profiles.reading import load, parse
 from advisor.profiles.schema import Profile
 from advisor.profiles.system_state import Environment
 from advisor.report import html, markdown, profile_page
+from advisor.report.escaping import fence
 from advisor.report.html import link
 from advisor.report.page import download
 from advisor.report.pages import page_of, write
@@ -379,19 +380,21 @@ def test_every_template_escapes_and_stops_at_an_unknown_name() -> None:
 def test_code_in_markdown_is_whole_or_its_heart_or_left_out() -> None:
     """Its last line waits for the results: code cut before it would read them too early."""
     ends = "stream.synchronize()"
-    helpers, frame = [f"step_{i} = {i}" for i in range(60)], ["# Once.", "make()", ends]
-    code = "\n".join([*helpers, *frame])
+    imports, helpers = ["import cupy", "from numpy import empty"], [f"step_{i} = {i}" for i in range(60)]
+    frame = ["# Once.", "make()", ends]
+    code = "\n".join([*imports, "", *helpers, "", *frame])
     run = profile(recommendation=recommendation(), advice=(advice(snippet=code),))
     whole = shown(run, "md")
     assert f"```python\n{code}\n```" in whole
     short = markdown.render(page_of(run), limit=len(whole) - 200)
-    assert "```python\n" + "\n".join(frame) + "\n```" in short
+    told = "# 60 lines of helper functions, in the report"
+    assert "```python\n" + "\n".join([*imports, "", told, "", *frame]) + "\n```" in short
     assert "step_0" not in short
     long = profile(recommendation=recommendation(), advice=(advice(snippet="\n".join([*helpers * 7, ends])),))
     assert "```python\n# 421 lines, in the report\n```" in shown(long, "md")
 
 
 def test_a_block_in_markdown_is_cut_after_a_line() -> None:
-    assert markdown.fence("ab\ncd\nef", 5, "") == "```\nab\ncd\n# … cut, see the report\n```"
-    assert markdown.fence("ab\ncd\nef", 4, "") == "```\nab\n# … cut, see the report\n```"
-    assert markdown.fence("abcdef", 4, "") == "```\nabcd\n# … cut, see the report\n```"
+    assert fence("ab\ncd\nef", 5, "") == "```\nab\ncd\n# … cut, see the report\n```"
+    assert fence("ab\ncd\nef", 4, "") == "```\nab\n# … cut, see the report\n```"
+    assert fence("abcdef", 4, "") == "```\nabcd\n# … cut, see the report\n```"

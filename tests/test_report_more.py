@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from builders import MIB, footprint, measured, profile, recommendation
 
+from advisor.profiles.reading import load
 from advisor.profiles.row_figures import FrameEnergy, HostPages, PlaceMemory, Quantile
 from advisor.profiles.schema import Measured, Profile
 from advisor.report import html, markdown, terminal
 from advisor.report.blocks import NOTHING, Block, Prose, Table
 from advisor.report.charts import Chart
-from advisor.report.more_figures import more_figures, places
+from advisor.report.more_figures import mix, more_figures, places
 from advisor.report.pages import page_of
 
+REPORTS = Path(__file__).parents[1] / "reports" / "h200"
 NO_COUNTER = "NVML's energy counter: NVML does not support it on this GPU"
 
 
@@ -48,7 +51,7 @@ LACKING = measured(
 
 
 def blocks(*rows: Measured) -> list[Block]:
-    return [*more_figures(page(*rows), rows), *places(rows)]
+    return [*more_figures(rows), *places(rows)]
 
 
 def table(found: list[Block], kind: str) -> Table:
@@ -117,3 +120,21 @@ def test_pages_show_them(rows: tuple[Measured, ...]) -> None:
     short, text = markdown.render(made), terminal.render(made, details=True)
     assert "p95" in text
     assert "on huge pages" not in short + text
+
+
+def test_buffers_that_are_placed_differently_are_told_with_what_is_copied() -> None:
+    run = load(REPORTS / "streaming" / "profile.json")
+    sizes = {buffer.name: buffer.bytes for buffer in run.workload.buffers}
+    (found,) = mix(run)
+    assert isinstance(found, Table)
+    assert {row.name: (row.cells[0].value, row.cells[1].sort) for row in found.rows} == {
+        "image": ("pinned and device, registered, copied", sizes["image"]),
+        "background": ("pinned and device, registered, copied", 0),
+        "change": ("device only", 0),
+        "mask": ("pinned and device, registered, copied", sizes["mask"]),
+    }
+
+
+def test_buffers_that_are_placed_alike_need_no_table() -> None:
+    assert list(mix(load(REPORTS / "reread-8" / "profile.json"))) == []
+    assert list(mix(profile(recommendation=None))) == []

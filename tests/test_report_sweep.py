@@ -31,7 +31,7 @@ from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import Point, SweepResults, sweep_results
 from advisor.report.axes import compact, time_axis, value_axis
 from advisor.report.blocks import Banners
-from advisor.report.lines import LABEL_GAP, Curve, Sample, line_chart, styles
+from advisor.report.lines import LABEL_GAP, LOW, Curve, Sample, line_chart, styles
 from advisor.report.markdown import LIMIT
 from advisor.report.pages import page_of, render, write
 from advisor.report.sweep_verdicts import sweep_verdict
@@ -314,17 +314,29 @@ def test_lines_break_at_gaps_and_lone_points_have_none() -> None:
     a, b = made.lines
     assert [path.count("L") for path in a.paths] == [1]
     assert (b.paths, len(a.marks), len(b.marks)) == ((), 3, 2)
-    assert float(a.marks[1].high) < float(a.marks[1].y) < float(a.marks[1].low), "up is more time"
+    high, middle, low = (float(end.rstrip("%")) for end in (a.marks[1].high, a.marks[1].y, a.marks[1].low))
+    assert 0 < high < middle < low < 100, "up is more time"
 
 
 @pytest.mark.parametrize("last", [1.0, 5.0, 10.0])
 def test_labels_at_the_ends_do_not_cover_one_another(last: float) -> None:
     crowd = [curve(name, 1.0, last + i / 1e4) for i, name in enumerate("abcdefgh")]
     made = line_chart("x", "t", "n", [1, 2], [*crowd, curve("top", 10.0, 10.0)])
-    places = sorted(float(line.label_y) for line in made.lines)
+    places = sorted(line.label_at * made.height for line in made.lines)
     assert min(b - a for a, b in pairwise(places)) >= LABEL_GAP - 0.11
     assert places[0] >= 0
     assert places[-1] <= made.height
+
+
+def test_many_names_at_the_ends_make_a_low_chart_higher() -> None:
+    curves = [curve(name, 1.0, i + 1) for i, name in enumerate("abcdefghijkl")]
+    made = line_chart("x", "t", "n", [1, 2], curves, height=LOW)
+    assert made.height > LOW
+    assert min(line.label_at for line in made.lines) >= 0
+    few = line_chart("x", "t", "n", [1, 2], curves[:2], height=LOW)
+    gaps = [(a.share - b.share) * few.height for a, b in pairwise(few.down)]
+    assert few.height == LOW
+    assert min(gaps) >= LABEL_GAP
 
 
 def noted(*notes: str) -> list[str]:

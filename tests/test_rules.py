@@ -534,7 +534,7 @@ def test_ids_are_unique_and_found():
 
 
 def test_an_unknown_id_offers_the_nearest():
-    with pytest.raises(UsageError, match="did you mean zero-copy-reread") as caught:
+    with pytest.raises(UsageError, match="did you mean 'zero-copy-reread'") as caught:
         by_id("zerocopy-reread")
     assert "pageable-transfer" in caught.value.next_step
 

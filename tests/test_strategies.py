@@ -283,7 +283,7 @@ def test_what_the_model_asks_of_a_strategy() -> None:
 def test_an_unknown_name_offers_the_nearest() -> None:
     with pytest.raises(UsageError) as raised:
         by_name("pined")
-    assert raised.value.message.startswith("there is no strategy 'pined'; did you mean pinned")
+    assert raised.value.message.startswith("there is no strategy 'pined'; did you mean 'pinned'")
     assert ", ".join(NAMES) in raised.value.next_step
     with pytest.raises(UsageError, match=r"^there is no strategy 'qqq'\n"):
         by_name("qqq")

@@ -264,6 +264,6 @@ def test_a_stage_of_the_users_library_is_shown_as_theirs(tmp_path: Path) -> None
     (tmp_path / "library/stages.py").write_text(stages, encoding="utf-8")
     text = PLAIN.partition("def r(")[0] + "from library.stages import r\n"
     error = refusal(text + AB + ")", tmp_path)
-    assert error.message == "stages.py:7, in r: neither NumPy nor CuPy has 'summ'; did you mean sum?"
+    assert error.message == "stages.py:7, in r: neither NumPy nor CuPy has 'summ'; did you mean 'sum'?"
     files = [line for line in error.detail.splitlines() if line.startswith("  File")]
     assert files == [f'  File "{tmp_path}/library/stages.py", line 7, in r']

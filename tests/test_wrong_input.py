@@ -171,7 +171,7 @@ def test_a_stage_that_raises_in_the_first_frame(command: Command) -> None:
         (["--set", "n=x"], "--set n=x ", "int"),
         (["--set", "n"], "--set 'n' ", "--set n=4096"),
         (["--set", "n=2**99999"], "--set n=2**99999 ", "2**63"),
-        (["--strategy", "pined"], "strategy 'pined'; did you mean pinned?", "zero-copy"),
+        (["--strategy", "pined"], "strategy 'pined'; did you mean 'pinned'?", "zero-copy"),
         (["--target", "h2o"], "device 'h2o'", "rtx-4090"),
         (["--format", "pdf"], "format pdf", "html, md, json"),
         (["--format", ","], "format ','", "html, md, json"),
@@ -297,7 +297,7 @@ def test_a_profile_that_cannot_be_read(command: Command, text: str | None, messa
 def test_unknown_rule(command: Command) -> None:
     said = command("rules", "pageable")
     assert said.code == 2
-    assert not missing(said.error[0], "'pageable'", "pageable-transfer?")
+    assert not missing(said.error[0], "'pageable'", "'pageable-transfer'?")
 
 
 def test_a_real_process_says_the_same(tmp_path: Path) -> None:

@@ -136,9 +136,9 @@ def test_a_wait_is_advice_with_a_gain(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "name"),
     [
-        ("xp.multiplyy(image, 2, out=result)", "'multiplyy'; did you mean multiply?"),
-        ("xp.linalg.normm(image)", "'linalg.normm'; did you mean norm?"),
-        ("result.fil(1)", "'fil'; did you mean fill?"),
+        ("xp.multiplyy(image, 2, out=result)", "'multiplyy'; did you mean 'multiply'?"),
+        ("xp.linalg.normm(image)", "'linalg.normm'; did you mean 'norm'?"),
+        ("result.fil(1)", "'fil'; did you mean 'fill'?"),
     ],
 )
 def test_a_typo_is_named_with_the_near_name(body: str, name: str, tmp_path: Path) -> None:

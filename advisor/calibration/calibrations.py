@@ -27,6 +27,7 @@ from advisor.measure.jobs import Problem
 from advisor.measure.launcher import Ended, ProcessLauncher
 from advisor.measure.progress import Progress
 from advisor.model.device_texts import value
+from advisor.profiles.scratch import scratch
 from advisor.strategies.backend import BackendName
 
 TIMEOUT = 30.0
@@ -87,9 +88,9 @@ def calibrate(
     """Measures and assembles. Raises `UsageError`, and `NothingMeasured` where no figure was found or too
     few for an entry."""
     request.check()
-    with tempfile.TemporaryDirectory(prefix="advisor-") as scratch:
+    with scratch() as folder:
         run = launch or ProcessLauncher(TIMEOUT, worker="advisor.calibration.groups")
-        findings = _measure(request, progress, run, Path(scratch), clock)
+        findings = _measure(request, progress, run, folder, clock)
     if not findings.readings:
         raise NothingMeasured(
             "nothing could be measured",

@@ -17,8 +17,8 @@ from typing import NoReturn
 import typer
 
 from advisor.cli import comparing, listing, options, profiling, reporting, scripting, streams, tracing
-from advisor.cli.console import AROUND, BUG, INTERRUPTED, READER_GONE, REAL, Around, say
-from advisor.errors import AdvisorError, FileProblem
+from advisor.cli.console import AROUND, BUG, READER_GONE, REAL, Around, say
+from advisor.errors import INTERRUPTED, AdvisorError, FileProblem
 from advisor.version import __version__
 
 app = typer.Typer(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from advisor.cli import options
-from advisor.cli.console import say, say_written, text
+from advisor.cli.console import say, say_written, summarize, text
 from advisor.cli.streams import only_format, put
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def compare(
             paths = pages.write(page, directory, wanted)
         put(text(page, quiet=quiet, details=details))
         say_written(paths, quiet=quiet)
-    pages.append_step_summary(page)
+    summarize(page)
     _end(rulings, strict=strict, quiet=quiet)
 
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import typer
-
-_OBJECTIVES = ("time", "latency-p99", "throughput", "energy", "footprint")
 
 
 def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
@@ -70,6 +69,21 @@ def examples(incomplete: str) -> list[str]:
     return _beginning(incomplete, starters.examples())
 
 
+def objectives(incomplete: str) -> list[str]:
+    """What can be optimized for."""
+    from advisor.profiles.preferences import Objective
+
+    return _beginning(incomplete, get_args(Objective))
+
+
+def traces(incomplete: str) -> list[str]:
+    """The kinds of traces."""
+    from advisor.measure.options import Options
+
+    kind, _ = get_args(get_type_hints(Options)["trace"])  # any number of them
+    return _beginning(incomplete, get_args(kind))
+
+
 def _files(incomplete: str, suffix: str) -> list[str]:
     """Paths that begin so: files of that suffix, and folders."""
     folder, begun = Path(incomplete).parent, Path(incomplete).name if not incomplete.endswith("/") else ""
@@ -88,7 +102,7 @@ VALUES: dict[str, Callable[..., list[str]]] = {
     "targets": devices,
     "rules": thresholds,
     "ignore": rules,
-    "objective": lambda incomplete: _beginning(incomplete, _OBJECTIVES),
-    "trace": lambda incomplete: _beginning(incomplete, ("nsys", "chrome")),
+    "objective": objectives,
+    "trace": traces,
 }
 """By the names of options."""

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from advisor.errors import NothingMeasured
-from advisor.profiles.secrets import mask, of_process
+from advisor.errors import FileProblem, NothingMeasured, WorkloadError
 from advisor.texts import for_log, printable
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from advisor.report.page import Page
     from advisor.strategies.backend import BackendName
 
-INTERRUPTED = 130
 READER_GONE = 128 + 13
 """As a shell tells a program that SIGPIPE, signal 13, ended."""
 BUG = 70
@@ -82,6 +80,8 @@ def began() -> float:
 
 def say(text: str) -> None:
     """A message, which is no result: to stderr, without secrets and what a terminal would obey."""
+    from advisor.profiles.secrets import mask, of_process
+
     print(for_log(printable(mask(text, of_process()))), file=sys.stderr)
 
 
@@ -108,6 +108,16 @@ def say_written(paths: Sequence[Path], *, quiet: bool) -> None:
         say(VIEWERS)
 
 
+def summarize(page: Page) -> None:
+    """The page in the summary of a GitHub job. That it cannot be written is no reason to fail."""
+    from advisor.report import pages
+
+    try:
+        pages.append_step_summary(page)
+    except FileProblem as problem:
+        say(f"warning: {problem.message}")
+
+
 def make_room(directory: Path, quiet: bool) -> None:
     """Moves the report of another run out of the way, and says where it is."""
     from advisor.configuration import set_aside
@@ -118,13 +128,17 @@ def make_room(directory: Path, quiet: bool) -> None:
 
 
 def require_figures(result: Profile) -> None:
-    """Exit code 4 when the workload failed under every strategy, or nothing was measured nor predicted."""
+    """Exit code 3 when the user's code raised under every strategy that was run; 4 when they failed for other
+    reasons, or nothing was measured nor predicted."""
+    from advisor.profiles.schema import RAISED
+
     if result.measured() or (result.script and result.script.measured):
         return
     failed = [row for row in result.results if row.status == "failed"]
     what = "script" if result.script else "workload"
     if failed:
-        raise NothingMeasured(
+        wrong = all(row.reason.startswith(RAISED) for row in failed)
+        raise (WorkloadError if wrong else NothingMeasured)(
             f"the {what} failed under every strategy. {failed[0].strategy}: {failed[0].reason}",
             next_step=failed[0].next_step or "The report has the output of each process.",
         )

@@ -7,8 +7,8 @@ from pathlib import Path
 import typer
 
 from advisor.cli import options
-from advisor.cli.console import AROUND, INTERRUPTED, choose_backend, say
-from advisor.errors import UsageError
+from advisor.cli.console import AROUND, choose_backend, say
+from advisor.errors import INTERRUPTED, UsageError
 
 _CPU_ALONE = ("measure the CPU", "measures only the CPU")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,7 +13,6 @@ import typer
 
 from advisor.cli import options, scripting
 from advisor.cli.console import (
-    INTERRUPTED,
     VIEWERS,
     began,
     choose_backend,
@@ -23,11 +21,13 @@ from advisor.cli.console import (
     require_figures,
     say,
     say_written,
+    summarize,
     text,
 )
 from advisor.cli.streams import only_format, put
-from advisor.errors import NothingMeasured, UsageError
+from advisor.errors import INTERRUPTED, NothingMeasured, UsageError
 from advisor.measure.options import OPTIONS, Options
+from advisor.profiles.scratch import scratch
 
 if TYPE_CHECKING:
     from advisor.measure.settings import Settings
@@ -126,8 +126,8 @@ def _profile_to_stdout(made: Settings, form: str, quiet: bool) -> None:
     from advisor.measure.progress import make_progress
     from advisor.report import pages
 
-    with tempfile.TemporaryDirectory(prefix="advisor-") as scratch, make_progress(quiet=quiet) as progress:
-        result = pipeline.profile(made, progress, keep_in=Path(scratch), launcher=launcher(made))
+    with scratch() as folder, make_progress(quiet=quiet) as progress:
+        result = pipeline.profile(made, progress, keep_in=folder, launcher=launcher(made))
     page = pages.page_of(result)
     put(pages.render(page, form))
     _end(result, page)
@@ -136,9 +136,8 @@ def _profile_to_stdout(made: Settings, form: str, quiet: bool) -> None:
 def _end(result: Profile, page: Page) -> None:
     """The summary of a GitHub job, and the exit code: 130 after Ctrl-C, 4 without figures."""
     from advisor import pipeline
-    from advisor.report import pages
 
-    pages.append_step_summary(page)
+    summarize(page)
     if pipeline.was_interrupted(result):
         sys.exit(INTERRUPTED)
     require_figures(result)
@@ -183,7 +182,7 @@ def _profile_sweep(made: Settings, swept: Sweep, asked: Options, wanted: tuple[s
     say_written(paths, quiet=asked.quiet)
     if "chrome" in made.trace and not asked.quiet:
         say(VIEWERS)
-    pages.append_step_summary(page)
+    summarize(page)
     if result.results.interrupted:
         sys.exit(INTERRUPTED)
     if not result.results.has_figures:

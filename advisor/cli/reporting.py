@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.cli import options
-from advisor.cli.console import make_room, require_figures, say_written, text
+from advisor.cli.console import make_room, require_figures, say_written, summarize, text
 from advisor.cli.streams import only_format, put, require_page
 from advisor.errors import UsageError
 
@@ -69,7 +69,7 @@ def _shown(
             paths = pages.write(page, folder, wanted)
             print(text(page, details=details, quiet=quiet))
             say_written(paths, quiet=quiet)
-    pages.append_step_summary(page)
+    summarize(page)
 
 
 def _require_workload(profile: Profile, file: Path) -> None:

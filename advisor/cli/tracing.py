@@ -18,14 +18,12 @@ def trace(
     Copies, migrations, page faults, kernels, waits and idle time: per strategy where it was recorded under
     advisor's ranges, in total where it was not.
     """
-    import tempfile
-    from pathlib import Path
-
     from advisor.nsys.capturing import read_report
+    from advisor.profiles.scratch import scratch
     from advisor.report.traces import trace_page
 
-    with tempfile.TemporaryDirectory(prefix="advisor-") as scratch:
-        told = read_report(file, nsys, Path(scratch))
+    with scratch() as folder:
+        told = read_report(file, nsys, folder)
     put(told.model_dump_json(indent=1) if as_json else text(trace_page(told), details=details))
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
 
 from advisor.devices.memory_class import memory_class
+from advisor.errors import did_you_mean
 from advisor.profiles.base import Record, optional
 from advisor.profiles.schema import Device, MemoryClass
 from advisor.texts import quoted, shortened
@@ -220,4 +221,4 @@ def nearest(name: str, known: Iterable[str]) -> str:
     candidates = list(known)
     longer = [candidate for candidate in candidates if name and name in candidate]
     near = (longer or difflib.get_close_matches(name, candidates, n=3, cutoff=0.4))[:3]
-    return f"; did you mean {' or '.join(near)}?" if near else ""
+    return did_you_mean(near)

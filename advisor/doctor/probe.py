@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +14,7 @@ from advisor.errors import AdvisorError
 from advisor.measure.processes import python_command
 from advisor.profiles.base import Bytes, Record
 from advisor.profiles.schema import Device
+from advisor.profiles.scratch import scratch
 
 SECONDS = 90.0
 """A first import of CuPy and a first compilation take several seconds, on a Jetson tens."""
@@ -32,8 +32,8 @@ class Probe(Record):
 
 def probe(gpu: int, seconds: float = SECONDS, command: Callable[..., list[str]] = python_command) -> Probe:
     """Tries that GPU, in the process that `command` makes of a module and its arguments; never raises."""
-    with tempfile.TemporaryDirectory(prefix="advisor-") as folder:
-        answer = Path(folder) / "probe.json"
+    with scratch() as folder:
+        answer = folder / "probe.json"
         program = command("advisor.doctor.probe", str(answer), str(gpu))
         try:
             done = subprocess.run(program, capture_output=True, timeout=seconds, stdin=subprocess.DEVNULL)

@@ -25,6 +25,7 @@ from typing import NoReturn
 import psutil
 
 from advisor.measure.process import adopt_orphans, die_with_parent
+from advisor.profiles.scratch import remove_abandoned
 
 
 def main(arguments: list[str]) -> None:
@@ -124,7 +125,9 @@ def _end_children(besides: Container[int] = ()) -> None:
 
 
 def _end_all() -> NoReturn:
+    """Also what the parent left, if it was killed."""
     _end_children()
+    remove_abandoned()
     os._exit(0)
 
 

@@ -11,7 +11,6 @@ import ast
 import runpy
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -19,9 +18,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from advisor.errors import UsageError, WorkloadError, did_you_mean
+from advisor.errors import UsageError, WorkloadError, nearest
 from advisor.profiles.base import Record
 from advisor.profiles.schema import AccessMode
+from advisor.profiles.scratch import scratch
 from advisor.workloads.definition import RESERVED
 
 Kind = Literal["array", "value", "xp"]
@@ -67,8 +67,8 @@ def observe(file: Path, function: str, inputs: Path) -> Observed:
 
     Raises `WorkloadError` where the file fails before, `UsageError` where it never calls it.
     """
-    with tempfile.TemporaryDirectory(prefix="advisor-") as scratch:
-        told = Path(scratch) / "call.json"
+    with scratch() as folder:
+        told = folder / "call.json"
         names = (str(file), function, str(told), str(inputs))
         command = [sys.executable, "-m", "advisor.measure.observed", *names]
         try:
@@ -105,7 +105,7 @@ def _require_function(file: Path, function: str) -> None:
     defined = {node.name for node in ast.walk(ast.parse(file.read_bytes())) if isinstance(node, kinds)}
     if function not in defined:
         raise UsageError(
-            f"{file} has no function {function!r}{did_you_mean(function, defined)}",
+            f"{file} has no function {function!r}{nearest(function, defined)}",
             next_step=f"It has: {', '.join(sorted(defined))}." if defined else "Name a file that has one.",
         )
 

@@ -7,7 +7,6 @@ import select
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +16,7 @@ import psutil
 
 from advisor import units
 from advisor.measure.fork_server import ForkServer, Process
+from advisor.profiles.scratch import scratch
 from advisor.profiles.secrets import mask, of_process
 from advisor.strategies.backend import BackendName
 from advisor.texts import printable
@@ -87,9 +87,9 @@ def fork_server(backend: BackendName) -> Iterator[ForkServer]:
         "advisor.measure.final_worker",
         *(["cupy"] if backend == "cuda" else []),
     ]
-    with tempfile.TemporaryDirectory(prefix="advisor-") as scratch:
+    with scratch() as folder:
         command = python_command("advisor.measure.forking", str(os.getpid()), ",".join(modules))
-        server = ForkServer(command, Path(scratch) / "log")
+        server = ForkServer(command, folder / "log")
         try:
             yield server
         finally:

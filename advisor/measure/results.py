@@ -9,6 +9,7 @@ from advisor import stats
 from advisor.measure.jobs import Problem, Sample
 from advisor.measure.launcher import Ended
 from advisor.profiles.schema import (
+    RAISED,
     WRONG_RESULTS,
     Failed,
     Iterations,
@@ -23,7 +24,7 @@ _SAYS: dict[str, str] = {
     "memory": "not enough memory: ",
     "bug": "",
     "device": "",
-    "raised": "the workload failed: ",
+    "raised": RAISED,
     "twin": "it cannot run without a GPU: ",
     "wrong": "",
 }

@@ -20,6 +20,7 @@ from advisor.nsys import exports
 from advisor.nsys.program import GET, Nsys, NsysFailed, find, run
 from advisor.profiles.base import cleaned
 from advisor.profiles.schema import Device, Measured
+from advisor.profiles.secrets import mask, of_process
 from advisor.profiles.traces import NoTrace, NsysTrace, StrategyTrace
 from advisor.texts import printable
 
@@ -181,8 +182,9 @@ def read_report(path: Path, nsys: Path | None, scratch: Path) -> exports.FileTra
 
 
 def _shown(read: exports.FileTrace) -> exports.FileTrace:
-    """Names as a report may show them: anybody can have written the file."""
-    shown: exports.FileTrace = cleaned(read, printable)
+    """Names as a report may show them, without secrets: anybody can have written the file."""
+    known = of_process()
+    shown: exports.FileTrace = cleaned(read, lambda text: printable(mask(text, known)))
     return shown
 
 

@@ -6,13 +6,21 @@ import math
 from ast import literal_eval
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from itertools import chain, groupby
 
 import numpy as np
 
 from advisor import stats
 from advisor.profiles.conclusions import Recommendation
-from advisor.profiles.schema import MOST_PERIOD, BufferRecord, Measured, Predicted, Profile, WorkloadRecord
+from advisor.profiles.schema import (
+    MOST_PERIOD,
+    BufferRecord,
+    Measured,
+    Predicted,
+    Profile,
+    Result,
+    WorkloadRecord,
+)
 from advisor.profiles.scripts import ScriptMeasured
 from advisor.profiles.traces import Timeline
 from advisor.texts import in_a_line, is_name
@@ -35,7 +43,8 @@ def contradiction(profile: Profile) -> Problem | None:
 def _contradictions(profile: Profile) -> Iterator[Problem]:
     yield from _of_rows(profile)
     yield from _of_verdicts(profile)
-    yield from _of_timelines(profile)
+    yield from _of_advice(profile)
+    yield from _of_traces(profile)
     if profile.script is None:
         yield from _of_workload(profile.workload)
         yield from _of_traffic(profile)
@@ -53,6 +62,7 @@ def _twice(where: str, names: Iterable[object], what: str) -> Iterator[Problem]:
 
 def _of_rows(profile: Profile) -> Iterator[Problem]:
     buffers = [buffer.name for buffer in profile.workload.buffers]
+    stages = [stage.name for stage in profile.workload.stages]
     yield from _twice("results", (row.strategy for row in profile.results), "strategy")
     for number, row in enumerate(profile.results):
         if isinstance(row, Measured):
@@ -75,6 +85,9 @@ def _of_rows(profile: Profile) -> Iterator[Problem]:
                 ends = (computed.low_seconds, computed.high_seconds)
                 yield from _outside(f"{where}.{place}.likely_seconds", computed.likely_seconds, ends)
                 yield from _unknown(f"{where}.{place}.over", computed.over, _figures(made.results), "row of")
+                staged = (term for term in computed.terms if term.startswith(("host:", "device:")))
+                named = (term.partition(":")[2] for term in staged)
+                yield from _unknown(f"{where}.{place}.terms", named, stages, "stage")
 
 
 def _figures(rows: Iterable[object]) -> list[str]:
@@ -87,9 +100,13 @@ def _outside(where: str, value: float, ends: tuple[float, float]) -> Iterator[Pr
         yield where, f"{value:g} is not within {ends[0]:g} to {ends[1]:g}"
 
 
+def _rows(profile: Profile) -> tuple[Result | ScriptMeasured, ...]:
+    """Of the device that the profile is of, with figures or without."""
+    return (*profile.results, *(profile.script.measured if profile.script else ()))
+
+
 def _of_verdicts(profile: Profile) -> Iterator[Problem]:
-    rows = (*profile.results, *(profile.script.measured if profile.script else ()))
-    yield from _of_verdict("recommendation", profile.recommendation, _figures(rows))
+    yield from _of_verdict("recommendation", profile.recommendation, _figures(_rows(profile)))
     for number, made in enumerate(profile.predictions):
         where = f"predictions.{number}.recommendation"
         yield from _of_verdict(where, made.recommendation, _figures(made.results))
@@ -100,13 +117,33 @@ def _of_verdict(where: str, told: Recommendation | None, rows: list[str]) -> Ite
     if told is None:
         return
     named = {key: [name] for key in ("strategy", "baseline", "fastest") if (name := getattr(told, key))}
-    for key, names in {**named, "tied_with": told.tied_with}.items():
+    several = {"tied_with": told.tied_with, "groups": chain(*told.groups), "excluded": told.excluded}
+    for key, names in {**named, **several}.items():
         yield from _unknown(f"{where}.{key}", names, rows, "figure of")
     if told.speedup is not None and told.interval is not None:
         yield from _outside(f"{where}.speedup", told.speedup, told.interval)
 
 
-def _of_timelines(profile: Profile) -> Iterator[Problem]:
+def _of_advice(profile: Profile) -> Iterator[Problem]:
+    known: dict[str, set[str]] = {}
+    for device, rows in (
+        (profile.device, _rows(profile)),
+        *((p.device, p.results) for p in profile.predictions),
+    ):
+        known.setdefault(device.name, set()).update(row.strategy for row in rows)
+    for number, advice in enumerate(profile.advice):
+        yield from _unknown(f"advice.{number}.device", (advice.device,), known, "device")
+        named = {"strategy": advice.strategy, "gain.over": advice.gain.over if advice.gain else None}
+        for key, name in named.items():
+            there = known.get(advice.device, ())
+            yield from _unknown(f"advice.{number}.{key}", filter(None, (name,)), there, "row of")
+
+
+def _of_traces(profile: Profile) -> Iterator[Problem]:
+    here = [row.strategy for row in _rows(profile)]
+    traced, missing = profile.trace.strategies, profile.trace.missing
+    yield from _unknown("trace.strategies", (row.strategy for row in traced), here, "row of")
+    yield from _unknown("trace.missing", (row.strategy for row in missing), here, "row of")
     drawn: dict[str, Timeline | None] = {
         f"results.{number}": row.timeline
         for number, row in enumerate(profile.results)
@@ -197,6 +234,7 @@ def _of_traffic(profile: Profile) -> Iterator[Problem]:
     moved, work = profile.traffic.traffic, profile.traffic.work
     yield from _unknown("traffic.traffic", (part.buffer for part in moved), buffers, "buffer")
     yield from _unknown("traffic.traffic", (part.stage for part in moved), stages, "stage")
+    yield from _unknown("traffic.waits", (wait.stage for wait in profile.traffic.waits), stages, "stage")
     yield from _unknown("traffic.work", (part.stage for part in work), stages, "stage")
     yield from _unknown("traffic.valid_bytes", profile.traffic.valid_bytes, buffers, "buffer")
     bytes_moved = [amount for part in moved for amount in (part.bytes_read, part.bytes_written)]
@@ -211,13 +249,18 @@ def _too_much(where: str, amounts: Iterable[float]) -> Iterator[Problem]:
 
 def _of_final(profile: Profile) -> Iterator[Problem]:
     known = profile.final.contestants if profile.final else {}
+    stages = [stage.name for stage in profile.workload.stages]
     for where, blocks in (("blocks", profile.blocks), ("windows", profile.windows)):
         yield from _unknown(where, (block.contestant for block in blocks), known, "contestant")
+        named = chain(*(block.host_seconds for block in blocks))
+        yield from _unknown(f"{where}.host_seconds", named, stages, "stage")
         once = ((block.process, block.round, block.contestant) for block in blocks)
         yield from _twice(where, once, "process, round and contestant")
     if profile.final is not None:
-        ran = (row.strategy for row in profile.results)
+        ran = (row.strategy for row in _rows(profile))
         yield from _unknown("final.contestants", profile.final.contestants.values(), ran, "row of strategy")
+        for key in ("left", "alone", "dropped"):
+            yield from _unknown(f"final.{key}", getattr(profile.final, key), known, "contestant")
 
 
 def unlike_blocks(profile: Profile) -> Problem | None:

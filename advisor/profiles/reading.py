@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
 from advisor.errors import FileProblem
+from advisor.profiles import secrets
 from advisor.profiles.base import cleaned
 from advisor.profiles.consistency import contradiction, unlike_blocks
 from advisor.profiles.keys import first_problem
@@ -20,6 +21,8 @@ from advisor.profiles.scripts import ScriptMeasured
 from advisor.profiles.text_files import as_path, read_unpacked
 from advisor.texts import printable, quoted, shortened
 
+_MOST_MASKED = 2_000_000
+"""Characters."""
 _MOST_VALUES = 4_000_000
 """In lists and tables together, each of which takes some 100 bytes while it is read."""
 _PIECE = 1 << 20
@@ -72,8 +75,23 @@ def parse(text: str | bytes, name: str) -> Profile:
         raise _damaged(name, f"{where}: {first['msg']}") from None
     if found := contradiction(read):
         raise _damaged(name, ": ".join(found))
-    shown: Profile = cleaned(read, printable)
-    return shown
+    return _shown(read)
+
+
+def _shown(read: Profile) -> Profile:
+    """The profile without secrets and what a terminal obeys: anybody can have written the file.
+
+    Beyond `_MOST_MASKED` characters that may hold secrets, such texts are left out, since masking takes long.
+    """
+    known, left = secrets.given((), read.workload.parameters), _MOST_MASKED
+
+    def shown(text: str) -> str:
+        nonlocal left
+        left -= len(text) if secrets.may_hold_secrets(text) else 0
+        return printable(secrets.mask(text, known)) if left >= 0 else secrets.MASK
+
+    found: Profile = cleaned(read, shown)
+    return found
 
 
 def _damaged(name: str, what: str) -> FileProblem:

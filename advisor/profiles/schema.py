@@ -223,6 +223,8 @@ class Skipped(Record):
     reason: str
 
 
+RAISED = "the workload failed: "
+"""How the reason of a strategy begins under which the user's code raised."""
 WRONG_RESULTS = "its results are wrong: "
 """How the reason of a strategy begins whose results are not those of the reference run."""
 

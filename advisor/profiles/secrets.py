@@ -12,7 +12,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from advisor.texts import printable
@@ -20,8 +20,8 @@ from advisor.texts import printable
 MASK = "***"
 
 _SECRETS = frozenset((
-    "pass", "pwd", "sshpass", "tokens", "auth", "authorization", "bearer", "cookie", "jwt", "sessionid",
-    "signature", "sig",
+    "pass", "pw", "pwd", "otp", "sshpass", "tokens", "auth", "authorization", "bearer", "cookie", "jwt",
+    "sessionid", "signature", "sig",
 ))  # fmt: skip
 _ENDINGS = (
     "password", "passwd", "passphrase", "secret", "secrets", "token", "credential", "credentials", "apikey",
@@ -34,12 +34,17 @@ _KEYS = frozenset(("api", "access", "account", "private", "secret", "ssh", "encr
 """Before "key" these make a secret of it; a key alone may be a number."""
 _WORD = re.compile(r"[a-z]+|[A-Z]+(?![a-z])|[A-Z][a-z]*")
 _OPTION = re.compile(r"(-{0,2}[\w.-]+)=(.*)", re.DOTALL)
+_SIGN = r"=>|->|:=|(?<![=!<>])=(?!=)|:[ \w\[\]|.]{1,60}=(?!=)|:(?!//)|>(?=[^\s<]*</)|(?<=\s)is(?=\s)"
 _ASSIGNED = re.compile(
-    r"""(?P<name>[A-Za-z][\w-]*)(?P<between>["']?\s*(?P<sign>=>|(?<![=!<>])=(?!=)|:(?!//))\s*[(<\[]?)"""
-    r"""(?P<value>"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?|[^\s"';&?<>()]+)"""
+    rf"""(?<![\w-])(?P<name>[\w-]+)(?=(?P<between>\\*["']?\]?\s*(?P<sign>{_SIGN})\s*\\*"""
+    r"""(?:[bBfFrRuU]{1,2}(?=["']))?))"""
 )
-_OPTION_IN_TEXT = re.compile(r"(?P<name>--?[A-Za-z][\w-]*)(?P<between>\s+)(?P<value>[^\s-]\S*)")
-_IN_URL = re.compile(r"(?<=://)(?:[^\s/:@]+:[^\s?#]*@|[^/\s@]+@)")
+_VALUE = re.compile(
+    r""""{3}[\s\S]*?(?:"{3}|\Z)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?|"""
+    r"""[(\[{<][^()\[\]{}]*[)\]}]?|[^\s"';&?<>()]+"""
+)
+_OPTION_IN_TEXT = re.compile(r"(?<![\w-])(?P<name>--?[A-Za-z][\w-]*)(?P<between>\s+)(?P<value>[^\s-]\S*)")
+_IN_URL = re.compile(r"(?<=://)(?:[^\s/:@]{1,200}:[^\s?#]{0,500}@|[^/\s@]{1,500}@)")
 _HEADER = re.compile(r"\b(bearer|basic|token)(\s+)(?=\S*\d)[\w.~+/=-]{8,}", re.IGNORECASE)
 _FORMS = re.compile(
     "|".join((
@@ -53,11 +58,19 @@ _FORMS = re.compile(
         r"\bsk-[\w-]{16,}",  # OpenAI, Anthropic
         r"\bnpm_\w{30,}|\bpypi-[\w-]{16,}|\brubygems_[0-9a-f]{32,}|\boy2[a-z0-9]{40,}",  # package registries
         r"\bdckr_(?:pat|oat)_[\w-]{16,}|\bcio[A-Za-z0-9]{32}\b",  # Docker, crates.io
-        r"\beyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*){0,3}",  # JSON web tokens
+        r"\beyJ[\w-]{8,2000}\.[\w-]{4,}(?:\.[\w-]*){0,3}",  # JSON web tokens
         r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:(?!-----END)[\s\S])*(?:-----END [A-Z ]*PRIVATE KEY-----)?",
     ))
 )  # fmt: skip
 """The prefixes that those who give tokens document; gitleaks' rules have the same."""
+_HINTS = (
+    "pass", "pw", "otp", "auth", "bearer", "cookie", "jwt", "session", "sig", "secret", "token", "credential",
+    "key", "basic", "://",
+)  # fmt: skip
+_HINT_OF_FORM = re.compile(
+    r"gh[pousr]_|github_pat_|gl[a-z]+-|A(?:KIA|SIA|BIA|CCA)|AIza|ya29|GOCSPX|_(?:live|test|prod)_|whsec_|xox|xapp|"
+    r"hooks\.slack|hf_|api_org_|sk-|npm_|pypi-|rubygems_|oy2|dckr_|cio|eyJ|-----BEGIN"
+)
 _SHORTEST, _SHORTEST_OF_ENVIRONMENT, _SHORTEST_NUMBER = 4, 8, 6
 """A shorter value stands in too many texts by chance; a shorter number is a size."""
 _KNOWN: set[str] = set()
@@ -139,20 +152,45 @@ def _spelled(values: Iterable[str]) -> list[str]:
     return sorted(found, key=len, reverse=True)
 
 
+def may_hold_secrets(text: str) -> bool:
+    """Whether `mask` has to look closely, which takes a second for a million characters."""
+    lower = text.lower()
+    return any(hint in lower for hint in _HINTS) or _HINT_OF_FORM.search(text) is not None
+
+
 def mask(text: str, values: Iterable[str] = ()) -> str:
     """The text without these values, and without what has the name or the form of a secret."""
     for value in _spelled(values):
         text = text.replace(value, MASK)
+    if not may_hold_secrets(text):
+        return text
     text = _FORMS.sub(MASK, _HEADER.sub(rf"\1\2{MASK}", _IN_URL.sub(f"{MASK}@", text)))
-    return _OPTION_IN_TEXT.sub(_without_value, _ASSIGNED.sub(_without_value, text))
+    return _OPTION_IN_TEXT.sub(_option, "".join(_assignments(text)))
 
 
-def _without_value(found: re.Match[str]) -> str:
+def _assignments(text: str) -> Iterator[str]:
+    """The text in parts, without the values of secret names; a value may have names in it in turn."""
+    done = 0
+    for found in _ASSIGNED.finditer(text):
+        begin = found.end("between")
+        if begin <= done or not is_secret(found["name"]):
+            continue
+        if value := _VALUE.match(text, begin):
+            yield text[done:begin]
+            yield _hidden(value[0], prose=found["sign"] in (":", "is"))
+            done = value.end()
+    yield text[done:]
+
+
+def _option(found: re.Match[str]) -> str:
+    value = _hidden(found["value"], prose=True) if is_secret(found["name"]) else found["value"]
+    return f"{found['name']}{found['between']}{value}"
+
+
+def _hidden(value: str, *, prose: bool) -> str:
     """`name: word` is prose where the word has no digit; `name=word` and a quoted one are values."""
-    value, quote = found["value"], found["value"][0]
-    quoted = quote in "\"'"
-    prose = found.groupdict().get("sign") in (":", None) and not quoted and not re.search(r"\d", value)
-    if prose or value.strip("\"'").startswith(MASK) or not is_secret(found["name"]):
-        return found[0]
-    end = quote if quoted and len(value) > 1 and value.endswith(quote) else ""
-    return f"{found['name']}{found['between']}{quote if quoted else ''}{MASK}{end}"
+    quote = value[0] if value[0] in "\"'" else ""
+    if value.strip("\"'").startswith(MASK) or (prose and not quote and not re.search(r"\d", value)):
+        return value
+    end = quote if len(value) > 1 and value.endswith(quote) else ""
+    return f"{quote}{MASK}{end}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from advisor.report import words
 from advisor.report.blocks import Block, Fact, Finding, Item, Verdict
 
 SNIPPET_LINES = 15
@@ -65,6 +66,17 @@ class Change:
     def lines(self) -> int:
         """Of the whole code."""
         return self.code.count("\n") + 1
+
+    @property
+    def heart(self) -> str:
+        """The imports and the excerpt, which is whole; nothing where it is cut."""
+        if not self.code.endswith(self.excerpt):
+            return ""
+        before = self.code.removesuffix(self.excerpt).splitlines()
+        imports = [line for line in before if line.startswith(("import ", "from "))]
+        helpers = sum(map(bool, before)) - len(imports)
+        told = f"# {helpers} lines of helper functions, in the report"
+        return "\n".join([*imports, *["", told] * bool(helpers), *[""] * bool(before), self.excerpt])
 
 
 @dataclass(frozen=True)
@@ -128,3 +140,10 @@ class Answers(Block):
     def sentences(self) -> tuple[Verdict, ...]:
         """Over all of several devices, or of the only one."""
         return self.over or tuple(answer.verdict for answer in self.items)
+
+    @property
+    def changes(self) -> list[tuple[Change, str, int]]:
+        """Each code once, with its devices in words and their number."""
+        alike = words.grouped((answer for answer in self.items if answer.change), lambda a: a.change)
+        named = [(change, [a.verdict.device for a in where]) for change, where in alike.items() if change]
+        return [(change, words.listing(devices), len(devices)) for change, devices in named]

@@ -16,6 +16,7 @@ from advisor.verdicts.measured import figure_of
 from advisor.verdicts.scripts import ratio as script_ratio
 from advisor.verdicts.speeds import baseline, predicted_speed, speeds
 from advisor.verdicts.ties import SAME_MEMORY
+from advisor.verdicts.tracks import times
 
 BRIEF = 5
 """Bars on a phone."""
@@ -75,7 +76,7 @@ def predicted_bars(made: Prediction, notes: dict[str, str], indifference: float)
         first = next((row for row in group if row.strategy == name), group[0])
         yield _bar(
             (first.strategy, *(row.strategy for row in group if row is not first)),
-            (first.likely_seconds, first.low_seconds, first.high_seconds),
+            times(first),
             first.physical_bytes,
             predicted_speed(base, first) if base else None,
             chosen=first.strategy == name,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -278,7 +277,7 @@ class Bullets(Block):
 class Group(Block):
     """Blocks that belong together, as a card with a title or without one."""
 
-    kind: Literal["prediction", "sheet"]
+    kind: Literal["prediction", "sheet", "panels", "pane"]
     blocks: tuple[Block, ...]
     title: str = ""
     badge: str = ""
@@ -294,17 +293,3 @@ class Fold(Block):
     open: bool = False
     kind: Literal["", "folded", "folded own"] = ""
     forms: Forms = field(default="html", kw_only=True)
-
-
-@dataclass(frozen=True)
-class Download(Block):
-    """The profile to save from the page; None where it is known to be too large."""
-
-    json: Callable[[], str] | None
-    forms: Forms = field(default="html", kw_only=True)
-
-
-def kept_rows(rows: tuple[Row, ...], most: int) -> tuple[Row, ...]:
-    """As many rows as there is room for: those of the lowest rank, in their order."""
-    kept = sorted(range(len(rows)), key=lambda i: rows[i].rank)[:most]
-    return tuple(rows[i] for i in sorted(kept))

@@ -18,6 +18,7 @@ from advisor.profiles.schema import Footprint, Measured, MemoryKind, Predicted, 
 from advisor.report import words
 from advisor.report.axes import Tick, binary_step, decimal_step, percent
 from advisor.report.blocks import Block
+from advisor.verdicts.tracks import times
 
 Category = Literal[
     "host", "host-2", "host-copy", "transfer", "transfer-2", "kernel", "kernel-2", "wait", "rest",
@@ -38,9 +39,8 @@ _LATENCY = (
     "frames before and after it."
 )
 _ROUNDING = 1e-9
-_HOST_COPY = "host copy"
 _TERMS: dict[str, tuple[str, Category]] = {
-    "host-copy": (_HOST_COPY, "host-copy"),
+    "host-copy": ("host copy", "host-copy"),
     "to-device": ("to-device", "transfer"),
     "to-host": ("to-host", "transfer-2"),
     "synchronize": ("synchronize", "wait"),
@@ -78,17 +78,11 @@ class Segment(Key):
 
 
 @dataclass(frozen=True)
-class Whisker:
-    """The interval of a bar, ends and middle in percent."""
-
-    low: str
-    high: str
-    middle: str
-
-
-@dataclass(frozen=True)
 class Stack:
-    """One bar: its parts, the value beside its label, the interval around `middle`; `chart` places these."""
+    """One bar: its parts, the value beside its label, the interval around `middle`; `chart` places these.
+
+    `whisker` is where the interval's ends and the middle lie on the axis.
+    """
 
     label: str
     value: str
@@ -98,7 +92,7 @@ class Stack:
     interval: tuple[float, float] | None = None
     emphasised: bool = False
     segments: tuple[Segment, ...] = ()
-    whisker: Whisker | None = None
+    whisker: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -107,7 +101,6 @@ class Chart(Block):
 
     identifier: str
     title: str
-    description: str
     predicted: bool
     bars: tuple[Stack, ...]
     ticks: tuple[Tick, ...]
@@ -115,33 +108,32 @@ class Chart(Block):
     notes: tuple[str, ...] = ()
 
 
+def recommended(of: Profile | Prediction) -> str | None:
+    """The recommended strategy, if one is."""
+    return of.recommendation.strategy if of.recommendation else None
+
+
 def frame_chart(profile: Profile) -> Chart:
     """Time per stage of each measured strategy, with the interval of the whole frame."""
-    chosen = profile.recommendation.strategy if profile.recommendation else None
+    chosen = recommended(profile)
     sides: dict[str, Side] = {s.name: s.side for s in profile.workload.stages}
     here = "on this CPU, not on a GPU" if profile.device.kind == "cpu" else "measured"
-    stacks = [
-        _timed(row, row.median_seconds, row.interval_seconds, _measured_parts(row, sides), chosen)
-        for row in profile.measured().values()
-    ]
+    stacks = [_timed(row, _measured_parts(row, sides), chosen) for row in profile.measured().values()]
     return chart("frame", f"Time of one frame by stage, {here}", stacks)
 
 
 def prediction_chart(prediction: Prediction, index: int) -> Chart:
     """The terms of each predicted strategy, with the range of the whole frame."""
-    chosen = prediction.recommendation.strategy if prediction.recommendation else None
+    chosen = recommended(prediction)
     rows = sorted((r for r in prediction.results if isinstance(r, Predicted)), key=lambda r: r.likely_seconds)
-    stacks = [
-        _timed(row, row.likely_seconds, (row.low_seconds, row.high_seconds), _predicted_parts(row), chosen)
-        for row in rows
-    ]
+    stacks = [_timed(row, _predicted_parts(row), chosen) for row in rows]
     title = f"Predicted time of one frame by part on {words.name(prediction.device.name)}"
     return chart(f"predicted-{index}", title, stacks, predicted=True)
 
 
 def footprint_chart(profile: Profile) -> Chart:
     """Reserved memory by kind; the value beside each name is the physical total."""
-    chosen = profile.recommendation.strategy if profile.recommendation else None
+    chosen = recommended(profile)
     stacks = [
         Stack(
             label=row.strategy,
@@ -157,7 +149,7 @@ def footprint_chart(profile: Profile) -> Chart:
 
 def _asked(taken: Footprint) -> str:
     """What the buffers need, where more was taken for them."""
-    requested, reserved = (sum(asked.values()) for asked in (taken.requested, taken.reserved))
+    requested, reserved = sum(taken.requested.values()), sum(taken.reserved.values())
     return f"{units.size(requested)} requested" if reserved > requested else ""
 
 
@@ -170,20 +162,15 @@ def overlap_note(profile: Profile, prediction: Prediction | None = None) -> str:
     return told.format(words.listing(names)) if names else ""
 
 
-def _timed(
-    row: Measured | Predicted,
-    middle: float,
-    interval: tuple[float, float],
-    parts: Iterable[Part],
-    chosen: str | None,
-) -> Stack:
+def _timed(row: Measured | Predicted, parts: Iterable[Part], chosen: str | None) -> Stack:
+    middle, low, high = times(row)
     return Stack(
         label=row.strategy,
         value=units.seconds(middle),
-        note=words.seconds_between(*interval),
+        note=words.seconds_between(low, high),
         parts=tuple(parts),
         middle=middle,
-        interval=interval,
+        interval=(low, high),
         emphasised=row.strategy == chosen,
     )
 
@@ -195,7 +182,7 @@ def _measured_parts(row: Measured, sides: Mapping[str, Side]) -> Iterator[Part]:
         for stage, seconds in row.stage_seconds.items()
     ]
     if row.host_copy_seconds is not None:
-        parts.append(Part(_HOST_COPY, "host-copy", row.host_copy_seconds))
+        parts.append(Part(*_TERMS["host-copy"], row.host_copy_seconds))
     parts.append(Part("copies", "transfer", row.transfer_seconds))
     parts.append(Part("synchronize", "wait", row.synchronize_seconds))
     yield from parts
@@ -238,7 +225,6 @@ def chart(
     return Chart(
         identifier=identifier,
         title=title,
-        description=_describe(bars, "predicted " * predicted),
         predicted=predicted,
         bars=bars,
         ticks=_ticks(extent, step(extent), write),
@@ -288,9 +274,7 @@ def _bar(stack: Stack, extent: float, legend: tuple[Key, ...], write: Write) -> 
         )
         for key, share, left in zip(keys, shares, accumulate(shares, initial=0.0), strict=False)
     )
-    whisker = None
-    if stack.interval is not None:
-        whisker = Whisker(*(percent(at / extent) for at in (*stack.interval, stack.middle)))
+    whisker = tuple(at / extent for at in (*stack.interval, stack.middle)) if stack.interval else ()
     name = words.name(stack.label, LABEL_LENGTH)
     return replace(stack, label=name, segments=segments, whisker=whisker)
 
@@ -302,11 +286,3 @@ def _ticks(extent: float, step: float, write: Write) -> tuple[Tick, ...]:
         short = number.rstrip("0").rstrip(".") if "." in number else number
         made.append(Tick(i * step / extent, f"{short} {unit}"))
     return tuple(made)
-
-
-def _describe(bars: Sequence[Stack], word: str) -> str:
-    parts = [", ".join(f"{segment.label} {segment.value}" for segment in bar.segments) for bar in bars]
-    told = zip(bars, parts, strict=True)
-    return " ".join(
-        f"{bar.label}: {word}{bar.value}{f' ({bar.note})' if bar.note else ''}: {said}." for bar, said in told
-    )

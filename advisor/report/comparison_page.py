@@ -10,7 +10,7 @@ from advisor.profiles.conclusions import Advice
 from advisor.profiles.schema import Profile
 from advisor.report import blocks, words
 from advisor.report.axes import RatioScale, ratio_axis
-from advisor.report.page import NO_GPU, Page, Section, filled, lead
+from advisor.report.page import Page, Section, filled, lead, panels
 from advisor.report.tables import merged
 from advisor.verdicts.comparing import Compared, ComparedDevice, Comparison, Ruling
 from advisor.verdicts.comparing.conditions import Condition
@@ -34,11 +34,11 @@ def comparison_page(
     names = [words.name(d.device.name) if d.basis == "predicted" else where for d in found.devices]
     devices = list(zip(names, found.devices, strict=True))
     apart = [_clean(condition) for condition in found.conditions if condition.status == "differs"]
-    # Before anything else: that nothing was measured, and for a terminal what the two profiles are.
-    banner = blocks.Banners("predicted", (NO_GPU,) * found.predicted, "predicted", forms="html")
     told = tuple(blocks.Fact(label, side) for label, side in sides.items())
-    opening = banner, blocks.Facts(told, forms="txt")
+    opening = blocks.Facts(told, forms="txt")
     verdicts = tuple(_verdict(device, name, found.confidence) for name, device in devices)
+    gates = [_gates(rulings, opening)] if rulings else []
+    figures = [_figures(device, name, i, found) for i, (name, device) in enumerate(devices, 1)]
     return Page(
         kind="compare",
         brand="comparison",
@@ -47,17 +47,32 @@ def comparison_page(
         basis="predicted" if found.predicted else "measured",
         meta=tuple(f"{label} {side}" for label, side in sides.items()),
         sections=(
-            *([_gates(rulings, opening)] if rulings else []),
+            *(replace(section, forms="md txt") for section in gates),
             lead(
-                *(() if rulings else opening),
-                blocks.Verdicts(verdicts, named=len(verdicts) > 1),
+                None if rulings else opening,
+                blocks.Verdicts(verdicts, named=len(verdicts) > 1, forms="md txt"),
+                blocks.Prose(_ruled(rulings), "Gates", ("Why", "#gates"), "next together", forms="html")
+                if rulings
+                else None,
+                panels(verdicts, figures),
                 blocks.Prose(_statement(apart), label="Comparable", forms="md"),
             ),
+            *(replace(section, forms="html") for section in gates),
             _comparable(found, apart, told),
-            *(_device(device, name, i, found) for i, (name, device) in enumerate(devices, 1)),
+            *(
+                Section(f"device-{i}", name, parts, badge=device.basis, brief=True, forms="md txt")
+                for i, ((name, device), parts) in enumerate(zip(devices, figures, strict=True), 1)
+            ),
             _advice(found),
         ),
     )
+
+
+def _ruled(rulings: Sequence[Ruling]) -> str:
+    """Which gates passed and which failed, in a sentence."""
+    by_status = words.grouped(rulings, lambda ruling: ruling.status)
+    told = (f"{words.listing(words.code(r.gate.text) for r in same)} {s}" for s, same in by_status.items())
+    return f"{'; '.join(told)}."
 
 
 def _where(found: Comparison) -> str:
@@ -77,7 +92,7 @@ def _clean(told: Condition) -> Condition:
     return replace(told, what=words.name(told.what), base=base, head=head)
 
 
-def _gates(rulings: Sequence[Ruling], opening: tuple[blocks.Block, ...]) -> Section:
+def _gates(rulings: Sequence[Ruling], opening: blocks.Facts) -> Section:
     items = tuple(
         blocks.Item(
             (words.name(r.gate.text),), r.status, "", points=tuple(words.line(t, _LIMIT) for t in r.reasons)
@@ -85,7 +100,7 @@ def _gates(rulings: Sequence[Ruling], opening: tuple[blocks.Block, ...]) -> Sect
         for r in rulings
     )
     return Section(
-        "gates", "Gates", filled(*opening, blocks.Items(items, label="Gate", most=4)), nav="Gates", brief=True
+        "gates", "Gates", filled(opening, blocks.Items(items, label="Gate", most=4)), nav="Gates", brief=True
     )
 
 
@@ -136,7 +151,7 @@ def _statement(apart: Sequence[Condition]) -> str:
     return "No difference was recorded: the ratios show how repeatable the figures are."
 
 
-def _device(device: ComparedDevice, name: str, number: int, found: Comparison) -> Section:
+def _figures(device: ComparedDevice, name: str, number: int, found: Comparison) -> tuple[blocks.Block, ...]:
     """Its table, figures on one side alone, and for a terminal, which has no such column, memory."""
     gaps = []
     for gap in device.one_sided:
@@ -144,12 +159,11 @@ def _device(device: ComparedDevice, name: str, number: int, found: Comparison) -
         gaps.append(blocks.Item((words.name(gap.strategy),), status, why))
     changed = [row for row in device.rows if row.base_bytes != row.head_bytes]
     memory = tuple(blocks.Fact(words.name(row.strategy), f"memory {_bytes(row)}") for row in changed)
-    parts = filled(
+    return filled(
         _table(device, name, number, found) if device.rows else None,
         blocks.Items(merged(gaps), "Figures in only one profile"),
         blocks.Facts(memory, forms="txt"),
     )
-    return Section(f"device-{number}", name, parts, nav=name, badge=device.basis, brief=True)
 
 
 def _table(device: ComparedDevice, name: str, number: int, found: Comparison) -> blocks.Table:
@@ -163,10 +177,10 @@ def _table(device: ComparedDevice, name: str, number: int, found: Comparison) ->
         "comparison",
         "strategy",
         (
+            blocks.Column(ends, figures=False, forms="html"),
             blocks.Column(f"{word}BASE", brief="BASE"),
             blocks.Column(f"{word}HEAD", brief="HEAD"),
             blocks.Column("HEAD / BASE", notes=interval, brief="ratio"),
-            blocks.Column(ends, figures=False, forms="html"),
             blocks.Column("verdict", figures=False),
             blocks.Column("memory", forms="html md"),
         ),
@@ -185,10 +199,10 @@ def _row(row: Compared, told: Recommended, axis: RatioScale) -> blocks.Row:
     return blocks.Row(
         words.name(row.strategy),
         (
+            blocks.TableCell("", mark=outcome, strip=axis.strip(ratio.value, ratio.low, ratio.high)),
             blocks.TableCell(units.seconds(row.base_seconds)),
             blocks.TableCell(units.seconds(row.head_seconds)),
             blocks.TableCell(units.ratio(ratio.value), words.ratio_between(ratio.low, ratio.high)),
-            blocks.TableCell("", mark=outcome, strip=axis.strip(ratio.value, ratio.low, ratio.high)),
             blocks.TableCell(
                 row.outcome.replace("cannot tell", "undecided"), mark=outcome, badge=f"outcome {outcome}"
             ),

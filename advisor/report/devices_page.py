@@ -13,7 +13,7 @@ from advisor.report.answer import Answer, Answers
 from advisor.report.answering import measured_answer, predicted_answer
 from advisor.report.failures import failures
 from advisor.report.methods import pairs
-from advisor.report.page import MARKED, NO_GPU, Page, Section, filled, lead, legend
+from advisor.report.page import MARKED, Page, Section, filled, lead, legend
 from advisor.report.recommendations import nothing
 from advisor.report.sweep_verdicts import cell
 from advisor.report.tables import gaps, memory_told
@@ -78,7 +78,6 @@ def devices_page(compared: DeviceComparison) -> Page:
         meta=(f"`{parameters}`",) if parameters else (),
         sections=(
             lead(
-                blocks.Banners("predicted", (NO_GPU,) * predicted, "predicted", forms="html"),
                 blocks.Failures(tuple(_failures(compared))),
                 Answers(tuple(place.answer for place in found), over=tuple(_verdicts(found))),
                 blocks.Banners("note", notes, forms="html"),

@@ -12,9 +12,15 @@ from advisor.profiles.schema import Measured, MemoryClass, Prediction, Profile, 
 from advisor.report import blocks, words
 from advisor.report.answer import Answers
 from advisor.report.answering import predicted_answer
-from advisor.report.charts import footprint_chart, frame_chart, overlap_note, prediction_chart
+from advisor.report.charts import (
+    footprint_chart,
+    frame_chart,
+    overlap_note,
+    prediction_chart,
+    recommended,
+)
 from advisor.report.distribution import spread
-from advisor.report.more_figures import more_figures, places
+from advisor.report.more_figures import mix, more_figures, places
 from advisor.report.page import Section, filled
 from advisor.report.tables import gaps, memory_told
 from advisor.verdicts.counting import counted
@@ -54,7 +60,13 @@ def memory(profile: Profile) -> Section:
     """What each strategy takes, by kind and by place."""
     measured = tuple(fastest_first(counted(profile)).measured().values())
     chart = replace(footprint_chart(fastest_first(counted(undoubted(profile)))), notes=(_PHYSICAL,))
-    return Section("memory", "Memory by kind", filled(chart, *places(measured)), nav="Memory", forms="html")
+    return Section(
+        "memory",
+        "Memory by kind",
+        filled(chart, *mix(profile), *places(measured)),
+        nav="Memory",
+        forms="html",
+    )
 
 
 def noise(profile: Profile, against: ModelAgainstRun) -> Section:
@@ -62,7 +74,7 @@ def noise(profile: Profile, against: ModelAgainstRun) -> Section:
     measured = tuple(fastest_first(counted(profile)).measured().values())
     parts = filled(
         spread(measured),
-        *more_figures(profile, measured),
+        *more_figures(measured, recommended(profile)),
         *(beside_model(against) if against.rows else ()),
     )
     return Section("noise", "How much frame times vary", parts, nav="Noise")

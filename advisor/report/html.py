@@ -20,9 +20,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from advisor.report import words
-from advisor.report.answer import Answer, Answers, Change
-from advisor.report.blocks import Block, Download, Fold, Group, Verdicts
-from advisor.report.page import Page
+from advisor.report.answer import Answers
+from advisor.report.axes import percent
+from advisor.report.blocks import Block, Fold, Group, Verdicts
+from advisor.report.page import Download, Page
 
 # The page stays below 300 KB: a larger profile is packed, and one that is too large even so is left out.
 PLAIN_LENGTH = 50_000
@@ -114,16 +115,9 @@ def page_environment() -> Environment:
         finalize=lambda value: _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", value) if type(value) is str else value
     )
     made.filters["verbatim"] = Verbatim
-    made.filters["by_change"] = _by_change
+    made.filters["percent"] = percent
     made.filters["shown"] = lambda columns: [column for column in columns if "html" in column.forms]
     return made
-
-
-def _by_change(found: list[Answer]) -> list[tuple[Change, str]]:
-    """Each code once, the most common first, with its devices."""
-    alike = words.grouped(((a.change, a.verdict.device) for a in found if a.change), lambda pair: pair[0])
-    named = [(change, [device for _, device in same]) for change, same in alike.items()]
-    return [(change, words.listing(d)) for change, d in sorted(named, key=lambda pair: -len(pair[1]))]
 
 
 @cache

@@ -1,7 +1,7 @@
 """Geometry of line charts: one line per strategy over the values of a parameter.
 
-Across, lines and bands are drawn on a grid of 1000 that stretches with the page, marks and whiskers in
-percent; down, all is in pixels. Each strategy has a shape and a colour, and its name at the line's end.
+Lines and bands are drawn on a grid of 1000 that stretches with the picture, marks and whiskers in percent.
+Each strategy has a shape and a colour, and its name at the line's end.
 """
 
 from __future__ import annotations
@@ -16,14 +16,12 @@ from advisor.report.axes import Scale, Tick, percent, time_axis, value_axis
 from advisor.report.blocks import Block
 
 GRID = 1000
-HEIGHT = 280
-MARGIN = 12
+HEIGHT, LOW = 208, 96
+"""Pixels down, of one chart and of one among several: both stand on the first screen."""
 LABEL_GAP = 16
 LABEL_LENGTH = 14
 COLOURS = ("host", "transfer", "kernel", "wait", "host-2", "transfer-2", "kernel-2", "rest")
 SHAPES = ("circle", "square", "triangle", "diamond", "cross", "plus", "wedge", "bar")
-_BENEATH = 24
-"""The template's room for the labels across."""
 _INSET = 0.05
 """Points keep off the edges, so that marks are whole."""
 
@@ -57,7 +55,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Mark:
-    """A drawn point, percent across and pixels down, with its whisker's ends."""
+    """A drawn point in percent, with its whisker's ends."""
 
     x: str
     y: str
@@ -77,8 +75,8 @@ class Line:
     paths: tuple[str, ...]
     bands: tuple[str, ...]
     marks: tuple[Mark, ...]
-    label_y: str
-    end_y: str
+    label_at: float
+    end_at: float
 
 
 @dataclass(frozen=True)
@@ -123,6 +121,7 @@ def line_chart(
     values: Sequence[Value],
     curves: Sequence[Curve],
     *,
+    height: int = HEIGHT,
     predicted: bool = False,
     note: str = "",
     others: Sequence[Curve] = (),
@@ -131,12 +130,14 @@ def line_chart(
     """Lays the curves out; each has a sample or None for each value, and one of them has a sample.
 
     `others` are drawn as one band; `changes` are pairs of values between which the best one changes, and how.
+    A chart is higher than `height` where the names at the lines' ends need it.
     """
     shares, labels, kind = value_axis(values)
     curves = [curve for curve in curves if any(curve.samples)]
     drawn = [sample for curve in (*curves, *others) for sample in curve.samples if sample]
     scale, ticks = time_axis(min(s.low for s in drawn), max(s.high for s in drawn))
     across = list(map(_inset, shares))
+    height = max(height, LABEL_GAP * (len(curves) + 1))
     left_to_right = f"{parameter} ({kind})" if kind else parameter
     up = "logarithmic" if scale.logarithmic else "linear"
     return LineChart(
@@ -145,10 +146,12 @@ def line_chart(
         description=" ".join(_describe(values, curve, "predicted " * predicted) for curve in curves),
         axes=f"Horizontal: {left_to_right}. Vertical: time per frame ({up}).",
         predicted=predicted,
-        height=HEIGHT,
-        lines=_spread([_line(curve, across, scale, connected=bool(kind)) for curve in curves]),
+        height=height,
+        lines=_spread(
+            [_line(curve, across, scale, connected=bool(kind)) for curve in curves], LABEL_GAP / height
+        ),
         across=tuple(replace(tick, share=_inset(tick.share)) for tick in labels),
-        down=tuple(replace(tick, share=float(_pixels(tick.share)) / (HEIGHT + _BENEATH)) for tick in ticks),
+        down=tuple(_apart([replace(tick, share=_inset(1 - tick.share)) for tick in ticks], height)),
         note=note,
         others=tuple(_band(run, scale) for run in _runs(_envelope(across, others))) if kind else (),
         crossings=tuple(
@@ -156,6 +159,15 @@ def line_chart(
             for low, high, said in changes
         ),
     )
+
+
+def _apart(ticks: Sequence[Tick], height: int) -> Iterator[Tick]:
+    """Those whose labels do not cover one another."""
+    last = 2.0
+    for tick in ticks:
+        if last - tick.share >= LABEL_GAP / height:
+            last = tick.share
+            yield tick
 
 
 def _envelope(across: Sequence[float], curves: Sequence[Curve]) -> list[tuple[float, Sample | None]]:
@@ -174,7 +186,7 @@ def _line(curve: Curve, across: Sequence[float], scale: Scale, *, connected: boo
     placed = list(zip(across, curve.samples, strict=True))
     runs = list(_runs(placed)) if connected else []
     last = next(sample for _, sample in reversed(placed) if sample)
-    end = _pixels(scale.share(last.middle))
+    end = _inset(1 - scale.share(last.middle))
     return Line(
         label=words.name(curve.strategy, LABEL_LENGTH),
         name=words.name(curve.strategy),
@@ -182,8 +194,8 @@ def _line(curve: Curve, across: Sequence[float], scale: Scale, *, connected: boo
         paths=tuple(_path([(x, scale.share(s.middle)) for x, s in run]) for run in runs),
         bands=tuple(_band(run, scale) for run in runs),
         marks=tuple(_mark(x, s, scale) for x, s in placed if s),
-        label_y=end,
-        end_y=end,
+        label_at=end,
+        end_at=end,
     )
 
 
@@ -200,7 +212,7 @@ def _runs(placed: Sequence[tuple[float, Sample | None]]) -> Iterator[list[tuple[
 
 
 def _path(points: Sequence[tuple[float, float]]) -> str:
-    return "M" + "L".join(f"{x * GRID:.1f} {_pixels(share)}" for x, share in points)
+    return "M" + "L".join(f"{x * GRID:.1f} {_inset(1 - share) * GRID:.1f}" for x, share in points)
 
 
 def _band(run: Sequence[tuple[float, Sample]], scale: Scale) -> str:
@@ -210,27 +222,23 @@ def _band(run: Sequence[tuple[float, Sample]], scale: Scale) -> str:
 
 
 def _mark(x: float, sample: Sample, scale: Scale) -> Mark:
-    y, low, high = (_pixels(scale.share(s)) for s in (sample.middle, sample.low, sample.high))
+    y, low, high = (percent(_inset(1 - scale.share(s))) for s in (sample.middle, sample.low, sample.high))
     title = f"{units.seconds(sample.middle)} ({words.seconds_between(sample.low, sample.high)})"
     return Mark(percent(x), y, low, high, sample.chosen, title)
 
 
-def _pixels(share: float) -> str:
-    return f"{MARGIN + (1 - share) * (HEIGHT - 2 * MARGIN):.1f}"
-
-
-def _spread(lines: Sequence[Line]) -> tuple[Line, ...]:
+def _spread(lines: Sequence[Line], gap: float) -> tuple[Line, ...]:
     """The lines with labels that do not cover one another, in the order of the lines' ends."""
-    ordered = sorted(lines, key=lambda line: float(line.end_y))
-    places = [float(line.end_y) for line in ordered]
+    ordered = sorted(lines, key=lambda line: line.end_at)
+    places = [line.end_at for line in ordered]
     for i in range(1, len(places)):
-        places[i] = max(places[i], places[i - 1] + LABEL_GAP)
-    lowest = HEIGHT - MARGIN / 2
+        places[i] = max(places[i], places[i - 1] + gap)
+    lowest = 1 - gap / 2
     for i in range(len(places) - 1, -1, -1):
         places[i] = min(places[i], lowest)
-        lowest = places[i] - LABEL_GAP
-    moved = {id(line): f"{place:.1f}" for line, place in zip(ordered, places, strict=True)}
-    return tuple(replace(line, label_y=moved[id(line)]) for line in lines)
+        lowest = places[i] - gap
+    moved = {id(line): place for line, place in zip(ordered, places, strict=True)}
+    return tuple(replace(line, label_at=moved[id(line)]) for line in lines)
 
 
 def _describe(values: Sequence[Value], curve: Curve, word: str) -> str:

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from advisor.report import blocks, words
 from advisor.report.answer import Answer, Answers, Bar, Change
-from advisor.report.page import Page, shown
+from advisor.report.escaping import code, escape, fence, prose
+from advisor.report.page import Page, kept_rows, shown
 
 LIMIT = 6_000
-
-# `@` and `#` start a mention and a reference, which GitHub finds after the escapes are gone: a
-# character of no width parts them from the name. `$` would start a formula.
-_ESCAPES = {
-    **{character: f"\\{character}" for character in "\\`*_[]|~"},
-    "&": "&amp;",
-    "<": "&lt;",
-    ">": "&gt;",
-    "@": "@&#8203;",
-    "#": "#&#8203;",
-    "$": "&#36;",
-}
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9 ._:/=+-]+")
 
 
 @dataclass(frozen=True)
@@ -37,7 +24,7 @@ class Room:
     """So many verdicts, and so many tables."""
     facts: int = 24
     code: Literal["whole", "heart", "none"] = "whole"
-    """Code is shown to its last line, where the results are waited for; or from the buffers on."""
+    """Code is shown to its last line, where the results are waited for; or without its helper functions."""
 
 
 ROOMS = (
@@ -117,17 +104,12 @@ class _Writer:
         advice = dict.fromkeys(found for answer in block.items for found in answer.advice)
         if advice:
             yield _numbered(list(advice))
-        changes = [(a.change, a.verdict.device) for a in block.items if a.change]
-        for same in words.grouped(changes, lambda pair: (pair[0].strategy, pair[0].code)).values():
-            where = "" if alone else f" on {escape(words.listing(device for _, device in same), 120)}"
-            yield self._code(same[0][0], where)
+        for change, devices, _ in block.changes:
+            yield self._code(change, "" if alone else f" on {escape(devices, 120)}")
 
     def _code(self, change: Change, where: str) -> str:
-        shown = f"# {words.count(change.lines, 'line')}, in the report"
-        if self.room.code == "whole":
-            shown = change.code
-        elif self.room.code == "heart" and change.code.endswith(change.excerpt):
-            shown = change.excerpt
+        shown = {"whole": change.code, "heart": change.heart}.get(self.room.code, "")
+        shown = shown or f"# {words.count(change.lines, 'line')}, in the report"
         summary = f"Code for {code(change.strategy, tags=True)}{where}"
         return f"<details><summary>{summary}</summary>\n\n{fence(shown)}\n\n</details>"
 
@@ -162,7 +144,7 @@ class _Writer:
         heads = {i: _heads(table.columns[i], table) for i in shown}
         first = [escape(table.names, 40), *(head for each in heads.values() for head in each)]
         right = [table.by_number, *(table.columns[i].figures for i in shown for _ in heads[i])]
-        rows = blocks.kept_rows(table.rows, self.room.rows)
+        rows = kept_rows(table.rows, self.room.rows)
         body = [[_name(row, table), *_cells(row, table, shown, len(first) - 1)] for row in rows]
         if table.title:
             yield prose(table.title)
@@ -286,64 +268,3 @@ def _item(item: blocks.Item, label: str) -> str:
     more = "".join(f"; {text}" for text in _more(len(item.points) - _MOST, "reason"))
     told = prose(item.text, 120) if item.text else f"{points}{more}"
     return f"{who}: {told}" if told else who
-
-
-def escape(text: str, limit: int = 200) -> str:
-    """Text that Markdown and HTML show as it is, cut at the end of a sentence or word.
-
-    `limit` counts what is written, escapes included.
-    """
-    written: list[str] = []
-    length = 0
-    for character in " ".join(text.split()):
-        piece = _ESCAPES.get(character, character)
-        length += len(piece)
-        if length > limit:
-            kept = "".join(written[: _end(written)]).rstrip(" ,;:")
-            return f"{kept} …" if kept.endswith(".") else f"{kept}…"
-        written.append(piece)
-    return "".join(written)
-
-
-def _end(pieces: Sequence[str]) -> int:
-    """How many pieces to keep: to the last sentence, else the last word, if that leaves half of them."""
-    blanks = [i for i, piece in enumerate(pieces) if piece == " " and 2 * i >= len(pieces)]
-    sentences = [i for i in blanks if pieces[i - 1] in ".;"]
-    return (sentences or blanks or [len(pieces)])[-1]
-
-
-def code(name: str, *, tags: bool = False) -> str:
-    """A name in typewriter face: between backticks where it is plain, else escaped between tags."""
-    if _PLAIN_NAME.fullmatch(name) and not tags:
-        return f"`{name}`"
-    return f"<code>{escape(name, 120)}</code>"
-
-
-def prose(text: str, limit: int = 300) -> str:
-    """Prose whose `names` stay code, cut as `escape` cuts."""
-    written = ""
-    for span in words.spans(text):
-        left = limit - len(written)
-        piece = code(span.text) if span.code else _spaced(span.text, limit * 10)
-        if len(piece) > left:
-            rest = "" if span.code else _spaced(span.text, left).rstrip()
-            return written.rstrip() + "…" if rest in ("", "…") else written + rest
-        written += piece
-    return written
-
-
-def _spaced(text: str, limit: int) -> str:
-    """`escape`, which strips, with the blanks beside a name kept."""
-    before, after = " " * text.startswith(" "), " " * text.endswith(" ")
-    return before + escape(text, limit) + after
-
-
-def fence(text: str, limit: int = 6_500, language: str = "python") -> str:
-    """A code block whose fence is longer than any run of backticks within; cut, if at all, after a line."""
-    cut = text
-    if len(text) > limit:
-        whole_lines = text[: limit + 1].rpartition("\n")[0]
-        cut = f"{whole_lines or text[:limit]}\n# … cut, see the report"
-    longest = max((len(run) for run in re.findall("`+", cut)), default=0)
-    marks = "`" * max(3, longest + 1)
-    return f"{marks}{language}\n{cut}\n{marks}"

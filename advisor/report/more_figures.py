@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from advisor import units
+from advisor.errors import WorkloadError
 from advisor.profiles.row_figures import FrameEnergy
-from advisor.profiles.schema import Measured, Profile
+from advisor.profiles.schema import BufferRecord, Measured, Profile
 from advisor.profiles.scripts import ScriptMeasured
 from advisor.report import words
 from advisor.report.blocks import NOTHING, Block, Column, Heading, Prose, Row, Table, TableCell
-from advisor.report.charts import Part, Stack, chart
+from advisor.report.charts import Part, Stack, chart, recommended
+from advisor.strategies.placements.base import Placement
+from advisor.strategies.registry import STRATEGIES, sides_of
+from advisor.strategies.schedule import plan, stage_uses
 
 AnyRow = Measured | ScriptMeasured
+Figure = TypeVar("Figure", int, float)
 _SPENT = "CPU time covers all threads, including spin waits. Energy is above idle power."
 _PLACES = (
     "Additional memory in use during two observed frames: the peak after any step, with the steady amount "
@@ -21,14 +28,14 @@ _PLACES = (
 )
 
 
-def more_figures(profile: Profile, measured: Sequence[Measured]) -> Iterator[Block]:
-    """Tables and charts of the measured rows, in their order; nothing where no row has such figures."""
+def more_figures(measured: Sequence[Measured], chosen: str | None = None) -> Iterator[Block]:
+    """Table and charts of the measured rows, in their order; nothing where no row has such figures."""
     if any(row.p95 or row.cpu_seconds is not None or row.energy for row in measured):
         yield Heading("Slowest frames, CPU time, energy", "more", "Slowest frames")
         caption = f"Below each percentile: its bounds, each at 95 % confidence. {_SPENT}"
         yield _figures(measured, "frame", "Slowest frames, CPU time, energy:", caption)
         yield from _why(measured)
-        yield from _charts(profile, measured)
+        yield from _charts(measured, chosen)
 
 
 def places(measured: Sequence[Measured]) -> Iterator[Block]:
@@ -36,6 +43,43 @@ def places(measured: Sequence[Measured]) -> Iterator[Block]:
     if any(row.footprint.places or row.host_pages for row in measured):
         yield Heading("Where the memory is", "places")
         yield _places(measured)
+
+
+def mix(profile: Profile) -> Iterator[Block]:
+    """How the recommended strategy places each buffer, and what it copies; nothing where all are alike."""
+    strategy = next((s for s in STRATEGIES if s.name == recommended(profile)), None)
+    if strategy is None:
+        return
+    ran, placed = profile.workload, strategy.placements(profile.workload)
+    traits = {name: placement.traits(profile.device) for name, placement in placed.items()}
+    try:
+        period = plan(stage_uses(ran, "setup"), stage_uses(ran, "frame"), traits).period
+    except WorkloadError:  # a profile of a frame that could not run
+        return
+    copies = Counter(
+        step.name for frame in period for step in frame if step.action in ("to-device", "to-host")
+    )
+    told = {buffer.name: _lie(profile, buffer, placed[buffer.name]) for buffer in ran.buffers}
+    if len(set(told.values())) > 1:
+        moved = {b.name: round(b.bytes * copies[b.name] / len(period)) for b in ran.buffers}
+        rows = (
+            Row(words.name(name), (TableCell(how), TableCell(units.size(moved[name]), sort=moved[name])))
+            for name, how in told.items()
+        )
+        columns = Column("placement", figures=False), Column("moved per frame")
+        caption = f"Where `{words.name(strategy.name)}`, the recommended strategy, places each buffer."
+        yield Table("mix", "buffer", columns, tuple(rows), caption=caption, identifier="mix", forms="html")
+
+
+def _lie(profile: Profile, buffer: BufferRecord, placement: Placement) -> str:
+    """The kinds of memory, and how the contents get from side to side."""
+    sides, own = sides_of(buffer, profile.workload), placement.own
+    if len(sides) < 2:
+        return f"{next(iter(sides), 'host')} only"
+    kinds = words.listing(dict.fromkeys((own.host_kind, own.device_kind)))
+    how = [*["registered"] * own.registered, *["write-combined"] * own.write_combined]
+    how.append(own.movement(profile.device.memory_class).replace("-", " "))
+    return f"{kinds}, {', '.join(how)}"
 
 
 def run_figures(measured: Sequence[ScriptMeasured]) -> Iterator[Block]:
@@ -53,10 +97,7 @@ def _figures(measured: Sequence[AnyRow], of: str, title: str, caption: str) -> T
         Column(f"energy per {of}", "above idle", brief="energy"),
         Column("iterations of loops per frame", brief="iterations"),
     )
-    rows = tuple(
-        Row(words.name(row.strategy), tuple(cell or TableCell(NOTHING) for cell in _cells(row)))
-        for row in measured
-    )
+    rows = tuple(Row(words.name(row.strategy), tuple(_cells(row))) for row in measured)
     return Table(
         "more",
         "strategy",
@@ -79,31 +120,23 @@ def _with_figures(
     return tuple(columns[i] for i in kept), told
 
 
-def _cells(row: AnyRow) -> Iterator[TableCell | None]:
+def _cells(row: AnyRow) -> Iterator[TableCell]:
     for found in (row.p95, row.p99) if isinstance(row, Measured) else (None, None):
-        yield (
-            found
-            if found is None
-            else TableCell(
-                units.seconds(found.seconds),
-                words.seconds_between(found.low_seconds, found.high_seconds),
-                sort=found.seconds,
-            )
-        )
-    spent, energy = row.cpu_seconds, row.energy
-    yield None if spent is None else TableCell(units.seconds(spent), sort=spent)
-    yield (
-        energy
-        if energy is None
-        else TableCell(
-            units.joules(energy.joules),
-            f"{units.digits(energy.watts)} W total, {units.digits(energy.idle_watts)} W idle",
-            sort=energy.joules,
-        )
-    )
+        between = words.seconds_between(found.low_seconds, found.high_seconds) if found else ""
+        yield _cell(found.seconds if found else None, units.seconds, between)
+    yield _cell(row.cpu_seconds, units.seconds)
+    energy, note = row.energy, ""
+    if energy:
+        note = f"{units.digits(energy.watts)} W total, {units.digits(energy.idle_watts)} W idle"
+    yield _cell(energy.joules if energy else None, units.joules, note)
     loops = row.iterations if isinstance(row, Measured) else ()
     told = ", ".join(units.digits(loop.mean, 3) for loop in loops[:4])
-    yield TableCell(told, sort=loops[0].mean) if loops else None
+    yield _cell(loops[0].mean if loops else None, lambda _: told)
+
+
+def _cell(figure: Figure | None, write: Callable[[Figure], str], note: str = "") -> TableCell:
+    """A figure, or that there is none."""
+    return TableCell(NOTHING) if figure is None else TableCell(write(figure), note, sort=figure)
 
 
 def _why(measured: Sequence[AnyRow]) -> Iterator[Prose]:
@@ -117,8 +150,7 @@ def _why(measured: Sequence[AnyRow]) -> Iterator[Prose]:
         yield Prose(f"Energy: {words.listing(words.line(source, 200) for source in sources)}.", forms="html")
 
 
-def _charts(profile: Profile, measured: Sequence[Measured]) -> Iterator[Block]:
-    chosen = profile.recommendation.strategy if profile.recommendation else None
+def _charts(measured: Sequence[Measured], chosen: str | None) -> Iterator[Block]:
     tails = [_tail(row, chosen) for row in measured if row.p95]
     if tails:
         yield chart("tails", "Slowest frames: median, and the additional time of the slowest", tails)
@@ -153,10 +185,7 @@ def _places(measured: Sequence[Measured]) -> Table:
         Column("host memory on huge pages"),
         Column("on NUMA nodes"),
     )
-    rows = tuple(
-        Row(words.name(row.strategy), tuple(cell or TableCell(NOTHING) for cell in _lies(row, places)))
-        for row in measured
-    )
+    rows = tuple(Row(words.name(row.strategy), tuple(_lies(row, places))) for row in measured)
     return Table(
         "places",
         "strategy",
@@ -168,20 +197,13 @@ def _places(measured: Sequence[Measured]) -> Table:
     )
 
 
-def _lies(row: Measured, places: Iterable[str]) -> Iterator[TableCell | None]:
+def _lies(row: Measured, places: Iterable[str]) -> Iterator[TableCell]:
     for found in map(row.footprint.places.get, places):
-        yield (
-            found
-            if found is None
-            else TableCell(
-                units.size(found.peak_bytes),
-                f"{units.size(found.steady_bytes)} steady",
-                sort=found.peak_bytes,
-            )
-        )
+        steady = f"{units.size(found.steady_bytes)} steady" if found else ""
+        yield _cell(found.peak_bytes if found else None, units.size, steady)
     pages = row.host_pages
     share = pages.huge_bytes / pages.bytes if pages and pages.bytes and pages.huge_bytes is not None else None
-    yield None if share is None else TableCell(units.percent(share), sort=share)
+    yield _cell(share, units.percent)
     nodes = pages.nodes.items() if pages else ()
     told = ", ".join(f"{words.name(node)}: {units.percent(part)}" for node, part in nodes)
-    yield TableCell(told) if told else None
+    yield TableCell(told or NOTHING)

@@ -6,12 +6,26 @@ is plain; a name between backticks is set as code.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from advisor.profiles.schema import Profile
-from advisor.report.blocks import Banners, Block, Download, Fact, Facts, Fold, Form, Forms, Group, Table
+from advisor.report.blocks import (
+    Banners,
+    Block,
+    Fact,
+    Facts,
+    Fold,
+    Form,
+    Forms,
+    Group,
+    Prose,
+    Row,
+    Table,
+    Verdict,
+    Verdicts,
+)
 from advisor.version import __version__
 
 _CONTENTS = ("items", "texts", "facts", "rows", "blocks", "text", "link")
@@ -80,16 +94,34 @@ def _flat(blocks: tuple[Block, ...], form: Form) -> Iterator[Block]:
             yield block
 
 
+def kept_rows(rows: tuple[Row, ...], most: int) -> tuple[Row, ...]:
+    """As many rows as there is room for: those of the lowest rank, in their order."""
+    kept = sorted(range(len(rows)), key=lambda i: rows[i].rank)[:most]
+    return tuple(rows[i] for i in sorted(kept))
+
+
 MOST_FRAMES = 150_000
 """More than these do not fit, so that nobody need try: a frame takes more than two bytes, packed."""
 
-NO_GPU = "Nothing was measured on a GPU. Every GPU figure on this page is predicted and comes with its range."
 MARKED = "→ marks the recommended strategy, ≈ those that cannot be distinguished from the best."
 
 
 def lead(*blocks: Block | None) -> Section:
     """The first section: what came of it, and what to do."""
     return Section("verdict", "Verdict and next step", filled(*blocks), nav="Verdict", lead=True)
+
+
+def panels(told: Sequence[Verdict], figures: Sequence[tuple[Block, ...]]) -> Group:
+    """For a page: each device's sentence with its chart or table and the reason, beside one another."""
+    return Group("panels", tuple(map(_pane, told, figures)), forms="html")
+
+
+def _pane(told: Verdict, figures: tuple[Block, ...]) -> Group:
+    certainty = f" ({told.certainty})" * bool(told.certainty)
+    why = filled(Prose(told.reason and told.reason + certainty), Prose(told.next_step, "Next", kind="next"))
+    title = " and ".join(["Why"] * bool(told.reason) + ["what next"] * bool(told.next_step)).capitalize()
+    fold = Fold(title, why, open=told.tone == "none")
+    return Group("pane", filled(Verdicts((told,)), *figures, fold))
 
 
 def circumstances(*blocks: Block | None, facts: Sequence[Fact], notes: tuple[str, ...], made: str) -> Section:
@@ -107,6 +139,14 @@ def legend(table: Table) -> str:
     return " ".join(
         filter(None, (f"{shown}." if shown else "", "Intervals and ranges are in the HTML page."))
     )
+
+
+@dataclass(frozen=True)
+class Download(Block):
+    """The profile to save from the page; None where it is known to be too large."""
+
+    json: Callable[[], str] | None
+    forms: Forms = field(default="html", kw_only=True)
 
 
 def download(profile: Profile) -> Download:

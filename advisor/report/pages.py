@@ -93,10 +93,7 @@ def append_step_summary(page: Page) -> None:
         with os.fdopen(descriptor, "a", encoding="utf-8") as file:
             file.write(render(page, "md") + "\n")
     except OSError as problem:
-        raise FileProblem(
-            f"$GITHUB_STEP_SUMMARY names {name}, which cannot be written: {problem.strerror}",
-            next_step="The report itself is written; unset the variable or correct it.",
-        ) from None
+        raise FileProblem(f"$GITHUB_STEP_SUMMARY cannot be written: {name}: {problem.strerror}") from None
 
 
 def doctor_page(checkup: Checkup) -> Page:

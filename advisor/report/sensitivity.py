@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import get_args
 
@@ -12,15 +13,17 @@ from advisor.model.measured import entry_of
 from advisor.model.turns import FACTORS, Question, Turn, turns
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.preferences import Objective
-from advisor.profiles.schema import Profile
+from advisor.profiles.schema import Predicted, Profile
 from advisor.report import blocks, words
 from advisor.report.page import Section, filled
 from advisor.report.recommendations import decided
 from advisor.report.tables import setup_costs
+from advisor.strategies.registry import BASELINE
 from advisor.verdicts.counting import counted
 from advisor.verdicts.doubts import doubt
 from advisor.verdicts.measured import aim_of, compared, contestants_of, figures_of, recommend
 from advisor.verdicts.speeds import baseline, speeds
+from advisor.verdicts.ties import code_change
 from advisor.verdicts.words import counted as counts
 
 _BLIND = (
@@ -40,9 +43,9 @@ _SETUP = (
 
 @dataclass(frozen=True)
 class Choice(blocks.Block):
-    """The verdict for each objective, and the data from which a page's script decides for a memory budget."""
+    """Verdicts by objective or device, and the data with which a page decides for a memory budget."""
 
-    rows: tuple[tuple[Objective, str], ...]
+    rows: tuple[blocks.Fact, ...]
     data: str
     forms: blocks.Forms = field(default="html", kw_only=True)
 
@@ -52,6 +55,7 @@ def sensitivity(profile: Profile) -> Section:
     measured = profile.device.kind != "cpu" and bool(profile.measured()) and not doubt(profile)
     parts = filled(
         _choice(profile) if measured and profile.recommendation else None,
+        _predicted_choice(profile) if profile.device.kind == "cpu" else None,
         None if profile.script else _model(profile),
         _setup(profile) if measured else None,
     )
@@ -70,9 +74,46 @@ def _choice(profile: Profile) -> Choice:
         "objectives": {o: _data(profile, o, found) for o, found in told.items()},
         "budget": profile.preferences.memory_budget_bytes,
     }
-    return Choice(
-        tuple((o, decided(found)) for o, found in told.items()), json.dumps(data, separators=(",", ":"))
-    )
+    return _written((blocks.Fact(f"by {o}", decided(found)) for o, found in told.items()), data)
+
+
+def _predicted_choice(profile: Profile) -> Choice | None:
+    """By the likely times; the draws, which say how sure that is, are not in the profile."""
+    trusted = [made for made in profile.predictions if made.recommendation and not doubt(profile, made)]
+    some = any(row.status == "predicted" and row.latency_seconds for made in trusted for row in made.results)
+    by_time = _likely(profile, "time")
+    objectives = {"time": by_time, **({"throughput": _likely(profile, "throughput")} if some else {})}
+    objectives |= {"footprint": by_time}
+    told = {words.name(made.device.name): made.recommendation for made in trusted}
+    data = {
+        "predicted": True,
+        "objectives": {
+            o: {name: rows for name, rows in by_device.items() if name in told}
+            for o, by_device in objectives.items()
+        },
+        "baseline": BASELINE,
+        "indifference": profile.preferences.indifference,
+        "objective": profile.preferences.objective,
+        "budget": profile.preferences.memory_budget_bytes,
+    }
+    facts = (blocks.Fact(name, decided(found), predicted=True) for name, found in told.items() if found)
+    return _written(facts, data) if told else None
+
+
+def _likely(profile: Profile, objective: Objective) -> dict[str, list[list[object]]]:
+    """By device: name, seconds, bytes and code change of each strategy."""
+    return {
+        words.name(made.device.name): [
+            [words.name(row.strategy), row.likely_seconds, row.physical_bytes, code_change(row.strategy)]
+            for row in made.results
+            if isinstance(row, Predicted)
+        ]
+        for made in counted(profile, objective).predictions
+    }
+
+
+def _written(facts: Iterable[blocks.Fact], data: Mapping[str, object]) -> Choice:
+    return Choice(tuple(facts), json.dumps(data, separators=(",", ":")))
 
 
 def _counts(profile: Profile, objective: Objective) -> bool:

@@ -9,10 +9,10 @@ from advisor.profiles.schema import Failed, Profile, Skipped
 from advisor.profiles.sweeps import Point, SweepResults
 from advisor.report import blocks, words
 from advisor.report.failures import FIGURES, sweep_failures
-from advisor.report.lines import Curve, LineChart, Sample, Style, line_chart, styles
+from advisor.report.lines import HEIGHT, LOW, Curve, LineChart, Sample, Style, line_chart, styles
 from advisor.report.machine import environment
 from advisor.report.methods import CPU_LABEL, method, pairs, workload
-from advisor.report.page import MARKED, NO_GPU, Page, Section, circumstances, filled, lead, legend
+from advisor.report.page import MARKED, Page, Section, circumstances, filled, lead, legend, panels
 from advisor.report.recommendations import nothing
 from advisor.report.sweep_verdicts import at, cell, crossings, sweep_verdict
 from advisor.report.tables import memory_told, merged
@@ -81,21 +81,22 @@ def _lead(
     looks: dict[str, Style],
     notes: tuple[str, ...],
 ) -> Section:
-    predicted = any(track.basis == "cpu" for track in found)
-    told = tuple(sweep_verdict(track, parameter) for track in found if track.basis != "cpu")
+    predicted, drawn = any(track.basis == "cpu" for track in found), [t for t in found if t.basis != "cpu"]
+    told = tuple(sweep_verdict(track, parameter) for track in drawn)
     confirm = predicted and any(verdict.basis != "nothing" for verdict in told)
     what = f"Nothing could be measured or predicted at any value of {parameter}"
     none = nothing("", what, next_step="Fix the errors in the rows and run again.")
     missing = [point for point in sweep.points if point.status == "not run"]
+    height = HEIGHT if len(drawn) == 1 else LOW
+    charts = [
+        _chart(track, parameter, looks, i, height) if track.with_figures else None
+        for i, track in enumerate(found, 1)
+        if track.basis != "cpu"
+    ]
     return lead(
-        blocks.Banners("predicted", (NO_GPU,) * predicted, "predicted", forms="html"),
         blocks.Failures(sweep_failures(sweep, parameter)),
-        blocks.Verdicts(told or (none,), named=len(told) > 1 or predicted),
-        *(
-            _chart(t, parameter, looks, i)
-            for i, t in enumerate(found, 1)
-            if t.basis != "cpu" and t.with_figures
-        ),
+        blocks.Verdicts(told or (none,), named=len(told) > 1 or predicted, forms="md txt"),
+        panels(told or (none,), [filled(chart) for chart in charts] or [()]),
         blocks.Prose(_PREDICTED * confirm, label="Next", kind="next together"),
         blocks.Banners("note", notes[: len(sweep.notes)], forms="html txt"),
         blocks.Banners("note", notes[len(sweep.notes) :], forms="html"),
@@ -212,7 +213,9 @@ def _row(point: Point, stop: Stop, strategies: Sequence[str]) -> blocks.Row:
     return blocks.Row(value, tuple(cell(stop, strategy) for strategy in strategies), href=point.href)
 
 
-def _chart(track: Track, parameter: str, looks: dict[str, Style], index: int) -> LineChart:
+def _chart(
+    track: Track, parameter: str, looks: dict[str, Style], index: int, height: int = HEIGHT
+) -> LineChart:
     predicted = track.basis == "predicted"
     where = "this CPU, not on a GPU" if track.basis == "cpu" else words.name(track.device.name)
     stops = [stop for stop in track.stops if stop.results]  # a value without a profile has no place here
@@ -229,6 +232,7 @@ def _chart(track: Track, parameter: str, looks: dict[str, Style], index: int) ->
         parameter,
         [stop.value for stop in stops],
         [curve for curve in curves if curve.strategy in leading],
+        height=height,
         predicted=predicted,
         note=note + _ON_CHART[track.basis] + _CHANGES * bool(changed),
         others=[curve for curve in curves if curve.strategy not in leading],

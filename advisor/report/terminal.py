@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import TypeVar
 
 from advisor.report import blocks, words
 from advisor.report.answer import Answer, Answers, Bar
-from advisor.report.page import Page, Section, shown
-from advisor.report.text import MARK, WIDTH, bar, joined, short, tables, wrap
+from advisor.report.page import Page, Section, kept_rows, shown
+from advisor.report.text import MARK, WIDTH, Shown, bar, joined, missing, tables, wrap
 
 LINES = 22
 """With a blank line, the files that were written and what opens a trace, that is 25."""
@@ -75,7 +75,7 @@ def _decided(told: blocks.Verdict) -> str:
 
 
 def _written(page: Page, room: Room, bars: bool) -> list[str]:
-    writer = _Writer(room, bars)
+    writer = _Writer(page, room, bars)
     paragraphs = [wrap(_title(page)), *chain.from_iterable(map(writer.section, page.sections))]
     left = ", ".join(words.count(number, f"more {noun}") for noun, number in writer.left.items())
     paragraphs.append(wrap(f"… {left}: --details" if left else ""))
@@ -93,8 +93,11 @@ class _Writer:
     `left` counts what there was no room for.
     """
 
-    def __init__(self, room: Room, bars: bool) -> None:
+    def __init__(self, page: Page, room: Room, bars: bool) -> None:
         self.room, self.bars, self.indent = room, bars, ""
+        told = (block for section in page.sections for block in shown(section, "txt"))
+        found = (block for block in told if isinstance(block, blocks.Table))
+        self.kinds = words.grouped(found, lambda table: table.kind)
         self.left: Counter[str] = Counter()
 
     def section(self, section: Section) -> Iterator[list[str]]:
@@ -124,14 +127,14 @@ class _Writer:
         """Of each device verdict and chart; the advice for all. Where there is room the tables tell more."""
         yield from (self._verdict(told, self.indent) for told in block.over)
         kept, alone = self.first(block.items, "device", self.room.devices), len(block.items) == 1
+        told = list(zip(kept, self._charts(kept), strict=True))
         if alone or not self.room.brief:
-            for answer in kept:
+            for answer, chart in told:
                 yield self._device(answer.verdict, named=not alone, reasons=not self.room.brief)
-                yield [*self._chart(answer), *(_missing(answer.missing) if self.room.brief else [])]
+                yield [*chart, *(missing(answer.missing) if self.room.brief else [])]
         else:
             devices = [
-                [*self._one_of_several(answer), *self._chart(answer)[min(i, 1) :]]
-                for i, answer in enumerate(kept)
+                [*self._one_of_several(answer), *chart[min(i, 1) :]] for i, (answer, chart) in enumerate(told)
             ]
             yield from devices if self.room.rows > 2 else [list(chain.from_iterable(devices))]
         if self.room.brief:
@@ -158,22 +161,32 @@ class _Writer:
         decided = wrap(first, indent, most=max(self.room.lines, _VERDICT))
         return [*decided, *(line for text in others for line in self.wrap(text, indent))]
 
-    def _chart(self, answer: Answer) -> list[str]:
-        """The recommended strategy, the baseline and the fastest of the others, equal ones in one line."""
-        kept = answer.leading(self.room.rows)
+    def _charts(self, answers: Sequence[Answer]) -> list[list[str]]:
+        """Of each device the recommended strategy, the baseline and the fastest of the others.
+
+        Equal ones are one line; the columns are those of all devices.
+        """
+        kept = [answer.leading(self.room.rows) for answer in answers]
+        with_heads = [[None, *some] if some else [] for some in kept]
+        bars = [(answer, bar) for answer, some in zip(answers, with_heads, strict=True) for bar in some]
+        figures = [self._figures(answer, bar) for answer, bar in bars]
+        room = WIDTH - len(MARK) - sum(2 + max(map(len, column)) for column in zip(*figures, strict=True))
+        names = [joined(bar.names, room) if bar else words.line(answer.counts, room) for answer, bar in bars]
+        right = [False, True, not (self.bars and self.room.brief), *[True] * (2 if self.room.brief else 3)]
+        rows = [(name, *each) for name, each in zip(names, figures, strict=True)]
+        marks = (MARK if bar and bar.chosen else "  " for _, bar in bars)
+        lines = (f"{mark}{line}" for mark, line in zip(marks, words.table(rows, right), strict=True))
+        return [
+            [*islice(lines, len(some)), *self._beneath(answer, [bar for bar in some if bar])]
+            for answer, some in zip(answers, with_heads, strict=True)
+        ]
+
+    def _beneath(self, answer: Answer, kept: Sequence[Bar]) -> Iterator[str]:
         if not kept:
-            return []
+            return
         self.leave(sum(len(bar.names) for bar in answer.bars if bar not in kept), "strategy")
-        gain = "gain" if answer.against else ""
-        head = ("", "", gain, "memory") if self.room.brief else ("", "", gain, "", "memory")
-        body = [head, *(self._figures(answer, bar) for bar in kept)]
-        room = WIDTH - len(MARK) - sum(2 + max(map(len, column)) for column in zip(*body, strict=True))
-        names = [words.line(answer.counts, room), *(joined(bar.names, room) for bar in kept)]
-        rows = [(name, *figures) for name, figures in zip(names, body, strict=True)]
-        lines = words.table(rows, [False, True, not (self.bars and self.room.brief), *[True] * len(head[2:])])
-        marks = ("  ", *(MARK if bar.chosen else "  " for bar in kept))
-        beneath = (line for note in self._notes(answer, kept) for line in self.wrap(note, "  "))
-        return [*(f"{mark}{line}" for mark, line in zip(marks, lines, strict=True)), *beneath]
+        for note in self._notes(answer, kept):
+            yield from self.wrap(note, "  ")
 
     def _notes(self, answer: Answer, kept: Sequence[Bar]) -> Iterator[str]:
         """What must be known of a time; with all room, who is equal and who took no part in the final."""
@@ -184,7 +197,10 @@ class _Writer:
             outside = words.grouped((bar for bar in kept if bar.note), lambda bar: bar.note)
             yield from (f"({', '.join(bar.name for bar in same)}: {why})" for why, same in outside.items())
 
-    def _figures(self, answer: Answer, shown: Bar) -> tuple[str, ...]:
+    def _figures(self, answer: Answer, shown: Bar | None) -> tuple[str, ...]:
+        """The cells of a bar after its name; without one the head's."""
+        if shown is None:
+            return "", "", "gain" if answer.against else "", *[""] * (not self.room.brief), "memory"
         between = shown.between
         if not self.room.brief:
             gain = shown.ratio_between.replace("× to ", "–").replace("×", "")
@@ -203,15 +219,19 @@ class _Writer:
         return ["Advice (times are per frame):", *lines] if lines else []
 
     def table(self, table: blocks.Table) -> Iterator[list[str]]:
-        rows = [row for row in table.rows if not row.missing]
-        kept = blocks.kept_rows(tuple(rows), self.room.rows)
+        _, kept = self._shown(table)
         if not kept:
             return
-        self.leave(len(rows) - len(kept), "row")
-        columns, left = tables(table, kept, whole=not self.room.brief)
+        self.leave(sum(not row.missing for row in table.rows) - len(kept), "row")
+        alike = map(self._shown, self.kinds[table.kind])
+        columns, left = tables(table, kept, alike, whole=not self.room.brief)
         self.leave(left, table.left_out or "column")
         columns[0] = [*self.wrap(table.title), *columns[0]]
         yield from columns
+
+    def _shown(self, table: blocks.Table) -> Shown:
+        rows = tuple(row for row in table.rows if not row.missing)
+        return table, kept_rows(rows, self.room.rows)
 
     def prose(self, block: blocks.Prose) -> Iterator[list[str]]:
         if self.indent or not self.room.brief:
@@ -241,7 +261,7 @@ class _Writer:
 
     def items(self, block: blocks.Items) -> Iterator[list[str]]:
         if self.room.brief and not block.label:
-            yield _missing(block.items)
+            yield missing(block.items)
         else:
             yield [line for item in block.items for line in self._item(item, block.label)]
 
@@ -270,18 +290,3 @@ class _Writer:
 
     def bullets(self, block: blocks.Bullets) -> Iterator[list[str]]:
         yield [line for text in block.texts for line in self.wrap(f"- {text}", self.indent, "  ")]
-
-
-def _missing(items: Sequence[blocks.Item]) -> list[str]:
-    """What has no figures, in a line: with short reasons where these fit."""
-    alike = words.grouped(items, lambda item: item.status)
-    lines: list[str] = []
-    for reasons in (True, False):
-        told = [
-            f"{status}: {', '.join(', '.join(item.names) + short(item.text) * reasons for item in same)}"
-            for status, same in alike.items()
-        ]
-        lines = wrap("; ".join(told), "  ", "  ", most=2)
-        if len(lines) <= 1:
-            break
-    return lines

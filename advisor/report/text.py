@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 
 from advisor.report import blocks, words
 
@@ -51,7 +52,22 @@ def joined(names: Sequence[str], room: int) -> str:
     return told
 
 
-def short(reason: str) -> str:
+def missing(items: Sequence[blocks.Item]) -> list[str]:
+    """What has no figures, in a line: with short reasons where these fit."""
+    alike = words.grouped(items, lambda item: item.status)
+    lines: list[str] = []
+    for reasons in (True, False):
+        told = [
+            f"{status}: {', '.join(', '.join(item.names) + _short(item.text) * reasons for item in same)}"
+            for status, same in alike.items()
+        ]
+        lines = wrap("; ".join(told), "  ", "  ", most=2)
+        if len(lines) <= 1:
+            break
+    return lines
+
+
+def _short(reason: str) -> str:
     """Its first clause, in parentheses."""
     clause = _CLAUSE.split(reason)[0].strip()
     return f" ({clause})" if clause else ""
@@ -69,26 +85,44 @@ def bar(low: float, value: float, high: float, *, predicted: bool) -> str:
     return solid * full + _EIGHTHS[eighths].strip()
 
 
+Shown = tuple[blocks.Table, Sequence[blocks.Row]]
+"""A table, and those of its rows that there is room for."""
+
+
 @dataclass(frozen=True)
 class _Strip:
-    """A column of text with its head, and whether it stands to the right."""
+    """A column of text with its head, whether it stands to the right, and how wide it is at least."""
 
     lines: tuple[str, ...]
     right: bool = True
+    least: int = 0
 
     @property
     def width(self) -> int:
-        return max(map(len, self.lines))
+        return max(self.least, *map(len, self.lines))
+
+    @property
+    def padded(self) -> list[str]:
+        """The lines, all as wide."""
+        return [line.rjust(self.width) if self.right else line.ljust(self.width) for line in self.lines]
 
 
-def tables(table: blocks.Table, rows: Sequence[blocks.Row], *, whole: bool) -> tuple[list[list[str]], int]:
+def tables(
+    table: blocks.Table, rows: Sequence[blocks.Row], alike: Iterable[Shown], *, whole: bool
+) -> tuple[list[list[str]], int]:
     """The rows as a table, what is to be known of it beneath, and how many columns are left out.
 
-    The columns that do not fit follow in further tables where it is to be `whole`.
+    The columns that do not fit follow in further tables where it is to be `whole`. `alike` are the page's
+    tables of this kind: columns of one head are as wide in all of them.
     """
-    names = [table.names, *(row.name for row in rows)]
-    groups, left = _fitting(_columns(table, rows), min(max(map(len, names)), _NAME), whole=whole)
-    told = [list(_lines(table, names, strips)) for strips in groups]
+    least: dict[str, int] = {}
+    for strip in chain.from_iterable(chain.from_iterable(_columns(*one) for one in alike)):
+        least[strip.lines[0]] = max(strip.width, least.get(strip.lines[0], 0))
+    (names,), *columns = (
+        [replace(s, least=least.get(s.lines[0], 0)) for s in strips] for strips in _columns(table, rows)
+    )
+    groups, left = _fitting(columns, min(names.width, _NAME), whole=whole)
+    told = [list(_lines(names, strips)) for strips in groups]
     told[-1] += [
         line
         for c in table.columns
@@ -98,17 +132,17 @@ def tables(table: blocks.Table, rows: Sequence[blocks.Row], *, whole: bool) -> t
     return told, left
 
 
-def _lines(table: blocks.Table, names: Sequence[str], strips: Sequence[_Strip]) -> Iterator[str]:
-    room = WIDTH - len(MARK) - sum(strip.width + 2 for strip in strips)
-    first = [words.name(name, max(room, _NAME)) if name else "" for name in names]
-    body = list(zip(first, *(strip.lines for strip in strips), strict=True))
-    lines = words.table(body, [table.by_number, *(strip.right for strip in strips)])
-    yield from (f"  {line}" for line in lines if line)
+def _lines(names: _Strip, strips: Sequence[_Strip]) -> Iterator[str]:
+    room = max(WIDTH - len(MARK) - sum(strip.width + 2 for strip in strips), _NAME)
+    short = tuple(words.line(name, room) if name else "" for name in names.lines)
+    first = _Strip(short, names.right, min(names.least, room))
+    body = zip(*(strip.padded for strip in (first, *strips)), strict=True)
+    yield from (f"  {'  '.join(line)}".rstrip() for line in body)
 
 
 def _columns(table: blocks.Table, rows: Sequence[blocks.Row]) -> list[list[_Strip]]:
-    """Each column as one or two of text: the value, and what qualifies it."""
-    made = []
+    """The names, then each column as one or two of text: the value, and what qualifies it."""
+    made = [[_Strip((table.names, *(row.name for row in rows)), table.by_number)]]
     for i, column in enumerate(table.columns):
         if "txt" not in column.forms:
             continue

@@ -11,6 +11,7 @@ from advisor.profiles.schema import Measured, Profile
 from advisor.profiles.scripts import ScriptRun
 from advisor.profiles.traces import Activity, Migrations, StrategyTrace
 from advisor.report import blocks, words
+from advisor.report.charts import recommended
 from advisor.report.page import Page, Section, filled
 from advisor.report.timelines import timeline_view
 
@@ -66,7 +67,7 @@ def _frame(profile: Profile, row: Measured, number: int) -> blocks.Fold | None:
 
 
 def _fold(profile: Profile, strategy: str, parts: tuple[blocks.Block, ...]) -> blocks.Fold:
-    here = profile.recommendation is not None and profile.recommendation.strategy == strategy
+    here = recommended(profile) == strategy
     return blocks.Fold(f"{words.code(strategy)}{' (recommended)' * here}", parts, open=here)
 
 

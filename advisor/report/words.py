@@ -131,7 +131,7 @@ def _seconds(value: float, digits: int) -> str:
 
 def table(rows: Sequence[Sequence[str]], right: Sequence[bool], gap: str = "  ") -> list[str]:
     """Lines of a plain table with aligned columns; `right` says which columns are figures."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(right))]
+    widths = [max((len(row[i]) for row in rows), default=0) for i in range(len(right))]
     return [
         gap.join(
             cell.rjust(width) if flush else cell.ljust(width)

@@ -17,6 +17,13 @@ _UNKNOWN = Standing()
 AnyResult = Measured | Predicted | Failed | Skipped
 
 
+def times(row: Measured | Predicted) -> tuple[float, float, float]:
+    """Median or likely time of a frame in seconds, and the ends of its interval or range."""
+    if isinstance(row, Measured):
+        return row.median_seconds, *row.interval_seconds
+    return row.likely_seconds, row.low_seconds, row.high_seconds
+
+
 @dataclass(frozen=True)
 class Stop:
     """One device at one value. `results` is empty where there is no profile."""
@@ -29,11 +36,7 @@ class Stop:
     def seconds(self, strategy: str) -> tuple[float, float, float] | None:
         """Likely or median time of a frame, and the ends of its range or interval; None without figures."""
         row = self.results.get(strategy)
-        if isinstance(row, Measured):
-            return row.median_seconds, *row.interval_seconds
-        if isinstance(row, Predicted):
-            return row.likely_seconds, row.low_seconds, row.high_seconds
-        return None
+        return times(row) if isinstance(row, (Measured, Predicted)) else None
 
 
 @dataclass(frozen=True)

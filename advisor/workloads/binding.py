@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from advisor.errors import WorkloadError, did_you_mean
+from advisor.errors import WorkloadError, nearest
 from advisor.profiles.schema import AccessMode, ArrayForm, BufferRecord, Loop, Side, StageRecord
 from advisor.strategies.parts import Part, Region
 from advisor.strategies.schedule import StageUse
@@ -203,7 +203,7 @@ def _require_flags(bound: BoundWorkload) -> None:
         body = [stage for stage in bound.frame if stage.stage.loop == loop]
         if buffer is None:
             raise WorkloadError(
-                f"{what}: there is no buffer {loop.until!r}{did_you_mean(loop.until, buffers)}",
+                f"{what}: there is no buffer {loop.until!r}{nearest(loop.until, buffers)}",
                 next_step=f"Buffers: {', '.join(buffers)}. Add "
                 f'"{loop.until}": Buffer(1, np.bool_), and write it in a stage of the loop.',
             )
@@ -296,7 +296,7 @@ def _parameters(
         elif parameter.default is parameter.empty:
             raise WorkloadError(
                 f"stage {stage!r} takes {name!r}, which is not a buffer"
-                f"{did_you_mean(name, (*buffers, *RESERVED))}",
+                f"{nearest(name, (*buffers, *RESERVED))}",
                 next_step=f"Buffers: {', '.join(buffers)}. Also available by name: {', '.join(RESERVED)}.",
             )
     return taken

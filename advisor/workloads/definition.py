@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from advisor.errors import WorkloadError, did_you_mean
+from advisor.errors import WorkloadError, nearest
 from advisor.profiles.schema import MOST_PERIOD, ArrayForm, Loop, Side
 from advisor.texts import bounded, in_a_line, is_name
 from advisor.workloads.access import Access as Access
@@ -275,7 +275,7 @@ def _form(arrays: object, stage: str) -> ArrayForm | None:
         return None
     raise WorkloadError(
         f"stage {stage!r}: arrays is {arrays!r}, which is not one of {', '.join(FORMS)}"
-        f"{did_you_mean(str(arrays), FORMS)}",
+        f"{nearest(str(arrays), FORMS)}",
         next_step=FORMS_EXPLAINED,
     )
 
@@ -341,7 +341,7 @@ def _require_length(name: str, buffer: Buffer, buffers: Mapping[str, Buffer]) ->
     length = buffers.get(buffer.valid) if isinstance(buffer.valid, str) else None
     what = f"valid of buffer {name!r} is {buffer.valid!r}"
     if length is None:
-        near = did_you_mean(str(buffer.valid), buffers)
+        near = nearest(str(buffer.valid), buffers)
         raise WorkloadError(f"{what}, which is not a buffer{near}", next_step=_LENGTH)
     if length.element.kind not in "iu" or math.prod(length.dimensions) != 1:
         wrong = f"which has the shape {length.dimensions} and dtype {length.element}"

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from advisor.errors import AdvisorError, FileProblem, WorkloadError, did_you_mean
+from advisor.errors import AdvisorError, FileProblem, WorkloadError, nearest
 from advisor.profiles.schema import WorkloadRecord
+from advisor.texts import bounded
 from advisor.workloads.binding import BoundWorkload, bind
 from advisor.workloads.cautions import cautions, unused_parameters
 from advisor.workloads.definition import Definition, ImpossibleBuffer, Workload
@@ -23,6 +24,8 @@ from advisor.workloads.frameworks.libraries import is_numba_misfit, numba_that_f
 from advisor.workloads.parameters import Value, require_readable, resolve
 from advisor.workloads.sizes import require_host_memory
 
+_LONGEST = 2000
+"""Characters of a parameter that is a text, in the record."""
 MODULE_PREFIX = "advisor_workload_"
 """A user's file is imported under its own name after this."""
 
@@ -61,7 +64,7 @@ def _loaded(path: Path, source: bytes, definition: Definition, parameters: Mappi
         file=relative(path),
         sha256=hashlib.sha256(source).hexdigest(),
         summary=definition.summary,
-        parameters=dict(parameters),
+        parameters={k: bounded(v, _LONGEST) if isinstance(v, str) else v for k, v in parameters.items()},
         buffers=bound.buffer_records(),
         stages=tuple(stage.record() for stage in bound.stages),
         ignore=tuple(bound.workload.ignore),
@@ -214,7 +217,7 @@ def _pick(path: Path, name: str | None, module: ModuleType) -> Definition:
         raise WorkloadError(f"{path} has {len(own)} workloads", next_step=f"Name one of them:\n{listing}")
     if name is not None and name not in found:
         raise WorkloadError(
-            f"{path} has no workload {name!r}{did_you_mean(name, found)}", next_step=f"It has:\n{listing}"
+            f"{path} has no workload {name!r}{nearest(name, found)}", next_step=f"It has:\n{listing}"
         )
     return found[name] if name is not None else next(iter(own.values()))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from advisor.errors import UsageError, WorkloadError, did_you_mean
+from advisor.errors import UsageError, WorkloadError, nearest
 from advisor.workloads.definition import Definition
 
 Value = int | float | bool | str
@@ -82,7 +82,7 @@ def parse_number(text: str) -> int | float:
 def _require(definition: Definition, name: str, declared: typing.Collection[str]) -> None:
     if name not in declared:
         raise UsageError(
-            f"workload {definition.name!r} has no parameter {name!r}{did_you_mean(name, declared)}",
+            f"workload {definition.name!r} has no parameter {name!r}{nearest(name, declared)}",
             next_step=f"It has: {', '.join(declared) or 'none'}.",
         )
 

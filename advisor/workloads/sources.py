@@ -15,7 +15,6 @@ import linecache
 import os
 import symtable
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from types import ModuleType
 from typing import Any
 
 from advisor.errors import UsageError
+from advisor.profiles.scratch import scratch
 from advisor.workloads.definition import Definition, Workload
 
 _HEAD = "# Made from a notebook's cells.\nimport os\nimport sys\n\nsys.path.append(os.getcwd())\n"
@@ -49,8 +49,8 @@ def source(workload: object) -> Iterator[str]:
         yield f"{os.path.relpath(path) if near else path}::{function.__name__}"
     elif linecache.getlines(file):
         text = _as_file(function)
-        with tempfile.TemporaryDirectory(prefix="advisor-cell-") as folder:
-            path = Path(folder) / f"{function.__name__}.py"
+        with scratch() as folder:
+            path = folder / f"{function.__name__}.py"
             path.write_text(text, encoding="utf-8")
             yield f"{path}::{function.__name__}"
     else:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from advisor.errors import UsageError, did_you_mean
+from advisor.errors import UsageError, nearest
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _NAME = "starter"
@@ -84,7 +84,7 @@ def _like(file: Path, name: str) -> dict[Path, str]:
     known = examples()
     if name not in known:
         raise UsageError(
-            f"there is no example {name!r}{did_you_mean(name, known)}",
+            f"there is no example {name!r}{nearest(name, known)}",
             next_step=f"Choose from {', '.join(known)}.",
         )
     text = known[name].read_text(encoding="utf-8")

@@ -41,6 +41,23 @@ def test_page_fits_its_window(name: str, width: int, browser: Browser, tmp_path:
         assert seen.ask("document.title") != "taken"
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_sentence_and_the_chart_are_on_the_first_screen(
+    width: int, browser: Browser, tmp_path: Path
+) -> None:
+    window = {"width": width, "height": 800}
+    with visit(browser, PAGES["gpu"](), tmp_path, viewport=window) as seen:
+        for part in (
+            "text=recommendation-changes failed",
+            ".headline",
+            "svg.strip.slower",
+            "svg.strip.faster",
+        ):
+            box = seen.page.locator(part).first.bounding_box()
+            assert box is not None, part
+            assert box["y"] + box["height"] <= 800, part
+
+
 def test_the_strip_of_a_slower_strategy_lies_right_of_one(browser: Browser, tmp_path: Path) -> None:
     with visit(browser, PAGES["gpu"](), tmp_path) as seen:
         place = "(e => e.getBoundingClientRect().left)(document.querySelector('svg.strip.{} .point'))"

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from browser.browsing import NEEDS_A_BROWSER, visit
 from builders import failed, profile, skipped
@@ -13,11 +14,13 @@ from rendering import blocks, shown
 
 from advisor.profiles.preferences import Objective
 from advisor.profiles.reading import load
-from advisor.profiles.schema import Profile
+from advisor.profiles.schema import Predicted, Profile
 from advisor.report.answer import Answers
 from advisor.report.pages import page_of
 from advisor.report.sensitivity import Choice
+from advisor.verdicts.counting import counted
 from advisor.verdicts.measured import recommend
+from advisor.verdicts.predicted import recommend_predicted
 from advisor.verdicts.words import headline
 
 if TYPE_CHECKING:
@@ -103,6 +106,18 @@ def test_the_chart_is_on_the_first_screen(width: int, bars: int, browser: Browse
 
 
 @pytest.mark.parametrize("width", [390, 1280])
+def test_three_devices_charts_are_panels_on_the_first_screen(
+    width: int, browser: Browser, tmp_path: Path
+) -> None:
+    with opened(predicted_run(), width, browser, tmp_path) as visited:
+        charts = visited.page.locator(".panels .race").all()
+        assert len(charts) == 3
+        for chart in charts:
+            top, bottom, _ = chart.evaluate(BOX)
+            assert 0 < top < bottom <= 800
+
+
+@pytest.mark.parametrize("width", [390, 1280])
 def test_where_everything_failed_the_first_screen_says_why_and_what_to_do(
     width: int, browser: Browser, tmp_path: Path
 ) -> None:
@@ -153,6 +168,30 @@ def test_the_script_chooses_as_python_does(name: str, browser: Browser, tmp_path
                 assert bound == (expected.bound and pytest.approx(expected.bound, rel=2e-3, abs=1e-4))
                 said = headline(expected).replace("`", "").split("; about")[0]
                 assert visited.page.inner_text("output") == said
+
+
+@pytest.mark.parametrize("objective", ["time", "throughput", "footprint"])
+def test_the_script_chooses_among_predictions_as_python_does(
+    objective: Objective, browser: Browser, tmp_path: Path
+) -> None:
+    """One draw, the likely one: who is chosen does not depend on the others."""
+    run = predicted_run()
+    every = [r for p in run.predictions for r in p.results if isinstance(r, Predicted)]
+    sizes = sorted({row.physical_bytes for row in every})
+    with opened(run, 1280, browser, tmp_path) as visited:
+        for budget in (None, *sizes, sizes[0] - 1):
+            wanted = run.preferences.model_copy(
+                update={"objective": objective, "memory_budget_bytes": budget}
+            )
+            expected = []
+            for made in counted(run, objective).predictions:
+                rows = [row for row in made.results if isinstance(row, Predicted)]
+                draws = {row.strategy: np.array([row.likely_seconds]) for row in rows}
+                told = recommend_predicted(rows, draws, preferences=wanted)
+                expected.append(told.strategy if told and told.strategy else "")
+            _, strategies, _ = chosen(visited, objective, budget)
+            assert strategies.split(",") == expected
+        assert "no strategy fits the memory budget on" in visited.page.inner_text("output")
 
 
 def test_strategies_are_filtered_by_name(browser: Browser, tmp_path: Path) -> None:

@@ -7,13 +7,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 from browser.browsing import HOSTILE, NEEDS_A_BROWSER, WIDE, visit
-from builders import all_strategies
+from builders import (
+    all_strategies,
+    cpu_profile,
+    predicted,
+    prediction,
+    recommendation,
+    vector_add_workload,
+)
 from test_report_sweep import at_n, cpu_sweep, hostile_sweep
 
-from advisor.profiles.sweeps import Point, sweep_results
+from advisor.profiles.sweeps import Point, SweepResults, sweep_results
 from advisor.report.pages import page_of, render
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from playwright.sync_api import Browser
 
 pytestmark = NEEDS_A_BROWSER
@@ -30,6 +39,34 @@ def test_page_fits_its_window(name: str, width: int, browser: Browser, tmp_path:
             line = "document.querySelector('path.line')"
             assert seen.ask(f"{line}.getBoundingClientRect().width") > 90
             assert seen.ask(f"getComputedStyle({line}).stroke") not in ("none", "rgb(0, 0, 0)")
+
+
+def three_devices() -> SweepResults:
+    """Three devices, predicted for five strategies over six values."""
+    named = ("NVIDIA Jetson Orin Nano 8GB", "NVIDIA GeForce RTX 4090", "NVIDIA H200")
+    strategies = ("pageable", "pinned", "zero-copy", "managed", "registered")
+    points = []
+    for n in (4**i for i in range(4, 10)):
+        rows = [predicted(name, 1e-5 * (i + 1) + n * 1e-9 * (9 - i)) for i, name in enumerate(strategies)]
+        best = min(rows, key=lambda row: row.likely_seconds).strategy
+        likely = recommendation(best, verdict="open", speedup=None, interval=None, baseline=None)
+        made = [prediction(name, results=tuple(rows), recommendation=likely) for name in named]
+        points.append(Point(n, cpu_profile(workload=vector_add_workload(n), predictions=tuple(made))))
+    return sweep_results("vector_add", "n", points)
+
+
+@pytest.mark.parametrize("size", [(390, 800), (1280, 800)])
+@pytest.mark.parametrize(("made", "charts"), [(cpu_sweep, 1), (three_devices, 3)])
+def test_verdicts_and_charts_are_on_the_first_screen(
+    made: Callable[[], SweepResults], charts: int, size: tuple[int, int], browser: Browser, tmp_path: Path
+) -> None:
+    window = {"width": size[0], "height": size[1]}
+    with visit(browser, render(page_of(made()), "html"), tmp_path, viewport=window) as seen:
+        for part in (".pane .headline", ".pane svg.area"):
+            boxes = [each.bounding_box() for each in seen.page.locator(part).all()]
+            assert len(boxes) == charts
+            assert all(box and box["y"] + box["height"] <= 800 and box["height"] > 20 for box in boxes)
+        assert seen.ask(WIDE) == {"scroll": size[0], "client": size[0], "wide": []}
 
 
 def test_table_of_thirteen_strategies_is_not_cut_off_on_a_desk(browser: Browser, tmp_path: Path) -> None:

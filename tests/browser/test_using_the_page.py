@@ -12,9 +12,11 @@ from browser.test_report_browser import H200, PROFILES
 from builders import advice, all_strategies, failed, profile, recommendation, skipped
 from rendering import shown
 from test_report import many_frames
+from test_report_compare import gpu
 from test_report_sweep import cpu_sweep
 
 from advisor.profiles.reading import load
+from advisor.report.comparison_page import comparison_page
 from advisor.report.pages import page_of, render
 
 if TYPE_CHECKING:
@@ -57,6 +59,35 @@ def test_profile_is_saved_and_loaded_again(script: bool, browser: Browser, tmp_p
             waiting.value.save_as(tmp_path / name)
             seen.requests = seen.requests[:1]  # the link holds its data itself
         assert load(tmp_path / name) == run
+
+
+def test_arrow_keys_read_the_exact_values_of_a_chart(browser: Browser, tmp_path: Path) -> None:
+    with visit(browser, shown(load(H200), "html"), tmp_path) as seen:
+        seen.page.locator(".bars").first.focus()
+        told = seen.page.locator("figure.chart output").first
+        assert told.inner_text() == "The arrow keys read the exact values."
+        seen.page.keyboard.press("ArrowRight")
+        marks = "[...document.querySelectorAll('.bars')[0].querySelectorAll('rect title')]"
+        first, second, *_, last = seen.ask(f"{marks}.map((one) => one.textContent)")
+        name = seen.page.locator(".bars .bar").first.get_attribute("data-names")
+        assert told.inner_text() == f"{name}, {first}"
+        seen.page.keyboard.press("ArrowRight")
+        assert told.inner_text() == f"{name}, {second}"
+        for _ in range(2):
+            seen.page.keyboard.press("ArrowLeft")
+        assert told.inner_text().endswith(last)
+        assert seen.page.locator(".bars").first.locator(".read").count() == 1
+    with visit(browser, render(page_of(cpu_sweep()), "html"), tmp_path) as seen:
+        seen.page.locator("svg.area").first.focus()
+        seen.page.keyboard.press("ArrowRight")
+        said = [seen.page.locator("figure output").first.inner_text()]
+        for _ in range(6):
+            seen.page.keyboard.press("ArrowRight")
+            said.append(seen.page.locator("figure output").first.inner_text())
+        assert "zero-copy: predicted 10.0 µs (7.00 to 13.0 µs)" in [
+            text.replace("\xa0", " ") for text in said
+        ]
+        assert any(text.startswith("likely zero-copy to pageable, between n = ") for text in said)
 
 
 def test_table_is_sorted_by_mouse_and_by_keyboard(browser: Browser, tmp_path: Path) -> None:
@@ -138,6 +169,7 @@ PAGES = {
         profile(results=(failed(detail=TRACEBACK), skipped()), notes=("cut short",)), "html"
     ),
     "sweep": lambda: render(page_of(cpu_sweep()), "html"),
+    "comparison": lambda: render(comparison_page(*gpu()), "html"),
 }
 
 

@@ -35,6 +35,11 @@ class Case:
     shell: str = ""
     """The command is run by a shell: `{advisor}` stands for it. For redirections and limits."""
 
+    @property
+    def runs(self) -> bool:
+        """Whether it profiles: a wrong option or file of its settings ends the command before that."""
+        return ("profile" in self.command or "} profile" in self.shell) and self.code != 2
+
 
 def workload(**parts: str) -> str:
     """A small workload with a line of the user's in it: top, doc, parameters, inside, produce, add, use."""
@@ -147,6 +152,7 @@ def workloads() -> Iterator[Case]:
     yield profiled("replaces sys.modules", 0, top="sys.modules.pop('json', None)")
     yield profiled("sets a tracing function", 0, top="sys.settrace(lambda *a: None)")
     yield profiled("turns warnings into errors", 0, top="import warnings; warnings.simplefilter('error')")
+    yield profiled("a parameter of 100 MB", 0, parameters=", who: str = 'z' * 100_000_000")
     yield profiled("a docstring of 10 MB", 0, top="D = 'x' * 10_000_000", inside="work.function.__doc__ = D")
     yield profiled(
         "markup in its docstring",
@@ -156,7 +162,7 @@ def workloads() -> Iterator[Case]:
     )
     yield profiled("an unknown buffer", 3, add="pass", buffers='{"a": Buffer(n, np.float32)}', says="b")
     yield profiled("a buffer of no elements", 3, buffers='{k: Buffer(0, np.float32) for k in "ab"}')
-    yield profiled("a buffer of 1 EiB", 4, buffers='{k: Buffer(2**60, np.float32) for k in "ab"}')
+    yield profiled("a buffer of 1 EiB", 3, buffers='{k: Buffer(2**60, np.float32) for k in "ab"}')
     yield profiled("a dtype that is none", 3, buffers='{k: Buffer(n, "f33") for k in "ab"}')
     yield profiled("objects in a buffer", 3, buffers='{k: Buffer(n, object) for k in "ab"}')
     for name, text in (
@@ -242,6 +248,27 @@ def saved(change: Callable[[dict[str, Any]], object]) -> str:
     return json.dumps(profile)
 
 
+_MISNAMED: dict[str, Callable[[dict[str, Any]], object]] = {
+    "advice.0.strategy": lambda p: p["advice"][0].update(strategy="ghost"),
+    "advice.0.device": lambda p: p["advice"][0].update(device="ghost"),
+    "advice.0.gain.over": lambda p: p["advice"][0]["gain"].update(over="ghost"),
+    "predictions.0.recommendation.tied_with": lambda p: p["predictions"][0]["recommendation"].update(
+        tied_with=["ghost"]
+    ),
+    "predictions.0.recommendation.excluded": lambda p: p["predictions"][0]["recommendation"].update(
+        excluded={"ghost": "1 GiB"}
+    ),
+    "predictions.0.results.0.terms": lambda p: p["predictions"][0]["results"][0]["terms"].update(
+        {"host:ghost": 0.1}
+    ),
+    "traffic.waits": lambda p: p["traffic"].update(
+        waits=[{"stage": "ghost", "line": "w.py:1", "call": "get", "write": "nothing", "count": 1.0}]
+    ),
+    "trace.missing": lambda p: p["trace"].update(missing=[{"strategy": "ghost", "reason": "none"}]),
+}
+"""By the key that names what is nowhere in the profile."""
+
+
 def profiles() -> Iterator[Case]:
     """Saved profiles that are damaged, contradict themselves, or are none."""
     text = PROFILE.read_text(encoding="utf-8")
@@ -276,15 +303,32 @@ def profiles() -> Iterator[Case]:
         "a folder": Path.mkdir,
     }
     for name, content in files.items():
-        folder_is_taken = name == "a folder"
-        if folder_is_taken:
-            continue
         yield Case(f"profile: {name}", ("report", "p.json", "--out", "out"), 5, {"p.json": content})
+    for key, misname in _MISNAMED.items():
+        files = {"p.json": saved(misname)}
+        yield Case(
+            f"profile: nothing has the name in {key}", ("report", "p.json"), 5, files, (f"{key}: ", "'ghost'")
+        )
     yield Case("profile: missing", ("report", "none.json", "--out", "out"), 5)
     yield Case("compare: damaged", ("compare", "p.json", "p.json"), 5, {"p.json": text[:900]})
     yield Case(
         "compare: another file", ("compare", "p.json", "w.py"), 5, {"p.json": text, "w.py": workload()}
     )
+    told: dict[str, Any] = {
+        "notes": [f"token={SECRET}"],
+        "command": f"advisor profile --set password={SECRET}",
+    }
+    telling = {
+        "p.json": saved(lambda p: (p.update(told), p["workload"]["parameters"].update(api_key=SECRET)))
+    }
+    for command in (("report", "p.json", "--format", "html,md,json"), ("compare", "p.json", "p.json")):
+        yield Case(
+            f"profile: secrets of another's, {command[0]}",
+            (*command, "--out", "out"),
+            0,
+            telling,
+            never=(SECRET,),
+        )
     markup = "<img src=x onerror=alert(1)><script>alert(2)</script>"
     hostile = saved(lambda p: p.update(notes=[markup, "\x1b[2J\x00", "::error::planted"], command=markup))
     yield Case(
@@ -375,6 +419,13 @@ def secrets() -> Iterator[Case]:
     yield profiled("a number as a token", 0, *numbers, parameters=", token: int = 0", never=("83749261",))
     cut = "os.write(1, ('y' * 190 + os.environ['MY_SERVICE_TOKEN']).encode()); os._exit(3)"
     yield profiled("cut in a secret", 4, variables=variable, never=(SECRET[:6],), produce=cut)
+    for name, line in {
+        "a note": f"e = ValueError('x'); e.__notes__ = ['token={SECRET}']; raise e",
+        "a cause": f"raise ValueError('x') from KeyError('password={SECRET}')",
+        "a dictionary": f"raise KeyError({{'login': {{'api_key': '{SECRET}'}}}})",
+        "the lines of a call": f"dict(a=1,\n            token='{SECRET}',\n            z=1 / 0)",
+    }.items():
+        yield profiled(f"tells a secret in {name}", 3, produce=line, never=(SECRET,))
     for name, text in FORMS.items():
         yield profiled(
             f"tells {name}",
@@ -417,11 +468,11 @@ def surroundings() -> Iterator[Case]:
     yield Case(
         "output: a full device", (), 5, text, shell="{advisor} report p.json --out - --format md > /dev/full"
     )
-    yield Case("output: closed", (), 0, files, shell=f"{{advisor}} {profile} >&-")
+    yield Case("output: closed", (), 5, files, shell=f"{{advisor}} {profile} >&-")
     yield Case("output: stderr closed", (), 0, files, shell=f"{{advisor}} {profile} 2>&-")
     yield Case("output: a full stderr", (), 0, files, shell=f"{{advisor}} {profile} 2>/dev/full")
-    reader = "{advisor} report p.json --out - --format html | head -c 10 >/dev/null; exit ${{PIPESTATUS[0]}}"
-    yield Case("output: the reader went away", (), 141, text, shell=reader)
+    reader = "{advisor} report p.json --out - --format html | true; exit ${{PIPESTATUS[0]}}"
+    yield Case("output: the reader went away", (), 0, text, shell=reader)
     yield Case("no home", (), 0, files, shell=f"env -u HOME {{advisor}} {profile}")
     yield Case("a home that is not there", (), 0, files, shell=f"HOME=/nonexistent/x {{advisor}} {profile}")
     yield Case("TMPDIR that is not there", (), 0, files, shell=f"TMPDIR=/nonexistent/x {{advisor}} {profile}")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.errors import WorkloadError, did_you_mean
+from advisor.errors import WorkloadError, nearest
 
 _SCALARS = {
     "bool": "bool",
@@ -99,7 +99,7 @@ def pick(found: dict[str, Signature], name: str, where: str) -> Signature | None
     if not found or plain in found:
         return found.get(plain)
     raise WorkloadError(
-        f"{where} has no kernel {name!r}{did_you_mean(plain, found)}",
+        f"{where} has no kernel {name!r}{nearest(plain, found)}",
         next_step=f"Its __global__ functions: {', '.join(found)}.",
     )
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from advisor.errors import FileProblem, WorkloadError
+from advisor.errors import FileProblem, WorkloadError, nearest
 
 _ERROR = re.compile(r"^(.*?)\((\d+)\): (?:catastrophic )?error(?: #[\w-]+)?:? *(.*)$", re.MULTILINE)
 """As NVRTC writes it: default_program(3): error: identifier "x" is undefined."""
@@ -62,9 +61,9 @@ def _file(name: str, caller: Path) -> Source:
     try:
         return Source(path.read_text(encoding="utf-8"), path)
     except FileNotFoundError:
-        near = difflib.get_close_matches(path.name, [p.name for p in path.parent.glob("*.cu*")], n=1)
+        beside = (p.name for p in path.parent.glob("*.cu*"))
         raise FileProblem(
-            f"advisor.kernel: {path} does not exist" + (f"; did you mean {near[0]}?" if near else ""),
+            f"advisor.kernel: {path} does not exist{nearest(path.name, beside)}",
             next_step="Give CUDA source, or the path of a .cu file relative to the file that uses it.",
         ) from None
     except (OSError, UnicodeDecodeError) as problem:

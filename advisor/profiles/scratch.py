@@ -1,0 +1,61 @@
+"""Folders for what a run needs while it lasts. Jobs in them hold the values of parameters, even of secrets.
+
+Each is locked by the process that made it. The kernel ends the lock however that process ends, SIGKILL
+included, so a folder whose lock is free is nobody's, and whoever starts next removes it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+_PREFIX = "advisor-"
+_LOCK = "advisor.lock"
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """An empty folder but for its lock; it goes at the end of the block, or once this process is gone."""
+    remove_abandoned()
+    while True:
+        with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as name:
+            held = _locked(Path(name), os.O_CREAT, fcntl.LOCK_EX)
+            try:
+                if held is not None and not os.fstat(held).st_nlink:
+                    continue  # taken for an abandoned one before it was locked
+                yield Path(name)
+                return
+            finally:
+                if held is not None:
+                    os.close(held)
+
+
+def remove_abandoned() -> None:
+    """Removes the folders of this user's processes that were killed; those of running ones stay."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            if folder.is_symlink() or folder.lstat().st_uid != os.getuid():
+                continue
+            held = _locked(folder, 0, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if held is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+                os.close(held)
+
+
+def _locked(folder: Path, flags: int, how: int) -> int | None:
+    """A descriptor that holds the folder's lock; None where there is none, or another process has it."""
+    try:
+        held = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | flags, 0o600)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(held, how)
+    except OSError:
+        os.close(held)
+        return None
+    return held

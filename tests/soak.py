@@ -1,0 +1,101 @@
+"""Many profiles in one folder by one process, as a notebook or a service makes them: what they leave behind.
+
+`python -m tests.soak 500` prints it; see `make soak`.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from unittest import mock
+
+import psutil
+
+TESTS = Path(__file__).parent
+sys.path.insert(0, str(TESTS))
+
+from fakes import RecordingBackend, bench  # noqa: E402
+from test_frames import FRESH  # noqa: E402
+
+import advisor  # noqa: E402
+from advisor.strategies.registry import STRATEGIES  # noqa: E402
+
+WORKLOAD = TESTS / "workload_files" / "counter.py"
+LOCKED = ("pinned", "mapped", "registered")
+WARM = 3
+"""Profiles until everything is imported and cached."""
+MOST_GROWTH = 16 << 20
+"""Bytes that the process may take more afterwards: what its allocator keeps."""
+
+
+def real(folder: Path) -> None:
+    """A profile with worker processes, saved and shown."""
+    made = advisor.profile(WORKLOAD, no_gpu=True, targets=["h100-sxm"], rounds=1, max_seconds=6, quiet=True)
+    made.save(folder / "profile.json")
+    made._repr_html_()
+
+
+def locked(run: Callable[[RecordingBackend, str], None]) -> list[str]:
+    """Page-locked memory that a strategy leaves on the stand-in for a GPU."""
+    left = []
+    for strategy in STRATEGIES:
+        backend = RecordingBackend()
+        run(backend, strategy.name)
+        kinds = [kind for kind, _ in backend.live.values() if kind.startswith(LOCKED)]
+        left += [f"{strategy.name} leaves {kind} memory" for kind in kinds]
+    return left
+
+
+def frames(backend: RecordingBackend, strategy: str) -> None:
+    """Two frames under that strategy."""
+    with bench(FRESH, strategy, backend) as run:
+        run.loop.run_setup()
+        for index in range(2):
+            run.loop.frame(index)
+
+
+def soak(
+    count: int,
+    folder: Path,
+    profile: Callable[[Path], None] = real,
+    run: Callable[[RecordingBackend, str], None] = frames,
+) -> list[str]:
+    """What is left behind by that many profiles in this folder, in words; nothing, if all is well."""
+    temporary, process = folder / "tmp", psutil.Process()
+    temporary.mkdir()
+    before, held, found = set(process.children(recursive=True)), 0, list[str]()
+    with mock.patch("tempfile.tempdir", str(temporary)):
+        for number in range(count):
+            profile(folder)
+            found += locked(run)
+            if number == WARM - 1:
+                gc.collect()
+                held = process.memory_info().rss
+    gc.collect()
+    grown = process.memory_info().rss - held
+    found += [
+        f"a process is left: {child.name()}" for child in set(process.children(recursive=True)) - before
+    ]
+    found += [f"a temporary file is left: {path.name}" for path in temporary.iterdir()]
+    hidden = (path.name for path in folder.iterdir() if path.name.startswith("."))
+    found += [f"a part of a file is left: {name}" for name in hidden]
+    if count > WARM and grown > MOST_GROWTH:
+        found.append(f"the process holds {grown / 1e6:.0f} MB more")
+    return found
+
+
+def main(count: int) -> int:
+    """Prints what is left, and how long it took; 1 where there is anything."""
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="soak-") as folder:
+        found = soak(count, Path(folder))
+    print(*found, f"{count} profiles in {time.monotonic() - begin:.0f} s, {len(found)} things left", sep="\n")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1])))

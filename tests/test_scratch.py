@@ -1,0 +1,66 @@
+"""Folders of runs that were killed go with the next run; those of running ones stay."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from running import environment
+
+from advisor.profiles.scratch import remove_abandoned, scratch
+
+HOLD = """
+from advisor.profiles.scratch import scratch
+with scratch() as folder:
+    (folder / "job.json").write_text("hunter2")
+    print(folder, flush=True)
+    input()
+"""
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path
+
+
+@contextmanager
+def holding(temporary: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """Another process with a folder of its own."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD],
+        env=environment(TMPDIR=str(temporary)),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        yield process, Path(process.stdout.readline().strip())
+        process.kill()
+
+
+def test_the_next_removes_what_a_killed_process_left_and_nothing_of_a_running_one(temporary: Path) -> None:
+    with holding(temporary) as (killed, left), holding(temporary) as (_, used):
+        killed.kill()
+        killed.wait()
+        assert (left / "job.json").exists()
+        with scratch() as mine:
+            assert set(temporary.iterdir()) == {mine, used}
+            remove_abandoned()
+            assert (used / "job.json").read_text() == "hunter2"
+    remove_abandoned()
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_folder_of_the_users_own_stays(temporary: Path) -> None:
+    (temporary / "advisor-notes").mkdir()
+    (temporary / "advisor-file").touch()
+    (temporary / "advisor-link").symlink_to(temporary / "advisor-notes")
+    with scratch():
+        pass
+    assert {path.name for path in temporary.iterdir()} == {"advisor-notes", "advisor-file", "advisor-link"}

@@ -1,0 +1,35 @@
+"""What many profiles leave behind: a few here; `make soak` makes 500."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from fakes import RecordingBackend
+from soak import MOST_GROWTH, WARM, soak
+
+
+def test_a_few_profiles_leave_nothing(tmp_path: Path) -> None:
+    assert soak(WARM + 1, tmp_path) == []
+
+
+def test_what_is_left_is_found(tmp_path: Path) -> None:
+    kept = []
+
+    def careless(folder: Path) -> None:
+        kept.append(subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE))
+        kept.append(b"x" * MOST_GROWTH)
+        tempfile.mkdtemp()
+        (folder / ".profile.json.part").touch()
+
+    def forgetful(backend: RecordingBackend, strategy: str) -> None:
+        backend.host_alloc(64)
+
+    found = soak(WARM + 2, tmp_path, careless, forgetful)
+    for process in kept[::2]:
+        with process:
+            process.kill()
+    for sign in ("a process", "a temporary file", "a part of a file", "MB more", "zero-copy leaves pinned"):
+        assert any(sign in what for what in found), sign
