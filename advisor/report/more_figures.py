@@ -16,8 +16,9 @@ from advisor.report import words
 from advisor.report.blocks import NOTHING, Block, Column, Heading, Prose, Row, Table, TableCell
 from advisor.report.charts import Part, Stack, chart, recommended
 from advisor.strategies.placements.base import Placement
+from advisor.strategies.planning import plan
 from advisor.strategies.registry import STRATEGIES, sides_of
-from advisor.strategies.schedule import plan, stage_uses
+from advisor.strategies.schedule import stage_uses
 
 AnyRow = Measured | ScriptMeasured
 Figure = TypeVar("Figure", int, float)
